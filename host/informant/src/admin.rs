@@ -52,12 +52,16 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 pub struct ConfigurationView {
     /// The file, as passed to the daemon.
     pub path: String,
-    /// `applied`, `partial` (some sections are pending) or `refused` (the present file is invalid).
+    /// `applied`, `partial` (some sections are pending), `refused` (the present file is invalid) or `unreadable` (it is
+    /// missing, empty or cannot be read).
     pub state: String,
     /// How long ago the file last changed, or the daemon started.
     pub age_ms: u64,
     /// The result of the last change: `ok`, `partial`, `refused`, `unchanged`; null before the first.
     pub last_result: Option<String>,
+    /// Why the file cannot be read now; the previous configuration stays active.
+    #[serde(default)]
+    pub unreadable: Option<String>,
     /// Why the present file was refused.
     pub refused: Option<String>,
     /// Sections whose newest version is not running.
@@ -180,6 +184,7 @@ async fn configuration(State(state): State<AdminState>) -> Json<ConfigurationVie
         state: configuration.state().to_owned(),
         age_ms: plugins::age_ms(state.environment.now(), configuration.read),
         last_result: configuration.result.map(|result| result.as_str().to_owned()),
+        unreadable: configuration.unreadable.as_ref().map(ToString::to_string),
         refused: configuration.refused.as_ref().map(ToString::to_string),
         waiting: waiting.collect(),
     })

@@ -13,6 +13,7 @@
 
 mod cluster_registry;
 mod cluster_supervisor;
+mod config_reader;
 mod config_supervisor;
 mod config_watcher;
 mod configuration;
@@ -20,11 +21,13 @@ mod desired_plugin;
 mod durable_state;
 mod exclude_warnings;
 mod file_content;
+mod file_thread;
 mod file_watch;
 mod informer_supervisor;
 mod plugin_attachments;
 mod plugin_supervisor;
 mod resource_follower;
+mod section_command;
 mod status_registry;
 mod stop;
 
@@ -37,13 +40,15 @@ use informant_cache::{Catalog, Environment};
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::{Compiler, HostOptions, PluginHost};
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use cluster_supervisor::{LOGIN_RETRY_FIRST, LOGIN_RETRY_MAX, LOGIN_WAIT_MAX};
+pub use config_reader::CONFIG_FIRST_MAX;
+pub use config_watcher::SECTION_WAIT_MAX;
 pub use configuration::{Configuration, ReloadResult, Section};
 pub(crate) use desired_plugin::DesiredPlugin;
+pub use file_thread::{FILE_READ_MAX, FILE_THREADS_MAX};
 pub use file_watch::{POLL_PERIOD, SETTLE, SETTLE_MAX};
 pub use informer_supervisor::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
 pub use status_registry::{
@@ -60,9 +65,11 @@ use crate::guests;
 use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
 use crate::server::{HttpServer, bind};
+use config_reader::{ConfigChannel, config_channel};
 use config_supervisor::{ConfigSupervisor, SupervisorParts};
 use config_watcher::ConfigWatcher;
 use durable_state::DurableState;
+use file_thread::FileThreads;
 use file_watch::FileWatch;
 
 /// The options of [`Daemon::start`].
@@ -93,7 +100,7 @@ pub struct Daemon {
     admin: HttpServer,
     durables: DurableState,
     supervisors: TaskTracker,
-    reload: Arc<Notify>,
+    files: FileWatch,
     stop: CancellationToken,
 }
 
@@ -144,6 +151,9 @@ impl Daemon {
         durables.open_if_needed(&config).await.context("durable informers")?;
         metrics.watch(registry.clone());
         let supervisors = TaskTracker::new();
+        let threads = FileThreads::new(&environment);
+        let files = FileWatch::start(&environment, threads.clone(), stop.clone());
+        let channel = config_channel(&environment);
         let parts = SupervisorParts {
             registry: registry.clone(),
             access,
@@ -151,11 +161,14 @@ impl Daemon {
             host,
             metrics: metrics.clone(),
             durables: durables.clone(),
+            watch: files.clone(),
+            threads,
+            checks: channel.checks.clone(),
             tasks: supervisors.clone(),
             stop: stop.clone(),
         };
         // The registry has to know what readiness waits for before the first readiness request.
-        let reload = supervise(&config, parts);
+        supervise(&config, parts, channel);
         let state = AdminState::new(registry.clone(), metrics.clone(), environment);
         let health = HttpServer::start(health, health_routes(state.clone())).inspect_err(|_| stop.cancel())?;
         let admin = HttpServer::start(admin, admin_routes(state)).inspect_err(|_| stop.cancel())?;
@@ -168,14 +181,14 @@ impl Daemon {
             admin,
             durables,
             supervisors,
-            reload,
+            files,
             stop,
         })
     }
 
     /// Checks config.toml and all plugin files for changes now, as if each of them had been written. Returns at once.
     pub fn reload(&self) {
-        self.reload.notify_one();
+        self.files.check_all();
     }
 
     /// Where the admin server listens.
@@ -212,23 +225,24 @@ fn listen(section: &str, address: SocketAddr) -> Result<TcpListener> {
     })
 }
 
-/// Starts what the configuration names and follows its changes. The returned handle triggers a reload.
-fn supervise(config: &Config, parts: SupervisorParts) -> Arc<Notify> {
+/// Starts what the configuration names and follows its changes.
+fn supervise(config: &Config, parts: SupervisorParts, channel: ConfigChannel) {
     let (registry, metrics) = (parts.registry.clone(), parts.metrics.clone());
     let (environment, tasks) = (Arc::clone(&parts.environment), parts.tasks.clone());
-    let (stop, reload) = (parts.stop.clone(), Arc::new(Notify::new()));
-    let watch = FileWatch::start(&environment, stop.clone());
-    let watcher = ConfigWatcher::new(
-        config,
-        registry,
-        ConfigSupervisor::new(parts),
-        watch,
-        metrics,
-        Arc::clone(&environment),
-        Arc::clone(&reload),
-    );
-    environment.spawn("config-watcher", Box::pin(tasks.track_future(watcher.run(stop))));
-    reload
+    let stop = parts.stop.clone();
+    let file = (parts.watch.subscribe(&config.path), parts.threads.one());
+    let (reader, texts) = channel.reader((config.path.clone(), config.hash), registry.clone(), file);
+    let supervisor = ConfigSupervisor::new(parts);
+    let watcher = ConfigWatcher::new(config, registry, supervisor, texts, metrics, Arc::clone(&environment));
+    let run = async move {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = watcher.run() => {}
+            () = reader.run() => {}
+        }
+    };
+    environment.spawn("config-watcher", Box::pin(tasks.track_future(run)));
 }
 
 /// The random seed. Differs from process to process, so that daemons restarted together do not reconnect together.

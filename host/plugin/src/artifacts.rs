@@ -32,7 +32,7 @@ use crate::engine::compile::CompileQueue;
 use crate::error::LoadProblem;
 use crate::{Digest, HostError, PluginMetrics};
 
-/// Bytes of all artifacts in the directory: 2 GiB, enough for 50 components of JavaScript or Python, or 5,000 of Rust.
+/// Bytes of all artifacts in the directory, and of the components and scripts kept for rollbacks: 2 GiB, enough for 50 components of JavaScript or Python, or 5,000 of Rust.
 /// Above it the least recently used ones are removed.
 pub const ARTIFACTS_BYTES_MAX: u64 = 2 << 30;
 
@@ -190,7 +190,7 @@ impl ArtifactDir {
         };
         match write(&path, artifact) {
             Ok(()) => {
-                self.shrink();
+                path.parent().into_iter().for_each(shrink);
                 self.deserialize(&path)
             }
             Err(error) => {
@@ -214,28 +214,27 @@ impl ArtifactDir {
                 .join(format!("{digest}-{:016x}.cwasm", self.engine_hash)),
         )
     }
+}
 
-    /// Removes the least recently used files until the rest fits.
-    fn shrink(&self) {
-        let Some(path) = &self.path else { return };
-        let Ok(entries) = fs::read_dir(path) else { return };
-        let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
-            .flatten()
-            .filter_map(|entry| {
-                let about = entry.metadata().ok()?;
-                Some((about.modified().ok()?, about.len(), entry.path()))
-            })
-            .collect();
-        files.sort_unstable();
-        let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
-        for (_, bytes, file) in files {
-            if total <= ARTIFACTS_BYTES_MAX {
-                break;
-            }
-            // A mapped file stays readable after it is removed.
-            if fs::remove_file(&file).is_ok() {
-                total -= bytes;
-            }
+/// Removes the least recently used files in `directory` until the rest fits into [`ARTIFACTS_BYTES_MAX`].
+fn shrink(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let about = entry.metadata().ok()?;
+            Some((about.modified().ok()?, about.len(), entry.path()))
+        })
+        .collect();
+    files.sort_unstable();
+    let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+    for (_, bytes, file) in files {
+        if total <= ARTIFACTS_BYTES_MAX {
+            break;
+        }
+        // A mapped file stays readable after it is removed.
+        if fs::remove_file(&file).is_ok() {
+            total -= bytes;
         }
     }
 }

@@ -1,15 +1,13 @@
 //! A component that can be a plugin: validated, compiled and linked, but not running.
 
 pub(crate) mod binary;
+pub(crate) mod file;
 pub(crate) mod imports;
 pub(crate) mod interface_name;
 pub(crate) mod manifest;
 pub(crate) mod roles;
 pub(crate) mod script;
 
-use std::fs::File;
-use std::io::Read as _;
-use std::path::Path;
 use std::sync::Arc;
 
 use wasmtime::component::{InstancePre, Linker};
@@ -68,21 +66,17 @@ impl std::ops::Deref for PluginComponent {
 }
 
 impl PluginComponent {
-    /// Validates `bytes`, the contents of a file, and prepares them to run: checks the names, compiles, checks the
-    /// types.
+    /// Validates `bytes`, the contents of a file with this digest, and prepares them to run: checks the names, compiles,
+    /// checks the types.
     ///
     /// # Errors
     /// Why the component is rejected.
     pub(crate) async fn new(
         bytes: Arc<[u8]>,
-        pin: Option<Digest>,
+        digest: Digest,
         artifacts: &Artifacts,
         linker: &Linker<GuestState>,
     ) -> Result<PluginComponent, LoadProblem> {
-        let digest = Digest::of(&bytes);
-        if let Some(pinned) = pin.filter(|pinned| *pinned != digest) {
-            return Err(LoadProblem::Pin { found: digest, pinned });
-        }
         let surface = binary::surface(&bytes)?;
         let roles = roles::check_names(&surface)?;
         imports::check_names(&surface)?;
@@ -188,41 +182,4 @@ impl LoadedVersion {
             manifest: Arc::new(manifest),
         })
     }
-}
-
-/// Reads a component's file, up to [`COMPONENT_BYTES_MAX`].
-///
-/// # Errors
-/// [`LoadProblem::Unreadable`], [`LoadProblem::TooLarge`].
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadProblem> {
-    read_up_to(path, COMPONENT_BYTES_MAX, |bytes| LoadProblem::TooLarge {
-        bytes,
-        max: COMPONENT_BYTES_MAX,
-    })
-}
-
-/// Reads a file of at most `max` bytes; `too_large` creates the error from its length, or from the bytes read so far.
-///
-/// # Errors
-/// [`LoadProblem::Unreadable`], and the error of `too_large`.
-pub(crate) fn read_up_to(
-    path: &Path,
-    max: usize,
-    too_large: impl Fn(usize) -> LoadProblem,
-) -> Result<Vec<u8>, LoadProblem> {
-    let file = File::open(path).map_err(LoadProblem::Unreadable)?;
-    let about = file.metadata().map_err(LoadProblem::Unreadable)?;
-    let length = usize::try_from(about.len()).unwrap_or(usize::MAX);
-    if length > max {
-        return Err(too_large(length));
-    }
-    let mut bytes = Vec::with_capacity(length);
-    // A file can grow while it is read, and a pipe has no length.
-    file.take(max as u64 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(LoadProblem::Unreadable)?;
-    if bytes.len() > max {
-        return Err(too_large(bytes.len()));
-    }
-    Ok(bytes)
 }

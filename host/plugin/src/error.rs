@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::component::manifest::ManifestError;
 use crate::component::roles::CONTRACT;
@@ -24,6 +25,21 @@ pub enum LoadProblem {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(std::io::Error),
+    /// The path does not name a regular file.
+    #[error("{found}, not a regular file: set `component` or `script` to a .wasm or .js file")]
+    NotRegular {
+        /// What it is, with an article.
+        found: &'static str,
+    },
+    /// Its file system did not answer.
+    #[error(
+        "cannot be read: its file system has not answered within {} s; Informant tries again when it does",
+        within.as_secs()
+    )]
+    ReadTimeout {
+        /// How long it was waited for.
+        within: Duration,
+    },
     /// The file exceeds the size limit of components.
     #[error("too large: {}; a component may have at most {}", Mib(*bytes), Mib(*max))]
     TooLarge {
@@ -182,12 +198,21 @@ pub enum LoadProblem {
     /// The plugin's section of config.toml is invalid.
     #[error("{0}")]
     Spec(String),
+    /// The section was changed while the version was prepared for the one before.
+    #[error("the plugin's section changed meanwhile; try again")]
+    Outdated,
     /// The plugin is being stopped.
     #[error("the plugin is stopping and cannot be reloaded")]
     Stopping,
 }
 
 impl LoadError {
+    /// The file system of `component` did not answer `within` that time.
+    #[must_use]
+    pub fn read_timeout(component: &Path, within: Duration) -> LoadError {
+        LoadError::new(component, LoadProblem::ReadTimeout { within })
+    }
+
     pub(crate) fn new(component: &Path, problem: LoadProblem) -> LoadError {
         LoadError {
             plugin: None,
@@ -196,7 +221,9 @@ impl LoadError {
         }
     }
 
-    pub(crate) fn of_plugin(self, plugin: &str) -> LoadError {
+    /// The same error of the plugin with this name in config.toml.
+    #[must_use]
+    pub fn of_plugin(self, plugin: &str) -> LoadError {
         LoadError {
             plugin: Some(plugin.to_owned()),
             ..self

@@ -16,10 +16,10 @@ use crate::actor::PluginContext;
 use crate::actor::config::PluginConfig;
 use crate::artifacts::Artifacts;
 use crate::artifacts::last_good::LastGood;
+use crate::component::file::{self, PluginFile};
 use crate::component::manifest::Manifest;
 use crate::component::script::{Script, ScriptRunner, is_script};
-use crate::component::{self, PluginComponent};
-use crate::component::{DENIED_IN_DESCRIBE, LoadedVersion};
+use crate::component::{DENIED_IN_DESCRIBE, LoadedVersion, PluginComponent};
 use crate::engine::compile::{CompileQueue, Compiler};
 use crate::engine::scheduler::CpuScheduler;
 use crate::engine::ticker::Ticker;
@@ -148,31 +148,45 @@ impl PluginHost {
     /// # Errors
     /// [`LoadError`], as [`load`](Self::load) would give.
     pub async fn inspect(&self, path: &Path) -> Result<Inspection, LoadError> {
-        let found = self
-            .0
-            .describe(path.to_owned(), None, Arc::from("inspect"), Limits::default())
-            .await;
-        let (version, _) = found.map_err(|problem| LoadError::new(path, problem))?;
+        let inspect = async {
+            let file = self.0.read(path).await?;
+            self.0
+                .describe(&file, None, Arc::from("inspect"), Limits::default())
+                .await
+        };
+        let version = inspect.await.map_err(|problem| LoadError::new(path, problem))?;
         Ok(Inspection::of(&version))
     }
 
-    /// Loads a plugin: validates, compiles and describes its component, creates its instances and initializes them. It
-    /// is not called before [`Plugin::start`].
+    /// Reads a plugin's file and [loads](Self::load_file) the plugin.
     ///
     /// # Errors
     /// [`LoadError`], which says what to change. Nothing of the plugin is kept in that case.
     pub async fn load(&self, spec: PluginSpec) -> Result<Plugin, LoadError> {
-        let (name, path) = (spec.name.clone(), spec.component.clone());
-        let loaded = self.0.load(spec, path.clone()).await;
+        match self.0.read(&spec.component).await {
+            Ok(file) => self.load_file(spec, file).await,
+            Err(problem) => Err(LoadError::new(&spec.component, problem).of_plugin(&spec.name)),
+        }
+    }
+
+    /// Loads a plugin with the content of its file: validates, compiles and describes the component, creates its
+    /// instances and initializes them. It is not called before [`Plugin::start`]. The returned future may be dropped at
+    /// any point.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub async fn load_file(&self, spec: PluginSpec, file: PluginFile) -> Result<Plugin, LoadError> {
+        let (name, path) = (spec.name.clone(), file.path().to_owned());
+        let loaded = self.0.load(spec, &file).await;
         loaded.map_err(|problem| LoadError::new(&path, problem).of_plugin(&name))
     }
 
     /// Loads the last good version of a plugin whose component was `refused` by [`load`](Self::load). None if none is
     /// known, if `sha256` pins another one, or if it does not load either.
     pub async fn load_last_good(&self, spec: PluginSpec, refused: &LoadError) -> Option<Plugin> {
-        let (digest, path) = self.0.find_last_good(&spec).await?;
-        let name = spec.name.clone();
-        match self.0.load(spec, path).await {
+        let file = self.0.last_good_file(&spec).await?;
+        let (name, digest) = (spec.name.clone(), file.digest());
+        match self.0.load(spec, &file).await {
             Ok(plugin) => {
                 plugin.record_rejected_file(refused);
                 Some(plugin)
@@ -186,10 +200,16 @@ impl PluginHost {
 }
 
 impl HostInner {
-    /// Loads a plugin, with the component in the file `path`.
-    async fn load(self: &Arc<HostInner>, spec: PluginSpec, path: PathBuf) -> Result<Plugin, LoadProblem> {
+    /// Reads a plugin's file.
+    pub(crate) async fn read(&self, path: &Path) -> Result<PluginFile, LoadProblem> {
+        let path = path.to_owned();
+        self.blocking(move || file::read(&path)).await?
+    }
+
+    /// Loads a plugin, with the component in `file`.
+    async fn load(self: &Arc<HostInner>, spec: PluginSpec, file: &PluginFile) -> Result<Plugin, LoadProblem> {
         validate(&spec)?;
-        let version = self.load_version(path, &spec).await?;
+        let version = self.load_version(file, &spec).await?;
         version.manifest.check_grants(&spec)?;
         let listener = ListenerHandle::new(self.listener_options(&spec));
         let feed = feed(&version);
@@ -202,16 +222,17 @@ impl HostInner {
         Plugin::new(context, version, feed).await
     }
 
-    /// Loads a version for `spec` from the file `path`, and keeps the component in case it proves good.
+    /// Loads a version for `spec` from `file`, and keeps the component in case it proves good.
     pub(crate) async fn load_version(
         self: &Arc<HostInner>,
-        path: PathBuf,
+        file: &PluginFile,
         spec: &PluginSpec,
     ) -> Result<LoadedVersion, LoadProblem> {
         let name = Arc::from(spec.name.as_str());
-        let (version, bytes) = self.describe(path, spec.sha256, name, spec.limits).await?;
-        let (last_good, digest, file) = (self.last_good.clone(), version.component.digest, spec.component.clone());
-        self.blocking(move || last_good.keep(&file, digest, &bytes)).await?;
+        let version = self.describe(file, spec.sha256, name, spec.limits).await?;
+        let (last_good, kept, path) = (self.last_good.clone(), file.clone(), spec.component.clone());
+        self.blocking(move || last_good.keep(&path, kept.digest(), kept.bytes()))
+            .await?;
         Ok(version)
     }
 
@@ -224,14 +245,21 @@ impl HostInner {
 
     /// The last good version of the plugin of `spec`, if there is one and it still loads.
     pub(crate) async fn last_good(self: &Arc<HostInner>, spec: &PluginSpec) -> Option<LoadedVersion> {
-        let (_, path) = self.find_last_good(spec).await?;
-        self.load_version(path, spec).await.ok()
+        let file = self.last_good_file(spec).await?;
+        self.load_version(&file, spec).await.ok()
     }
 
-    async fn find_last_good(&self, spec: &PluginSpec) -> Option<(Digest, PathBuf)> {
-        let (last_good, name, file) = (self.last_good.clone(), spec.name.clone(), spec.component.clone());
-        let found = self.blocking(move || last_good.find(&name, &file)).await.ok()??;
-        spec.sha256.is_none_or(|pinned| pinned == found.0).then_some(found)
+    /// What was kept of the last good version. None if it is not what was recorded, or not what `sha256` pins.
+    async fn last_good_file(&self, spec: &PluginSpec) -> Option<PluginFile> {
+        let (last_good, name, path) = (self.last_good.clone(), spec.name.clone(), spec.component.clone());
+        let find = move || {
+            let (digest, kept) = last_good.find(&name, &path)?;
+            file::read(&kept).ok().filter(|file| file.digest() == digest)
+        };
+        let found = self.blocking(find).await.ok()??;
+        spec.sha256
+            .is_none_or(|pinned| pinned == found.digest())
+            .then_some(found)
     }
 
     /// Runs blocking work on the blocking pool.
@@ -242,25 +270,26 @@ impl HostInner {
             .map_err(|_| LoadProblem::Stopping)
     }
 
-    /// Validates, compiles and describes the component or script in the file `path`. Returns its bytes, too.
+    /// Validates, compiles and describes the component or script in `file`.
     pub(crate) async fn describe(
         self: &Arc<HostInner>,
-        path: PathBuf,
+        file: &PluginFile,
         pin: Option<Digest>,
         plugin: Arc<str>,
         limits: Limits,
-    ) -> Result<(LoadedVersion, Arc<[u8]>), LoadProblem> {
-        let (component, bytes) = match is_script(&path) {
+    ) -> Result<LoadedVersion, LoadProblem> {
+        let digest = file.digest();
+        if let Some(pinned) = pin.filter(|pinned| *pinned != digest) {
+            return Err(LoadProblem::Pin { found: digest, pinned });
+        }
+        let component = match is_script(file.path()) {
             true => {
-                let script = self.blocking(move || Script::read(&path)).await??;
-                let (runner, bytes) = (&self.script_runner, Arc::from(&script.text[..]));
-                (runner.run(script, pin, &self.artifacts, &self.linker).await?, bytes)
+                let script = Script::new(file)?;
+                self.script_runner
+                    .run(script, digest, &self.artifacts, &self.linker)
+                    .await?
             }
-            false => {
-                let bytes: Arc<[u8]> = self.blocking(move || component::read(&path)).await??.into();
-                let component = PluginComponent::new(Arc::clone(&bytes), pin, &self.artifacts, &self.linker).await?;
-                (component, bytes)
-            }
+            false => PluginComponent::new(Arc::clone(file.bytes()), digest, &self.artifacts, &self.linker).await?,
         };
         let reader = StoreReader::new(self.catalog.clone(), StoreAccess::Denied(DENIED_IN_DESCRIBE));
         let kube = KubeAccess::Denied(DENIED_IN_DESCRIBE);
@@ -273,10 +302,8 @@ impl HostInner {
             Counter::default(),
         );
         let watchdog = CallWatchdog::new(Arc::clone(&self.env), limits.call, CancellationToken::new());
-        let version = self
-            .on_guests(LoadedVersion::describe(component, resources, watchdog))
-            .await??;
-        Ok((version, bytes))
+        self.on_guests(LoadedVersion::describe(component, resources, watchdog))
+            .await?
     }
 
     /// Runs `work`, which calls a guest, on the guests' runtime.

@@ -38,6 +38,7 @@ mod status;
 mod testing;
 
 pub use artifacts::digest::{Digest, DigestError};
+pub use component::file::{PluginFile, ReadFileError, read_regular_file};
 pub use component::manifest::{EventRule, IndexRule, Indexes, Manifest, ManifestError, Requirement};
 pub use component::roles::{CONTRACT, Roles};
 pub use component::script::is_script;
@@ -51,7 +52,7 @@ pub use hostcalls::kube_api::{
 };
 pub use instance::trap::{TrapKind, TrapReport};
 pub use metrics::PluginMetrics;
-pub use plugin::{Plugin, Stopped, Swapped};
+pub use plugin::{Plugin, PreparedChange, Stopped, Swapped};
 pub use preflight::{Preflight, PreflightFailure};
 pub use spec::{Limits, OnFailure, PluginSpec, ReplayPolicy};
 pub use status::{PluginState, PluginStatus, Reload, StuckOn};

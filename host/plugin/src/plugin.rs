@@ -2,7 +2,7 @@
 
 mod rollback;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use crate::actor::mailbox::{ActorCommand, CandidateInstance, CommandSender, mail
 use crate::actor::slot::InstanceSlot;
 use crate::actor::{ActorKind, PluginContext};
 use crate::component::LoadedVersion;
+use crate::component::file::PluginFile;
 use crate::component::manifest::Manifest;
 use crate::error::{LoadError, LoadProblem};
 use crate::host;
@@ -56,6 +57,28 @@ pub(crate) enum SwapKind {
     /// A rollback: the new version failed, and an older one was good.
     RollBack,
 }
+
+/// A change of the component or the section that was prepared next to the running version.
+pub struct PreparedChange(Prepared);
+
+enum Prepared {
+    /// The running instances can serve the section.
+    InPlace(Box<PluginSpec>),
+    Version(Box<PreparedVersion>),
+}
+
+/// A version with its instances.
+struct PreparedVersion {
+    /// The configuration that it was prepared next to.
+    base: Arc<PluginConfig>,
+    config: Arc<PluginConfig>,
+    path: PathBuf,
+    version: LoadedVersion,
+    instances: Instances,
+}
+
+/// An instance for each actor that needs one.
+type Instances = [Option<Instance>; 2];
 
 /// The result of a swap.
 #[derive(Clone, Debug)]
@@ -207,30 +230,126 @@ impl Plugin {
         let _one_at_a_time = self.0.swapping.lock().await;
         let config = self.0.context.config();
         let swapped = async {
-            let version = self.describe(path, &config.spec).await?;
-            self.swap_in(config, version, SwapKind::Reload).await
+            let file = self.0.context.host.read(path).await?;
+            let (version, instances) = self.instantiate(&config, &file).await?;
+            self.swap_in(config, version, instances, SwapKind::Reload).await
         };
-        let swapped = self.record_error(path, swapped.await);
-        self.count(swapped.as_ref().err());
-        swapped
+        self.record_result(path, swapped.await)
     }
 
-    /// Applies another section of config.toml, with as little disruption as possible.
-    ///
-    /// A change of the component, `config`, the limits on memory and time, or the names of informers needs a new
-    /// instance, which is swapped in as by [`swap`](Self::swap), with the new section's `on-reload`. Every other change
-    /// is applied at once, and None is returned. The caller attaches the listener to its informers.
+    /// Applies another section of config.toml, with as little disruption as possible: [in
+    /// place](Self::reconfigure_in_place) if that is possible, or else with a new instance, which is swapped in as by
+    /// [`swap`](Self::swap), with the new section's `on-reload`. None is returned if the instance was kept. The caller
+    /// attaches the listener to its informers.
     ///
     /// # Errors
     /// [`LoadError`]. The old section stays in effect.
     pub async fn reconfigure(&self, spec: PluginSpec) -> Result<Option<Swapped>, LoadError> {
-        let _one_at_a_time = self.0.swapping.lock().await;
-        let path = spec.component.clone();
-        let done = self.record_error(&path, self.try_reconfigure(spec).await);
-        if !matches!(done, Ok(None)) {
-            self.count(done.as_ref().err());
+        if self.reconfigure_in_place(&spec).await? {
+            return Ok(None);
         }
-        done
+        let path = spec.component.clone();
+        let read = self.0.context.host.read(&path).await;
+        let file = read.map_err(|problem| self.refuse(LoadError::new(&path, problem)))?;
+        let change = self.prepare_section(spec, file).await?;
+        self.apply(change).await
+    }
+
+    /// Applies another section of config.toml if that needs neither its file nor a new instance: if component, `config`,
+    /// the limits on memory and time, and the names of informers are the same. Otherwise returns false.
+    ///
+    /// # Errors
+    /// [`LoadError`]. The old section stays in effect.
+    pub async fn reconfigure_in_place(&self, spec: &PluginSpec) -> Result<bool, LoadError> {
+        let _one_at_a_time = self.0.swapping.lock().await;
+        let try_in_place = async {
+            host::validate(spec)?;
+            let config = self.0.context.config();
+            let same_file = (&spec.component, spec.sha256) == (&config.spec.component, config.spec.sha256);
+            if !same_file || !config.can_serve(spec) {
+                return Ok(false);
+            }
+            self.apply_in_place(config.updated(spec.clone())?).await;
+            Ok(true)
+        };
+        let result: Result<bool, LoadProblem> = try_in_place.await;
+        result.map_err(|problem| self.refuse(LoadError::new(&spec.component, problem)))
+    }
+
+    /// Prepares a [`swap`](Self::swap) to the version in `file`, next to the running one. The returned future may be
+    /// dropped at any point.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub async fn prepare_version(&self, file: PluginFile) -> Result<PreparedChange, LoadError> {
+        let config = self.0.context.config();
+        let prepared = self.prepare(&config, Arc::clone(&config), &file).await;
+        prepared.map_err(|problem| self.refuse(LoadError::new(file.path(), problem)))
+    }
+
+    /// Prepares to [`reconfigure`](Self::reconfigure) with the content of the section's file, next to the running
+    /// version. The returned future may be dropped at any point.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub async fn prepare_section(&self, spec: PluginSpec, file: PluginFile) -> Result<PreparedChange, LoadError> {
+        let prepare = async {
+            host::validate(&spec)?;
+            let config = self.0.context.config();
+            if config.can_serve(&spec) && file.digest() == self.digest() {
+                let pinned = spec.sha256.filter(|pinned| *pinned != file.digest());
+                return match pinned {
+                    Some(pinned) => Err(LoadProblem::Pin {
+                        found: file.digest(),
+                        pinned,
+                    }),
+                    None => Ok(PreparedChange(Prepared::InPlace(Box::new(spec)))),
+                };
+            }
+            self.prepare(&config, PluginConfig::new(spec)?, &file).await
+        };
+        let prepared = prepare.await;
+        prepared.map_err(|problem| self.refuse(LoadError::new(file.path(), problem)))
+    }
+
+    /// Applies what was prepared. Run the returned future to its end: the old version may have ended when it is dropped.
+    ///
+    /// # Errors
+    /// [`LoadError`]. The old version and section stay in effect.
+    pub async fn apply(&self, change: PreparedChange) -> Result<Option<Swapped>, LoadError> {
+        let _one_at_a_time = self.0.swapping.lock().await;
+        let config = self.0.context.config();
+        match change.0 {
+            Prepared::InPlace(spec) => match config.updated(*spec) {
+                Ok(updated) => {
+                    self.apply_in_place(updated).await;
+                    Ok(None)
+                }
+                Err(problem) => Err(self.refuse(LoadError::new(&config.spec.component, problem))),
+            },
+            Prepared::Version(prepared) => {
+                let PreparedVersion {
+                    base,
+                    config: wanted,
+                    path,
+                    version,
+                    instances,
+                } = *prepared;
+                let swapped = match Arc::ptr_eq(&base, &config) {
+                    true => self.swap_in(wanted, version, instances, SwapKind::Reload).await,
+                    false => Err(LoadProblem::Outdated),
+                };
+                self.record_result(&path, swapped).map(Some)
+            }
+        }
+    }
+
+    /// Records that a version was not loaded, for example because its file cannot be read. The running one continues.
+    #[must_use]
+    pub fn refuse(&self, error: LoadError) -> LoadError {
+        let error = self.note(error);
+        self.count(Some(&error));
+        error
     }
 
     /// Records the result of a reload.
@@ -248,24 +367,6 @@ impl Plugin {
             // It belonged to another version.
             status.last_error = None;
         }
-    }
-
-    async fn try_reconfigure(&self, spec: PluginSpec) -> Result<Option<Swapped>, LoadProblem> {
-        host::validate(&spec)?;
-        let config = self.0.context.config();
-        let can_serve = config.can_serve(&spec);
-        if can_serve && (&spec.component, spec.sha256) == (&config.spec.component, config.spec.sha256) {
-            self.apply_in_place(config.updated(spec)?).await;
-            return Ok(None);
-        }
-        let version = self.describe(&spec.component, &spec).await?;
-        if can_serve && version.component.digest == self.digest() {
-            self.apply_in_place(config.updated(spec)?).await;
-            return Ok(None);
-        }
-        self.swap_in(PluginConfig::new(spec)?, version, SwapKind::Reload)
-            .await
-            .map(Some)
     }
 
     /// Applies a configuration to the running instances. Revoked grants take effect even if the manifest requires them.
@@ -287,31 +388,70 @@ impl Plugin {
         context.set_config(Arc::clone(config));
     }
 
-    async fn describe(&self, path: &Path, spec: &PluginSpec) -> Result<LoadedVersion, LoadProblem> {
-        let context = &self.0.context;
-        context.host.load_version(path.to_owned(), spec).await
+    async fn prepare(
+        &self,
+        base: &Arc<PluginConfig>,
+        config: Arc<PluginConfig>,
+        file: &PluginFile,
+    ) -> Result<PreparedChange, LoadProblem> {
+        let (version, instances) = self.instantiate(&config, file).await?;
+        Ok(PreparedChange(Prepared::Version(Box::new(PreparedVersion {
+            base: Arc::clone(base),
+            config,
+            path: file.path().to_owned(),
+            version,
+            instances,
+        }))))
+    }
+
+    /// Loads the version in `file` and creates its instances.
+    async fn instantiate(
+        &self,
+        config: &Arc<PluginConfig>,
+        file: &PluginFile,
+    ) -> Result<(LoadedVersion, Instances), LoadProblem> {
+        let version = self.0.context.host.load_version(file, &config.spec).await?;
+        let instances = self.new_instances(config, &version).await?;
+        Ok((version, instances))
+    }
+
+    async fn new_instances(
+        &self,
+        config: &Arc<PluginConfig>,
+        version: &LoadedVersion,
+    ) -> Result<Instances, LoadProblem> {
+        version.manifest.check_grants(&config.spec)?;
+        instances(&self.0.context, config, version).await
+    }
+
+    /// Records the result of a reload.
+    fn record_result<T>(&self, path: &Path, result: Result<T, LoadProblem>) -> Result<T, LoadError> {
+        match result {
+            Ok(done) => {
+                self.count(None);
+                Ok(done)
+            }
+            Err(problem) => Err(self.refuse(LoadError::new(path, problem))),
+        }
     }
 
     /// Records why a version was rejected.
-    fn record_error<T>(&self, path: &Path, result: Result<T, LoadProblem>) -> Result<T, LoadError> {
-        result.map_err(|problem| {
-            let context = &self.0.context;
-            let error = LoadError::new(path, problem).of_plugin(self.name());
-            context.status().last_error = Some((context.now(), error.to_string()));
-            error
-        })
+    fn note(&self, error: LoadError) -> LoadError {
+        let context = &self.0.context;
+        let error = error.of_plugin(self.name());
+        context.status().last_error = Some((context.now(), error.to_string()));
+        error
     }
 
-    /// Creates instances of `version` with `config` and swaps them in.
+    /// Swaps in the instances of `version` with `config`.
     async fn swap_in(
         &self,
         config: Arc<PluginConfig>,
         version: LoadedVersion,
+        instances: Instances,
         kind: SwapKind,
     ) -> Result<Swapped, LoadProblem> {
-        version.manifest.check_grants(&config.spec)?;
         let context = &self.0.context;
-        let instances = instances(context, &config, &version).await?;
         let previous_feed = self.index_feed();
         let feed = match (&previous_feed, host::feed(&version)) {
             (Some(old), Some(new)) if old.names() == new.names() => Some(old.clone()),
@@ -405,7 +545,7 @@ async fn instances(
     context: &Arc<PluginContext>,
     config: &Arc<PluginConfig>,
     version: &LoadedVersion,
-) -> Result<[Option<Instance>; 2], LoadProblem> {
+) -> Result<Instances, LoadProblem> {
     let (parts, config, version) = (Arc::clone(context), Arc::clone(config), version.clone());
     let make = async move {
         let roles = version.component.roles;

@@ -64,8 +64,12 @@ impl PluginHost {
     pub async fn preflight(&self, spec: &PluginSpec) -> Result<Preflight, LoadError> {
         let parts = self.parts();
         let name = Arc::from(spec.name.as_str());
-        let described = parts.describe(spec.component.clone(), None, name, spec.limits).await;
-        let (version, _) = described.map_err(|problem| LoadError::new(&spec.component, problem))?;
+        let describe = async {
+            let file = parts.read(&spec.component).await?;
+            parts.describe(&file, None, name, spec.limits).await
+        };
+        let described = describe.await;
+        let version = described.map_err(|problem| LoadError::new(&spec.component, problem))?;
         let calls = PreflightCalls::default();
         let started = start(parts, spec, &version, &calls).await;
         Ok(Preflight {

@@ -254,7 +254,14 @@ impl ObjectsQuery {
 
 fn index_error(registry: &StatusRegistry, informer: &str, error: &IndexError) -> AdminError {
     match error {
-        IndexError::UnknownIndex { .. } => AdminError::new(Code::UnknownIndex, error.to_string()),
+        IndexError::UnknownIndex { name, .. } => match super::plugins::loading_behind(registry, informer) {
+            // Only its component tells which indexes it computes.
+            Some(plugin) => AdminError::new(
+                Code::NotReady,
+                format!("index {name} is not ready: plugin {plugin}, which may compute it, is being loaded; try again"),
+            ),
+            None => AdminError::new(Code::UnknownIndex, error.to_string()),
+        },
         IndexError::NotReady { name } => AdminError::new(Code::NotReady, not_ready(registry, informer, name, error)),
     }
 }

@@ -416,6 +416,16 @@ pub(super) fn quarantined_behind(registry: &StatusRegistry, informer: &str, inde
     behind.map(|entry| entry.name.clone())
 }
 
+/// A plugin that is being loaded and may compute an index of an informer.
+pub(super) fn loading_behind(registry: &StatusRegistry, informer: &str) -> Option<String> {
+    let entries = registry.plugins();
+    let loading = entries.iter().find(|entry| {
+        let names_it = entry.section().informers.iter().any(|(_, name)| name.value == informer);
+        names_it && matches!(entry.phase(), PluginPhase::Loading)
+    });
+    loading.map(|entry| entry.name.clone())
+}
+
 /// Whether a loaded plugin is healthy, and its status line.
 pub(super) fn health(plugin: &Plugin) -> (bool, String) {
     let status = plugin.status();

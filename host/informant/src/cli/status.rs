@@ -82,18 +82,29 @@ fn show_configuration(out: &mut dyn Write, configuration: &ConfigurationView) ->
         path, state, age_ms, ..
     } = configuration;
     let ago = table::ago(*age_ms);
-    match (&configuration.refused, &*configuration.waiting) {
-        (Some(refused), _) => {
+    let reason = match (&configuration.unreadable, &configuration.refused) {
+        (Some(unreadable), _) => {
+            writeln!(out, "Configuration {path}: unreadable; the previous one stays active")?;
+            unreadable
+        }
+        (None, Some(refused)) => {
             writeln!(
                 out,
                 "Configuration {path}: refused {ago} ago; the previous one stays active"
             )?;
-            for line in refused.lines() {
-                writeln!(out, "  {line}")?;
-            }
+            refused
         }
-        (None, []) => writeln!(out, "Configuration {path}: {state} {ago} ago")?,
-        (None, _) => writeln!(out, "Configuration {path}: partially applied {ago} ago")?,
+        (None, None) => {
+            let state = match configuration.waiting.is_empty() {
+                true => state,
+                false => "partially applied",
+            };
+            writeln!(out, "Configuration {path}: {state} {ago} ago")?;
+            ""
+        }
+    };
+    for line in reason.lines() {
+        writeln!(out, "  {line}")?;
     }
     for waiting in &configuration.waiting {
         writeln!(out, "  [{}] pending: {}", waiting.section, waiting.reason)?;

@@ -3,13 +3,14 @@
 //! Owns the text and its line starts. Knows nothing of TOML.
 
 use std::fmt;
-use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use informant_plugin_host::{ReadFileError, read_regular_file};
 use sha2::{Digest, Sha256};
 
 /// The longest configuration file, in bytes: as much as a ConfigMap holds. Longer files are refused before parsing.
-pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
 
 /// A position in a file, both counted from one, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +49,18 @@ pub enum ReadError {
     /// The file is missing or cannot be read.
     #[error("failed to read: {0}")]
     Io(#[from] std::io::Error),
+    /// The path names a pipe, a device, a socket or a directory.
+    #[error("is {found}, not a regular file")]
+    NotRegular {
+        /// What it is, with an article.
+        found: &'static str,
+    },
+    /// Its file system did not answer.
+    #[error("failed to read: its file system has not answered within {} s", within.as_secs())]
+    Timeout {
+        /// How long it was waited for.
+        within: Duration,
+    },
     /// The file is longer than [`CONFIG_BYTES_MAX`].
     #[error("is longer than {CONFIG_BYTES_MAX} bytes")]
     TooLong,
@@ -87,14 +100,12 @@ impl SourceFile {
     /// # Errors
     /// [`ReadError`] when it is missing, too long or not UTF-8.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
-        let mut bytes = Vec::new();
-        // Reading one byte more than allowed shows that it is too long, whatever the file's metadata says.
-        std::fs::File::open(path)?
-            .take(CONFIG_BYTES_MAX + 1)
-            .read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > CONFIG_BYTES_MAX {
-            return Err(ReadError::TooLong);
-        }
+        let bytes = read_regular_file(path, CONFIG_BYTES_MAX).map_err(|error| match error {
+            ReadFileError::NotRegular { found } => ReadError::NotRegular { found },
+            ReadFileError::TooLarge { .. } => ReadError::TooLong,
+            ReadFileError::Io(error) => ReadError::Io(error),
+            error => ReadError::Io(std::io::Error::other(error)),
+        })?;
         let text = String::from_utf8(bytes).map_err(|error| ReadError::NotUtf8 {
             offset: error.utf8_error().valid_up_to(),
         })?;
@@ -177,9 +188,9 @@ mod tests {
     fn overlong_and_non_utf8_files_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let long = folder.path().join("long.toml");
-        std::fs::write(&long, vec![b'#'; CONFIG_BYTES_MAX as usize + 1]).unwrap();
+        std::fs::write(&long, vec![b'#'; CONFIG_BYTES_MAX + 1]).unwrap();
         assert!(matches!(SourceFile::read(&long), Err(ReadError::TooLong)));
-        std::fs::write(&long, vec![b'#'; CONFIG_BYTES_MAX as usize]).unwrap();
+        std::fs::write(&long, vec![b'#'; CONFIG_BYTES_MAX]).unwrap();
         assert!(SourceFile::read(&long).is_ok());
         std::fs::write(&long, b"a = \"\xff\"").unwrap();
         assert!(matches!(SourceFile::read(&long), Err(ReadError::NotUtf8 { offset: 5 })));

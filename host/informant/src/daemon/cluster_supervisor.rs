@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Environment;
-use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::cluster_registry::{ClusterEntry, ClusterPhase};
-use super::config_supervisor::{SectionCommand, SectionResult};
 use super::configuration::Section;
 use super::informer_supervisor::jitter;
+use super::section_command::{CommandReceiver, Reply, SectionCommand, SectionResult};
 use super::status_registry::StatusRegistry;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::ClusterSection;
@@ -38,7 +37,7 @@ pub(super) struct ClusterSupervisor {
     pub(super) section: Arc<ClusterSection>,
     pub(super) registry: StatusRegistry,
     pub(super) environment: Arc<dyn Environment>,
-    pub(super) commands: mpsc::UnboundedReceiver<SectionCommand<ClusterSection>>,
+    pub(super) commands: CommandReceiver<ClusterSection>,
     pub(super) stop: CancellationToken,
 }
 
@@ -48,7 +47,7 @@ struct Login {
     /// Fires when it takes long.
     late: Option<Later<()>>,
     /// Receives the result of applying the section.
-    reply: Option<oneshot::Sender<SectionResult>>,
+    reply: Option<Reply>,
     /// The delay before the next attempt.
     delay: Duration,
 }
@@ -86,14 +85,12 @@ impl ClusterSupervisor {
                 }
                 ClusterEvent::Command(SectionCommand::Remove(_, reply)) => {
                     self.registry.clusters().remove(&self.entry);
-                    self.set_pending(None);
-                    let _ = reply.send(Ok(()));
+                    self.answer(Some(reply), Ok(()));
                     return;
                 }
                 ClusterEvent::LoggedIn(Ok(cluster)) => {
                     self.connected(cluster);
-                    self.set_pending(None);
-                    answer(login.take().and_then(|login| login.reply), Ok(()));
+                    self.answer(login.take().and_then(|login| login.reply), Ok(()));
                 }
                 ClusterEvent::LoggedIn(Err(error)) => self.failed(&mut login, &error),
                 ClusterEvent::Late => {
@@ -104,15 +101,8 @@ impl ClusterSupervisor {
         }
     }
 
-    async fn next(&mut self, login: &mut Option<Login>) -> ClusterEvent {
-        let commands = &mut self.commands;
-        let command = async {
-            match commands.recv().await {
-                Some(command) => command,
-                // The sender is gone: the daemon is stopping.
-                None => std::future::pending().await,
-            }
-        };
+    async fn next(&self, login: &mut Option<Login>) -> ClusterEvent {
+        let command = self.commands.next();
         let Some(login) = login else {
             return ClusterEvent::Command(command.await);
         };
@@ -127,7 +117,7 @@ impl ClusterSupervisor {
         }
     }
 
-    fn login(&self, reply: Option<oneshot::Sender<SectionResult>>) -> Login {
+    fn login(&self, reply: Option<Reply>) -> Login {
         Login {
             attempt: self.attempt(Duration::ZERO),
             late: Some(self.environment.sleep(LOGIN_WAIT_MAX)),
@@ -171,23 +161,19 @@ impl ClusterSupervisor {
             let last_error = Some(Arc::clone(&reason));
             self.entry.set_phase(ClusterPhase::Connecting { last_error });
         }
-        let reply = login.as_mut().and_then(|login| login.reply.take());
-        if reply.is_some() {
-            self.set_pending(Some(Arc::clone(&reason)));
+        if let Some(reply) = login.as_mut().and_then(|login| login.reply.take()) {
+            self.answer(Some(reply), Err(reason));
         }
-        answer(reply, Err(reason));
     }
 
-    fn set_pending(&self, reason: Option<Arc<str>>) {
+    /// Shows the result of the section, and answers if that was not done before.
+    fn answer(&self, reply: Option<Reply>, result: SectionResult) {
         let section = Section::Cluster(self.entry.name.clone());
-        self.registry.configuration().set_pending(section, reason);
-    }
-}
-
-fn answer(reply: Option<oneshot::Sender<SectionResult>>, result: SectionResult) {
-    if let Some(reply) = reply {
-        // The receiver may be gone.
-        let _ = reply.send(result);
+        let mut configuration = self.registry.configuration();
+        match reply {
+            Some(reply) => reply.answer(&mut configuration, section, result),
+            None => configuration.set_pending(section, result.err()),
+        }
     }
 }
 

@@ -10,47 +10,28 @@
 //! plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use informant_cache::Environment;
 use informant_plugin_host::PluginHost;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::cluster_supervisor::ClusterSupervisor;
+use super::config_reader::ConfigChecks;
 use super::configuration::Section;
 use super::desired_plugin::DesiredPlugin;
 use super::durable_state::DurableState;
-use super::file_watch::Ticks;
+use super::file_thread::FileThreads;
+use super::file_watch::FileWatch;
 use super::informer_supervisor::InformerSupervisor;
 use super::plugin_supervisor::PluginSupervisor;
+use super::section_command::{CommandSender, Pending, Removal, SectionChange, SectionCommand, commands};
 use super::status_registry::{PluginPhase, StatusRegistry};
 use crate::cluster::ClusterAccess;
 use crate::config::{ClusterSection, Config, InformerSection};
 use crate::metrics::Metrics;
-
-/// The result of applying a section: success, or the reason why its previous version keeps running.
-pub(super) type SectionResult = Result<(), Arc<str>>;
-
-/// Whether handlers are notified of a removal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Removal {
-    /// They receive nothing.
-    Silent,
-    /// They receive a delete for each of its objects.
-    Notify,
-}
-
-/// A command to the supervisor of a section. Supervisors handle commands one by one; the sender may stop waiting for
-/// the reply.
-pub(super) enum SectionCommand<S> {
-    /// Apply this version of the section.
-    Change(Arc<S>, oneshot::Sender<SectionResult>),
-    /// The section was removed.
-    Remove(Removal, oneshot::Sender<SectionResult>),
-}
 
 /// What supervisors are created with.
 pub(super) struct SupervisorParts {
@@ -60,6 +41,9 @@ pub(super) struct SupervisorParts {
     pub(super) host: PluginHost,
     pub(super) metrics: Metrics,
     pub(super) durables: DurableState,
+    pub(super) watch: FileWatch,
+    pub(super) threads: FileThreads,
+    pub(super) checks: ConfigChecks,
     pub(super) tasks: TaskTracker,
     pub(super) stop: CancellationToken,
 }
@@ -72,7 +56,6 @@ pub(super) struct ConfigSupervisor {
     plugins: BTreeMap<String, Supervised<DesiredPlugin>>,
     /// Informers that the configuration no longer names but plugins still use.
     orphaned: BTreeSet<InformerKey>,
-    files: watch::Sender<u64>,
     released: Arc<Notify>,
 }
 
@@ -82,44 +65,7 @@ type InformerKey = (String, String);
 /// A section and its supervisor.
 struct Supervised<S> {
     wanted: Arc<S>,
-    commands: mpsc::UnboundedSender<SectionCommand<S>>,
-}
-
-/// A section that was added, changed or removed, and its pending result.
-pub(super) struct Pending {
-    pub(super) section: Section,
-    pub(super) change: SectionChange,
-    result: oneshot::Receiver<SectionResult>,
-}
-
-/// How a section changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SectionChange {
-    Added,
-    Changed,
-    Removed,
-}
-
-impl SectionChange {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Added => "added",
-            Self::Changed => "changed",
-            Self::Removed => "removed",
-        }
-    }
-}
-
-impl Pending {
-    /// Waits for it.
-    pub(super) async fn result(self) -> (Section, SectionChange, SectionResult) {
-        // A supervisor that ends drops its reply.
-        let result = self
-            .result
-            .await
-            .unwrap_or_else(|_| Err("Informant is stopping".into()));
-        (self.section, self.change, result)
-    }
+    commands: CommandSender<S>,
 }
 
 impl ConfigSupervisor {
@@ -131,22 +77,8 @@ impl ConfigSupervisor {
             informers: BTreeMap::new(),
             plugins: BTreeMap::new(),
             orphaned: BTreeSet::new(),
-            files: watch::Sender::new(0),
             released: Arc::default(),
         }
-    }
-
-    /// The files that [`check_files`](Self::check_files) is about.
-    pub(super) fn files(&self) -> BTreeSet<PathBuf> {
-        self.plugins
-            .values()
-            .map(|running| running.wanted.file().to_owned())
-            .collect()
-    }
-
-    /// Lets supervisors check whether their files changed.
-    pub(super) fn check_files(&self) {
-        self.files.send_modify(|tick| *tick += 1);
     }
 
     /// Notified when [`remove_unused`](Self::remove_unused) may have something to remove.
@@ -183,7 +115,7 @@ impl ConfigSupervisor {
                 None => {
                     self.add_cluster(name, wanted);
                     // The registry shows the result of the login later.
-                    Some(done(Section::Cluster(name.clone()), SectionChange::Added))
+                    Some(Pending::started(Section::Cluster(name.clone()), SectionChange::Added))
                 }
                 Some(running) if running.wanted == wanted => None,
                 Some(running) => Some(running.change(Section::Cluster(name.clone()), wanted)),
@@ -218,7 +150,7 @@ impl ConfigSupervisor {
                 None => {
                     self.add_informer(key, Arc::clone(wanted));
                     // The registry shows the result of discovery later.
-                    Some(done(section(), SectionChange::Added))
+                    Some(Pending::started(section(), SectionChange::Added))
                 }
                 Some(running) if running.wanted.has_same_settings(wanted) => None,
                 Some(running) => Some(running.change(section(), Arc::clone(wanted))),
@@ -257,11 +189,16 @@ impl ConfigSupervisor {
         Some(running.remove(section, removal))
     }
 
-    /// Removes informers that the configuration no longer names and no plugin uses.
-    pub(super) fn remove_unused(&mut self) -> Vec<Pending> {
+    /// Removes informers that the configuration no longer names and no plugin uses. A plugin that is `changing` may let
+    /// go of them in a moment.
+    pub(super) fn remove_unused(&mut self, changing: impl Fn(&str) -> bool) -> Vec<Pending> {
         let mut pending = Vec::new();
         for key in std::mem::take(&mut self.orphaned) {
             if let Some(plugin) = self.user_of(&key.0) {
+                if changing(&plugin) {
+                    self.orphaned.insert(key);
+                    continue;
+                }
                 let section = Section::Informer(key.0.clone(), key.1.clone());
                 let reason = format!("was removed from the file, but [plugin.{plugin}] still uses it");
                 self.parts
@@ -289,13 +226,13 @@ impl ConfigSupervisor {
 
     fn add_cluster(&mut self, name: &str, wanted: Arc<ClusterSection>) {
         let parts = &mut self.parts;
-        let (sender, commands) = mpsc::unbounded_channel();
+        let (sender, receiver) = commands();
         let supervisor = ClusterSupervisor {
             entry: parts.registry.clusters().add(name),
             section: Arc::clone(&wanted),
             registry: parts.registry.clone(),
             environment: Arc::clone(&parts.environment),
-            commands,
+            commands: receiver,
             stop: parts.stop.clone(),
         };
         let connected = parts.access.connected.take().filter(|_| name.is_empty());
@@ -314,7 +251,7 @@ impl ConfigSupervisor {
         let Some(cluster) = parts.registry.clusters().entry(cluster) else {
             return;
         };
-        let (sender, commands) = mpsc::unbounded_channel();
+        let (sender, receiver) = commands();
         let supervisor = InformerSupervisor {
             status: parts.registry.add_informer(name, &cluster.name, Arc::clone(&wanted)),
             registry: parts.registry.clone(),
@@ -322,7 +259,7 @@ impl ConfigSupervisor {
             environment: Arc::clone(&parts.environment),
             metrics: parts.metrics.clone(),
             durables: parts.durables.clone(),
-            commands,
+            commands: receiver,
             stop: parts.stop.clone(),
         };
         self.spawn("informer-supervisor", supervisor.run());
@@ -335,8 +272,8 @@ impl ConfigSupervisor {
 
     fn add_plugin(&mut self, name: &str, wanted: Arc<DesiredPlugin>) -> Pending {
         let parts = &self.parts;
-        let (sender, commands) = mpsc::unbounded_channel();
-        let (first, result) = oneshot::channel();
+        let (sender, receiver) = commands();
+        let (reply, pending) = Pending::new(Section::Plugin(name.to_owned()), SectionChange::Added);
         let supervisor = PluginSupervisor {
             entry: parts.registry.add_plugin(name, Arc::new(wanted.section.clone())),
             wanted: Arc::clone(&wanted),
@@ -344,26 +281,20 @@ impl ConfigSupervisor {
             host: parts.host.clone(),
             metrics: parts.metrics.clone(),
             durables: parts.durables.clone(),
-            commands,
-            ticks: self.ticks(),
+            commands: receiver,
+            watch: parts.watch.clone(),
+            threads: parts.threads.clone(),
+            checks: parts.checks.clone(),
             released: Arc::clone(&self.released),
             stop: parts.stop.clone(),
         };
-        self.spawn("plugin-supervisor", supervisor.run(first));
+        self.spawn("plugin-supervisor", supervisor.run(reply));
         let running = Supervised {
             wanted,
             commands: sender,
         };
         self.plugins.insert(name.to_owned(), running);
-        Pending {
-            section: Section::Plugin(name.to_owned()),
-            change: SectionChange::Added,
-            result,
-        }
-    }
-
-    fn ticks(&self) -> Ticks {
-        self.files.subscribe()
+        pending
     }
 
     fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
@@ -375,36 +306,15 @@ impl ConfigSupervisor {
 impl<S> Supervised<S> {
     fn change(&mut self, section: Section, wanted: Arc<S>) -> Pending {
         self.wanted = Arc::clone(&wanted);
-        let (reply, result) = oneshot::channel();
-        // A supervisor that ends drops `reply`, which is a result too.
-        let _ = self.commands.send(SectionCommand::Change(wanted, reply));
-        Pending {
-            section,
-            change: SectionChange::Changed,
-            result,
-        }
+        let (reply, pending) = Pending::new(section, SectionChange::Changed);
+        self.commands.send(SectionCommand::Change(wanted, reply));
+        pending
     }
 
     fn remove(self, section: Section, removal: Removal) -> Pending {
-        let (reply, result) = oneshot::channel();
-        let _ = self.commands.send(SectionCommand::Remove(removal, reply));
-        Pending {
-            section,
-            change: SectionChange::Removed,
-            result,
-        }
-    }
-}
-
-/// A result that is known already.
-fn done(section: Section, change: SectionChange) -> Pending {
-    let (sender, result) = oneshot::channel();
-    // The receiver is here.
-    let _ = sender.send(Ok(()));
-    Pending {
-        section,
-        change,
-        result,
+        let (reply, pending) = Pending::new(section, SectionChange::Removed);
+        self.commands.send(SectionCommand::Remove(removal, reply));
+        pending
     }
 }
 

@@ -1,31 +1,34 @@
-//! Watches config.toml: validates a changed file as a whole, then applies its sections one by one.
+//! Applies config.toml: validates a changed file as a whole, then applies its sections, each on its own.
 //!
 //! ```text
-//! tick ──▶ read stable ──▶ validate ──▶ ConfigSupervisor: commands ──▶ results ──▶ registry, log, metric
-//!   └────▶ supervisors check their components (after the commands, so that section and component change together)
+//! ConfigReader ──text──▶ validate ──▶ ConfigSupervisor: commands ──▶ results ──▶ registry, log, metric
 //! ```
 //!
-//! One change is applied at a time. Changes that happen meanwhile are read once afterwards, so that a hundred edits a
-//! second cost no more than the last one. A file that is invalid, empty or missing changes nothing that runs.
+//! The next text is read while sections of the last one are still being applied. A section whose supervisor has not
+//! answered within [`SECTION_WAIT_MAX`] shows as pending and continues; newer text for it replaces the older. Changes
+//! that come while another one is being applied count as one with it. A file that is invalid, empty or missing changes
+//! nothing that runs.
 
-use std::collections::BTreeSet;
-use std::io;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use informant_cache::Environment;
-use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
+use informant_cache::{Environment, Moment};
 
-use super::config_supervisor::{ConfigSupervisor, Pending, SectionChange};
+use super::config_reader::{CheckedText, ConfigTexts};
+use super::config_supervisor::ConfigSupervisor;
 use super::configuration::{ReloadResult, Section};
-use super::file_content::{Read, StableRead, read_stable};
-use super::file_watch::{FileWatch, SETTLE, Ticks};
+use super::section_command::{Pending, Progress, SectionChange, SectionResult};
 use super::status_registry::StatusRegistry;
-use crate::config::{AdminSection, Config, HealthSection, Problems, ReadError, SourceFile, StateSection, TextHash};
+use crate::config::{AdminSection, Config, HealthSection, Problems, SourceFile, StateSection};
 use crate::metrics::Metrics;
+
+/// How long a section may take until it shows as pending: 30 s. It continues in the background.
+pub const SECTION_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Why `[admin]`, `[health]` and `[state]` are pending.
 const RESTART: &str = "takes effect after a restart";
@@ -39,28 +42,52 @@ pub(super) struct ConfigWatcher {
     state: StateSection,
     registry: StatusRegistry,
     supervisor: ConfigSupervisor,
-    watch: FileWatch,
+    texts: ConfigTexts,
     metrics: Metrics,
     environment: Arc<dyn Environment>,
-    /// Notified when somebody asks for a reload.
-    reload: Arc<Notify>,
-    /// The hash of the text that was validated last.
-    validated_hash: TextHash,
-    /// The log says that the file cannot be read or is empty.
-    reported_unreadable: bool,
-    /// The log says that the file keeps changing.
-    reported_unstable: bool,
-    /// The file may have changed while the last change was applied.
-    read_again: bool,
+    outstanding: OutstandingSections,
+    /// The change that is being applied.
+    change: Option<ConfigChange>,
 }
 
-/// How many sections a configuration change added, changed, removed, or could not apply.
+/// A change of the configuration whose result is not known yet.
 #[derive(Default)]
-struct Tally {
+struct ConfigChange {
+    restart_changed: bool,
+    /// How many sections were added, changed, removed, and not applied (yet).
     added: usize,
     changed: usize,
     removed: usize,
     refused: usize,
+    pending: usize,
+}
+
+/// Sections whose supervisors have not answered yet.
+#[derive(Default)]
+struct OutstandingSections {
+    answers: FuturesUnordered<Pin<Box<dyn Future<Output = SectionAnswer> + Send>>>,
+    /// The last command of each.
+    commands: BTreeMap<Section, OutstandingCommand>,
+    last_number: u64,
+}
+
+struct OutstandingCommand {
+    number: u64,
+    sent: Moment,
+    progress: Arc<Progress>,
+    /// Whether it belongs to a change of the file, not to the start.
+    counts: bool,
+    /// Whether it shows as pending.
+    overdue: bool,
+}
+
+struct SectionAnswer {
+    number: u64,
+    section: Section,
+    change: SectionChange,
+    counts: bool,
+    /// None: replaced by a newer command.
+    result: Option<SectionResult>,
 }
 
 impl ConfigWatcher {
@@ -69,10 +96,9 @@ impl ConfigWatcher {
         config: &Config,
         registry: StatusRegistry,
         supervisor: ConfigSupervisor,
-        watch: FileWatch,
+        texts: ConfigTexts,
         metrics: Metrics,
         environment: Arc<dyn Environment>,
-        reload: Arc<Notify>,
     ) -> Self {
         let mut watcher = Self {
             path: config.path.clone(),
@@ -81,154 +107,72 @@ impl ConfigWatcher {
             state: config.state.clone(),
             registry,
             supervisor,
-            watch,
+            texts,
             metrics,
             environment,
-            reload,
-            validated_hash: config.hash,
-            reported_unreadable: false,
-            reported_unstable: false,
-            read_again: false,
+            outstanding: OutstandingSections::default(),
+            change: None,
         };
-        // The registry shows the results; nothing waits for them here.
-        drop(watcher.supervisor.apply(config));
-        watcher.watch_files();
+        let started = watcher.supervisor.apply(config);
+        watcher.expect(started, false);
         watcher
     }
 
-    /// Runs until `stop`.
-    pub(super) async fn run(mut self, stop: CancellationToken) {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = self.watch() => {}
-        }
-    }
-
-    async fn watch(&mut self) {
-        let mut ticks = self.watch.ticks();
+    /// Does not end.
+    pub(super) async fn run(mut self) {
         let released = self.supervisor.released();
-        let reload = Arc::clone(&self.reload);
         loop {
-            if !std::mem::take(&mut self.read_again) {
-                tokio::select! {
-                    biased;
-                    ticked = ticks.changed() => if ticked.is_err() {
-                        // The file watch has ended: the daemon is stopping.
-                        return std::future::pending().await;
-                    },
-                    () = reload.notified() => {}
-                    () = released.notified() => {
-                        let removed = self.supervisor.remove_unused();
-                        self.results(removed, &mut ticks).await;
-                        continue;
-                    }
+            let overdue = self.outstanding.overdue_at().map(|at| at - self.environment.now());
+            let overdue = async {
+                match overdue {
+                    Some(wait) => self.environment.sleep(wait).await,
+                    None => std::future::pending().await,
                 }
+            };
+            tokio::select! {
+                biased;
+                Some(answer) = self.outstanding.answers.next() => self.answered(answer),
+                checked = self.texts.next() => self.handle(checked),
+                () = released.notified() => {}
+                () = overdue => self.show_overdue(),
             }
-            if let Some(text) = self.changed_text().await {
-                self.handle_change(text, &mut ticks).await;
-            }
-            self.supervisor.check_files();
+            self.remove_unused();
+            self.conclude();
         }
     }
 
-    /// The text of the file, or why it cannot be read as text, if it is new and not being written.
-    async fn changed_text(&mut self) -> Option<Result<SourceFile, Problems>> {
-        let config = self.path.display();
-        let (now, read) = match read_stable(&*self.environment, self.validated_hash, || {
-            read_blocking(self.path.clone())
-        })
-        .await
-        {
-            StableRead::Text(now, read) => (now, read),
-            StableRead::Unstable => {
-                // Each change ticks, including the last one.
-                if !std::mem::replace(&mut self.reported_unstable, true) {
-                    tracing::warn!(%config, settle_ms = SETTLE.as_millis() as u64, "configuration keeps changing; waiting until it is stable");
-                }
-                return None;
-            }
-        };
-        self.reported_unstable = false;
-        let error = match &read {
-            Err(ReadError::Io(error)) => Some(error.to_string()),
-            // An empty file is more likely a mistake than a request to stop everything.
-            Ok(file) if file.text().trim().is_empty() => {
-                Some("the file is empty; to stop all informers and plugins, leave [admin] in it".into())
-            }
-            _ => None,
-        };
-        if let Some(error) = error {
-            if !std::mem::replace(&mut self.reported_unreadable, true) {
-                tracing::warn!(%config, error, "configuration unreadable; keeping the previous configuration");
-            }
-            return None;
+    fn handle(&mut self, checked: CheckedText) {
+        if let Some(text) = checked.text {
+            self.handle_change(text);
         }
-        if std::mem::take(&mut self.reported_unreadable) {
-            tracing::info!(%config, "configuration readable again");
-        }
-        let changed = std::mem::replace(&mut self.validated_hash, now) != now;
-        changed.then(|| read.map_err(|error| Problems::of_unreadable(&self.path, &error)))
+        self.texts.handled(checked.check);
     }
 
-    async fn handle_change(&mut self, text: Result<SourceFile, Problems>, ticks: &mut Ticks) {
+    fn handle_change(&mut self, text: Result<SourceFile, Problems>) {
         self.registry.configuration().read = self.environment.now();
-        let result = match text.and_then(|file| Config::parse(&file)) {
-            Ok(config) => self.apply(&config, ticks).await,
+        match text.and_then(|file| Config::parse(&file)) {
+            Ok(config) => self.apply(&config),
             Err(problems) => {
                 let config = self.path.display();
                 tracing::error!(%config, error = problems.one_line(), "configuration refused; keeping the previous configuration");
-                self.registry.configuration().refused = Some(problems.to_string().into());
-                ReloadResult::Refused
+                let mut configuration = self.registry.configuration();
+                configuration.refused = Some(problems.to_string().into());
+                configuration.result = Some(ReloadResult::Refused);
+                drop(configuration);
+                self.metrics.daemon.config_changed(ReloadResult::Refused);
             }
-        };
-        self.registry.configuration().result = Some(result);
-        self.metrics.daemon.config_changed(result);
+        }
     }
 
-    async fn apply(&mut self, config: &Config, ticks: &mut Ticks) -> ReloadResult {
+    fn apply(&mut self, config: &Config) {
         for warning in &config.warnings {
             warning.log();
         }
         let restart_changed = self.set_restart_pending(config);
+        self.registry.configuration().refused = None;
+        self.change.get_or_insert_default().restart_changed |= restart_changed;
         let pending = self.supervisor.apply(config);
-        self.watch_files();
-        self.supervisor.check_files();
-        let mut tally = self.results(pending, ticks).await;
-        let removed = self.supervisor.remove_unused();
-        tally.add(&self.results(removed, ticks).await);
-        let waiting = {
-            let mut configuration = self.registry.configuration();
-            configuration.refused = None;
-            configuration.waiting.clone()
-        };
-        let result = if tally.is_empty() && !restart_changed {
-            ReloadResult::Unchanged
-        } else if waiting.is_empty() {
-            ReloadResult::Ok
-        } else {
-            ReloadResult::Partial
-        };
-        let config = self.path.display();
-        let Tally {
-            added,
-            changed,
-            removed,
-            refused,
-        } = tally;
-        match result {
-            ReloadResult::Partial => {
-                let pending: Vec<_> = waiting.keys().map(ToString::to_string).collect();
-                let pending = pending.join(", ");
-                let reasons = waiting.iter().map(|(section, why)| format!("[{section}]: {why}"));
-                let reasons = reasons.collect::<Vec<_>>().join("; ");
-                tracing::warn!(%config, added, changed, removed, refused, pending, reasons, "configuration partially applied");
-            }
-            _ => {
-                tracing::info!(%config, result = result.as_str(), added, changed, removed, "configuration applied")
-            }
-        }
-        result
+        self.expect(pending, true);
     }
 
     /// Marks the sections that need a restart. Returns whether the pending sections changed.
@@ -245,60 +189,158 @@ impl ConfigWatcher {
         before != configuration.waiting
     }
 
-    /// Waits for the results of commands; supervisors check their files meanwhile.
-    async fn results(&mut self, pending: Vec<Pending>, ticks: &mut Ticks) -> Tally {
-        let mut results: FuturesUnordered<_> = pending.into_iter().map(Pending::result).collect();
-        let mut tally = Tally::default();
-        loop {
-            tokio::select! {
-                biased;
-                result = results.next() => match result {
-                    None => return tally,
-                    Some((section, change, Ok(()))) => {
-                        tracing::info!(%section, change = change.as_str(), "section applied");
-                        tally.count(change);
-                    }
-                    Some((_, _, Err(_))) => tally.refused += 1,
-                },
-                Ok(()) = ticks.changed() => {
-                    self.read_again = true;
-                    self.supervisor.check_files();
-                }
+    fn expect(&mut self, pending: Vec<Pending>, counts: bool) {
+        let now = self.environment.now();
+        for pending in pending {
+            self.outstanding.add(pending, now, counts);
+        }
+    }
+
+    fn answered(&mut self, answer: SectionAnswer) {
+        let SectionAnswer {
+            number,
+            section,
+            change,
+            counts,
+            result,
+        } = answer;
+        let last = self.outstanding.commands.get(&section);
+        let was_overdue = last.is_some_and(|last| last.number == number && last.overdue);
+        if last.is_some_and(|last| last.number == number) {
+            self.outstanding.commands.remove(&section);
+        }
+        if !counts && !was_overdue {
+            return;
+        }
+        if matches!(result, Some(Ok(()))) {
+            tracing::info!(%section, change = change.as_str(), "section applied");
+        }
+        // One that was overdue has been counted as pending.
+        if let Some(counted) = self.change.as_mut().filter(|_| counts && !was_overdue) {
+            counted.add(change, result.as_ref());
+        }
+    }
+
+    /// Shows the sections that have taken too long.
+    fn show_overdue(&mut self) {
+        let now = self.environment.now();
+        let mut configuration = self.registry.configuration();
+        for (section, command) in &mut self.outstanding.commands {
+            // An answer may be on its way.
+            if command.overdue || now < command.sent + SECTION_WAIT_MAX || command.progress.is_answered() {
+                continue;
+            }
+            command.overdue = true;
+            let waited_seconds = SECTION_WAIT_MAX.as_secs();
+            let step = command.progress.step();
+            tracing::warn!(%section, waited_seconds, reason = step, "section still pending; continuing in the background");
+            let reason = format!("not applied within {waited_seconds} s: it {step}; Informant continues");
+            configuration.set_pending(section.clone(), Some(reason.into()));
+            if let Some(change) = self.change.as_mut().filter(|_| command.counts) {
+                change.pending += 1;
             }
         }
     }
 
-    fn watch_files(&self) {
-        let mut files: BTreeSet<PathBuf> = self.supervisor.files();
-        files.insert(self.path.clone());
-        self.watch.set_files(files);
+    /// Removes informers that the configuration no longer names, unless a plugin uses them.
+    fn remove_unused(&mut self) {
+        let outstanding = &self.outstanding;
+        let removed = self
+            .supervisor
+            .remove_unused(|plugin| outstanding.commands.contains_key(&Section::Plugin(plugin.to_owned())));
+        self.expect(removed, self.change.is_some());
+    }
+
+    /// Shows the result of the change once each of its sections has answered or is overdue.
+    fn conclude(&mut self) {
+        if self.outstanding.are_awaited() {
+            return;
+        }
+        let Some(change) = self.change.take() else { return };
+        let waiting = self.registry.configuration().waiting.clone();
+        let result = if change.is_empty() {
+            ReloadResult::Unchanged
+        } else if waiting.is_empty() {
+            ReloadResult::Ok
+        } else {
+            ReloadResult::Partial
+        };
+        let config = self.path.display();
+        let ConfigChange {
+            added,
+            changed,
+            removed,
+            refused,
+            ..
+        } = change;
+        if result == ReloadResult::Partial {
+            let pending: Vec<_> = waiting.keys().map(ToString::to_string).collect();
+            let pending = pending.join(", ");
+            let reasons = waiting.iter().map(|(section, why)| format!("[{section}]: {why}"));
+            let reasons = reasons.collect::<Vec<_>>().join("; ");
+            tracing::warn!(%config, added, changed, removed, refused, pending, reasons, "configuration partially applied");
+        } else {
+            tracing::info!(%config, result = result.as_str(), added, changed, removed, "configuration applied");
+        }
+        let mut configuration = self.registry.configuration();
+        // A newer text may have been refused meanwhile.
+        if configuration.refused.is_none() {
+            configuration.result = Some(result);
+        }
+        drop(configuration);
+        self.metrics.daemon.config_changed(result);
     }
 }
 
-/// Reads a file on a blocking thread.
-async fn read_blocking(path: PathBuf) -> Read {
-    let read = tokio::task::spawn_blocking(move || SourceFile::read(&path)).await;
-    // The task is lost only while the process stops.
-    read.unwrap_or_else(|_| Err(ReadError::Io(io::ErrorKind::Interrupted.into())))
+impl OutstandingSections {
+    fn add(&mut self, pending: Pending, sent: Moment, counts: bool) {
+        self.last_number += 1;
+        let number = self.last_number;
+        let (section, change) = (pending.section.clone(), pending.change);
+        let command = OutstandingCommand {
+            number,
+            sent,
+            progress: Arc::clone(&pending.progress),
+            counts,
+            overdue: false,
+        };
+        self.commands.insert(section.clone(), command);
+        self.answers.push(Box::pin(async move {
+            SectionAnswer {
+                number,
+                section,
+                change,
+                counts,
+                result: pending.result().await,
+            }
+        }));
+    }
+
+    /// Whether a section of the present change may still answer in time.
+    fn are_awaited(&self) -> bool {
+        self.commands.values().any(|command| command.counts && !command.overdue)
+    }
+
+    /// When the next section is overdue.
+    fn overdue_at(&self) -> Option<Moment> {
+        let in_time = self.commands.values().filter(|command| !command.overdue);
+        in_time.map(|command| command.sent + SECTION_WAIT_MAX).min()
+    }
 }
 
-impl Tally {
-    fn count(&mut self, change: SectionChange) {
-        match change {
-            SectionChange::Added => self.added += 1,
-            SectionChange::Changed => self.changed += 1,
-            SectionChange::Removed => self.removed += 1,
+impl ConfigChange {
+    fn add(&mut self, change: SectionChange, result: Option<&SectionResult>) {
+        match (result, change) {
+            // Its successor is counted.
+            (None, _) => {}
+            (Some(Err(_)), _) => self.refused += 1,
+            (Some(Ok(())), SectionChange::Added) => self.added += 1,
+            (Some(Ok(())), SectionChange::Changed) => self.changed += 1,
+            (Some(Ok(())), SectionChange::Removed) => self.removed += 1,
         }
     }
 
-    fn add(&mut self, other: &Self) {
-        self.added += other.added;
-        self.changed += other.changed;
-        self.removed += other.removed;
-        self.refused += other.refused;
-    }
-
     fn is_empty(&self) -> bool {
-        self.added + self.changed + self.removed + self.refused == 0
+        self.added + self.changed + self.removed + self.refused + self.pending == 0 && !self.restart_changed
     }
 }

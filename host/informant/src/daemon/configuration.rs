@@ -16,6 +16,8 @@ pub struct Configuration {
     pub read: Moment,
     /// The result of that change; none while it is being applied.
     pub result: Option<ReloadResult>,
+    /// Why the file cannot be read now; the previous configuration stays in effect.
+    pub unreadable: Option<Arc<str>>,
     /// Why the present file is refused as a whole; the previous configuration stays in effect.
     pub refused: Option<Arc<str>>,
     /// Sections whose newest version is not running, each with the reason.
@@ -60,6 +62,7 @@ impl Configuration {
             path,
             read: now,
             result: None,
+            unreadable: None,
             refused: None,
             waiting: BTreeMap::new(),
         }
@@ -77,10 +80,11 @@ impl Configuration {
     /// or an unused informer removed since.
     #[must_use]
     pub fn state(&self) -> &'static str {
-        match (&self.refused, self.waiting.is_empty()) {
-            (Some(_), _) => "refused",
-            (None, false) => "partial",
-            (None, true) => "applied",
+        match (&self.unreadable, &self.refused, self.waiting.is_empty()) {
+            (Some(_), ..) => "unreadable",
+            (None, Some(_), _) => "refused",
+            (None, None, false) => "partial",
+            (None, None, true) => "applied",
         }
     }
 }

@@ -1,59 +1,17 @@
-//! Reads files that a writer may be changing at the same time, and compares them by content.
+//! Reads a file that a writer may be changing at the same time.
 //!
-//! Files are compared by hash, so that touching a file is not a change.
+//! It is compared by hash, so that touching it is not a change.
 //!
 //! A notification says that a file changes, not that the write is complete. An editor that writes in place is seen half
 //! way, and half a configuration may well parse, with half of its sections. So new text counts only once two reads,
 //! [`SETTLE`] apart, return the same text.
 
-use std::fs::File;
 use std::future::Future;
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
 
 use informant_cache::Environment;
-use sha2::{Digest, Sha256};
 
 use super::file_watch::SETTLE;
 use crate::config::{ReadError, SourceFile, TextHash};
-
-/// Bytes read at once.
-const READ_BYTES: usize = 64 * 1024;
-
-/// The content of a file at one point in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ContentHash {
-    /// It cannot be read: it is missing or being replaced.
-    Unreadable(io::ErrorKind),
-    /// The SHA-256 of its content.
-    Hash([u8; 32]),
-}
-
-impl ContentHash {
-    /// Reads and hashes a file on a blocking thread.
-    pub(crate) async fn of(path: &Path) -> Self {
-        let path: PathBuf = path.to_owned();
-        let hashed = tokio::task::spawn_blocking(move || hash_file(&path)).await;
-        match hashed {
-            Ok(Ok(hash)) => Self::Hash(hash),
-            Ok(Err(error)) => Self::Unreadable(error.kind()),
-            // The runtime is shutting down.
-            Err(_) => Self::Unreadable(io::ErrorKind::Interrupted),
-        }
-    }
-}
-
-fn hash_file(path: &Path) -> io::Result<[u8; 32]> {
-    let mut file = File::open(path)?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; READ_BYTES];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hasher.finalize().into()),
-            read => hasher.update(&buffer[..read]),
-        }
-    }
-}
 
 /// How many reads wait for a stable text. After that the reader gives up until the next tick.
 pub(super) const READS_MAX: u32 = 50;

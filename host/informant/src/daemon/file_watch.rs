@@ -1,27 +1,32 @@
-//! Ticks when files may have changed.
+//! Ticks when files may have changed, each file by itself.
 //!
 //! ```text
-//! notify (every directory on the path) ──▶ settle 20 ms ──▶ tick ──▶ subscribers compare content hashes
+//! notify (every directory on the path) ──▶ settle 20 ms ──▶ tick ──▶ the file's subscriber reads it
 //! slow poll (30 s) ───────────────────────────────────────▲
 //! ```
 //! Directories are watched, not files: a ConfigMap swaps a symlink, after which a watch on the file reports nothing
 //! more. A directory that was replaced by another one of the same name is noticed in its parent and watched again.
 //! Every event is only a hint. Where directories cannot be watched (no inotify watches left, network file systems),
 //! polling remains.
+//!
+//! Links and directories are looked up on a thread of the file's own ([`FileThread`]), so a file system that does not
+//! answer delays only its own files. If it stops to answer just while one of its directories is added to inotify, all
+//! files are polled until it answers.
 
 mod watched_paths;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use informant_cache::Environment;
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::{Notify, watch};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::file_thread::{FileThread, FileThreads};
 use watched_paths::WatchedPaths;
 
 /// How long files must be unchanged before they are read: an editor or a compiler writes in several steps.
@@ -36,139 +41,116 @@ pub const POLL_PERIOD: Duration = Duration::from_secs(30);
 /// Whether the system reports that a writer closed a file.
 const REPORTS_CLOSE: bool = cfg!(target_os = "linux");
 
-/// Ticks when a file may have changed. Each subscriber sees only the newest tick.
-pub(crate) type Ticks = watch::Receiver<u64>;
-
 /// Watches files.
+#[derive(Clone)]
 pub(crate) struct FileWatch {
-    ticks: watch::Receiver<u64>,
-    shared: Arc<SharedState>,
-}
-
-impl FileWatch {
-    /// Watches nothing until [`set_files`](Self::set_files); ends with `stop`.
-    pub(crate) fn start(environment: &Arc<dyn Environment>, stop: CancellationToken) -> Self {
-        let shared = Arc::new(SharedState::default());
-        let (sender, ticks) = watch::channel(0);
-        let task = WatchTask {
-            directories: WatchedDirectories::new(Arc::clone(&shared)),
-            shared: Arc::clone(&shared),
-            environment: Arc::clone(environment),
-            ticks: sender,
-            stop,
-        };
-        environment.spawn("file-watch", Box::pin(task.run()));
-        Self { ticks, shared }
-    }
-
-    /// Watches exactly these files. Ticks once they are watched, so that no change before is missed.
-    pub(crate) fn set_files(&self, files: BTreeSet<PathBuf>) {
-        let mut parts = self.shared.parts();
-        if parts.files != files {
-            parts.files = files;
-            self.shared.hint.notify_one();
-        }
-    }
-
-    pub(crate) fn ticks(&self) -> Ticks {
-        self.ticks.clone()
-    }
-}
-
-/// State shared between notify's thread and the task.
-#[derive(Default)]
-struct SharedState {
-    hint: Notify,
-    parts: Mutex<WatchState>,
-}
-
-#[derive(Default)]
-struct WatchState {
-    files: BTreeSet<PathBuf>,
-    paths: WatchedPaths,
-    /// Files that have been written to but not closed.
-    writing: BTreeSet<PathBuf>,
-}
-
-impl SharedState {
-    fn parts(&self) -> MutexGuard<'_, WatchState> {
-        // Changed by single assignments, so it is consistent after any panic.
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Called by notify for every event in the directories.
-    fn note(&self, event: notify::Result<Event>) {
-        let Ok(event) = event else {
-            return self.hint.notify_one();
-        };
-        let closed = matches!(event.kind, EventKind::Access(AccessKind::Close(AccessMode::Write)));
-        // Reading a file does not change it, and every tick leads to reads.
-        if event.kind.is_access() && !closed {
-            return;
-        }
-        let mut parts = self.parts();
-        let mut concerns = event.need_rescan() || event.paths.is_empty();
-        for path in event.paths {
-            if !parts.paths.contains(&path) {
-                continue;
-            }
-            concerns = true;
-            if closed {
-                parts.writing.remove(&path);
-            } else if REPORTS_CLOSE && matches!(event.kind, EventKind::Modify(ModifyKind::Data(_))) {
-                parts.writing.insert(path);
-            }
-        }
-        drop(parts);
-        if concerns {
-            self.hint.notify_one();
-        }
-    }
-}
-
-struct WatchTask {
-    directories: WatchedDirectories,
     shared: Arc<SharedState>,
     environment: Arc<dyn Environment>,
-    ticks: watch::Sender<u64>,
+    threads: FileThreads,
     stop: CancellationToken,
 }
 
-impl WatchTask {
-    async fn run(mut self) {
-        loop {
-            self.directories.follow(&self.shared);
-            self.ticks.send_modify(|tick| *tick += 1);
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return,
-                () = self.shared.hint.notified() => self.settle().await,
-                () = self.environment.sleep(POLL_PERIOD) => {}
-            }
-        }
-    }
+/// Ticks when one file may have changed. Ends the watch when it is dropped.
+pub(crate) struct FileTicks {
+    ticks: watch::Receiver<u64>,
+    _end: DropGuard,
+}
 
-    /// Waits until there are no hints for [`SETTLE`] and no file is being written, at most [`SETTLE_MAX`].
-    async fn settle(&self) {
-        let mut enough = self.environment.sleep(SETTLE_MAX);
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut enough => break,
-                () = self.shared.hint.notified() => {}
-                () = self.environment.sleep(SETTLE) => {
-                    if self.shared.parts().writing.is_empty() {
-                        break;
-                    }
-                }
-            }
-        }
-        // A writer that keeps a file open for longer, or whose file was replaced, is not waited for again.
-        self.shared.parts().writing.clear();
+impl std::fmt::Debug for FileWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FileWatch")
     }
 }
 
+impl FileWatch {
+    /// Watches nothing until [`subscribe`](Self::subscribe); ends with `stop`.
+    pub(crate) fn start(environment: &Arc<dyn Environment>, threads: FileThreads, stop: CancellationToken) -> Self {
+        let shared = Arc::new(SharedState::default());
+        let events = Arc::downgrade(&shared);
+        let watcher = notify::recommended_watcher(move |event| {
+            if let Some(shared) = Weak::upgrade(&events) {
+                shared.note(event);
+            }
+        });
+        let watcher = watcher
+            .inspect_err(|error| tracing::warn!(%error, "cannot watch directories; polling every 30 s"))
+            .ok();
+        shared.directories().watcher = watcher;
+        Self {
+            shared,
+            environment: Arc::clone(environment),
+            threads,
+            stop,
+        }
+    }
+
+    /// Watches a file. Ticks once it is watched, so that no change before is missed.
+    pub(crate) fn subscribe(&self, file: &Path) -> FileTicks {
+        let (sender, ticks) = watch::channel(0);
+        let stop = self.stop.child_token();
+        let hint = Arc::new(Notify::new());
+        let id = self.shared.add(file, &hint);
+        let task = WatchTask {
+            id,
+            hint,
+            shared: Arc::clone(&self.shared),
+            environment: Arc::clone(&self.environment),
+            thread: self.threads.one(),
+            ticks: sender,
+            stop: stop.clone(),
+        };
+        self.environment.spawn("file-watch", Box::pin(task.run()));
+        FileTicks {
+            ticks,
+            _end: stop.drop_guard(),
+        }
+    }
+
+    /// Ticks for every file, as if each had been written.
+    pub(crate) fn check_all(&self) {
+        self.shared.hint_all();
+    }
+}
+
+impl FileTicks {
+    /// Waits for the next tick. May be dropped at any point.
+    pub(crate) async fn next(&mut self) {
+        if self.ticks.changed().await.is_err() {
+            // The watch has ended: the daemon is stopping.
+            std::future::pending().await
+        }
+    }
+
+    #[cfg(test)]
+    fn count(&mut self) -> u64 {
+        *self.ticks.borrow_and_update()
+    }
+}
+
+/// State shared between notify's thread, the tasks of the files and their threads.
+#[derive(Default)]
+struct SharedState {
+    files: Mutex<WatchedFiles>,
+    /// Locked only on threads of [`FileThread`]: a file system that does not answer holds the lock.
+    directories: Mutex<WatchedDirectories>,
+}
+
+#[derive(Default)]
+struct WatchedFiles {
+    by_id: BTreeMap<u64, WatchedFile>,
+    last_id: u64,
+}
+
+struct WatchedFile {
+    file: PathBuf,
+    paths: WatchedPaths,
+    /// Files that have been written to but not closed.
+    writing: BTreeSet<PathBuf>,
+    hint: Arc<Notify>,
+}
+
 /// The watched directories.
+#[derive(Default)]
 struct WatchedDirectories {
     watcher: Option<RecommendedWatcher>,
     /// The identity of each directory when its watch began: another one of the same name is another directory.
@@ -178,48 +160,195 @@ struct WatchedDirectories {
 /// Device and inode.
 type Identity = (u64, u64);
 
-impl WatchedDirectories {
-    fn new(shared: Arc<SharedState>) -> Self {
-        let watcher = notify::recommended_watcher(move |event| shared.note(event));
-        let watcher = watcher
-            .inspect_err(|error| tracing::warn!(%error, "cannot watch directories; polling every 30 s"))
-            .ok();
-        Self {
-            watcher,
-            watched: BTreeMap::new(),
+impl SharedState {
+    fn files(&self) -> MutexGuard<'_, WatchedFiles> {
+        // Changed by single assignments, so it is consistent after any panic.
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn directories(&self) -> MutexGuard<'_, WatchedDirectories> {
+        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, file: &Path, hint: &Arc<Notify>) -> u64 {
+        let mut files = self.files();
+        files.last_id += 1;
+        let id = files.last_id;
+        let file = WatchedFile {
+            file: file.to_owned(),
+            paths: WatchedPaths::default(),
+            writing: BTreeSet::new(),
+            hint: Arc::clone(hint),
+        };
+        files.by_id.insert(id, file);
+        id
+    }
+
+    fn hint_all(&self) {
+        self.files().by_id.values().for_each(|file| file.hint.notify_one());
+    }
+
+    fn is_being_written(&self, id: u64) -> bool {
+        let files = self.files();
+        files.by_id.get(&id).is_some_and(|file| !file.writing.is_empty())
+    }
+
+    fn forget_writers(&self, id: u64) {
+        if let Some(file) = self.files().by_id.get_mut(&id) {
+            file.writing.clear();
         }
     }
 
-    /// Watches exactly the directories that lead to the files now.
-    fn follow(&mut self, shared: &SharedState) {
-        let Some(watcher) = &mut self.watcher else {
+    /// Called by notify for every event in the directories.
+    fn note(&self, event: notify::Result<Event>) {
+        let Ok(event) = event else {
+            return self.hint_all();
+        };
+        let closed = matches!(event.kind, EventKind::Access(AccessKind::Close(AccessMode::Write)));
+        // Reading a file does not change it, and every tick leads to reads.
+        if event.kind.is_access() && !closed {
+            return;
+        }
+        if event.need_rescan() || event.paths.is_empty() {
+            self.hint_all();
+        }
+        let written = REPORTS_CLOSE && matches!(event.kind, EventKind::Modify(ModifyKind::Data(_)));
+        for file in self.files().by_id.values_mut() {
+            for path in event.paths.iter().filter(|path| file.paths.contains(path)) {
+                if closed {
+                    file.writing.remove(path);
+                } else if written {
+                    file.writing.insert(path.clone());
+                }
+                file.hint.notify_one();
+            }
+        }
+    }
+
+    /// Watches the directories that lead to a file now. Blocks for as long as its file system takes.
+    fn follow(&self, id: u64) {
+        let Some(file) = self.files().by_id.get(&id).map(|file| file.file.clone()) else {
             return;
         };
-        let files = shared.parts().files.clone();
-        let paths = WatchedPaths::resolve(files.iter().map(PathBuf::as_path));
-        self.watched.retain(|directory, _| {
-            let is_needed = paths.has_directory(directory);
-            if !is_needed {
-                // It may be gone already.
-                let _ = watcher.unwatch(directory);
-            }
-            is_needed
-        });
-        for directory in paths.directories() {
-            let now = identity(directory);
-            if now.is_some() && self.watched.get(directory).copied() == now {
+        let paths = WatchedPaths::resolve(&file);
+        let found: Vec<_> = paths
+            .directories()
+            .map(|directory| (directory.to_owned(), identity(directory)))
+            .collect();
+        if let Some(file) = self.files().by_id.get_mut(&id) {
+            file.paths = paths;
+        }
+        let mut directories = self.directories();
+        let unneeded = self.unneeded(&directories);
+        directories.unwatch(&unneeded);
+        directories.watch(found);
+    }
+
+    /// Watched directories that lead to no file any more. The files are not locked afterwards: notify's thread may wait
+    /// for them, and it has to answer before a directory is unwatched.
+    fn unneeded(&self, directories: &WatchedDirectories) -> Vec<PathBuf> {
+        let files = self.files();
+        let is_needed = |directory: &Path| files.by_id.values().any(|file| file.paths.has_directory(directory));
+        let watched = directories.watched.keys();
+        watched.filter(|directory| !is_needed(directory)).cloned().collect()
+    }
+
+    fn remove(&self, id: u64) {
+        self.files().by_id.remove(&id);
+        let mut directories = self.directories();
+        let unneeded = self.unneeded(&directories);
+        directories.unwatch(&unneeded);
+    }
+}
+
+impl WatchedDirectories {
+    fn watch(&mut self, found: Vec<(PathBuf, Option<Identity>)>) {
+        for (directory, now) in found {
+            if now.is_some() && self.watched.get(&directory).copied() == now {
                 continue;
             }
-            if self.watched.remove(directory).is_some() {
-                let _ = watcher.unwatch(directory);
+            if self.watched.contains_key(&directory) {
+                self.unwatch(std::slice::from_ref(&directory));
             }
-            let Some(now) = now else { continue };
-            match watcher.watch(directory, RecursiveMode::NonRecursive) {
-                Ok(()) => drop(self.watched.insert(directory.to_owned(), now)),
+            let (Some(now), Some(watcher)) = (now, &mut self.watcher) else {
+                continue;
+            };
+            match watcher.watch(&directory, RecursiveMode::NonRecursive) {
+                Ok(()) => drop(self.watched.insert(directory, now)),
                 Err(error) => tracing::debug!(directory = %directory.display(), %error, "cannot watch directory"),
             }
         }
-        shared.parts().paths = paths;
+    }
+
+    fn unwatch(&mut self, directories: &[PathBuf]) {
+        for directory in directories {
+            self.watched.remove(directory);
+            if let Some(watcher) = &mut self.watcher {
+                // It may be gone already.
+                let _ = watcher.unwatch(directory);
+            }
+        }
+    }
+}
+
+/// Watches one file.
+struct WatchTask {
+    id: u64,
+    hint: Arc<Notify>,
+    shared: Arc<SharedState>,
+    environment: Arc<dyn Environment>,
+    thread: FileThread,
+    ticks: watch::Sender<u64>,
+    stop: CancellationToken,
+}
+
+impl WatchTask {
+    async fn run(mut self) {
+        let stop = self.stop.clone();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.watch() => {}
+        }
+        let shared = Arc::clone(&self.shared);
+        // After the thread that may still follow the file.
+        let _ = self.thread.run(POLL_PERIOD, move || shared.remove(self.id)).await;
+    }
+
+    async fn watch(&mut self) {
+        loop {
+            let (shared, id) = (Arc::clone(&self.shared), self.id);
+            let followed = self.thread.run(POLL_PERIOD, move || shared.follow(id)).await;
+            self.ticks.send_modify(|tick| *tick += 1);
+            if followed.is_err() {
+                // A file system that does not answer is polled, too: its state shows as unreadable.
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = self.hint.notified() => self.settle().await,
+                () = self.environment.sleep(POLL_PERIOD) => {}
+            }
+        }
+    }
+
+    /// Waits until there are no hints for [`SETTLE`] and the file is not being written, at most [`SETTLE_MAX`].
+    async fn settle(&self) {
+        let mut enough = self.environment.sleep(SETTLE_MAX);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut enough => break,
+                () = self.hint.notified() => {}
+                () = self.environment.sleep(SETTLE) => {
+                    if !self.shared.is_being_written(self.id) {
+                        break;
+                    }
+                }
+            }
+        }
+        // A writer that keeps a file open for longer, or whose file was replaced, is not waited for again.
+        self.shared.forget_writers(self.id);
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use informant_cache::Environment;
 use informant_informer::{InformerSpec, NamedInformer};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub(super) use self::resolved::{ResolvedResource, spec};
@@ -19,9 +19,9 @@ use self::startup::Startup;
 pub use self::startup::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
 use super::STOP_MAX;
 use super::cluster_registry::{ClusterEntry, ClusterPhase};
-use super::config_supervisor::{Removal, SectionCommand, SectionResult};
 use super::configuration::Section;
 use super::durable_state::DurableState;
+use super::section_command::{CommandReceiver, Removal, Reply, SectionCommand, SectionResult};
 use super::status_registry::{InformerPhase, StatusHandle, StatusRegistry};
 use crate::cluster::Cluster;
 use crate::config::InformerSection;
@@ -36,7 +36,7 @@ pub(super) struct InformerSupervisor {
     pub(super) environment: Arc<dyn Environment>,
     pub(super) metrics: Metrics,
     pub(super) durables: DurableState,
-    pub(super) commands: mpsc::UnboundedReceiver<SectionCommand<InformerSection>>,
+    pub(super) commands: CommandReceiver<InformerSection>,
     pub(super) stop: CancellationToken,
 }
 
@@ -49,7 +49,7 @@ enum InformerEvent {
 impl InformerSupervisor {
     /// Runs until the section is removed or `stop`. On `stop`, [`Daemon::stop`](super::Daemon::stop) stops the
     /// informer.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(self) {
         let stop = self.stop.clone();
         tokio::select! {
             biased;
@@ -58,21 +58,20 @@ impl InformerSupervisor {
         }
     }
 
-    async fn supervise(&mut self) {
+    async fn supervise(&self) {
         // The client of the running informer.
         let mut cluster = None;
         loop {
             match self.next(&mut cluster).await {
                 InformerEvent::Command(SectionCommand::Change(section, reply)) => {
+                    reply.set_step("waits for the running informer to take the change");
                     let result = self.change(section).await;
-                    let pending = result.as_ref().err().cloned();
-                    self.registry.configuration().set_pending(self.section(), pending);
-                    // The receiver may be gone.
-                    let _ = reply.send(result);
+                    self.answer(reply, result);
                 }
                 InformerEvent::Command(SectionCommand::Remove(removal, reply)) => {
+                    reply.set_step("waits for the running informer to stop");
                     let retiring = self.remove(removal).await;
-                    let _ = reply.send(Ok(()));
+                    self.answer(reply, Ok(()));
                     if let Some(retiring) = retiring {
                         retiring.drained().await;
                         self.registry.retiring().retain(|other| !other.ptr_eq(&retiring));
@@ -88,16 +87,8 @@ impl InformerSupervisor {
     }
 
     /// Starts and follows the informer until a command arrives or the cluster changes.
-    async fn next(&mut self, cluster: &mut Option<Arc<Cluster>>) -> InformerEvent {
+    async fn next(&self, cluster: &mut Option<Arc<Cluster>>) -> InformerEvent {
         let mut clusters = self.cluster.watch();
-        let commands = &mut self.commands;
-        let command = async {
-            match commands.recv().await {
-                Some(command) => command,
-                // The sender is gone: the daemon is stopping.
-                None => std::future::pending().await,
-            }
-        };
         let parts = Startup {
             status: &self.status,
             registry: &self.registry,
@@ -126,9 +117,13 @@ impl InformerSupervisor {
         };
         tokio::select! {
             biased;
-            command = command => InformerEvent::Command(command),
+            command = self.commands.next() => InformerEvent::Command(command),
             () = start_and_follow => InformerEvent::ClusterChanged,
         }
+    }
+
+    fn answer(&self, reply: Reply, result: SectionResult) {
+        reply.answer(&mut self.registry.configuration(), self.section(), result);
     }
 
     fn section(&self) -> Section {
@@ -208,7 +203,6 @@ impl InformerSupervisor {
         };
         self.status.set_phase(InformerPhase::Stopped);
         self.registry.remove_informer(&self.status);
-        self.registry.configuration().set_pending(self.section(), None);
         self.metrics
             .daemon
             .forget_informer(self.status.name(), &self.status.cluster);

@@ -1,23 +1,34 @@
 //! Supervises one plugin: loads it, attaches it to its informers, and applies changes of its section and its component.
 //!
+//! ```text
+//! command ───────────────▶ read file ──▶ prepare next to the running version ──▶ swap in between two calls ──▶ reply
+//! tick of the file ──▶ read file ──▶ new? ──▶ wait for config.toml ──▶ prepare … ▲
+//! ```
+//!
 //! A refused version changes nothing that runs: at start the plugin is missing and its status says why; later the
 //! previous version keeps running. The next change of the section or of the file is the next attempt, so that a section
-//! whose component arrives a moment later is applied then.
+//! whose component arrives a moment later is applied then. Newer text of the section, or another content of the file,
+//! replaces what is being read and prepared. Only a swap that has begun is completed first.
 
+use std::io::ErrorKind;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use informant_plugin_host::{LoadError, Plugin, PluginHost};
-use tokio::sync::{Notify, mpsc, oneshot};
+use informant_plugin_host::{Digest, LoadError, LoadProblem, Plugin, PluginFile, PluginHost, PreparedChange, Swapped};
+use tokio::sync::{Mutex, Notify};
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::STOP_MAX;
-use super::config_supervisor::{SectionCommand, SectionResult};
+use super::config_reader::ConfigChecks;
 use super::configuration::Section;
 use super::desired_plugin::DesiredPlugin;
 use super::durable_state::DurableState;
-use super::file_content::ContentHash;
-use super::file_watch::Ticks;
-use super::plugin_attachments::PluginAttachments;
+use super::file_thread::{FILE_READ_MAX, FileThread, FileThreads, NoAnswer};
+use super::file_watch::{FileTicks, FileWatch};
+use super::plugin_attachments::{InformerChange, PluginAttachments};
+use super::section_command::{CommandReceiver, Reply, SectionCommand, SectionResult};
 use super::status_registry::{PluginEntry, PluginPhase, StatusRegistry};
 use crate::metrics::Metrics;
 
@@ -30,8 +41,10 @@ pub(super) struct PluginSupervisor {
     pub(super) host: PluginHost,
     pub(super) metrics: Metrics,
     pub(super) durables: DurableState,
-    pub(super) commands: mpsc::UnboundedReceiver<SectionCommand<DesiredPlugin>>,
-    pub(super) ticks: Ticks,
+    pub(super) commands: CommandReceiver<DesiredPlugin>,
+    pub(super) watch: FileWatch,
+    pub(super) threads: FileThreads,
+    pub(super) checks: ConfigChecks,
     /// Notified when the plugin may have stopped using an informer.
     pub(super) released: Arc<Notify>,
     pub(super) stop: CancellationToken,
@@ -43,21 +56,63 @@ struct Running {
     applied: Arc<DesiredPlugin>,
 }
 
+/// The plugin's file, and what is being done about it.
+struct FileState {
+    ticks: FileTicks,
+    thread: Arc<Mutex<FileThread>>,
+    /// The content that was tried last.
+    tried: Option<Digest>,
+    /// Why the file could not be read when that was last reported.
+    unreadable: Option<String>,
+    reading: Option<Pin<Box<dyn Future<Output = FileRead> + Send>>>,
+    /// It ticked while it was being read.
+    read_again: bool,
+    preparing: Option<Preparing>,
+    /// Answers the command that is being handled.
+    reply: Option<Reply>,
+}
+
+/// What was read, and why.
+struct FileRead {
+    content: Result<PluginFile, LoadError>,
+    /// Whether a section needs it, or it only may have changed.
+    for_section: bool,
+}
+
+/// A version that is being prepared. A task of its own: it holds locks of the host that others may wait for.
+struct Preparing {
+    task: AbortOnDropHandle<Prepared>,
+    /// What was tried before.
+    tried_before: Option<Digest>,
+}
+
+/// The result of preparing a version.
+enum Prepared {
+    Loaded(Result<Plugin, LoadError>),
+    /// For the running plugin.
+    Change {
+        /// Whether the section changed, or only the content of its file.
+        for_section: bool,
+        change: Result<PreparedChange, LoadError>,
+    },
+}
+
 /// The next thing to handle.
 enum PluginEvent {
     Command(SectionCommand<DesiredPlugin>),
-    Informer(super::plugin_attachments::InformerChange),
+    Prepared(Result<Prepared, JoinError>),
+    Read(FileRead),
+    Informer(InformerChange),
     /// The running version has passed or failed its probation.
     ProbationEnded,
-    FileChanged,
-    End,
+    FileTicked,
 }
 
 impl PluginSupervisor {
     /// Runs until the section is removed or `stop`. On `stop`, [`Daemon::stop`](super::Daemon::stop) stops the plugin.
     ///
     /// `first` receives the result of the first attempt.
-    pub(super) async fn run(mut self, first: oneshot::Sender<SectionResult>) {
+    pub(super) async fn run(mut self, first: Reply) {
         let stop = self.stop.clone();
         tokio::select! {
             biased;
@@ -66,23 +121,38 @@ impl PluginSupervisor {
         }
     }
 
-    async fn supervise(&mut self, first: oneshot::Sender<SectionResult>) {
+    async fn supervise(&mut self, first: Reply) {
         let mut running = None;
-        // The content of the component that was tried last.
-        let mut tried = self.content().await;
-        // The receiver may be gone.
-        let _ = first.send(self.apply(&mut running, &mut tried).await);
+        let mut file = self.file_state();
+        file.reply = Some(first);
+        self.read(&mut file, true);
         loop {
-            match self.next(&mut running).await {
+            match self.next(&mut running, &mut file).await {
                 PluginEvent::Command(SectionCommand::Change(wanted, reply)) => {
-                    self.wanted = wanted;
-                    tried = self.content().await;
-                    let _ = reply.send(self.apply(&mut running, &mut tried).await);
+                    self.change(&mut running, &mut file, wanted, reply).await;
                 }
                 PluginEvent::Command(SectionCommand::Remove(_, reply)) => {
+                    drop(file);
+                    reply.set_step("waits for the plugin to handle the events that it has accepted");
                     self.remove(running).await;
-                    let _ = reply.send(Ok(()));
+                    let section = Section::Plugin(self.entry.name.clone());
+                    reply.answer(&mut self.registry.configuration(), section, Ok(()));
                     return;
+                }
+                PluginEvent::Prepared(prepared) => {
+                    file.preparing = None;
+                    match prepared {
+                        Ok(prepared) => self.apply(&mut running, &mut file, prepared).await,
+                        // It panicked, which the log shows.
+                        Err(error) => self.answer(&mut file, Err(error.to_string().into())),
+                    }
+                }
+                PluginEvent::Read(read) => {
+                    file.reading = None;
+                    self.handle_read(running.as_ref(), &mut file, read);
+                    if std::mem::take(&mut file.read_again) {
+                        self.read(&mut file, false);
+                    }
                 }
                 PluginEvent::Informer(change) => {
                     if let Some(running) = &mut running {
@@ -94,15 +164,14 @@ impl PluginSupervisor {
                         conclude_probation(&mut running.attachments).await;
                     }
                 }
-                PluginEvent::FileChanged => self.follow_file(&mut running, &mut tried).await,
-                // The sender is gone: the daemon is stopping.
-                PluginEvent::End => return std::future::pending().await,
+                PluginEvent::FileTicked if file.reading.is_some() => file.read_again = true,
+                PluginEvent::FileTicked => self.read(&mut file, false),
             }
         }
     }
 
     /// Commands take precedence over files: when both change at once, the new section belongs to the new component.
-    async fn next(&mut self, running: &mut Option<Running>) -> PluginEvent {
+    async fn next(&self, running: &mut Option<Running>, file: &mut FileState) -> PluginEvent {
         let plugin = running.as_ref().map(|running| running.attachments.plugin.clone());
         let change = async {
             match running {
@@ -116,138 +185,280 @@ impl PluginSupervisor {
                 None => std::future::pending().await,
             }
         };
+        let prepared = async {
+            match &mut file.preparing {
+                Some(preparing) => (&mut preparing.task).await,
+                None => std::future::pending().await,
+            }
+        };
+        let read = async {
+            match &mut file.reading {
+                Some(reading) => reading.await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
-            command = self.commands.recv() => command.map_or(PluginEvent::End, PluginEvent::Command),
+            command = self.commands.next() => PluginEvent::Command(command),
+            prepared = prepared => PluginEvent::Prepared(prepared),
+            read = read => PluginEvent::Read(read),
             change = change => PluginEvent::Informer(change),
             () = probation => PluginEvent::ProbationEnded,
-            changed = self.ticks.changed() => changed.map_or(PluginEvent::End, |()| PluginEvent::FileChanged),
+            () = file.ticks.next() => PluginEvent::FileTicked,
         }
     }
 
-    async fn content(&self) -> ContentHash {
-        ContentHash::of(self.wanted.file()).await
+    /// For a file that was not read yet.
+    fn file_state(&self) -> FileState {
+        FileState {
+            ticks: self.watch.subscribe(self.wanted.file()),
+            thread: Arc::new(Mutex::new(self.threads.one())),
+            tried: None,
+            unreadable: None,
+            reading: None,
+            read_again: false,
+            preparing: None,
+            reply: None,
+        }
     }
 
-    /// Loads or reconfigures the plugin as configured, or returns why that failed.
-    async fn apply(&self, running: &mut Option<Running>, tried: &mut ContentHash) -> SectionResult {
-        let result = match running {
-            None => self.load().await.map(|fresh| *running = Some(fresh)),
-            Some(running) => self.reconfigure(running).await,
+    /// Applies another version of the section, or begins to.
+    async fn change(
+        &mut self,
+        running: &mut Option<Running>,
+        file: &mut FileState,
+        wanted: Arc<DesiredPlugin>,
+        reply: Reply,
+    ) {
+        // What is being read or prepared was for the previous section.
+        if let Some(Preparing { tried_before, .. }) = file.preparing.take() {
+            file.tried = tried_before;
+        }
+        file.reading = None;
+        let is_other_file = wanted.file() != self.wanted.file();
+        self.wanted = wanted;
+        if is_other_file {
+            *file = FileState {
+                tried: file.tried,
+                ..self.file_state()
+            };
+        }
+        file.reply = Some(reply);
+        let Some(running) = running else {
+            return self.read(file, true);
         };
-        let pending = result.as_ref().err().cloned();
-        let section = Section::Plugin(self.entry.name.clone());
-        self.registry.configuration().set_pending(section, pending);
-        if let Some(running) = running
-            && result.is_ok()
-        {
-            self.entry.set_section(Arc::new(running.applied.section.clone()));
-            let listener = running.attachments.plugin.listener();
-            self.durables
-                .name(&listener, &self.entry.name, running.applied.section.on_start);
-            // What was loaded, which may be newer than what was hashed; unless the file was refused and an older one
-            // runs.
-            if running.attachments.plugin.status().rolled_back.is_none() {
-                *tried = ContentHash::Hash(running.attachments.plugin.digest().bytes());
+        let spec = self.wanted.spec(&self.entry.name);
+        match running.attachments.plugin.reconfigure_in_place(&spec).await {
+            Ok(true) => {
+                self.reconfigured(running, file, None).await;
+                // It may have changed together with the section.
+                self.read(file, false);
             }
-            self.released.notify_one();
+            Ok(false) => self.read(file, true),
+            Err(error) => self.refused_section(file, &error),
         }
-        result
     }
 
-    async fn load(&self) -> Result<Running, Arc<str>> {
-        let name = &self.entry.name;
+    /// Begins to read the file, on a thread of its own.
+    fn read(&self, file: &mut FileState, for_section: bool) {
+        if let Some(reply) = &file.reply {
+            reply.set_step("waits for its file to be read");
+        }
+        let (thread, path) = (Arc::clone(&file.thread), self.wanted.file().to_owned());
+        let (checks, tried) = (self.checks.clone(), file.tried);
+        file.reading = Some(Box::pin(async move {
+            let of_thread = path.clone();
+            let mut thread = thread.lock().await;
+            let read = thread.run(FILE_READ_MAX, move || PluginFile::read(&of_thread)).await;
+            let content = read.unwrap_or_else(|NoAnswer| Err(LoadError::read_timeout(&path, FILE_READ_MAX)));
+            let is_new = content.as_ref().is_ok_and(|content| Some(content.digest()) != tried);
+            if is_new && !for_section {
+                checks.check().await;
+            }
+            FileRead { content, for_section }
+        }));
+    }
+
+    fn handle_read(&self, running: Option<&Running>, file: &mut FileState, read: FileRead) {
+        let FileRead { content, for_section } = read;
+        match content {
+            Ok(content) => {
+                if file.unreadable.take().is_some() {
+                    let component = content.path().display();
+                    tracing::info!(plugin = %self.entry.name, %component, "plugin file readable again");
+                }
+                if for_section || file.tried != Some(content.digest()) {
+                    self.prepare(running, file, content);
+                }
+            }
+            Err(error) => {
+                let error = error.of_plugin(&self.entry.name);
+                let message = Some(error.to_string());
+                let is_new = file.unreadable != message;
+                file.unreadable = message;
+                if is_new || for_section {
+                    self.handle_unreadable(running, file, error);
+                }
+            }
+        }
+    }
+
+    /// Prepares the version in `content` next to the running one.
+    fn prepare(&self, running: Option<&Running>, file: &mut FileState, content: PluginFile) {
+        let digest = content.digest();
+        match running {
+            None => self.load(file, Ok(content)),
+            Some(Running { attachments, applied }) => {
+                let (plugin, spec) = (attachments.plugin.clone(), self.wanted.spec(&self.entry.name));
+                let for_section = !Arc::ptr_eq(applied, &self.wanted);
+                file.spawn(async move {
+                    let change = match for_section {
+                        true => plugin.prepare_section(spec, content).await,
+                        false => plugin.prepare_version(content).await,
+                    };
+                    Prepared::Change { for_section, change }
+                });
+            }
+        }
+        file.tried = Some(digest);
+    }
+
+    /// Loads the plugin, or the last good version if it is refused.
+    fn load(&self, file: &mut FileState, content: Result<PluginFile, LoadError>) {
         self.entry.set_section(Arc::new(self.wanted.section.clone()));
         self.entry.set_phase(PluginPhase::Loading);
-        let loaded = self.load_or_last_good().await;
-        self.metrics.daemon.loaded(name, loaded.is_ok());
-        match loaded {
-            Ok(plugin) => {
+        let (host, spec) = (self.host.clone(), self.wanted.spec(&self.entry.name));
+        file.spawn(async move {
+            let loaded = match content {
+                Ok(content) => host.load_file(spec.clone(), content).await,
+                Err(error) => Err(error),
+            };
+            Prepared::Loaded(match loaded {
+                Ok(plugin) => Ok(plugin),
+                Err(refused) => host.load_last_good(spec, &refused).await.ok_or(refused),
+            })
+        });
+    }
+
+    /// The running version continues, if there is one.
+    fn handle_unreadable(&self, running: Option<&Running>, file: &mut FileState, error: LoadError) {
+        let (name, component) = (&self.entry.name, self.wanted.file().display());
+        let Some(Running { attachments, applied }) = running else {
+            self.load(file, Err(error));
+            file.tried = None;
+            return;
+        };
+        if !Arc::ptr_eq(applied, &self.wanted) {
+            // Any content is the next attempt.
+            file.tried = None;
+            let error = attachments.plugin.refuse(error);
+            self.refused_section(file, &error);
+        } else if is_missing(&error) {
+            // It may be about to be replaced.
+            tracing::warn!(plugin = %name, %component, %error, "plugin file missing; keeping the running version");
+        } else {
+            let error = attachments.plugin.refuse(error);
+            tracing::error!(plugin = %name, %component, %error, "plugin reload refused; keeping the previous version");
+        }
+    }
+
+    /// Starts the plugin, or applies the version to the running one.
+    async fn apply(&self, running: &mut Option<Running>, file: &mut FileState, prepared: Prepared) {
+        match (prepared, running) {
+            (Prepared::Loaded(Ok(plugin)), running) => {
+                let name = &self.entry.name;
+                self.metrics.daemon.loaded(name, true);
                 tracing::info!(plugin = %name, version = %plugin.manifest().version, digest = %plugin.digest().short(), roles = %plugin.roles(), "plugin loaded");
                 plugin.start().await;
                 self.entry.set_phase(PluginPhase::Running(plugin.clone()));
-                Ok(Running {
+                let running = running.insert(Running {
                     attachments: PluginAttachments::new(plugin, &self.registry, self.wanted.informers()),
                     applied: Arc::clone(&self.wanted),
-                })
+                });
+                self.applied_section(running, file);
             }
-            Err(error) => {
+            (Prepared::Loaded(Err(error)), _) => {
+                self.metrics.daemon.loaded(&self.entry.name, false);
                 let component = self.wanted.file().display();
-                tracing::error!(plugin = %name, %component, %error, "plugin refused; will retry when its file or section changes");
+                tracing::error!(plugin = %self.entry.name, %component, %error, "plugin refused; will retry when its file or section changes");
                 let reason: Arc<str> = error.to_string().into();
                 self.entry.set_phase(PluginPhase::Refused {
                     reason: Arc::clone(&reason),
                 });
-                Err(reason)
+                self.answer(file, Err(reason));
             }
+            (Prepared::Change { for_section, change }, Some(running)) => {
+                if let Some(reply) = &file.reply {
+                    reply.set_step("waits for the running call to end, to swap in the new version");
+                }
+                let plugin = running.attachments.plugin.clone();
+                let swapped = match change {
+                    Ok(change) => plugin.apply(change).await,
+                    Err(error) => Err(error),
+                };
+                match (swapped, for_section) {
+                    (Ok(swapped), true) => self.reconfigured(running, file, swapped.as_ref()).await,
+                    (Ok(swapped), false) => self.reloaded(running, swapped.as_ref()).await,
+                    (Err(error), true) => self.refused_section(file, &error),
+                    (Err(error), false) => {
+                        let component = self.wanted.file().display();
+                        tracing::error!(plugin = %self.entry.name, %component, %error, "plugin reload refused; keeping the previous version");
+                    }
+                }
+            }
+            // A plugin runs until it is removed.
+            (Prepared::Change { .. }, None) => {}
         }
     }
 
-    /// Loads the component, or the last good one if it is refused.
-    async fn load_or_last_good(&self) -> Result<Plugin, LoadError> {
-        let spec = self.wanted.spec(&self.entry.name);
-        match self.host.load(spec.clone()).await {
-            Ok(plugin) => Ok(plugin),
-            Err(refused) => self.host.load_last_good(spec, &refused).await.ok_or(refused),
-        }
-    }
-
-    async fn reconfigure(&self, running: &mut Running) -> SectionResult {
-        let name = &self.entry.name;
+    /// Another section is applied, with a new instance if something was swapped in.
+    async fn reconfigured(&self, running: &mut Running, file: &mut FileState, swapped: Option<&Swapped>) {
         let attachments = &mut running.attachments;
-        match attachments.plugin.reconfigure(self.wanted.spec(name)).await {
-            Ok(swapped) => {
-                if let Some(swapped) = &swapped {
-                    attachments.apply_swap(swapped).await;
-                }
-                attachments.set_informers(self.wanted.informers());
-                running.applied = Arc::clone(&self.wanted);
-                let digest = attachments.plugin.digest().short().to_string();
-                let new_instance = swapped.is_some();
-                tracing::info!(plugin = %name, %digest, new_instance, "plugin reconfigured");
-                Ok(())
-            }
-            Err(error) => {
-                tracing::error!(plugin = %name, %error, "plugin reconfiguration refused; keeping the previous section");
-                Err(error.to_string().into())
-            }
+        if let Some(swapped) = swapped {
+            attachments.apply_swap(swapped).await;
         }
+        attachments.set_informers(self.wanted.informers());
+        running.applied = Arc::clone(&self.wanted);
+        let digest = running.attachments.plugin.digest().short();
+        tracing::info!(plugin = %self.entry.name, %digest, new_instance = swapped.is_some(), "plugin reconfigured");
+        self.applied_section(running, file);
     }
 
-    /// The component may have changed.
-    async fn follow_file(&self, running: &mut Option<Running>, tried: &mut ContentHash) {
-        let now = self.content().await;
-        // A file that is missing for a moment is being replaced; the running version stays.
-        if now == *tried || matches!(now, ContentHash::Unreadable(_)) {
-            return;
+    async fn reloaded(&self, running: &mut Running, swapped: Option<&Swapped>) {
+        let attachments = &mut running.attachments;
+        if let Some(swapped) = swapped {
+            attachments.apply_swap(swapped).await;
         }
-        *tried = now;
-        match running {
-            Some(running) if Arc::ptr_eq(&running.applied, &self.wanted) => {
-                if let Some(loaded) = self.reload(&mut running.attachments).await {
-                    *tried = loaded;
-                }
-            }
-            _ => {
-                self.apply(running, tried).await.ok();
-            }
-        }
+        let component = self.wanted.file().display();
+        let (version, digest) = (
+            &attachments.plugin.manifest().version,
+            attachments.plugin.digest().short(),
+        );
+        tracing::info!(plugin = %self.entry.name, %component, %version, %digest, "plugin reloaded");
     }
 
-    /// Reloads the component. Returns what was loaded, which may be newer than what was hashed.
-    async fn reload(&self, attachments: &mut PluginAttachments) -> Option<ContentHash> {
-        let (name, component) = (&self.entry.name, self.wanted.file().display());
-        match attachments.plugin.swap(self.wanted.file()).await {
-            Ok(swapped) => {
-                attachments.apply_swap(&swapped).await;
-                let (version, digest) = (&attachments.plugin.manifest().version, swapped.digest.short());
-                tracing::info!(plugin = %name, %component, %version, %digest, "plugin reloaded");
-                Some(ContentHash::Hash(swapped.digest.bytes()))
-            }
-            Err(error) => {
-                tracing::error!(plugin = %name, %component, %error, "plugin reload refused; keeping the previous version");
-                None
-            }
+    /// The section as configured is running.
+    fn applied_section(&self, running: &Running, file: &mut FileState) {
+        self.entry.set_section(Arc::new(running.applied.section.clone()));
+        let listener = running.attachments.plugin.listener();
+        self.durables
+            .name(&listener, &self.entry.name, running.applied.section.on_start);
+        self.answer(file, Ok(()));
+        self.released.notify_one();
+    }
+
+    fn refused_section(&self, file: &mut FileState, error: &LoadError) {
+        tracing::error!(plugin = %self.entry.name, %error, "plugin reconfiguration refused; keeping the previous section");
+        self.answer(file, Err(error.to_string().into()));
+    }
+
+    /// Shows the result of applying the section, and answers if that was not done before.
+    fn answer(&self, file: &mut FileState, result: SectionResult) {
+        let section = Section::Plugin(self.entry.name.clone());
+        let mut configuration = self.registry.configuration();
+        match file.reply.take() {
+            Some(reply) => reply.answer(&mut configuration, section, result),
+            None => configuration.set_pending(section, result.err()),
         }
     }
 
@@ -263,12 +474,29 @@ impl PluginSupervisor {
         }
         self.entry.set_phase(PluginPhase::Stopped);
         self.registry.remove_plugin(name);
-        self.registry
-            .configuration()
-            .set_pending(Section::Plugin(name.clone()), None);
         self.metrics.daemon.forget_plugin(name);
         self.released.notify_one();
     }
+}
+
+impl FileState {
+    /// Prepares a version in a task of its own, in place of another one.
+    fn spawn(&mut self, prepare: impl Future<Output = Prepared> + Send + 'static) {
+        let before = self.preparing.take();
+        let tried_before = before.map_or(self.tried, |before| before.tried_before);
+        if let Some(reply) = &self.reply {
+            reply.set_step("waits for its component to be compiled and initialized");
+        }
+        self.preparing = Some(Preparing {
+            task: AbortOnDropHandle::new(tokio::spawn(prepare)),
+            tried_before,
+        });
+    }
+}
+
+/// Whether there is no file, which a writer that replaces it may be about to change.
+fn is_missing(error: &LoadError) -> bool {
+    matches!(error.problem(), LoadProblem::Unreadable(cause) if cause.kind() == ErrorKind::NotFound)
 }
 
 /// Rolls back to the last good version if the running one has failed its probation.

@@ -13,6 +13,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::shrink;
 use crate::Digest;
 use crate::component::script::is_script;
 
@@ -39,8 +40,11 @@ impl LastGood {
             let _ = file.set_modified(SystemTime::now());
             return;
         }
-        if let Err(error) = write(&path, component) {
-            tracing::warn!(file = %path.display(), %error, "component not stored; rollback to it is impossible after a restart");
+        match write(&path, component) {
+            Ok(()) => path.parent().into_iter().for_each(shrink),
+            Err(error) => {
+                tracing::warn!(file = %path.display(), %error, "component not stored; rollback to it is impossible after a restart")
+            }
         }
     }
 
@@ -96,7 +100,10 @@ fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::artifacts::ARTIFACTS_BYTES_MAX;
 
     #[test]
     fn a_record_is_found_for_its_plugin_and_file_only() {
@@ -116,6 +123,25 @@ mod tests {
         good.record("../../etc/passwd", a, digest);
         assert!(good.find("../../etc/passwd", a).is_some());
         assert_eq!(fs::read_dir(directory.path().join("last-good")).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn kept_scripts_are_pruned_like_artifacts() {
+        let directory = tempfile::tempdir().unwrap();
+        let good = LastGood::new(Some(directory.path()));
+        let script = Path::new("/handler.js");
+        let [old, recent, new] = [&b"old"[..], b"recent", b"new"].map(Digest::of);
+        let kept = |digest: Digest| directory.path().join(format!("{digest}.js"));
+        // The first fills the directory; it does not take that much of the disk.
+        for (digest, bytes, age_s) in [(old, ARTIFACTS_BYTES_MAX, 60), (recent, 1, 30)] {
+            let file = fs::File::create(kept(digest)).unwrap();
+            file.set_len(bytes).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(age_s))
+                .unwrap();
+        }
+        good.keep(script, new, b"new");
+        let left = [old, recent, new].map(|digest| kept(digest).exists());
+        assert_eq!(left, [false, true, true]);
     }
 
     #[test]

@@ -20,7 +20,8 @@ use wasmtime::component::Linker;
 
 use crate::Digest;
 use crate::artifacts::Artifacts;
-use crate::component::{self, PluginComponent};
+use crate::component::PluginComponent;
+use crate::component::file::PluginFile;
 use crate::error::LoadProblem;
 use crate::instance::guest::GuestState;
 
@@ -56,12 +57,12 @@ pub fn is_script(path: &Path) -> bool {
 }
 
 impl Script {
-    /// Reads the file `path`, up to [`SCRIPT_BYTES_MAX`].
+    /// The script in `file`.
     ///
     /// # Errors
-    /// [`LoadProblem::Unreadable`], [`LoadProblem::ScriptTooLarge`], [`LoadProblem::ScriptNotText`].
-    pub(crate) fn read(path: &Path) -> Result<Script, LoadProblem> {
-        let bytes = component::read_up_to(path, SCRIPT_BYTES_MAX, |bytes| LoadProblem::ScriptTooLarge { bytes })?;
+    /// [`LoadProblem::ScriptNotText`].
+    pub(crate) fn new(file: &PluginFile) -> Result<Script, LoadProblem> {
+        let bytes = Arc::clone(file.bytes());
         if let Err(error) = std::str::from_utf8(&bytes) {
             let before = &bytes[..error.valid_up_to()];
             return Err(LoadProblem::ScriptNotText {
@@ -70,10 +71,15 @@ impl Script {
                 byte: bytes[before.len()],
             });
         }
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = file
+            .path()
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         Ok(Script {
             name,
-            text: Bytes::from(bytes),
+            text: Bytes::from_owner(bytes),
         })
     }
 }
@@ -86,25 +92,20 @@ impl ScriptRunner {
         }
     }
 
-    /// The plugin component of `script`.
+    /// The plugin component of `script`, which has this digest.
     ///
     /// # Errors
-    /// [`LoadProblem::Pin`] if the script is not the pinned one, [`LoadProblem::NoScriptRunner`], and the errors of the
-    /// runner itself.
+    /// [`LoadProblem::NoScriptRunner`], and the errors of the runner itself.
     pub(crate) async fn run(
         &self,
         script: Script,
-        pin: Option<Digest>,
+        digest: Digest,
         artifacts: &Artifacts,
         linker: &Linker<GuestState>,
     ) -> Result<PluginComponent, LoadProblem> {
-        let digest = Digest::of(&script.text);
-        if let Some(pinned) = pin.filter(|pinned| *pinned != digest) {
-            return Err(LoadProblem::Pin { found: digest, pinned });
-        }
         let make = || async {
             let component = self.component.as_ref().ok_or(LoadProblem::NoScriptRunner)?;
-            PluginComponent::new(Arc::from(&component[..]), None, artifacts, linker).await
+            PluginComponent::new(Arc::from(&component[..]), Digest::of(component), artifacts, linker).await
         };
         let runner = self.ready.get_or_try_init(make).await?;
         Ok(runner.with_script(Arc::new(script), digest))
@@ -116,12 +117,14 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::component::file;
 
     fn read(bytes: &[u8]) -> Result<Script, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("handler.js");
         fs::write(&path, bytes).unwrap();
-        Script::read(&path).map_err(|problem| problem.to_string())
+        let script = file::read(&path).and_then(|file| Script::new(&file));
+        script.map_err(|problem| problem.to_string())
     }
 
     #[test]

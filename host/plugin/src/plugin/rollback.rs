@@ -61,7 +61,12 @@ impl Plugin {
             tracing::error!(plugin, failed = %failed.short(), reason = because, "new version failed; no previous version to roll back to");
             return None;
         };
-        match self.swap_in(context.config(), version, SwapKind::RollBack).await {
+        let config = context.config();
+        let swapped = match self.new_instances(&config, &version).await {
+            Ok(instances) => self.swap_in(config, version, instances, SwapKind::RollBack).await,
+            Err(problem) => Err(problem),
+        };
+        match swapped {
             Ok(swapped) => {
                 let good = swapped.digest.short();
                 let text = format!("rolled back from {} to {good}: {because}", failed.short());

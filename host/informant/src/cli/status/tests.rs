@@ -16,6 +16,7 @@ fn configuration() -> ConfigurationView {
         state: "applied".into(),
         age_ms: 200_000,
         last_result: Some("ok".into()),
+        unreadable: None,
         refused: None,
         waiting: Vec::new(),
     }

@@ -13,34 +13,28 @@ use super::*;
 const WITHIN: Duration = Duration::from_secs(20);
 
 struct Watched {
-    ticks: Ticks,
+    ticks: FileTicks,
     watch: FileWatch,
     _stop: tokio_util::sync::DropGuard,
 }
 
 impl Watched {
-    async fn on(files: &[&Path]) -> Self {
+    async fn on(file: &Path) -> Self {
         let stop = CancellationToken::new();
         let environment: Arc<dyn Environment> = Arc::new(TokioEnvironment::current(1));
-        let watch = FileWatch::start(&environment, stop.clone());
+        let watch = FileWatch::start(&environment, FileThreads::new(&environment), stop.clone());
         let mut watched = Self {
-            ticks: watch.ticks(),
+            ticks: watch.subscribe(file),
             watch,
             _stop: stop.drop_guard(),
         };
-        watched
-            .watch
-            .set_files(files.iter().map(|file| (*file).to_owned()).collect());
-        // The first tick may come before the files are watched, the second comes after.
-        while *watched.ticks.borrow_and_update() < 2 {
-            watched.tick("the watch to begin").await;
-        }
+        watched.tick("the watch to begin").await;
         watched
     }
 
     async fn tick(&mut self, what: &str) {
-        let ticked = tokio::time::timeout(WITHIN, self.ticks.changed()).await;
-        ticked.unwrap_or_else(|_| panic!("no tick: {what}")).unwrap();
+        let ticked = tokio::time::timeout(WITHIN, self.ticks.next()).await;
+        ticked.unwrap_or_else(|_| panic!("no tick: {what}"));
     }
 
     /// Waits until a tick finds the file with this content.
@@ -60,8 +54,8 @@ async fn file_is_followed_through_symlinks_and_replaced_directories() {
     symlink("v1", at("etc/informant/..data")).unwrap();
     symlink("..data/config.toml", at("etc/informant/config.toml")).unwrap();
     let file = at("etc/informant/config.toml");
-    let mut watched = Watched::on(&[&file]).await;
-    let mut seen = *watched.ticks.borrow();
+    let mut watched = Watched::on(&file).await;
+    let mut seen = watched.ticks.count();
 
     let steps: [(&str, &dyn Fn()); 4] = [
         ("an edit behind the links", &|| {
@@ -87,7 +81,7 @@ async fn file_is_followed_through_symlinks_and_replaced_directories() {
     ];
     for (what, step) in steps {
         step();
-        while *watched.ticks.borrow_and_update() == seen {
+        while watched.ticks.count() == seen {
             watched.tick(what).await;
         }
         let wanted = ["two", "three", "four", "five"]
@@ -95,7 +89,7 @@ async fn file_is_followed_through_symlinks_and_replaced_directories() {
             .find(|text| fs::read_to_string(&file).is_ok_and(|now| now == **text))
             .unwrap();
         watched.content(&file, wanted).await;
-        seen = *watched.ticks.borrow();
+        seen = watched.ticks.count();
     }
     // An edit in the newest directory still ticks.
     fs::write(&file, "six").unwrap();
@@ -107,8 +101,8 @@ async fn sibling_files_and_readers_cause_no_tick() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
     fs::write(&file, "one").unwrap();
-    let mut watched = Watched::on(&[&file]).await;
-    let before = *watched.ticks.borrow_and_update();
+    let mut watched = Watched::on(&file).await;
+    let before = watched.ticks.count();
     for number in 0..100 {
         fs::write(folder.path().join("neighbor"), number.to_string()).unwrap();
         fs::read(&file).unwrap();
@@ -116,7 +110,7 @@ async fn sibling_files_and_readers_cause_no_tick() {
     fs::write(&file, "two").unwrap();
     watched.tick("the change").await;
     // One tick for the change; a second where its writing was seen in two parts.
-    assert!(*watched.ticks.borrow() - before <= 2);
+    assert!(watched.ticks.count() - before <= 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,14 +121,36 @@ async fn file_being_written_is_read_once_closed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.toml");
     fs::write(&path, "one").unwrap();
-    let mut watched = Watched::on(&[&path]).await;
+    let mut watched = Watched::on(&path).await;
     let mut file = fs::File::create(&path).unwrap();
     file.write_all(b"tw").unwrap();
     // Longer than the settle time, shorter than the maximum wait.
-    let quiet = tokio::time::timeout(SETTLE * 10, watched.ticks.changed()).await;
+    let quiet = tokio::time::timeout(SETTLE * 10, watched.ticks.next()).await;
     assert!(quiet.is_err(), "a half-written file was read");
     file.write_all(b"o").unwrap();
     drop(file);
     watched.tick("the close").await;
     assert_eq!(fs::read_to_string(&path).unwrap(), "two");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_file_ticks_by_itself_and_all_on_demand() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+    fs::write(&one, "").unwrap();
+    fs::write(&other, "").unwrap();
+    let mut watched = Watched::on(&one).await;
+    let mut of_other = watched.watch.subscribe(&other);
+    of_other.next().await;
+    watched.ticks.count();
+    fs::write(&other, "new").unwrap();
+    of_other.next().await;
+    assert_eq!(watched.ticks.count(), 1, "it ticked for the other file");
+    watched.watch.check_all();
+    watched.tick("on demand").await;
+    of_other.next().await;
+    drop(of_other);
+    while watched.watch.shared.files().by_id.len() > 1 {
+        tokio::task::yield_now().await;
+    }
 }

@@ -14,14 +14,12 @@ const LINKS_MAX: usize = 40;
 pub(super) struct WatchedPaths(BTreeMap<PathBuf, BTreeSet<OsString>>);
 
 impl WatchedPaths {
-    /// The paths to some files as they are now; of what does not exist yet, as far as it can be known.
-    pub(super) fn resolve<'f>(files: impl IntoIterator<Item = &'f Path>) -> Self {
+    /// The path to a file as it is now; of what does not exist yet, as far as it can be known.
+    pub(super) fn resolve(file: &Path) -> Self {
         let mut paths = Self::default();
-        for file in files {
-            // Without a current directory a relative path cannot be resolved.
-            if let Ok(file) = std::path::absolute(file) {
-                paths.follow(&file, LINKS_MAX);
-            }
+        // Without a current directory a relative path cannot be resolved.
+        if let Ok(file) = std::path::absolute(file) {
+            paths.follow(&file, LINKS_MAX);
         }
         paths
     }
@@ -96,7 +94,7 @@ mod tests {
         std::fs::write(root.join("v1/config.toml"), "").unwrap();
         symlink("v1", root.join("..data")).unwrap();
         symlink("..data/config.toml", root.join("config.toml")).unwrap();
-        let paths = WatchedPaths::resolve([root.join("x/../config.toml").as_path()]);
+        let paths = WatchedPaths::resolve(&root.join("x/../config.toml"));
         insta::assert_snapshot!(show(&paths, &root), @"
         : ..data config.toml v1 x
         v1: config.toml
@@ -119,7 +117,7 @@ mod tests {
         let root = directory.path().canonicalize().unwrap();
         symlink("b", root.join("a")).unwrap();
         symlink("a", root.join("b")).unwrap();
-        let paths = WatchedPaths::resolve([root.join("a").as_path()]);
+        let paths = WatchedPaths::resolve(&root.join("a"));
         assert_eq!(show(&paths, &root), ": a b");
     }
 }
