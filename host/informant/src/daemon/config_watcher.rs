@@ -225,12 +225,8 @@ impl ConfigWatcher {
     fn show_overdue(&mut self) {
         let now = self.environment.now();
         let mut configuration = self.registry.configuration();
-        for (section, command) in &mut self.outstanding.commands {
-            // An answer may be on its way.
-            if command.overdue || now < command.sent + SECTION_WAIT_MAX || command.progress.is_answered() {
-                continue;
-            }
-            command.overdue = true;
+        // An answer is given while the configuration is locked.
+        for (section, command) in self.outstanding.take_overdue(now) {
             let waited_seconds = SECTION_WAIT_MAX.as_secs();
             let step = command.progress.step();
             tracing::warn!(%section, waited_seconds, reason = step, "section still pending; continuing in the background");
@@ -321,6 +317,18 @@ impl OutstandingSections {
         self.commands.values().any(|command| command.counts && !command.overdue)
     }
 
+    /// Marks sections as overdue that have not answered in time. Returns those that were not overdue before.
+    fn take_overdue(&mut self, now: Moment) -> impl Iterator<Item = (&Section, &OutstandingCommand)> {
+        let late = self.commands.iter_mut().filter(move |(_, command)| {
+            // An answer may be on its way.
+            !command.overdue && now >= command.sent + SECTION_WAIT_MAX && !command.progress.is_answered()
+        });
+        late.map(|(section, command)| {
+            command.overdue = true;
+            (section, &*command)
+        })
+    }
+
     /// When the next section is overdue.
     fn overdue_at(&self) -> Option<Moment> {
         let in_time = self.commands.values().filter(|command| !command.overdue);
@@ -342,5 +350,63 @@ impl ConfigChange {
 
     fn is_empty(&self) -> bool {
         self.added + self.changed + self.removed + self.refused + self.pending == 0 && !self.restart_changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::section_command::Reply;
+    use super::*;
+
+    fn sent(outstanding: &mut OutstandingSections, section: Section, at: Moment) -> Reply {
+        let (reply, pending) = Pending::new(section, SectionChange::Changed);
+        outstanding.add(pending, at, true);
+        reply
+    }
+
+    fn overdue(outstanding: &mut OutstandingSections, now: Moment) -> Vec<String> {
+        let late = outstanding.take_overdue(now);
+        late.map(|(section, command)| format!("{section}: it {}", command.progress.step()))
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn section_without_answer_is_overdue_once() {
+        let start = Moment::default();
+        let plugin = |name: &str| Section::Plugin(name.into());
+        let mut outstanding = OutstandingSections::default();
+        let replaced = sent(&mut outstanding, plugin("slow"), start);
+        drop(replaced);
+        let later = start + Duration::from_secs(10);
+        let slow = sent(&mut outstanding, plugin("slow"), later);
+        let quick = sent(&mut outstanding, plugin("quick"), start);
+        slow.set_step("waits for its file to be read");
+        let mut configuration = super::super::Configuration::new("config.toml".into(), start);
+        quick.answer(&mut configuration, plugin("quick"), Ok(()));
+
+        assert!(
+            overdue(&mut outstanding, start + SECTION_WAIT_MAX).is_empty(),
+            "newer text has its own time"
+        );
+        assert!(outstanding.are_awaited());
+        let at = later + SECTION_WAIT_MAX;
+        assert_eq!(
+            overdue(&mut outstanding, at),
+            ["plugin.slow: it waits for its file to be read"]
+        );
+        assert!(overdue(&mut outstanding, at).is_empty());
+        // The answer of the quick one is still to be received.
+        assert!(outstanding.are_awaited());
+        for _ in 0..2 {
+            let answer = outstanding.answers.next().await.unwrap();
+            if answer.section == plugin("quick") {
+                outstanding.commands.remove(&answer.section);
+            }
+        }
+        assert!(!outstanding.are_awaited(), "an overdue section is waited for");
+        slow.answer(&mut configuration, plugin("slow"), Err("it is invalid".into()));
+        let answer = outstanding.answers.next().await.unwrap();
+        assert_eq!(answer.result, Some(Err("it is invalid".into())));
+        assert_eq!(configuration.state(), "partial");
     }
 }

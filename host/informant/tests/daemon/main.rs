@@ -13,6 +13,7 @@ mod configuration;
 mod dead_letters;
 mod events;
 mod excludes;
+mod files;
 mod freshness;
 mod index_failures;
 mod metrics;

@@ -114,6 +114,10 @@ impl Program {
         .await
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     async fn wait_until_ready(&self) {
         until("readyz to be green", async || {
             let (status, text) = http_get(self.address, "/readyz?verbose").await;
