@@ -300,13 +300,18 @@ async fn slow_section_delays_no_other_and_its_newest_text_wins() {
     assert_eq!(new_instances(&daemon, "slow").await, 0.0);
 
     // Only the newest of the versions that wait is applied.
+    until("the change to be applied", async || {
+        let now = configuration(&daemon).await;
+        let applied = now["state"] == "applied" && now["lastResult"] != Value::Null;
+        applied.then_some(()).ok_or(now.to_string())
+    })
+    .await;
     world.create_pod("web-1", "nginx");
     daemon
         .wait_for_metric("informant_dead_letters", &["plugin=\"slow\""], 1.0)
         .await;
     let swaps = new_instances(&daemon, "slow").await;
     assert!((1.0..=2.0).contains(&swaps), "{swaps}");
-    assert_eq!(configuration(&daemon).await["state"], "applied");
 }
 
 #[tokio::test(flavor = "multi_thread")]
