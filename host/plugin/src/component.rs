@@ -66,8 +66,8 @@ impl std::ops::Deref for PluginComponent {
 }
 
 impl PluginComponent {
-    /// Validates `bytes`, the contents of a file with this digest, and prepares them to run: checks the names, compiles,
-    /// checks the types.
+    /// Validates `bytes`, the contents of a file with this digest, and prepares them to run: checks the names,
+    /// compiles, checks the types.
     ///
     /// # Errors
     /// Why the component is rejected.

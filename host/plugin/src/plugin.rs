@@ -255,8 +255,8 @@ impl Plugin {
         self.apply(change).await
     }
 
-    /// Applies another section of config.toml if that needs neither its file nor a new instance: if component, `config`,
-    /// the limits on memory and time, and the names of informers are the same. Otherwise returns false.
+    /// Applies another section of config.toml if that needs neither its file nor a new instance: if component,
+    /// `config`, the limits on memory and time, and the names of informers are the same. Otherwise returns false.
     ///
     /// # Errors
     /// [`LoadError`]. The old section stays in effect.
@@ -312,7 +312,8 @@ impl Plugin {
         prepared.map_err(|problem| self.refuse(LoadError::new(file.path(), problem)))
     }
 
-    /// Applies what was prepared. Run the returned future to its end: the old version may have ended when it is dropped.
+    /// Applies what was prepared. Run the returned future to its end: the old version may have ended when it is
+    /// dropped.
     ///
     /// # Errors
     /// [`LoadError`]. The old version and section stay in effect.
