@@ -92,8 +92,10 @@ void informant_log(informant_level level, const char *format, ...) {
 
 static contract_string_t owned(char *text) { return (contract_string_t){(uint8_t *)text, strlen(text)}; }
 
-/* Whether the call succeeded. If not, fills in `failure`, which then owns the message. */
+/* Whether the call succeeded. If not, fills in `failure`, which then owns the message. Output without a newline is still in stdio's buffer: it
+ * belongs to this call. */
 static bool succeeded(informant_result result, informant_plugin_types_failure_t *failure) {
+    fflush(NULL);
     switch (result.outcome) {
     case INFORMANT_OK: free(result.message); return true;
     case INFORMANT_RETRYABLE:
@@ -235,6 +237,7 @@ bool exports_informant_plugin_index_funcs_index(informant_plugin_types_object_re
     free(memory);
     informant_plugin_types_object_ref_free(o);
     contract_list_u8_free(object);
+    fflush(NULL);
     if (result.outcome == INFORMANT_OK) return true;
     *err = owned(result.message);
     return false;

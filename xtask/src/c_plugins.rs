@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{cargo, guests, workspace, zig};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 /// The flags in `plugin-sdk/c/README.md`, with warnings. Without a stack size zig reserves 16 MiB of memory for the
 /// stack.
@@ -40,6 +40,7 @@ pub(crate) fn build() -> Result<()> {
                 .with_context(|| format!("failed to build {}", folder.display()))?;
         }
     }
+    refuses_misspelled_handlers(&zig, &sdk)?;
     let guest = sdk.join("tests").join("guest.c");
     build_one(&zig, &sdk, &[guest], &out.join("guest_c.wasm")).context("failed to build the test guest in C")
 }
@@ -60,6 +61,21 @@ fn build_one(zig: &Path, sdk: &Path, sources: &[PathBuf], component: &Path) -> R
         .arg(zig::script("copy-module", COPY_MODULE)?);
     command.env("INFORMANT_CORE_MODULE", &module);
     cargo::run(command.arg("-o").arg(component).arg(&module))
+}
+
+/// Checks that a handler whose name has a typo causes a warning: it would never be called.
+fn refuses_misspelled_handlers(zig: &Path, sdk: &Path) -> Result<()> {
+    let mut command = Command::new(zig);
+    command.args(["cc", "-target", "wasm32-wasi", "-std=c11", "-Werror", "-c"]);
+    command.arg("-I").arg(sdk).arg("-I").arg(sdk.join("gen"));
+    command.arg("-o").arg(workspace::target()?.join("misspelled.o"));
+    let output = command.arg(sdk.join("tests").join("misspelled.c")).output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        !output.status.success() && text.contains("no previous prototype for function 'informant_on_ad'"),
+        "the compiler accepted a misspelled handler: {text}"
+    );
+    Ok(())
 }
 
 /// `wasm-component-ld` of the active Rust toolchain.

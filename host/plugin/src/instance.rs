@@ -247,11 +247,11 @@ fn finish_call<T>(
 
 fn trapped(export: &'static str, error: &wasmtime::Error, store: &Store<GuestState>) -> TrapReport {
     let state = store.data();
-    TrapReport::new(export, error, &state.limiter, state.output.tail())
+    TrapReport::new(export, error, &state.limiter, state.output.take_tail())
 }
 
 fn abandoned(export: &'static str, cause: Abandoned, store: &Store<GuestState>) -> TrapReport {
-    TrapReport::abandoned(export, cause, store.data().output.tail())
+    TrapReport::abandoned(export, cause, store.data().output.take_tail())
 }
 
 /// Whether no instance was created: the pool is full, or the initial memory is too large.

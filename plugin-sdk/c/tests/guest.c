@@ -1,8 +1,9 @@
 /* The test guest in C: counts the events that it receives and transfers the count to the next version.
  *
  * It logs a line for each event: {"guest":"c","name":"a","version":"7","events":5}. After an object named "save-fails" the next save fails, after
- * one named "restore-fails" the next restore.
+ * one named "restore-fails" the next restore. For one named "prints" the line goes to stdout, without a newline.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,10 @@ informant_result informant_on_add(const informant_event *event, json object) {
     known.events++;
     known.fails_to_save |= strcmp(event->name, "save-fails") == 0;
     known.fails_to_restore |= strcmp(event->name, "restore-fails") == 0;
+    if (strcmp(event->name, "prints") == 0) {
+        printf("{\"guest\":\"c\",\"name\":\"%s\",\"version\":\"%s\",\"events\":%u}", event->name, event->resource_version, known.events);
+        return informant_ok();
+    }
     informant_log(INFORMANT_INFO, "{\"guest\":\"c\",\"name\":\"%s\",\"version\":\"%s\",\"events\":%u}", event->name, event->resource_version,
                   known.events);
     return informant_ok();

@@ -75,11 +75,21 @@ impl Postings {
 
     /// Values in use, sorted.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<str>> {
-        let first = self.0.get_min().map(|posting| &posting.value);
-        std::iter::successors(first, |value| {
-            let after = PostingBound { value, at: At::End };
-            self.0.range(after..).next().map(|posting| &posting.value)
-        })
+        self.successors(self.0.get_min().map(|posting| &posting.value))
+    }
+
+    /// Values in use that sort after `after`, sorted. Finds the first one without walking over those before it.
+    pub(crate) fn values_after(&self, after: &str) -> impl Iterator<Item = &Arc<str>> {
+        self.successors(self.next_value(after))
+    }
+
+    fn successors<'a>(&'a self, first: Option<&'a Arc<str>>) -> impl Iterator<Item = &'a Arc<str>> {
+        std::iter::successors(first, |value| self.next_value(value))
+    }
+
+    fn next_value(&self, value: &str) -> Option<&Arc<str>> {
+        let after = PostingBound { value, at: At::End };
+        self.0.range(after..).next().map(|posting| &posting.value)
     }
 
     /// `value` as a string that a posting holds already.

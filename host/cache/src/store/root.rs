@@ -143,6 +143,29 @@ impl Root {
         }
     }
 
+    /// Values in use that sort after `after`, sorted.
+    pub(super) fn values_after<'a>(
+        &'a self,
+        index: IndexRef<'a>,
+        after: Option<&'a str>,
+    ) -> Box<dyn Iterator<Item = &'a str> + Send + 'a> {
+        let postings = match index {
+            IndexRef::Namespace => {
+                let first = match after {
+                    None => self.first_namespace(),
+                    Some(after) => self.next_namespace(after),
+                };
+                return Box::new(std::iter::successors(first, |namespace| self.next_namespace(namespace)));
+            }
+            IndexRef::Native(slot) => &self.postings[slot],
+            IndexRef::External(contents) => contents.postings(),
+        };
+        match after {
+            None => Box::new(postings.values().map(|value| &**value)),
+            Some(after) => Box::new(postings.values_after(after).map(|value| &**value)),
+        }
+    }
+
     /// Objects of `namespace`, or of all, whose labels match, sorted by key.
     pub(super) fn list<'a>(
         &'a self,
@@ -201,8 +224,11 @@ impl Root {
 
     /// Namespaces that have objects, sorted.
     fn namespaces(&self) -> impl Iterator<Item = &str> {
-        let first = self.objects.get_min().map(|(key, _)| key.namespace());
-        std::iter::successors(first, |namespace| self.next_namespace(namespace))
+        std::iter::successors(self.first_namespace(), |namespace| self.next_namespace(namespace))
+    }
+
+    fn first_namespace(&self) -> Option<&str> {
+        self.objects.get_min().map(|(key, _)| key.namespace())
     }
 
     fn next_namespace(&self, namespace: &str) -> Option<&str> {

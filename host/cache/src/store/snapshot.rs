@@ -106,6 +106,19 @@ impl Snapshot {
         Ok(self.0.values(self.0.index(index)?))
     }
 
+    /// What [`index_values`](Self::index_values) finds after the value `after`, sorted: the next page. Takes
+    /// logarithmic time for each value.
+    ///
+    /// # Errors
+    /// As [`by_index`](Self::by_index).
+    pub fn index_values_after<'a>(
+        &'a self,
+        index: &str,
+        after: Option<&'a str>,
+    ) -> Result<impl Iterator<Item = &'a str> + Send + use<'a>, IndexError> {
+        Ok(self.0.values_after(self.0.index(index)?, after))
+    }
+
     /// Objects that share a value with `object` in the index called `index`, sorted and without duplicates.
     ///
     /// Runs a native index's function on `object`, which need not be stored; an object on which the function fails

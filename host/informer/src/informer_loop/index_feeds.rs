@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::index_feed::{IndexFeedHandle, IndexPoll};
-use informant_cache::{Environment, IndexConflict, Moment};
+use informant_cache::{Environment, IndexConflict, LogThrottle, Moment};
 use tokio::sync::Notify;
 
 use super::{InformerLoop, warn_index_failure};
@@ -29,6 +29,10 @@ struct Feed {
     handle: IndexFeedHandle,
     names: Vec<Arc<str>>,
     attached: bool,
+    /// Limits the warnings of overruns: under contention every batch may have one.
+    overrun_warnings: LogThrottle,
+    /// An overrun was logged; so is the end of its effect.
+    reported_detached: bool,
 }
 
 impl IndexFeeds {
@@ -90,6 +94,8 @@ impl InformerLoop {
             handle,
             names,
             attached: false,
+            overrun_warnings: LogThrottle::new(1, INDEX_WARNING_PERIOD),
+            reported_detached: false,
         });
         // From now on readers get "not ready" instead of "unknown".
         self.publish();
@@ -220,13 +226,19 @@ impl InformerLoop {
         for at in 0..self.feeds.feeds.len() {
             let was_attached = self.feeds.feeds[at].attached;
             let poll = self.feeds.feeds[at].handle.overrun(self.parts.source, now);
-            if was_attached && matches!(poll, IndexPoll::Detached) {
-                let names = self.feeds.feeds[at].names.join(", ");
+            let feed = &mut self.feeds.feeds[at];
+            if was_attached
+                && matches!(poll, IndexPoll::Detached)
+                && let Some(suppressed) = feed.overrun_warnings.line(now)
+            {
+                feed.reported_detached = true;
+                let names = feed.names.join(", ");
                 log!(
                     warn,
                     *self.parts.name,
                     index = names,
                     budget_ms = INDEX_BUDGET.as_millis(),
+                    suppressed = (suppressed > 0).then_some(suppressed),
                     "index too slow for this batch; published without it"
                 );
             }
@@ -251,6 +263,10 @@ impl InformerLoop {
         let feed = &mut self.feeds.feeds[at];
         if feed.attached != attached {
             feed.attached = attached;
+            if attached && std::mem::take(&mut feed.reported_detached) {
+                let names = feed.names.join(", ");
+                log!(info, *self.parts.name, index = names, "index attached again");
+            }
             for name in &feed.names {
                 self.parts.metrics.set_index_attached(name, attached);
             }
@@ -271,36 +287,18 @@ impl InformerLoop {
 /// The shortest time between two warnings about failures of one index; failures meanwhile are counted in the next one.
 pub(crate) const INDEX_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
-/// The last warning per index of a source.
+/// The warnings about failures, per index of a source.
 #[derive(Debug, Default)]
-pub(super) struct IndexWarnings(BTreeMap<String, LastWarning>);
-
-#[derive(Debug)]
-struct LastWarning {
-    when: Moment,
-    /// Failures since then.
-    unreported: u64,
-}
+pub(super) struct IndexWarnings(BTreeMap<String, LogThrottle>);
 
 impl IndexWarnings {
     /// Records `failures` more failures of `index`, at least one. Returns how many to report now, if a warning is due.
     pub(super) fn count(&mut self, index: &str, failures: u64, now: Moment) -> Option<u64> {
-        let Some(last) = self.0.get_mut(index) else {
-            self.0.insert(
-                index.to_owned(),
-                LastWarning {
-                    when: now,
-                    unreported: 0,
-                },
-            );
-            return Some(failures);
-        };
-        last.unreported += failures;
-        if now - last.when < INDEX_WARNING_PERIOD {
-            return None;
-        }
-        last.when = now;
-        Some(std::mem::take(&mut last.unreported))
+        let throttle = self
+            .0
+            .entry(index.to_owned())
+            .or_insert_with(|| LogThrottle::new(1, INDEX_WARNING_PERIOD));
+        throttle.shared_line(failures, now)
     }
 
     /// The index was removed.

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use informant_cache::Moment;
 use informant_cache::listener::DeadLetter;
+use informant_cache::{LinesDue, LogThrottle, Moment};
 
 use crate::actor::PluginContext;
 
@@ -19,58 +19,31 @@ pub(crate) const DEAD_LETTER_WARNINGS_MAX: usize = 10;
 pub(crate) const DEAD_LETTER_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
 /// The warnings of one plugin.
-#[derive(Debug, Default)]
-pub(crate) struct DeadLetterWarnings {
-    /// When the first line of the period was written.
-    since: Option<Moment>,
-    lines: usize,
-    /// Suppressed dead letters that no line has reported yet.
-    suppressed: u64,
-}
+#[derive(Debug)]
+pub(crate) struct DeadLetterWarnings(LogThrottle);
 
-/// What is due now.
-#[derive(Debug, PartialEq, Eq)]
-struct Due {
-    /// Lines to write, one for each of the newest dead letters.
-    lines: usize,
-    /// Suppressed dead letters that the first line reports.
-    suppressed: u64,
+impl Default for DeadLetterWarnings {
+    fn default() -> DeadLetterWarnings {
+        DeadLetterWarnings(LogThrottle::new(DEAD_LETTER_WARNINGS_MAX, DEAD_LETTER_WARNING_PERIOD))
+    }
 }
 
 impl DeadLetterWarnings {
     /// Logs that `dead` more events were dead-lettered, as far as a line is due.
     pub(crate) fn count(&mut self, context: &PluginContext, dead: u64, now: Moment) {
-        let Due { lines, mut suppressed } = self.due(dead, now);
+        let LinesDue { lines, mut suppressed } = self.0.due(dead, now);
         if lines == 0 {
             return;
         }
         let letters = context.listener.last_dead_letters(lines);
         // Those that are no longer kept are reported by number.
-        self.suppressed += (lines - letters.len()) as u64;
+        self.0.defer((lines - letters.len()) as u64);
         if letters.is_empty() {
-            self.suppressed += suppressed;
+            self.0.defer(suppressed);
         }
         for letter in letters {
             warn_of(context, &letter, std::mem::take(&mut suppressed));
         }
-    }
-
-    fn due(&mut self, dead: u64, now: Moment) -> Due {
-        let is_over = self.since.is_none_or(|since| now - since >= DEAD_LETTER_WARNING_PERIOD);
-        if is_over {
-            self.since = Some(now);
-            self.lines = 0;
-        }
-        let room = DEAD_LETTER_WARNINGS_MAX - self.lines;
-        let lines = usize::try_from(dead).unwrap_or(room).min(room);
-        self.lines += lines;
-        let suppressed = if is_over {
-            std::mem::take(&mut self.suppressed)
-        } else {
-            0
-        };
-        self.suppressed += dead - lines as u64;
-        Due { lines, suppressed }
     }
 }
 
@@ -109,23 +82,6 @@ mod tests {
     use super::*;
     use informant_cache::Reason;
     use informant_object::{Key, SourceId};
-
-    #[test]
-    fn dead_letters_above_the_log_limit_are_counted() {
-        let mut warnings = DeadLetterWarnings::default();
-        let mut due = |dead: u64, seconds: u64| {
-            let Due { lines, suppressed } = warnings.due(dead, Moment::from_nanos(seconds * 1_000_000_000));
-            (lines, suppressed)
-        };
-        assert_eq!(due(1, 5), (1, 0));
-        assert_eq!(due(3, 6), (3, 0));
-        assert_eq!(due(64, 7), (6, 0));
-        assert_eq!(due(1, 64), (0, 0));
-        assert_eq!(due(64, 65), (10, 59), "a minute after the first line");
-        assert_eq!(due(1, 124), (0, 0));
-        assert_eq!(due(2, 125), (2, 55));
-        assert_eq!(due(1, 300), (1, 0));
-    }
 
     #[test]
     fn a_dead_letter_names_the_command_that_redelivers_it() {

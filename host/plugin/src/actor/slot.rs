@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use informant_cache::LogThrottle;
+
 use crate::actor::config::PluginConfig;
 use crate::actor::mailbox::{ActorCommand, Mailbox, Wakeup};
 use crate::actor::restart::{FailureHistory, RestartDecision};
@@ -17,6 +19,13 @@ use crate::instance::Instance;
 use crate::spec::OnFailure;
 use crate::status::PluginState;
 use crate::{TrapKind, TrapReport};
+
+/// Lost instances of one slot that are logged within [`LOSS_WARNING_PERIOD`]: 10. An index function or a handler may
+/// trap on every object; the metric counts all.
+pub(crate) const LOSS_WARNINGS_MAX: usize = 10;
+
+/// See [`LOSS_WARNINGS_MAX`]: 60 s.
+pub(crate) const LOSS_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
 /// Holds one actor's instance.
 pub(crate) struct InstanceSlot {
@@ -30,6 +39,7 @@ pub(crate) struct InstanceSlot {
     steady_state: PluginState,
     memory_bytes: usize,
     failures: FailureHistory,
+    loss_warnings: LogThrottle,
     /// What follows the last loss. None: the slot is not empty, or needs no instance.
     decision: Option<RestartDecision>,
 }
@@ -60,6 +70,7 @@ impl InstanceSlot {
             steady_state: PluginState::Loaded,
             memory_bytes: 0,
             failures: FailureHistory::default(),
+            loss_warnings: LogThrottle::new(LOSS_WARNINGS_MAX, LOSS_WARNING_PERIOD),
             decision: None,
         };
         slot.update_memory();
@@ -121,17 +132,9 @@ impl InstanceSlot {
     pub(crate) fn record_loss(&mut self, report: &TrapReport) {
         self.instance = None;
         self.update_memory();
-        let plugin: &str = self.context.counters.plugin();
-        let (export, object) = (report.export, report.object.as_deref());
-        tracing::warn!(
-            plugin,
-            export,
-            object,
-            error = report.cause,
-            last_lines = (!report.last_lines.is_empty()).then(|| report.last_lines.join("\n")),
-            frames = (!report.frames.is_empty()).then(|| report.frames.join(" < ")),
-            "plugin instance lost"
-        );
+        if let Some(suppressed) = self.loss_warnings.line(self.context.now()) {
+            warn_of_loss(self.context.counters.plugin(), report, suppressed);
+        }
         self.record_failure(report.kind, report.kind.as_str(), &report.to_string());
     }
 
@@ -221,4 +224,18 @@ impl InstanceSlot {
         };
         self.record_failure(kind, "init", &problem.to_string());
     }
+}
+
+fn warn_of_loss(plugin: &str, report: &TrapReport, suppressed: u64) {
+    let (export, object) = (report.export, report.object.as_deref());
+    tracing::warn!(
+        plugin,
+        export,
+        object,
+        error = report.cause,
+        last_lines = (!report.last_lines.is_empty()).then(|| report.last_lines.join("\n")),
+        frames = (!report.frames.is_empty()).then(|| report.frames.join(" < ")),
+        suppressed = (suppressed > 0).then_some(suppressed),
+        "plugin instance lost"
+    );
 }

@@ -31,8 +31,21 @@ pub const INDEX_VALUES_DEFAULT: usize = 1_000;
 /// Most values that `index-values` returns: 10,000.
 pub const INDEX_VALUES_LIMIT_MAX: usize = 10_000;
 
-/// Objects examined before yielding to other guests: 256, about 0.2 ms of label matching.
+/// Objects, keys or values examined before yielding to other guests: 256, about 0.2 ms of label matching.
 const YIELD_OBJECTS: usize = 256;
+
+/// Counts what a search examines, and yields in time.
+#[derive(Default)]
+struct Examined(usize);
+
+impl Examined {
+    async fn one_more(&mut self) {
+        self.0 += 1;
+        if self.0.is_multiple_of(YIELD_OBJECTS) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
 
 type Answer<T> = Result<T, HostError>;
 
@@ -118,16 +131,13 @@ impl StoreReader {
         let snapshots = self.snapshots_of(informer)?;
         let mut page = PageBuilder::new(self.projected.of(&query.pointers)?, query.limit);
         let namespace = query.namespace.as_deref();
-        let mut examined = 0;
+        let mut examined = Examined::default();
         for (source, snapshot) in &snapshots {
             let Some(start) = position.start_in(*source) else {
                 continue;
             };
             for object in lookup.objects(snapshot, namespace, start)? {
-                examined += 1;
-                if examined % YIELD_OBJECTS == 0 {
-                    tokio::task::yield_now().await;
-                }
+                examined.one_more().await;
                 if selector.matches(object) && page.add(*source, object) == PageAdd::Full {
                     return Ok(page.unfinished());
                 }
@@ -150,10 +160,11 @@ impl StoreReader {
         Ok(document)
     }
 
-    fn keys(&mut self, informer: &str, index: &str, value: &str) -> Answer<Vec<ObjectKey>> {
-        let mut keys = Vec::new();
+    async fn keys(&mut self, informer: &str, index: &str, value: &str) -> Answer<Vec<ObjectKey>> {
+        let (mut keys, mut examined) = (Vec::new(), Examined::default());
         for (source, snapshot) in self.snapshots_of(informer)? {
             for key in snapshot.index_keys(index, value).map_err(index_error)? {
+                examined.one_more().await;
                 if keys.len() == INDEX_KEYS_MAX {
                     return Err(error(
                         ErrorCode::TooLarge,
@@ -173,19 +184,28 @@ impl StoreReader {
         Ok(keys)
     }
 
-    fn values(&mut self, informer: &str, index: &str, cursor: &str, limit: u32) -> Answer<Vec<String>> {
+    /// One page of the values in use in any source, sorted.
+    async fn values(&mut self, informer: &str, index: &str, cursor: &str, limit: u32) -> Answer<Vec<String>> {
         let limit = match usize::try_from(limit).unwrap_or(usize::MAX) {
             0 => INDEX_VALUES_DEFAULT,
             limit => limit.min(INDEX_VALUES_LIMIT_MAX),
         };
-        let mut values: BTreeSet<Arc<str>> = BTreeSet::new();
+        let after = (!cursor.is_empty()).then_some(cursor);
+        let (mut values, mut examined) = (BTreeSet::new(), Examined::default());
         for (_, snapshot) in self.snapshots_of(informer)? {
-            let found = snapshot.index_values(index).map_err(index_error)?;
-            // Sorted, so values beyond the page of one source are beyond the page of all.
-            let from = found.partition_point(|value| !cursor.is_empty() && **value <= *cursor);
-            values.extend(found.into_iter().skip(from).take(limit));
+            for value in snapshot.index_values_after(index, after).map_err(index_error)? {
+                examined.one_more().await;
+                // Sorted, so values beyond the page of one source are beyond the page of all.
+                if values.len() == limit && values.last().is_some_and(|last: &String| **last < *value) {
+                    break;
+                }
+                values.insert(value.to_owned());
+                if values.len() > limit {
+                    values.pop_last();
+                }
+            }
         }
-        Ok(values.iter().take(limit).map(|value| value.to_string()).collect())
+        Ok(values.into_iter().collect())
     }
 }
 
@@ -207,21 +227,14 @@ impl<'q> Lookup<'q> {
     where
         'q: 's,
     {
+        // The key without a name sorts right before the first object of its namespace.
+        let from = start.max(namespace.map(|namespace| KeyRef::new(namespace, "")));
+        let here = move |object: &&Object| namespace.is_none_or(|namespace| namespace == object.namespace());
         match self {
-            Lookup::All => {
-                // The key without a name sorts right before the first object of its namespace.
-                let from = start.max(namespace.map(|namespace| KeyRef::new(namespace, "")));
-                let here = move |object: &&Object| namespace.is_none_or(|namespace| namespace == object.namespace());
-                Ok(Box::new(snapshot.after(from).take_while(here)))
-            }
+            Lookup::All => Ok(Box::new(snapshot.after(from).take_while(here))),
             Lookup::ByIndex { index, value } => {
-                let found = snapshot.by_index(index, value).map_err(index_error)?;
-                let here = move |object: &&Object| namespace.is_none_or(|namespace| namespace == object.namespace());
-                Ok(Box::new(
-                    found
-                        .skip_while(move |object| start.is_some_and(|start| object.key() <= start))
-                        .filter(here),
-                ))
+                let found = snapshot.by_index_after(index, value, from).map_err(index_error)?;
+                Ok(Box::new(found.take_while(here)))
             }
         }
     }
@@ -310,23 +323,23 @@ impl store::Host for StoreReader {
             .await)
     }
 
-    fn index_keys(
+    async fn index_keys(
         &mut self,
         informer: String,
         index: String,
         value: String,
     ) -> wasmtime::Result<Answer<Vec<ObjectKey>>> {
-        Ok(self.keys(&informer, &index, &value))
+        Ok(self.keys(&informer, &index, &value).await)
     }
 
-    fn index_values(
+    async fn index_values(
         &mut self,
         informer: String,
         index: String,
         cursor: String,
         limit: u32,
     ) -> wasmtime::Result<Answer<Vec<String>>> {
-        Ok(self.values(&informer, &index, &cursor, limit))
+        Ok(self.values(&informer, &index, &cursor, limit).await)
     }
 }
 

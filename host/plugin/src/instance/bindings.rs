@@ -11,6 +11,8 @@ wasmtime::component::bindgen!({
     imports: {
         "informant:plugin/store.list": async | trappable,
         "informant:plugin/store.by-index": async | trappable,
+        "informant:plugin/store.index-keys": async | trappable,
+        "informant:plugin/store.index-values": async | trappable,
         "informant:plugin/kube.get": async | trappable,
         "informant:plugin/kube.list": async | trappable,
         "informant:plugin/kube.create": async | trappable,

@@ -3,7 +3,8 @@
 //! It comes from the `log` interface, stdout and stderr. Each line gets the plugin's name as a field, is truncated at
 //! [`LINE_BYTES_MAX`], and is charged to the call in which it was written; above [`CALL_BYTES_MAX`] the rest of that
 //! call's output is dropped and counted. The last lines of stderr and the last logged errors are kept: when a guest
-//! traps, only they contain the reason.
+//! traps, only they contain the reason. Lines of stderr are logged when the call writes something else or ends, so that
+//! those of a trap appear once, in its report.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +48,14 @@ struct State {
     dropped: usize,
     /// Unfinished lines of stdout and stderr.
     unfinished: [Vec<u8>; 2],
-    tail: VecDeque<String>,
+    tail: VecDeque<TailLine>,
+}
+
+/// A line kept for a trap report.
+struct TailLine {
+    text: String,
+    /// False: a line of stderr that is logged when the call ends without a trap.
+    logged: bool,
 }
 
 /// The stream a guest wrote to.
@@ -93,8 +101,9 @@ impl Output {
         let Some(line) = state.admit(message.as_bytes()) else {
             return;
         };
+        state.log_held_lines();
         if level == Level::Error {
-            state.keep(line.clone());
+            state.keep(line.clone(), true);
         }
         let plugin: &str = &state.plugin;
         match level {
@@ -113,16 +122,17 @@ impl Output {
         }
         let mut state = self.lock();
         state.finish_lines();
+        state.log_held_lines();
         state.tail.clear();
         state.report_dropped();
         state.left = CALL_BYTES_MAX;
     }
 
-    /// The last lines of the call that trapped, oldest first.
-    pub(crate) fn tail(&self) -> Vec<String> {
+    /// The last lines of the call that trapped, oldest first. They are for its report, and not logged here.
+    pub(crate) fn take_tail(&self) -> Vec<String> {
         let mut state = self.lock();
         state.finish_lines();
-        state.tail.iter().cloned().collect()
+        state.tail.drain(..).map(|line| line.text).collect()
     }
 
     fn write_to(&self) -> MutexGuard<'_, State> {
@@ -138,17 +148,17 @@ impl Output {
 impl State {
     /// Charges a line to the call, and returns its text if the budget allows.
     fn admit(&mut self, line: &[u8]) -> Option<String> {
+        let cut = &line[..line.len().min(LINE_BYTES_MAX)];
         // A line costs its bytes and one for the line break, so that empty lines are not free.
-        let cost = line.len() + 1;
+        let cost = cut.len() + 1;
         if cost > self.left {
-            self.dropped += line.len();
-            self.dropped_bytes.inc_by(line.len() as u64);
+            self.drop_bytes(line.len());
             // Drops everything after it, too: a log with gaps misleads.
             self.left = self.left.min(1);
             return None;
         }
         self.left -= cost;
-        let cut = &line[..line.len().min(LINE_BYTES_MAX)];
+        self.drop_bytes(line.len() - cut.len());
         let mut text = String::from_utf8_lossy(cut).into_owned();
         if cut.len() < line.len() {
             text.push('…');
@@ -156,11 +166,35 @@ impl State {
         Some(text)
     }
 
-    fn keep(&mut self, line: String) {
-        if self.tail.len() == TAIL_LINES_MAX {
-            self.tail.pop_front();
+    /// Counts bytes that are not logged. They are charged to the call, too, or one endless line would be free.
+    fn drop_bytes(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+        self.dropped += bytes;
+        self.dropped_bytes.inc_by(bytes as u64);
+    }
+
+    fn keep(&mut self, text: String, logged: bool) {
+        if self.tail.len() == TAIL_LINES_MAX
+            && let Some(oldest) = self.tail.pop_front()
+            && !oldest.logged
+        {
+            self.log_stderr(&oldest.text);
         }
-        self.tail.push_back(line);
+        self.tail.push_back(TailLine { text, logged });
+    }
+
+    fn log_held_lines(&mut self) {
+        let mut tail = std::mem::take(&mut self.tail);
+        for line in tail.iter_mut().filter(|line| !line.logged) {
+            self.log_stderr(&line.text);
+            line.logged = true;
+        }
+        self.tail = tail;
+    }
+
+    fn log_stderr(&self, text: &str) {
+        let plugin: &str = &self.plugin;
+        tracing::warn!(target: "informant::guest", plugin, stream = "stderr", "{text}");
     }
 
     fn write(&mut self, stream: Stream, bytes: &[u8]) {
@@ -178,13 +212,7 @@ impl State {
         // One byte more than the limit, so that `admit` sees that the line was cut.
         let room = (LINE_BYTES_MAX + 1).saturating_sub(line.len());
         line.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        let over = bytes.len().saturating_sub(room);
-        if over > 0 {
-            // Bytes beyond the limit of a line are charged, too, or one endless line would be free.
-            self.left = self.left.saturating_sub(over);
-            self.dropped += over;
-            self.dropped_bytes.inc_by(over as u64);
-        }
+        self.drop_bytes(bytes.len().saturating_sub(room));
     }
 
     fn finish_lines(&mut self) {
@@ -212,13 +240,13 @@ impl State {
         line.clear();
         self.unfinished[stream as usize] = line;
         let Some(text) = text else { return };
-        let plugin: &str = &self.plugin;
         match stream {
-            Stream::Stdout => tracing::info!(target: "informant::guest", plugin, stream = "stdout", "{text}"),
-            Stream::Stderr => {
-                tracing::warn!(target: "informant::guest", plugin, stream = "stderr", "{text}");
-                self.keep(text);
+            Stream::Stdout => {
+                self.log_held_lines();
+                let plugin: &str = &self.plugin;
+                tracing::info!(target: "informant::guest", plugin, stream = "stdout", "{text}");
             }
+            Stream::Stderr => self.keep(text, false),
         }
     }
 }

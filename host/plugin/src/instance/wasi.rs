@@ -52,8 +52,11 @@ pub(crate) fn context(wasi_mode: WasiMode, output: &Output, script: Option<&Scri
     wasi.build()
 }
 
-/// A clock that always shows zero.
+/// A clock that stands still: at 1970 for the wall clock, a second after the start for the monotonic one.
 struct FrozenClock;
+
+/// Not 0: Go's runtime takes that for a broken clock and aborts ("nanotime returning zero").
+const FROZEN_NANOS: u64 = 1_000_000_000;
 
 impl HostWallClock for FrozenClock {
     fn resolution(&self) -> Duration {
@@ -71,6 +74,16 @@ impl HostMonotonicClock for FrozenClock {
     }
 
     fn now(&self) -> u64 {
-        0
+        FROZEN_NANOS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_frozen_monotonic_clock_is_not_zero() {
+        assert_ne!(HostMonotonicClock::now(&FrozenClock), 0);
     }
 }

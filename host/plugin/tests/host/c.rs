@@ -1,4 +1,4 @@
-//! The C SDK: state transfer between versions.
+//! The C SDK: state transfer between versions, and standard output.
 
 use informant_plugin_host::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
@@ -47,4 +47,16 @@ async fn state_is_transferred_between_versions_in_c() {
         6,
         "the old version keeps running"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn printed_output_without_a_newline_is_logged() {
+    if !is_built(GUEST) {
+        return;
+    }
+    let world = World::new();
+    let plugin = world.run(GUEST, json!({}), |_| {}).await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    assert_eq!(counted(&world, &mut pods, "prints").await, 1);
 }

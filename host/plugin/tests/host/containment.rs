@@ -216,10 +216,10 @@ async fn log_output_of_one_call_is_bounded() {
         .map(|line| line.fields.trim_start())
         .collect();
     insta::assert_snapshot!(dropped.join("\n"), @r#"
-    plugin="guest_recorder" dropped_bytes=1000000 bytes_max=65536
+    plugin="guest_recorder" dropped_bytes=991808 bytes_max=65536
     plugin="guest_recorder" dropped_bytes=930024 bytes_max=65536
     "#);
-    insta::assert_snapshot!(world.metrics("informant_plugin_log_dropped"), @r#"informant_plugin_log_dropped_bytes_total{plugin="guest_recorder"} 1930024"#);
+    insta::assert_snapshot!(world.metrics("informant_plugin_log_dropped"), @r#"informant_plugin_log_dropped_bytes_total{plugin="guest_recorder"} 1921832"#);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

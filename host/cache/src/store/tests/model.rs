@@ -167,6 +167,16 @@ fn check((snapshot, model, has_index, is_attached): &Then) {
                 .map(|value| &**value)
                 .eq(in_use.iter().map(|value| value.as_str()))
         );
+        for after in [None, Some(""), Some("v0"), Some("v1x"), Some("v3")] {
+            let beyond = in_use.iter().map(|value| value.as_str());
+            assert!(
+                snapshot
+                    .index_values_after(index, after)
+                    .unwrap()
+                    .eq(beyond.filter(|value| after.is_none_or(|after| *value > after))),
+                "{index} {after:?}"
+            );
+        }
         for value in text(&[0, 1, 2, 3]) {
             let scan = model
                 .iter()

@@ -302,10 +302,12 @@ async fn denied_informer_errors_show_the_line_to_add() {
             .map(|_| ()),
         reader
             .index_keys("secrets".into(), "node".into(), "n1".into())
+            .await
             .unwrap()
             .map(|_| ()),
         reader
             .index_values("secrets".into(), "node".into(), String::new(), 0)
+            .await
             .unwrap()
             .map(|_| ()),
     ] {
@@ -377,6 +379,7 @@ async fn index_keys_and_values_are_sorted_and_bounded() {
     let mut reader = cache.reader();
     let keys = reader
         .index_keys("main".into(), "node".into(), "n1".into())
+        .await
         .unwrap()
         .unwrap();
     assert_eq!((keys.len(), keys[0].name.as_str()), (2_500, "p0000"));
@@ -384,6 +387,7 @@ async fn index_keys_and_values_are_sorted_and_bounded() {
     loop {
         let page = reader
             .index_values("main".into(), "name".into(), cursor, 0)
+            .await
             .unwrap()
             .unwrap();
         assert!(page.len() <= INDEX_VALUES_DEFAULT);
@@ -393,4 +397,80 @@ async fn index_keys_and_values_are_sorted_and_bounded() {
     }
     assert_eq!(values.len(), 2_500);
     assert!(values.is_sorted());
+}
+
+/// Polls a host call to its end; returns how often it yielded.
+fn yields<T>(call: impl Future<Output = T>) -> (usize, T) {
+    let mut call = std::pin::pin!(call);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut yields = 0;
+    loop {
+        match call.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(result) => return (yields, result),
+            std::task::Poll::Pending => yields += 1,
+        }
+    }
+}
+
+#[test]
+fn searches_yield_at_least_every_1024_objects() {
+    const OBJECTS: usize = 5_000;
+    let cache = Cache::new().with((0..OBJECTS).map(|number| pod("a", &format!("p{number:04}"), 1, "")));
+    let mut reader = cache.reader();
+    let unmatched = || Query {
+        label_selector: "app=none".to_owned(),
+        ..query()
+    };
+    let (listed, _) = yields(reader.list("main".to_owned(), unmatched()));
+    let of = || ("main".to_owned(), "node".to_owned(), "n1".to_owned());
+    let (informer, index, value) = of();
+    let (found, _) = yields(reader.by_index(informer, index, value, unmatched()));
+    let (informer, index, value) = of();
+    let (keyed, keys) = yields(reader.index_keys(informer, index, value));
+    assert_eq!(keys.unwrap().unwrap().len(), OBJECTS);
+    for count in [listed, found, keyed] {
+        assert!(count >= OBJECTS / 1_024, "{count}");
+    }
+}
+
+#[test]
+fn index_values_yield_and_continue_after_the_cursor() {
+    const NAMESPACES: usize = 5_000;
+    let cache = Cache::new().with((0..NAMESPACES).map(|number| pod(&format!("n{number:04}"), "p", 1, "")));
+    let mut reader = cache.reader();
+    let mut page = |cursor: &str, limit| {
+        let (informer, index) = ("main".to_owned(), "namespace".to_owned());
+        let (yielded, values) = yields(reader.index_values(informer, index, cursor.to_owned(), limit));
+        (yielded, values.unwrap().unwrap())
+    };
+    let (yielded, all) = page("", 10_000);
+    assert_eq!(all.len(), NAMESPACES);
+    assert!(yielded >= NAMESPACES / 1_024, "{yielded}");
+    let (yielded, last) = page("n4997", 10);
+    assert_eq!(last, ["n4998", "n4999"]);
+    assert_eq!(yielded, 0, "values before the cursor are not examined");
+}
+
+/// Compares pages within one run, so that the machine's speed does not matter.
+#[test]
+fn late_pages_of_an_index_cost_no_more() {
+    const OBJECTS: usize = 20_000;
+    let cache = Cache::new().with((0..OBJECTS).map(|number| pod("a", &format!("p{number:05}"), 1, "")));
+    let mut reader = cache.reader();
+    let mut pages = |first: usize| {
+        let begin = std::time::Instant::now();
+        for page in 0..200 {
+            let q = Query {
+                limit: 1,
+                cursor: format!("{}/a/p{:05}", cache.source, first + page),
+                ..query()
+            };
+            let (informer, index) = ("main".to_owned(), "node".to_owned());
+            let (_, page) = yields(reader.by_index(informer, index, "n1".to_owned(), q));
+            assert_eq!(page.unwrap().unwrap().items.len(), 1);
+        }
+        begin.elapsed()
+    };
+    let (early, late) = (pages(0), pages(OBJECTS - 300));
+    assert!(late < early * 20, "{late:?} against {early:?}");
 }

@@ -81,7 +81,7 @@ fn the_tail_holds_the_last_lines_of_the_current_call() {
         .stream(Stream::Stderr)
         .write(bytes::Bytes::from("unfinished"))
         .unwrap();
-    let tail = output.tail();
+    let tail = output.take_tail();
     assert_eq!(tail.len(), TAIL_LINES_MAX);
     assert_eq!(tail[TAIL_LINES_MAX - 3..], ["line 99", "an error", "unfinished"]);
 }
@@ -93,6 +93,54 @@ fn invalid_utf8_is_replaced_in_the_log() {
             .stream(Stream::Stderr)
             .write(bytes::Bytes::from_static(b"\xff\xfe\n"))
             .unwrap();
+        output.end_call();
     });
     insta::assert_snapshot!(lines.join("\n"), @r#"WARN �� plugin="greeter" stream="stderr""#);
+}
+
+#[test]
+fn a_long_message_is_cut_not_dropped() {
+    let (lines, dropped) = lines_of(|output| {
+        output.log(Level::Info, &"x".repeat(100_000));
+        output.end_call();
+        output.log(Level::Info, "the next call");
+    });
+    assert!(lines[0].starts_with("INFO xxx"), "{lines:?}");
+    assert!(lines[0].contains("x…"), "{lines:?}");
+    assert_eq!(dropped.get(), (100_000 - LINE_BYTES_MAX) as u64);
+    assert!(lines.last().is_some_and(|line| line.contains("the next call")));
+}
+
+#[test]
+fn stderr_of_a_trap_is_only_in_its_report() {
+    let (lines, _) = lines_of(|output| {
+        let mut stderr = output.stream(Stream::Stderr);
+        stderr.write(bytes::Bytes::from("a warning\n")).unwrap();
+        output.log(Level::Info, "working");
+        stderr.write(bytes::Bytes::from("panicked at src/lib.rs:7\n")).unwrap();
+        assert_eq!(output.take_tail(), ["a warning", "panicked at src/lib.rs:7"]);
+        output.end_call();
+    });
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    WARN a warning plugin="greeter" stream="stderr"
+    INFO working plugin="greeter" stream="log"
+    "#);
+}
+
+#[test]
+fn stderr_without_a_trap_is_logged_when_the_call_ends() {
+    let (lines, _) = lines_of(|output| {
+        let mut stderr = output.stream(Stream::Stderr);
+        for line in 0..TAIL_LINES_MAX + 5 {
+            stderr.write(bytes::Bytes::from(format!("line {line}\n"))).unwrap();
+        }
+        output.end_call();
+    });
+    assert_eq!(lines.len(), TAIL_LINES_MAX + 5);
+    assert!(
+        lines
+            .iter()
+            .enumerate()
+            .all(|(at, line)| line.contains(&format!("line {at} ")))
+    );
 }
