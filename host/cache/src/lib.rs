@@ -52,6 +52,6 @@ pub use listener::delivery::Reason;
 pub use lister::{FoundObject, Lister, NamespaceLister, ObjectNotFound};
 pub use log_throttle::{LinesDue, LogThrottle};
 pub use source::{SOURCE_ERROR_BYTES_MAX, Source, SourceInfo, SourceState, SourceStatus};
-pub use store::{Cursor, GARBAGE_ROOTS_MAX, Garbage, Snapshot, StoreWriter};
+pub use store::{Cursor, GARBAGE_ROOTS_MAX, Garbage, IndexFilling, OBJECTS_BETWEEN_YIELDS_MAX, Snapshot, StoreWriter};
 pub use transform::{Transform, TransformError};
 pub use version_guard::{EventVerdict, ListSource, ListVerdict, VersionGuard, VersionGuardStats};

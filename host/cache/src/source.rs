@@ -40,6 +40,8 @@ pub enum SourceState {
     WaitingForResource,
     /// The API server refuses to list or watch it.
     Forbidden,
+    /// The API server does not support the request, for example a field of the field selector.
+    Refused,
     /// The source is no longer read.
     Stopped,
 }
@@ -72,12 +74,13 @@ pub struct Source {
 
 impl SourceState {
     /// All states, in the order of metrics and status lists.
-    pub const ALL: [SourceState; 6] = [
+    pub const ALL: [SourceState; 7] = [
         SourceState::Syncing,
         SourceState::Live,
         SourceState::Stale,
         SourceState::WaitingForResource,
         SourceState::Forbidden,
+        SourceState::Refused,
         SourceState::Stopped,
     ];
 
@@ -90,6 +93,7 @@ impl SourceState {
             SourceState::Stale => "Stale",
             SourceState::WaitingForResource => "WaitingForResource",
             SourceState::Forbidden => "Forbidden",
+            SourceState::Refused => "Refused",
             SourceState::Stopped => "Stopped",
         }
     }

@@ -17,4 +17,4 @@ mod writer;
 
 pub use self::cursor::Cursor;
 pub use self::snapshot::{GARBAGE_ROOTS_MAX, Garbage, Snapshot};
-pub use self::writer::StoreWriter;
+pub use self::writer::{IndexFilling, OBJECTS_BETWEEN_YIELDS_MAX, StoreWriter};

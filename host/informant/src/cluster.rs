@@ -7,6 +7,7 @@ mod proxy;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use informant_informer::ClusterClient;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
@@ -110,6 +111,8 @@ impl ClusterError {
 pub struct Cluster {
     /// Sends requests; cheap to clone.
     pub client: Client,
+    /// The same client for informers, which share through it what they learn about the API server.
+    pub sources: ClusterClient,
     /// Where the API server is, for messages.
     pub url: String,
 }
@@ -145,7 +148,8 @@ impl Cluster {
         config.proxy_url = proxy::select(&config);
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let client = Client::try_from(config).map_err(ClusterError::Client)?;
-        Ok(Self { client, url })
+        let sources = ClusterClient::new(url.clone(), client.clone());
+        Ok(Self { client, sources, url })
     }
 }
 

@@ -12,7 +12,7 @@ mod frames;
 mod request;
 mod status;
 
-pub(crate) use answer::{ANSWER_SILENCE_MAX, get_json, get_json_as, open, text_start};
+pub(crate) use answer::{ANSWER_SILENCE_MAX, get_json, get_json_as, open, probe, text_start};
 pub use error::ApiError;
 pub use error::ApiErrorCause;
 pub(crate) use frames::{Frame, Frames, SilenceTimeout};

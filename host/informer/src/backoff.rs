@@ -3,9 +3,9 @@
 //! One delay per failure, growing by a factor up to a cap, with jitter, so that a thousand informers do not come back
 //! at the same moment. Reads no clock and draws no random number: both are arguments.
 //!
-//! The values follow client-go (`tools/cache/reflector.go`, defaults of `NewReflector`). The reset follows its comment,
-//! not its code: the delay returns to the first one after a period without failure, while client-go's also does so
-//! during failures.
+//! The values follow client-go (`tools/cache/reflector.go`, defaults of `NewReflector`). The reset does not: the delay
+//! returns to the first one with the first success, or after a period without failure. client-go's does so only after
+//! a time, and also during failures.
 
 use std::time::Duration;
 
@@ -57,13 +57,19 @@ impl Backoff {
         }
     }
 
+    /// An attempt succeeded: the next delay is the first one again.
+    pub(crate) fn reset(&mut self) {
+        self.delay = self.options.first.min(self.options.max);
+        self.last_failure = None;
+    }
+
     /// How long to wait after a failure at `now`; `random` is a new random number.
     pub(crate) fn after_failure(&mut self, now: Moment, random: u64) -> Duration {
         if self
             .last_failure
             .is_some_and(|last| now - last > self.options.reset_after)
         {
-            self.delay = self.options.first.min(self.options.max);
+            self.reset();
         }
         self.last_failure = Some(now);
         let delay = self.delay;

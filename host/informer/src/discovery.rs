@@ -4,6 +4,7 @@
 //! `deployments.apps`, `deployments.v1.apps`: the core group first, then the groups in the API server's order of
 //! preference, like kubectl). An unknown name fails with similar names as suggestions. Reads only, and keeps no state.
 
+mod absent;
 mod all_versions;
 mod exclusion;
 mod matching;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use informant_cache::Environment;
 use kube::Client;
 
+pub use absent::{ABSENT_RESPONSES_MIN, AbsentResources};
 use all_versions::all_versions;
 pub use exclusion::{Exclusion, UnusedExclusion};
 pub use matching::{ServedResources, discover_matching};

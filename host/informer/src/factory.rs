@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use informant_cache::{Catalog, Environment, SourceState};
-use kube::Client;
 
+use crate::cluster_client::ClusterClient;
 use crate::metrics::InformerMetrics;
 use crate::shared_informer::{InformerOptions, SharedInformer, StartError, StopReport};
 use crate::spec::SourceSpec;
@@ -18,7 +18,7 @@ use crate::spec::SourceSpec;
 /// are registered from the start; here they start at once, because a late handler misses nothing.
 pub struct SharedInformerFactory {
     /// By cluster name; the empty name if there is only one.
-    clients: BTreeMap<String, Client>,
+    clients: BTreeMap<String, ClusterClient>,
     environment: Arc<dyn Environment>,
     catalog: Catalog,
     metrics: InformerMetrics,
@@ -55,8 +55,13 @@ pub enum FactoryError {
 impl SharedInformerFactory {
     /// A factory for one cluster, whose name is empty.
     #[must_use]
-    pub fn new(client: Client, environment: Arc<dyn Environment>, catalog: Catalog, metrics: InformerMetrics) -> Self {
-        let clients = BTreeMap::from([(String::new(), client)]);
+    pub fn new(
+        client: impl Into<ClusterClient>,
+        environment: Arc<dyn Environment>,
+        catalog: Catalog,
+        metrics: InformerMetrics,
+    ) -> Self {
+        let clients = BTreeMap::from([(String::new(), client.into())]);
         Self {
             clients,
             environment,
@@ -68,8 +73,8 @@ impl SharedInformerFactory {
 
     /// Adds a cluster, or replaces its client for future informers.
     #[must_use]
-    pub fn with_cluster(mut self, name: impl Into<String>, client: Client) -> Self {
-        self.clients.insert(name.into(), client);
+    pub fn with_cluster(mut self, name: impl Into<String>, client: impl Into<ClusterClient>) -> Self {
+        self.clients.insert(name.into(), client.into());
         self
     }
 

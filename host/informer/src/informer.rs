@@ -12,8 +12,8 @@ use std::time::Duration;
 use informant_cache::listener::ListenerOptions;
 use informant_cache::{Catalog, Environment, EventHandler, IndexFunc, Snapshot};
 use informant_object::SourceId;
-use kube::Client;
 
+use crate::cluster_client::ClusterClient;
 use crate::handler::Registration;
 use crate::metrics::InformerMetrics;
 use crate::shared_informer::{
@@ -65,7 +65,7 @@ impl Informer {
     /// [`StartError`] if the specification is invalid. An unreachable cluster is not an error but a state.
     pub fn start(
         spec: SourceSpec,
-        client: Client,
+        client: impl Into<ClusterClient>,
         environment: Arc<dyn Environment>,
         catalog: Catalog,
         metrics: &InformerMetrics,

@@ -14,6 +14,7 @@
 
 mod api;
 mod backoff;
+mod cluster_client;
 mod discovery;
 mod environment;
 mod factory;
@@ -34,9 +35,13 @@ mod update_channel;
 
 pub use api::{ApiError, ApiErrorCause};
 pub use backoff::BackoffOptions;
+pub use cluster_client::{
+    CLUSTER_SILENCE_MAX, ClusterClient, PROBE_MAX, RECOVERIES_PER_SECOND_MAX, RECOVERY_PROBE_PERIOD,
+};
 pub use discovery::{
-    Discovered, DiscoveryError, Exclude, Exclusion, ResourceName, ResourceNameError, ResourcePattern,
-    ResourcePatternError, ServedResources, UnusedExclusion, discover, discover_in, discover_matching,
+    ABSENT_RESPONSES_MIN, AbsentResources, Discovered, DiscoveryError, Exclude, Exclusion, ResourceName,
+    ResourceNameError, ResourcePattern, ResourcePatternError, ServedResources, UnusedExclusion, discover, discover_in,
+    discover_matching,
 };
 pub use environment::TokioEnvironment;
 pub use factory::{FactoryError, NotSynced, NotSyncedSource, SharedInformerFactory, wait_for_cache_sync};
@@ -44,7 +49,7 @@ pub use handler::{HandlerStatus, HandlersNotSynced, NotSyncedHandler, Registrati
 pub use informer::{Informer, InformerHandler, WhenFull};
 pub use metrics::InformerMetrics;
 pub use named_informer::{InformerSpec, NamedInformer};
-pub use reflector::ReflectorOptions;
+pub use reflector::{LIST_BYTES_MAX, LIST_OBJECTS_MAX, LIST_PAGES_MAX, ReflectorOptions};
 pub use resource::GroupVersionResource;
 pub use shared_informer::{
     AddIndexersError, DurableSource, DurableSources, HANDOFF_WAIT_SECONDS_MAX, InformerOptions, InformerStopped,

@@ -29,6 +29,7 @@ pub(crate) struct Series {
     lists: Family<ResultLabels, Counter>,
     watch_lists: Family<ResultLabels, Counter>,
     watches: Family<ResultLabels, Counter>,
+    probes: Family<ResultLabels, Counter>,
     watch_events: Family<TypeLabels, Counter>,
     relists: Family<ReasonLabels, Counter>,
     skipped: Family<ReasonLabels, Counter>,
@@ -94,6 +95,11 @@ impl Series {
             "reflector_watches",
             "Watches opened or refused, by result",
             self.watches.clone(),
+        );
+        registry.register(
+            "reflector_probes",
+            "Requests for a sign of life, sent for all sources of a cluster that was silent or unreachable, by result",
+            self.probes.clone(),
         );
         registry.register(
             "reflector_watch_events",

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use informant_cache::{Catalog, Environment, IndexFeedHandle, ListenerHandle};
-use kube::Client;
 use tokio_util::sync::CancellationToken;
 
+use crate::cluster_client::ClusterClient;
 use crate::discovery::Discovered;
 use crate::metrics::InformerMetrics;
 use crate::reflector::ReflectorOptions;
@@ -53,7 +53,7 @@ pub struct NamedInformer(Arc<Parts>);
 
 struct Parts {
     name: String,
-    client: Client,
+    client: ClusterClient,
     environment: Arc<dyn Environment>,
     catalog: Catalog,
     metrics: InformerMetrics,
@@ -165,14 +165,14 @@ impl NamedInformer {
     /// [`StartError`] if the specification is invalid; nothing runs then.
     pub fn start(
         spec: InformerSpec,
-        client: Client,
+        client: impl Into<ClusterClient>,
         environment: Arc<dyn Environment>,
         catalog: Catalog,
         metrics: &InformerMetrics,
     ) -> Result<Self, StartError> {
         let parts = Parts {
             name: spec.source.informer.clone(),
-            client,
+            client: client.into(),
             environment,
             catalog,
             metrics: metrics.clone(),

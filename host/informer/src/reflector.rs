@@ -11,8 +11,10 @@
 //!
 //! Follows client-go's `tools/cache/reflector.go`; departures are noted where they occur.
 
+mod failure_log;
 mod failure_policy;
 mod list;
+mod list_limits;
 mod liveness;
 mod paging;
 mod probation;
@@ -25,18 +27,19 @@ mod watch_list_support;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::api::{ApiError, ApiErrorCause, CollectionRequest};
+use crate::backoff::{Backoff, BackoffOptions};
+use crate::cluster_client::ClusterLink;
+use crate::metrics::SourceMetrics;
+use crate::source_name::{SourceName, log};
+use crate::status::{ReflectorState, StatusTracker, WatchListUse};
+use crate::update_channel::UpdateSender;
+use failure_log::FailureLog;
+use failure_policy::{WatchDecision, after_list_failure};
 use informant_cache::{Environment, Source};
 use informant_object::Shape;
 use informant_object::frames::WATCH_LINE_BYTES_MAX;
-use kube::Client;
-
-use crate::api::{ApiError, CollectionRequest};
-use crate::backoff::{Backoff, BackoffOptions};
-use crate::metrics::SourceMetrics;
-use crate::source_name::{SourceName, log};
-use crate::status::{ReflectorState, RequestCounter, StatusTracker, WatchListUse};
-use crate::update_channel::UpdateSender;
-use failure_policy::{WatchDecision, after_list_failure};
+use list_limits::ListLimits;
 use liveness::Liveness;
 use paging::ListVersions;
 pub(crate) use probation::ReflectorProbation;
@@ -50,6 +53,16 @@ pub(crate) const LIST_PAGE_ITEMS: usize = 500;
 /// How long the initial events of a WatchList may take in all. A busy API server sends a hundred thousand large objects
 /// in half a minute; one that does not support the request never marks their end.
 pub(crate) const INITIAL_EVENTS_MAX: Duration = Duration::from_secs(180);
+
+/// The most objects of one list. Ten times what a large cluster has of a kind; a list that goes on has no end.
+pub const LIST_OBJECTS_MAX: usize = 5_000_000;
+
+/// The most bytes of one list, with all its pages. Half a million objects of 8 KiB; etcd itself holds 2 GiB by default
+/// and should not hold more than 8.
+pub const LIST_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// The most pages of one list: twice [`LIST_OBJECTS_MAX`] in pages of 500.
+pub const LIST_PAGES_MAX: usize = 20_000;
 
 /// Options of a reflector.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,6 +84,11 @@ pub struct ReflectorOptions {
     /// How long the initial events of a WatchList may take. After that LIST is used, also for the following relists.
     /// Default 3 min.
     pub initial_events_max: Duration,
+    /// The most objects of a list. A longer one fails, and is tried again every 5 minutes. Default
+    /// [`LIST_OBJECTS_MAX`].
+    pub list_objects_max: usize,
+    /// The most bytes of a list, with all its pages. Default [`LIST_BYTES_MAX`].
+    pub list_bytes_max: u64,
 }
 
 impl Default for ReflectorOptions {
@@ -82,6 +100,8 @@ impl Default for ReflectorOptions {
             page_items: None,
             watch_list: true,
             initial_events_max: INITIAL_EVENTS_MAX,
+            list_objects_max: LIST_OBJECTS_MAX,
+            list_bytes_max: LIST_BYTES_MAX,
         }
     }
 }
@@ -92,7 +112,7 @@ pub(crate) struct ReflectorParts {
     pub(crate) name: Arc<SourceName>,
     pub(crate) request: CollectionRequest,
     pub(crate) shape: Shape,
-    pub(crate) client: Client,
+    pub(crate) link: ClusterLink,
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) source: Arc<Source>,
     pub(crate) updates: UpdateSender,
@@ -110,11 +130,22 @@ pub(crate) struct Reflector {
     parts: ReflectorParts,
     versions: ListVersions,
     watch_list: WatchListSupport,
-    backoff: Backoff,
-    /// Whether some key is marked outdated, so that events have to be checked against the outdated keys.
+    /// Between failed lists; ends with a list.
+    list_backoff: Backoff,
+    /// Between failed watches and the lists that they lead to; ends with a watch that lives.
+    watch_backoff: Backoff,
+    /// What is logged and shown of failures.
+    failures: FailureLog,
+    /// Whether some some key is marked outdated, so that events have to be checked against the outdated keys.
     has_outdated: bool,
     /// Consecutive watches that ended early and without an event.
     fruitless_watches: u32,
+    /// Watches that ended with 410, since one lived.
+    expired_watches: u32,
+    /// Why the state is fetched again, until it was.
+    relist_reason: Option<&'static str>,
+    /// Whether there was no response to the last request.
+    unreachable: bool,
     /// Set after the API server was unreachable or the watch went silent: it may be another server now, or a restored
     /// one.
     check_rollback: bool,
@@ -145,9 +176,14 @@ impl Reflector {
         Self {
             versions: ListVersions::new(parts.options.page_items),
             watch_list: WatchListSupport::new(parts.options.watch_list),
-            backoff: Backoff::new(parts.options.backoff),
+            list_backoff: Backoff::new(parts.options.backoff),
+            watch_backoff: Backoff::new(parts.options.backoff),
+            failures: FailureLog::default(),
             has_outdated: false,
             fruitless_watches: 0,
+            expired_watches: 0,
+            relist_reason: None,
+            unreachable: false,
             check_rollback: false,
             liveness: Liveness::default(),
             parts,
@@ -161,6 +197,15 @@ impl Reflector {
     /// Lists and watches until the loop is gone. Dropping the future stops it at any point.
     pub(crate) async fn run(mut self) {
         while let RoundEnd::RetryAfter(pause) = self.list_and_watch().await {
+            self.sleep(pause).await;
+        }
+    }
+
+    /// Waits before the next attempt. If the API server responded to no source, the wait ends when it responds to one.
+    async fn sleep(&mut self, pause: Duration) {
+        if std::mem::take(&mut self.unreachable) {
+            self.parts.link.sleep_unless_recovered(pause).await;
+        } else {
             self.parts.environment.sleep(pause).await;
         }
     }
@@ -211,10 +256,9 @@ impl Reflector {
             match self.after_watch(end) {
                 WatchDecision::LoopGone => return RoundEnd::LoopGone,
                 WatchDecision::Reopen => {}
-                WatchDecision::ReopenAfter(pause) => self.parts.environment.sleep(pause).await,
+                WatchDecision::ReopenAfter(pause) => self.sleep(pause).await,
                 WatchDecision::RelistAfter(pause, reason) => {
-                    self.parts.metrics.count_relist(reason);
-                    self.parts.status.count(RequestCounter::Relists);
+                    self.relist_reason = Some(reason);
                     return RoundEnd::RetryAfter(pause);
                 }
             }
@@ -229,8 +273,7 @@ impl Reflector {
     /// Relists consistently: only a consistent list can start a new epoch.
     fn relist_after_rollback(&mut self) -> RoundEnd {
         self.versions.refused();
-        self.parts.metrics.count_relist("went-back");
-        self.parts.status.count(RequestCounter::Relists);
+        self.relist_reason = Some("went-back");
         RoundEnd::RetryAfter(Duration::ZERO)
     }
 
@@ -238,23 +281,25 @@ impl Reflector {
     fn list_failed(&mut self, error: &ApiError) -> Duration {
         let decision = after_list_failure(error);
         self.set_reflector_state(decision.state);
-        let pause = self.pause(decision.pace);
-        self.report("list", &error.to_string(), pause);
+        self.unreachable = error.cause() == ApiErrorCause::Unreachable;
+        let pause = self.list_pause(decision.pace);
+        self.report("list", &error.to_string(), pause, decision.state);
         pause
     }
 
     fn list_rejected(&mut self, list: u64, high_water: u64) -> Duration {
-        let pause = self.pause(failure_policy::RetryPace::Backoff { at_least: None });
+        let pause = self.list_pause(failure_policy::RetryPace::Backoff { at_least: None });
         let text = format!(
             "the API server returned version {list}, older than {high_water} which was already seen: its replica lags \
              behind; keeping the newer state"
         );
-        self.report("list", &text, pause);
+        self.report("list", &text, pause, ReflectorState::Disconnected);
         pause
     }
 
-    /// Logs an error and makes it the source's last error. As frequent as the attempts, so it cannot flood the log.
-    fn report(&self, request: &'static str, error: &str, pause: Duration) {
+    /// Makes an error the source's last error, and logs it; while the source waits for something that only people can
+    /// change, once.
+    fn report(&mut self, request: &'static str, error: &str, pause: Duration, state: ReflectorState) {
         let retry_in_seconds = pause.as_secs_f64();
         let name = &self.parts.name;
         if self.parts.probation.is_some() {
@@ -268,9 +313,11 @@ impl Reflector {
             );
             return self.parts.status.set_reconfigure_error(format!("{request}: {error}"));
         }
+        let is_new = self.failures.is_new(state);
         match request {
-            "list" => log!(warn, *name, error, retry_in_seconds, "list failed"),
-            _ => log!(warn, *name, error, retry_in_seconds, "watch failed"),
+            "list" if is_new => log!(warn, *name, error, retry_in_seconds, "list failed"),
+            _ if is_new => log!(warn, *name, error, retry_in_seconds, "watch failed"),
+            _ => log!(debug, *name, request, error, retry_in_seconds, "request failed again"),
         }
         self.set_error(format!("{request}: {error}"));
     }
@@ -288,9 +335,21 @@ impl Reflector {
         }
     }
 
-    fn pause(&mut self, pace: failure_policy::RetryPace) -> Duration {
+    fn list_pause(&mut self, pace: failure_policy::RetryPace) -> Duration {
         let environment = &self.parts.environment;
-        pace.pause(&mut self.backoff, environment.now(), environment.random())
+        pace.pause(&mut self.list_backoff, environment.now(), environment.random())
+    }
+
+    fn watch_pause(&mut self, pace: failure_policy::RetryPace) -> Duration {
+        let environment = &self.parts.environment;
+        pace.pause(&mut self.watch_backoff, environment.now(), environment.random())
+    }
+
+    /// The watch has shown that it works.
+    fn watch_lives(&mut self) {
+        self.watch_backoff.reset();
+        self.expired_watches = 0;
+        self.failures.clear();
     }
 }
 

@@ -18,7 +18,6 @@ use informant_cache::{
     Source, Transform,
 };
 use informant_object::SourceId;
-use kube::Client;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +28,7 @@ pub(crate) use reconfigure::validate_identity;
 pub use start::StartError;
 pub use stop::StopReport;
 
+use crate::cluster_client::ClusterClient;
 use crate::environment::BackgroundDropper;
 use crate::handler::{HandlerParts, Registration, drive};
 use crate::informer_loop::{BlockingListener, Control};
@@ -106,7 +106,7 @@ impl Default for InformerOptions {
 /// never waits.
 pub struct SharedInformer {
     name: Arc<SourceName>,
-    client: Client,
+    client: ClusterClient,
     source: Arc<Source>,
     catalog: Catalog,
     environment: EnvironmentRef,

@@ -17,7 +17,7 @@ use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
-use informant_apiserver::ApiServer;
+use informant_apiserver::{ApiServer, Filter};
 use informant_cache::listener::{Delivery, DeliveryOutcome, ListenerOptions, NextDelivery};
 use informant_cache::{Catalog, Environment as _, EventContext, EventHandler, HandlerError, ListenerHandle, Reason};
 use informant_object::{KeyRef, Object};
@@ -25,12 +25,12 @@ use kube::Client;
 use kube::client::Body;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tower::Service as _;
 
 use crate::{
-    GroupVersionResource, InformerMetrics, InformerOptions, ReflectorOptions, Registration, SharedInformer, SourceSpec,
-    TokioEnvironment,
+    ClusterClient, GroupVersionResource, InformerMetrics, InformerOptions, ReflectorOptions, Registration,
+    SharedInformer, SourceSpec, TokioEnvironment,
 };
 
 /// The body of a scripted response.
@@ -115,6 +115,57 @@ fn respond(code: u16, content_type: &str, body: TestBody) -> Response<TestBody> 
         .expect("a response")
 }
 
+/// An API server that can be made to hang: it accepts requests and answers none.
+pub(crate) struct HangingServer {
+    pub(crate) server: ApiServer,
+    hangs: watch::Sender<bool>,
+    paths: Arc<Mutex<Vec<String>>>,
+}
+
+impl HangingServer {
+    pub(crate) fn new(server: &ApiServer) -> Self {
+        Self {
+            server: server.clone(),
+            hangs: watch::Sender::new(false),
+            paths: Arc::default(),
+        }
+    }
+
+    pub(crate) fn client(&self) -> ClusterClient {
+        let (service, hangs, paths) = (self.server.service(), self.hangs.clone(), Arc::clone(&self.paths));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            paths
+                .lock()
+                .expect("no request panics")
+                .push(request.uri().path().to_owned());
+            let (mut service, mut hangs) = (service.clone(), hangs.subscribe());
+            async move {
+                hangs.wait_for(|hangs| !*hangs).await.expect("the sender is held");
+                service.call(request).await
+            }
+        });
+        Client::new(service, "default").into()
+    }
+
+    /// Like `kill -STOP`: connections stay open, and nothing is sent.
+    pub(crate) fn stop(&self) {
+        self.hangs.send_replace(true);
+        self.server.faults().freeze_watches(&Filter::any());
+    }
+
+    /// Like `kill -CONT`.
+    pub(crate) fn resume(&self) {
+        self.hangs.send_replace(false);
+        self.server.faults().thaw_watches(&Filter::any());
+    }
+
+    /// How many requests for a sign of life arrived since the last time.
+    pub(crate) fn take_probes(&self) -> usize {
+        let paths = std::mem::take(&mut *self.paths.lock().expect("no request panics"));
+        paths.iter().filter(|path| *path == "/readyz").count()
+    }
+}
+
 /// A whole informer on the embedded API server, without sockets.
 pub(crate) struct Rig {
     pub(crate) server: ApiServer,
@@ -128,7 +179,7 @@ pub(crate) struct RigOptions {
     pub(crate) spec: SourceSpec,
     pub(crate) informer: InformerOptions,
     /// Replaces the server's own service.
-    pub(crate) client: Option<Client>,
+    pub(crate) client: Option<ClusterClient>,
 }
 
 impl Default for RigOptions {
@@ -177,7 +228,7 @@ impl Rig {
         let catalog = Catalog::new();
         let client = options
             .client
-            .unwrap_or_else(|| Client::new(server.service(), "default"));
+            .unwrap_or_else(|| Client::new(server.service(), "default").into());
         let environment = Arc::new(TokioEnvironment::current(7));
         let informer = SharedInformer::start_with(
             options.spec,
@@ -436,7 +487,7 @@ impl Replaceable {
             async move { service.call(request).await }
         });
         let options = RigOptions {
-            client: Some(Client::new(service, "default")),
+            client: Some(Client::new(service, "default").into()),
             ..RigOptions::default()
         };
         Rig::start_with(&self.old, options)

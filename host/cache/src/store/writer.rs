@@ -4,6 +4,8 @@ mod external;
 mod indexers;
 mod read;
 
+pub use self::indexers::{IndexFilling, OBJECTS_BETWEEN_YIELDS_MAX};
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -2,15 +2,17 @@
 //! removed kinds are ended.
 //!
 //! Discovery is repeated at an interval; there is no watch that covers aggregated servers too. A group that does not
-//! answer keeps its known resources.
+//! answer keeps its known resources. A kind ends only when successive responses lack it and its own requests get 404: a
+//! single response may come from an API server that starts or lags.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::Environment;
+use informant_cache::{Environment, SourceState};
 use informant_informer::{
-    Discovered, GroupVersionResource, NamedInformer, ResourcePattern, ServedResources, discover_matching,
+    AbsentResources, Discovered, GroupVersionResource, NamedInformer, ResourcePattern, ServedResources,
+    discover_matching,
 };
 use kube::Client;
 
@@ -61,9 +63,10 @@ impl ResourceFollower<'_> {
     /// Runs discovery and applies changes until it is dropped.
     pub(super) async fn run(self) {
         let mut before = DiscoveryGaps::default();
+        let mut absent = AbsentResources::default();
         let mut last_error = None;
         loop {
-            match self.once().await {
+            match self.once(&mut absent).await {
                 Ok(now) => {
                     if now.left_out != before.left_out {
                         warn_of_limit(self.status, &now.left_out, self.pattern);
@@ -86,7 +89,7 @@ impl ResourceFollower<'_> {
     }
 
     /// Runs discovery once and applies changes.
-    async fn once(&self) -> Result<DiscoveryGaps, String> {
+    async fn once(&self, absent: &mut AbsentResources) -> Result<DiscoveryGaps, String> {
         let environment = Arc::clone(self.environment);
         let served = discover_matching(self.client, environment, self.pattern, &self.section.exclude).await;
         let served = served.map_err(|error| error.to_string())?;
@@ -97,7 +100,8 @@ impl ResourceFollower<'_> {
         };
         let running: BTreeSet<_> = before.resources.keys().cloned().collect();
         let unavailable_groups = served.unread.clone();
-        let (served, left_out) = within_watches(served.after(&before), self.section, &running);
+        let served = absent.keep_until_gone(served.after(&before), &before, |resource| self.is_gone(resource));
+        let (served, left_out) = within_watches(served, self.section, &running);
         if served.resources != before.resources {
             self.log_changes(&before, &served);
             let spec = spec(self.status, self.section, &ResolvedResource::Several(served));
@@ -110,6 +114,13 @@ impl ResourceFollower<'_> {
             left_out,
             unavailable_groups,
         })
+    }
+
+    /// Whether the API server answers 404 to the requests of all sources of `resource`.
+    fn is_gone(&self, resource: &GroupVersionResource) -> bool {
+        let statuses = self.informer.sources().into_iter();
+        let mut of_resource = statuses.filter(|source| source.spec().resource == *resource);
+        of_resource.all(|source| source.status().state == SourceState::WaitingForResource)
     }
 
     /// Logs, once each, the `exclude` entries that match nothing.

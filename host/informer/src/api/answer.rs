@@ -3,6 +3,8 @@
 //! An API server pretty-prints its errors for some clients, so that a 403 read as a watch would look like many broken
 //! lines; a proxy's login page has status 200. Both are detected here.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +62,35 @@ pub(crate) async fn open(
     Err(ApiError::NotJson {
         content_type,
         start: text_start(&start),
+    })
+}
+
+/// GETs `path` only to learn whether the API server answers within `deadline`; returns the HTTP status of its answer.
+/// Boxed, because reading the body of another request may lead here.
+///
+/// # Errors
+/// [`ApiError`] if there is no answer; a refusal is one.
+pub(crate) fn probe<'a>(
+    client: &'a Client,
+    environment: &'a Arc<dyn Environment>,
+    path: &'a str,
+    deadline: Duration,
+) -> Pin<Box<dyn Future<Output = Result<u16, ApiError>> + Send + 'a>> {
+    Box::pin(async move {
+        let request = build_as(Request::get(path), JSON)?;
+        let answered = async {
+            let response = client.send(request).await;
+            let response = response.map_err(|error| ApiError::Unreachable(Box::new(error)))?;
+            let status = response.status().as_u16();
+            // Read, so that its connection can be used again.
+            read_at_most(environment, response.into_body(), ERROR_BODY_BYTES_MAX).await;
+            Ok(status)
+        };
+        tokio::select! {
+            biased;
+            status = answered => status,
+            () = environment.sleep(deadline) => Err(ApiError::TooSlow(deadline)),
+        }
     })
 }
 

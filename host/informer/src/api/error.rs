@@ -53,6 +53,13 @@ pub enum ApiError {
     /// No data for so long that the connection is considered dead.
     #[error("no data for {} s; the connection is considered dead", .0.as_secs())]
     Silent(Duration),
+    /// The API server hangs: nothing was received on any connection to it for this long, and it did not answer a
+    /// request for a sign of life.
+    #[error(
+        "nothing was received from the API server for {} s, and it does not respond to requests; check that it runs",
+        .0.as_secs()
+    )]
+    Unresponsive(Duration),
     /// The response did not complete in time.
     #[error("the response did not complete within {} s", .0.as_secs())]
     TooSlow(Duration),
@@ -62,6 +69,9 @@ pub enum ApiError {
     /// The response to a list is not a list, or an incomplete one.
     #[error("{0}")]
     List(#[from] ListError),
+    /// The list exceeds a limit; with the limit and what to do.
+    #[error("the list is too large: {0}")]
+    TooLarge(String),
     /// The response is truncated or contradictory JSON.
     #[error("the response is malformed: {0}")]
     Damaged(String),
@@ -80,6 +90,10 @@ pub enum ApiErrorCause {
     Forbidden,
     /// The resource does not exist (404).
     NotFound,
+    /// The API server does not support a field of the field selector (400).
+    UnsupportedSelector,
+    /// A list exceeds a limit.
+    TooLarge,
     /// No response.
     Unreachable,
     /// Anything else; how long the server asks to wait.
@@ -109,9 +123,11 @@ impl ApiError {
             Self::Refused { cause, .. } => *cause,
             Self::Unreachable(_)
             | Self::Silent(_)
+            | Self::Unresponsive(_)
             | Self::TooSlow(_)
             | Self::Broken(_)
             | Self::List(ListError::Truncated { .. }) => ApiErrorCause::Unreachable,
+            Self::TooLarge(_) => ApiErrorCause::TooLarge,
             Self::Request(_) | Self::NotJson { .. } | Self::Compressed { .. } | Self::List(_) | Self::Damaged(_) => {
                 ApiErrorCause::Other(None)
             }
@@ -128,6 +144,8 @@ impl ApiErrorCause {
             Self::TooManyRequests(_) => "too-many-requests",
             Self::Forbidden => "forbidden",
             Self::NotFound => "not-found",
+            Self::UnsupportedSelector => "unsupported-selector",
+            Self::TooLarge => "too-large",
             Self::Unreachable => "unreachable",
             Self::Other(_) => "error",
         }

@@ -13,6 +13,7 @@ use informant_cache::{Environment, Moment};
 use kube::client::Body;
 
 use super::error::ApiError;
+use crate::cluster_client::{CLUSTER_SILENCE_MAX, ClusterLink};
 
 /// How long a body may stay silent.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,7 +41,15 @@ pub(crate) struct Frames {
     timer: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// How the body ended, found by [`next_ready`](Frames::next_ready) and returned by [`next`](Frames::next).
     end: Option<Result<(), ApiError>>,
+    /// Asked whether the cluster is alive while nothing arrives here.
+    link: Option<ClusterLink>,
+    /// When the cluster last learned that something arrived here.
+    reported: Moment,
 }
+
+/// At most this often a connection reports to its cluster that something arrived: the sources of a cluster share one
+/// cell for it, and busy ones must not compete for it.
+const REPORT_PERIOD: Duration = Duration::from_secs(1);
 
 impl Frames {
     pub(crate) fn new(body: Body, environment: Arc<dyn Environment>, silence_timeout: SilenceTimeout) -> Self {
@@ -53,17 +62,34 @@ impl Frames {
             last: now,
             timer,
             end: None,
+            link: None,
+            reported: now,
         }
+    }
+
+    /// Like [`new`](Self::new), and silence makes it ask the cluster for a sign of life.
+    pub(crate) fn of_source(body: Body, link: &ClusterLink, silence_timeout: SilenceTimeout) -> Self {
+        let mut frames = Self::new(body, Arc::clone(&link.environment), silence_timeout);
+        frames.link = Some(link.clone());
+        frames.set_timer(frames.last);
+        frames
     }
 
     /// Sets another timeout, counted from the last frame.
     pub(crate) fn set_silence_timeout(&mut self, silence_timeout: SilenceTimeout) {
         if silence_timeout != self.silence_timeout {
             self.silence_timeout = silence_timeout;
-            self.timer = self
-                .environment
-                .sleep(deadline(silence_timeout, self.last) - self.environment.now());
+            self.set_timer(self.environment.now());
         }
+    }
+
+    /// Sets the timer to the next moment at which silence means something.
+    fn set_timer(&mut self, now: Moment) {
+        let mut next = deadline(self.silence_timeout, self.last);
+        if self.link.is_some() {
+            next = next.min(now.max(self.last) + CLUSTER_SILENCE_MAX);
+        }
+        self.timer = self.environment.sleep(next - now);
     }
 
     /// Restarts the silence timeout: the reader was busy elsewhere, and what it did not read does not count as silence.
@@ -74,7 +100,8 @@ impl Frames {
     /// The next frame with data; `None` is the end of the body.
     ///
     /// # Errors
-    /// [`ApiError::Silent`] after the deadline, [`ApiError::Broken`] if the connection breaks.
+    /// [`ApiError::Silent`] after the deadline, [`ApiError::Unresponsive`] if nothing arrives from the whole cluster, and
+    /// [`ApiError::Broken`] if the connection breaks.
     pub(crate) async fn next(&mut self) -> Result<Option<Frame>, ApiError> {
         if let Some(end) = self.end.take() {
             return end.map(|()| None);
@@ -83,19 +110,43 @@ impl Frames {
             tokio::select! {
                 biased;
                 data = poll_fn(|context| poll_data(&mut self.body, context)) => {
-                    let Some(bytes) = data? else { return Ok(None) };
-                    self.last = self.environment.now();
-                    return Ok(Some(Frame { bytes, received: self.last }));
+                    return Ok(data?.map(|bytes| self.received(bytes)));
                 }
-                () = &mut self.timer => {
-                    let now = self.environment.now();
-                    let deadline = deadline(self.silence_timeout, self.last);
-                    if now >= deadline {
-                        return Err(ApiError::Silent(now - self.last));
-                    }
-                    self.timer = self.environment.sleep(deadline - now);
+                () = &mut self.timer => {}
+            }
+            let now = self.environment.now();
+            if now >= deadline(self.silence_timeout, self.last) {
+                return Err(ApiError::Silent(now - self.last));
+            }
+            let Some(link) = self.link.as_ref().filter(|_| now - self.last >= CLUSTER_SILENCE_MAX) else {
+                // Something arrived since the timer was set.
+                self.set_timer(now);
+                continue;
+            };
+            tokio::select! {
+                biased;
+                data = poll_fn(|context| poll_data(&mut self.body, context)) => {
+                    return Ok(data?.map(|bytes| self.received(bytes)));
+                }
+                alive = link.sign_of_life() => {
+                    let next = deadline(self.silence_timeout, self.last).min(alive? + CLUSTER_SILENCE_MAX);
+                    self.timer = self.environment.sleep(next - self.environment.now());
                 }
             }
+        }
+    }
+
+    fn received(&mut self, bytes: Bytes) -> Frame {
+        self.last = self.environment.now();
+        if let Some(link) = &self.link
+            && self.last - self.reported >= REPORT_PERIOD
+        {
+            self.reported = self.last;
+            link.received(self.last);
+        }
+        Frame {
+            bytes,
+            received: self.last,
         }
     }
 

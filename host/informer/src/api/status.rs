@@ -70,6 +70,8 @@ impl StatusBody {
             ApiErrorCause::Forbidden
         } else if self.code == 404 || reason == "NotFound" {
             ApiErrorCause::NotFound
+        } else if self.code == 400 && self.is_about_field_selector() {
+            ApiErrorCause::UnsupportedSelector
         } else {
             ApiErrorCause::Other(self.retry_after())
         }
@@ -82,6 +84,16 @@ impl StatusBody {
             .retry_after_seconds
             .filter(|seconds| *seconds > 0)?;
         Some(Duration::from_secs(seconds.min(RETRY_AFTER_SECONDS_MAX)))
+    }
+
+    /// Whether a field of the field selector is not supported. Only the message says so: built-in kinds and custom
+    /// resources with selectable fields word it in one way, kinds without any such field in another
+    /// (`DefaultMetaV1FieldSelectorConversion`).
+    fn is_about_field_selector(&self) -> bool {
+        self.message.as_deref().is_some_and(|message| {
+            (message.contains("field label") && message.contains("not supported"))
+                || message.contains("is not a known field selector")
+        })
     }
 
     /// Whether the server has not reached the requested version. Three generations of servers report it in three ways
@@ -119,6 +131,21 @@ mod tests {
         ] {
             assert_eq!(cause_of(json), ApiErrorCause::VersionTooLarge, "{json}");
         }
+    }
+
+    #[test]
+    fn an_unsupported_field_selector_is_recognized_by_its_message() {
+        for message in [
+            "field label not supported: spec.x",
+            "Unable to find \\\"/v1, Resource=pods\\\" that match label selector \\\"\\\", field selector \\\"spec.x=1\\\": field label not supported: spec.x",
+            "field label \\\"spec.x\\\" not supported for Job",
+            "\\\"spec.x\\\" is not a known field selector: only \\\"metadata.name\\\", \\\"metadata.namespace\\\"",
+        ] {
+            let json = format!(r#"{{"kind":"Status","code":400,"reason":"BadRequest","message":"{message}"}}"#);
+            assert_eq!(cause_of(&json), ApiErrorCause::UnsupportedSelector, "{json}");
+        }
+        let other = r#"{"kind":"Status","code":400,"message":"continue key is not valid"}"#;
+        assert_eq!(cause_of(other), ApiErrorCause::Other(None));
     }
 
     #[test]

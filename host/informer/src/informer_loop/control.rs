@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use informant_cache::{IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle, Snapshot};
+use informant_cache::{
+    IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle, OBJECTS_BETWEEN_YIELDS_MAX, Snapshot,
+};
 use informant_object::SourceId;
 use tokio::sync::{Notify, oneshot};
 
@@ -71,8 +73,8 @@ impl InformerLoop {
             // A receiver that is gone does not need the answer.
             Control::AddFeed(feed, done) => drop(done.send(self.add_feed(feed))),
             Control::RemoveFeed(feed) => self.remove_feed(&feed),
-            Control::AddIndexers(indexes, done) => drop(done.send(self.add_indexers(indexes))),
-            Control::ChangeIndexers(change, done) => drop(done.send(self.change_indexers(change))),
+            Control::AddIndexers(indexes, done) => drop(done.send(self.add_indexers(indexes).await)),
+            Control::ChangeIndexers(change, done) => drop(done.send(self.change_indexers(change).await)),
             Control::NotifyUnchanged(notify) => self.parts.fifo.set_skip_unchanged(!notify),
             Control::StartCandidate(candidate) => self.start_candidate(candidate),
             Control::Pause(generation, done) => {
@@ -125,9 +127,14 @@ impl InformerLoop {
         }
     }
 
-    fn add_indexers(&mut self, indexes: Vec<Box<dyn IndexFunc>>) -> Result<(), IndexConflict> {
+    /// Meanwhile events wait in their channel, and readers have the last snapshot, without the new indexes.
+    async fn add_indexers(&mut self, indexes: Vec<Box<dyn IndexFunc>>) -> Result<(), IndexConflict> {
         let names: Vec<_> = indexes.iter().map(|index| (index.name().to_owned(), 0)).collect();
-        self.parts.store.add_indexers(indexes)?;
+        let store = &mut self.parts.store;
+        let mut filling = store.begin_indexers(indexes)?;
+        while !store.fill_indexers(&mut filling, OBJECTS_BETWEEN_YIELDS_MAX) {
+            tokio::task::yield_now().await;
+        }
         for (name, _) in &names {
             self.parts.metrics.set_index_attached(name, true);
         }
@@ -137,13 +144,16 @@ impl InformerLoop {
     }
 
     /// Rebuilds the store with other native indexes. Those of plugins start from scratch too: detached, then
-    /// backfilled.
-    fn change_indexers(&mut self, change: IndexersChange) -> Result<(), IndexConflict> {
+    /// backfilled. Meanwhile events wait in their channel, and readers have the last snapshot, with the old indexes.
+    async fn change_indexers(&mut self, change: IndexersChange) -> Result<(), IndexConflict> {
         let IndexersChange { removed, added } = change;
         let kept = self.parts.native_indexes.iter().map(|(name, _)| name);
         let mut names: Vec<_> = kept.filter(|name| !removed.contains(name)).cloned().collect();
         names.extend(added.iter().map(|index| index.name().to_owned()));
         let mut store = self.parts.store.with_indexers(&removed, added)?;
+        while !store.copy_objects(&self.parts.store, OBJECTS_BETWEEN_YIELDS_MAX) {
+            tokio::task::yield_now().await;
+        }
         for name in self.feeds.names() {
             store.declare_index(&name)?;
         }

@@ -163,6 +163,15 @@ impl SourceMetrics {
             .inc();
     }
 
+    /// A request for a sign of life was `answered`, or `unanswered`.
+    pub(crate) fn count_probe(&self, result: &'static str) {
+        self.series
+            .probes
+            .get_or_create(&ResultLabels::new(&self.labels, result))
+            .inc();
+    }
+
+    /// A list after the first brought a new state.
     pub(crate) fn count_relist(&self, reason: &'static str) {
         self.series
             .relists

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{InformerSpec, NamedInformer, Parts, SourceScope, Visibility};
 use crate::informer_loop::SourceHandoff;
+use crate::reflector::ReflectorOptions;
 use crate::shared_informer::{InformerStopped, ReconfigureError, SharedInformer, validate_identity};
 use crate::source_name::log;
 use crate::spec::SourceSpec;
@@ -67,16 +68,8 @@ impl NamedInformer {
         };
         validate(&before, &spec)?;
         let wanted = spec.by_scope();
-        // Pending sources of the last change are rebuilt if they are still wanted.
-        let present: Sources = {
-            let mut members = self.0.members();
-            members.pending = None;
-            members.sources.clone()
-        };
+        let present: Sources = self.0.members().sources.clone();
         let (kept, new) = partition(wanted, &present);
-        for (source, spec_of_it) in &kept {
-            source.reconfigure(spec_of_it.clone(), spec.reflector).await?;
-        }
         let overlap = new
             .iter()
             .any(|(scope, _)| present.keys().any(|other| scope.overlaps(other)));
@@ -89,6 +82,10 @@ impl NamedInformer {
         for (scope, source) in new {
             started.insert(scope, self.0.start_source(source, &spec, visibility)?);
         }
+        reconfigure_all(&kept, spec.reflector, before.reflector).await?;
+        // Only now, because a change that is rejected must not cancel one that was accepted. Sources of that one are
+        // built again if they are still wanted.
+        self.0.members().pending = None;
         let stay = spec.by_scope();
         let removed: Vec<_> = present
             .keys()
@@ -315,6 +312,27 @@ impl NamedInformer {
         };
         self.0.environment.spawn("informer-drain", Box::pin(task));
     }
+}
+
+/// Reconfigures all of `sources`, or none.
+async fn reconfigure_all(
+    sources: &[(Arc<SharedInformer>, SourceSpec)],
+    reflector: ReflectorOptions,
+    reflector_before: ReflectorOptions,
+) -> Result<(), ReconfigureError> {
+    let mut changed: Vec<(&Arc<SharedInformer>, Arc<SourceSpec>)> = Vec::new();
+    for (source, spec) in sources {
+        let before = source.spec();
+        if let Err(error) = source.reconfigure(spec.clone(), reflector).await {
+            for (source, before) in changed {
+                // Fails only if the source is stopped.
+                let _ = SharedInformer::reconfigure(source, SourceSpec::clone(&before), reflector_before).await;
+            }
+            return Err(error);
+        }
+        changed.push((source, before));
+    }
+    Ok(())
 }
 
 /// Whether a new source may not have seen yet what an outgoing one has.

@@ -404,3 +404,28 @@ async fn a_stopped_informer_delivers_no_deletes_and_frees_its_objects() {
     assert!(world.informer.reconfigure(spec(&[])).await.is_err());
     drop(object);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_rejected_change_leaves_an_accepted_one_in_progress() {
+    let server = cluster();
+    put(&server, "a/x", 1);
+    put(&server, "b/y", 1);
+    let world = World::start(&server, &[]);
+    settle().await;
+    let lists = Filter::any().verb("list").resource("pods");
+    server.faults().delay(lists, 10, Duration::from_secs(20));
+    world.change(&["a"]).await;
+    let rejected = |index: &str, namespaces: &[&str]| {
+        let mut spec = spec(namespaces);
+        let pointer = Pointer::parse("/spec/nodeName").unwrap();
+        spec.source.indexes = vec![(index.to_owned(), pointer)];
+        spec
+    };
+    let error = world.informer.reconfigure(rejected("namespace", &["b"])).await;
+    assert!(matches!(error, Err(ReconfigureError::Start(_))), "{error:?}");
+    let error = world.informer.reconfigure(rejected("namespace", &[])).await;
+    assert!(matches!(error, Err(ReconfigureError::Index(_))), "{error:?}");
+    pass(60).await;
+    assert_eq!(world.namespaces(), [Some("a".to_owned())]);
+    assert_eq!(world.found(), ["a/x"]);
+}

@@ -16,6 +16,10 @@ pub(crate) const FORBIDDEN_RETRY_PACE: Duration = Duration::from_secs(30);
 /// applied should be picked up while its author still watches.
 pub(crate) const MISSING_RESOURCE_RETRY_PACE: Duration = Duration::from_secs(10);
 
+/// How often to retry a request that the API server cannot serve as it is, plus up to a fifth: a field selector that it
+/// does not support, or a list above the limits. A new section is used at once.
+pub(crate) const REFUSED_RETRY_PACE: Duration = Duration::from_secs(300);
+
 /// Jitter of a fixed pace, in percent.
 const PACE_JITTER_PERCENT: u32 = 20;
 
@@ -29,6 +33,8 @@ pub(crate) const FRUITLESS_WATCHES_BEFORE_LIST: u32 = 5;
 /// How long to wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum RetryPace {
+    /// At once.
+    Now,
     /// By the back-off, but at least as long as the API server asked for.
     Backoff { at_least: Option<Duration> },
     /// At a fixed pace.
@@ -63,6 +69,7 @@ pub(crate) enum WatchDecision {
 impl RetryPace {
     pub(crate) fn pause(self, backoff: &mut Backoff, now: Moment, random: u64) -> Duration {
         match self {
+            Self::Now => Duration::ZERO,
             Self::Every(pace) => with_jitter(pace, PACE_JITTER_PERCENT, random),
             Self::Backoff { at_least } => backoff.after_failure(now, random).max(at_least.unwrap_or_default()),
         }
@@ -77,12 +84,18 @@ pub(crate) fn after_list_failure(error: &ApiError) -> ListFailureDecision {
 
 /// After a watch that could not be opened or ended with an error.
 ///
+/// `expired_before`: how many watches ended with 410 since one lived. The first one says nothing about the API server,
+/// and is followed by a list at once; further ones in a row by the back-off.
+///
 /// Source: client-go `handleWatch` and `watchHandler`: after 429 and refused connections the watch is reopened, after
 /// anything else the source is relisted with back-off. Departure: every connection failure counts like a refused one.
 /// It says nothing about the version, so a list would only add load to a struggling server.
-pub(crate) fn after_watch_failure(error: &ApiError) -> WatchFailureDecision {
+pub(crate) fn after_watch_failure(error: &ApiError, expired_before: u32) -> WatchFailureDecision {
     let cause = error.cause();
-    let (state, pace) = state_and_pace(cause);
+    let (state, mut pace) = state_and_pace(cause);
+    if cause == ApiErrorCause::Expired && expired_before == 0 {
+        pace = RetryPace::Now;
+    }
     let relist = match cause {
         ApiErrorCause::TooManyRequests(_) | ApiErrorCause::Unreachable => None,
         other => Some(other.label()),
@@ -97,6 +110,8 @@ fn state_and_pace(cause: ApiErrorCause) -> (ReflectorState, RetryPace) {
             ReflectorState::ResourceMissing,
             RetryPace::Every(MISSING_RESOURCE_RETRY_PACE),
         ),
+        ApiErrorCause::UnsupportedSelector => (ReflectorState::Refused, RetryPace::Every(REFUSED_RETRY_PACE)),
+        ApiErrorCause::TooLarge => (ReflectorState::Disconnected, RetryPace::Every(REFUSED_RETRY_PACE)),
         ApiErrorCause::TooManyRequests(wait) | ApiErrorCause::Other(wait) => {
             (ReflectorState::Disconnected, RetryPace::Backoff { at_least: wait })
         }

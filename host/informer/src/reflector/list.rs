@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 
 use super::paging::ListPlan;
 use super::staging::{Staged, Staging};
-use super::{ListFailure, Reflector};
-use crate::api::{ANSWER_SILENCE_MAX, ApiError, ApiErrorCause, Frames, ListQuery, SilenceTimeout, open};
+use super::{ListFailure, ListLimits, Reflector};
+use crate::api::{ANSWER_SILENCE_MAX, ApiError, ApiErrorCause, Frames, ListQuery, SilenceTimeout};
 use crate::source_name::log;
 use crate::status::RequestCounter;
 use crate::update_channel::{StagedList, Update};
@@ -100,6 +100,13 @@ impl Reflector {
             ListVerdict::Accept => {}
         }
         self.parts.probation = None;
+        if self.versions.last().is_some() {
+            self.parts.status.count(RequestCounter::Relists);
+        }
+        if let Some(reason) = self.relist_reason.take() {
+            self.parts.metrics.count_relist(reason);
+        }
+        self.list_backoff.reset();
         self.versions.listed(plan, &version, pages);
         self.has_outdated |= staged.outdated;
         Ok(())
@@ -134,25 +141,28 @@ impl Reflector {
     /// All pages; an error names the page (from 0) on which it happened.
     async fn list_pages(&self, plan: &ListPlan) -> Result<FetchedList, (usize, ApiError)> {
         let mut staging = self.staging();
+        let mut limits = ListLimits::new(&self.parts.options);
         let mut continuation = String::new();
-        let mut page = 0;
         loop {
+            let page = limits.pages();
             let query = ListQuery {
                 version: plan.version.as_deref(),
                 limit: plan.limit,
                 continuation: Some(continuation.as_str()).filter(|token| !token.is_empty()),
             };
             let head = self
-                .list_page(&query, &mut staging)
+                .list_page(&query, &mut staging, &mut limits)
                 .await
                 .map_err(|error| (page, error))?;
-            page += 1;
+            limits
+                .page(&continuation, &head.continue_token)
+                .map_err(|error| (page, error))?;
             continuation = head.continue_token;
             if continuation.is_empty() || seeded_bug(SeededBug::FirstPageTakenForList) {
                 return Ok(FetchedList {
                     staged: staging.finish(),
                     version: head.version,
-                    pages: page,
+                    pages: limits.pages(),
                 });
             }
         }
@@ -168,18 +178,23 @@ impl Reflector {
     }
 
     /// One page: its items go to `staging` as they arrive; returns its head.
-    async fn list_page(&self, query: &ListQuery<'_>, staging: &mut Staging<'_>) -> Result<ListHead, ApiError> {
-        let environment = &self.parts.environment;
-        let request = self.parts.request.list(query)?;
-        let response = open(&self.parts.client, environment, request).await?;
+    async fn list_page(
+        &self,
+        query: &ListQuery<'_>,
+        staging: &mut Staging<'_>,
+        limits: &mut ListLimits,
+    ) -> Result<ListHead, ApiError> {
+        let link = &self.parts.link;
+        let response = link.open(self.parts.request.list(query)?).await?;
         let silence_timeout = SilenceTimeout {
             until: Moment::ZERO,
             silence: ANSWER_SILENCE_MAX,
         };
-        let mut frames = Frames::new(response.into_body(), environment.clone(), silence_timeout);
+        let mut frames = Frames::of_source(response.into_body(), link, silence_timeout);
         let mut splitter = ListSplitter::new(self.parts.options.watch_line_bytes_max);
         let mut since_yield = 0;
         while let Some(frame) = frames.next().await? {
+            limits.frame(frame.bytes.len(), staging.len())?;
             splitter.push(frame.bytes);
             while staging.stage_next(&mut splitter)? {
                 since_yield += 1;

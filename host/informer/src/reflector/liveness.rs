@@ -5,6 +5,9 @@
 //! it opens the watch, events or bookmarks while the watch is open. If they are missing, the source is
 //! [`ReflectorState::Disconnected`] (shown as stale), the watch is reopened, and the API server is asked for its newest
 //! version.
+//!
+//! An API server that hangs is noticed earlier, by all sources of its cluster together
+//! ([`ClusterLink`](crate::cluster_client::ClusterLink)).
 
 use std::time::Duration;
 
@@ -15,7 +18,7 @@ use kube::client::Body;
 
 use super::Reflector;
 use super::watch::{BOOKMARK_SILENCE_MAX, FRUITLESS_WATCH, WATCH_SLACK};
-use crate::api::{ANSWER_SILENCE_MAX, ApiError, Frame, Frames, ListQuery, SilenceTimeout, open};
+use crate::api::{ANSWER_SILENCE_MAX, ApiError, Frame, Frames, ListQuery, SilenceTimeout};
 use crate::metrics::EventCounts;
 use crate::status::ReflectorState;
 
@@ -48,7 +51,8 @@ impl Reflector {
     }
 
     /// A watch is open. After fruitless watches that is not enough to be live.
-    pub(super) fn watch_is_open(&self) {
+    pub(super) fn watch_is_open(&mut self) {
+        self.failures.clear();
         if !self.liveness.suspected {
             self.set_reflector_state(ReflectorState::Watching);
         }
@@ -92,6 +96,9 @@ impl Reflector {
     /// Records what the watch received.
     pub(super) fn record_activity(&mut self, counts: &EventCounts) {
         self.liveness.sends_bookmarks |= counts.bookmark > 0;
+        if counts.sum() > counts.error {
+            self.watch_lives();
+        }
         if self.liveness.suspected && counts.sum() > counts.error {
             self.confirm();
         }
@@ -123,18 +130,17 @@ impl Reflector {
 
     /// The version of a consistent list; `None` if it is not an integer.
     async fn newest_version(&self) -> Result<Option<u64>, ApiError> {
-        let environment = &self.parts.environment;
         let request = self.parts.request.list(&ListQuery {
             version: None,
             limit: 1, // The smallest possible list; its head has the version.
             continuation: None,
         })?;
-        let response = open(&self.parts.client, environment, request).await?;
+        let response = self.parts.link.open(request).await?;
         let silence_timeout = SilenceTimeout {
             until: Moment::ZERO,
             silence: ANSWER_SILENCE_MAX,
         };
-        let mut frames = Frames::new(response.into_body(), environment.clone(), silence_timeout);
+        let mut frames = Frames::of_source(response.into_body(), &self.parts.link, silence_timeout);
         let mut splitter = ListSplitter::new(self.parts.options.watch_line_bytes_max);
         while let Some(frame) = frames.next().await? {
             splitter.push(frame.bytes);

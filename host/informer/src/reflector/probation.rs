@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::watch::OpenWatch;
 use super::{ListFailure, Reflector};
-use crate::api::{ApiError, ListQuery, open};
+use crate::api::{ApiError, ListQuery};
 use crate::informer_loop::Control;
 
 /// How long the running reflector is paused while the new state is listed. After that the list is abandoned, the
@@ -75,8 +75,6 @@ impl Reflector {
             continuation: None,
         };
         let request = self.parts.request.list(&query)?;
-        open(&self.parts.client, &self.parts.environment, request)
-            .await
-            .map(drop)
+        self.parts.link.open(request).await.map(drop)
     }
 }

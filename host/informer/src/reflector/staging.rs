@@ -117,16 +117,18 @@ impl<'a> Staging<'a> {
             self.new_bytes += object.size_bytes();
             return self.put(object);
         }
-        self.status.count_skipped("wrong-kind");
         let (key, kind) = (object.key(), object.kind());
-        log!(warn, *self.name, %key, %kind, "list item skipped: unexpected kind");
+        if let Some(skipped) = self.status.count_skipped_to_warn("wrong-kind") {
+            log!(warn, *self.name, %key, %kind, skipped, "list item skipped: unexpected kind");
+        }
     }
 
     /// Skips and counts an item that cannot be parsed. The stored object stays, because a broken item is no reason to
     /// report its object as deleted.
     fn skip_invalid(&mut self, error: &ObjectError, key: Option<Key>) {
-        self.status.count_skipped(skip_reason(error));
-        log!(warn, *self.name, %error, "list item skipped: invalid object");
+        if let Some(skipped) = self.status.count_skipped_to_warn(skip_reason(error)) {
+            log!(warn, *self.name, %error, skipped, "list item skipped: invalid object");
+        }
         if let Some(key) = key {
             self.keep(key.as_ref());
         }
@@ -154,6 +156,11 @@ impl<'a> Staging<'a> {
         self.keep(key.as_ref());
         self.status.add_outdated(key);
         self.outdated = true;
+    }
+
+    /// How many objects are staged.
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
     }
 
     pub(super) fn finish(self) -> Staged {
@@ -201,8 +208,9 @@ impl<'a> Staging<'a> {
         let key = match head(event.object) {
             Ok(head) => head.key().to_key(),
             Err(error) => {
-                self.status.count_skipped(skip_reason(&error));
-                log!(warn, *self.name, %error, "delete among the initial events skipped: invalid object");
+                if let Some(skipped) = self.status.count_skipped_to_warn(skip_reason(&error)) {
+                    log!(warn, *self.name, %error, skipped, "delete among the initial events skipped: invalid object");
+                }
                 return;
             }
         };

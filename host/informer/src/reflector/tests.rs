@@ -1,8 +1,10 @@
 //! The reflector against the embedded API server, and against responses that no API server should send.
 
+mod bounds;
 mod lists;
 mod liveness;
 mod odd_answers;
+mod outages;
 mod watch_lists;
 mod watches;
 

@@ -13,7 +13,7 @@ use super::failure_policy::{
 };
 use super::watch_lines::FrameUpdates;
 use super::{Reflector, ReflectorParts};
-use crate::api::{ApiError, ApiErrorCause, Frames, SilenceTimeout, WatchQuery, open};
+use crate::api::{ApiError, ApiErrorCause, Frames, SilenceTimeout, WatchQuery};
 use crate::backoff::with_jitter;
 use crate::source_name::log;
 use crate::status::{ReflectorState, RequestCounter};
@@ -103,14 +103,14 @@ impl Reflector {
             version,
             timeout_seconds: timeout.as_secs(),
         })?;
-        open(&self.parts.client, &self.parts.environment, request).await
+        self.parts.link.open(request).await
     }
 
     fn begin_watch(&self, body: Body, timeout: Duration) -> OpenWatch {
         let opened_at = self.parts.environment.now();
         let silence_timeout = self.silence_timeout_from(opened_at, timeout);
         OpenWatch {
-            frames: Frames::new(body, self.parts.environment.clone(), silence_timeout),
+            frames: Frames::of_source(body, &self.parts.link, silence_timeout),
             splitter: LineSplitter::new(self.parts.options.watch_line_bytes_max),
             opened_at,
             unread: FrameUpdates::default(),
@@ -161,7 +161,12 @@ impl Reflector {
             match self.deliver(updates, frame.received).await {
                 Ok(true) => frames.touch(self.parts.environment.now()),
                 Ok(false) => {}
-                Err(end) => return end,
+                Err(end) => {
+                    if frame.received - opened_at >= FRUITLESS_WATCH {
+                        self.watch_lives();
+                    }
+                    return end;
+                }
             }
         };
         let mut updates = FrameUpdates::default();
@@ -211,11 +216,13 @@ impl Reflector {
         match end {
             WatchEnd::LoopGone => WatchDecision::LoopGone,
             WatchEnd::Failed(error) => {
-                let decision = after_watch_failure(&error);
+                let decision = after_watch_failure(&error, self.expired_watches);
+                self.expired_watches += u32::from(error.cause() == ApiErrorCause::Expired);
                 self.set_reflector_state(decision.state);
-                let pause = self.pause(decision.pace);
-                self.report("watch", &error.to_string(), pause);
-                self.check_rollback |= error.cause() == ApiErrorCause::Unreachable;
+                self.unreachable = error.cause() == ApiErrorCause::Unreachable;
+                let pause = self.watch_pause(decision.pace);
+                self.report("watch", &error.to_string(), pause, decision.state);
+                self.check_rollback |= self.unreachable;
                 match decision.relist {
                     Some(reason) => WatchDecision::RelistAfter(pause, reason),
                     None => WatchDecision::ReopenAfter(pause),
@@ -227,13 +234,14 @@ impl Reflector {
 
     /// A watch that ended is reopened at once, unless watches keep ending early.
     fn after_ended_watch(&mut self, lasted: Duration, events: u64, error: Option<ApiError>) -> WatchDecision {
-        if let Some(ApiError::Silent(_)) = error {
+        if let Some(ApiError::Silent(_) | ApiError::Unresponsive(_)) = error {
             self.set_reflector_state(ReflectorState::Disconnected);
             // Half-open; or a restored API server, which is silent until it passes the version that was already seen.
             self.check_rollback = true;
         }
         if events > 0 || lasted >= FRUITLESS_WATCH {
             self.fruitless_watches = 0;
+            self.watch_lives();
             if let Some(error) = error {
                 log!(info, *self.parts.name, %error, "watch interrupted; reopening it");
                 self.set_error(format!("watch: {error}"));
@@ -245,12 +253,13 @@ impl Reflector {
             return WatchDecision::Reopen;
         }
         self.suspect();
-        let pause = self.pause(RetryPace::Backoff { at_least: None });
+        self.unreachable = error.is_some();
+        let pause = self.watch_pause(RetryPace::Backoff { at_least: None });
         let text = match error {
             Some(error) => error.to_string(),
             None => format!("the watch ended after {} ms without any event", lasted.as_millis()),
         };
-        self.report("watch", &text, pause);
+        self.report("watch", &text, pause, ReflectorState::Disconnected);
         if self.fruitless_watches < FRUITLESS_WATCHES_BEFORE_LIST {
             return WatchDecision::ReopenAfter(pause);
         }

@@ -72,13 +72,15 @@ impl Reflector {
             }
             Ok(object) => {
                 let ReflectorParts { name, status, .. } = &self.parts;
-                status.count_skipped("wrong-kind");
                 let (key, kind) = (object.key(), object.kind());
-                log!(warn, *name, %key, %kind, "watch event skipped: unexpected kind");
+                if let Some(skipped) = status.count_skipped_to_warn("wrong-kind") {
+                    log!(warn, *name, %key, %kind, skipped, "watch event skipped: unexpected kind");
+                }
             }
             Err(error) => {
-                self.parts.status.count_skipped(skip_reason(&error));
-                log!(warn, *self.parts.name, %error, "watch event skipped: invalid object");
+                if let Some(skipped) = self.parts.status.count_skipped_to_warn(skip_reason(&error)) {
+                    log!(warn, *self.parts.name, %error, skipped, "watch event skipped: invalid object");
+                }
             }
         }
     }
@@ -99,8 +101,9 @@ impl Reflector {
             } else {
                 "not-json"
             };
-            self.parts.status.count_skipped(reason);
-            log!(warn, *self.parts.name, %error, "watch line skipped");
+            if let Some(skipped) = self.parts.status.count_skipped_to_warn(reason) {
+                log!(warn, *self.parts.name, %error, skipped, "watch line skipped");
+            }
         }
     }
 
@@ -115,8 +118,9 @@ impl Reflector {
                 updates.items.push(Update::Bookmark(bookmark.version));
             }
             Err(error) => {
-                self.parts.status.count_skipped("not-json");
-                log!(warn, *self.parts.name, %error, "bookmark skipped: it cannot be parsed");
+                if let Some(skipped) = self.parts.status.count_skipped_to_warn("not-json") {
+                    log!(warn, *self.parts.name, %error, skipped, "bookmark skipped: it cannot be parsed");
+                }
             }
         }
     }

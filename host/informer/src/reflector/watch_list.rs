@@ -24,8 +24,8 @@ use super::staging::Staging;
 use super::watch::{BOOKMARK_SILENCE_MAX, OpenWatch};
 use super::watch_lines::{FrameUpdates, read_error};
 use super::watch_list_support::{WatchListFallback, after_refusal};
-use super::{ListFailure, ReflectorParts};
-use crate::api::{ApiError, Frames, SilenceTimeout, WatchListQuery, open};
+use super::{ListFailure, ListLimits, ReflectorParts};
+use crate::api::{ApiError, Frames, SilenceTimeout, WatchListQuery};
 use crate::backoff::with_jitter;
 use crate::source_name::log;
 use crate::status::{ReflectorState, RequestCounter, WatchListUse};
@@ -105,6 +105,7 @@ impl Reflector {
         status.set_watch_list(WatchListUse::InUse);
         metrics.count_watch("ok");
         status.count(RequestCounter::Watches);
+        self.failures.clear();
         self.set_reflector_state(ReflectorState::Watching);
         Ok(open)
     }
@@ -141,7 +142,7 @@ impl Reflector {
             options,
             status,
             request,
-            client,
+            link,
             ..
         } = &self.parts;
         status.count(RequestCounter::Lists);
@@ -151,16 +152,14 @@ impl Reflector {
             timeout_seconds: timeout.as_secs(),
         };
         let request = request.watch_list(&query).map_err(StreamFailure::Refused)?;
-        let response = open(client, environment, request)
-            .await
-            .map_err(StreamFailure::Refused)?;
+        let response = link.open(request).await.map_err(StreamFailure::Refused)?;
         let opened_at = environment.now();
         let silence_timeout = SilenceTimeout {
             until: Moment::ZERO,
             silence: INITIAL_EVENTS_SILENCE_MAX,
         };
         let mut open = OpenWatch {
-            frames: Frames::new(response.into_body(), environment.clone(), silence_timeout),
+            frames: Frames::of_source(response.into_body(), link, silence_timeout),
             splitter: LineSplitter::new(options.watch_line_bytes_max),
             opened_at,
             unread: FrameUpdates::default(),
@@ -185,6 +184,7 @@ impl Reflector {
     /// Stages all events up to the end mark. Later events in the same frame wait in `open`.
     async fn read_initial_events(&self, open: &mut OpenWatch) -> Result<FetchedList, StreamFailure> {
         let mut staging = self.staging();
+        let mut limits = ListLimits::new(&self.parts.options);
         let mut since_yield = 0;
         loop {
             let frame = match open.frames.next().await {
@@ -200,6 +200,8 @@ impl Reflector {
             // Frames that are ready need no clock read; each event is a frame of its own.
             let mut bytes = Some(frame.bytes);
             while let Some(frame_bytes) = bytes {
+                let within = limits.frame(frame_bytes.len(), staging.len());
+                within.map_err(StreamFailure::Refused)?;
                 if let Some(version) = self.stage_frame(&frame_bytes, open, &mut staging, &mut since_yield)? {
                     open.received = frame.received;
                     return Ok(FetchedList {
@@ -273,8 +275,9 @@ impl Reflector {
         match Bookmark::parse(bookmark) {
             Ok(bookmark) => Some(bookmark.version).filter(|_| bookmark.initial_events_end),
             Err(error) => {
-                self.parts.status.count_skipped("not-json");
-                log!(warn, *self.parts.name, %error, "bookmark skipped: it cannot be parsed");
+                if let Some(skipped) = self.parts.status.count_skipped_to_warn("not-json") {
+                    log!(warn, *self.parts.name, %error, skipped, "bookmark skipped: it cannot be parsed");
+                }
                 None
             }
         }

@@ -86,6 +86,9 @@ impl WatchListSupport {
 ///
 /// Source: client-go `watchList`: an expired version is retried, everything that cannot be retried falls back.
 pub(super) fn after_refusal(error: &ApiError, any_version: bool) -> WatchListFallback {
+    if error.cause() == ApiErrorCause::UnsupportedSelector {
+        return WatchListFallback::Fail;
+    }
     if is_unsupported(error) {
         return WatchListFallback::ListForAWhile;
     }
@@ -96,9 +99,11 @@ pub(super) fn after_refusal(error: &ApiError, any_version: bool) -> WatchListFal
         | ApiErrorCause::VersionTooLarge
         | ApiErrorCause::Forbidden
         | ApiErrorCause::Other(_) => WatchListFallback::ListOnce,
-        ApiErrorCause::TooManyRequests(_) | ApiErrorCause::NotFound | ApiErrorCause::Unreachable => {
-            WatchListFallback::Fail
-        }
+        ApiErrorCause::TooManyRequests(_)
+        | ApiErrorCause::NotFound
+        | ApiErrorCause::UnsupportedSelector
+        | ApiErrorCause::TooLarge
+        | ApiErrorCause::Unreachable => WatchListFallback::Fail,
     }
 }
 

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::start::{indexes_of, request_of, spawn_reflector};
 use super::{InformerStopped, SharedInformer};
+use crate::cluster_client::ClusterLink;
 use crate::informer_loop::{Candidate, Control, IndexersChange};
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorParts, ReflectorProbation};
 use crate::spec::SourceSpec;
@@ -133,7 +134,11 @@ impl SharedInformer {
             name: self.name.clone(),
             request: request_of(spec),
             shape,
-            client: self.client.clone(),
+            link: ClusterLink {
+                cluster: self.client.clone(),
+                environment: Arc::clone(&self.environment.0),
+                metrics: Arc::clone(&self.metrics),
+            },
             environment: Arc::clone(&self.environment.0),
             source: Arc::clone(&self.source),
             updates: sender,

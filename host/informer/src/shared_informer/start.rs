@@ -8,12 +8,12 @@ use informant_cache::{
     StoreWriter, Transform,
 };
 use informant_object::{PointerError, Shape, SourceId};
-use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{EnvironmentRef, InformerOptions, InformerStopped, Members, SharedInformer};
 use crate::api::CollectionRequest;
+use crate::cluster_client::{ClusterClient, ClusterLink};
 use crate::environment::BackgroundDropper;
 use crate::informer_loop::{InformerLoop, LoopParts};
 use crate::metrics::{InformerMetrics, SourceMetrics};
@@ -61,14 +61,14 @@ pub enum StartError {
 impl SharedInformer {
     /// Starts an informer on the source that `spec` describes.
     ///
-    /// `client` must not retry by itself (`Config::default_retry = false`): the informer paces retries, and a lower
+    /// `client` is a [`Client`](kube::Client), or a [`ClusterClient`] that the sources of a cluster share. It must not retry by itself (`Config::default_retry = false`): the informer paces retries, and a lower
     /// layer that retries hides failures from it. Nor may it decompress watches; they are requested uncompressed.
     ///
     /// # Errors
     /// [`StartError`] if the specification is invalid. An unreachable cluster is not an error but a state.
     pub fn start(
         spec: SourceSpec,
-        client: Client,
+        client: impl Into<ClusterClient>,
         environment: Arc<dyn Environment>,
         catalog: Catalog,
         metrics: &InformerMetrics,
@@ -82,7 +82,7 @@ impl SharedInformer {
     /// As [`start`](Self::start).
     pub fn start_with(
         spec: SourceSpec,
-        client: Client,
+        client: impl Into<ClusterClient>,
         environment: Arc<dyn Environment>,
         catalog: Catalog,
         metrics: &InformerMetrics,
@@ -96,7 +96,7 @@ impl SharedInformer {
     /// it.
     pub(crate) fn start_staged(
         spec: SourceSpec,
-        client: Client,
+        client: impl Into<ClusterClient>,
         environment: Arc<dyn Environment>,
         catalog: Catalog,
         metrics: &InformerMetrics,
@@ -108,13 +108,14 @@ impl SharedInformer {
 
     fn start_in(
         spec: SourceSpec,
-        client: Client,
+        client: impl Into<ClusterClient>,
         environment: Arc<dyn Environment>,
         catalog: &Catalog,
         register: impl FnOnce(SourceInfo) -> SourceId,
         metrics: &InformerMetrics,
         options: InformerOptions,
     ) -> Result<Self, StartError> {
+        let client = client.into();
         let shape = shape_of(&spec)?;
         let id = register(info_of(&spec));
         let indexes = indexes_of(&spec, options.index_funcs);
@@ -149,7 +150,11 @@ impl SharedInformer {
             name: name.clone(),
             request: request_of(&spec),
             shape,
-            client: client.clone(),
+            link: ClusterLink {
+                cluster: client.clone(),
+                environment: Arc::clone(&environment),
+                metrics: Arc::clone(&metrics),
+            },
             environment: Arc::clone(&environment),
             source: Arc::clone(&source),
             updates: sender,

@@ -12,6 +12,7 @@ use informant_object::{Key, KeyRef, ResourceVersion};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 
+use super::skip_warnings::SkipWarnings;
 use super::{OUTDATED_KEYS_MAX, Reconfiguring, ReflectorStatus, WatchListUse};
 use crate::metrics::SourceMetrics;
 use crate::source_name::{SourceName, log};
@@ -27,6 +28,8 @@ pub(crate) enum ReflectorState {
     ResourceMissing,
     /// Reading it is not allowed (401, 403).
     Forbidden,
+    /// The API server does not support the request (400).
+    Refused,
     /// The reflector is over.
     Stopped,
 }
@@ -74,6 +77,7 @@ struct Inner {
     watches: u64,
     watch_list: WatchListUse,
     outdated: BTreeSet<Key>,
+    skip_warnings: SkipWarnings,
 }
 
 /// A counter of the reflector's requests.
@@ -103,6 +107,7 @@ impl StatusTracker {
             watches: 0,
             watch_list: WatchListUse::Untried,
             outdated: BTreeSet::new(),
+            skip_warnings: SkipWarnings::default(),
         };
         metrics.set_state(SourceState::Syncing);
         Self {
@@ -252,6 +257,13 @@ impl StatusTracker {
         self.count_skipped_many(reason, 1);
     }
 
+    /// Something invalid was skipped. Returns how many were since the last warning, if another one is due.
+    pub(crate) fn count_skipped_to_warn(&self, reason: &'static str) -> Option<u64> {
+        self.count_skipped(reason);
+        let now = self.environment.0.now();
+        self.lock().skip_warnings.count(now)
+    }
+
     /// `amount` invalid things were skipped.
     pub(crate) fn count_skipped_many(&self, reason: &'static str, amount: u64) {
         self.skipped.fetch_add(amount, Ordering::Relaxed);
@@ -312,6 +324,7 @@ impl StatusTracker {
             (ReflectorState::Stopped, _) => SourceState::Stopped,
             (ReflectorState::ResourceMissing, _) => SourceState::WaitingForResource,
             (ReflectorState::Forbidden, _) => SourceState::Forbidden,
+            (ReflectorState::Refused, _) => SourceState::Refused,
             (_, false) => SourceState::Syncing,
             (ReflectorState::Watching, true) => SourceState::Live,
             (ReflectorState::Disconnected, true) => SourceState::Stale,

@@ -1,9 +1,24 @@
 //! Native indexes: a function computes their values.
 
+use std::ops::Bound;
 use std::sync::Arc;
+
+use informant_object::{Key, KeyRef, Object};
 
 use super::StoreWriter;
 use crate::index::{IndexConflict, IndexFailures, IndexFunc, NAMESPACE_INDEX, Postings};
+
+/// How many stored objects are processed before other tasks get a turn: half a millisecond to two, by the index
+/// functions.
+pub const OBJECTS_BETWEEN_YIELDS_MAX: usize = 1_024;
+
+/// Native indexes that are being filled, and how far they are.
+#[derive(Debug)]
+pub struct IndexFilling {
+    first_new: usize,
+    /// The last object that is in them.
+    last: Option<Key>,
+}
 
 /// Indexes.
 impl StoreWriter {
@@ -12,6 +27,17 @@ impl StoreWriter {
     /// # Errors
     /// [`IndexConflict`] if a name exists already or occurs twice; nothing is added then.
     pub fn add_indexers(&mut self, indexes: Vec<Box<dyn IndexFunc>>) -> Result<(), IndexConflict> {
+        let mut filling = self.begin_indexers(indexes)?;
+        while !self.fill_indexers(&mut filling, OBJECTS_BETWEEN_YIELDS_MAX) {}
+        Ok(())
+    }
+
+    /// Adds `indexes`, all or none, still empty: call [`fill_indexers`](Self::fill_indexers) until it is done, and
+    /// write and publish nothing before that.
+    ///
+    /// # Errors
+    /// [`IndexConflict`] if a name exists already or occurs twice; nothing is added then.
+    pub fn begin_indexers(&mut self, indexes: Vec<Box<dyn IndexFunc>>) -> Result<IndexFilling, IndexConflict> {
         let mut names: Vec<&str> = indexes.iter().map(|index| index.name()).collect();
         names.sort_unstable();
         let taken = |at: usize| self.is_declared(names[at]) || (at > 0 && names[at] == names[at - 1]);
@@ -29,12 +55,35 @@ impl StoreWriter {
         self.root.postings.resize_with(functions.len(), Postings::default);
         self.failures.resize_with(functions.len(), IndexFailures::default);
         self.dirty = true;
-        self.back_fill(first_new);
-        Ok(())
+        Ok(IndexFilling { first_new, last: None })
     }
 
-    /// A writer with the same objects, without the native indexes called `removed`, and with `added`. External indexes
-    /// are not copied: declare them again. The last snapshot stays published until the new writer publishes.
+    /// Computes the values of at most `objects_max` more stored objects in the new indexes; the functions of the others
+    /// are not run again. Returns whether the indexes are complete.
+    pub fn fill_indexers(&mut self, filling: &mut IndexFilling, objects_max: usize) -> bool {
+        let first_new = filling.first_new;
+        let keys: Vec<Key> = self.keys_after(filling.last.as_ref(), objects_max);
+        for key in &keys {
+            let Some(stored) = self.root.objects.get(key) else {
+                continue;
+            };
+            let (functions, failures) = (&self.root.functions[first_new..], &mut self.failures[first_new..]);
+            self.computed.load(&stored.values, first_new);
+            self.computed.compute(first_new, functions, failures, &stored.object);
+            if !stored.values.are(&self.computed)
+                && let Some(stored) = self.root.objects.get_mut(key)
+            {
+                stored.values.update(&mut self.computed, &mut self.root.postings, key);
+            }
+        }
+        let is_complete = keys.len() < objects_max;
+        filling.last = keys.into_iter().next_back();
+        is_complete
+    }
+
+    /// An empty writer for the same source, without the native indexes called `removed`, and with `added`: call
+    /// [`copy_objects`](Self::copy_objects) until it is done. External indexes are not copied: declare them again. The
+    /// last snapshot stays published until the new writer publishes.
     ///
     /// # Errors
     /// [`IndexConflict`] if a name of `added` exists already.
@@ -56,14 +105,30 @@ impl StoreWriter {
         writer.failures.resize_with(kept.len(), IndexFailures::default);
         writer.root.functions = Arc::new(kept);
         writer.add_indexers(added)?;
-        for stored in self.root.objects.values() {
-            writer.add(stored.object.clone());
-        }
-        writer.root.version = self.root.version.clone();
-        writer.root.epoch = self.root.epoch;
-        writer.root.generation = self.root.generation;
-        writer.dirty = true;
         Ok(writer)
+    }
+
+    /// Copies at most `objects_max` more objects of `from`, and computes their values in the indexes of this writer.
+    /// Returns whether this writer has the same content now. Nothing may be written to `from` meanwhile.
+    pub fn copy_objects(&mut self, from: &StoreWriter, objects_max: usize) -> bool {
+        let objects: Vec<Object> = from
+            .root
+            .objects
+            .range(after(self.top.as_ref()))
+            .take(objects_max)
+            .map(|(_, stored)| stored.object.clone())
+            .collect();
+        let is_complete = objects.len() < objects_max;
+        for object in objects {
+            self.add(object);
+        }
+        if is_complete {
+            self.root.version = from.root.version.clone();
+            self.root.epoch = from.root.epoch;
+            self.root.generation = from.root.generation;
+            self.dirty = true;
+        }
+        is_complete
     }
 
     /// The names of all indexes, ready or not, sorted.
@@ -99,21 +164,14 @@ impl StoreWriter {
             || self.root.external.iter().any(|(name, _)| **name == *index)
     }
 
-    /// Computes the values of all stored objects in the native indexes from `first_new` on. The others are not run
-    /// again.
-    fn back_fill(&mut self, first_new: usize) {
-        for key in self.root.objects.keys().cloned().collect::<Vec<_>>() {
-            let Some(stored) = self.root.objects.get(&key) else {
-                continue;
-            };
-            let (functions, failures) = (&self.root.functions[first_new..], &mut self.failures[first_new..]);
-            self.computed.load(&stored.values, first_new);
-            self.computed.compute(first_new, functions, failures, &stored.object);
-            if !stored.values.are(&self.computed)
-                && let Some(stored) = self.root.objects.get_mut(&key)
-            {
-                stored.values.update(&mut self.computed, &mut self.root.postings, &key);
-            }
-        }
+    fn keys_after(&self, last: Option<&Key>, keys_max: usize) -> Vec<Key> {
+        let objects = self.root.objects.range(after(last));
+        objects.take(keys_max).map(|(key, _)| key.clone()).collect()
     }
+}
+
+/// All keys after `last`.
+fn after(last: Option<&Key>) -> (Bound<KeyRef<'_>>, Bound<KeyRef<'_>>) {
+    let start = last.map_or(Bound::Unbounded, |last| Bound::Excluded(last.as_ref()));
+    (start, Bound::Unbounded)
 }

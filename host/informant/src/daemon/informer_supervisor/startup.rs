@@ -20,8 +20,9 @@ use crate::metrics::Metrics;
 /// The delay after the first failed discovery; it doubles with each further failure.
 pub const DISCOVERY_RETRY_FIRST: Duration = Duration::from_secs(1);
 
-/// The longest delay between discovery attempts.
-pub const DISCOVERY_RETRY_MAX: Duration = Duration::from_secs(30);
+/// The longest delay between discovery attempts, as long as between those of a pattern: a resource that is served later
+/// is found as fast by its name as by `*`.
+pub const DISCOVERY_RETRY_MAX: Duration = resource_follower::DISCOVERY_INTERVAL;
 
 /// What starting an informer needs.
 pub(super) struct Startup<'k> {
@@ -116,7 +117,7 @@ impl Startup<'_> {
         spec.durable = self.durables.persistence(&section, &cluster.url, &spec).await?;
         NamedInformer::start(
             spec,
-            cluster.client.clone(),
+            cluster.sources.clone(),
             Arc::clone(self.environment),
             self.registry.catalog().clone(),
             &self.metrics.informers,
@@ -127,6 +128,7 @@ impl Startup<'_> {
     /// Runs discovery until it succeeds.
     async fn discover(&self, cluster: &Cluster) -> ResolvedResource {
         let mut delay = DISCOVERY_RETRY_FIRST;
+        let mut logged = None;
         let (informer, of) = (self.status.name(), &self.status.cluster);
         let Some(section) = self.status.section() else {
             return std::future::pending().await;
@@ -150,7 +152,11 @@ impl Startup<'_> {
             let jittered = delay.mul_f64(jitter(self.environment.random()));
             let retry_in_seconds = jittered.as_secs_f64();
             let cluster_name = cluster_field(of);
-            tracing::warn!(informer, cluster = cluster_name, url = %cluster.url, %error, retry_in_seconds, "discovery failed; retrying");
+            // The status shows the rest: as long as the reason is the same, one warning is enough.
+            if logged.as_ref() != Some(&error) {
+                tracing::warn!(informer, cluster = cluster_name, url = %cluster.url, %error, retry_in_seconds, "discovery failed; retrying");
+                logged = Some(error.clone());
+            }
             self.status.set_phase(InformerPhase::Discovering {
                 last_error: Some(error.into()),
             });

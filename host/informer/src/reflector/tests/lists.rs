@@ -219,7 +219,7 @@ async fn a_lagging_replica_is_rejected_and_the_next_list_consistent() {
     let rig = Rig::start_with(
         &server,
         RigOptions {
-            client: Some(client),
+            client: Some(client.into()),
             ..RigOptions::default()
         },
     );

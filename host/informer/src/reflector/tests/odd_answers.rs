@@ -33,7 +33,7 @@ fn rig(
     let rig = Rig::start_with(
         &api_server(),
         RigOptions {
-            client: Some(client),
+            client: Some(client.into()),
             ..RigOptions::default()
         },
     );
@@ -245,7 +245,7 @@ async fn an_older_list_is_rejected_until_a_consistent_one() {
         (true, _) => open_watch(&mut kept),
     });
     let recorder = rig.record();
-    pass(2).await;
+    settle().await;
     assert_eq!(rig.stored(), ["a@5"]);
     assert_eq!(rig.informer.status().state, SourceState::Stale);
     insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"list: the API server returned version 4, older than 10 which was already seen: its replica lags behind; keeping the newer state");

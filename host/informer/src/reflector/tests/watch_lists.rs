@@ -263,7 +263,7 @@ async fn a_missing_resource_is_awaited_without_lists() {
     let rig = Rig::start_with(
         &api_server(),
         RigOptions {
-            client: Some(client),
+            client: Some(client.into()),
             ..by_watch_list()
         },
     );

@@ -127,16 +127,16 @@ async fn a_dropped_watch_resumes_without_loss_or_duplicates() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_watch_leads_to_a_delayed_relist() {
+async fn an_expired_watch_of_a_healthy_server_is_relisted_at_once() {
     let (server, rig) = one_pod();
     pass(200).await;
     server.faults().drop_watches(&watches(), Ending::Expired);
     settle().await;
-    assert_eq!(rig.informer.status().state, SourceState::Stale);
-    pass(3).await;
-    let lists = times(&rig, "list");
-    assert!((200.8..201.7).contains(&lists[1]), "{lists:?}");
     assert_eq!(rig.informer.status().state, SourceState::Live);
+    let lists = times(&rig, "list");
+    assert_eq!(lists.len(), 2);
+    assert!((200.0..200.01).contains(&lists[1]), "{lists:?}");
+    assert_eq!(rig.informer.status().relists, 1);
     assert_eq!(
         rig.metric(r#"reflector_watch_events_total{informer="pods",cluster="",type="error"}"#),
         1.0

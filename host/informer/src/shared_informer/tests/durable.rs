@@ -85,7 +85,7 @@ async fn the_high_water_of_an_earlier_process_rejects_lagging_replicas() {
     let journal = Arc::new(ManualJournal::default());
     let options = RigOptions {
         informer: kept(&journal, high_water),
-        client: Some(kube::Client::new(service, "default")),
+        client: Some(kube::Client::new(service, "default").into()),
         ..RigOptions::default()
     };
     let rig = Rig::start_with(&server, options);

@@ -1,14 +1,16 @@
+use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use informant_apiserver::{Ending, Filter};
 use informant_cache::index_feed::{IndexFeedHandle, IndexState};
-use informant_cache::{Environment, IndexError, IndexFunc, IndexValues};
+use informant_cache::{Environment, IndexError, IndexFunc, IndexValues, OBJECTS_BETWEEN_YIELDS_MAX};
 use informant_object::{Object, Pointer};
 use tokio::sync::Notify;
 
-use crate::testing::{Rig, RigOptions, api_server, delete, pass, pods, put, settle};
-use crate::{StartError, TokioEnvironment};
+use crate::testing::{Rig, RigOptions, api_server, by_list, delete, pass, pods, put, settle};
+use crate::{ReflectorOptions, SourceSpec, StartError, TokioEnvironment};
 
 fn node_index() -> RigOptions {
     let mut spec = pods();
@@ -306,4 +308,92 @@ async fn an_early_index_plugin_is_attached_after_the_first_list() {
     ));
     pass(2).await;
     assert_eq!(by_index(&rig, "revision", "1").unwrap(), ["a"]);
+}
+
+/// Counts the objects that it sees.
+struct Counting {
+    name: &'static str,
+    objects: Arc<AtomicUsize>,
+}
+
+impl IndexFunc for Counting {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn values(&self, object: &Object, values: &mut IndexValues) -> Result<(), String> {
+        self.objects.fetch_add(1, Ordering::Relaxed);
+        values.push(object.name());
+        Ok(())
+    }
+}
+
+/// The most objects that an index sees while `change` lets no other task run.
+async fn most_between_turns(objects: &AtomicUsize, change: impl Future<Output = ()>) -> usize {
+    let mut change = std::pin::pin!(change);
+    let (mut before, mut most) = (objects.load(Ordering::Relaxed), 0);
+    loop {
+        let done = tokio::select! {
+            biased;
+            () = &mut change => true,
+            () = tokio::task::yield_now() => false,
+        };
+        let now = objects.load(Ordering::Relaxed);
+        (before, most) = (now, most.max(now - before));
+        if done {
+            return most;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reindexing_yields_after_1024_objects_and_loses_no_event() {
+    let server = api_server();
+    for number in 0..3_000 {
+        put(&server, &format!("pod-{number:04}"), 1);
+    }
+    let objects = Arc::new(AtomicUsize::new(0));
+    let count = |name| -> Vec<Box<dyn IndexFunc>> {
+        let objects = Arc::clone(&objects);
+        vec![Box::new(Counting { name, objects })]
+    };
+    let rig = Rig::start_with(&server, node_index());
+    pass(1).await;
+    let added = async {
+        rig.informer.add_indexers(count("first")).await.unwrap();
+    };
+    assert_eq!(most_between_turns(&objects, added).await, OBJECTS_BETWEEN_YIELDS_MAX);
+    assert_eq!(objects.load(Ordering::Relaxed), 3_000);
+    assert_eq!(by_index(&rig, "first", "pod-2999").unwrap(), ["pod-2999"]);
+
+    let change_to = |index: &str| {
+        let pointer = Pointer::parse("/spec/nodeName").unwrap();
+        let spec = SourceSpec {
+            indexes: vec![(index.to_owned(), pointer)],
+            ..pods()
+        };
+        let reflector = by_list(ReflectorOptions::default()).reflector;
+        rig.informer.reconfigure(spec, reflector)
+    };
+    let changed = async { change_to("on").await.unwrap() };
+    assert_eq!(most_between_turns(&objects, changed).await, OBJECTS_BETWEEN_YIELDS_MAX);
+
+    let mut change = std::pin::pin!(change_to("node-name"));
+    let started = objects.load(Ordering::Relaxed);
+    while objects.load(Ordering::Relaxed) < started + 1_000 {
+        assert!(futures::poll!(&mut change).is_pending());
+        tokio::task::yield_now().await;
+    }
+    let old = by_index(&rig, "on", "node-1").unwrap();
+    assert_eq!(old.len(), 3_000, "the old index answers");
+    put(&server, "pod-0000", 2);
+    delete(&server, "pod-2999");
+    change.await.unwrap();
+    pass(1).await;
+    assert_eq!(by_index(&rig, "node-name", "node-2").unwrap(), ["pod-0000"]);
+    assert_eq!(by_index(&rig, "node-name", "node-1").unwrap().len(), 2_998);
+    assert!(matches!(
+        by_index(&rig, "on", "node-1"),
+        Err(IndexError::UnknownIndex { .. })
+    ));
 }

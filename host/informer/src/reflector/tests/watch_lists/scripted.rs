@@ -49,7 +49,7 @@ fn scripted_rig(writers: &Writers) -> Rig {
     Rig::start_with(
         &api_server(),
         RigOptions {
-            client: Some(scripted(writers)),
+            client: Some(scripted(writers).into()),
             ..by_watch_list()
         },
     )

@@ -1,0 +1,286 @@
+//! A cluster as all its sources see it: [`ClusterClient`], with what they learn about its API server.
+//!
+//! kube's client speaks HTTP/1.1, so each watch has a connection of its own, and TCP keeps the connection to a stopped
+//! process open. So a source whose connection was silent for [`CLUSTER_SILENCE_MAX`] asks its cluster. If another
+//! source received something meanwhile, the cluster is alive. If not, one request on behalf of all sources has to be
+//! answered within [`PROBE_MAX`]; else each silent source ends its watch and is shown as stale.
+//!
+//! After such an outage one source at a time asks whether the API server is back, and all of them return as soon as it
+//! is, at a limited rate, however long their own back-off still is.
+//!
+//! Source: client-go's HTTP/2 ping (30 s + 15 s), which has no counterpart in HTTP/1.1.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::{Request, Response};
+use informant_cache::{Environment, Moment};
+use kube::Client;
+use kube::client::Body;
+use tokio::sync::watch;
+
+use crate::api::{self, ApiError, StatusBody};
+use crate::backoff::with_jitter;
+use crate::metrics::SourceMetrics;
+
+/// How long nothing may be received from a cluster before it is asked for a sign of life.
+pub const CLUSTER_SILENCE_MAX: Duration = Duration::from_secs(25);
+
+/// How long the API server may take to answer that request. Together with [`CLUSTER_SILENCE_MAX`], an API server that
+/// hangs is noticed within 40 s.
+pub const PROBE_MAX: Duration = Duration::from_secs(15);
+
+/// How often an API server that does not respond is asked whether it is back, plus up to half.
+pub const RECOVERY_PROBE_PERIOD: Duration = Duration::from_secs(2);
+
+/// After an outage, at most this many sources of a cluster send their next request per second. As many as a controller
+/// sends with the usual limits of client-go (`qps = 50`).
+pub const RECOVERIES_PER_SECOND_MAX: u32 = 50;
+
+/// What is requested as a sign of life. Every user may read it, and the API server serves it outside its queues.
+const PROBE_PATH: &str = "/readyz";
+
+/// A kube client, and what the sources that share it learn about the health of its API server. Cheap to clone; clones
+/// share both. Sources of one cluster should share one: from a plain [`Client`] each informer makes its own.
+#[derive(Clone)]
+pub struct ClusterClient {
+    client: Client,
+    health: Arc<ClusterHealth>,
+}
+
+#[derive(Debug)]
+struct ClusterHealth {
+    /// Where the API server is, for logs; may be empty.
+    url: String,
+    /// When something was last received, in nanoseconds plus one; 0 is never. Written at most once per second and
+    /// connection.
+    received: AtomicU64,
+    /// Held by the source that probes.
+    prober: tokio::sync::Mutex<NextProbe>,
+    /// Whether the API server did not answer the last probe, or is not ready.
+    lost: watch::Sender<bool>,
+    /// When the next source may return after an outage.
+    next_recovery: Mutex<Moment>,
+}
+
+/// Not before then is the API server asked again whether it is back.
+#[derive(Debug)]
+struct NextProbe(Moment);
+
+/// A source's access to its cluster.
+#[derive(Clone)]
+pub(crate) struct ClusterLink {
+    pub(crate) cluster: ClusterClient,
+    pub(crate) environment: Arc<dyn Environment>,
+    pub(crate) metrics: Arc<SourceMetrics>,
+}
+
+impl ClusterClient {
+    /// For the sources of one cluster, to share; `url` is where its API server is, for logs.
+    #[must_use]
+    pub fn new(url: impl Into<String>, client: Client) -> Self {
+        let health = ClusterHealth {
+            url: url.into(),
+            received: AtomicU64::new(0),
+            prober: tokio::sync::Mutex::new(NextProbe(Moment::ZERO)),
+            lost: watch::Sender::new(false),
+            next_recovery: Mutex::new(Moment::ZERO),
+        };
+        Self {
+            client,
+            health: Arc::new(health),
+        }
+    }
+
+    /// The client, for other requests.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl From<Client> for ClusterClient {
+    fn from(client: Client) -> Self {
+        Self::new("", client)
+    }
+}
+
+impl std::fmt::Debug for ClusterClient {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The client holds tokens.
+        out.debug_struct("ClusterClient")
+            .field("health", &self.health)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClusterLink {
+    /// Sends `request` as [`api::open`] does; gives up earlier if the API server shows no sign of life.
+    ///
+    /// # Errors
+    /// As [`api::open`]; [`ApiError::Unresponsive`] if nothing is received from the cluster.
+    pub(crate) async fn open(&self, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+        let opened = tokio::select! {
+            biased;
+            opened = api::open(&self.cluster.client, &self.environment, request) => opened,
+            error = self.until_unresponsive() => return Err(error),
+        };
+        match &opened {
+            Ok(_) => {
+                self.received(self.environment.now());
+                self.health().set_lost(None);
+            }
+            Err(ApiError::Refused { .. }) => self.received(self.environment.now()),
+            Err(_) => {}
+        }
+        opened
+    }
+
+    /// Something was received at `now`, on any connection.
+    pub(crate) fn received(&self, now: Moment) {
+        let stamp = now.as_nanos().saturating_add(1);
+        self.health().received.store(stamp, Ordering::Relaxed);
+    }
+
+    /// When the cluster last gave a sign of life; asks for one if it has been silent for too long.
+    ///
+    /// # Errors
+    /// [`ApiError::Unresponsive`].
+    pub(crate) async fn sign_of_life(&self) -> Result<Moment, ApiError> {
+        if let Some(known) = self.health().known_state(self.environment.now()) {
+            return known;
+        }
+        let _prober = self.health().prober.lock().await;
+        // Another source may have asked meanwhile.
+        if let Some(known) = self.health().known_state(self.environment.now()) {
+            return known;
+        }
+        match self.probe().await {
+            Ok(_) => Ok(self.environment.now()),
+            Err(error) => {
+                self.health().set_lost(Some(&error));
+                Err(unresponsive())
+            }
+        }
+    }
+
+    /// Waits for `pause` after a request to which the API server did not respond. If it responds to no source, waits
+    /// only until it responds again.
+    pub(crate) async fn sleep_unless_recovered(&self, pause: Duration) {
+        tokio::select! {
+            biased;
+            () = self.environment.sleep(pause) => {}
+            () = self.recovered() => {
+                let wait = self.health().reserve_recovery(self.environment.now());
+                self.environment.sleep(wait).await;
+            }
+        }
+    }
+
+    fn health(&self) -> &ClusterHealth {
+        &self.cluster.health
+    }
+
+    /// Resolves once the cluster shows no sign of life.
+    async fn until_unresponsive(&self) -> ApiError {
+        let mut silent_since = self.environment.now();
+        loop {
+            let waited = self.environment.now() - silent_since;
+            self.environment.sleep(CLUSTER_SILENCE_MAX.saturating_sub(waited)).await;
+            match self.sign_of_life().await {
+                Ok(received) => silent_since = received,
+                Err(error) => return error,
+            }
+        }
+    }
+
+    /// Resolves once the cluster is found unresponsive and then responds again.
+    async fn recovered(&self) {
+        let mut lost = self.health().lost.subscribe();
+        let noticed = async {
+            // The sender lives as long as this link.
+            let _ = lost.wait_for(|lost| *lost).await;
+            let _ = lost.wait_for(|lost| !*lost).await;
+        };
+        tokio::select! {
+            biased;
+            () = noticed => {}
+            () = self.probe_until_ready() => {}
+        }
+    }
+
+    /// Asks on behalf of all sources of the cluster whether it is back. Never resolves if it was not lost.
+    async fn probe_until_ready(&self) {
+        {
+            let mut next = self.health().prober.lock().await;
+            loop {
+                self.environment.sleep(next.0 - self.environment.now()).await;
+                let error = match self.probe().await {
+                    Ok(status) if status < 500 => break,
+                    Ok(status) => ApiError::refused(StatusBody::of_code(status)),
+                    Err(error) => error,
+                };
+                self.health().set_lost(Some(&error));
+                let period = with_jitter(RECOVERY_PROBE_PERIOD, 50, self.environment.random());
+                next.0 = self.environment.now() + period;
+            }
+        }
+        if !self.health().set_lost(None) {
+            // It was only this source's request.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Sends the request for a sign of life; returns the HTTP status of the answer.
+    async fn probe(&self) -> Result<u16, ApiError> {
+        let answer = api::probe(&self.cluster.client, &self.environment, PROBE_PATH, PROBE_MAX).await;
+        self.metrics
+            .count_probe(if answer.is_ok() { "answered" } else { "unanswered" });
+        if answer.is_ok() {
+            self.received(self.environment.now());
+        }
+        answer
+    }
+}
+
+impl ClusterHealth {
+    /// The last sign of life if it is recent enough, or else whether the API server is known not to respond.
+    fn known_state(&self, now: Moment) -> Option<Result<Moment, ApiError>> {
+        let received = self.received.load(Ordering::Relaxed).checked_sub(1);
+        match received.map(Moment::from_nanos) {
+            Some(received) if now - received < CLUSTER_SILENCE_MAX => Some(Ok(received)),
+            _ => self.lost.borrow().then(|| Err(unresponsive())),
+        }
+    }
+
+    /// Records whether the API server does not respond; returns whether that is new.
+    fn set_lost(&self, error: Option<&ApiError>) -> bool {
+        let lost = error.is_some();
+        if *self.lost.borrow() == lost {
+            return false;
+        }
+        let changed = self
+            .lost
+            .send_if_modified(|before| std::mem::replace(before, lost) != lost);
+        let url = Some(self.url.as_str()).filter(|url| !url.is_empty());
+        match error {
+            _ if !changed => {}
+            Some(error) => tracing::warn!(url, %error, "API server unavailable"),
+            None => tracing::info!(url, "API server available again"),
+        }
+        changed
+    }
+
+    /// How long a source waits before it returns after an outage, so that not all of them return at once.
+    fn reserve_recovery(&self, now: Moment) -> Duration {
+        let mut next = self.next_recovery.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = (*next).max(now);
+        *next = own + Duration::from_secs(1) / RECOVERIES_PER_SECOND_MAX;
+        own - now
+    }
+}
+
+fn unresponsive() -> ApiError {
+    ApiError::Unresponsive(CLUSTER_SILENCE_MAX)
+}
