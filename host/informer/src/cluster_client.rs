@@ -20,7 +20,7 @@ use kube::Client;
 use kube::client::Body;
 use tokio::sync::watch;
 
-use crate::api::{self, ApiError, StatusBody};
+use crate::api::{self, ApiError};
 use crate::backoff::with_jitter;
 use crate::metrics::SourceMetrics;
 
@@ -42,7 +42,8 @@ pub const RECOVERIES_PER_SECOND_MAX: u32 = 50;
 const PROBE_PATH: &str = "/readyz";
 
 /// A kube client, and what the sources that share it learn about the health of its API server. Cheap to clone; clones
-/// share both. Sources of one cluster should share one: from a plain [`Client`] each informer makes its own.
+/// share both. Sources of one cluster should share one: from a plain [`Client`] each informer makes its own. Their
+/// environments must have the same clock.
 #[derive(Clone)]
 pub struct ClusterClient {
     client: Client,
@@ -58,7 +59,7 @@ struct ClusterHealth {
     received: AtomicU64,
     /// Held by the source that probes.
     prober: tokio::sync::Mutex<NextProbe>,
-    /// Whether the API server did not answer the last probe, or is not ready.
+    /// Whether the API server did not answer the last probe.
     lost: watch::Sender<bool>,
     /// When the next source may return after an outage.
     next_recovery: Mutex<Moment>,
@@ -126,13 +127,14 @@ impl ClusterLink {
             opened = api::open(&self.cluster.client, &self.environment, request) => opened,
             error = self.until_unresponsive() => return Err(error),
         };
-        match &opened {
-            Ok(_) => {
-                self.received(self.environment.now());
-                self.health().set_lost(None);
-            }
-            Err(ApiError::Refused { .. }) => self.received(self.environment.now()),
-            Err(_) => {}
+        let code = match &opened {
+            Ok(_) => 200,
+            Err(ApiError::Refused { code, .. }) => *code,
+            Err(_) => return opened,
+        };
+        self.received(self.environment.now());
+        if code < 500 {
+            self.health().set_lost(None);
         }
         opened
     }
@@ -212,21 +214,25 @@ impl ClusterLink {
 
     /// Asks on behalf of all sources of the cluster whether it is back. Never resolves if it was not lost.
     async fn probe_until_ready(&self) {
+        let mut was_away = false;
         {
             let mut next = self.health().prober.lock().await;
             loop {
                 self.environment.sleep(next.0 - self.environment.now()).await;
-                let error = match self.probe().await {
+                match self.probe().await {
+                    // Anything but a server error: not every user may read it.
                     Ok(status) if status < 500 => break,
-                    Ok(status) => ApiError::refused(StatusBody::of_code(status)),
-                    Err(error) => error,
-                };
-                self.health().set_lost(Some(&error));
+                    // Not ready yet, but alive.
+                    Ok(_) => {}
+                    Err(error) => self.health().set_lost(Some(&error)),
+                }
+                was_away = true;
                 let period = with_jitter(RECOVERY_PROBE_PERIOD, 50, self.environment.random());
                 next.0 = self.environment.now() + period;
             }
         }
-        if !self.health().set_lost(None) {
+        self.health().set_lost(None);
+        if !was_away {
             // It was only this source's request.
             std::future::pending::<()>().await;
         }
@@ -254,11 +260,11 @@ impl ClusterHealth {
         }
     }
 
-    /// Records whether the API server does not respond; returns whether that is new.
-    fn set_lost(&self, error: Option<&ApiError>) -> bool {
+    /// Records whether the API server does not respond.
+    fn set_lost(&self, error: Option<&ApiError>) {
         let lost = error.is_some();
         if *self.lost.borrow() == lost {
-            return false;
+            return;
         }
         let changed = self
             .lost
@@ -269,7 +275,6 @@ impl ClusterHealth {
             Some(error) => tracing::warn!(url, %error, "API server unavailable"),
             None => tracing::info!(url, "API server available again"),
         }
-        changed
     }
 
     /// How long a source waits before it returns after an outage, so that not all of them return at once.

@@ -53,7 +53,7 @@ pub use reflector::{LIST_BYTES_MAX, LIST_OBJECTS_MAX, LIST_PAGES_MAX, ReflectorO
 pub use resource::GroupVersionResource;
 pub use shared_informer::{
     AddIndexersError, DurableSource, DurableSources, HANDOFF_WAIT_SECONDS_MAX, InformerOptions, InformerStopped,
-    NotFresh, ReconfigureError, SharedInformer, StartError, StopReport,
+    NotFresh, ReconfigureError, SharedInformer, StartError, StopReport, try_request,
 };
 pub use spec::SourceSpec;
 pub use status::{OUTDATED_KEYS_MAX, Reconfiguring, ReflectorStatus, WatchListUse};

@@ -25,7 +25,7 @@ pub use freshness::NotFresh;
 pub use handoff::HANDOFF_WAIT_SECONDS_MAX;
 pub use reconfigure::ReconfigureError;
 pub(crate) use reconfigure::validate_identity;
-pub use start::StartError;
+pub use start::{StartError, try_request};
 pub use stop::StopReport;
 
 use crate::cluster_client::ClusterClient;

@@ -87,3 +87,31 @@ async fn two_embedded_servers_have_different_uids() {
     }
     assert_ne!(uids[0], uids[1]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unsupported_field_selector_is_found_by_check_and_run() {
+    let world = World::start().await;
+    world.create_pod("web", "nginx");
+    let config = format!(
+        "{PODS}[informer.images]\nresource = \"v1/pods\"\nrequired = false\nfield-selector = \"spec.image=nginx\"\n"
+    );
+    let expected = [
+        "error: config.toml:6:",
+        "[informer.images] `field-selector` is not supported",
+        "field label not supported: spec.image",
+    ];
+    check(&world, &config, 3, &expected).await;
+    let daemon = world.daemon(&config).await;
+    until("the source to be refused", async || {
+        let sources = daemon.json("/api/v1/sources?informer=images").await;
+        let source = &sources["items"][0];
+        let error = source["lastError"]["message"].as_str().unwrap_or_default();
+        match source["state"] == "Refused" && error.contains("field label not supported: spec.image") {
+            true => Ok(()),
+            false => Err(sources.to_string()),
+        }
+    })
+    .await;
+    assert_eq!(daemon.names("/api/v1/get/v1/pods?informer=pods").await, ["web"]);
+    daemon.stop().await;
+}

@@ -319,3 +319,43 @@ async fn queries_cover_one_cluster_or_all() {
     insta::assert_snapshot!(names(&["late", "--cluster", "west", "--at-least", &version]).await, @"pod/late");
     insta::assert_snapshot!(said(get(&daemon, &["pods", "--at-least", "1"]).await), @"error: a version belongs to one cluster, but several were requested: select one with `cluster`");
 }
+
+/// Sends a signal to a process.
+async fn signal(name: &str, process: u32) {
+    let mut kill = Command::new("kill");
+    let status = kill.args([&format!("-{name}"), &process.to_string()]).status().await;
+    assert!(status.unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stopped_api_server_blocks_neither_edits_nor_the_end() {
+    let west = World::start().await;
+    west.create_pod("web", "nginx");
+    let mut server = Command::new(env!("CARGO_BIN_EXE_informant"));
+    let args = ["apiserver", "--listen=127.0.0.1:0", "--kubeconfig-out"];
+    let server = server.args(args).arg(west.path("east")).kill_on_drop(true);
+    let server = server.stderr(std::process::Stdio::null()).spawn().unwrap();
+    until("the kubeconfig", async || {
+        std::fs::read(west.path("east")).map_err(|error| error.to_string())
+    })
+    .await;
+    let clusters = cluster("east", &west.path("east")) + &cluster("west", &west.kubeconfig());
+    let east = "[informer.east]\nresource = \"v1/pods\"\nclusters = [\"east\"]\n";
+    let daemon = west.daemon(&format!("{clusters}{east}")).await;
+    daemon.wait_until_ready().await;
+
+    signal("STOP", server.id().unwrap()).await;
+    // One section that the stopped server holds up, and one that it must not.
+    let changed = "[informer.east]\nresource = \"v1/nodes\"\nclusters = [\"east\"]\n";
+    let added = "[informer.west]\nresource = \"v1/pods\"\nclusters = [\"west\"]\n";
+    west.configure(&format!("{clusters}{changed}{added}"));
+    until("the added informer", async || {
+        let names = daemon.names("/api/v1/get/pods?informer=west").await;
+        if names == ["web"] { Ok(()) } else { Err(names.join(" ")) }
+    })
+    .await;
+    let begun = Instant::now();
+    daemon.stop().await;
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    signal("CONT", server.id().unwrap()).await;
+}

@@ -1,5 +1,8 @@
 //! `resource = "*"`: everything the API server serves, as kinds are added and removed.
 
+use std::time::{Duration, Instant};
+
+use informant_apiserver::{Answer, Filter};
 use serde_json::{Value, json};
 
 use super::program::transcript;
@@ -90,13 +93,50 @@ async fn wildcard_follows_added_removed_and_excluded_resources() {
     })
     .await;
 
+    // An API server that has just started and knows no resources yet. The new section starts discovery at once.
+    let lagging = Answer::Raw {
+        code: 200,
+        content_type: "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList".to_owned(),
+        body: r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[]}"#
+            .to_owned(),
+    };
+    world.server.faults().answer(Filter::any().verb("get"), 2, lagging);
     world.configure(&format!("{section}exclude = [\"v1/secrets\", \"v1/configmaps\"]\n"));
     wait_for_resource(&daemon, "v1/configmaps", false).await;
+    until("the responses of the lagging API server", async || {
+        let rules = world.server.faults().rules();
+        if rules.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{rules:?}"))
+        }
+    })
+    .await;
+    wait_for_resource(&daemon, "shop.example.com/v1/orders", true).await;
+    assert_eq!(daemon.names("/api/v1/get/orders").await, ["first"]);
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["web"]);
 
     world.server.delete(definitions, "", "orders.shop.example.com").unwrap();
     wait_for_resource(&daemon, "shop.example.com/v1/orders", false).await;
     let (status, _) = daemon.get("/api/v1/get/orders").await;
     assert_eq!(status, 404);
     assert_eq!(daemon.names("/api/v1/get/pods").await, ["web"]);
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn named_informer_finds_a_late_definition_within_12_seconds() {
+    let world = World::start().await;
+    let daemon = world
+        .daemon("[informer.orders]\nresource = \"shop.example.com/v1/orders\"\nrequired = false\n")
+        .await;
+    // Long enough for the pauses between attempts to have grown to their longest.
+    tokio::time::sleep(Duration::from_secs(16)).await;
+    let definitions = "apiextensions.k8s.io/v1/customresourcedefinitions";
+    world.server.create(definitions, "", definition()).unwrap();
+    let created = Instant::now();
+    wait_for_resource(&daemon, "shop.example.com/v1/orders", true).await;
+    // 10 s and a fifth; the rest is for a busy machine.
+    assert!(created.elapsed() < Duration::from_secs(18), "{:?}", created.elapsed());
     daemon.stop().await;
 }

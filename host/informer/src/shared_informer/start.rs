@@ -8,13 +8,14 @@ use informant_cache::{
     StoreWriter, Transform,
 };
 use informant_object::{PointerError, Shape, SourceId};
+use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{EnvironmentRef, InformerOptions, InformerStopped, Members, SharedInformer};
-use crate::api::CollectionRequest;
+use crate::api::{self, ApiError, CollectionRequest, ListQuery};
 use crate::cluster_client::{ClusterClient, ClusterLink};
-use crate::environment::BackgroundDropper;
+use crate::environment::{BackgroundDropper, TokioEnvironment};
 use crate::informer_loop::{InformerLoop, LoopParts};
 use crate::metrics::{InformerMetrics, SourceMetrics};
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorParts};
@@ -22,6 +23,26 @@ use crate::source_name::{SourceName, log};
 use crate::spec::SourceSpec;
 use crate::status::{ReflectorState, StatusTracker, WatchListUse};
 use crate::update_channel::channel;
+
+/// Requests one object of the source that `spec` describes, to learn whether its API server supports the request.
+///
+/// # Errors
+/// [`ApiError`] as the source would show it: an unsupported field selector has the cause
+/// [`UnsupportedSelector`](crate::ApiErrorCause::UnsupportedSelector).
+///
+/// # Panics
+/// Outside of a tokio runtime.
+pub async fn try_request(client: &Client, spec: &SourceSpec) -> Result<(), ApiError> {
+    // Only waits for the response, with a deadline: without randomness, so any seed will do.
+    let environment: Arc<dyn Environment> = Arc::new(TokioEnvironment::current(0));
+    let query = ListQuery {
+        version: Some("0"),
+        limit: 1,
+        continuation: None,
+    };
+    let request = request_of(spec).list(&query)?;
+    api::open(client, &environment, request).await.map(drop)
+}
 
 /// The number of a source's first reflector.
 const FIRST_GENERATION: u64 = 1;
@@ -61,7 +82,7 @@ pub enum StartError {
 impl SharedInformer {
     /// Starts an informer on the source that `spec` describes.
     ///
-    /// `client` is a [`Client`](kube::Client), or a [`ClusterClient`] that the sources of a cluster share. It must not retry by itself (`Config::default_retry = false`): the informer paces retries, and a lower
+    /// `client` is a [`Client`], or a [`ClusterClient`] that the sources of a cluster share. It must not retry by itself (`Config::default_retry = false`): the informer paces retries, and a lower
     /// layer that retries hides failures from it. Nor may it decompress watches; they are requested uncompressed.
     ///
     /// # Errors

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use http::Request;
 use informant_informer::{
-    Discovered, DiscoveryError, Exclusion, ResourcePattern, TokioEnvironment, UnusedExclusion, discover,
-    discover_matching,
+    ApiErrorCause, Discovered, DiscoveryError, Exclusion, ResourcePattern, SourceSpec, TokioEnvironment,
+    UnusedExclusion, discover, discover_matching, try_request,
 };
 use kube::Client;
 use serde::Deserialize;
@@ -225,6 +225,35 @@ async fn check_informer(
     }
     for namespace in &section.namespaces {
         check_permissions(cluster, name, section, discovered, Some(namespace), findings).await;
+    }
+    if section.field_selector.is_some() {
+        check_field_selector(cluster, name, section, discovered, findings).await;
+    }
+}
+
+/// Checks that the API server supports the fields of the field selector, by a list of one object: only it knows.
+async fn check_field_selector(
+    cluster: &ReachableCluster<'_>,
+    name: &str,
+    section: &InformerSection,
+    discovered: &Discovered,
+    findings: &mut Findings,
+) {
+    let spec = SourceSpec {
+        namespaced: discovered.namespaced,
+        namespace: section.namespaces.first().cloned(),
+        field_selector: section.field_selector.clone(),
+        ..SourceSpec::new(name, discovered.gvr.clone(), discovered.kind.clone())
+    };
+    let answer = tokio::time::timeout(RESPONSE_MAX, try_request(&cluster.client, &spec)).await;
+    // Anything else is not about the selector: permissions are checked separately, and an outage passes.
+    let Ok(Err(error)) = answer else { return };
+    if error.cause() == ApiErrorCause::UnsupportedSelector {
+        let within = cluster.in_cluster();
+        let message = format!("[informer.{name}]{within} `field-selector` is not supported: {error}");
+        let problem = cluster.config.problem(section.resource.position, message);
+        let help = "select by labels (`label-selector`), or in the plugin";
+        findings.problems.push(problem.help(help));
     }
 }
 

@@ -127,7 +127,7 @@ async fn a_dropped_watch_resumes_without_loss_or_duplicates() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_watch_of_a_healthy_server_is_relisted_at_once() {
+async fn an_expired_watch_is_relisted_at_once() {
     let (server, rig) = one_pod();
     pass(200).await;
     server.faults().drop_watches(&watches(), Ending::Expired);
