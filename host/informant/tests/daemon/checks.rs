@@ -112,6 +112,6 @@ async fn unsupported_field_selector_is_found_by_check_and_run() {
         }
     })
     .await;
-    assert_eq!(daemon.names("/api/v1/get/v1/pods?informer=pods").await, ["web"]);
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["web"]);
     daemon.stop().await;
 }

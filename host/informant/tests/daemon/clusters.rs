@@ -350,8 +350,12 @@ async fn stopped_api_server_blocks_neither_edits_nor_the_end() {
     let added = "[informer.west]\nresource = \"v1/pods\"\nclusters = [\"west\"]\n";
     west.configure(&format!("{clusters}{changed}{added}"));
     until("the added informer", async || {
-        let names = daemon.names("/api/v1/get/pods?informer=west").await;
-        if names == ["web"] { Ok(()) } else { Err(names.join(" ")) }
+        let (status, body) = daemon.get("/api/v1/get/west").await;
+        if status == 200 && body.contains("\"web\"") {
+            Ok(())
+        } else {
+            Err(body)
+        }
     })
     .await;
     let begun = Instant::now();

@@ -132,6 +132,11 @@ async fn eventful(world: &World) -> Running {
         .await;
     }
     faults.drop_watches(&Filter::any().verb("watch").resource("pods"), Ending::Expired);
+    until("a relist", async || {
+        let value = daemon.metric("informant_reflector_relists_total", &[]).await;
+        if value > 0.0 { Ok(()) } else { Err(value.to_string()) }
+    })
+    .await;
     until("each optional member", async || {
         let (plugins, sources) = (
             daemon.json("/api/v1/plugins").await,
