@@ -22,8 +22,9 @@
 //!   every [`resync`](ListenerOptions::resync). All three walk the newest snapshot; nothing is queued for them.
 //!   [`Notification::Synced`] is delivered once every key of an initial list or replay was attempted. A replay of a
 //!   source whose acknowledgements are persisted ([`ListenerHandle::gate_replays`]) waits until the replay is recorded.
-//! - A failing key delays no other key: it is retried with growing back-off, and becomes a [`DeadLetter`] when it runs
-//!   out of attempts.
+//! - A failing key delays no other key: it is retried with growing back-off, at most
+//!   [`retries_per_second_max`](ListenerOptions::retries_per_second_max) keys a second, and becomes a [`DeadLetter`] when
+//!   it runs out of attempts.
 //!
 //! Order across keys is not guaranteed. No I/O, no clock (time is passed in), no tasks.
 
@@ -55,28 +56,32 @@ pub use self::dead_letter::{DeadLetter, LastDelete};
 pub use self::delivery::{Delivery, DeliveryOutcome, DeliveryToken, NextBatch, NextDelivery, Notification};
 pub use self::handle::ListenerHandle;
 pub use self::options::{
-    DEAD_LETTERS_MAX, ERROR_BYTES_MAX, FailurePolicy, ListenerOptions, PENDING_BYTES_MAX, PENDING_EVENTS_MAX,
-    RESYNC_MIN, RETRY_AFTER_MAX, RetryPolicy, UNACCEPTED_KEYS_MAX,
+    CRASHES_MAX, DEAD_LETTERS_MAX, ERROR_BYTES_MAX, FailurePolicy, ListenerOptions, PENDING_BYTES_MAX,
+    PENDING_EVENTS_MAX, RESYNC_MIN, RETRIED_DELETES_MAX, RETRIES_PER_SECOND_MAX, RETRY_AFTER_MAX,
+    RETRY_ERROR_BYTES_MAX, RetryPolicy, UNACCEPTED_KEYS_MAX,
 };
 pub use self::push::{ChangeKind, ObjectChange};
 pub use self::replay::RequeueResult;
 pub use self::resume::{AcceptedStates, OpenKey, OpenKeys, ResumeState, Vanished};
+pub use self::retry::RetriedKey;
 pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
 
 use self::dead_letter::DeadLetters;
 use self::queue::Queue;
 use self::replay::ReplayGate;
-use self::retry::Timers;
+use self::retry::{RetryRate, Timers};
 use self::sources::AttachedSources;
 use crate::Moment;
 
-/// Why delivery is paused. Both reasons can apply at once.
+/// Why delivery is paused. Several reasons can apply at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
     /// The handler is being swapped. New events queue as usual.
     Swap,
     /// The handler is in quarantine. New events fold key by key, so that afterwards only the difference is delivered.
     Quarantine,
+    /// An operator paused the handler. New events fold as in quarantine.
+    Operator,
 }
 
 /// The state behind a [`ListenerHandle`].
@@ -86,12 +91,16 @@ struct Listener {
     queue: Queue,
     sources: AttachedSources,
     timers: Timers,
+    retry_rate: RetryRate,
     letters: DeadLetters,
     /// When the next resync is due; none before the first source is attached, or without resync.
     resync_next: Option<Moment>,
     swapping: bool,
     quarantined: bool,
+    paused_by_operator: bool,
     closed: bool,
+    /// Once closed, keys in back-off are not waited for.
+    retries_ended: bool,
     /// The next delivery comes from a cursor, if one runs.
     cursor_turn: bool,
     /// The consumer waits until then, or until it is woken.
@@ -108,11 +117,14 @@ impl Listener {
             queue: Queue::new(&options),
             sources: AttachedSources::default(),
             timers: Timers::default(),
+            retry_rate: RetryRate::default(),
             letters: DeadLetters::new(options.dead_letters_max, options.pending_bytes_max),
             resync_next: None,
             swapping: false,
             quarantined: false,
+            paused_by_operator: false,
             closed: false,
+            retries_ended: false,
             cursor_turn: false,
             waits_until: None,
             newly_synced: Vec::new(),
@@ -122,6 +134,6 @@ impl Listener {
     }
 
     fn is_paused(&self) -> bool {
-        self.swapping || self.quarantined
+        self.swapping || self.quarantined || self.paused_by_operator
     }
 }

@@ -18,10 +18,12 @@ pub(crate) mod state_transfer;
 
 mod dead_letters;
 mod deliver;
+mod retries;
 mod source_rules;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use informant_cache::listener::Pause;
 use informant_cache::{ListenerHandle, Moment};
 use tokio_util::sync::CancellationToken;
 
@@ -65,11 +67,29 @@ pub(crate) struct PluginContext {
     status: Mutex<LiveStatus>,
 }
 
+/// What paused a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PausedBy {
+    Command,
+    Section,
+}
+
+impl PausedBy {
+    const fn as_str(self) -> &'static str {
+        match self {
+            PausedBy::Command => "paused by command",
+            PausedBy::Section => "paused = true in its section",
+        }
+    }
+}
+
 /// The mutable part of a plugin's status.
 pub(crate) struct LiveStatus {
     /// Per actor.
     pub(crate) states: [PluginState; 2],
     pub(crate) because: Option<String>,
+    /// What paused it; none if it is not paused.
+    pub(crate) paused: Option<PausedBy>,
     pub(crate) memory_bytes: [usize; 2],
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) roles: Roles,
@@ -137,6 +157,10 @@ impl PluginContext {
             Arc::clone(&host.env),
             counters.kube(),
         );
+        let paused = config.spec.paused.then_some(PausedBy::Section);
+        if paused.is_some() {
+            listener.pause(Pause::Operator);
+        }
         PluginContext {
             counters,
             kube: Arc::new(kube),
@@ -146,6 +170,7 @@ impl PluginContext {
             status: Mutex::new(LiveStatus {
                 states: [PluginState::Loaded; 2],
                 because: None,
+                paused,
                 memory_bytes: [0; 2],
                 manifest: Arc::clone(&version.manifest),
                 roles: version.component.roles,
@@ -253,6 +278,26 @@ impl PluginContext {
         self.counters.state(combined);
     }
 
+    /// Pauses or resumes the event handler. Returns whether that is a change.
+    pub(crate) fn set_paused(&self, paused: Option<PausedBy>) -> bool {
+        // Both change under one lock, so that they agree whoever else pauses and resumes.
+        let mut status = self.status();
+        if status.paused.is_some() == paused.is_some() {
+            return false;
+        }
+        status.paused = paused;
+        match paused {
+            Some(_) => self.listener.pause(Pause::Operator),
+            None => self.listener.resume(Pause::Operator),
+        }
+        self.counters.state(status.state());
+        true
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.status().paused.is_some()
+    }
+
     /// Notes how much memory `actor`'s instance has; 0: it has no instance.
     pub(crate) fn set_memory(&self, actor: ActorKind, bytes: usize) {
         let mut status = self.status();
@@ -289,14 +334,26 @@ impl PluginContext {
 }
 
 impl LiveStatus {
-    /// The plugin's state: the worse of its actors' states.
+    /// The plugin's state: the worse of its actors' states, or that it is paused.
     pub(crate) fn state(&self) -> PluginState {
-        use PluginState::{Draining, Loaded, Quarantined, Restarting, Running, Stopped};
+        use PluginState::{Draining, Loaded, Paused, Quarantined, Restarting, Running, Stopped};
         const WORST_FIRST: [PluginState; 6] = [Quarantined, Restarting, Draining, Running, Loaded, Stopped];
-        WORST_FIRST
+        let of_actors = WORST_FIRST
             .into_iter()
             .find(|state| self.states.contains(state))
-            .unwrap_or(Loaded)
+            .unwrap_or(Loaded);
+        match of_actors {
+            Restarting | Running | Loaded if self.paused.is_some() => Paused,
+            state => state,
+        }
+    }
+
+    /// The reason of the state.
+    pub(crate) fn reason(&self) -> Option<String> {
+        match (self.state(), self.paused) {
+            (PluginState::Paused, Some(by)) => Some(by.as_str().to_owned()),
+            _ => self.because.clone(),
+        }
     }
 }
 

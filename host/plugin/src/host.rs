@@ -352,6 +352,7 @@ impl HostInner {
                 OnFailure::Skip => listener::FailurePolicy::Skip,
                 OnFailure::Retry | OnFailure::Quarantine => listener::FailurePolicy::Retry,
             },
+            retry: spec.retry,
             seed: self.env.random(),
             ..listener::ListenerOptions::default()
         }

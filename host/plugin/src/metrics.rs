@@ -27,6 +27,7 @@ struct Families {
     memory: Family<PluginLabels, Gauge>,
     state: Family<StateLabels, Gauge>,
     log_dropped: Family<PluginLabels, Counter>,
+    state_lost: Family<PluginLabels, Counter>,
     index_objects: Family<IndexLabels, Counter>,
     compile_seconds: Histogram,
     artifacts: Family<ArtifactLabels, Counter>,
@@ -52,6 +53,7 @@ pub(crate) struct PluginCounters {
     pub(crate) instances: Gauge,
     pub(crate) memory: Gauge,
     pub(crate) log_dropped: Counter,
+    pub(crate) state_lost: Counter,
 }
 
 /// The counters of one plugin's events from one informer: a row per kind of event, a column per result.
@@ -147,6 +149,7 @@ impl PluginMetrics {
             memory: Family::default(),
             state: Family::default(),
             log_dropped: Family::default(),
+            state_lost: Family::default(),
             index_objects: Family::default(),
             compile_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 12)),
             artifacts: Family::default(),
@@ -172,6 +175,7 @@ impl PluginMetrics {
             instances: families.instances.get_or_create(&labels).clone(),
             memory: families.memory.get_or_create(&labels).clone(),
             log_dropped: families.log_dropped.get_or_create(&labels).clone(),
+            state_lost: families.state_lost.get_or_create(&labels).clone(),
         }
     }
 
@@ -229,6 +233,11 @@ impl Families {
             self.log_dropped.clone(),
         );
         registry.register(
+            "plugin_state_lost",
+            "Plugin swaps at which the old version's state was lost with its instance",
+            self.state_lost.clone(),
+        );
+        registry.register(
             "plugin_index_objects",
             "Objects indexed by plugins, by result",
             self.index_objects.clone(),
@@ -263,6 +272,7 @@ impl Families {
         self.instances.remove(&labels);
         self.memory.remove(&labels);
         self.log_dropped.remove(&labels);
+        self.state_lost.remove(&labels);
         self.kube.forget(name);
         for state in PluginState::ALL {
             self.state.remove(&StateLabels {

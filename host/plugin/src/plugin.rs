@@ -15,7 +15,7 @@ use crate::actor::events::EventActor;
 use crate::actor::index::IndexActor;
 use crate::actor::mailbox::{ActorCommand, CandidateInstance, CommandSender, mailbox};
 use crate::actor::slot::InstanceSlot;
-use crate::actor::{ActorKind, PluginContext};
+use crate::actor::{ActorKind, PausedBy, PluginContext};
 use crate::component::LoadedVersion;
 use crate::component::file::PluginFile;
 use crate::component::manifest::Manifest;
@@ -184,10 +184,30 @@ impl Plugin {
         self.send_to_all(|| ActorCommand::Start).await;
     }
 
-    /// Ends a quarantine: the plugin gets an instance at once and receives the changes of the meantime. Does nothing
-    /// otherwise.
-    pub async fn resume(&self) {
+    /// Pauses its event handler until [`resume`](Self::resume): a running call ends as usual, further events wait,
+    /// merged by key. Index functions continue. Holds over reloads of the component; a change of
+    /// [`PluginSpec::paused`] overrides it. Returns false if it was paused already.
+    pub async fn pause(&self) -> bool {
+        let is_change = self.0.context.set_paused(Some(PausedBy::Command));
+        if is_change {
+            self.interrupt_batch().await;
+        }
+        is_change
+    }
+
+    /// Ends a pause, and a quarantine: the plugin gets an instance at once. It receives the changes of the meantime.
+    /// Returns false if it was neither paused nor quarantined.
+    pub async fn resume(&self) -> bool {
+        let was_quarantined = self.0.context.status().state() == PluginState::Quarantined;
+        let was_paused = self.0.context.set_paused(None);
         self.send_to_all(|| ActorCommand::Resume).await;
+        was_quarantined || was_paused
+    }
+
+    /// Makes the event actor look whether the plugin is paused before its next call.
+    async fn interrupt_batch(&self) {
+        let [events, _] = &self.0.actors;
+        events.send(ActorCommand::Pause).await;
     }
 
     /// Its status.
@@ -199,7 +219,8 @@ impl Plugin {
             name: self.name().to_owned(),
             manifest: (status.manifest.name.clone(), status.manifest.version.clone()),
             state: status.state(),
-            because: status.because.clone(),
+            because: status.reason(),
+            paused: status.paused.is_some(),
             roles: status.roles,
             digest: status.digest,
             previous_digest: status.previous_digest,
@@ -386,6 +407,10 @@ impl Plugin {
         let context = &self.0.context;
         let options = context.host.listener_options(&config.spec);
         context.listener.set_options(options, context.now());
+        let paused = config.spec.paused;
+        if paused != context.config().spec.paused {
+            context.set_paused(paused.then_some(PausedBy::Section));
+        }
         context.set_config(Arc::clone(config));
     }
 
@@ -482,6 +507,9 @@ impl Plugin {
             lock(&self.0.good).get_or_insert(before);
         }
         self.apply_config(&config);
+        if context.is_paused() {
+            self.interrupt_batch().await;
+        }
         let mut status = context.status();
         status.reloads += 1;
         status.rolled_back = None;
@@ -500,11 +528,12 @@ impl Plugin {
         })
     }
 
-    /// Stops it: closes the listener, delivers the accepted events, and ends. After `deadline` the rest is dropped and
-    /// counted, including a running call.
+    /// Stops it: closes the listener, delivers the accepted events, and ends. Does not wait for events in back-off, nor
+    /// while it is paused or quarantined. After `deadline` the rest is dropped and counted, including a running call.
     pub async fn stop(&self, deadline: Duration) -> Stopped {
         let context = &self.0.context;
         context.listener.close();
+        context.listener.end_retries();
         let over = context.host.env.sleep(deadline);
         self.send_to_all(|| ActorCommand::Drain).await;
         tokio::select! {

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use informant_cache::listener::RetryPolicy;
+
 use crate::{Digest, KubeGrant};
 
 /// Memory of one instance: 64 MiB. A Rust or C plugin needs 2, JavaScript and Python 16.
@@ -42,6 +44,10 @@ pub struct PluginSpec {
     pub on_restart: ReplayPolicy,
     /// What happens to an event it fails on.
     pub on_failure: OnFailure,
+    /// How events it fails on are retried.
+    pub retry: RetryPolicy,
+    /// Whether it starts paused. A change pauses or resumes it; otherwise what an operator last asked for holds.
+    pub paused: bool,
     /// Whether readiness waits for it. Not used by this crate.
     pub required: bool,
 }
@@ -75,7 +81,7 @@ pub enum ReplayPolicy {
 /// What happens to an event that a plugin fails on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// It is retried with back-off and finally dead-lettered.
+    /// It is retried with back-off, and dead-lettered once it is out of attempts.
     #[default]
     Retry,
     /// It is counted and dropped.
@@ -100,6 +106,8 @@ impl PluginSpec {
             on_reload: ReplayPolicy::default(),
             on_restart: ReplayPolicy::default(),
             on_failure: OnFailure::default(),
+            retry: RetryPolicy::default(),
+            paused: false,
             required: false,
         }
     }

@@ -23,6 +23,8 @@ pub enum PluginState {
     Restarting,
     /// It was rebuilt too often and is not called until it is resumed or reloaded.
     Quarantined,
+    /// An operator or its section paused it: its event handler is not called until it is resumed.
+    Paused,
     /// Its listener is closed, and the pending events are delivered.
     Draining,
     /// It has ended.
@@ -38,7 +40,7 @@ pub struct PluginStatus {
     pub manifest: (String, String),
     /// Its state.
     pub state: PluginState,
-    /// The reason of the state, if any: what led to a restart or to quarantine.
+    /// The reason of the state, if any: what led to a restart, to quarantine or to a pause.
     pub because: Option<String>,
     /// The roles of the running component.
     pub roles: Roles,
@@ -63,6 +65,8 @@ pub struct PluginStatus {
     pub last_error: Option<(Moment, String)>,
     /// The call that has been running longest.
     pub stuck_on: Option<StuckOn>,
+    /// Whether it is paused, whatever else its state is.
+    pub paused: bool,
     /// Its pending events.
     pub pending: usize,
     /// Its dead-lettered events.
@@ -114,11 +118,12 @@ impl StuckOn {
 
 impl PluginState {
     /// All states, in the order of a plugin's life.
-    pub const ALL: [PluginState; 6] = [
+    pub const ALL: [PluginState; 7] = [
         PluginState::Loaded,
         PluginState::Running,
         PluginState::Restarting,
         PluginState::Quarantined,
+        PluginState::Paused,
         PluginState::Draining,
         PluginState::Stopped,
     ];
@@ -131,6 +136,7 @@ impl PluginState {
             PluginState::Running => "running",
             PluginState::Restarting => "restarting",
             PluginState::Quarantined => "quarantined",
+            PluginState::Paused => "paused",
             PluginState::Draining => "draining",
             PluginState::Stopped => "stopped",
         }

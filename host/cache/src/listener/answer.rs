@@ -7,11 +7,30 @@ use informant_object::{KeyRef, SourceId};
 use crate::Moment;
 use crate::listener::dead_letter::Failure;
 use crate::listener::event::PendingEvent;
-use crate::listener::options::RETRY_AFTER_MAX;
-use crate::listener::retry::back_off;
-use crate::listener::slots::SlotId;
+use crate::listener::options::{CRASHES_MAX, RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX};
+use crate::listener::retry::{RetryState, back_off};
+use crate::listener::slots::{Slot, SlotId};
 use crate::listener::{DeliveryOutcome, DeliveryToken, FailurePolicy, Listener, Notification};
 use crate::seeded_bug::{SeededBug, seeded_bug};
+
+/// A failed delivery that may be retried.
+struct FailedCall {
+    result: &'static str,
+    error: String,
+    cause: FailureCause,
+    now: Moment,
+}
+
+/// Why a delivery failed.
+#[derive(Clone, Copy)]
+enum FailureCause {
+    /// The handler reported a failure.
+    Retryable,
+    /// The handler asked for a retry after this time.
+    WaitRequested(Duration),
+    /// The call cost the handler its instance: a trap or a timeout.
+    Crash,
+}
 
 impl Listener {
     pub(super) fn done(&mut self, token: DeliveryToken, outcome: DeliveryOutcome, now: Moment) {
@@ -19,6 +38,12 @@ impl Listener {
         let slot = self.queue.slots.get_mut(id);
         let (source, counts_for_sync) = (slot.source, std::mem::take(&mut slot.head.counts_for_sync));
         let result = outcome.as_str();
+        let failed = |error, cause| FailedCall {
+            result,
+            error,
+            cause,
+            now,
+        };
         match outcome {
             DeliveryOutcome::Ok => {
                 self.queue.counters.ok += 1;
@@ -32,10 +57,14 @@ impl Listener {
             _ if self.options.on_failure == FailurePolicy::Skip => self.skip(id),
             DeliveryOutcome::Permanent(error) => self.give_up(id, result, error, now),
             DeliveryOutcome::RetryAfter(error, wait) => {
-                self.fail(id, result, error, Some(wait.min(RETRY_AFTER_MAX)), now);
+                self.fail(
+                    id,
+                    failed(error, FailureCause::WaitRequested(wait.min(RETRY_AFTER_MAX))),
+                );
             }
-            DeliveryOutcome::Retryable(error) | DeliveryOutcome::Trapped(error) | DeliveryOutcome::TimedOut(error) => {
-                self.fail(id, result, error, None, now);
+            DeliveryOutcome::Retryable(error) => self.fail(id, failed(error, FailureCause::Retryable)),
+            DeliveryOutcome::Trapped(error) | DeliveryOutcome::TimedOut(error) => {
+                self.fail(id, failed(error, FailureCause::Crash));
             }
         }
         if counts_for_sync {
@@ -88,9 +117,9 @@ impl Listener {
     }
 
     /// Retries later, unless this was the last attempt and no newer state justifies another one.
-    fn fail(&mut self, id: SlotId, result: &'static str, error: String, wait: Option<Duration>, now: Moment) {
+    fn fail(&mut self, id: SlotId, call: FailedCall) {
         let slot = self.queue.slots.get(id);
-        let is_last = slot.attempts + 1 >= self.options.retry.attempts;
+        let is_last = self.is_last_attempt(slot, call.cause);
         // A repeat of the same state does not justify another attempt: it is delivered separately, after the dead
         // letter.
         let is_news = slot.following.iter().any(|next| !next.repeats(&slot.head));
@@ -100,12 +129,66 @@ impl Listener {
             return self.skip(id);
         }
         if is_last && !superseded {
-            return self.give_up(id, result, error, now);
+            return self.give_up(id, call.result, call.error, call.now);
         }
-        self.queue.back_off(id);
-        let failures = self.queue.slots.get(id).failures;
-        let wait = wait.unwrap_or_else(|| back_off(&self.options.retry, failures, self.queue.slots.random(id)));
-        self.timers.set(now + wait, id);
+        self.retry_later(id, call);
+    }
+
+    /// Whether the event becomes a dead letter if no newer state follows it.
+    fn is_last_attempt(&self, slot: &Slot, cause: FailureCause) -> bool {
+        let crashes = slot.retry.as_ref().map_or(0, |retry| retry.crashes);
+        let is_exhausted = match (cause, self.options.retry.attempts) {
+            (FailureCause::WaitRequested(_), _) => false,
+            (FailureCause::Crash, _) if crashes + 1 >= CRASHES_MAX => true,
+            (_, 0) => false,
+            (_, attempts) => slot.attempts + 1 >= attempts,
+        };
+        is_exhausted || (slot.head.is_delete() && self.has_too_many_retried_deletes(slot))
+    }
+
+    /// Whether more keys besides `slot` are under retry than there are objects and failed deletes are allowed for.
+    fn has_too_many_retried_deletes(&self, slot: &Slot) -> bool {
+        let objects: usize = self.sources.iter().map(|source| source.snapshot.len()).sum();
+        let others = self.queue.failing - usize::from(slot.retry.is_some());
+        others >= objects + self.options.retried_deletes_max
+    }
+
+    /// Starts the back-off of a failed delivery.
+    fn retry_later(&mut self, id: SlotId, call: FailedCall) {
+        let FailedCall {
+            result,
+            mut error,
+            cause,
+            now,
+        } = call;
+        error.truncate(error.floor_char_boundary(RETRY_ERROR_BYTES_MAX));
+        let slot = self.queue.slots.get_mut(id);
+        // A wait that the handler asked for is not an attempt, and does not lengthen the next back-off.
+        let counted = u32::from(!matches!(cause, FailureCause::WaitRequested(_)));
+        slot.attempts = slot.attempts.saturating_add(counted);
+        slot.failures = slot.failures.saturating_add(counted);
+        let (since, calls, crashes) = slot
+            .retry
+            .as_ref()
+            .map_or((now, 0, 0), |retry| (retry.since, retry.failures, retry.crashes));
+        let failures = slot.failures;
+        let wait = match cause {
+            FailureCause::WaitRequested(wait) => wait,
+            FailureCause::Retryable | FailureCause::Crash => {
+                back_off(&self.options.retry, failures, self.queue.slots.random(id))
+            }
+        };
+        let retry = RetryState {
+            since,
+            until: now + wait,
+            failures: calls.saturating_add(1),
+            crashes: crashes + u32::from(matches!(cause, FailureCause::Crash)),
+            is_requested: counted == 0,
+            result,
+            error: error.into_boxed_str(),
+        };
+        self.timers.set(retry.until, id);
+        self.queue.back_off(id, Box::new(retry));
     }
 
     /// Makes the event a dead letter. Events behind it are delivered as usual.
@@ -127,7 +210,17 @@ impl Listener {
         self.queue.counters.dead_lettered += 1;
         self.queue.counters.dead_letters_evicted += evicted;
         if seeded_bug(SeededBug::DeadLetterBlocksKey) {
-            return self.queue.back_off(id);
+            // Nothing ever ends this back-off.
+            let retry = RetryState {
+                since: now,
+                until: Moment::NEVER,
+                failures: attempts,
+                crashes: 0,
+                is_requested: false,
+                result,
+                error: Box::default(),
+            };
+            return self.queue.back_off(id, Box::new(retry));
         }
         self.queue.end(id, false);
     }

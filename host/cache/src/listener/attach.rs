@@ -35,12 +35,16 @@ impl Listener {
             self.resync_next = resync.filter(|_| has_sources).map(|period| now + period);
         }
         self.queue.set_limits(&options);
+        let retry = self.options.retry;
         self.options = ListenerOptions {
             resync,
             seed: self.options.seed,
             dead_letters_max: self.options.dead_letters_max,
             ..options
         };
+        if retry != self.options.retry {
+            self.shorten_back_offs(now);
+        }
     }
 
     /// Drops a source with all its pending events. No deletes are delivered.
@@ -85,23 +89,24 @@ impl Listener {
 
     pub(super) fn pause(&mut self, pause: Pause) {
         match pause {
-            Pause::Swap => self.swapping = true,
-            Pause::Quarantine => {
-                self.quarantined = true;
-                self.queue.always_keyed = true;
-                self.queue.fold_all();
+            Pause::Swap => {
+                self.swapping = true;
+                return;
             }
+            Pause::Quarantine => self.quarantined = true,
+            Pause::Operator => self.paused_by_operator = true,
         }
+        self.queue.always_keyed = true;
+        self.queue.fold_all();
     }
 
     pub(super) fn resume(&mut self, pause: Pause) {
         match pause {
             Pause::Swap => self.swapping = false,
-            Pause::Quarantine => {
-                self.quarantined = false;
-                self.queue.always_keyed = false;
-            }
+            Pause::Quarantine => self.quarantined = false,
+            Pause::Operator => self.paused_by_operator = false,
         }
+        self.queue.always_keyed = self.quarantined || self.paused_by_operator;
     }
 
     /// Visits every slot: for status and metrics, not for the event path.
@@ -125,6 +130,7 @@ impl Listener {
             paused: self.is_paused(),
             closed: self.closed,
             oldest_pending: queue.slots.iter().filter_map(waiting).min(),
+            oldest_event: queue.slots.iter().map(|slot| slot.head.received).min(),
             oldest_in_flight: queue
                 .slots
                 .iter()

@@ -8,7 +8,7 @@ use informant_object::{Key, KeyRef, SourceId};
 use crate::listener::cursor::CursorKind;
 use crate::listener::{
     DeadLetter, Delivery, DeliveryOutcome, DeliveryToken, Listener, ListenerOptions, ListenerStats, NextBatch,
-    NextDelivery, ObjectChange, OpenKey, OpenKeys, Pause, RequeueResult, ResumeState, Vanished,
+    NextDelivery, ObjectChange, OpenKey, OpenKeys, Pause, RequeueResult, ResumeState, RetriedKey, Vanished,
 };
 use crate::{Moment, Snapshot};
 
@@ -42,7 +42,7 @@ impl ListenerHandle {
     }
 
     /// A listener that neither folds nor cuts at its limits: the pusher checks [`has_room`](Self::has_room) before each
-    /// batch, and waits while there is none. Failing keys still fold.
+    /// batch, and waits while there is none. Failing keys still fold, and do not count.
     ///
     /// For a handler with its own informer. With other handlers on the same informer, it would delay them all.
     #[must_use]
@@ -164,6 +164,20 @@ impl ListenerHandle {
         lock(&self.0.listener).busy_keys(source)
     }
 
+    /// Of the [busy keys](Self::busy_keys), how many are worth waiting for in an orderly stop: none while an operator
+    /// or a quarantine pauses the handler, and otherwise those that are not in back-off.
+    #[must_use]
+    pub fn deliverable_keys(&self, source: SourceId) -> usize {
+        lock(&self.0.listener).deliverable_keys(source)
+    }
+
+    /// How many keys are under retry, and those of them that failed first, at most `max`, oldest first. Visits every
+    /// pending key.
+    #[must_use]
+    pub fn retried_keys(&self, max: usize) -> (usize, Vec<RetriedKey>) {
+        lock(&self.0.listener).retried_keys(max)
+    }
+
     /// The next delivery. Consumer side.
     #[must_use]
     pub fn next(&self, now: Moment) -> NextDelivery {
@@ -212,7 +226,7 @@ impl ListenerHandle {
         self.change(|listener| listener.resume(pause));
     }
 
-    /// Retries everything in back-off now. For a handler that was replaced: it need not wait for its predecessor's
+    /// Retries everything in back-off now, without a limit on the rate. For a handler that was replaced: it need not wait for its predecessor's
     /// back-off.
     pub fn retry_now(&self) {
         self.change(Listener::retry_now);
@@ -268,6 +282,12 @@ impl ListenerHandle {
         self.change(Listener::close);
     }
 
+    /// From now on, keys in back-off do not keep a closed listener open: for an orderly stop, which they could only
+    /// delay.
+    pub fn end_retries(&self) {
+        self.change(|listener| listener.retries_ended = true);
+    }
+
     /// Closes and drops all remaining events, in flight or not. Returns how many, and counts them as discarded.
     pub fn abandon(&self) -> u64 {
         self.change(Listener::abandon)
@@ -289,12 +309,6 @@ impl ListenerHandle {
     #[must_use]
     pub fn is_attached(&self, source: SourceId) -> bool {
         lock(&self.0.listener).sources.get(source).is_some()
-    }
-
-    /// Whether it is [paused](Self::pause) by a quarantine: it delivers nothing until it is resumed.
-    #[must_use]
-    pub fn is_quarantined(&self) -> bool {
-        lock(&self.0.listener).quarantined
     }
 
     /// How many deliveries are in flight.

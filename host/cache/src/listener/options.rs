@@ -22,8 +22,25 @@ pub const RESYNC_MIN: Duration = Duration::from_secs(1);
 /// years.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How often one object state may trap or time out before it becomes a dead letter, however many attempts
+/// [`RetryPolicy::attempts`] allows: each costs the handler its memory.
+pub const CRASHES_MAX: u32 = 10;
+
+/// How many retries of one handler may start within a second, and how many may be ready or in flight at once. Later ones
+/// wait, and are counted as [`ListenerCounters::retries_limited`](super::ListenerCounters::retries_limited); new events
+/// do not. Source: controller-runtime's default rate limiter.
+pub const RETRIES_PER_SECOND_MAX: usize = 10;
+
+/// How many keys without an object (failed deletes) may be under retry. A delete that fails above it becomes a dead
+/// letter at once: names may never come back, so nothing else bounds their number.
+pub const RETRIED_DELETES_MAX: usize = 10_000;
+
 /// The longest error text kept with a dead letter, in bytes; the rest is cut off.
 pub const ERROR_BYTES_MAX: usize = 4_096;
+
+/// The longest error text kept with a key under retry, in bytes; the rest is cut off. There may be as many as there are
+/// objects.
+pub const RETRY_ERROR_BYTES_MAX: usize = 512;
 
 /// How many keys a listener remembers that did not accept their last event and no longer have a dead letter. Above it
 /// no delivery has [`exact_old`](super::Delivery::exact_old) until a replay.
@@ -50,6 +67,10 @@ pub struct ListenerOptions {
     pub resync: Option<Duration>,
     /// How failures are retried.
     pub retry: RetryPolicy,
+    /// See [`RETRIES_PER_SECOND_MAX`]. At least 1.
+    pub retries_per_second_max: usize,
+    /// See [`RETRIED_DELETES_MAX`].
+    pub retried_deletes_max: usize,
     /// See [`DEAD_LETTERS_MAX`].
     pub dead_letters_max: usize,
     /// What happens after a failure.
@@ -59,21 +80,22 @@ pub struct ListenerOptions {
     pub seed: u64,
 }
 
-/// How a failing key is retried: after `base`, doubling up to `max`, with jitter.
+/// How a failing key is retried: after `initial`, doubling up to `max`, with jitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// The wait after the first failure; jitter adds up to a quarter.
-    pub base: Duration,
+    pub initial: Duration,
     /// The longest wait, jitter included.
     pub max: Duration,
-    /// Attempts per state before it becomes a dead letter. At least 1.
+    /// Attempts per state before it becomes a dead letter; 0: retryable failures are retried without end, traps and
+    /// timeouts up to [`CRASHES_MAX`] times. A handler that asks for a retry after some time does not use up an attempt.
     pub attempts: u32,
 }
 
 /// What happens after a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
-    /// Retry, then make it a dead letter.
+    /// Retry; out of attempts, make it a dead letter.
     #[default]
     Retry,
     /// Count it and continue.
@@ -87,6 +109,8 @@ impl Default for ListenerOptions {
             pending_bytes_max: PENDING_BYTES_MAX,
             resync: None,
             retry: RetryPolicy::default(),
+            retries_per_second_max: RETRIES_PER_SECOND_MAX,
+            retried_deletes_max: RETRIED_DELETES_MAX,
             dead_letters_max: DEAD_LETTERS_MAX,
             on_failure: FailurePolicy::Retry,
             seed: 0,
@@ -97,9 +121,9 @@ impl Default for ListenerOptions {
 impl Default for RetryPolicy {
     fn default() -> RetryPolicy {
         RetryPolicy {
-            base: Duration::from_secs(1),
+            initial: Duration::from_secs(1),
             max: Duration::from_secs(5 * 60),
-            attempts: 10,
+            attempts: 0,
         }
     }
 }

@@ -73,7 +73,8 @@ impl Listener {
 
     /// Whether all deliveries have ended.
     fn is_over(&self) -> bool {
-        self.closed && self.queue.slots.is_empty() && !self.sources.has_cursor()
+        let left = self.queue.slots.len() - if self.retries_ended { self.queue.backing_off } else { 0 };
+        self.closed && left == 0 && !self.sources.has_cursor()
     }
 
     /// Whether the consumer has to be woken; true once.
@@ -95,20 +96,11 @@ impl Listener {
     /// When the next timer fires.
     fn next_due(&self) -> Option<Moment> {
         let resync = self.resync_next.filter(|_| !self.closed);
-        [self.timers.next(), resync].into_iter().flatten().min()
-    }
-
-    /// Ends every back-off: failed events are retried now. Attempts keep counting.
-    pub(super) fn retry_now(&mut self) {
-        while let Some(id) = self.timers.pop_due(Moment::NEVER) {
-            self.queue.retry(id);
-        }
+        [self.next_retry(), resync].into_iter().flatten().min()
     }
 
     fn fire_timers(&mut self, now: Moment) {
-        while let Some(id) = self.timers.pop_due(now) {
-            self.queue.retry(id);
-        }
+        self.start_retries(now);
         if let (Some(due), Some(period)) = (self.resync_next, self.options.resync)
             && due <= now
             && !self.closed

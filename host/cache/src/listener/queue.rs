@@ -14,6 +14,7 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
 use crate::listener::event::{Folded, PendingEvent, metadata_only};
+use crate::listener::retry::RetryState;
 use crate::listener::slots::{Slot, SlotId, SlotState, Slots};
 use crate::listener::{Delivery, DeliveryToken, ListenerCounters, ListenerOptions, Notification};
 use crate::seeded_bug::{SeededBug, seeded_bug};
@@ -24,8 +25,10 @@ pub(super) struct Queue {
     /// Pending events, including those in back-off.
     pub(super) pending: usize,
     pub(super) in_flight: usize,
-    /// Keys in back-off.
+    /// Keys under retry: in back-off, ready again, or in flight again.
     pub(super) failing: usize,
+    /// Keys in back-off.
+    pub(super) backing_off: usize,
     /// Ready slots with a delete that goes before a replay's cursors.
     pub(super) draining: usize,
     /// Bytes of states that only events of this queue keep in memory.
@@ -52,6 +55,7 @@ impl Queue {
             pending: 0,
             in_flight: 0,
             failing: 0,
+            backing_off: 0,
             draining: 0,
             bytes: 0,
             always_keyed: false,
@@ -81,9 +85,15 @@ impl Queue {
         self.is_blocking = true;
     }
 
-    /// Whether no limit is reached.
+    /// Whether no limit is reached. Keys in back-off do not count: they may fail without end, and must not stop the
+    /// pusher.
     pub(super) fn has_room(&self) -> bool {
-        self.pending < self.pending_events_max && self.bytes < self.pending_bytes_max
+        self.pending - self.backing_off < self.pending_events_max && self.bytes < self.pending_bytes_max
+    }
+
+    /// Keys under retry that are ready or in flight.
+    pub(super) fn retries_started(&self) -> usize {
+        self.failing - self.backing_off
     }
 
     pub(super) fn find(&self, source: SourceId, key: Option<KeyRef<'_>>) -> Option<SlotId> {
@@ -140,6 +150,9 @@ impl Queue {
                 // replay, would be retried forever.
                 if in_head && is_news {
                     slot.attempts = 0;
+                    if let Some(retry) = &mut slot.retry {
+                        retry.crashes = 0;
+                    }
                 }
             }
             // An add holds no bytes, and its delete was never added.
@@ -234,6 +247,9 @@ impl Queue {
         self.in_flight -= 1;
         let slot = self.slots.get_mut(id);
         self.bytes -= slot.head.kept_bytes();
+        if slot.retry.take().is_some() {
+            self.failing -= 1;
+        }
         match slot.following.pop_front() {
             Some(mut next) => {
                 next.previous_succeeded = succeeded;
@@ -253,21 +269,22 @@ impl Queue {
 
     /// The head's delivery failed and is to be retried: the slot waits for [`retry`](Self::retry), and the events
     /// behind the head fold into it.
-    pub(super) fn back_off(&mut self, id: SlotId) {
+    pub(super) fn back_off(&mut self, id: SlotId, retry: Box<RetryState>) {
         self.in_flight -= 1;
         self.pending += 1;
-        self.failing += 1;
+        self.backing_off += 1;
         self.counters.retried += 1;
         let slot = self.slots.get_mut(id);
         slot.state = SlotState::BackingOff;
-        slot.attempts += 1;
-        slot.failures += 1;
+        if slot.retry.replace(retry).is_none() {
+            self.failing += 1;
+        }
         self.fold_slot(id);
     }
 
     /// The slot's back-off is over.
     pub(super) fn retry(&mut self, id: SlotId) {
-        self.failing -= 1;
+        self.backing_off -= 1;
         self.slots.make_ready(id);
     }
 
@@ -357,7 +374,8 @@ impl Queue {
         let waiting = slot.waiting();
         self.pending -= waiting;
         self.in_flight -= usize::from(slot.is_in_flight());
-        self.failing -= usize::from(slot.state == SlotState::BackingOff);
+        self.backing_off -= usize::from(slot.state == SlotState::BackingOff);
+        self.failing -= usize::from(slot.retry.is_some());
         self.draining -= usize::from(slot.drains_first);
         self.bytes -= slot.events().map(PendingEvent::kept_bytes).sum::<usize>();
         waiting
@@ -370,6 +388,7 @@ impl Queue {
             let slot = self.slots.get(id);
             if goes(slot) {
                 let in_flight = usize::from(slot.is_in_flight());
+                self.counters.deletes_discarded += slot.events().filter(|event| event.is_delete()).count() as u64;
                 self.counters.discarded += (self.remove(id) + in_flight) as u64;
             }
         }
@@ -399,7 +418,7 @@ impl Queue {
             self.fold_slot(id);
             let Some(slot) = self.slots.try_get(id) else { continue };
             let is_delete = slot.head.is_delete();
-            let is_failing = slot.failures > 0 && !matches!(slot.head.notification, Notification::Synced);
+            let is_failing = slot.retry.is_some() && !matches!(slot.head.notification, Notification::Synced);
             let slot = self.slots.get_mut(id);
             slot.head.counts_for_sync = false;
             slot.following
@@ -465,8 +484,14 @@ impl Queue {
         );
         assert_eq!(
             self.failing,
-            slots().filter(|slot| slot.state == SlotState::BackingOff).count(),
+            slots().filter(|slot| slot.retry.is_some()).count(),
             "failing"
+        );
+        let backing_off = || slots().filter(|slot| slot.state == SlotState::BackingOff);
+        assert_eq!(self.backing_off, backing_off().count(), "backing off");
+        assert!(
+            backing_off().all(|slot| slot.retry.is_some()),
+            "what backs off has failed"
         );
         assert_eq!(
             self.draining,

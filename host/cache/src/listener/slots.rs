@@ -14,6 +14,7 @@ use informant_object::{KeyRef, SourceId};
 use crate::Moment;
 use crate::listener::event::PendingEvent;
 use crate::listener::options::SLOTS_KEPT_MAX;
+use crate::listener::retry::RetryState;
 
 /// The index of a slot in the table. Reused after the slot was removed.
 pub(super) type SlotId = u32;
@@ -32,6 +33,8 @@ pub(super) struct Slot {
     pub(super) attempts: u32,
     /// All failures of the head: the back-off grows with them.
     pub(super) failures: u32,
+    /// Present while the key is under retry.
+    pub(super) retry: Option<Box<RetryState>>,
     /// Holds a delete that was pending when a replay started: it is delivered before the replay's cursors continue.
     pub(super) drains_first: bool,
     hash: u64,
@@ -135,6 +138,7 @@ impl Slots {
             state: SlotState::BackingOff,
             attempts: 0,
             failures: 0,
+            retry: None,
             drains_first: false,
             hash,
             ready_before: NONE,

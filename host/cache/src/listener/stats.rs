@@ -24,6 +24,9 @@ pub struct ListenerCounters {
     pub filtered: u64,
     /// Deliveries that failed and will be retried.
     pub retried: u64,
+    /// Retries that started later than their back-off ended, because of
+    /// [`retries_per_second_max`](super::ListenerOptions::retries_per_second_max).
+    pub retries_limited: u64,
     /// Failures dropped because of [`FailurePolicy::Skip`](super::FailurePolicy::Skip), and `Synced` that ran out of
     /// attempts.
     pub skipped: u64,
@@ -54,6 +57,8 @@ pub struct ListenerCounters {
     /// Events dropped when their source was detached or the listener was abandoned, including those in flight and
     /// objects that a cursor had not delivered.
     pub discarded: u64,
+    /// The deletes among them.
+    pub deletes_discarded: u64,
     /// Outcomes of deliveries that no longer exist: their source was detached, or an outcome was already reported.
     pub late: u64,
 }
@@ -67,7 +72,7 @@ pub struct ListenerStats {
     pub pending: usize,
     /// Deliveries in flight.
     pub in_flight: usize,
-    /// Keys in back-off.
+    /// Keys under retry: their last delivery failed, and they are in back-off, ready again, or in flight again.
     pub failing: usize,
     /// New events fold into the pending ones of their key.
     pub keyed: bool,
@@ -79,12 +84,14 @@ pub struct ListenerStats {
     pub sources: usize,
     /// Sources whose initial list or replay is running.
     pub syncing: usize,
-    /// Delivery is paused.
+    /// Delivery is paused, for whatever reason.
     pub paused: bool,
     /// Changes are no longer accepted.
     pub closed: bool,
     /// When the frame of the oldest pending event was read.
     pub oldest_pending: Option<Moment>,
+    /// The same over pending events and those in flight.
+    pub oldest_event: Option<Moment>,
     /// The delivery that has been in flight for longest: the one a stuck handler hangs on.
     pub oldest_in_flight: Option<InFlight>,
 }

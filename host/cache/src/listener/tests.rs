@@ -8,6 +8,7 @@ mod order;
 mod property;
 mod replay_gate;
 mod resume;
+mod retries;
 mod transfer;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,17 @@ pub(super) struct Rig {
 
 pub(super) fn options() -> ListenerOptions {
     ListenerOptions::default()
+}
+
+/// Retryable failures become dead letters after `attempts`.
+pub(super) fn with_attempts(attempts: u32) -> ListenerOptions {
+    ListenerOptions {
+        retry: RetryPolicy {
+            attempts,
+            ..RetryPolicy::default()
+        },
+        ..options()
+    }
 }
 
 pub(super) fn seconds(seconds: u64) -> Duration {

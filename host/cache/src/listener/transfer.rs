@@ -3,6 +3,7 @@
 use informant_object::{KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
+use crate::listener::slots::SlotState;
 use crate::listener::{Listener, ObjectChange};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Snapshot};
@@ -66,5 +67,14 @@ impl Listener {
     /// How many keys of a source have events pending or in flight.
     pub(super) fn busy_keys(&self, source: SourceId) -> usize {
         self.queue.slots.iter().filter(|slot| slot.source == source).count()
+    }
+
+    /// How many of them an orderly stop should wait for.
+    pub(super) fn deliverable_keys(&self, source: SourceId) -> usize {
+        if self.quarantined || self.paused_by_operator {
+            return 0;
+        }
+        let slots = self.queue.slots.iter().filter(|slot| slot.source == source);
+        slots.filter(|slot| slot.state != SlotState::BackingOff).count()
     }
 }

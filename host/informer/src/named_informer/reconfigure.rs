@@ -14,8 +14,9 @@ use crate::shared_informer::{InformerStopped, ReconfigureError, SharedInformer, 
 use crate::source_name::log;
 use crate::spec::SourceSpec;
 
-/// How long the deletes of a removed source may take to be delivered, including retries. The remaining ones are dropped
-/// and counted (`stop_undelivered`). A handler's usual ten attempts take about ten minutes.
+/// How long the deletes of a removed source may take to be delivered, including retries and pauses: 15 minutes. The
+/// remaining ones are dropped and counted (`stop_undelivered`, and by the listener), because a handler may fail on them
+/// without end.
 pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(900);
 
 /// How long new sources may take to catch up with the quiesced ones that they replace; nothing is delivered meanwhile.

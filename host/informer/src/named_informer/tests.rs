@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant_apiserver::{ApiServer, Filter};
-use informant_cache::listener::{ListenerOptions, Notification};
+use informant_cache::listener::{ListenerOptions, Notification, Pause};
 use informant_cache::{Catalog, ListenerHandle, Lister};
 use informant_object::{LabelSelector, Pointer};
 use kube::Client;
@@ -215,6 +215,28 @@ async fn a_removed_namespace_is_delivered_as_deletes() {
     assert_eq!(server.stats().watches_open, 2);
     // Removed sources are gone for good.
     assert_eq!(world.catalog.all().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn undelivered_deletes_of_removed_source_are_dropped_after_fifteen_minutes() {
+    let (_server, world) = world_of(&["a", "b"]).await;
+    for pause in [Pause::Operator, Pause::Quarantine] {
+        world.listener.pause(pause);
+    }
+    world.change(&["a"]).await;
+    pass(890).await;
+    let stats = world.listener.stats();
+    assert_eq!(
+        (stats.pending, stats.counters.deletes_discarded, stats.sources),
+        (1, 0, 2)
+    );
+    pass(20).await;
+    let stats = world.listener.stats();
+    assert_eq!(
+        (stats.pending, stats.counters.deletes_discarded, stats.sources),
+        (0, 1, 1)
+    );
+    assert_eq!(world.take(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]

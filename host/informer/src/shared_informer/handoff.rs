@@ -138,6 +138,6 @@ impl SharedInformer {
             // An error means that it was stopped meanwhile, without deletes.
             let _ = left.await;
         }
-        self.stop(deadline).await
+        self.finish_removed(deadline).await
     }
 }

@@ -14,7 +14,7 @@ use crate::status::ReflectorState;
 /// First pause between two checks whether a listener that others pull from is empty.
 const DRAINED_POLL: Duration = Duration::from_millis(10);
 
-/// The pause grows up to this: what waits long is in back-off.
+/// The pause grows up to this: what waits long is in back-off, or paused.
 const DRAINED_POLL_MAX: Duration = Duration::from_millis(500);
 
 /// How long persisting the last acknowledgements may take at the end.
@@ -49,13 +49,32 @@ impl StopReport {
     }
 }
 
+/// Whether the end of a source waits for keys in back-off and for handlers that are paused or quarantined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Undeliverable {
+    IsAwaited,
+    IsDropped,
+}
+
 impl SharedInformer {
     /// Stops in order, within `deadline` from now: nothing new is read, what was read is stored, what was accepted is
     /// delivered; the rest is dropped and counted. Afterwards the source is removed from the catalog and its memory
     /// freed. A second call does nothing.
     ///
     /// Source: client-go drops buffered events; here they are delivered or counted.
+    ///
+    /// Does not wait for what cannot be delivered: keys in back-off, and handlers that are paused or quarantined.
     pub async fn stop(&self, deadline: Duration) -> StopReport {
+        self.finish(deadline, Undeliverable::IsDropped).await
+    }
+
+    /// As [`stop`](Self::stop), for a source that was removed while the process continues: waits for what cannot be
+    /// delivered, too, up to `deadline`.
+    pub(super) async fn finish_removed(&self, deadline: Duration) -> StopReport {
+        self.finish(deadline, Undeliverable::IsAwaited).await
+    }
+
+    async fn finish(&self, deadline: Duration, undeliverable: Undeliverable) -> StopReport {
         let until = self.environment.0.now() + deadline;
         self.cancel.cancel();
         let (handlers, listeners) = self.stop_members();
@@ -68,15 +87,26 @@ impl SharedInformer {
         self.deletes_queued.send_replace(true);
         for handler in &handlers {
             handler.listener().close();
+            if undeliverable == Undeliverable::IsDropped {
+                handler.listener().end_retries();
+            }
         }
         for mut handler in handlers {
             report = report.and(self.finish_handler(&mut handler, until).await);
         }
         for listener in &listeners {
-            report.undelivered += self.finish_listener(listener, until).await;
+            report.undelivered += self.finish_listener(listener, undeliverable, until).await;
         }
         self.metrics.stop_undelivered.inc_by(report.undelivered);
-        if !report.is_clean() {
+        if undeliverable == Undeliverable::IsAwaited && report.undelivered > 0 {
+            log!(
+                warn,
+                self.name,
+                undelivered = report.undelivered,
+                waited_seconds = deadline.as_secs_f64(),
+                "undelivered events of a removed source dropped"
+            );
+        } else if !report.is_clean() {
             log!(
                 warn,
                 self.name,
@@ -140,11 +170,14 @@ impl SharedInformer {
         }
     }
 
-    /// Waits until a listener is empty that others pull from, possibly for other sources too. Does not wait for a
-    /// quarantined one: nothing pulls from it. Returns how many events it had to drop.
-    async fn finish_listener(&self, listener: &ListenerHandle, until: Moment) -> u64 {
+    /// Waits until a listener is empty that others pull from, possibly for other sources too. Returns how many events it
+    /// had to drop.
+    async fn finish_listener(&self, listener: &ListenerHandle, undeliverable: Undeliverable, until: Moment) -> u64 {
         let mut pause = DRAINED_POLL;
-        let waits = || listener.busy_keys(self.source()) > 0 && !listener.is_quarantined();
+        let waits = || match undeliverable {
+            Undeliverable::IsAwaited => listener.busy_keys(self.source()) > 0,
+            Undeliverable::IsDropped => listener.deliverable_keys(self.source()) > 0,
+        };
         while waits() && self.environment.0.now() < until {
             let left = until - self.environment.0.now();
             self.environment.0.sleep(pause.min(left)).await;

@@ -16,9 +16,10 @@ use informant_cache::listener::{Delivery, DeliveryOutcome, DeliveryToken, NextBa
 use crate::actor::dead_letters::DeadLetterWarnings;
 use crate::actor::deliver::{Buffers, DeliveryResult, outcome_of_loss};
 use crate::actor::mailbox::{ActorCommand, CandidateInstance, Mailbox, Step, Wakeup};
+use crate::actor::retries::RetryWarnings;
 use crate::actor::slot::{InstanceSlot, Refill};
 use crate::actor::source_rules::SourceRules;
-use crate::actor::state_transfer::transfer_state;
+use crate::actor::state_transfer::{TransferredState, transfer_state};
 use crate::plugin::SwapKind;
 use crate::spec::{OnFailure, ReplayPolicy};
 use crate::status::{PluginState, StuckOn, track_stuck_call};
@@ -39,6 +40,9 @@ pub(crate) struct EventActor {
     batch: Vec<Delivery>,
     answers: Vec<(DeliveryToken, DeliveryOutcome)>,
     dead_letter_warnings: DeadLetterWarnings,
+    retry_warnings: RetryWarnings,
+    /// An outcome that is not reported yet is a failure.
+    has_failed: bool,
     started: bool,
     draining: bool,
     /// The cache must be replayed, once the pulled events are back at the listener.
@@ -64,6 +68,8 @@ impl EventActor {
             batch: Vec::with_capacity(BATCH_EVENTS_MAX),
             answers: Vec::with_capacity(BATCH_EVENTS_MAX),
             dead_letter_warnings: DeadLetterWarnings::default(),
+            retry_warnings: RetryWarnings::default(),
+            has_failed: false,
             started: false,
             draining: false,
             replay_due: None,
@@ -80,7 +86,7 @@ impl EventActor {
         while let Some(command) = self.mailbox.try_next() {
             self.handle_command(command).await;
         }
-        if self.mailbox.is_over() || (self.draining && self.slot.is_quarantined()) {
+        if self.mailbox.is_over() || (self.draining && self.is_suspended()) {
             return Step::Stop;
         }
         if !self.started {
@@ -112,6 +118,11 @@ impl EventActor {
         }
     }
 
+    /// Whether nothing is delivered until somebody resumes the plugin.
+    fn is_suspended(&self) -> bool {
+        self.slot.is_quarantined() || self.slot.context.is_paused()
+    }
+
     async fn wait(&mut self, until: Option<Moment>) -> Step {
         match self.mailbox.wait(until).await {
             Wakeup::Command(command) => self.handle_command(command).await,
@@ -130,7 +141,7 @@ impl EventActor {
         let mut deliveries = batch.drain(..);
         for delivery in deliveries.by_ref() {
             now = self.handle(&delivery, now).await;
-            let mut is_over = false;
+            let (mut is_over, mut is_paused) = (false, false);
             if now - answered > FLUSH_MAX {
                 self.answer(now);
                 // Calls that return at once never yield to other tasks.
@@ -142,8 +153,9 @@ impl EventActor {
             }
             while let Some(command) = self.mailbox.try_next() {
                 self.handle_command(command).await;
+                is_paused = self.slot.context.is_paused();
             }
-            if self.slot.is_empty() || self.replay_due.is_some() || is_over {
+            if self.slot.is_empty() || self.replay_due.is_some() || is_over || is_paused {
                 break;
             }
         }
@@ -190,6 +202,8 @@ impl EventActor {
                 context.counters.lag.observe((now - delivery.received).as_secs_f64());
             }
             if !outcome.is_ok() {
+                // To ask for a retry after some time is not worth a warning.
+                self.has_failed |= !matches!(outcome, DeliveryOutcome::RetryAfter(..));
                 self.record_failure(&outcome, delivery);
             }
             self.answers.push((delivery.token, outcome));
@@ -242,6 +256,9 @@ impl EventActor {
             if dead > 0 {
                 self.dead_letter_warnings.count(&self.slot.context, dead, now);
             }
+            if std::mem::take(&mut self.has_failed) {
+                self.retry_warnings.failed(&self.slot.context, now);
+            }
         }
     }
 
@@ -269,6 +286,8 @@ impl EventActor {
             }
             ActorCommand::Swap(candidate) => self.swap(*candidate).await,
             ActorCommand::Reconfigure(config) => self.slot.config = config,
+            // The listener is paused already; events of the batch are given back.
+            ActorCommand::Pause => {}
             ActorCommand::Resume => {
                 if self.slot.is_quarantined() {
                     self.slot.reset();
@@ -284,7 +303,8 @@ impl EventActor {
     }
 
     /// Swaps in another version with the old one's state. Pending events are delivered to the new version; a quarantine
-    /// ends. If the state cannot be transferred, nothing changes.
+    /// ends. If the new version cannot restore the state, nothing changes. If the old one loses it in `save`, the new
+    /// version starts without it and receives a replay: nothing could be kept by refusing it.
     async fn swap(&mut self, candidate: CandidateInstance) {
         let CandidateInstance {
             config,
@@ -301,9 +321,10 @@ impl EventActor {
         let transferred = match kind {
             SwapKind::Reload => transfer_state(&mut self.slot, instance.as_mut()).await,
             // The state of a version that failed is not trusted.
-            SwapKind::RollBack => Ok(None),
+            SwapKind::RollBack => Ok(TransferredState::None),
         };
-        if transferred.is_ok() {
+        if let Ok(transferred) = &transferred {
+            let is_lost = is_lost || matches!(transferred, TransferredState::LostInSave);
             let probation = &self.slot.context.probation;
             match kind {
                 SwapKind::Reload => probation.begin(self.slot.context.now()),
@@ -319,6 +340,6 @@ impl EventActor {
         }
         listener.resume(Pause::Swap);
         // The caller of the swap may be gone.
-        let _ = done.send(transferred);
+        let _ = done.send(transferred.map(|transferred| transferred.bytes()));
     }
 }

@@ -206,6 +206,8 @@ impl IndexActor {
                     self.slot.reset();
                 }
             }
+            // Only events are paused.
+            ActorCommand::Pause => {}
             // Index values that are not computed yet need not be delivered.
             ActorCommand::Drain => return Step::Stop,
         }

@@ -25,6 +25,8 @@ pub(crate) enum ActorCommand {
     Swap(Box<CandidateInstance>),
     /// The section changed, but the instance can be kept.
     Reconfigure(Arc<PluginConfig>),
+    /// The plugin was paused: make no further call of the batch.
+    Pause,
     /// End a quarantine.
     Resume,
     /// Deliver the pending events, then end.

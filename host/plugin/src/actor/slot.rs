@@ -128,26 +128,36 @@ impl InstanceSlot {
         self.context.set_state(self.actor, self.steady_state, None);
     }
 
-    /// Drops the instance, which trapped or timed out.
+    /// Drops the instance, which trapped or timed out, and decides what follows.
     pub(crate) fn record_loss(&mut self, report: &TrapReport) {
+        self.drop_lost(report);
+        let decision = self.decide(report.kind);
+        self.apply_decision(decision, &report.to_string());
+    }
+
+    /// Drops the instance, which trapped or timed out, and counts that.
+    pub(crate) fn drop_lost(&mut self, report: &TrapReport) {
         self.instance = None;
         self.update_memory();
         if let Some(suppressed) = self.loss_warnings.line(self.context.now()) {
             warn_of_loss(self.context.counters.plugin(), report, suppressed);
         }
-        self.record_failure(report.kind, report.kind.as_str(), &report.to_string());
+        self.count_loss(report.kind, report.kind.as_str(), &report.to_string());
     }
 
-    fn record_failure(&mut self, kind: TrapKind, reason: &'static str, error: &str) {
+    fn count_loss(&mut self, kind: TrapKind, reason: &'static str, error: &str) {
         self.context.count_loss(reason, error);
         if kind == TrapKind::Timeout {
             self.context.overruns.record_overrun(self.context.now());
         }
-        let decision = match self.config.spec.on_failure {
+    }
+
+    /// What follows a loss.
+    fn decide(&mut self, kind: TrapKind) -> RestartDecision {
+        match self.config.spec.on_failure {
             OnFailure::Quarantine => RestartDecision::Quarantine,
             OnFailure::Retry | OnFailure::Skip => self.failures.record(kind, self.context.now()),
-        };
-        self.apply_decision(decision, error);
+        }
     }
 
     /// Leaves the slot empty until the plugin is resumed or reloaded.
@@ -222,7 +232,9 @@ impl InstanceSlot {
             LoadProblem::Trapped(report) => report.kind,
             _ => TrapKind::Trap,
         };
-        self.record_failure(kind, "init", &problem.to_string());
+        self.count_loss(kind, "init", &problem.to_string());
+        let decision = self.decide(kind);
+        self.apply_decision(decision, &problem.to_string());
     }
 }
 

@@ -7,29 +7,48 @@
 //! Happens in the actor that owns the old instance, between two events: nothing is delivered between `save` and the end
 //! of the swap. The host does not interpret the bytes.
 
+use crate::TrapKind;
 use crate::actor::message_of;
 use crate::actor::slot::InstanceSlot;
 use crate::engine::limiter::Mib;
 use crate::error::LoadProblem;
+use crate::instance::Instance;
 use crate::instance::bindings::informant::plugin::types::Failure;
-use crate::instance::{Called, Instance};
 
 /// Bytes of a state: 16 MiB. With a larger one the swap fails; state of that size should be rebuilt from a replay
 /// (`on-reload = "replay"`).
 pub const STATE_BYTES_MAX: usize = 16 << 20;
 
-/// Transfers the state of the instance in `old` to `new`. Returns its size in bytes; None if there is nothing to
-/// transfer: one of them lacks the role, or the old instance was lost together with its memory.
+/// What became of the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TransferredState {
+    /// Nothing to transfer: a version lacks the role, or the old instance was lost before.
+    None,
+    /// The new version restored this many bytes.
+    Bytes(usize),
+    /// `save` trapped or timed out, which lost the old instance and its state.
+    LostInSave,
+}
+
+impl TransferredState {
+    pub(crate) fn bytes(self) -> Option<usize> {
+        match self {
+            TransferredState::Bytes(bytes) => Some(bytes),
+            TransferredState::None | TransferredState::LostInSave => None,
+        }
+    }
+}
+
+/// Transfers the state of the instance in `old` to `new`.
 ///
 /// # Errors
-/// [`LoadProblem::State`]. `old` stays in use; if `save` cost it its instance, that is rebuilt as after any
-/// trap.
+/// [`LoadProblem::State`]: `save` returned a failure, or `restore` failed or trapped. `old` stays in use.
 pub(crate) async fn transfer_state(
     old: &mut InstanceSlot,
     new: Option<&mut Instance>,
-) -> Result<Option<usize>, LoadProblem> {
+) -> Result<TransferredState, LoadProblem> {
     let Some(new) = new.filter(|new| new.has_state()) else {
-        return Ok(None);
+        return Ok(TransferredState::None);
     };
     // Between two events no other guard keeps the clock running that ends a loop.
     let _running = old.context.host.ticker.clock().run_guests();
@@ -37,16 +56,28 @@ pub(crate) async fn transfer_state(
     let Some(instance) = &mut old.instance else {
         if old.version.component.roles.state {
             tracing::warn!(%plugin, "plugin state lost with its instance; the new version starts without it");
+            old.context.counters.state_lost.inc();
         }
-        return Ok(None);
+        return Ok(TransferredState::None);
     };
     let Some(called) = instance.save().await else {
-        return Ok(None);
+        return Ok(TransferredState::None);
     };
-    if let Err(report) = &called {
-        old.record_loss(report);
-    }
-    let state = answer("save", called)?;
+    let state = match called {
+        // The plugin stops.
+        Err(report) if report.kind == TrapKind::Aborted => return Err(LoadProblem::State(report.to_string())),
+        Err(report) => {
+            old.drop_lost(&report);
+            tracing::warn!(
+                %plugin,
+                error = %report,
+                "plugin state lost in save; the new version starts without it and receives a replay"
+            );
+            old.context.counters.state_lost.inc();
+            return Ok(TransferredState::LostInSave);
+        }
+        Ok(answer) => result_of("save", answer)?,
+    };
     if state.len() > STATE_BYTES_MAX {
         let (bytes, max) = (Mib(state.len()), Mib(STATE_BYTES_MAX));
         return Err(LoadProblem::State(format!(
@@ -54,18 +85,14 @@ pub(crate) async fn transfer_state(
         )));
     }
     match new.restore(&state).await {
-        Some(called) => answer("restore", called)?,
-        None => return Ok(None),
+        Some(Ok(answer)) => result_of("restore", answer)?,
+        Some(Err(report)) => return Err(LoadProblem::State(report.to_string())),
+        None => return Ok(TransferredState::None),
     }
     tracing::debug!(%plugin, bytes = state.len(), "plugin state transferred");
-    Ok(Some(state.len()))
+    Ok(TransferredState::Bytes(state.len()))
 }
 
-/// The result of `function`.
-fn answer<T>(function: &'static str, called: Called<Result<T, Failure>>) -> Result<T, LoadProblem> {
-    Err(LoadProblem::State(match called {
-        Ok(Ok(answer)) => return Ok(answer),
-        Ok(Err(failure)) => format!("{function} failed: {}", message_of(failure)),
-        Err(report) => report.to_string(),
-    }))
+fn result_of<T>(function: &'static str, answer: Result<T, Failure>) -> Result<T, LoadProblem> {
+    answer.map_err(|failure| LoadProblem::State(format!("{function} failed: {}", message_of(failure))))
 }

@@ -31,9 +31,9 @@ fn last_dead_letter_is_the_newest_still_listed() {
 
 #[test]
 fn replay_during_the_last_attempt_gives_no_extra_attempt() {
-    let mut rig = Rig::new(options());
+    let mut rig = Rig::new(with_attempts(10));
     rig.set("a", 1);
-    for _ in 1..options().retry.attempts {
+    for _ in 1..10 {
         rig.fail();
         rig.pass(seconds(600));
     }

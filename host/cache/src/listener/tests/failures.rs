@@ -156,7 +156,7 @@ fn retry_after_is_honored_and_bounded() {
 
 #[test]
 fn the_last_attempt_makes_a_dead_letter() {
-    let mut rig = Rig::new(options());
+    let mut rig = Rig::new(with_attempts(10));
     rig.set("a", 1);
     assert_eq!(exhaust(&mut rig), 10);
     insta::assert_snapshot!(letters(&rig), @"default/a add watch after 10: retryable: no luck");
@@ -227,13 +227,7 @@ fn error_text_is_cut_at_its_limit() {
 
 #[test]
 fn replaced_poisoned_state_makes_no_dead_letter() {
-    let mut rig = Rig::new(ListenerOptions {
-        retry: RetryPolicy {
-            attempts: 1,
-            ..RetryPolicy::default()
-        },
-        ..options()
-    });
+    let mut rig = Rig::new(with_attempts(1));
     rig.set("a", 1);
     rig.take();
     rig.set("a", 2);

@@ -13,15 +13,10 @@ use self::schedule::{Op, Run, any_op, calm_op};
 use super::*;
 
 fn few() -> ListenerOptions {
-    let retry = RetryPolicy {
-        attempts: 3,
-        ..RetryPolicy::default()
-    };
     ListenerOptions {
         pending_events_max: 4,
         dead_letters_max: 2,
-        retry,
-        ..options()
+        ..with_attempts(3)
     }
 }
 
@@ -58,6 +53,11 @@ proptest! {
     #[test]
     fn guarantees_hold_when_failures_are_skipped(ops in vec(any_op(), 0..120)) {
         run(ListenerOptions { on_failure: FailurePolicy::Skip, ..few() }, ops);
+    }
+
+    #[test]
+    fn guarantees_hold_with_one_retry_per_second(ops in vec(any_op(), 0..120)) {
+        run(ListenerOptions { retries_per_second_max: 1, retried_deletes_max: 0, ..few() }, ops);
     }
 
     /// Exactly once: any number of swaps changes nothing while nothing fails and no limit is reached.

@@ -1,5 +1,6 @@
 //! The operations, and running them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,8 +24,8 @@ pub(super) enum Op {
     Pass(u64),
     Replay,
     Requeue(usize, usize),
-    Pause(bool),
-    Resume(bool),
+    Pause(Pause),
+    Resume(Pause),
     /// Attaches the source if it is not, and detaches it if it is.
     Toggle(usize),
 }
@@ -60,6 +61,12 @@ fn any_writes() -> impl Strategy<Value = Op> {
     (0..SOURCES, proptest::collection::vec(any_write(), 1..4)).prop_map(|(source, writes)| Op::Write(source, writes))
 }
 
+const PAUSES: [Pause; 3] = [Pause::Swap, Pause::Quarantine, Pause::Operator];
+
+fn any_pause() -> impl Strategy<Value = Pause> {
+    (0..PAUSES.len()).prop_map(|at| PAUSES[at])
+}
+
 pub(super) fn any_op() -> impl Strategy<Value = Op> {
     let answer = prop_oneof![
         6 => Just(Answer::Ok),
@@ -77,8 +84,8 @@ pub(super) fn any_op() -> impl Strategy<Value = Op> {
         3 => (0..5_000_u64).prop_map(Op::Pass),
         1 => Just(Op::Replay),
         1 => (0..SOURCES, 0..NAMES.len()).prop_map(|(source, name)| Op::Requeue(source, name)),
-        1 => any::<bool>().prop_map(Op::Pause),
-        2 => any::<bool>().prop_map(Op::Resume),
+        1 => any_pause().prop_map(Op::Pause),
+        2 => any_pause().prop_map(Op::Resume),
         1 => (0..SOURCES).prop_map(Op::Toggle),
     ]
 }
@@ -90,8 +97,8 @@ pub(super) fn calm_op() -> impl Strategy<Value = Op> {
         6 => (1..4_usize).prop_map(Op::Take),
         8 => (0..8_usize, any::<bool>()).prop_map(|(at, ok)| Op::Answer(at, if ok { Answer::Ok } else { Answer::Filtered })),
         1 => (0..8_usize).prop_map(Op::GiveBack),
-        1 => Just(Op::Pause(false)),
-        2 => Just(Op::Resume(false)),
+        1 => Just(Op::Pause(Pause::Swap)),
+        2 => Just(Op::Resume(Pause::Swap)),
     ]
 }
 
@@ -111,6 +118,12 @@ pub(super) struct Run {
     woken: Arc<AtomicBool>,
     witness: Witness,
     detached: bool,
+    /// Why the consumer is paused.
+    pauses: BTreeSet<u8>,
+    /// When retries were delivered.
+    retries: Vec<Moment>,
+    /// Keys whose last delivery failed and that will be retried, with the failures so far: retryable ones and crashes.
+    retried: BTreeMap<(SourceId, String), (u32, u32)>,
 }
 
 impl Run {
@@ -132,6 +145,9 @@ impl Run {
             woken,
             witness: Witness::default(),
             detached: false,
+            pauses: BTreeSet::new(),
+            retries: Vec::new(),
+            retried: BTreeMap::new(),
         };
         run.toggle(0);
         run
@@ -148,6 +164,9 @@ impl Run {
             Op::GiveBack(at) if !self.in_flight.is_empty() => {
                 let delivery = self.in_flight.remove(at % self.in_flight.len());
                 self.witness.given_back(&delivery);
+                if self.retried.contains_key(&retry_key(&delivery)) {
+                    self.retries.pop();
+                }
                 self.listener.give_back([delivery.token]);
             }
             Op::Answer(..) | Op::GiveBack(_) => {}
@@ -165,8 +184,14 @@ impl Run {
                     self.listener.requeue(source, key(NAMES[name]), self.now);
                 }
             }
-            Op::Pause(quarantine) => self.listener.pause(kind(quarantine)),
-            Op::Resume(quarantine) => self.listener.resume(kind(quarantine)),
+            Op::Pause(pause) => {
+                self.listener.pause(pause);
+                self.pauses.insert(pause as u8);
+            }
+            Op::Resume(pause) => {
+                self.listener.resume(pause);
+                self.pauses.remove(&(pause as u8));
+            }
             Op::Toggle(source) => self.toggle(source),
         }
         self.check();
@@ -175,8 +200,18 @@ impl Run {
     fn toggle(&mut self, index: usize) {
         match self.attached[index].take() {
             Some(source) => {
+                let (before, deletes) = (
+                    self.stats().counters,
+                    self.witness.undelivered_deletes(source, self.stores[index].published()),
+                );
                 self.listener.detach(source);
+                let dropped = self.stats().counters.deletes_discarded - before.deletes_discarded;
+                assert!(
+                    dropped >= deletes,
+                    "{dropped} of at least {deletes} deletes were counted"
+                );
                 self.witness.detached(source);
+                self.retried.retain(|(of, _), _| *of != source);
                 self.detached = true;
             }
             None => {
@@ -240,7 +275,8 @@ impl Run {
             NextDelivery::Deliver(delivery) => {
                 let must_wait = received.is_some_and(|until| self.now < until) && !woken;
                 assert!(!must_wait, "the consumer was not woken for {}", shown(&delivery));
-                assert!(delivery.attempt < self.options.retry.attempts);
+                assert!(self.pauses.is_empty(), "{}: paused", shown(&delivery));
+                self.check_retry(&delivery);
                 self.witness.handed_out(&delivery);
                 self.in_flight.push(delivery);
             }
@@ -260,10 +296,58 @@ impl Run {
             Answer::Permanent => DeliveryOutcome::Permanent(error),
             Answer::Trapped => DeliveryOutcome::Trapped(error),
         };
-        let before = self.stats().counters.retried;
+        let before = self.stats().counters;
         self.listener.done(delivery.token, outcome.clone(), self.now);
-        let retried = self.stats().counters.retried > before;
+        let after = self.stats().counters;
+        let retried = after.retried > before.retried;
+        self.note_failures(&delivery, &outcome, retried);
+        if matches!(outcome, DeliveryOutcome::RetryAfter(..)) && self.options.retried_deletes_max > 0 {
+            assert_eq!(
+                after.dead_lettered, before.dead_lettered,
+                "a requested wait is no attempt"
+            );
+        }
         self.witness.answered(&delivery, &outcome, retried);
+    }
+
+    /// The naive model of retries: how many keys are under retry, and how often each failed.
+    fn note_failures(&mut self, delivery: &Delivery, outcome: &DeliveryOutcome, retried: bool) {
+        // A replay replaces a `Synced` under retry by another one.
+        if delivery.key().is_none() {
+            return;
+        }
+        let key = retry_key(delivery);
+        if !retried {
+            self.retried.remove(&key);
+            return;
+        }
+        let (failures, crashes) = self.retried.entry(key).or_default();
+        match outcome {
+            DeliveryOutcome::Trapped(_) => (*failures, *crashes) = (*failures + 1, *crashes + 1),
+            DeliveryOutcome::RetryAfter(..) => {}
+            _ => *failures += 1,
+        }
+    }
+
+    fn check_retry(&mut self, delivery: &Delivery) {
+        if delivery.key().is_none() {
+            return;
+        }
+        let Some((failures, _)) = self.retried.get(&retry_key(delivery)) else {
+            assert_eq!(delivery.attempt, 0, "{}: it never failed", shown(delivery));
+            return;
+        };
+        assert!(delivery.attempt <= *failures, "{}: after {failures}", shown(delivery));
+        let attempts = self.options.retry.attempts;
+        assert!(attempts == 0 || delivery.attempt < attempts);
+        // A retry counts when its back-off ends, and may be delivered later.
+        self.retries.push(self.now);
+        let second = |at: &&Moment| self.now - **at < seconds(1);
+        let within_second = self.retries.iter().filter(second).count();
+        assert!(
+            within_second <= 2 * self.options.retries_per_second_max,
+            "{within_second} retries"
+        );
     }
 
     fn stats(&self) -> ListenerStats {
@@ -288,6 +372,18 @@ impl Run {
             stats.bytes
         );
         assert!(stats.dead_letters <= self.options.dead_letters_max);
+        let (retried, listed) = self.listener.retried_keys(3);
+        assert_eq!((retried, retried.min(3)), (stats.failing, listed.len()));
+        assert!(
+            listed.windows(2).all(|pair| pair[0].since <= pair[1].since),
+            "{listed:?}"
+        );
+        let is_retried = |key: &RetriedKey| {
+            let name = |name: &Key| name.name().to_owned();
+            let known = |name| self.retried.contains_key(&(key.source, name));
+            key.key.as_ref().map(name).is_none_or(known)
+        };
+        assert!(listed.iter().all(is_retried), "{listed:?}");
         if !self.detached {
             let c = stats.counters;
             assert_eq!(
@@ -306,8 +402,9 @@ impl Run {
 
     /// Lets the handler succeed until nothing is pending.
     pub(super) fn run_until_idle(&mut self) {
-        self.listener.resume(Pause::Swap);
-        self.listener.resume(Pause::Quarantine);
+        for pause in PAUSES {
+            self.apply(Op::Resume(pause));
+        }
         for _ in 0..10_000 {
             while let Some(delivery) = self.in_flight.pop() {
                 self.answer(delivery, Answer::Ok);
@@ -345,6 +442,8 @@ impl Run {
     }
 }
 
-fn kind(quarantine: bool) -> Pause {
-    if quarantine { Pause::Quarantine } else { Pause::Swap }
+/// The key of a delivery; an empty name for `Synced`.
+fn retry_key(delivery: &Delivery) -> (SourceId, String) {
+    let name = delivery.key().map_or(String::new(), |key| key.name.to_owned());
+    (delivery.source, name)
 }

@@ -221,6 +221,14 @@ impl Witness {
         }
     }
 
+    /// How many objects the handler knows that no longer exist: each has a delete that has not been delivered.
+    pub(super) fn undelivered_deletes(&self, source: SourceId, snapshot: &Snapshot) -> u64 {
+        let is_known = |key: &KeySeen| key.last.as_ref().is_some_and(|(.., there)| *there);
+        let is_gone = |name: &str| snapshot.get(crate::listener::tests::key(name)).is_none();
+        let keys = self.sources[&source].keys.iter();
+        keys.filter(|(name, key)| is_known(key) && is_gone(name)).count() as u64
+    }
+
     /// Each key received exactly what was written.
     pub(super) fn check_exactly_once(&self, source: SourceId) {
         for (name, key) in &self.sources[&source].keys {
