@@ -23,8 +23,8 @@
 //!   [`Notification::Synced`] is delivered once every key of an initial list or replay was attempted. A replay of a
 //!   source whose acknowledgements are persisted ([`ListenerHandle::gate_replays`]) waits until the replay is recorded.
 //! - A failing key delays no other key: it is retried with growing back-off, at most
-//!   [`retries_per_second_max`](ListenerOptions::retries_per_second_max) keys a second, and becomes a [`DeadLetter`] when
-//!   it runs out of attempts.
+//!   [`retries_per_second_max`](ListenerOptions::retries_per_second_max) keys a second, and becomes a [`DeadLetter`]
+//!   when it runs out of attempts.
 //!
 //! Order across keys is not guaranteed. No I/O, no clock (time is passed in), no tasks.
 

@@ -4,8 +4,9 @@
 //! ```text
 //! [health] and [admin]: /livez  /readyz[?verbose]  /healthz  /metrics
 //! [admin]:
-//! /api/v1/get/RESOURCE  /api/v1/sources[/ID]  /api/v1/plugins  /api/v1/dead-letters  /api/v1/configuration
-//! POST: /api/v1/plugins/NAME/resume  /api/v1/plugins/NAME/requeue
+//! /api/v1/get/RESOURCE  /api/v1/sources[/ID]  /api/v1/plugins  /api/v1/dead-letters  /api/v1/retries
+//! /api/v1/configuration
+//! POST: /api/v1/plugins/NAME/pause  /api/v1/plugins/NAME/resume  /api/v1/plugins/NAME/requeue
 //! ```
 //!
 //! Reads the [`StatusRegistry`], snapshots and listeners; only a POST changes something, and only for one plugin. It
@@ -35,7 +36,8 @@ pub use freshness::{FreshAsOf, VERSION_WAIT_DEFAULT, VERSION_WAIT_MAX, VERSION_W
 pub use objects::STREAMS_MAX;
 pub(crate) use objects::{Freshness, INDEX_FAILURES, SOURCES};
 pub use plugins::{
-    DeadLetterView, LoadedView, PluginView, Plugins, ReloadView, RequeueRequest, Requeued, Resumed, StuckView,
+    DeadLetterView, LoadedView, Paused, PluginView, Plugins, RETRIES_LISTED_MAX, RETRIES_SHOWN_MAX, ReloadView,
+    RequeueRequest, Requeued, Resumed, RetryView, StuckView,
 };
 pub(crate) use sources::running_in;
 pub use sources::{AgedText, FAILED_NAMED_MAX, FailedView, IndexFailuresView, SourceView, Sources};
@@ -139,9 +141,11 @@ pub(crate) fn admin_routes(state: AdminState) -> Router {
         .route("/api/v1/sources", get(sources::list))
         .route("/api/v1/sources/{id}", get(sources::get))
         .route("/api/v1/plugins", get(plugins::list))
+        .route("/api/v1/plugins/{name}/pause", post(plugins::pause))
         .route("/api/v1/plugins/{name}/resume", post(plugins::resume))
         .route("/api/v1/plugins/{name}/requeue", post(plugins::requeue))
         .route("/api/v1/dead-letters", get(plugins::dead_letters))
+        .route("/api/v1/retries", get(plugins::retries))
         .route("/api/v1/configuration", get(configuration))
         .fallback(async || (StatusCode::NOT_FOUND, ADMIN_ROUTES))
         .with_state(state)
@@ -160,7 +164,7 @@ const HEALTH_ROUTES: &str =
     "not found; available: /livez /readyz /healthz /metrics; data and actions are on the admin port\n";
 
 /// The answer to another path on the admin port.
-const ADMIN_ROUTES: &str = "not found; available: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources /api/v1/sources/ID /api/v1/plugins /api/v1/dead-letters /api/v1/configuration\n";
+const ADMIN_ROUTES: &str = "not found; available: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources /api/v1/sources/ID /api/v1/plugins /api/v1/dead-letters /api/v1/retries /api/v1/configuration\n";
 
 async fn metrics(State(state): State<AdminState>) -> axum::response::Response {
     match state.metrics.encode() {

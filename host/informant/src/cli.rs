@@ -97,7 +97,9 @@ enum PluginCommand {
     Inspect(inspect::InspectArgs),
     /// List the plugins of a running `informant run`
     List(plugin::ListArgs),
-    /// End a plugin's quarantine
+    /// Pause a plugin: changes wait, merged by object
+    Pause(plugin::PauseArgs),
+    /// End a plugin's pause or quarantine
     Resume(plugin::ResumeArgs),
     /// Redeliver dead-lettered events to a plugin
     Requeue(plugin::RequeueArgs),
@@ -155,6 +157,7 @@ impl Cli {
             Command::Plugin { command } => match command {
                 PluginCommand::Inspect(args) => inspect::run(&args),
                 PluginCommand::List(args) => plugin::list(&args),
+                PluginCommand::Pause(args) => plugin::pause(&args),
                 PluginCommand::Resume(args) => plugin::resume(&args),
                 PluginCommand::Requeue(args) => plugin::requeue(&args),
             },

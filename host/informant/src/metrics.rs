@@ -217,7 +217,11 @@ const GAUGES: [(&str, &str, Reading); 5] = [
         "Events waiting for the plugin, including those in back-off",
         |stats| stats.pending as u64,
     ),
-    ("listener_failing", "Keys in back-off", |stats| stats.failing as u64),
+    (
+        "listener_failing",
+        "Keys under retry: they failed, and will be delivered again",
+        |stats| stats.failing as u64,
+    ),
     (
         "listener_keyed",
         "1 while new events are coalesced into pending events of the same key",
@@ -234,7 +238,7 @@ const GAUGES: [(&str, &str, Reading); 5] = [
 ];
 
 /// Counters by plugin.
-const COUNTERS: [(&str, &str, Reading); 14] = [
+const COUNTERS: [(&str, &str, Reading); 16] = [
     ("listener_accepted", "Changes accepted from informers", |stats| {
         stats.counters.accepted
     }),
@@ -279,6 +283,16 @@ const COUNTERS: [(&str, &str, Reading); 14] = [
         |stats| stats.counters.discarded,
     ),
     (
+        "listener_deletes_discarded",
+        "Deletes among the events dropped with their source or at shutdown",
+        |stats| stats.counters.deletes_discarded,
+    ),
+    (
+        "listener_retries_limited",
+        "Retries delayed by the limit on retries per second",
+        |stats| stats.counters.retries_limited,
+    ),
+    (
         "listener_left_to_cursor",
         "Changes of keys that a running initial list or replay had not delivered yet",
         |stats| stats.counters.left_to_cursor,
@@ -309,19 +323,31 @@ impl Collector for StatusCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let plugins = self.0.plugins();
         let running = plugins.iter().filter_map(|entry| match entry.phase() {
-            PluginPhase::Running(plugin) => Some((entry.name.as_str(), plugin.listener().stats())),
+            PluginPhase::Running(plugin) => {
+                let stats = plugin.listener().stats();
+                let oldest = stats
+                    .oldest_event
+                    .map_or(0.0, |read| (plugin.now() - read).as_secs_f64());
+                Some((entry.name.as_str(), stats, oldest))
+            }
             _ => None,
         });
         let stats: Vec<_> = running.collect();
+        let help = "Age of the oldest event that the plugin has not accepted; 0 without one";
+        let oldest = "listener_oldest_pending_seconds";
+        let mut family = encoder.encode_descriptor(oldest, help, None, MetricType::Gauge)?;
+        for (plugin, _, age) in &stats {
+            ConstGauge::new(*age).encode(family.encode_family(&[("plugin", *plugin)])?)?;
+        }
         for (name, help, read) in GAUGES {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (plugin, stats) in &stats {
+            for (plugin, stats, _) in &stats {
                 gauge(read(stats)).encode(family.encode_family(&[("plugin", *plugin)])?)?;
             }
         }
         for (name, help, read) in COUNTERS {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (plugin, stats) in &stats {
+            for (plugin, stats, _) in &stats {
                 ConstCounter::new(read(stats)).encode(family.encode_family(&[("plugin", *plugin)])?)?;
             }
         }

@@ -77,7 +77,7 @@ pub(crate) enum PausedBy {
 impl PausedBy {
     const fn as_str(self) -> &'static str {
         match self {
-            PausedBy::Command => "paused by command",
+            PausedBy::Command => "requested by command",
             PausedBy::Section => "paused = true in its section",
         }
     }
@@ -280,7 +280,7 @@ impl PluginContext {
 
     /// Pauses or resumes the event handler. Returns whether that is a change.
     pub(crate) fn set_paused(&self, paused: Option<PausedBy>) -> bool {
-        // Both change under one lock, so that they agree whoever else pauses and resumes.
+        // Both change under one lock, so that they agree under concurrent calls.
         let mut status = self.status();
         if status.paused.is_some() == paused.is_some() {
             return false;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use informant_cache::{IndexFeedHandle, ListenerHandle};
+use informant_cache::{IndexFeedHandle, ListenerHandle, Moment};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
@@ -171,6 +171,12 @@ impl Plugin {
     #[must_use]
     pub fn listener(&self) -> ListenerHandle {
         self.0.context.listener.clone()
+    }
+
+    /// The present on its clock, to which the moments in its status and its listener belong.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        self.0.context.now()
     }
 
     /// The feed of the indexes it computes; none if it computes none.

@@ -136,12 +136,13 @@ impl Listener {
 
     /// Whether the event becomes a dead letter if no newer state follows it.
     fn is_last_attempt(&self, slot: &Slot, cause: FailureCause) -> bool {
-        let crashes = slot.retry.as_ref().map_or(0, |retry| retry.crashes);
+        let retry = slot.retry.as_ref();
+        let (attempts, crashes) = retry.map_or((0, 0), |retry| (retry.attempts, retry.crashes));
         let is_exhausted = match (cause, self.options.retry.attempts) {
             (FailureCause::WaitRequested(_), _) => false,
             (FailureCause::Crash, _) if crashes + 1 >= CRASHES_MAX => true,
             (_, 0) => false,
-            (_, attempts) => slot.attempts + 1 >= attempts,
+            (_, attempts_max) => attempts + 1 >= attempts_max,
         };
         is_exhausted || (slot.head.is_delete() && self.has_too_many_retried_deletes(slot))
     }
@@ -165,12 +166,11 @@ impl Listener {
         let slot = self.queue.slots.get_mut(id);
         // A wait that the handler asked for is not an attempt, and does not lengthen the next back-off.
         let counted = u32::from(!matches!(cause, FailureCause::WaitRequested(_)));
-        slot.attempts = slot.attempts.saturating_add(counted);
+        slot.calls = slot.calls.saturating_add(1);
         slot.failures = slot.failures.saturating_add(counted);
-        let (since, calls, crashes) = slot
-            .retry
-            .as_ref()
-            .map_or((now, 0, 0), |retry| (retry.since, retry.failures, retry.crashes));
+        let before = slot.retry.as_ref();
+        let (since, calls) = before.map_or((now, 0), |retry| (retry.since, retry.failures));
+        let (attempts, crashes) = before.map_or((0, 0), |retry| (retry.attempts, retry.crashes));
         let failures = slot.failures;
         let wait = match cause {
             FailureCause::WaitRequested(wait) => wait,
@@ -182,6 +182,7 @@ impl Listener {
             since,
             until: now + wait,
             failures: calls.saturating_add(1),
+            attempts: attempts.saturating_add(counted),
             crashes: crashes + u32::from(matches!(cause, FailureCause::Crash)),
             is_requested: counted == 0,
             result,
@@ -198,7 +199,8 @@ impl Listener {
             // A dead letter is about an object, and `Synced` has none.
             return self.skip(id);
         }
-        let (source, event, attempts) = (slot.source, &slot.head, slot.attempts + 1);
+        let (source, event) = (slot.source, &slot.head);
+        let attempts = slot.retry.as_ref().map_or(0, |retry| retry.attempts) + 1;
         let evicted = self.letters.add(Failure {
             source,
             event,
@@ -215,6 +217,7 @@ impl Listener {
                 since: now,
                 until: Moment::NEVER,
                 failures: attempts,
+                attempts,
                 crashes: 0,
                 is_requested: false,
                 result,

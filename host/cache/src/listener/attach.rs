@@ -166,6 +166,6 @@ fn describe((slot, (since, _)): (&Slot, (Moment, u64))) -> InFlight {
         key,
         event: notification.as_str(),
         since,
-        attempt: slot.attempts,
+        attempt: slot.calls,
     }
 }

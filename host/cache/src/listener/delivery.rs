@@ -21,8 +21,8 @@ pub struct Delivery {
     pub notification: Notification,
     /// Why; if events were folded, the reason of the newest.
     pub reason: Reason,
-    /// 0 at the first attempt, plus 1 per retry; a retry after a time that the handler asked for does not count. Resets
-    /// when a newer state folds in.
+    /// 0 at the first attempt, plus 1 per retry, whether or not the handler asked for it. Resets when a newer state
+    /// folds in.
     pub attempt: u32,
     /// When the frame of the oldest folded event was read; for events of a cursor, when the cursor started.
     pub received: Moment,
@@ -78,7 +78,7 @@ pub enum DeliveryOutcome {
     /// The handler failed; retry with back-off.
     Retryable(String),
     /// The handler failed and asks for a retry after this time, at most [`RETRY_AFTER_MAX`](super::RETRY_AFTER_MAX).
-    /// Not an attempt, however often.
+    /// Does not use up an attempt, however often.
     RetryAfter(String, Duration),
     /// The handler failed and a retry is useless: the event becomes a dead letter.
     Permanent(String),

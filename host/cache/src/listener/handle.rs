@@ -42,7 +42,8 @@ impl ListenerHandle {
     }
 
     /// A listener that neither folds nor cuts at its limits: the pusher checks [`has_room`](Self::has_room) before each
-    /// batch, and waits while there is none. Failing keys still fold, and do not count.
+    /// batch, and waits while there is none. Failing keys still fold. They count, so a handler that fails without end
+    /// on as many keys as the limit allows stops the pusher.
     ///
     /// For a handler with its own informer. With other handlers on the same informer, it would delay them all.
     #[must_use]
@@ -226,8 +227,8 @@ impl ListenerHandle {
         self.change(|listener| listener.resume(pause));
     }
 
-    /// Retries everything in back-off now, without a limit on the rate. For a handler that was replaced: it need not wait for its predecessor's
-    /// back-off.
+    /// Retries everything in back-off now, without a limit on the rate. For a handler that was replaced: it need not
+    /// wait for its predecessor's back-off.
     pub fn retry_now(&self) {
         self.change(Listener::retry_now);
     }

@@ -26,9 +26,9 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// [`RetryPolicy::attempts`] allows: each costs the handler its memory.
 pub const CRASHES_MAX: u32 = 10;
 
-/// How many retries of one handler may start within a second, and how many may be ready or in flight at once. Later ones
-/// wait, and are counted as [`ListenerCounters::retries_limited`](super::ListenerCounters::retries_limited); new events
-/// do not. Source: controller-runtime's default rate limiter.
+/// How many retries of one handler may start within a second, and how many may be ready or in flight at once. Later
+/// ones wait, and are counted as [`ListenerCounters::retries_limited`](super::ListenerCounters::retries_limited); new
+/// events do not. Source: controller-runtime's default rate limiter.
 pub const RETRIES_PER_SECOND_MAX: usize = 10;
 
 /// How many keys without an object (failed deletes) may be under retry. A delete that fails above it becomes a dead
@@ -88,7 +88,8 @@ pub struct RetryPolicy {
     /// The longest wait, jitter included.
     pub max: Duration,
     /// Attempts per state before it becomes a dead letter; 0: retryable failures are retried without end, traps and
-    /// timeouts up to [`CRASHES_MAX`] times. A handler that asks for a retry after some time does not use up an attempt.
+    /// timeouts up to [`CRASHES_MAX`] times. A handler that asks for a retry after some time does not use up an
+    /// attempt.
     pub attempts: u32,
 }
 

@@ -85,10 +85,9 @@ impl Queue {
         self.is_blocking = true;
     }
 
-    /// Whether no limit is reached. Keys in back-off do not count: they may fail without end, and must not stop the
-    /// pusher.
+    /// Whether no limit is reached.
     pub(super) fn has_room(&self) -> bool {
-        self.pending - self.backing_off < self.pending_events_max && self.bytes < self.pending_bytes_max
+        self.pending < self.pending_events_max && self.bytes < self.pending_bytes_max
     }
 
     /// Keys under retry that are ready or in flight.
@@ -149,9 +148,9 @@ impl Queue {
                 // A repeated state gets no new attempts. Otherwise a state that costs an instance, and with it causes a
                 // replay, would be retried forever.
                 if in_head && is_news {
-                    slot.attempts = 0;
+                    slot.calls = 0;
                     if let Some(retry) = &mut slot.retry {
-                        retry.crashes = 0;
+                        (retry.attempts, retry.crashes) = (0, 0);
                     }
                 }
             }
@@ -213,7 +212,7 @@ impl Queue {
             source: slot.source,
             notification: slot.head.notification.clone(),
             reason: slot.head.reason,
-            attempt: slot.attempts,
+            attempt: slot.calls,
             received: slot.head.received,
             exact_old,
         }
@@ -257,7 +256,7 @@ impl Queue {
                 slot.drains_first = next.resumed;
                 self.draining += usize::from(next.resumed);
                 slot.head = next;
-                slot.attempts = 0;
+                slot.calls = 0;
                 slot.failures = 0;
                 self.slots.make_ready(id);
             }

@@ -12,8 +12,8 @@ use crate::{Moment, Reason};
 
 /// How long to wait after failure number `failures` in a row, counted from 1.
 ///
-/// `initial`, doubling, up to `max`. `random` adds up to a quarter. At `max` it takes off up to a fifth instead, so that
-/// keys that fail together are not retried together forever.
+/// `initial`, doubling, up to `max`. `random` adds up to a quarter. At `max` it takes off up to a fifth instead, so
+/// that keys that fail together are not retried together forever.
 pub(super) fn back_off(policy: &RetryPolicy, failures: u32, random: u64) -> Duration {
     let doublings = failures.saturating_sub(1).min(31);
     let longest = policy
@@ -107,7 +107,9 @@ pub(super) struct RetryState {
     pub(super) until: Moment,
     /// Deliveries that failed since then, including those that asked for a retry after some time.
     pub(super) failures: u32,
-    /// Traps and timeouts of the present state.
+    /// Failed attempts of the present state: all failures that did not ask for a retry after some time.
+    pub(super) attempts: u32,
+    /// Traps and timeouts among them.
     pub(super) crashes: u32,
     /// The handler asked for the wait.
     pub(super) is_requested: bool,

@@ -29,9 +29,9 @@ pub(super) struct Slot {
     pub(super) head: PendingEvent,
     pub(super) following: VecDeque<PendingEvent>,
     pub(super) state: SlotState,
-    /// Failures of the head since a newer state folded into it.
-    pub(super) attempts: u32,
-    /// All failures of the head: the back-off grows with them.
+    /// Failed deliveries of the head since a newer state folded into it.
+    pub(super) calls: u32,
+    /// All failures of the head, except those that asked for a retry after some time: the back-off grows with them.
     pub(super) failures: u32,
     /// Present while the key is under retry.
     pub(super) retry: Option<Box<RetryState>>,
@@ -136,7 +136,7 @@ impl Slots {
             head,
             following: VecDeque::new(),
             state: SlotState::BackingOff,
-            attempts: 0,
+            calls: 0,
             failures: 0,
             retry: None,
             drains_first: false,

@@ -1,8 +1,10 @@
-//! `/api/v1/plugins` and `/api/v1/dead-letters`: the status of each plugin, and commands.
+//! `/api/v1/plugins`, `/api/v1/dead-letters` and `/api/v1/retries`: the status of each plugin, and commands.
 //!
 //! ```text
 //! GET  /api/v1/plugins
 //! GET  /api/v1/dead-letters[?plugin=NAME]
+//! GET  /api/v1/retries[?plugin=NAME]
+//! POST /api/v1/plugins/NAME/pause
 //! POST /api/v1/plugins/NAME/resume
 //! POST /api/v1/plugins/NAME/requeue   {"key": "namespace/name"}, or {} for all dead letters
 //! ```
@@ -12,7 +14,7 @@
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use informant_cache::listener::{DeadLetter, ListenerStats, RequeueResult};
+use informant_cache::listener::{DeadLetter, ListenerStats, RequeueResult, RetriedKey};
 use informant_cache::{Environment, IndexFeedHandle, Moment};
 use informant_object::Key;
 use informant_plugin_host::{Plugin, PluginState, PluginStatus, StuckOn};
@@ -79,8 +81,14 @@ pub struct LoadedView {
     pub oldest_pending_ms: Option<u64>,
     /// Events being handled.
     pub in_flight: usize,
-    /// Objects whose events are being retried, in back-off.
+    /// Objects on which it failed and that are delivered again.
     pub failing: usize,
+    /// Those of them that failed first, at most [`RETRIES_SHOWN_MAX`].
+    #[serde(default)]
+    pub retries: Vec<RetryView>,
+    /// Whether it is paused, whatever else its state is.
+    #[serde(default)]
+    pub paused: bool,
     /// Whether newer events are coalesced with pending ones of the same object.
     pub keyed: bool,
     /// The number of dead letters.
@@ -124,6 +132,24 @@ pub struct DeadLetterView {
     pub age_ms: u64,
 }
 
+/// An object on which a plugin failed and that is delivered again.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RetryView {
+    /// The object; null for a sync notification.
+    pub object: Option<String>,
+    /// `add`, `update`, `delete` or `sync`.
+    pub event: String,
+    /// Calls that failed since it last succeeded.
+    pub attempts: u32,
+    /// The error of the last one.
+    pub error: String,
+    /// How long it has been failing.
+    pub age_ms: u64,
+    /// When the next call is due; 0 while it is being made or waits for its turn.
+    pub next_ms: u64,
+}
+
 /// A running call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -159,9 +185,22 @@ pub struct Requeued {
 /// The result of a resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumed {
-    /// Whether it was in quarantine.
+    /// Whether it was paused or in quarantine.
     pub resumed: bool,
 }
+
+/// The result of a pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paused {
+    /// Whether it was not paused before.
+    pub paused: bool,
+}
+
+/// How many keys under retry the status of a plugin shows.
+pub const RETRIES_SHOWN_MAX: usize = 3;
+
+/// How many keys under retry `/api/v1/retries` lists. Their number is always exact.
+pub const RETRIES_LISTED_MAX: usize = 1_000;
 
 pub(super) async fn list(State(state): State<AdminState>) -> Json<Plugins> {
     let entries = state.registry.plugins();
@@ -176,12 +215,25 @@ pub(super) async fn resume(
 ) -> Result<Json<Resumed>, AdminError> {
     let Json(Empty {}) = body.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let plugin = loaded(&state.registry, &name)?;
-    let resumed = plugin.status().state == PluginState::Quarantined;
+    let resumed = plugin.resume().await;
     if resumed {
-        plugin.resume().await;
         tracing::info!(plugin = %name, "plugin resumed");
     }
     Ok(Json(Resumed { resumed }))
+}
+
+pub(super) async fn pause(
+    State(state): State<AdminState>,
+    Path(name): Path<String>,
+    body: Result<Json<Empty>, JsonRejection>,
+) -> Result<Json<Paused>, AdminError> {
+    let Json(Empty {}) = body.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
+    let plugin = loaded(&state.registry, &name)?;
+    let paused = plugin.pause().await;
+    if paused {
+        tracing::info!(plugin = %name, "plugin paused");
+    }
+    Ok(Json(Paused { paused }))
 }
 
 pub(super) async fn requeue(
@@ -263,6 +315,8 @@ fn item(entry: &PluginEntry, environment: &dyn Environment) -> PluginView {
             let mut loaded = of_plugin(&status, &listener.stats(), now);
             let last = listener.last_dead_letter();
             loaded.last_dead_letter = last.map(|letter| dead_letter(&letter, now));
+            let (_, oldest) = listener.retried_keys(RETRIES_SHOWN_MAX);
+            loaded.retries = oldest.iter().map(|key| retry(key, now)).collect();
             (status.state.as_str(), status.because, Some(loaded))
         }
     };
@@ -298,6 +352,8 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
         oldest_pending_ms: listener.oldest_pending.map(|read| age_ms(now, read)),
         in_flight: listener.in_flight,
         failing: listener.failing,
+        retries: Vec::new(),
+        paused: status.paused,
         keyed: listener.keyed,
         dead_letters: listener.dead_letters,
         last_dead_letter: None,
@@ -320,6 +376,17 @@ fn dead_letter(letter: &DeadLetter, now: Moment) -> DeadLetterView {
     }
 }
 
+fn retry(key: &RetriedKey, now: Moment) -> RetryView {
+    RetryView {
+        object: key.key.as_ref().map(ToString::to_string),
+        event: key.event.to_owned(),
+        attempts: key.attempts,
+        error: key.error.clone(),
+        age_ms: age_ms(now, key.since),
+        next_ms: millis(key.next - now),
+    }
+}
+
 fn stuck(call: &StuckOn, now: Moment) -> StuckView {
     StuckView {
         source: call.source.0,
@@ -329,10 +396,17 @@ fn stuck(call: &StuckOn, now: Moment) -> StuckView {
     }
 }
 
+/// Which plugin; none for all.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct DeadLettersQuery {
+pub(super) struct PluginQuery {
     plugin: Option<String>,
+}
+
+impl PluginQuery {
+    fn includes(&self, name: &str) -> bool {
+        self.plugin.as_ref().is_none_or(|plugin| plugin == name)
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -359,13 +433,13 @@ struct DeadLetterItem {
 /// Dead letters, oldest first.
 pub(super) async fn dead_letters(
     State(state): State<AdminState>,
-    query: Result<Query<DeadLettersQuery>, QueryRejection>,
+    query: Result<Query<PluginQuery>, QueryRejection>,
 ) -> Result<Json<DeadLettersView>, AdminError> {
     let Query(query) = query.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let now = state.environment.now();
     let mut items = Vec::new();
     for entry in state.registry.plugins() {
-        if query.plugin.as_ref().is_some_and(|plugin| *plugin != entry.name) {
+        if !query.includes(&entry.name) {
             continue;
         }
         if let PluginPhase::Running(plugin) = entry.phase() {
@@ -393,6 +467,74 @@ fn dead_letter_item(registry: &StatusRegistry, plugin: &str, letter: &DeadLetter
         attempts: letter.attempts,
         error: letter.error.clone(),
         age_ms: age_ms(now, letter.given_up),
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct RetriesView {
+    /// How many there are, listed or not.
+    total: usize,
+    /// At most [`RETRIES_LISTED_MAX`].
+    items: Vec<RetryItem>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RetryItem {
+    plugin: String,
+    source: u32,
+    informer: Option<String>,
+    namespace: Option<String>,
+    name: Option<String>,
+    event: &'static str,
+    reason: &'static str,
+    result: &'static str,
+    attempts: u32,
+    error: String,
+    age_ms: u64,
+    next_ms: u64,
+}
+
+/// Keys under retry: those of each plugin that failed first, oldest first.
+pub(super) async fn retries(
+    State(state): State<AdminState>,
+    query: Result<Query<PluginQuery>, QueryRejection>,
+) -> Result<Json<RetriesView>, AdminError> {
+    let Query(query) = query.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
+    let now = state.environment.now();
+    let mut view = RetriesView {
+        total: 0,
+        items: Vec::new(),
+    };
+    for entry in state.registry.plugins() {
+        if query.includes(&entry.name)
+            && let PluginPhase::Running(plugin) = entry.phase()
+        {
+            let (number, oldest) = plugin.listener().retried_keys(RETRIES_LISTED_MAX - view.items.len());
+            view.total += number;
+            let items = oldest
+                .into_iter()
+                .map(|key| retry_item(&state.registry, &entry.name, key, now));
+            view.items.extend(items);
+        }
+    }
+    Ok(Json(view))
+}
+
+fn retry_item(registry: &StatusRegistry, plugin: &str, key: RetriedKey, now: Moment) -> RetryItem {
+    RetryItem {
+        plugin: plugin.to_owned(),
+        source: key.source.0,
+        informer: registry.catalog().info(key.source).map(|info| info.informer),
+        namespace: key.key.as_ref().map(|key| key.namespace().to_owned()),
+        name: key.key.as_ref().map(|key| key.name().to_owned()),
+        event: key.event,
+        reason: key.reason.as_str(),
+        result: key.result,
+        attempts: key.attempts,
+        error: key.error,
+        age_ms: age_ms(now, key.since),
+        next_ms: millis(key.next - now),
     }
 }
 
@@ -429,7 +571,11 @@ pub(super) fn loading_behind(registry: &StatusRegistry, informer: &str) -> Optio
 /// Whether a loaded plugin is healthy, and its status line.
 pub(super) fn health(plugin: &Plugin) -> (bool, String) {
     let status = plugin.status();
-    let good = matches!(status.state, PluginState::Loaded | PluginState::Running);
+    // A paused plugin does what was asked of it.
+    let good = matches!(
+        status.state,
+        PluginState::Loaded | PluginState::Running | PluginState::Paused
+    );
     let because = status.because.map_or(String::new(), |because| format!(": {because}"));
     (
         good,

@@ -1,4 +1,4 @@
-//! `informant plugin list | resume | requeue`: inspects and manages the plugins of a running daemon.
+//! `informant plugin list | pause | resume | requeue`: inspects and manages the plugins of a running daemon.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::client::{AdminArgs, escape};
 use super::table::{self, or_dash};
 use super::{Exit, output};
-use crate::admin::{PluginView, Plugins, RequeueRequest, Requeued, Resumed};
+use crate::admin::{LoadedView, Paused, PluginView, Plugins, RequeueRequest, Requeued, Resumed, RetryView};
 
 /// `informant plugin list`.
 #[derive(Debug, Args)]
@@ -17,6 +17,15 @@ pub(super) struct ListArgs {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
     output: Format,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// `informant plugin pause`.
+#[derive(Debug, Args)]
+pub(super) struct PauseArgs {
+    /// Plugin name, as in the configuration
+    name: String,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -69,6 +78,23 @@ pub(super) fn list(args: &ListArgs) -> Result<Exit> {
         })
 }
 
+pub(super) fn pause(args: &PauseArgs) -> Result<Exit> {
+    let path = path(&args.name, "pause");
+    let name = &args.name;
+    args.admin
+        .with_client(async |client| match client.post::<Paused>(&path, &json!({})).await? {
+            Err(error) => Ok(output::refused(&error)),
+            Ok(Paused { paused }) => {
+                let line = match paused {
+                    true => format!("plugin/{name} paused"),
+                    false => format!("plugin/{name} is paused already"),
+                };
+                output::to_stdout(|out| writeln!(out, "{line}"))?;
+                Ok(Exit::Done)
+            }
+        })
+}
+
 pub(super) fn resume(args: &ResumeArgs) -> Result<Exit> {
     let path = path(&args.name, "resume");
     let name = &args.name;
@@ -78,7 +104,7 @@ pub(super) fn resume(args: &ResumeArgs) -> Result<Exit> {
             Ok(Resumed { resumed }) => {
                 let line = match resumed {
                     true => format!("plugin/{name} resumed"),
-                    false => format!("plugin/{name} is not in quarantine; nothing to resume"),
+                    false => format!("plugin/{name} is neither paused nor in quarantine; nothing to resume"),
                 };
                 output::to_stdout(|out| writeln!(out, "{line}"))?;
                 Ok(Exit::Done)
@@ -151,6 +177,41 @@ fn row(plugin: &PluginView) -> [String; 9] {
     ]
 }
 
+/// The keys under retry, and those of them that failed first.
+fn retries(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
+    let name = &plugin.name;
+    let objects = match loaded.failing {
+        0 => return Vec::new(),
+        1 => "1 object".to_owned(),
+        many => format!("{many} objects"),
+    };
+    if loaded.paused || plugin.state == "quarantined" {
+        return vec![format!("{name} failed on {objects}; it retries when it is resumed")];
+    }
+    let hint = match loaded.failing > loaded.retries.len() {
+        true => format!(" (all: /api/v1/retries?plugin={name})"),
+        false => String::new(),
+    };
+    let mut lines = vec![format!("{name} failed on {objects} and is retrying{hint}")];
+    lines.extend(loaded.retries.iter().map(retry));
+    lines
+}
+
+fn retry(retry: &RetryView) -> String {
+    let object = retry.object.as_deref().unwrap_or("all objects");
+    let (event, attempts, age) = (&retry.event, retry.attempts, table::duration(retry.age_ms));
+    let attempts = match attempts {
+        1 => "1 attempt".to_owned(),
+        many => format!("{many} attempts"),
+    };
+    let next = match retry.next_ms {
+        0 => "now".to_owned(),
+        wait => format!("in {}", table::duration(wait)),
+    };
+    let error = retry.error.lines().next().unwrap_or_default();
+    format!("  {event} of {object}: {attempts} in {age}, next {next}: {error}")
+}
+
 /// Shorter calls are not reported as stuck.
 const STUCK_MS: u64 = 1_000;
 
@@ -174,12 +235,7 @@ fn problems(plugin: &PluginView) -> Vec<String> {
         let (event, time) = (&stuck.event, table::duration(stuck.for_ms));
         lines.push(format!("{name} is stuck on {event}{object} for {time}"));
     }
-    if loaded.failing > 0 {
-        lines.push(format!(
-            "{name} failed on {} objects and is retrying them",
-            loaded.failing
-        ));
-    }
+    lines.extend(retries(plugin, loaded));
     if let Some(letter) = &loaded.last_dead_letter {
         let (event, object, error) = (&letter.event, &letter.object, &letter.error);
         let age = table::ago(letter.age_ms);

@@ -232,9 +232,26 @@ fn help_of_plugin_list() {
 }
 
 #[test]
+fn help_of_plugin_pause() {
+    insta::assert_snapshot!(help(&["plugin", "pause"]), @"
+    Pause a plugin: changes wait, merged by object
+
+    Usage: informant plugin pause [OPTIONS] <NAME>
+
+    Arguments:
+      <NAME>  Plugin name, as in the configuration
+
+    Options:
+          --admin <ADDRESS:PORT>  Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>         Configuration file [default: config.toml]
+      -h, --help                  Print help (see more with '--help')
+    ");
+}
+
+#[test]
 fn help_of_plugin_resume() {
     insta::assert_snapshot!(help(&["plugin", "resume"]), @"
-    End a plugin's quarantine
+    End a plugin's pause or quarantine
 
     Usage: informant plugin resume [OPTIONS] <NAME>
 

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use informant_cache::listener::RetryPolicy;
 use informant_plugin_host::{Digest, KubeGrant, Limits, OnFailure, ReplayPolicy, is_script};
 
 use super::allow;
@@ -24,8 +25,10 @@ const KEYS: Keys = Keys {
         "on-reload",
         "on-restart",
         "on-start",
+        "paused",
         "required",
         "resync",
+        "retry",
         "script",
         "sha256",
     ],
@@ -43,6 +46,17 @@ const LIMIT_KEYS: Keys = Keys {
     planned: &[],
 };
 
+const RETRY_KEYS: Keys = Keys {
+    known: &["attempts", "initial", "max"],
+    planned: &[],
+};
+
+/// Shortest wait before a retry.
+const RETRY_WAIT_MIN: Duration = Duration::from_millis(10);
+/// Longest wait before a retry.
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Most attempts; more are no different from unlimited ones.
+const RETRY_ATTEMPTS_MAX: u64 = 1_000_000;
 /// Least memory: a language runtime needs more than this to start.
 const MEMORY_BYTES_MIN: usize = 1 << 20;
 /// Most memory: all that 32-bit WebAssembly can address.
@@ -86,6 +100,10 @@ pub struct PluginSection {
     pub resync: Option<Duration>,
     /// What happens to an event whose handler failed.
     pub on_failure: OnFailure,
+    /// How such an event is retried.
+    pub retry: RetryPolicy,
+    /// Whether it starts paused.
+    pub paused: bool,
     /// Whether a new version receives a replay of the cache.
     pub on_reload: ReplayPolicy,
     /// Whether it receives a replay after a trap or timeout, which loses its memory.
@@ -120,6 +138,8 @@ pub(super) fn read(table: &Table<'_>) -> Option<PluginSection> {
         limits: read_limits(table),
         resync: table.duration("resync", super::informer::RESYNC_MIN..=super::informer::RESYNC_MAX),
         on_failure: table.choice("on-failure", &ON_FAILURE).unwrap_or_default(),
+        retry: read_retry(table),
+        paused: table.boolean("paused").unwrap_or(false),
         // A saved file changes the code, not the past: no replay unless requested.
         on_reload: table
             .choice("on-reload", &CONTINUATION)
@@ -262,6 +282,35 @@ fn read_config(table: &Table<'_>) -> Located<serde_json::Value> {
             table.position()
         },
     }
+}
+
+/// `retry = { initial = "1s", max = "5m", attempts = 0 }`.
+fn read_retry(table: &Table<'_>) -> RetryPolicy {
+    let default = RetryPolicy::default();
+    let Some(retry) = table.has("retry").then(|| table.table("retry")).flatten() else {
+        return default;
+    };
+    retry.only(&RETRY_KEYS);
+    let wait = |key| retry.duration(key, RETRY_WAIT_MIN..=RETRY_WAIT_MAX);
+    let (initial, max) = (wait("initial"), wait("max"));
+    let attempts = retry
+        .integer("attempts", 0..=RETRY_ATTEMPTS_MAX)
+        .and_then(|n| u32::try_from(n.value).ok());
+    let policy = RetryPolicy {
+        initial: initial.unwrap_or(default.initial),
+        max: max.unwrap_or(default.max),
+        attempts: attempts.unwrap_or(default.attempts),
+    };
+    if policy.max < policy.initial {
+        let key = if max.is_some() { "max" } else { "initial" };
+        let problem = retry.error(
+            retry.value_position(key),
+            format!("{}: `initial` is longer than `max`", retry.title()),
+        );
+        let help = "`initial` is the first wait before a retry, 1s by default; it doubles up to `max`, 5m by default";
+        retry.reporter().report(problem.help(help));
+    }
+    policy
 }
 
 fn read_limits(table: &Table<'_>) -> Limits {

@@ -59,6 +59,8 @@ impl DesiredPlugin {
             on_reload: section.on_reload,
             on_restart: section.on_restart,
             on_failure: section.on_failure,
+            retry: section.retry,
+            paused: section.paused,
             required: section.required != Required::No,
         }
     }

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::world::{Running, World, http_post};
+use super::program::transcript;
+use super::world::{Running, World, http_post, until};
 
 const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
 
@@ -93,6 +94,135 @@ async fn quarantined_plugin_is_resumed() {
     assert_eq!(
         post(&daemon, "/api/v1/plugins/recorder/resume", &json!({})).await,
         (200, json!({ "resumed": false }))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn paused_plugin_is_ready_and_not_called_until_resumed() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.install("guest-recorder", "recorder.wasm");
+    let daemon = world.daemon(&config("paused = true\nrequired = true")).await;
+    daemon
+        .wait_for_metric(
+            "informant_plugin_state",
+            &["plugin=\"recorder\"", "state=\"paused\""],
+            1.0,
+        )
+        .await;
+    daemon.wait_until_ready().await;
+    let (_, checks) = daemon.get("/readyz?verbose").await;
+    let check = checks.lines().find(|line| line.contains("plugin/recorder"));
+    assert_eq!(
+        check,
+        Some("[+]plugin/recorder ok: paused: paused = true in its section, 0 pending, 0 dead letters")
+    );
+    assert_eq!(
+        post(&daemon, "/api/v1/plugins/recorder/pause", &json!({})).await,
+        (200, json!({ "paused": false }))
+    );
+    let resume = "/api/v1/plugins/recorder/resume";
+    assert_eq!(
+        post(&daemon, resume, &json!({})).await,
+        (200, json!({ "resumed": true }))
+    );
+    daemon.wait_for_events("recorder", "add", 1.0).await;
+    assert_eq!(
+        post(&daemon, "/api/v1/plugins/recorder/pause", &json!({})).await,
+        (200, json!({ "paused": true }))
+    );
+    world.create_pod("web-1", "nginx");
+    daemon
+        .wait_for_metric("informant_listener_pending", &["plugin=\"recorder\""], 1.0)
+        .await;
+    // A change of the key in the section overrides the command.
+    world.configure(&config("paused = false"));
+    daemon.wait_for_events("recorder", "add", 2.0).await;
+    let address = daemon.address().to_string();
+    for (verb, answer) in [
+        ("pause", "plugin/recorder paused"),
+        ("pause", "plugin/recorder is paused already"),
+        ("resume", "plugin/recorder resumed"),
+        (
+            "resume",
+            "plugin/recorder is neither paused nor in quarantine; nothing to resume",
+        ),
+    ] {
+        let shown = transcript(&world, &["plugin", verb, "recorder", "--admin", &address]).await;
+        assert_eq!(shown, format!("exit 0\n{answer}\n--"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_under_retry_are_listed_with_their_last_error() {
+    let world = World::start().await;
+    for name in ["bad-0", "bad-1", "bad-2", "bad-3", "fine"] {
+        world.create_pod(name, "nginx");
+    }
+    world.install("guest-recorder", "recorder.wasm");
+    let failing = "retry = { initial = \"1h\", max = \"2h\" }\n\
+        config = { rules = [{ name = \"bad-*\", do = \"retryable\" }] }";
+    let daemon = world.daemon(&config(failing)).await;
+    daemon
+        .wait_for_metric("informant_listener_failing", &["plugin=\"recorder\""], 4.0)
+        .await;
+    let retries = daemon.json("/api/v1/retries?plugin=recorder").await;
+    assert_eq!(
+        (&retries["total"], retries["items"].as_array().unwrap().len()),
+        (&json!(4), 4)
+    );
+    let mut first = retries["items"][0].clone();
+    assert!(first["nextMs"].as_u64().unwrap() > 3_000_000, "{first}");
+    for changing in ["ageMs", "nextMs", "source", "name"] {
+        first[changing] = Value::Null;
+    }
+    insta::assert_snapshot!(first, @r#"{"ageMs":null,"attempts":1,"error":"asked to fail","event":"add","informer":"pods","name":null,"namespace":"default","nextMs":null,"plugin":"recorder","reason":"initial","result":"retryable","source":null}"#);
+    assert_eq!(
+        daemon.json("/api/v1/retries?plugin=other").await,
+        json!({ "items": [], "total": 0 })
+    );
+    let address = daemon.address().to_string();
+    let shown = transcript(&world, &["status", "--admin", &address]).await;
+    let lines: Vec<_> = shown
+        .lines()
+        .filter(|line| line.contains("retrying") || line.contains("bad-"))
+        .collect();
+    assert_eq!(
+        lines[0],
+        "recorder failed on 4 objects and is retrying (all: /api/v1/retries?plugin=recorder)"
+    );
+    assert_eq!(lines.len(), 4, "{shown}");
+    assert!(lines[1].contains(": asked to fail"), "{shown}");
+    daemon
+        .wait_for_metric(
+            "informant_handler_events_total",
+            &["result=\"ok\"", "event=\"sync\""],
+            1.0,
+        )
+        .await;
+    let oldest = daemon
+        .metric("informant_listener_oldest_pending_seconds", &["plugin=\"recorder\""])
+        .await;
+    assert!(oldest > 0.0);
+    // Informant calls it again at once; its instance is kept.
+    world.configure(&config(&failing.replace("2h", "1s").replace("1h", "10ms")));
+    until("more attempts", async || {
+        let retries = daemon.json("/api/v1/retries").await;
+        let attempts = retries["items"][0]["attempts"].as_u64();
+        if attempts > Some(2) {
+            Ok(())
+        } else {
+            Err(retries.to_string())
+        }
+    })
+    .await;
+    // Keys in back-off do not hold up a stop.
+    let before = std::time::Instant::now();
+    daemon.stop().await;
+    assert!(
+        before.elapsed() < std::time::Duration::from_secs(8),
+        "{:?}",
+        before.elapsed()
     );
 }
 

@@ -45,6 +45,7 @@ fn configuration_keys() {
         format!("{informer}{NO_KEY} = 1"),
         format!("{informer}{plugin}{NO_KEY} = 1"),
         format!("{informer}{plugin}limits = {{ {NO_KEY} = 1 }}"),
+        format!("{informer}{plugin}retry = {{ {NO_KEY} = 1 }}"),
         format!("{informer}{plugin}allow = {{ {NO_KEY} = 1 }}"),
         format!("{informer}{plugin}allow.kube = [{{ verbs = [\"get\"], resource = \"v1/pods\", {NO_KEY} = 1 }}]"),
     ];
@@ -56,8 +57,9 @@ fn configuration_keys() {
     keys of [health]: listen
     keys of [state]: path
     keys of [informer.a]: clusters, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
-    keys of [plugin.a]: allow, component, config, informers, limits, on-failure, on-reload, on-restart, on-start, required, resync, script, sha256
+    keys of [plugin.a]: allow, component, config, informers, limits, on-failure, on-reload, on-restart, on-start, paused, required, resync, retry, script, sha256
     keys of [plugin.a.limits]: call, cpu, instances, memory, pending
+    keys of [plugin.a.retry]: attempts, initial, max
     keys of [plugin.a.allow]: kube
     keys of [plugin.a.allow.kube]: names, namespaces, resource, subresources, verbs
     "#);
@@ -94,7 +96,7 @@ fn configuration_values() {
 
 /// A daemon with at least one of everything that has a name of its own in an answer.
 async fn eventful(world: &World) -> Running {
-    for name in ["web-0", "fail-0", "trap-0", "loop-0"] {
+    for name in ["web-0", "fail-0", "trap-0", "loop-0", "again-0"] {
         world.create_pod(name, "nginx");
     }
     for (guest, file) in [
@@ -108,7 +110,8 @@ async fn eventful(world: &World) -> Running {
         [informer.pods]\nresource = \"v1/pods\"\ndurable = \"metadata\"\nindex = { node = \"/spec/nodeName\" }\n\
         [informer.maps]\nresource = \"v1/configmaps\"\nwatch-list = false\n\
         [plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n\
-        config = { rules = [{ name = \"fail-0\", do = \"permanent\" }, { name = \"trap-0\", attempts = 1, do = \"trap\" }] }\n\
+        config = { rules = [{ name = \"fail-0\", do = \"permanent\" }, { name = \"trap-0\", attempts = 1, do = \"trap\" }, \
+        { name = \"again-0\", do = \"retryable\" }] }\n\
         [plugin.looping]\ncomponent = \"looping.wasm\"\ninformers = [\"pods\"]\n\
         config = { rules = [{ name = \"loop-0\", do = \"loop\" }] }\nlimits = { cpu = \"60s\", call = \"2m\" }\n\
         [plugin.index]\ncomponent = \"index.wasm\"\ninformers = [\"pods\"]\n\
@@ -149,7 +152,14 @@ async fn eventful(world: &World) -> Running {
                 .iter()
                 .any(|item| !item[member].is_null() && item[member] != Value::Array(vec![]))
         };
-        let of_plugins = ["lastReload", "lastDeadLetter", "lastError", "stuckOn", "because"];
+        let of_plugins = [
+            "lastReload",
+            "lastDeadLetter",
+            "lastError",
+            "stuckOn",
+            "because",
+            "retries",
+        ];
         let of_sources = ["lastError", "indexFailures"];
         let missing = of_plugins.iter().filter(|name| !is_set(&plugins, name));
         let missing: Vec<_> = missing
@@ -215,7 +225,7 @@ async fn json_members_and_headers() {
     let world = World::start().await;
     let daemon = eventful(&world).await;
     let mut lists = Vec::new();
-    for path in ["sources", "plugins", "configuration", "dead-letters"] {
+    for path in ["sources", "plugins", "configuration", "dead-letters", "retries"] {
         lists.push(members_of(path, &[daemon.json(&format!("/api/v1/{path}")).await]));
     }
     let (headers, body) = whole_answer(daemon.address(), "/api/v1/get/pods?index=app&value=web&envelope=true").await;
@@ -247,9 +257,10 @@ async fn json_members_and_headers() {
     lists.push(members_of("inspect -o json", &[inspection]));
     assert_snapshot!(lists.join("\n"), @r#"
     sources: items items[].apiVersion items[].bookmarkAgeMs items[].bytes items[].cluster items[].epoch items[].id items[].indexFailures items[].indexFailures[].failed items[].indexFailures[].failed[].key items[].indexFailures[].failed[].message items[].indexFailures[].failures items[].indexFailures[].index items[].indexes items[].informer items[].kind items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastEventAgeMs items[].namespace items[].objects items[].reconfiguring items[].relists items[].resource items[].resourceVersion items[].state items[].synced items[].trouble items[].watchList items[].watchListRefused items[].watches
-    plugins: items items[].because items[].coalesced items[].component items[].deadLetters items[].delivered items[].failing items[].inFlight items[].informers items[].instances items[].keyed items[].lastDeadLetter items[].lastDeadLetter.ageMs items[].lastDeadLetter.error items[].lastDeadLetter.event items[].lastDeadLetter.object items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastReload items[].lastReload.ageMs items[].lastReload.error items[].lastReload.result items[].manifestName items[].manifestVersion items[].memoryBytes items[].name items[].oldestPendingMs items[].pending items[].previousSha256 items[].reloads items[].restarts items[].roles items[].sha256 items[].state items[].stuckOn items[].stuckOn.event items[].stuckOn.forMs items[].stuckOn.object items[].stuckOn.source
+    plugins: items items[].because items[].coalesced items[].component items[].deadLetters items[].delivered items[].failing items[].inFlight items[].informers items[].instances items[].keyed items[].lastDeadLetter items[].lastDeadLetter.ageMs items[].lastDeadLetter.error items[].lastDeadLetter.event items[].lastDeadLetter.object items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastReload items[].lastReload.ageMs items[].lastReload.error items[].lastReload.result items[].manifestName items[].manifestVersion items[].memoryBytes items[].name items[].oldestPendingMs items[].paused items[].pending items[].previousSha256 items[].reloads items[].restarts items[].retries items[].retries[].ageMs items[].retries[].attempts items[].retries[].error items[].retries[].event items[].retries[].nextMs items[].retries[].object items[].roles items[].sha256 items[].state items[].stuckOn items[].stuckOn.event items[].stuckOn.forMs items[].stuckOn.object items[].stuckOn.source
     configuration: ageMs lastResult path refused state unreadable waiting waiting[].reason waiting[].section
     dead-letters: items items[].ageMs items[].attempts items[].error items[].event items[].informer items[].name items[].namespace items[].plugin items[].reason items[].result items[].source
+    retries: items items[].ageMs items[].attempts items[].error items[].event items[].informer items[].name items[].namespace items[].nextMs items[].plugin items[].reason items[].result items[].source total
     get?envelope: {"cluster", "object", "source"}
     get, headers: content-type date informant-fresh-as-of informant-index-failures informant-sources informant-state
     metrics, headers: content-length content-type date
@@ -309,15 +320,18 @@ async fn metrics_with_types_and_labels() {
     informant_listener_bytes gauge {plugin}
     informant_listener_coalesced counter {plugin}
     informant_listener_deletes_cut counter {plugin}
+    informant_listener_deletes_discarded counter {plugin}
     informant_listener_discarded counter {plugin}
     informant_listener_failing gauge {plugin}
     informant_listener_keyed gauge {plugin}
     informant_listener_late counter {plugin}
     informant_listener_left_to_cursor counter {plugin}
+    informant_listener_oldest_pending_seconds gauge {plugin}
     informant_listener_olds_dropped counter {plugin}
     informant_listener_pending gauge {plugin}
     informant_listener_refused counter {plugin}
     informant_listener_resync_ticks_skipped counter {plugin}
+    informant_listener_retries_limited counter {plugin}
     informant_listener_shown counter {plugin}
     informant_listener_skipped counter {plugin}
     informant_listener_unattached counter {plugin}
@@ -334,6 +348,7 @@ async fn metrics_with_types_and_labels() {
     informant_plugin_reloads counter {plugin,result}
     informant_plugin_restarts counter {plugin,reason}
     informant_plugin_state gauge {plugin,state}
+    informant_plugin_state_lost counter {plugin}
     informant_reflector_channel_bytes gauge {cluster,informer}
     informant_reflector_lists counter {cluster,informer,result}
     informant_reflector_relists counter {cluster,informer,reason}

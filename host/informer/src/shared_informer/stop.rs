@@ -85,6 +85,10 @@ impl SharedInformer {
         // Persist and deliver what was published first; at the end, what was acknowledged.
         self.flush_journal(until).await;
         self.deletes_queued.send_replace(true);
+        // A handler's task drops what is left when it ends.
+        let discarded = |listener: &ListenerHandle| listener.stats().counters.discarded;
+        let before: u64 = handlers.iter().map(|handler| discarded(handler.listener())).sum();
+        let of_handlers: Vec<_> = handlers.iter().map(|handler| handler.listener().clone()).collect();
         for handler in &handlers {
             handler.listener().close();
             if undeliverable == Undeliverable::IsDropped {
@@ -92,8 +96,9 @@ impl SharedInformer {
             }
         }
         for mut handler in handlers {
-            report = report.and(self.finish_handler(&mut handler, until).await);
+            report.still_running += usize::from(!self.finish_handler(&mut handler, until).await);
         }
+        report.undelivered += of_handlers.iter().map(discarded).sum::<u64>() - before;
         for listener in &listeners {
             report.undelivered += self.finish_listener(listener, undeliverable, until).await;
         }
@@ -161,17 +166,15 @@ impl SharedInformer {
         self.before(until, finished).await.is_some()
     }
 
-    async fn finish_handler(&self, handler: &mut Registration, until: Moment) -> StopReport {
+    /// Lets a native handler finish; returns whether it did in time.
+    async fn finish_handler(&self, handler: &mut Registration, until: Moment) -> bool {
         let ended = self.before(until, handler.ended()).await.is_some();
-        StopReport {
-            undelivered: handler.listener().abandon(),
-            still_running: usize::from(!ended),
-            loop_unfinished: false,
-        }
+        handler.listener().abandon();
+        ended
     }
 
-    /// Waits until a listener is empty that others pull from, possibly for other sources too. Returns how many events it
-    /// had to drop.
+    /// Waits until a listener is empty that others pull from, possibly for other sources too. Returns how many events
+    /// it had to drop.
     async fn finish_listener(&self, listener: &ListenerHandle, undeliverable: Undeliverable, until: Moment) -> u64 {
         let mut pause = DRAINED_POLL;
         let waits = || match undeliverable {

@@ -119,9 +119,10 @@ async fn constant_traps_lead_to_quarantine_and_resume_loses_nothing() {
         "{status:?}"
     );
     assert!(status.restarts >= 30);
-    insta::assert_snapshot!(world.metrics("informant_plugin_state"), @r#"
+    insta::assert_snapshot!(world.metrics("informant_plugin_state{"), @r#"
     informant_plugin_state{plugin="guest_recorder",state="draining"} 0
     informant_plugin_state{plugin="guest_recorder",state="loaded"} 0
+    informant_plugin_state{plugin="guest_recorder",state="paused"} 0
     informant_plugin_state{plugin="guest_recorder",state="quarantined"} 1
     informant_plugin_state{plugin="guest_recorder",state="restarting"} 0
     informant_plugin_state{plugin="guest_recorder",state="running"} 0

@@ -76,7 +76,7 @@ async fn a_javascript_exception_is_a_failure_with_its_position() {
         return;
     }
     let world = World::new();
-    let plugin = run(&world).await;
+    let plugin = run_with(&world, |spec| spec.retry.attempts = 10).await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
     let names = [

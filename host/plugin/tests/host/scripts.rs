@@ -133,7 +133,7 @@ async fn a_script_exception_is_a_failure_with_its_position() {
           }
         }
     "#;
-    let plugin = run(&world, text, |_| {}).await;
+    let plugin = run(&world, text, |spec| spec.retry.attempts = 10).await;
     let mut pods = attached(&world, &plugin).await;
     let names = [
         "type", "error", "text", "nothing", "object", "circle", "rejected", "never", "refused", "unknown", "later",

@@ -1,6 +1,6 @@
 //! The output for a healthy daemon and for one with every problem.
 
-use crate::admin::{AgedText, DeadLetterView, LoadedView, PendingSection, ReloadView, StuckView};
+use crate::admin::{AgedText, DeadLetterView, LoadedView, PendingSection, ReloadView, RetryView, StuckView};
 
 use super::*;
 
@@ -53,6 +53,8 @@ fn loaded() -> LoadedView {
         oldest_pending_ms: None,
         in_flight: 0,
         failing: 0,
+        retries: Vec::new(),
+        paused: false,
         keyed: false,
         dead_letters: 0,
         last_dead_letter: None,
@@ -68,7 +70,23 @@ fn failing() -> LoadedView {
     LoadedView {
         pending: 312,
         oldest_pending_ms: Some(4_250),
-        failing: 2,
+        failing: 5,
+        retries: vec![
+            RetryView {
+                object: Some("default/web-2".into()),
+                event: "update".into(),
+                attempts: 7,
+                error: "cannot connect\nat line 3".into(),
+                age_ms: 122_000,
+                next_ms: 31_500,
+            },
+            RetryView {
+                event: "sync".into(),
+                attempts: 1,
+                error: "not yet".into(),
+                ..RetryView::default()
+            },
+        ],
         dead_letters: 3,
         last_dead_letter: Some(DeadLetterView {
             object: "default/web-1".into(),
@@ -206,11 +224,42 @@ fn daemon_with_every_problem() {
     greeter   running   1           312       4.2s     3      7          refused 61s ago   pods
     late      refused   -           -         -        -      -          -                 pods,nodes
     greeter is stuck on update of default/web-0 for 3.9s
-    greeter failed on 2 objects and is retrying them
+    greeter failed on 5 objects and is retrying (all: /api/v1/retries?plugin=greeter)
+      update of default/web-2: 7 attempts in 2m2s, next in 31s: cannot connect
+      sync of all objects: 1 attempt in 0ms, next now: not yet
     greeter dead-lettered add of default/web-1 12s ago: no such team (all: /api/v1/dead-letters?plugin=greeter)
     greeter was not reloaded: plugin "greeter": greeter.wasm: not WebAssembly
     late is refused: late.wasm: cannot be read
     "#);
+}
+
+/// Nothing is retried before somebody resumes it.
+#[test]
+fn paused_and_quarantined_plugins_are_not_called_retrying() {
+    let plugin = |state: &str, because: &str, failing: usize, paused: bool| PluginView {
+        name: state.into(),
+        state: state.into(),
+        because: Some(because.into()),
+        loaded: Some(LoadedView {
+            failing,
+            paused,
+            ..loaded()
+        }),
+        ..PluginView::default()
+    };
+    let mut out = Vec::new();
+    let plugins = [
+        plugin("paused", "requested by command", 1, true),
+        plugin("quarantined", "it trapped too often", 7, false),
+    ];
+    plugin::show(&mut out, &plugins).unwrap();
+    let lines: Vec<_> = std::str::from_utf8(&out).unwrap().lines().skip(3).collect();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    paused is paused: requested by command
+    paused failed on 1 object; it retries when it is resumed
+    quarantined is quarantined: it trapped too often
+    quarantined failed on 7 objects; it retries when it is resumed
+    ");
 }
 
 #[test]

@@ -39,6 +39,8 @@ limits = { memory = "32MiB", cpu = "20ms", call = "5s", pending = 7, instances =
 on-failure = "quarantine"
 on-restart = "replay"
 on-reload = "replay"
+retry = { initial = "500ms", max = "2m", attempts = 20 }
+paused = true
 required = true
 "#;
 
@@ -97,6 +99,8 @@ fn complete_configuration_is_read() {
         limits: Limits { memory_bytes: 33554432, cpu: 20ms, call: 5s, pending: 7, instances: 1, },
         resync: None,
         on_failure: Quarantine,
+        retry: RetryPolicy { initial: 500ms, max: 120s, attempts: 20, },
+        paused: true,
         on_reload: Replay,
         on_restart: Replay,
         on_start: Replay,
@@ -139,6 +143,7 @@ fn minimal_sections_get_the_defaults() {
     assert_eq!((pods.required, greeter.required), (Required::Once, Required::No));
     assert_eq!(greeter.limits, Limits::default());
     assert_eq!(greeter.on_failure, OnFailure::Retry);
+    assert_eq!((greeter.retry.attempts, greeter.paused), (0, false));
     assert_eq!(
         (greeter.on_reload, greeter.on_restart, greeter.on_start),
         (ReplayPolicy::Continue, ReplayPolicy::Continue, ReplayPolicy::Replay)

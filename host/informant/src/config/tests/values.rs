@@ -166,6 +166,35 @@ limits = { pending = 99999999999999999999999, memory = "64mb", cpu = "1 second l
 }
 
 #[test]
+fn unusable_retry_settings_are_reported() {
+    let plugin = |name: &str, retry: &str| {
+        format!("[plugin.{name}]\ncomponent = \"p.wasm\"\ninformers = [\"pods\"]\nretry = {retry}\n")
+    };
+    let text = [
+        "[informer.pods]\nresource = \"v1/pods\"\n".to_owned(),
+        plugin("a", r#"{ initial = "1ms", max = "2d", attempts = -1 }"#),
+        plugin("b", r#"{ initial = "10m" }"#),
+        plugin("c", r#"{ initial = "2s", max = "1s", tries = 3 }"#),
+        plugin("d", "5"),
+    ];
+    insta::assert_snapshot!(refusal(&text.concat()), @"
+    error: config.toml:6:21: `initial` = 1ms is out of range
+      help: from 10ms to 1d
+    error: config.toml:6:34: `max` = 2d is out of range
+      help: from 10ms to 1d
+    error: config.toml:6:51: `attempts` = -1 is out of range
+      help: from 0 to 1000000
+    error: config.toml:10:21: [plugin.b.retry]: `initial` is longer than `max`
+      help: `initial` is the first wait before a retry, 1s by default; it doubles up to `max`, 5m by default
+    error: config.toml:14:33: [plugin.c.retry]: `initial` is longer than `max`
+      help: `initial` is the first wait before a retry, 1s by default; it doubles up to `max`, 5m by default
+    error: config.toml:14:39: unknown key `tries` in [plugin.c.retry]
+      help: keys of [plugin.c.retry]: attempts, initial, max
+    error: config.toml:18:9: `retry` must be a table, [plugin.d.retry], not a whole number
+    ");
+}
+
+#[test]
 fn malformed_values_come_with_an_example() {
     insta::assert_snapshot!(refusal(
         r#"

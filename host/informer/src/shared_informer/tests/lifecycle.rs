@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_apiserver::{ApiServer, Filter};
-use informant_cache::listener::{ListenerOptions, Pause};
-use informant_cache::{Catalog, HandlerError, ListenerHandle, SourceState, Transform};
+use informant_cache::listener::{ListenerOptions, NextDelivery, Pause};
+use informant_cache::{Catalog, HandlerError, ListenerHandle, Moment, SourceState, Transform};
 use informant_object::{LabelSelector, Object, Pointer, Shape};
 use kube::Client;
 
@@ -77,12 +77,14 @@ async fn an_orderly_stop_counts_what_its_deadline_left_undelivered() {
     let unread = ListenerHandle::new(ListenerOptions::default());
     rig.informer.add_listener(unread.clone()).unwrap();
     settle().await;
+    let unanswered = unread.next(Moment::ZERO);
+    assert!(matches!(unanswered, NextDelivery::Deliver(_)));
     let before = tokio::time::Instant::now();
     let report = rig.informer.stop(Duration::from_secs(5)).await;
     assert_eq!(before.elapsed().as_secs(), 5);
     assert!(
         report.undelivered >= 3,
-        "one in back-off, two that were never pulled: {report:?}"
+        "one in back-off, one in flight, one that was never pulled: {report:?}"
     );
     assert_eq!(
         rig.metric(r#"stop_undelivered_total{informer="pods",cluster=""}"#),

@@ -122,8 +122,8 @@ pub(super) struct Run {
     pauses: BTreeSet<u8>,
     /// When retries were delivered.
     retries: Vec<Moment>,
-    /// Keys whose last delivery failed and that will be retried, with the failures so far: retryable ones and crashes.
-    retried: BTreeMap<(SourceId, String), (u32, u32)>,
+    /// Keys whose last delivery failed and that will be retried.
+    retried: BTreeMap<(SourceId, String), Retried>,
 }
 
 impl Run {
@@ -321,11 +321,16 @@ impl Run {
             self.retried.remove(&key);
             return;
         }
-        let (failures, crashes) = self.retried.entry(key).or_default();
+        let state = failed_state(delivery);
+        let key = self.retried.entry(key).or_default();
+        if key.state != state {
+            (key.attempts, key.crashes, key.state) = (0, 0, state);
+        }
+        key.calls += 1;
         match outcome {
-            DeliveryOutcome::Trapped(_) => (*failures, *crashes) = (*failures + 1, *crashes + 1),
             DeliveryOutcome::RetryAfter(..) => {}
-            _ => *failures += 1,
+            DeliveryOutcome::Trapped(_) => (key.attempts, key.crashes) = (key.attempts + 1, key.crashes + 1),
+            _ => key.attempts += 1,
         }
     }
 
@@ -333,13 +338,21 @@ impl Run {
         if delivery.key().is_none() {
             return;
         }
-        let Some((failures, _)) = self.retried.get(&retry_key(delivery)) else {
+        let Some(key) = self.retried.get(&retry_key(delivery)) else {
             assert_eq!(delivery.attempt, 0, "{}: it never failed", shown(delivery));
             return;
         };
-        assert!(delivery.attempt <= *failures, "{}: after {failures}", shown(delivery));
-        let attempts = self.options.retry.attempts;
-        assert!(attempts == 0 || delivery.attempt < attempts);
+        assert!(
+            delivery.attempt <= key.calls,
+            "{}: after {}",
+            shown(delivery),
+            key.calls
+        );
+        if key.state == failed_state(delivery) {
+            let attempts = self.options.retry.attempts;
+            assert!(attempts == 0 || key.attempts < attempts, "{}", shown(delivery));
+            assert!(key.crashes < CRASHES_MAX, "{}", shown(delivery));
+        }
         // A retry counts when its back-off ends, and may be delivered later.
         self.retries.push(self.now);
         let second = |at: &&Moment| self.now - **at < seconds(1);
@@ -446,4 +459,24 @@ impl Run {
 fn retry_key(delivery: &Delivery) -> (SourceId, String) {
     let name = delivery.key().map_or(String::new(), |key| key.name.to_owned());
     (delivery.source, name)
+}
+
+/// The naive model of a key under retry.
+#[derive(Default)]
+struct Retried {
+    calls: u32,
+    /// The state that failed last, and its failures.
+    state: Option<(String, bool)>,
+    attempts: u32,
+    crashes: u32,
+}
+
+/// The state of a delivery: its version, and whether it is a delete.
+fn failed_state(delivery: &Delivery) -> Option<(String, bool)> {
+    let (object, is_delete) = match &delivery.notification {
+        Notification::Add(object) | Notification::Update { new: object, .. } => (object, false),
+        Notification::Delete { last, .. } => (last.as_ref()?, true),
+        Notification::Synced => return None,
+    };
+    Some((object.version().as_str().to_owned(), is_delete))
 }
