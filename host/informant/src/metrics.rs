@@ -351,6 +351,9 @@ impl Collector for StatusCollector {
                 ConstCounter::new(read(stats)).encode(family.encode_family(&[("plugin", *plugin)])?)?;
             }
         }
+        let help = "Sections of config.toml whose newest version is not running";
+        let pending = encoder.encode_descriptor("config_pending_sections", help, None, MetricType::Gauge)?;
+        gauge(self.0.configuration().waiting.len() as u64).encode(pending)?;
         self.encode_ages(&mut encoder)?;
         self.encode_starting(&mut encoder)
     }

@@ -303,6 +303,7 @@ async fn metrics_with_types_and_labels() {
     assert_snapshot!(lines.join("\n"), @r"
     informant_admin_busy counter {limit}
     informant_build info {contract,version}
+    informant_config_pending_sections gauge {}
     informant_config_reloads counter {result}
     informant_dead_letters gauge {plugin}
     informant_dead_letters_evicted counter {plugin}
