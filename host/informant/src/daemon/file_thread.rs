@@ -1,6 +1,6 @@
 //! Blocking calls to a file system that may never answer, such as a network file system whose server is gone.
 //!
-//! Each call runs on a thread of its own: never on a thread of a runtime, and not on a runtime's blocking pool, which
+//! Each call has a thread of its own: never on a thread of a runtime, and not on a runtime's blocking pool, which
 //! others share and which a runtime waits for when it ends. A thread whose call does not return stays until it does, so
 //! an owner starts no second one before, and all owners together have at most [`FILE_THREADS_MAX`].
 
