@@ -78,6 +78,12 @@ impl Catalog {
         Some(source.remove().into_garbage())
     }
 
+    /// The id that was given out last; 0 before the first. Sources that are added later have greater ids.
+    #[must_use]
+    pub fn last_id(&self) -> SourceId {
+        SourceId(self.read().last)
+    }
+
     /// The source itself, for repeated access.
     #[must_use]
     pub fn source(&self, id: SourceId) -> Option<Arc<Source>> {

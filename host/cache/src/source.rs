@@ -67,6 +67,8 @@ pub struct Source {
     synced: AtomicBool,
     /// Whether it is listed among its informer's sources; not while it is staged or draining.
     listed: AtomicBool,
+    /// Whether its informer has a resource pattern.
+    of_pattern: AtomicBool,
     last_error: Mutex<Option<Arc<str>>>,
     /// None once the source was removed: a late writer does not bring objects back.
     snapshot: Mutex<Option<Snapshot>>,
@@ -127,6 +129,7 @@ impl Source {
             state: AtomicU8::new(SourceState::Syncing as u8),
             synced: AtomicBool::new(false),
             listed: AtomicBool::new(true),
+            of_pattern: AtomicBool::new(false),
             last_error: Mutex::default(),
             snapshot: Mutex::new(Some(Snapshot::default())),
         }
@@ -181,6 +184,19 @@ impl Source {
     /// Records that the first list is complete and published.
     pub fn set_synced(&self) {
         self.synced.store(true, Ordering::Release);
+    }
+
+    /// Records that its informer has a resource pattern (`*`, `apps/v1/*`) instead of one resource.
+    pub fn set_of_pattern(&self) {
+        self.of_pattern.store(true, Ordering::Release);
+    }
+
+    /// Whether its informer goes on without it: it is one kind of a pattern, has never synced, and the API server does
+    /// not let Informant read it, or does not serve it. One such kind must not disable the others.
+    #[must_use]
+    pub fn is_left_out(&self) -> bool {
+        let unreadable = matches!(self.state(), SourceState::Forbidden | SourceState::WaitingForResource);
+        self.of_pattern.load(Ordering::Acquire) && unreadable && !self.is_synced()
     }
 
     pub(crate) fn is_listed(&self) -> bool {
@@ -266,6 +282,26 @@ mod tests {
         }
         source.set_state(SourceState::Live);
         assert_eq!(source.state(), SourceState::Stopped);
+    }
+
+    #[test]
+    fn only_unreadable_kinds_of_a_pattern_are_left_out() {
+        let (single, kind) = (source(), source());
+        kind.set_of_pattern();
+        for state in [
+            SourceState::Syncing,
+            SourceState::Forbidden,
+            SourceState::WaitingForResource,
+        ] {
+            single.set_state(state);
+            kind.set_state(state);
+            assert_eq!(
+                (single.is_left_out(), kind.is_left_out()),
+                (false, state != SourceState::Syncing)
+            );
+        }
+        kind.set_synced();
+        assert!(!kind.is_left_out(), "its objects are known");
     }
 
     #[test]

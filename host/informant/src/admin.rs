@@ -34,13 +34,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub use error::{AdminError, Code};
 pub use freshness::{FreshAsOf, VERSION_WAIT_DEFAULT, VERSION_WAIT_MAX, VERSION_WAITS_MAX};
 pub use objects::STREAMS_MAX;
-pub(crate) use objects::{Freshness, INDEX_FAILURES, SOURCES};
+pub(crate) use objects::{
+    ABSENT_FIELDS, AbsentFields, Freshness, INDEX_FAILURES, MISSING_SOURCES, MissingSource, SOURCES,
+};
 pub use plugins::{
     DeadLetterView, LoadedView, Paused, PluginView, Plugins, RETRIES_LISTED_MAX, RETRIES_SHOWN_MAX, ReloadView,
     RequeueRequest, Requeued, Resumed, RetryView, StuckView,
 };
-pub(crate) use sources::running_in;
 pub use sources::{AgedText, FAILED_NAMED_MAX, FailedView, IndexFailuresView, SourceView, Sources};
+pub(crate) use sources::{resource_or_section, running_in};
 
 use crate::daemon::StatusRegistry;
 use crate::metrics::Metrics;

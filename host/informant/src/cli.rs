@@ -140,6 +140,15 @@ impl ClusterArgs {
 }
 
 impl Cli {
+    /// Parses the process's arguments and runs the command.
+    #[must_use]
+    pub fn parse_and_run() -> ExitCode {
+        match Self::try_parse() {
+            Ok(cli) => cli.run(),
+            Err(error) => output::command_line_error(&error).into(),
+        }
+    }
+
     /// Runs the command.
     #[must_use]
     pub fn run(self) -> ExitCode {

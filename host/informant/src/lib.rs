@@ -14,6 +14,7 @@ pub mod cluster;
 pub mod config;
 pub mod daemon;
 mod directories;
+mod escape;
 mod guests;
 pub mod kube_api;
 pub mod logging;

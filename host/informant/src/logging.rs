@@ -17,6 +17,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::escape;
+
 /// The flags of the log.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Log")]
@@ -113,7 +115,8 @@ impl PlainVisitor<'_> {
         }
         let writer = &mut self.writer;
         match field.name() {
-            "message" => write_text(writer, value),
+            // A message is one line, whoever wrote it.
+            "message" => writer.write_str(&escape::line(value)),
             name if writer.has_ansi_escapes() => {
                 write!(writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?;
                 write_value(writer, value)
@@ -138,22 +141,10 @@ impl Visit for PlainVisitor<'_> {
     }
 }
 
-/// A message, with control characters escaped: a plugin's must not reach the terminal.
-fn write_text(writer: &mut Writer<'_>, text: &str) -> fmt::Result {
-    for letter in text.chars() {
-        match letter {
-            '\n' | '\t' => writer.write_char(letter)?,
-            letter if letter.is_control() => write!(writer, "{}", letter.escape_default())?,
-            letter => writer.write_char(letter)?,
-        }
-    }
-    Ok(())
-}
-
 fn write_value(writer: &mut Writer<'_>, value: &str) -> fmt::Result {
-    let needs_quotes = |letter: char| letter.is_whitespace() || letter.is_control() || matches!(letter, '"' | '=');
-    if value.is_empty() || value.contains(needs_quotes) {
-        write!(writer, "{value:?}")
+    let needs_quotes = |letter: char| letter.is_whitespace() || matches!(letter, '"' | '=');
+    if value.is_empty() || value.contains(needs_quotes) || !escape::is_harmless(value) {
+        writer.write_str(&escape::line(&format!("{value:?}")))
     } else {
         writer.write_str(value)
     }

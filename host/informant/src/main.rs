@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use informant::cli::Cli;
 
 // The store consists of millions of small, long-lived blocks while whole lists are allocated and freed: glibc's
@@ -11,5 +10,5 @@ use informant::cli::Cli;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    Cli::parse().run()
+    Cli::parse_and_run()
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use informant_cache::listener::ListenerStats;
+use informant_cache::{Source, SourceState};
 use informant_informer::{InformerMetrics, ReflectorStatus};
 use informant_plugin_host::PluginMetrics;
 use informant_state::StateMetrics;
@@ -21,7 +22,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use crate::admin::running_in;
+use crate::admin::{resource_or_section, running_in};
 use crate::daemon::{InformerPhase, PluginPhase, ReloadResult, StatusRegistry};
 
 /// All metrics of the process. Clones share one registry.
@@ -104,7 +105,7 @@ impl DaemonMetrics {
     }
 
     /// Removes the series of an informer that was removed from a cluster.
-    pub(crate) fn forget_informer(&self, informer: &str, cluster: &str) {
+    fn forget_informer(&self, informer: &str, cluster: &str) {
         for result in ["ok", "error"] {
             let (informer, cluster) = (informer.to_owned(), cluster.to_owned());
             self.discoveries.remove(&InformerResult {
@@ -169,6 +170,12 @@ impl Metrics {
             state,
             daemon,
         }
+    }
+
+    /// Removes the series of an informer that was removed from a cluster.
+    pub(crate) fn forget_informer(&self, informer: &str, cluster: &str) {
+        self.daemon.forget_informer(informer, cluster);
+        self.informers.forget_informer(informer, cluster);
     }
 
     /// Collects the statistics of everything in the status registry at each scrape.
@@ -355,6 +362,7 @@ impl Collector for StatusCollector {
         let pending = encoder.encode_descriptor("config_pending_sections", help, None, MetricType::Gauge)?;
         gauge(self.0.configuration().waiting.len() as u64).encode(pending)?;
         self.encode_ages(&mut encoder)?;
+        self.encode_degraded(&mut encoder)?;
         self.encode_starting(&mut encoder)
     }
 }
@@ -398,6 +406,32 @@ impl StatusCollector {
         Ok(())
     }
 
+    /// The sources that are in trouble, by name, so that an alert tells which. Their number is bounded by the watches of
+    /// an informer; a series ends with the trouble.
+    fn encode_degraded(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "1 for each source whose watch is down, or that cannot be listed";
+        let mut family = encoder.encode_descriptor("source_degraded", help, None, MetricType::Gauge)?;
+        for entry in self.0.informers() {
+            let statuses = entry.by_cluster();
+            for source in self.0.sources(&entry.name).iter().filter(|source| is_degraded(source)) {
+                let info = source.info();
+                let Some(status) = statuses.get(&info.cluster) else {
+                    continue;
+                };
+                let resource = resource_or_section(status, source);
+                let labels = [
+                    ("informer", entry.name.as_str()),
+                    ("cluster", info.cluster.as_str()),
+                    ("resource", resource.as_str()),
+                    ("namespace", info.namespace.as_deref().unwrap_or_default()),
+                    ("state", source.state().as_str()),
+                ];
+                gauge(1).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Informers and plugins that are not running, and so have no metrics of their own.
     fn encode_starting(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "1 while discovery of the informer's resource has not succeeded";
@@ -416,6 +450,15 @@ impl StatusCollector {
             gauge(u64::from(refused)).encode(family.encode_family(&[("plugin", entry.name.as_str())])?)?;
         }
         Ok(())
+    }
+}
+
+/// A first list in progress is no trouble yet.
+fn is_degraded(source: &Source) -> bool {
+    match source.state() {
+        SourceState::Live => false,
+        SourceState::Syncing => source.status().last_error.is_some(),
+        _ => true,
     }
 }
 

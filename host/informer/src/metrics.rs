@@ -3,13 +3,14 @@
 //! Labels are resolved once, when a source starts ([`SourceMetrics`]); on the event path only atomics are touched.
 //! Sources of one informer in one cluster share their series: counters add up, gauges are sums over these sources (so
 //! each source remembers its share), and `informer_synced` is 1 only while all of them are synced. A stopped source
-//! takes back its share of gauges; series without sources are removed.
+//! takes back its share of gauges; gauges without sources are removed. Counters continue when an informer starts again,
+//! and are removed when it [is forgotten](InformerMetrics::forget_informer) and its last source has ended.
 
 mod labels;
 mod source;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informant_cache::SourceState;
 use prometheus_client::metrics::counter::Counter;
@@ -54,11 +55,31 @@ pub(crate) struct Series {
     sharing: Mutex<BTreeMap<InformerLabels, Sharing>>,
 }
 
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default)]
 struct Sharing {
     sources: usize,
     synced: usize,
+    /// The indexes that have series.
+    indexes: BTreeSet<String>,
+    /// The counters that have a series for a result, reason or type, with that word.
+    counted: BTreeSet<(CounterFamily, &'static str)>,
+    /// Whether the informer was removed, so that its last source takes the counters with it.
+    forgotten: bool,
 }
+
+/// A counter by a word that is known only when something happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum CounterFamily {
+    Lists,
+    WatchLists,
+    Watches,
+    Relists,
+    Skipped,
+    Rejected,
+}
+
+/// Label values of the events of a watch.
+const EVENT_TYPES: [&str; 5] = ["added", "modified", "deleted", "bookmark", "error"];
 
 impl InformerMetrics {
     /// Registers every series of this crate with `registry`, which should have the prefix `informant`.
@@ -66,6 +87,20 @@ impl InformerMetrics {
         let metrics = Self::default();
         metrics.0.register(registry);
         metrics
+    }
+
+    /// Removes the counters of an informer that was removed from a cluster, once its last source has ended there.
+    /// Sources that start later begin with new ones.
+    pub fn forget_informer(&self, informer: &str, cluster: &str) {
+        let labels = InformerLabels::new(informer, cluster);
+        let mut all = self.0.sharing();
+        let Some(sharing) = all.get_mut(&labels) else { return };
+        sharing.forgotten = true;
+        if sharing.sources == 0
+            && let Some(last) = all.remove(&labels)
+        {
+            self.0.forget_counters(&labels, &last);
+        }
     }
 
     /// The handles of one source, with all labels resolved.
@@ -194,32 +229,64 @@ impl Series {
         );
     }
 
+    fn sharing(&self) -> MutexGuard<'_, BTreeMap<InformerLabels, Sharing>> {
+        // Changed by single inserts and removes: consistent after any panic.
+        self.sharing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A source starts to use the series of `labels`.
     fn add_source(&self, labels: &InformerLabels) {
-        self.change_sharing(labels, |sharing| sharing.sources += 1);
+        let mut all = self.sharing();
+        let sharing = all.entry(labels.clone()).or_default();
+        sharing.sources += 1;
+        sharing.forgotten = false;
+        self.show_synced(labels, sharing);
     }
 
     fn set_synced(&self, labels: &InformerLabels, synced: bool) {
-        self.change_sharing(labels, |sharing| {
+        self.while_used(labels, |sharing| {
             if synced {
                 sharing.synced += 1;
             } else {
                 sharing.synced = sharing.synced.saturating_sub(1);
             }
+            self.show_synced(labels, sharing);
+        });
+    }
+
+    /// Runs `change` if any source uses the series of `labels`: what comes later than the end of the last source must
+    /// not create a series again, which nobody would remove. Not for the path of an event.
+    fn while_used(&self, labels: &InformerLabels, change: impl FnOnce(&mut Sharing)) {
+        if let Some(sharing) = self.sharing().get_mut(labels).filter(|sharing| sharing.sources > 0) {
+            change(sharing);
+        }
+    }
+
+    fn count(&self, labels: &InformerLabels, family: CounterFamily, word: &'static str, amount: u64) {
+        self.while_used(labels, |sharing| {
+            sharing.counted.insert((family, word));
+            let counter = match family {
+                CounterFamily::Lists => self.lists.get_or_create_owned(&ResultLabels::new(labels, word)),
+                CounterFamily::WatchLists => self.watch_lists.get_or_create_owned(&ResultLabels::new(labels, word)),
+                CounterFamily::Watches => self.watches.get_or_create_owned(&ResultLabels::new(labels, word)),
+                CounterFamily::Relists => self.relists.get_or_create_owned(&ReasonLabels::new(labels, word)),
+                CounterFamily::Skipped => self.skipped.get_or_create_owned(&ReasonLabels::new(labels, word)),
+                CounterFamily::Rejected => self.rejected.get_or_create_owned(&TypeLabels::new(labels, word)),
+            };
+            counter.inc_by(amount);
         });
     }
 
     /// A source ends; with the last one the informer's gauges are removed.
     fn remove_source(&self, labels: &InformerLabels) {
         // Held to the end, so that a source that starts meanwhile does not lose its series.
-        let mut all = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.sharing();
         let Some(sharing) = all.get_mut(labels) else { return };
         sharing.sources = sharing.sources.saturating_sub(1);
         if sharing.sources > 0 {
-            self.show_synced(labels, *sharing);
+            self.show_synced(labels, sharing);
             return;
         }
-        all.remove(labels);
         for family in [
             &self.watch_list_refused,
             &self.outdated_keys,
@@ -236,16 +303,44 @@ impl Series {
         for state in SourceState::ALL {
             self.source_state.remove(&StateLabels::new(labels, state.as_str()));
         }
+        for index in &sharing.indexes {
+            self.index_attached.remove(&IndexLabels::new(labels, index.clone()));
+        }
+        if sharing.forgotten
+            && let Some(last) = all.remove(labels)
+        {
+            self.forget_counters(labels, &last);
+        }
     }
 
-    fn change_sharing(&self, labels: &InformerLabels, change: impl FnOnce(&mut Sharing)) {
-        let mut all = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
-        let sharing = all.entry(labels.clone()).or_default();
-        change(sharing);
-        self.show_synced(labels, *sharing);
+    fn forget_counters(&self, labels: &InformerLabels, last: &Sharing) {
+        for family in [
+            &self.source_epochs,
+            &self.handler_panics,
+            &self.stop_undelivered,
+            &self.hand_over_waits,
+        ] {
+            family.remove(labels);
+        }
+        for kind in EVENT_TYPES {
+            self.watch_events.remove(&TypeLabels::new(labels, kind));
+        }
+        for (family, word) in &last.counted {
+            match family {
+                CounterFamily::Lists => self.lists.remove(&ResultLabels::new(labels, word)),
+                CounterFamily::WatchLists => self.watch_lists.remove(&ResultLabels::new(labels, word)),
+                CounterFamily::Watches => self.watches.remove(&ResultLabels::new(labels, word)),
+                CounterFamily::Relists => self.relists.remove(&ReasonLabels::new(labels, word)),
+                CounterFamily::Skipped => self.skipped.remove(&ReasonLabels::new(labels, word)),
+                CounterFamily::Rejected => self.rejected.remove(&TypeLabels::new(labels, word)),
+            };
+        }
+        for index in &last.indexes {
+            self.index_errors.remove(&IndexLabels::new(labels, index.clone()));
+        }
     }
 
-    fn show_synced(&self, labels: &InformerLabels, sharing: Sharing) {
+    fn show_synced(&self, labels: &InformerLabels, sharing: &Sharing) {
         let all_synced = sharing.sources > 0 && sharing.synced == sharing.sources;
         self.informer_synced.get_or_create(labels).set(i64::from(all_synced));
     }

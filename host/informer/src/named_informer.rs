@@ -118,6 +118,7 @@ impl InformerSpec {
         let of_one = |found: &Discovered| SourceSpec {
             resource: found.gvr.clone(),
             kind: found.kind.clone(),
+            of_pattern: true,
             namespaced: found.namespaced,
             ..self.source.clone()
         };

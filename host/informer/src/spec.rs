@@ -19,6 +19,9 @@ pub struct SourceSpec {
     pub resource: GroupVersionResource,
     /// The objects' `kind`, from discovery; items of lists do not contain it.
     pub kind: String,
+    /// Whether it is one of the kinds that a resource pattern (`*`, `apps/v1/*`) matches. Lookups go on without such a
+    /// kind while it cannot be read: see [`Source::is_left_out`](informant_cache::Source::is_left_out).
+    pub of_pattern: bool,
     /// Whether the resource is namespaced.
     pub namespaced: bool,
     /// The namespace; `None` for all of them, or for a cluster-scoped resource.
@@ -49,6 +52,7 @@ impl SourceSpec {
             cluster: String::new(),
             resource,
             kind: kind.into(),
+            of_pattern: false,
             namespaced: true,
             namespace: None,
             label_selector: None,

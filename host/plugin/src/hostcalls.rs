@@ -8,3 +8,15 @@ pub(crate) mod grant;
 pub(crate) mod kube;
 pub(crate) mod kube_api;
 pub(crate) mod store;
+
+/// Bytes of the message of an error that a guest receives: 4 KiB. A message may echo what the guest passed.
+const ERROR_BYTES_MAX: usize = 4 << 10;
+
+/// `message`, cut at [`ERROR_BYTES_MAX`].
+pub(crate) fn bounded_message(mut message: String) -> String {
+    if message.len() > ERROR_BYTES_MAX {
+        message.truncate(message.floor_char_boundary(ERROR_BYTES_MAX));
+        message.push('…');
+    }
+    message
+}

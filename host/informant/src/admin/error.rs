@@ -6,6 +6,10 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use super::freshness::FreshAsOf;
+use crate::escape;
+
+/// The longest message of an error response.
+const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 
 /// Why a request failed; programs may rely on the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,10 +60,11 @@ pub struct AdminError {
 }
 
 impl AdminError {
+    /// A message that echoes a long argument is cut at [`MESSAGE_BYTES_MAX`].
     pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
-            message: message.into(),
+            message: escape::cut(&message.into(), MESSAGE_BYTES_MAX).into_owned(),
             fresh_as_of: None,
         }
     }

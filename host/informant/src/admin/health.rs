@@ -1,10 +1,11 @@
 //! `/livez` and `/readyz`.
 //!
-//! A process that responds is alive. It is ready if everything that the configuration requires is ready: informers
-//! until their first sync, unless `required` says otherwise. With `?verbose` each check has a line, as in
-//! kube-apiserver.
+//! A process that responds is alive. It is ready if everything that the configuration requires is ready. A source counts
+//! until its first sync, unless `required` says otherwise; one that appeared later, and a kind of a pattern that cannot
+//! be read, never count. With `?verbose` each check has a line, as in kube-apiserver.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{RawQuery, State};
@@ -14,8 +15,9 @@ use informant_informer::ReflectorStatus;
 
 use super::{AdminState, sources};
 use crate::age::human;
-use crate::config::Required;
+use crate::config::{Required, Resources};
 use crate::daemon::{InformerPhase, InformerStatus, PluginEntry, PluginPhase, StatusRegistry};
+use crate::escape;
 
 /// The result of one check.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,18 +32,18 @@ pub(super) struct ReadinessCheck {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gating {
     Yes,
-    /// Required only until it passed once, and it has.
-    NoLonger,
+    /// Nothing of what failed counts: it was ready before, appeared later, or is one kind of a pattern.
+    Degraded,
     No,
 }
 
 impl Gating {
-    /// From the configured requirement and whether the check passed before.
-    fn of(required: Required, passed_before: bool) -> Self {
+    /// From the configured requirement and whether what failed counts.
+    fn of(required: Required, counts: bool) -> Self {
         match required {
             Required::No => Self::No,
-            Required::Once if passed_before => Self::NoLonger,
-            Required::Once | Required::Always => Self::Yes,
+            Required::Once | Required::Always if counts => Self::Yes,
+            Required::Once | Required::Always => Self::Degraded,
         }
     }
 }
@@ -88,12 +90,11 @@ fn show(checks: &[ReadinessCheck], ready: bool) -> String {
         text: what,
     } in checks
     {
+        let (name, what) = (escape::line(name), escape::line(what));
         let _ = match (passed, gating) {
             (true, _) => writeln!(text, "[+]{name} ok: {what}"),
             (false, Gating::Yes) => writeln!(text, "[-]{name} failed: {what}"),
-            (false, Gating::NoLonger) => {
-                writeln!(text, "[ ]{name} failing, ignored (was ready before): {what}")
-            }
+            (false, Gating::Degraded) => writeln!(text, "[ ]{name} degraded: {what}"),
             (false, Gating::No) => writeln!(text, "[ ]{name} failing, not required: {what}"),
         };
     }
@@ -133,10 +134,10 @@ fn informer(registry: &StatusRegistry, name: &str, cluster: &str, status: &Infor
         InformerPhase::Discovering { last_error } => {
             let error = last_error.as_ref().map(ToString::to_string);
             let text = error.unwrap_or_else(|| "discovering the resource".to_owned());
-            (false, Gating::of(required, false), text)
+            (false, Gating::of(required, true), text)
         }
-        InformerPhase::Refused { reason } => (false, Gating::of(required, false), reason.to_string()),
-        InformerPhase::Stopped => (false, Gating::of(required, false), "stopped".to_owned()),
+        InformerPhase::Refused { reason } => (false, Gating::of(required, true), reason.to_string()),
+        InformerPhase::Stopped => (false, Gating::of(required, true), "stopped".to_owned()),
         InformerPhase::Running(_) => running(registry, name, cluster, status),
     };
     ReadinessCheck {
@@ -153,21 +154,40 @@ fn informer(registry: &StatusRegistry, name: &str, cluster: &str, status: &Infor
 fn running(registry: &StatusRegistry, name: &str, cluster: &str, informer: &InformerStatus) -> (bool, Gating, String) {
     let mut sources = registry.sources(name);
     sources.retain(|source| source.info().cluster == cluster);
-    let mut text = Vec::new();
-    let (mut synced, mut live) = (!sources.is_empty(), true);
-    for source in &sources {
-        let status = source.status();
-        synced &= status.synced;
-        live &= status.state == SourceState::Live;
-        let name = match sources.len() {
-            1 => String::new(),
-            _ => name_in(informer, source),
+    let required = informer.section.required;
+    if sources.is_empty() {
+        return match informer.section.resource.value {
+            // Its source is being replaced.
+            Resources::One(_) => (false, Gating::of(required, true), "no source yet".to_owned()),
+            Resources::Several(_) => (true, Gating::of(required, false), "no resource matches".to_owned()),
         };
-        text.push(name + &line(informer, source));
     }
-    // Problems after the first sync show here too; the configuration decides whether they affect readiness.
-    let gating = Gating::of(informer.section.required, synced);
-    (synced && live, gating, text.join("; "))
+    let describe = |source: &Arc<Source>| match sources.len() {
+        1 => line(informer, source),
+        _ => name_in(informer, source) + &line(informer, source),
+    };
+    let (well, degraded): (Vec<_>, Vec<_>) = sources.iter().partition(|source| source.state() == SourceState::Live);
+    if degraded.is_empty() {
+        let text: Vec<_> = well.into_iter().map(describe).collect();
+        return (true, Gating::of(required, false), text.join("; "));
+    }
+    let counts = degraded.iter().any(|source| counts(informer, source));
+    let mut text: Vec<_> = degraded.into_iter().map(describe).collect();
+    match well.len() {
+        0 => {}
+        1 => text.push("1 other source is Live".to_owned()),
+        others => text.push(format!("{others} other sources are Live")),
+    }
+    (false, Gating::of(required, counts), text.join("; "))
+}
+
+/// Whether readiness depends on a source that is not live: it was there at the start or at the last change of its
+/// section, it is no unreadable kind of a pattern, and it has not synced yet or is required always.
+fn counts(informer: &InformerStatus, source: &Source) -> bool {
+    let is_unreadable = matches!(source.state(), SourceState::Forbidden | SourceState::WaitingForResource);
+    let is_kind_of_pattern = matches!(informer.section.resource.value, Resources::Several(_));
+    let awaited = source.id() <= informer.required_up_to && !(is_kind_of_pattern && is_unreadable);
+    awaited && (!source.is_synced() || informer.section.required == Required::Always)
 }
 
 /// Distinguishes the sources of an informer: `v1/pods in default: `.
@@ -210,7 +230,9 @@ fn reflector_status(status: &ReflectorStatus) -> String {
 
 fn plugin(entry: &PluginEntry) -> ReadinessCheck {
     let phase = entry.phase();
-    let gating = Gating::of(entry.section().required, matches!(phase, PluginPhase::Running(_)));
+    let required = entry.section().required;
+    let counts = required == Required::Always || !matches!(phase, PluginPhase::Running(_));
+    let gating = Gating::of(required, counts);
     let (passed, text) = match phase {
         PluginPhase::Loading => (false, "loading".to_owned()),
         PluginPhase::Refused { reason } => (false, reason.to_string()),

@@ -3,6 +3,7 @@
 //! Reads snapshots, so it never blocks writers. A response is streamed: a slow client holds snapshots and one chunk. At
 //! most [`STREAMS_MAX`] responses are read at a time. Headers show how fresh each source is.
 
+mod absent;
 mod find;
 mod stream;
 
@@ -13,6 +14,7 @@ use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
+use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use informant_cache::{IndexError, Snapshot, Source};
 use informant_object::LabelSelector;
@@ -23,6 +25,10 @@ use super::error::{AdminError, Code};
 use super::freshness::{AtLeast, FreshnessQuery};
 use super::sources;
 use crate::daemon::{InformerStatuses, StatusRegistry};
+use crate::escape;
+pub(crate) use absent::AbsentFields;
+pub(crate) use find::MissingSource;
+use find::{AnsweringSources, QueryScope};
 use stream::{ObjectFilter, ObjectStream, SourceObjects};
 
 /// How many responses with objects may be read at a time. Each holds snapshots, which keep replaced objects in memory;
@@ -35,6 +41,13 @@ pub(crate) const FRESH_AS_OF: &str = "informant-fresh-as-of";
 pub(crate) const STATE: &str = "informant-state";
 /// The header with all of that and more, a JSON list of [`Freshness`].
 pub(crate) const SOURCES: &str = "informant-sources";
+
+/// The header with the sources that are not in the answer because they are not synced, a JSON list of
+/// [`MissingSource`]; absent if there is none.
+pub(crate) const MISSING_SOURCES: &str = "informant-missing-sources";
+
+/// The header with what the informer removes from its objects, [`AbsentFields`] as JSON; absent if it removes nothing.
+pub(crate) const ABSENT_FIELDS: &str = "informant-absent-fields";
 
 /// The header with the number of objects that the queried index lacks because its function failed on them; absent if it
 /// lacks none.
@@ -53,6 +66,8 @@ pub(super) struct ObjectsQuery {
     cluster: Option<String>,
     /// Whether each line includes the source of its object.
     envelope: Option<bool>,
+    /// Whether a source that is not synced is an error, instead of missing in the answer.
+    require_all: Option<bool>,
     /// Wait until the cache has seen everything up to this version.
     at_least: Option<String>,
     /// The epoch of that version.
@@ -89,11 +104,21 @@ pub(super) async fn get(
     let Query(query) = query.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let (filter, at_least) = (query.filter()?, query.freshness().parse()?);
     let asked = find::informer(&state.registry, &resource)?;
-    let sources = find::synced_sources(&state.registry, &asked, &query.clusters()?)?;
+    let clusters = query.clusters()?;
+    let scope = QueryScope {
+        clusters: &clusters,
+        namespace: query.namespace.as_deref(),
+        // A version that a missing source may have to show cannot have been seen.
+        requires_all: query.require_all.unwrap_or(false) || at_least.is_some(),
+    };
+    let AnsweringSources {
+        synced: sources,
+        missing,
+    } = find::answering_sources(&state.registry, &asked, &scope)?;
     let informer = asked.informer;
     let snapshots = match &at_least {
         None => sources.iter().map(|source| source.snapshot()).collect(),
-        Some(at_least) => fresh_snapshots(&state, &informer.by_cluster(), &sources, &query, at_least).await?,
+        Some(at_least) => fresh_snapshots(&state, &informer.by_cluster(), &sources, &scope, at_least).await?,
     };
     let permit = state.stream()?;
     for snapshot in &snapshots {
@@ -116,11 +141,21 @@ pub(super) async fn get(
     let body = match (stream.into_body().await, &query.name) {
         (Some(body), _) => body,
         (None, None) => Body::empty(),
+        // The object may be in a source that is missing.
+        (None, Some(_)) if !missing.is_empty() => {
+            return Err(find::not_synced(&state.registry, &informer.name, &missing, true));
+        }
         (None, Some(name)) => return Err(query.not_found(&informer.name, name)),
     };
     let mut answer = (headers, body).into_response();
     if index_failures > 0 {
         answer.headers_mut().insert(INDEX_FAILURES, index_failures.into());
+    }
+    if !missing.is_empty() {
+        answer.headers_mut().insert(MISSING_SOURCES, json_header(&missing));
+    }
+    if let Some(absent) = AbsentFields::of(&informer.by_cluster()) {
+        answer.headers_mut().insert(ABSENT_FIELDS, json_header(&absent));
     }
     Ok(answer)
 }
@@ -130,7 +165,7 @@ async fn fresh_snapshots(
     state: &AdminState,
     places: &InformerStatuses,
     sources: &[Arc<Source>],
-    query: &ObjectsQuery,
+    scope: &QueryScope<'_>,
     at_least: &AtLeast,
 ) -> Result<Vec<Snapshot>, AdminError> {
     let of_first = sources.first().map(|source| &source.info().cluster);
@@ -138,11 +173,7 @@ async fn fresh_snapshots(
         let message = "a version belongs to one cluster, but several were requested: select one with `cluster`";
         return Err(AdminError::new(Code::Invalid, message));
     }
-    let may_hold = |source: &Source| match (&source.info().namespace, &query.namespace) {
-        (Some(has), Some(wanted)) => has == wanted,
-        _ => true,
-    };
-    let waiting = sources.iter().filter(|source| may_hold(source)).map(|source| {
+    let waiting = sources.iter().filter(|source| scope.may_hold(source)).map(|source| {
         let place = places.get(&source.info().cluster);
         let running = place.and_then(|place| sources::running(place, source));
         running.ok_or_else(|| AdminError::new(Code::NotReady, "a source is being replaced; try again"))
@@ -150,7 +181,7 @@ async fn fresh_snapshots(
     let waiting = waiting.collect::<Result<Vec<_>, _>>()?;
     let seen = at_least.seen_by(&waiting, state).await?;
     let mut seen = seen.into_iter();
-    let snapshots = sources.iter().map(|source| match may_hold(source) {
+    let snapshots = sources.iter().map(|source| match scope.may_hold(source) {
         true => seen.next().unwrap_or_else(|| source.snapshot()),
         false => source.snapshot(),
     });
@@ -166,21 +197,42 @@ fn envelope(source: &Source) -> (String, &'static str) {
     )
 }
 
-fn headers(places: &InformerStatuses, sources: &[Arc<Source>], snapshots: &[Snapshot]) -> [(&'static str, String); 4] {
+fn headers(
+    places: &InformerStatuses,
+    sources: &[Arc<Source>],
+    snapshots: &[Snapshot],
+) -> [(&'static str, HeaderValue); 4] {
     let fresh: Vec<_> = sources
         .iter()
         .zip(snapshots)
         .map(|(source, snapshot)| freshness(places, source, snapshot))
         .collect();
-    let version = |fresh: &Freshness| fresh.version.clone().unwrap_or_default();
-    // Names, numbers and versions are plain ASCII.
-    let all = serde_json::to_string(&fresh).unwrap_or_default();
+    let states = join(fresh.iter().map(|fresh| fresh.state.as_str()));
     [
-        (CONTENT_TYPE.as_str(), "application/x-ndjson".to_owned()),
-        (FRESH_AS_OF, join(fresh.iter().map(version))),
-        (STATE, join(fresh.iter().map(|fresh| fresh.state.clone()))),
-        (SOURCES, all),
+        (CONTENT_TYPE.as_str(), HeaderValue::from_static("application/x-ndjson")),
+        (FRESH_AS_OF, plain_header(&join(fresh.iter().map(listed_version)))),
+        (STATE, plain_header(&states)),
+        (SOURCES, json_header(&fresh)),
     ]
+}
+
+/// A version in a list that is separated by commas: empty if it does not fit into one, as versions are opaque. The JSON
+/// header has it anyway.
+fn listed_version(fresh: &Freshness) -> &str {
+    let version = fresh.version.as_deref().unwrap_or_default();
+    let fits = version.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
+    if fits { version } else { "" }
+}
+
+/// A header of plain ASCII.
+fn plain_header(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+/// A header with a JSON document, in ASCII.
+fn json_header(document: &impl Serialize) -> HeaderValue {
+    let json = serde_json::to_string(document).unwrap_or_default();
+    plain_header(&escape::ascii_json(&json))
 }
 
 fn freshness(places: &InformerStatuses, source: &Source, snapshot: &Snapshot) -> Freshness {
@@ -198,7 +250,7 @@ fn freshness(places: &InformerStatuses, source: &Source, snapshot: &Snapshot) ->
     }
 }
 
-fn join(words: impl Iterator<Item = String>) -> String {
+fn join<'w>(words: impl Iterator<Item = &'w str>) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 

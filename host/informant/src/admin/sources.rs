@@ -251,7 +251,7 @@ pub(super) fn resource_of(status: &InformerStatus, source: &Source) -> Option<St
 }
 
 /// The source's own resource, or else the one in its section.
-pub(super) fn resource_or_section(status: &InformerStatus, source: &Source) -> String {
+pub(crate) fn resource_or_section(status: &InformerStatus, source: &Source) -> String {
     resource_of(status, source).unwrap_or_else(|| status.section.resource.value.text())
 }
 

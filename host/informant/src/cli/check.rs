@@ -111,15 +111,13 @@ fn report(config: &Config, findings: Findings) -> Result<Exit> {
     let Findings { problems, passed } = findings;
     let mut problems = Problems(problems);
     problems.sort();
-    if !problems.0.is_empty() {
-        output::note(&problems.to_string());
-    }
-    output::to_stdout(|out| passed.iter().try_for_each(|line| writeln!(out, "{line}")))?;
+    output::problems(&problems);
+    output::to_stdout(|out| passed.iter().try_for_each(|line| output::line(out, line)))?;
     if problems.has_errors() {
         output::note(&format!("{} is invalid", config.path.display()));
         return Ok(Exit::Config);
     }
-    output::to_stdout(|out| writeln!(out, "{} is valid", config.path.display()))?;
+    output::to_stdout(|out| output::line(out, &format!("{} is valid", config.path.display())))?;
     Ok(Exit::Done)
 }
 

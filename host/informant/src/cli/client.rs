@@ -18,7 +18,9 @@ use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 
 use super::{CONFIG_DEFAULT, Exit, output};
-use crate::admin::{AdminError, Freshness, INDEX_FAILURES, SOURCES};
+use crate::admin::{
+    ABSENT_FIELDS, AbsentFields, AdminError, Freshness, INDEX_FAILURES, MISSING_SOURCES, MissingSource, SOURCES,
+};
 use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen, Config};
 
 /// How long connecting may take.
@@ -298,6 +300,25 @@ impl ObjectLines {
     pub(super) fn freshness(&self) -> Result<Vec<Freshness>> {
         serde_json::from_str(self.header(SOURCES))
             .context("the daemon's response has no valid `informant-sources` header")
+    }
+
+    /// The sources that are not in the answer.
+    pub(super) fn missing_sources(&self) -> Result<Vec<MissingSource>> {
+        self.json_header(MISSING_SOURCES)
+    }
+
+    /// What the informer removes from its objects.
+    pub(super) fn absent_fields(&self) -> Result<AbsentFields> {
+        self.json_header(ABSENT_FIELDS)
+    }
+
+    /// A header that is absent if there is nothing to say.
+    fn json_header<T: DeserializeOwned + Default>(&self, name: &str) -> Result<T> {
+        match self.header(name) {
+            "" => Ok(T::default()),
+            json => serde_json::from_str(json)
+                .with_context(|| format!("the daemon's response has no valid `{name}` header")),
+        }
     }
 
     /// How many objects the queried index lacks because its function failed on them.

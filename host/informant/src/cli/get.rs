@@ -12,7 +12,7 @@ use informant_object::LabelSelector;
 
 use super::client::{AdminArgs, ObjectLines};
 use super::{Exit, output};
-use crate::admin::Freshness;
+use crate::admin::{AbsentFields, Freshness};
 use print::{Printer, Style};
 
 /// The resource name that lists sources instead of objects.
@@ -48,6 +48,9 @@ pub(super) struct GetArgs {
     /// Wait up to 10s until the cache has seen this resource version, for example the one that your own write returned
     #[arg(long, value_name = "VERSION")]
     at_least: Option<String>,
+    /// Fail if a cluster, namespace or kind of the informer is not synced [default: show the others, and warn]
+    #[arg(long)]
+    require_all: bool,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
     output: Format,
@@ -112,13 +115,15 @@ impl GetArgs {
             ("selector", self.selector.as_deref()),
             ("cluster", (!clusters.is_empty()).then_some(clusters)),
             ("at-least", self.at_least.as_deref()),
+            ("require-all", self.require_all.then_some("true")),
             ("envelope", Some("true")),
         ];
         all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
     }
 
-    fn style(&self, fresh: &[Freshness]) -> Style {
+    fn style(&self, fresh: &[Freshness], absent: AbsentFields) -> Style {
         Style {
+            absent,
             format: self.output,
             one_alone: self.name.is_some(),
             with_cluster: freshness::clusters(fresh) == freshness::Count::Several,
@@ -143,7 +148,11 @@ fn index_warning(index: &str, objects: u64) -> Option<String> {
 
 async fn show(args: &GetArgs, mut answer: ObjectLines) -> Result<Exit> {
     let fresh = answer.freshness()?;
-    for warning in freshness::warnings(&fresh) {
+    let missing = answer.missing_sources()?;
+    for warning in freshness::missing(&missing)
+        .into_iter()
+        .chain(freshness::warnings(&fresh))
+    {
         output::note(&warning);
     }
     if let Some(warning) = args
@@ -153,7 +162,7 @@ async fn show(args: &GetArgs, mut answer: ObjectLines) -> Result<Exit> {
     {
         output::note(&warning);
     }
-    let mut printer = Printer::new(args.style(&fresh));
+    let mut printer = Printer::new(args.style(&fresh, answer.absent_fields()?));
     while let Some(line) = answer.next_line().await? {
         if !printer.object(&line)? {
             return Ok(Exit::Done);

@@ -36,17 +36,17 @@ enum Format {
 pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     let guests = Guests::for_inspection()?;
     let inspection = guests.block_on(guests.host().inspect(&args.file))?;
-    output::to_stdout(|out| match args.output {
-        Format::Text => show(out, args, &inspection),
-        Format::Json => writeln!(out, "{:#}", as_json(args, &inspection)),
-    })
+    match args.output {
+        Format::Text => output::to_stdout(|out| show(out, args, &inspection)),
+        Format::Json => output::json(&as_json(args, &inspection)),
+    }
     .context("cannot print the inspection")?;
     Ok(Exit::Done)
 }
 
 fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io::Result<()> {
     let manifest = &inspection.manifest;
-    let mut line = |name: &str, value: &str| writeln!(out, "{name:10}{value}");
+    let mut line = |name: &str, value: &str| output::line(out, &format!("{name:10}{value}"));
     line("plugin", &format!("{} {}", manifest.name, manifest.version))?;
     line("component", &args.file.display().to_string())?;
     line("sha256", &inspection.digest.to_string())?;

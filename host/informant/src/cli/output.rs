@@ -1,8 +1,9 @@
 //! Output to stdout and stderr, and the exit code.
 //!
-//! Everything but the log is printed here. A closed stdout, as in `informant get … | head`, is not an error.
+//! Everything but the log is printed here, and [escaped](crate::escape) on the way. A closed stdout, as in `informant get
+//! … | head`, is not an error.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -10,6 +11,10 @@ use serde::Serialize;
 
 use crate::admin::{AdminError, Code};
 use crate::config::Problems;
+use crate::escape::{self, Escaped, Form};
+
+/// The longest message on stderr; a longer one, for example because of a long argument, is cut.
+const NOTE_BYTES_MAX: usize = 8 * 1024;
 
 /// What an exit code means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,16 +63,34 @@ pub(super) fn exit_code_of(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// Writes to stdout; a closed stdout ends the command without an error.
+/// Stdout, with what is hostile on a terminal escaped.
+pub(super) type Stdout = Escaped<BufWriter<StdoutLock<'static>>>;
+
+/// Stdout for text or for JSON.
+pub(super) fn stdout(form: Form) -> Stdout {
+    Escaped::new(BufWriter::new(io::stdout().lock()), form)
+}
+
+/// Writes text to stdout; a closed stdout ends the command without an error.
 pub(super) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    to_stdout_as(Form::Text, write)
+}
+
+/// Writes text or JSON to stdout.
+pub(super) fn to_stdout_as(form: Form, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut out = stdout(form);
     ignore_broken_pipe(write(&mut out).and_then(|()| out.flush()))
+}
+
+/// Writes one line, whatever line breaks `text` contains.
+pub(super) fn line(out: &mut dyn Write, text: &str) -> io::Result<()> {
+    writeln!(out, "{}", escape::line(text))
 }
 
 /// Writes a JSON document to stdout.
 pub(super) fn json(document: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(document).context("cannot encode the response as JSON")?;
-    to_stdout(|out| writeln!(out, "{text}"))
+    to_stdout_as(Form::Json, |out| writeln!(out, "{text}"))
 }
 
 /// Ignores a broken pipe.
@@ -78,10 +101,28 @@ pub(super) fn ignore_broken_pipe(result: io::Result<()>) -> Result<()> {
     }
 }
 
-/// Writes a line to stderr.
-pub(super) fn note(line: &str) {
+/// Writes a message to stderr. Further lines of it are indented.
+pub(super) fn note(message: &str) {
+    let message = escape::paragraph(&escape::cut(message, NOTE_BYTES_MAX));
     // A failure to write to stderr cannot be reported anywhere.
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{message}");
+}
+
+/// Writes each problem of a configuration to stderr.
+pub(super) fn problems(problems: &Problems) {
+    problems.0.iter().for_each(|problem| note(&problem.to_string()));
+}
+
+/// An invalid command line, or the requested help, as clap prints it. Echoed arguments are cut and escaped.
+pub(super) fn command_line_error(error: &clap::Error) -> Exit {
+    let text = error.to_string();
+    if !error.use_stderr() || (text.len() <= NOTE_BYTES_MAX && escape::text(&text) == text) {
+        // With colors. A failure to write cannot be reported anywhere.
+        let _ = error.print();
+    } else {
+        note(&text);
+    }
+    if error.use_stderr() { Exit::Usage } else { Exit::Done }
 }
 
 /// Prints the daemon's error and returns the exit code: "not ready" may be retried, "not found" is final.
@@ -98,7 +139,7 @@ pub(super) fn refused(error: &AdminError) -> Exit {
 pub(super) fn error(error: &anyhow::Error) {
     match error.downcast_ref::<Problems>() {
         // These are formatted already, each with its own "error:".
-        Some(problems) => note(&problems.to_string()),
+        Some(found) => problems(found),
         None => note(&format!("error: {}", chain(error))),
     }
 }

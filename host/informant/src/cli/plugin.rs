@@ -106,7 +106,7 @@ pub(super) fn resume(args: &ResumeArgs) -> Result<Exit> {
                     true => format!("plugin/{name} resumed"),
                     false => format!("plugin/{name} is neither paused nor in quarantine; nothing to resume"),
                 };
-                output::to_stdout(|out| writeln!(out, "{line}"))?;
+                output::to_stdout(|out| output::line(out, &line))?;
                 Ok(Exit::Done)
             }
         })
@@ -156,7 +156,7 @@ pub(super) fn show(out: &mut dyn Write, plugins: &[PluginView]) -> io::Result<()
     plugins
         .iter()
         .flat_map(problems)
-        .try_for_each(|line| writeln!(out, "{line}"))
+        .try_for_each(|line| output::line(out, &line))
 }
 
 fn row(plugin: &PluginView) -> [String; 9] {

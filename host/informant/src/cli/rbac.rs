@@ -10,6 +10,7 @@ use kube::Client;
 use super::{ClusterArgs, ConfigFlag, Exit, output};
 use crate::cluster::{Cluster, ClusterFlags};
 use crate::config::{Config, InformerSection, Problem, Problems, Resources, did_you_mean, validate_name};
+use crate::escape::Form;
 use crate::rbac::{Permissions, Subject, yaml};
 
 /// `informant rbac`.
@@ -51,16 +52,16 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
         name: &args.name,
         namespace: &args.namespace,
     };
-    output::to_stdout(|out| {
-        writeln!(
-            out,
-            "# RBAC for {}{}, printed by `informant rbac`. Print and apply it again when the configuration changes.",
-            config.path.display(),
-            match cluster {
-                "" => String::new(),
-                name => format!(" in cluster {name}"),
-            }
-        )?;
+    output::to_stdout_as(Form::Json, |out| {
+        let of_cluster = match cluster {
+            "" => String::new(),
+            name => format!(" in cluster {name}"),
+        };
+        let path = config.path.display();
+        let comment = format!(
+            "# RBAC for {path}{of_cluster}, printed by `informant rbac`. Print and apply it again when the configuration changes."
+        );
+        output::line(out, &comment)?;
         out.write_all(yaml(&permissions, &subject).as_bytes())
     })?;
     Ok(Exit::Done)

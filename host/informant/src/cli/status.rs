@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::Args;
+use informant_cache::SourceState;
 use serde::Serialize;
 
 use super::client::{AdminArgs, AdminClient};
@@ -82,32 +83,24 @@ fn show_configuration(out: &mut dyn Write, configuration: &ConfigurationView) ->
         path, state, age_ms, ..
     } = configuration;
     let ago = table::ago(*age_ms);
-    let reason = match (&configuration.unreadable, &configuration.refused) {
-        (Some(unreadable), _) => {
-            writeln!(out, "Configuration {path}: unreadable; the previous one stays active")?;
-            unreadable
-        }
-        (None, Some(refused)) => {
-            writeln!(
-                out,
-                "Configuration {path}: refused {ago} ago; the previous one stays active"
-            )?;
-            refused
-        }
-        (None, None) => {
-            let state = match configuration.waiting.is_empty() {
-                true => state,
-                false => "partially applied",
-            };
-            writeln!(out, "Configuration {path}: {state} {ago} ago")?;
-            ""
-        }
+    let (status, reason) = match (&configuration.unreadable, &configuration.refused) {
+        (Some(unreadable), _) => (
+            "unreadable; the previous one stays active".to_owned(),
+            unreadable.as_str(),
+        ),
+        (None, Some(refused)) => (
+            format!("refused {ago} ago; the previous one stays active"),
+            refused.as_str(),
+        ),
+        (None, None) if configuration.waiting.is_empty() => (format!("{state} {ago} ago"), ""),
+        (None, None) => (format!("partially applied {ago} ago"), ""),
     };
+    output::line(out, &format!("Configuration {path}: {status}"))?;
     for line in reason.lines() {
-        writeln!(out, "  {line}")?;
+        output::line(out, &format!("  {line}"))?;
     }
     for waiting in &configuration.waiting {
-        writeln!(out, "  [{}] pending: {}", waiting.section, waiting.reason)?;
+        output::line(out, &format!("  [{}] pending: {}", waiting.section, waiting.reason))?;
     }
     Ok(())
 }
@@ -117,38 +110,62 @@ fn show_sources(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
     let rows = sources.iter().map(|source| columns.row(source)).collect();
     table::write_columns(out, &columns.headings("VERSION"), rows)?;
     for source in sources {
-        let name = match (source.informer.as_str(), source.cluster.as_str()) {
-            (name, "") => name.to_owned(),
-            (name, cluster) => format!("{name} in cluster {cluster}"),
-        };
+        let name = name(source, sources);
         if let Some(why) = &source.reconfiguring {
-            writeln!(out, "{name} is still running its previous configuration: {why}")?;
+            let line = format!("{name} is still running its previous configuration: {why}");
+            output::line(out, &line)?;
         }
         if let Some(trouble) = &source.trouble {
-            writeln!(out, "{name} is {}: {trouble}", source.state)?;
+            output::line(out, &format!("{name} is {}: {trouble}", condition(source)))?;
         } else if let Some(error) = &source.last_error {
-            writeln!(out, "{name} failed {} ago: {}", table::ago(error.age_ms), error.message)?;
+            let ago = table::ago(error.age_ms);
+            output::line(out, &format!("{name} failed {ago} ago: {}", error.message))?;
         }
         for lacking in &source.index_failures {
-            show_index_failures(out, &name, lacking)?;
+            output::line(out, &index_failures(&name, lacking))?;
         }
     }
     Ok(())
 }
 
+/// `all in cluster east`; if the informer has several sources there, `all (v1/pods in web) in cluster east`.
+fn name(source: &SourceView, sources: &[SourceView]) -> String {
+    let is_sibling = |other: &&SourceView| other.informer == source.informer && other.cluster == source.cluster;
+    let which = match (sources.iter().filter(is_sibling).count(), &source.namespace) {
+        (..=1, _) => String::new(),
+        (_, None) => format!(" ({})", source.resource),
+        (_, Some(namespace)) => format!(" ({} in {namespace})", source.resource),
+    };
+    let cluster = match source.cluster.as_str() {
+        "" => String::new(),
+        cluster => format!(" in cluster {cluster}"),
+    };
+    format!("{}{which}{cluster}", source.informer)
+}
+
+/// `degraded (Forbidden)`; `Syncing` and what comes before it are no degradation yet.
+fn condition(source: &SourceView) -> String {
+    let state = &source.state;
+    if source.id.is_some() && state != SourceState::Syncing.as_str() {
+        format!("degraded ({state})")
+    } else {
+        state.clone()
+    }
+}
+
 /// The number of objects that an index of a source lacks, and an example with the first line of its error.
-fn show_index_failures(out: &mut dyn Write, source: &str, lacking: &IndexFailuresView) -> io::Result<()> {
+fn index_failures(source: &str, lacking: &IndexFailuresView) -> String {
     let objects = match lacking.failures {
         1 => "1 object".to_owned(),
         many => format!("{many} objects"),
     };
-    write!(out, "index {} of {source} is missing {objects}", lacking.index)?;
+    let text = format!("index {} of {source} is missing {objects}", lacking.index);
     match lacking.failed.first() {
         Some(FailedView { key, message }) => {
             let example = if lacking.failures == 1 { "" } else { "for example " };
-            writeln!(out, ": {example}{key}: {}", message.lines().next().unwrap_or_default())
+            format!("{text}: {example}{key}: {}", message.lines().next().unwrap_or_default())
         }
-        None => writeln!(out),
+        None => text,
     }
 }
 

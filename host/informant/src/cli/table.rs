@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use tabwriter::TabWriter;
 
 use crate::admin::SourceView;
-use crate::age;
+use crate::{age, escape};
 
 /// The spaces between columns.
 const GAP: usize = 3;
@@ -32,7 +32,7 @@ pub(super) fn write_columns(out: &mut dyn Write, headings: &[&str], rows: Vec<Ve
     writeln!(table, "{}", headings.join("\t"))?;
     for row in rows {
         // A tab or newline would begin another cell or row.
-        let cells: Vec<_> = row.iter().map(|cell| cell.replace(['\t', '\n'], " ")).collect();
+        let cells: Vec<_> = row.iter().map(|cell| escape::line(cell)).collect();
         writeln!(table, "{}", cells.join("\t"))?;
     }
     table.flush()
@@ -124,7 +124,8 @@ impl StreamedTable {
             let headings = self.headings.iter().map(|heading| (*heading).to_owned());
             self.rows.push(headings.collect());
         }
-        self.rows.push(row);
+        self.rows
+            .push(row.iter().map(|cell| escape::line(cell).into_owned()).collect());
         if self.rows.len() >= CHUNK_ROWS {
             self.finish(out)
         } else {

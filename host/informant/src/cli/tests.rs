@@ -138,6 +138,7 @@ fn help_of_get() {
           --index <NAME=VALUE>     Show only objects with this value in this index
       -l, --selector <SELECTOR>    Show only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
           --at-least <VERSION>     Wait up to 10s until the cache has seen this resource version, for example the one that your own write returned
+          --require-all            Fail if a cluster, namespace or kind of the informer is not synced [default: show the others, and warn]
       -o, --output <FORMAT>        Output format [default: table] [possible values: table, wide, json, yaml, name]
           --no-headers             Omit the table's header row
           --admin <ADDRESS:PORT>   Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]

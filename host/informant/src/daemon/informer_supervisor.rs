@@ -203,9 +203,7 @@ impl InformerSupervisor {
         };
         self.status.set_phase(InformerPhase::Stopped);
         self.registry.remove_informer(&self.status);
-        self.metrics
-            .daemon
-            .forget_informer(self.status.name(), &self.status.cluster);
+        self.metrics.forget_informer(self.status.name(), &self.status.cluster);
         retiring
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use informant_cache::{Catalog, Source};
 use informant_informer::{Discovered, Exclude, Exclusion, NamedInformer, ResourcePattern, UnusedExclusion};
+use informant_object::SourceId;
 use informant_plugin_host::Plugin;
 use tokio::sync::watch;
 
@@ -51,6 +52,9 @@ pub struct InformerStatus {
     pub section: Arc<InformerSection>,
     /// Its phase.
     pub phase: InformerPhase,
+    /// The last source that readiness waits for: the newest of the process when the informer started, or when its
+    /// section last changed. A kind that appears later has a greater id.
+    pub required_up_to: SourceId,
 }
 
 /// What the supervisor of an informer in one cluster writes to.
@@ -58,6 +62,7 @@ pub struct InformerStatus {
 pub(super) struct StatusHandle {
     entry: Arc<InformerEntry>,
     pub(super) cluster: String,
+    catalog: Catalog,
 }
 
 /// The phase of an informer.
@@ -197,6 +202,7 @@ impl StatusRegistry {
         let status = InformerStatus {
             section,
             phase: InformerPhase::Discovering { last_error: None },
+            required_up_to: self.0.catalog.last_id(),
         };
         entry
             .statuses
@@ -204,6 +210,7 @@ impl StatusRegistry {
         StatusHandle {
             entry: Arc::clone(entry),
             cluster: cluster.to_owned(),
+            catalog: self.0.catalog.clone(),
         }
     }
 
@@ -309,12 +316,22 @@ impl StatusHandle {
             .map_or(InformerPhase::Stopped, |status| status.phase.clone())
     }
 
+    /// Sets the section that is in effect now. Readiness waits for the sources that it has added.
     pub(super) fn set_section(&self, section: Arc<InformerSection>) {
-        self.change(|status| status.section = section);
+        let required_up_to = self.catalog.last_id();
+        self.change(|status| {
+            status.section = section;
+            status.required_up_to = required_up_to;
+        });
     }
 
+    /// Sets the phase. Readiness waits for the sources of an informer that was just started.
     pub(super) fn set_phase(&self, phase: InformerPhase) {
-        self.change(|status| status.phase = phase);
+        let required_up_to = self.catalog.last_id();
+        self.change(|status| {
+            status.phase = phase;
+            status.required_up_to = required_up_to;
+        });
     }
 
     /// Updates what `exclude` matches in this cluster. Returns the entries, each once, that are now known to match

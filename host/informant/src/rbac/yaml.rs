@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use super::{Permissions, Rule, RuleTarget, VERBS};
+use crate::escape;
 
 /// The ServiceAccount, and the name of all objects.
 #[derive(Debug, Clone)]
@@ -63,7 +64,7 @@ fn write_rules(out: &mut String, rules: &BTreeMap<RuleTarget, Rule>) -> fmt::Res
     writeln!(out, "rules:")?;
     for (target, rule) in rules {
         let needed_by: Vec<&str> = rule.needed_by.iter().map(String::as_str).collect();
-        writeln!(out, "# {}", needed_by.join(", "))?;
+        writeln!(out, "# {}", escape::line(&needed_by.join(", ")))?;
         writeln!(out, "- apiGroups: {}", list(&[&target.group]))?;
         writeln!(out, "  resources: {}", list(&[&target.resource]))?;
         if !target.names.is_empty() {

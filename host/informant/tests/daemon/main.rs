@@ -15,6 +15,7 @@ mod events;
 mod excludes;
 mod files;
 mod freshness;
+mod hostile_text;
 mod index_failures;
 mod metrics;
 mod motion;

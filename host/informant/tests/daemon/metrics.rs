@@ -187,3 +187,55 @@ fn stable_metrics_are_documented() {
         assert_eq!(documented.get(name), Some(&labels), "{name}");
     }
 }
+
+/// How often an informer and two plugins are added and removed: two reloads each.
+const ROUNDS: usize = 25;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn series_of_removed_informers_and_plugins_are_removed() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.install("guest-recorder", "recorder.wasm");
+    world.install("guest-index", "index.wasm");
+    let pods = "[informer.pods]\nresource = \"v1/pods\"\n";
+    let daemon = world.daemon(pods).await;
+    daemon.wait_until_ready().await;
+    let series = async || {
+        let (_, text) = daemon.get("/metrics").await;
+        text.lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    // Reloads are counted by result, whatever they add or remove.
+    let lasting = |line: &&String| !line.starts_with("informant_config_reloads") && !line.contains("artefacts");
+    let count = |all: &[String]| all.iter().filter(lasting).count();
+    let before = count(&series().await);
+    for round in 0..ROUNDS {
+        let more = format!(
+            "{pods}[informer.more-{round}]\nresource = \"v1/pods\"\nindex = {{ node = \"/spec/nodeName\" }}\n\
+             [plugin.recorder-{round}]\ncomponent = \"recorder.wasm\"\ninformers = [\"more-{round}\"]\n\
+             [plugin.index-{round}]\ncomponent = \"index.wasm\"\ninformers = [\"pods\"]\n"
+        );
+        world.configure(&more);
+        daemon.wait_for_events(&format!("recorder-{round}"), "sync", 1.0).await;
+        world.configure(pods);
+        until("the series to be gone", async || {
+            let all = series().await;
+            if count(&all) <= before {
+                return Ok(());
+            }
+            let names = [
+                format!("more-{round}\""),
+                format!("recorder-{round}\""),
+                format!("index-{round}\""),
+            ];
+            let of_round = all
+                .into_iter()
+                .filter(|line| names.iter().any(|name| line.contains(name)));
+            Err(of_round.collect::<Vec<_>>().join("\n"))
+        })
+        .await;
+    }
+    daemon.stop().await;
+}

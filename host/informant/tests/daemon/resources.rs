@@ -140,3 +140,75 @@ async fn named_informer_finds_a_late_definition_within_12_seconds() {
     assert!(created.elapsed() < Duration::from_secs(18), "{:?}", created.elapsed());
     daemon.stop().await;
 }
+
+/// Waits until a line of readiness contains `with`. `/readyz` must be green all the time.
+async fn wait_for_degraded(daemon: &Running, with: &str) {
+    until(with, async || {
+        let (status, text) = daemon.get("/readyz?verbose").await;
+        assert_eq!(status, 200, "{text}");
+        let found = text
+            .lines()
+            .any(|line| line.starts_with("[ ]informer/all degraded: ") && line.contains(with));
+        if found { Ok(()) } else { Err(text) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn broken_kinds_of_a_wildcard_affect_only_themselves() {
+    let world = World::start().await;
+    world.create_pod("web", "nginx");
+    for resource in ["secrets", "orders"] {
+        world.server.faults().forbid(Filter::any().resource(resource));
+    }
+    let daemon = world.daemon("[informer.all]\nresource = \"*\"\n").await;
+    daemon.wait_until_ready().await;
+    wait_for_degraded(&daemon, "v1/secrets: Forbidden").await;
+    let degraded = async |resource: &str| {
+        let labels = [&*format!("resource=\"{resource}\""), "state=\"Forbidden\""];
+        daemon.metric("informant_source_degraded", &labels).await
+    };
+    assert_eq!((degraded("v1/secrets").await, degraded("v1/pods").await), (1.0, 0.0));
+
+    // Queries answer from the other kinds, and name what is missing.
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["web"]);
+    assert!(daemon.names("/api/v1/get/all").await.contains(&"web".to_owned()));
+    for refused in [
+        "/api/v1/get/secrets",
+        "/api/v1/get/all?require-all=true",
+        "/api/v1/get/all?name=not-known",
+    ] {
+        let (status, body) = daemon.get(refused).await;
+        assert!(
+            status == 503 && body.contains("not-synced") && body.contains("v1/secrets (Forbidden: "),
+            "{body}"
+        );
+    }
+    let address = daemon.address().to_string();
+    let shown = transcript(&world, &["get", "all", "--admin", &address]).await;
+    let warning = "warning: not synced, and not in this answer: v1/secrets (Forbidden: ";
+    assert!(shown.contains("pod/web") && shown.contains(warning), "{shown}");
+    let shown = transcript(&world, &["get", "all", "--require-all", "--admin", &address]).await;
+    assert!(
+        shown.starts_with("exit 5\n--\nerror: informer all is partly not synced: "),
+        "{shown}"
+    );
+    let shown = transcript(&world, &["status", "--admin", &address]).await;
+    assert!(
+        shown.contains("\nall (v1/secrets) is degraded (Forbidden): "),
+        "{shown}"
+    );
+
+    // A kind that appears later does not count either, and neither does its end.
+    let definitions = "apiextensions.k8s.io/v1/customresourcedefinitions";
+    world.server.create(definitions, "", definition()).unwrap();
+    wait_for_degraded(&daemon, "shop.example.com/v1/orders: Forbidden").await;
+    world.server.faults().allow(&Filter::any().resource("orders"));
+    wait_for_resource(&daemon, "shop.example.com/v1/orders", true).await;
+    assert_eq!(degraded("shop.example.com/v1/orders").await, 0.0);
+    world.server.delete(definitions, "", "orders.shop.example.com").unwrap();
+    wait_for_resource(&daemon, "shop.example.com/v1/orders", false).await;
+    wait_for_degraded(&daemon, "v1/secrets: Forbidden").await;
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["web"]);
+    daemon.stop().await;
+}

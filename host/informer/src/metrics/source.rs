@@ -8,8 +8,8 @@ use informant_object::ResourceVersion;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::Series;
-use super::labels::{IndexLabels, InformerLabels, ReasonLabels, ResultLabels, StateLabels, TypeLabels};
+use super::labels::{IndexLabels, InformerLabels, StateLabels, TypeLabels};
+use super::{CounterFamily, EVENT_TYPES, Series};
 use crate::update_channel::EventKind;
 
 /// `store_resource_version` keeps this many digits: a float, as Prometheus stores it, cannot hold further ones. Source:
@@ -97,8 +97,7 @@ pub(crate) struct SourceMetrics {
 impl SourceMetrics {
     pub(super) fn new(series: Arc<Series>, labels: InformerLabels) -> Self {
         series.add_source(&labels);
-        let events = ["added", "modified", "deleted", "bookmark", "error"]
-            .map(|kind| series.watch_events.get_or_create_owned(&TypeLabels::new(&labels, kind)));
+        let events = EVENT_TYPES.map(|kind| series.watch_events.get_or_create_owned(&TypeLabels::new(&labels, kind)));
         let part = |family: &prometheus_client::metrics::family::Family<InformerLabels, Gauge>| {
             GaugeShare::new(family.get_or_create_owned(&labels))
         };
@@ -141,26 +140,17 @@ impl SourceMetrics {
 
     /// A LIST ended: `ok`, or the label of its failure.
     pub(crate) fn count_list(&self, result: &'static str) {
-        self.series
-            .lists
-            .get_or_create(&ResultLabels::new(&self.labels, result))
-            .inc();
+        self.series.count(&self.labels, CounterFamily::Lists, result, 1);
     }
 
     /// A WatchList completed (`ok`), or the label of its failure.
     pub(crate) fn count_watch_list(&self, result: &'static str) {
-        self.series
-            .watch_lists
-            .get_or_create(&ResultLabels::new(&self.labels, result))
-            .inc();
+        self.series.count(&self.labels, CounterFamily::WatchLists, result, 1);
     }
 
     /// A watch was opened (`ok`), or the label of its failure.
     pub(crate) fn count_watch(&self, result: &'static str) {
-        self.series
-            .watches
-            .get_or_create(&ResultLabels::new(&self.labels, result))
-            .inc();
+        self.series.count(&self.labels, CounterFamily::Watches, result, 1);
     }
 
     /// A request for a sign of life was `answered`, or `unanswered`.
@@ -173,26 +163,17 @@ impl SourceMetrics {
 
     /// A list after the first brought a new state.
     pub(crate) fn count_relist(&self, reason: &'static str) {
-        self.series
-            .relists
-            .get_or_create(&ReasonLabels::new(&self.labels, reason))
-            .inc();
+        self.series.count(&self.labels, CounterFamily::Relists, reason, 1);
     }
 
     /// `amount` invalid things were skipped.
     pub(crate) fn count_skipped(&self, reason: &'static str, amount: u64) {
-        self.series
-            .skipped
-            .get_or_create(&ReasonLabels::new(&self.labels, reason))
-            .inc_by(amount);
+        self.series.count(&self.labels, CounterFamily::Skipped, reason, amount);
     }
 
     /// The version guard rejected a `list` or an `event`.
     pub(crate) fn count_rejected(&self, kind: &'static str) {
-        self.series
-            .rejected
-            .get_or_create(&TypeLabels::new(&self.labels, kind))
-            .inc();
+        self.series.count(&self.labels, CounterFamily::Rejected, kind, 1);
     }
 
     pub(crate) fn set_synced(&self) {
@@ -210,9 +191,13 @@ impl SourceMetrics {
 
     pub(crate) fn set_state(&self, state: SourceState) {
         let labels = StateLabels::new(&self.labels, state.as_str());
+        let mut current = self.lock_state();
+        if self.retired.load(Ordering::Relaxed) {
+            return;
+        }
         let new = self.series.source_state.get_or_create_owned(&labels);
         new.inc();
-        if let Some(old) = self.lock_state().replace(new) {
+        if let Some(old) = current.replace(new) {
             old.dec();
         }
     }
@@ -220,21 +205,25 @@ impl SourceMetrics {
     /// Whether index `name` is attached.
     pub(crate) fn set_index_attached(&self, name: &str, attached: bool) {
         let labels = IndexLabels::new(&self.labels, name.to_owned());
-        self.series
-            .index_attached
-            .get_or_create(&labels)
-            .set(i64::from(attached));
+        self.series.while_used(&self.labels, |sharing| {
+            sharing.indexes.insert(name.to_owned());
+            let gauge = self.series.index_attached.get_or_create_owned(&labels);
+            gauge.set(i64::from(attached));
+        });
     }
 
     pub(crate) fn forget_index(&self, name: &str) {
-        self.series
-            .index_attached
-            .remove(&IndexLabels::new(&self.labels, name.to_owned()));
+        let labels = IndexLabels::new(&self.labels, name.to_owned());
+        self.series.index_attached.remove(&labels);
+        self.series.index_errors.remove(&labels);
     }
 
     pub(crate) fn count_index_errors(&self, name: &str, amount: u64) {
         let labels = IndexLabels::new(&self.labels, name.to_owned());
-        self.series.index_errors.get_or_create(&labels).inc_by(amount);
+        self.series.while_used(&self.labels, |sharing| {
+            sharing.indexes.insert(name.to_owned());
+            self.series.index_errors.get_or_create_owned(&labels).inc_by(amount);
+        });
     }
 
     /// The source is over: takes back its shares of gauges, and removes the series if no other source shares them.
@@ -251,13 +240,16 @@ impl SourceMetrics {
         for part in parts {
             part.set(0);
         }
-        if let Some(state) = self.lock_state().take() {
+        let mut state = self.lock_state();
+        if let Some(state) = state.take() {
             state.dec();
         }
+        let retired_before = self.retired.swap(true, Ordering::Relaxed);
+        drop(state);
         if self.synced.swap(false, Ordering::Relaxed) {
             self.series.set_synced(&self.labels, false);
         }
-        if !self.retired.swap(true, Ordering::Relaxed) {
+        if !retired_before {
             self.series.remove_source(&self.labels);
         }
     }

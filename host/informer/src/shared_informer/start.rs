@@ -144,6 +144,9 @@ impl SharedInformer {
         let store = store_of(catalog, id, &spec, indexes)?;
         let name = Arc::new(SourceName::of(&spec));
         let source = catalog.source(id).expect("the source was just added");
+        if spec.of_pattern {
+            source.set_of_pattern();
+        }
         let metrics = metrics_of(&spec, metrics, &native_indexes);
         let status = Arc::new(status_of(&name, &source, &metrics, &environment, &options.reflector));
         let dropper = BackgroundDropper::new(&*environment);

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::hostcalls::bounded_message;
 use crate::{KubeResource, KubeVerb};
 
 /// The future of a call. Boxed, because it waits for the network anyway.
@@ -241,7 +242,7 @@ impl KubeError {
         KubeError {
             code,
             status: 0,
-            message: message.into(),
+            message: bounded_message(message.into()),
             retry_after: None,
         }
     }

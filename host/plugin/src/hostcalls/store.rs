@@ -106,7 +106,9 @@ impl StoreReader {
         Ok(snapshot)
     }
 
-    /// The snapshots of all sources of the informer that the plugin calls `alias`, ordered by ID.
+    /// The snapshots of all sources of the informer that the plugin calls `alias`, ordered by ID; without those that its
+    /// pattern [leaves out](Source::is_left_out). A source whose first list is not complete is an error: a plugin that
+    /// acts on absence must not act on half an answer.
     fn snapshots_of(&mut self, alias: &str) -> Answer<Vec<(SourceId, Snapshot)>> {
         let grants = self.access.grants()?;
         let informer = grants.informer(alias, &self.catalog)?;
@@ -117,8 +119,15 @@ impl StoreReader {
                 format!("the informer {alias:?} has no source yet"),
             ));
         }
-        sources
-            .iter()
+        let readable: Vec<_> = sources.iter().filter(|source| !source.is_left_out()).collect();
+        // If nothing at all can be read, an empty answer would look like an empty cluster.
+        let asked = if readable.is_empty() {
+            sources.iter().collect()
+        } else {
+            readable
+        };
+        asked
+            .into_iter()
             .map(|source| Ok((source.id(), self.snapshot(source)?)))
             .collect()
     }

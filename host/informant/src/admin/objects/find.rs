@@ -1,15 +1,19 @@
-//! Resolves a requested resource to the sources that answer: the informer, its clusters, and whether their first lists
-//! are complete.
+//! Resolves a requested resource to the sources that answer: those of the informer, in its clusters, whose first lists
+//! are complete. The others are named.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use informant_cache::{Source, SourceState};
 use informant_informer::Discovered;
 use informant_object::SourceId;
+use serde::{Deserialize, Serialize};
 
 use super::super::error::{AdminError, Code};
+use super::super::sources;
 use crate::daemon::{InformerEntry, InformerPhase, InformerStatus, InformerStatuses, RunningInformer, StatusRegistry};
+use crate::escape;
 
 /// The informer that a request is about.
 pub(super) struct ResolvedInformer<'a> {
@@ -91,67 +95,136 @@ fn matches_resource(discovered: &Discovered, resource: &str) -> bool {
     group == gvr.group && (name == gvr.plural || name == kind.to_ascii_lowercase()) || resource == gvr.to_string()
 }
 
-/// The sources of an informer in some of its clusters (in all if `clusters` is empty), sorted by cluster and namespace,
-/// all of them synced. A cluster that is not ready is an error and never skipped silently.
-pub(super) fn synced_sources(
+/// What a query covers.
+pub(super) struct QueryScope<'q> {
+    /// Empty: all of the informer's.
+    pub(super) clusters: &'q BTreeSet<String>,
+    /// `None`: all.
+    pub(super) namespace: Option<&'q str>,
+    /// Whether a source that is not synced is an error.
+    pub(super) requires_all: bool,
+}
+
+/// The sources that answer a query, and those that should but cannot.
+pub(super) struct AnsweringSources {
+    /// The synced ones, sorted by cluster and namespace.
+    pub(super) synced: Vec<Arc<Source>>,
+    pub(super) missing: Vec<MissingSource>,
+}
+
+/// The longest reason in a [`MissingSource`]: a header names all of them.
+const REASON_BYTES_MAX: usize = 200;
+
+/// A source whose objects are not in an answer, because its first list is not complete; or an informer in a cluster
+/// where it has no source yet.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MissingSource {
+    /// Empty for a single unnamed cluster.
+    pub(crate) cluster: String,
+    /// As configured; for a pattern, the source's own resource.
+    pub(crate) resource: String,
+    /// `None`: all namespaces, or a cluster-scoped resource.
+    pub(crate) namespace: Option<String>,
+    /// A source's state, or `Discovering`, `Refused`.
+    pub(crate) state: String,
+    /// Why, in at most [`REASON_BYTES_MAX`] bytes.
+    pub(crate) reason: String,
+}
+
+impl fmt::Display for MissingSource {
+    /// `v1/pods in web, cluster east (Forbidden: pods is forbidden)`
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.resource)?;
+        if let Some(namespace) = &self.namespace {
+            write!(out, " in {namespace}")?;
+        }
+        if !self.cluster.is_empty() {
+            write!(out, ", cluster {}", self.cluster)?;
+        }
+        write!(out, " ({}: {})", self.state, self.reason)
+    }
+}
+
+/// The sources of an informer that answer a query. One broken cluster, namespace or kind does not disable the others.
+///
+/// # Errors
+/// `not-synced` if none of the sources that may hold a requested object is synced, or one of them is not although the
+/// query requires all; `unknown-cluster`.
+pub(super) fn answering_sources(
     registry: &StatusRegistry,
     asked: &ResolvedInformer<'_>,
-    clusters: &BTreeSet<String>,
-) -> Result<Vec<Arc<Source>>, AdminError> {
+    scope: &QueryScope<'_>,
+) -> Result<AnsweringSources, AdminError> {
     let informer = &asked.informer;
     let statuses = informer.by_cluster();
-    check_clusters(informer, &statuses, clusters)?;
-    let mut sources = registry.sources(&informer.name);
+    check_clusters(informer, &statuses, scope.clusters)?;
+    let mut found = registry.sources(&informer.name);
     if let Some(resource) = asked.only {
         let running = statuses.values().filter_map(|status| match &status.phase {
             InformerPhase::Running(running) => Some(running),
             _ => None,
         });
         let meant: BTreeSet<SourceId> = running.flat_map(|running| sources_of(running, resource)).collect();
-        sources.retain(|source| meant.contains(&source.id()));
+        found.retain(|source| meant.contains(&source.id()));
     }
-    sources.retain(|source| clusters.is_empty() || clusters.contains(&source.info().cluster));
-    let asked = statuses
-        .iter()
-        .filter(|(cluster, _)| clusters.is_empty() || clusters.contains(*cluster));
-    let mut synced = Vec::new();
-    let mut not_synced = None;
-    for (cluster, status) in asked {
-        match not_ready_reason(
-            status,
-            sources.iter().filter(|source| source.info().cluster == *cluster),
-        ) {
-            None => synced.push(cluster.as_str()),
-            Some(why) => not_synced = not_synced.or(Some((cluster, why))),
+    let in_scope = |cluster: &str| scope.clusters.is_empty() || scope.clusters.contains(cluster);
+    found.retain(|source| in_scope(&source.info().cluster));
+    let mut missing = Vec::new();
+    let mut some_answer = false;
+    for (cluster, status) in statuses.iter().filter(|(cluster, _)| in_scope(cluster)) {
+        let in_cluster = || found.iter().filter(|source| source.info().cluster == *cluster);
+        match without_source(cluster, status) {
+            Some(whole) => missing.push(whole),
+            None => {
+                let relevant: Vec<_> = in_cluster().filter(|source| scope.may_hold(source)).collect();
+                let late = relevant.iter().filter(|source| !source.is_synced());
+                missing.extend(late.map(|source| missing_source(status, source)));
+                some_answer |= relevant.iter().any(|source| source.is_synced());
+            }
         }
     }
-    if let Some((cluster, why)) = not_synced {
-        let message = if registry.is_stopping() {
-            format!("informer {} was stopped: Informant is shutting down", informer.name)
-        } else {
-            not_synced_message(&informer.name, cluster, &why, &synced)
-        };
-        return Err(AdminError::new(Code::NotSynced, message));
+    let answers = missing.is_empty() || (some_answer && !scope.requires_all);
+    if !answers {
+        return Err(not_synced(registry, &informer.name, &missing, some_answer));
     }
-    sources.sort_by(|one, other| sort_key(one).cmp(&sort_key(other)));
-    Ok(sources)
+    found.retain(|source| source.is_synced());
+    found.sort_by(|one, other| sort_key(one).cmp(&sort_key(other)));
+    Ok(AnsweringSources { synced: found, missing })
 }
 
-/// `informer pods is not synced in cluster west: it is starting; cluster east is synced and can be queried alone`
-fn not_synced_message(informer: &str, cluster: &str, why: &str, synced: &[&str]) -> String {
-    let status = match cluster {
-        "" => String::new(),
-        name => format!(" in cluster {name}"),
+impl QueryScope<'_> {
+    /// Whether a source can hold an object of the requested namespace.
+    pub(super) fn may_hold(&self, source: &Source) -> bool {
+        match (&source.info().namespace, self.namespace) {
+            (Some(has), Some(wanted)) => has == wanted,
+            _ => true,
+        }
+    }
+}
+
+/// How many missing sources an error names.
+const NAMED_MAX: usize = 8;
+
+/// `informer pods is not synced: v1/pods, cluster west (Discovering: it is starting)`
+pub(super) fn not_synced(
+    registry: &StatusRegistry,
+    informer: &str,
+    missing: &[MissingSource],
+    some_answer: bool,
+) -> AdminError {
+    let message = if registry.is_stopping() {
+        format!("informer {informer} was stopped: Informant is shutting down")
+    } else {
+        let mut named: Vec<_> = missing.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+        match missing.len().saturating_sub(NAMED_MAX) {
+            0 => {}
+            more => named.push(format!("{more} more")),
+        }
+        let partly = if some_answer { "partly " } else { "" };
+        format!("informer {informer} is {partly}not synced: {}", named.join("; "))
     };
-    let others = match synced {
-        [] => String::new(),
-        [only] => format!("; cluster {only} is synced and can be queried alone"),
-        several => format!(
-            "; clusters {} are synced and can be queried without it",
-            several.join(", ")
-        ),
-    };
-    format!("informer {informer} is not synced{status}: {why}{others}")
+    AdminError::new(Code::NotSynced, message)
 }
 
 fn check_clusters(
@@ -173,40 +246,46 @@ fn check_clusters(
     Err(AdminError::new(Code::UnknownCluster, message))
 }
 
-/// Why the sources of one cluster cannot answer, if they cannot.
-fn not_ready_reason<'s>(status: &InformerStatus, mut sources: impl Iterator<Item = &'s Arc<Source>>) -> Option<String> {
-    match &status.phase {
-        InformerPhase::Discovering { last_error: None } => Some("it is starting".to_owned()),
-        InformerPhase::Discovering {
-            last_error: Some(error),
-        } => Some(error.to_string()),
-        InformerPhase::Refused { reason } => Some(reason.to_string()),
-        InformerPhase::Stopped => Some("it was stopped".to_owned()),
+/// An informer that cannot answer in one cluster at all, because it has no source there.
+fn without_source(cluster: &str, status: &InformerStatus) -> Option<MissingSource> {
+    let starting = || "it is starting".to_owned();
+    let (state, reason) = match &status.phase {
+        InformerPhase::Discovering { last_error } => {
+            let error = last_error.as_ref().map(ToString::to_string);
+            ("Discovering", error.unwrap_or_else(starting))
+        }
+        InformerPhase::Refused { reason } => ("Refused", reason.to_string()),
+        InformerPhase::Stopped => ("Stopped", "it was stopped".to_owned()),
         InformerPhase::Running(running) if running.discovered.is_some() && running.shared.sources().is_empty() => {
-            Some("it is starting".to_owned())
+            (SourceState::Syncing.as_str(), starting())
         }
-        InformerPhase::Running(_) => {
-            let late = sources.find(|source| !source.is_synced())?;
-            Some(not_synced_reason(late))
-        }
+        InformerPhase::Running(_) => return None,
+    };
+    Some(MissingSource {
+        cluster: cluster.to_owned(),
+        resource: status.section.resource.value.text(),
+        namespace: None,
+        state: state.to_owned(),
+        reason: escape::cut(&reason, REASON_BYTES_MAX).into_owned(),
+    })
+}
+
+fn missing_source(informer: &InformerStatus, source: &Source) -> MissingSource {
+    let status = source.status();
+    let reason = match &status.last_error {
+        Some(error) => escape::cut(error, REASON_BYTES_MAX).into_owned(),
+        None => "its first list is not complete yet".to_owned(),
+    };
+    MissingSource {
+        cluster: source.info().cluster.clone(),
+        resource: sources::resource_or_section(informer, source),
+        namespace: source.info().namespace.clone(),
+        state: status.state.as_str().to_owned(),
+        reason,
     }
 }
 
 fn sort_key(source: &Source) -> (&str, Option<&str>, SourceId) {
     let info = source.info();
     (&info.cluster, info.namespace.as_deref(), source.id())
-}
-
-fn not_synced_reason(source: &Source) -> String {
-    let status = source.status();
-    let listing = status.state == SourceState::Syncing && status.last_error.is_none();
-    let why = if listing {
-        "its first list is not complete yet"
-    } else {
-        status.state.as_str()
-    };
-    match status.last_error {
-        Some(error) => format!("{why}: {error}"),
-        None => why.to_owned(),
-    }
 }

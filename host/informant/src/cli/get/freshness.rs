@@ -1,6 +1,6 @@
 //! How fresh a response is, in words.
 
-use crate::admin::Freshness;
+use crate::admin::{Freshness, MissingSource};
 use crate::cli::table;
 
 /// With more sources than this, only the oldest one is named.
@@ -48,6 +48,21 @@ pub(super) fn summary(sources: &[Freshness]) -> String {
             format!("fresh as of {} sources; oldest: {oldest}", many.len())
         }
     }
+}
+
+/// Warnings about sources whose objects are missing in the answer.
+pub(super) fn missing(sources: &[MissingSource]) -> Vec<String> {
+    let named = sources.iter().take(NAMED_MAX);
+    let mut warnings: Vec<_> = named
+        .map(|source| format!("warning: not synced, and not in this answer: {source}"))
+        .collect();
+    let more = sources.len().saturating_sub(NAMED_MAX);
+    if more > 0 {
+        warnings.push(format!(
+            "warning: {more} more sources are not synced; see `informant get sources`"
+        ));
+    }
+    warnings
 }
 
 /// Warnings about sources that are not live, one line each.

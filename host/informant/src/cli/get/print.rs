@@ -2,7 +2,7 @@
 //!
 //! YAML is printed like kubectl does: keys sorted, lists not indented, long lines not folded.
 
-use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
+use std::io::{self, ErrorKind, Write};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -12,12 +12,17 @@ use serde_saphyr::SerializerOptions;
 use super::Format;
 use super::line::{Headline, Line};
 use super::wide::{self, WideColumn};
+use crate::admin::AbsentFields;
 use crate::age;
+use crate::cli::output::{self, Stdout};
 use crate::cli::table::StreamedTable;
+use crate::escape::{self, Form};
 
 /// What to print of objects, and how.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Style {
+    /// The fields that the informer removes from its objects.
+    pub(super) absent: AbsentFields,
     pub(super) format: Format,
     /// Whether a single object is printed without a list, as when it was requested by name.
     pub(super) one_alone: bool,
@@ -29,7 +34,7 @@ pub(super) struct Style {
 }
 
 /// Prints objects in one format.
-pub(super) struct Printer<W: Write = BufWriter<StdoutLock<'static>>> {
+pub(super) struct Printer<W: Write = Stdout> {
     out: W,
     style: Style,
     body: Body,
@@ -63,7 +68,11 @@ enum ListFormat {
 
 impl Printer {
     pub(super) fn new(style: Style) -> Self {
-        Self::to(BufWriter::new(io::stdout().lock()), style)
+        let form = match style.format {
+            Format::Json | Format::Yaml => Form::Json,
+            Format::Table | Format::Wide | Format::Name => Form::Text,
+        };
+        Self::to(output::stdout(form), style)
     }
 }
 
@@ -137,7 +146,8 @@ fn write_name(out: &mut impl Write, style: &Style, line: &Line<'_>) -> Result<io
     let cluster = if style.with_cluster { line.cluster } else { "" };
     let separator = if cluster.is_empty() { "" } else { "/" };
     let (resource, name) = (object.resource(), object.metadata.name);
-    Ok(writeln!(out, "{cluster}{separator}{resource}/{name}"))
+    let line = format!("{cluster}{separator}{resource}/{name}");
+    Ok(writeln!(out, "{}", escape::line(&line)))
 }
 
 impl Rows {
@@ -177,7 +187,7 @@ impl Rows {
             [] => row.push(age::since(metadata.creation_timestamp.as_deref())),
             columns => {
                 let object = line.object()?;
-                row.extend(columns.iter().map(|column| (column.cell)(&object)));
+                row.extend(columns.iter().map(|column| column.show(&object, &style.absent)));
             }
         }
         Ok(row)
@@ -286,6 +296,7 @@ mod tests {
 
     fn printed(format: Format, lines: &[Vec<u8>], change: impl FnOnce(&mut Style)) -> String {
         let mut style = Style {
+            absent: AbsentFields::default(),
             format,
             one_alone: false,
             with_cluster: true,
@@ -423,6 +434,7 @@ mod tests {
         for format in [Format::Name, Format::Table] {
             let mut out = Counted(0);
             let style = Style {
+                absent: AbsentFields::default(),
                 format,
                 one_alone: false,
                 with_cluster: false,

@@ -10,10 +10,14 @@ use crate::admin::{SourceView, Sources};
 use crate::cli::table::{self, SourceColumns, or_dash};
 use crate::cli::{Exit, output};
 use crate::config::did_you_mean;
+use crate::escape::Form;
 
 pub(super) fn run(args: &GetArgs) -> Result<Exit> {
     if args.index.is_some() || args.selector.is_some() {
         bail!("`{SOURCES}` have no labels and no indexes: remove -l and --index");
+    }
+    if args.require_all {
+        bail!("--require-all applies to objects only: `{SOURCES}` shows sources that are not synced too");
     }
     if args.at_least.is_some() {
         bail!("--at-least applies to objects only; to wait for a source, use GET /api/v1/sources/ID?at-least=VERSION");
@@ -43,9 +47,9 @@ fn show(args: &GetArgs, sources: Sources) -> Result<Exit> {
         Format::Json => output::json(&Sources { items })?,
         Format::Yaml => {
             let document = serde_json::to_value(Sources { items })?;
-            output::to_stdout(|out| super::print::yaml_document(&mut { out }, &document))?;
+            output::to_stdout_as(Form::Json, |out| super::print::yaml_document(&mut { out }, &document))?;
         }
-        Format::Name => output::to_stdout(|out| items.iter().try_for_each(|source| writeln!(out, "{}", name(source))))?,
+        Format::Name => output::to_stdout(|out| items.iter().try_for_each(|source| output::line(out, &name(source))))?,
         Format::Table | Format::Wide => output::to_stdout(|out| {
             let with_headings = !args.no_headers;
             write(out, &items, args.output == Format::Wide, with_headings)

@@ -1,53 +1,85 @@
 //! The columns of `-o wide`, computed from the object alone: they need no API server.
 //!
 //! The most common kinds have about the same columns as in kubectl; every other kind has version, age and labels. A
-//! column whose field the informer does not keep (`drop`, `metadata-only`) is `<none>`.
+//! column with a field that the informer does not keep (`drop`, `metadata-only`) is `<none>`: an absent number is not 0.
 
 use serde_json::Value;
 
+use crate::admin::AbsentFields;
 use crate::age;
 
 /// A column: its heading, and the cell for an object.
 pub(super) struct WideColumn {
     pub(super) heading: &'static str,
-    pub(super) cell: fn(&Value) -> String,
+    /// JSON pointers to the fields that the cell is computed from; `*` is each item of a list.
+    reads: &'static [&'static str],
+    cell: fn(&Value) -> String,
+}
+
+impl WideColumn {
+    /// The cell for an object that lacks the fields `absent`.
+    pub(super) fn show(&self, object: &Value, absent: &AbsentFields) -> String {
+        if self.reads.iter().any(|pointer| absent.affects(pointer)) {
+            NOTHING.to_owned()
+        } else {
+            (self.cell)(object)
+        }
+    }
 }
 
 const NOTHING: &str = "<none>";
 
-const fn column(heading: &'static str, cell: fn(&Value) -> String) -> WideColumn {
-    WideColumn { heading, cell }
+const fn column(heading: &'static str, reads: &'static [&'static str], cell: fn(&Value) -> String) -> WideColumn {
+    WideColumn { heading, reads, cell }
 }
 
-const AGE: WideColumn = column("AGE", |object| {
+const AGE: WideColumn = column("AGE", &["/metadata/creationTimestamp"], |object| {
     age::since(object.pointer("/metadata/creationTimestamp").and_then(Value::as_str))
 });
-const CONTAINERS: WideColumn = column("CONTAINERS", |object| of_containers(object, "name"));
-const IMAGES: WideColumn = column("IMAGES", |object| of_containers(object, "image"));
+const CONTAINERS: WideColumn = column("CONTAINERS", &["/spec/template/spec/containers/*/name"], |object| {
+    of_containers(object, "name")
+});
+const IMAGES: WideColumn = column("IMAGES", &["/spec/template/spec/containers/*/image"], |object| {
+    of_containers(object, "image")
+});
 
 const PODS: [WideColumn; 6] = [
-    column("READY", pod_ready),
-    column("STATUS", pod_status),
-    column("RESTARTS", pod_restarts),
+    column(
+        "READY",
+        &["/status/containerStatuses/*/ready", "/spec/containers/*/name"],
+        pod_ready,
+    ),
+    column(
+        "STATUS",
+        &["/status/phase", "/status/reason", "/status/containerStatuses/*/state"],
+        pod_status,
+    ),
+    column("RESTARTS", &["/status/containerStatuses/*/restartCount"], pod_restarts),
     AGE,
-    column("IP", |pod| text(pod, "/status/podIP")),
-    column("NODE", |pod| text(pod, "/spec/nodeName")),
+    column("IP", &["/status/podIP"], |pod| text(pod, "/status/podIP")),
+    column("NODE", &["/spec/nodeName"], |pod| text(pod, "/spec/nodeName")),
 ];
 const NODES: [WideColumn; 5] = [
-    column("STATUS", node_status),
-    column("ROLES", node_roles),
+    column(
+        "STATUS",
+        &["/status/conditions/*/status", "/spec/unschedulable"],
+        node_status,
+    ),
+    column("ROLES", &["/metadata/labels"], node_roles),
     AGE,
-    column("VERSION", |node| text(node, "/status/nodeInfo/kubeletVersion")),
-    column("INTERNAL-IP", node_address),
+    column("VERSION", &["/status/nodeInfo/kubeletVersion"], |node| {
+        text(node, "/status/nodeInfo/kubeletVersion")
+    }),
+    column("INTERNAL-IP", &["/status/addresses/*/address"], node_address),
 ];
 const DEPLOYMENTS: [WideColumn; 6] = [
-    column("READY", |object| {
+    column("READY", &["/status/readyReplicas", "/spec/replicas"], |object| {
         fraction(object, "/status/readyReplicas", "/spec/replicas")
     }),
-    column("UP-TO-DATE", |object| {
+    column("UP-TO-DATE", &["/status/updatedReplicas"], |object| {
         number(object, "/status/updatedReplicas").to_string()
     }),
-    column("AVAILABLE", |object| {
+    column("AVAILABLE", &["/status/availableReplicas"], |object| {
         number(object, "/status/availableReplicas").to_string()
     }),
     AGE,
@@ -55,15 +87,21 @@ const DEPLOYMENTS: [WideColumn; 6] = [
     IMAGES,
 ];
 const REPLICA_SETS: [WideColumn; 6] = [
-    column("DESIRED", |object| number(object, "/spec/replicas").to_string()),
-    column("CURRENT", |object| number(object, "/status/replicas").to_string()),
-    column("READY", |object| number(object, "/status/readyReplicas").to_string()),
+    column("DESIRED", &["/spec/replicas"], |object| {
+        number(object, "/spec/replicas").to_string()
+    }),
+    column("CURRENT", &["/status/replicas"], |object| {
+        number(object, "/status/replicas").to_string()
+    }),
+    column("READY", &["/status/readyReplicas"], |object| {
+        number(object, "/status/readyReplicas").to_string()
+    }),
     AGE,
     CONTAINERS,
     IMAGES,
 ];
 const STATEFUL_SETS: [WideColumn; 4] = [
-    column("READY", |object| {
+    column("READY", &["/status/readyReplicas", "/spec/replicas"], |object| {
         fraction(object, "/status/readyReplicas", "/spec/replicas")
     }),
     AGE,
@@ -71,11 +109,13 @@ const STATEFUL_SETS: [WideColumn; 4] = [
     IMAGES,
 ];
 const DAEMON_SETS: [WideColumn; 6] = [
-    column("DESIRED", |object| {
+    column("DESIRED", &["/status/desiredNumberScheduled"], |object| {
         number(object, "/status/desiredNumberScheduled").to_string()
     }),
-    column("READY", |object| number(object, "/status/numberReady").to_string()),
-    column("AVAILABLE", |object| {
+    column("READY", &["/status/numberReady"], |object| {
+        number(object, "/status/numberReady").to_string()
+    }),
+    column("AVAILABLE", &["/status/numberAvailable"], |object| {
         number(object, "/status/numberAvailable").to_string()
     }),
     AGE,
@@ -83,7 +123,7 @@ const DAEMON_SETS: [WideColumn; 6] = [
     IMAGES,
 ];
 const JOBS: [WideColumn; 4] = [
-    column("COMPLETIONS", |object| {
+    column("COMPLETIONS", &["/status/succeeded", "/spec/completions"], |object| {
         fraction(object, "/status/succeeded", "/spec/completions")
     }),
     AGE,
@@ -91,28 +131,39 @@ const JOBS: [WideColumn; 4] = [
     IMAGES,
 ];
 const SERVICES: [WideColumn; 5] = [
-    column("TYPE", |service| text(service, "/spec/type")),
-    column("CLUSTER-IP", |service| text(service, "/spec/clusterIP")),
-    column("PORT(S)", service_ports),
+    column("TYPE", &["/spec/type"], |service| text(service, "/spec/type")),
+    column("CLUSTER-IP", &["/spec/clusterIP"], |service| {
+        text(service, "/spec/clusterIP")
+    }),
+    column("PORT(S)", &["/spec/ports/*/port"], service_ports),
     AGE,
-    column("SELECTOR", |service| pairs(service.pointer("/spec/selector"))),
+    column("SELECTOR", &["/spec/selector"], |service| {
+        pairs(service.pointer("/spec/selector"))
+    }),
 ];
 const CONFIG_MAPS: [WideColumn; 2] = [
-    column("DATA", |object| {
+    column("DATA", &["/data", "/binaryData"], |object| {
         (entries(object, "/data") + entries(object, "/binaryData")).to_string()
     }),
     AGE,
 ];
 const SECRETS: [WideColumn; 3] = [
-    column("TYPE", |secret| text(secret, "/type")),
-    column("DATA", |secret| entries(secret, "/data").to_string()),
+    column("TYPE", &["/type"], |secret| text(secret, "/type")),
+    column("DATA", &["/data"], |secret| entries(secret, "/data").to_string()),
     AGE,
 ];
-const NAMESPACES: [WideColumn; 2] = [column("STATUS", |object| text(object, "/status/phase")), AGE];
-const OTHERS: [WideColumn; 3] = [
-    column("VERSION", |object| text(object, "/metadata/resourceVersion")),
+const NAMESPACES: [WideColumn; 2] = [
+    column("STATUS", &["/status/phase"], |object| text(object, "/status/phase")),
     AGE,
-    column("LABELS", |object| pairs(object.pointer("/metadata/labels"))),
+];
+const OTHERS: [WideColumn; 3] = [
+    column("VERSION", &["/metadata/resourceVersion"], |object| {
+        text(object, "/metadata/resourceVersion")
+    }),
+    AGE,
+    column("LABELS", &["/metadata/labels"], |object| {
+        pairs(object.pointer("/metadata/labels"))
+    }),
 ];
 
 /// The columns for any kind.
@@ -261,7 +312,7 @@ mod tests {
 
     fn shown(group: &str, kind: &str, object: &Value) -> String {
         let cells = columns(group, kind).iter().map(|column| {
-            let cell = (column.cell)(object);
+            let cell = column.show(object, &AbsentFields::default());
             format!("{} {cell}", column.heading)
         });
         cells.collect::<Vec<_>>().join(" | ")
@@ -301,6 +352,37 @@ mod tests {
             shown("example.com", "Widget", &widget),
             "VERSION 7 | AGE <unknown> | LABELS a=1,b=2"
         );
+    }
+
+    #[test]
+    fn numbers_of_fields_that_are_not_kept_are_none() {
+        let in_wide = |group: &str, kind: &str, absent: &AbsentFields| {
+            let cells = columns(group, kind)
+                .iter()
+                .map(|column| column.show(&json!({}), absent));
+            cells.collect::<Vec<_>>().join(" ")
+        };
+        let metadata_only = AbsentFields {
+            metadata_only: true,
+            ..AbsentFields::default()
+        };
+        assert_eq!(in_wide("", "ConfigMap", &metadata_only), "<none> <unknown>");
+        assert_eq!(
+            in_wide("", "Pod", &metadata_only),
+            "<none> <none> <none> <unknown> <none> <none>"
+        );
+        assert_eq!(
+            in_wide("apps", "Deployment", &metadata_only),
+            "<none> <none> <none> <unknown> <none> <none>"
+        );
+        let dropping = |pointer: &str| AbsentFields {
+            metadata_only: false,
+            drop: [pointer.to_owned()].into(),
+        };
+        assert_eq!(in_wide("", "Secret", &dropping("/data")), "<none> <none> <unknown>");
+        let pod = |pointer: &str| in_wide("", "Pod", &dropping(pointer));
+        assert_eq!(pod("/status"), "<none> <none> <none> <unknown> <none> <none>");
+        assert_eq!(pod("/spec/containers/*/env"), "0/0 <none> 0 <unknown> <none> <none>");
     }
 
     #[test]

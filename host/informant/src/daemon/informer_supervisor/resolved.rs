@@ -69,6 +69,7 @@ pub(crate) fn spec(status: &StatusHandle, section: &InformerSection, found: &Res
         cluster: status.cluster.clone(),
         resource: one.gvr,
         kind: one.kind,
+        of_pattern: resources.is_some(),
         namespaced: one.namespaced,
         namespace: None,
         label_selector: section.label_selector.clone(),

@@ -3,6 +3,7 @@
 use informant_object::{KeyRef, Object, Payload, Pointer, Projection, SourceId};
 
 use super::Answer;
+use crate::hostcalls::bounded_message;
 use crate::instance::bindings::informant::plugin::store::{HostError, Item, Page};
 use crate::instance::bindings::informant::plugin::types::ErrorCode;
 
@@ -154,9 +155,10 @@ impl ProjectionCache {
     }
 }
 
+/// An error for the guest, with a [bounded](bounded_message) message.
 pub(super) fn error(code: ErrorCode, message: impl Into<String>) -> HostError {
     HostError {
         code,
-        message: message.into(),
+        message: bounded_message(message.into()),
     }
 }

@@ -254,6 +254,84 @@ async fn several_sources_of_an_informer_are_one_list() {
 }
 
 #[tokio::test]
+async fn unreadable_kinds_of_a_pattern_are_left_out() {
+    let cache = Cache::new().with([pod("default", "web", 1, "")]);
+    let (kind, _writer) = add_source(&cache.catalog, "pods");
+    let source = cache.catalog.source(SourceId(kind)).unwrap();
+    let listed = async || list(&mut cache.reader(), query()).await.map(|page| names(&page));
+
+    // Not of a pattern: a namespace, for example.
+    for state in [
+        SourceState::Syncing,
+        SourceState::Forbidden,
+        SourceState::WaitingForResource,
+    ] {
+        source.set_state(state);
+        assert!(
+            message(listed().await).contains("its initial list is not complete"),
+            "{state}"
+        );
+    }
+    source.set_of_pattern();
+    for state in [SourceState::Forbidden, SourceState::WaitingForResource] {
+        source.set_state(state);
+        assert_eq!(listed().await.unwrap(), ["default/web"], "{state}");
+        let mut reader = cache.reader();
+        assert_eq!(reader.keys("main", "node", "n1").unwrap().len(), 1);
+        assert_eq!(reader.values("main", "node", "", 0).unwrap(), ["n1"]);
+    }
+    // A plugin that acts on absence must not act on half an answer.
+    source.set_state(SourceState::Syncing);
+    assert!(message(listed().await).contains("its initial list is not complete"));
+}
+
+#[tokio::test]
+async fn pattern_without_any_readable_kind_is_not_ready() {
+    let catalog = Catalog::new();
+    let (kind, writer) = add_source(&catalog, "pods");
+    let source = catalog.source(SourceId(kind)).unwrap();
+    source.set_of_pattern();
+    source.set_state(SourceState::Forbidden);
+    let cache = Cache {
+        catalog,
+        source: kind,
+        writer,
+    };
+    let refused = list(&mut cache.reader(), query()).await;
+    assert!(message(refused).contains("is Forbidden"));
+}
+
+#[tokio::test]
+async fn errors_echo_a_bounded_part_of_arguments() {
+    let mut reader = Cache::new().reader();
+    let long = "é".repeat(1 << 20);
+    let by_index = reader.keys("main", &long, "").map(|keys| keys.len());
+    let mut errors = vec![
+        message(by_index),
+        message(reader.snapshots_of(&long).map(|found| found.len())),
+    ];
+    for query in [
+        Query {
+            label_selector: long.clone(),
+            ..query()
+        },
+        Query {
+            cursor: long.clone(),
+            ..query()
+        },
+        Query {
+            pointers: vec![long.clone()],
+            ..query()
+        },
+    ] {
+        errors.push(message(list(&mut reader, query).await.map(|page| names(&page))));
+    }
+    for error in errors {
+        assert!(error.len() < 10_000, "{} bytes", error.len());
+    }
+}
+
+#[tokio::test]
 async fn all_reads_of_one_call_see_one_snapshot() {
     let mut cache = Cache::new().with([pod("a", "x", 1, "")]);
     let mut reader = cache.reader();
