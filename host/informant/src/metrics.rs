@@ -406,8 +406,8 @@ impl StatusCollector {
         Ok(())
     }
 
-    /// The sources that are in trouble, by name, so that an alert tells which. Their number is bounded by the watches of
-    /// an informer; a series ends with the trouble.
+    /// The sources that are in trouble, by name, so that an alert tells which. Their number is bounded by the watches
+    /// of an informer; a series ends with the trouble.
     fn encode_degraded(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "1 for each source whose watch is down, or that cannot be listed";
         let mut family = encoder.encode_descriptor("source_degraded", help, None, MetricType::Gauge)?;

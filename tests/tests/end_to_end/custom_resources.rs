@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
 
-fn definition() -> Value {
+pub(super) fn definition() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.example.com"},
@@ -24,7 +24,7 @@ fn definition() -> Value {
     })
 }
 
-fn widget(name: &str, size: u32) -> Value {
+pub(super) fn widget(name: &str, size: u32) -> Value {
     json!({
         "apiVersion": "example.com/v1", "kind": "Widget",
         "metadata": {"name": name, "namespace": "default"}, "spec": {"size": size},

@@ -5,6 +5,7 @@
 
 mod acting;
 mod bad_input;
+mod broken_kinds;
 mod changes_under_load;
 mod clusters;
 mod custom_resources;

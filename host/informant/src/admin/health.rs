@@ -1,8 +1,8 @@
 //! `/livez` and `/readyz`.
 //!
-//! A process that responds is alive. It is ready if everything that the configuration requires is ready. A source counts
-//! until its first sync, unless `required` says otherwise; one that appeared later, and a kind of a pattern that cannot
-//! be read, never count. With `?verbose` each check has a line, as in kube-apiserver.
+//! A process that responds is alive. It is ready if everything that the configuration requires is ready. A source
+//! counts until its first sync, unless `required` says otherwise; one that appeared later, and a kind of a pattern that
+//! cannot be read, never count. With `?verbose` each check has a line, as in kube-apiserver.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Output to stdout and stderr, and the exit code.
 //!
-//! Everything but the log is printed here, and [escaped](crate::escape) on the way. A closed stdout, as in `informant get
-//! … | head`, is not an error.
+//! Everything but the log is printed here, and [escaped](crate::escape) on the way. A closed stdout, as in `informant
+//! get … | head`, is not an error.
 
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use std::process::ExitCode;

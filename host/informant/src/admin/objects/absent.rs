@@ -1,5 +1,5 @@
-//! What an informer removes from its objects, so that a client can tell a field that is absent here from one that is not
-//! set in the cluster.
+//! What an informer removes from its objects, so that a client can tell a field that is absent here from one that is
+//! not set in the cluster.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
 //! The columns of `-o wide`, computed from the object alone: they need no API server.
 //!
 //! The most common kinds have about the same columns as in kubectl; every other kind has version, age and labels. A
-//! column with a field that the informer does not keep (`drop`, `metadata-only`) is `<none>`: an absent number is not 0.
+//! column with a field that the informer does not keep (`drop`, `metadata-only`) is `<none>`: an absent number is not
+//! 0.
 
 use serde_json::Value;
 
