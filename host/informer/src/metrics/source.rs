@@ -155,10 +155,7 @@ impl SourceMetrics {
 
     /// A request for a sign of life was `answered`, or `unanswered`.
     pub(crate) fn count_probe(&self, result: &'static str) {
-        self.series
-            .probes
-            .get_or_create(&ResultLabels::new(&self.labels, result))
-            .inc();
+        self.series.count(&self.labels, CounterFamily::Probes, result, 1);
     }
 
     /// A list after the first brought a new state.

@@ -107,8 +107,8 @@ impl StoreReader {
     }
 
     /// The snapshots of all sources of the informer that the plugin calls `alias`, ordered by ID; without those that
-    /// its pattern [leaves out](Source::is_left_out). A source whose first list is not complete is an error: a plugin that
-    /// acts on absence must not act on half an answer.
+    /// its pattern [leaves out](Source::is_left_out). A source whose first list is not complete is an error: a plugin
+    /// that acts on absence must not act on half an answer.
     fn snapshots_of(&mut self, alias: &str) -> Answer<Vec<(SourceId, Snapshot)>> {
         let grants = self.access.grants()?;
         let informer = grants.informer(alias, &self.catalog)?;

@@ -277,8 +277,8 @@ async fn unreadable_kinds_of_a_pattern_are_left_out() {
         source.set_state(state);
         assert_eq!(listed().await.unwrap(), ["default/web"], "{state}");
         let mut reader = cache.reader();
-        assert_eq!(reader.keys("main", "node", "n1").unwrap().len(), 1);
-        assert_eq!(reader.values("main", "node", "", 0).unwrap(), ["n1"]);
+        assert_eq!(reader.keys("main", "node", "n1").await.unwrap().len(), 1);
+        assert_eq!(reader.values("main", "node", "", 0).await.unwrap(), ["n1"]);
     }
     // A plugin that acts on absence must not act on half an answer.
     source.set_state(SourceState::Syncing);
@@ -305,7 +305,7 @@ async fn pattern_without_any_readable_kind_is_not_ready() {
 async fn errors_echo_a_bounded_part_of_arguments() {
     let mut reader = Cache::new().reader();
     let long = "é".repeat(1 << 20);
-    let by_index = reader.keys("main", &long, "").map(|keys| keys.len());
+    let by_index = reader.keys("main", &long, "").await.map(|keys| keys.len());
     let mut errors = vec![
         message(by_index),
         message(reader.snapshots_of(&long).map(|found| found.len())),
