@@ -1,10 +1,11 @@
 //! `informant run` as a library: starts everything that the configuration names and stops it in order.
 //!
 //! ```text
-//! FileWatch ─ticks─▶ ConfigWatcher ─Config─▶ ConfigSupervisor
+//! FileWatch ─ticks─▶ ConfigReader ─text─▶ ConfigWatcher ─Config─▶ ConfigSupervisor
 //!                      ├─commands─▶ ClusterSupervisor (one per cluster) ─▶ client
 //!                      ├─commands─▶ InformerSupervisor (one per informer and cluster) ─▶ NamedInformer ─┐
 //!                      └─commands─▶ PluginSupervisor (one per plugin) ─▶ Plugin ◀─ listener, index feed ┘
+//! FileWatch ─ticks─▶ PluginSupervisor
 //!          health and admin servers ─reads─▶ StatusRegistry ◀─write── supervisors
 //! ```
 //!

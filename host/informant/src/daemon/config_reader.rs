@@ -12,7 +12,7 @@ use informant_cache::Environment;
 use tokio::sync::{Mutex, mpsc, watch};
 
 use super::file_content::{Read, StableRead, read_stable};
-use super::file_thread::{FILE_READ_MAX, FileThread, NoAnswer};
+use super::file_thread::{FILE_READ_MAX, FileThread};
 use super::file_watch::{FileTicks, SETTLE};
 use super::status_registry::StatusRegistry;
 use crate::config::{Problems, ReadError, SourceFile, TextHash};
@@ -195,7 +195,7 @@ impl ConfigReader {
         let path = self.path.clone();
         let mut thread = self.thread.lock().await;
         let read = thread.run(FILE_READ_MAX, move || SourceFile::read(&path)).await;
-        read.unwrap_or_else(|NoAnswer| Err(ReadError::Timeout { within: FILE_READ_MAX }))
+        read.unwrap_or(Err(ReadError::Timeout { within: FILE_READ_MAX }))
     }
 }
 

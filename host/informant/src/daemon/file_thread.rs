@@ -1,8 +1,8 @@
 //! Blocking calls to a file system that may never answer, such as a network file system whose server is gone.
 //!
-//! Each call has a thread of its own: never on a thread of a runtime, and not on a runtime's blocking pool, which
-//! others share and which a runtime waits for when it ends. A thread whose call does not return stays until it does, so
-//! an owner starts no second one before, and all owners together have at most [`FILE_THREADS_MAX`].
+//! Each call has a thread of its own. A runtime's threads, and those of its blocking pool, are shared with others, and
+//! a runtime waits for its pool when it ends. A thread whose call does not return stays until it does, so an owner
+//! starts no second one before, and all owners together have at most [`FILE_THREADS_MAX`].
 
 use std::sync::Arc;
 use std::time::Duration;
