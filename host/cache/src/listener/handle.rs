@@ -165,6 +165,12 @@ impl ListenerHandle {
         lock(&self.0.listener).busy_keys(source)
     }
 
+    /// How many keys of a source are in back-off, and the first `max` of them. Visits every pending key.
+    #[must_use]
+    pub fn retrying_keys(&self, source: SourceId, max: usize) -> (usize, Vec<Key>) {
+        lock(&self.0.listener).retrying_keys(source, max)
+    }
+
     /// Of the [busy keys](Self::busy_keys), how many are worth waiting for in an orderly stop: none while an operator
     /// or a quarantine pauses the handler, and otherwise those that are not in back-off.
     #[must_use]

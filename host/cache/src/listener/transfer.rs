@@ -1,9 +1,9 @@
 //! Transfers keys between sources: the same objects, watched in another way, under a new source id.
 
-use informant_object::{KeyRef, SourceId};
+use informant_object::{Key, KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
-use crate::listener::slots::SlotState;
+use crate::listener::slots::{Slot, SlotState};
 use crate::listener::{Listener, ObjectChange};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Snapshot};
@@ -67,6 +67,16 @@ impl Listener {
     /// How many keys of a source have events pending or in flight.
     pub(super) fn busy_keys(&self, source: SourceId) -> usize {
         self.queue.slots.iter().filter(|slot| slot.source == source).count()
+    }
+
+    /// How many keys of a source are in back-off, and the first `max` of them.
+    pub(super) fn retrying_keys(&self, source: SourceId, max: usize) -> (usize, Vec<Key>) {
+        let is_retrying = |slot: &&Slot| slot.source == source && slot.state == SlotState::BackingOff;
+        let mut slots: Vec<_> = self.queue.slots.iter().filter(is_retrying).collect();
+        let count = slots.len();
+        slots.truncate(max);
+        let keys = slots.iter().filter_map(|slot| slot.head.notification.key());
+        (count, keys.map(KeyRef::to_key).collect())
     }
 
     /// How many of them an orderly stop should wait for.

@@ -20,6 +20,9 @@ const DRAINED_POLL_MAX: Duration = Duration::from_millis(500);
 /// How long persisting the last acknowledgements may take at the end.
 const FINAL_FLUSH_MAX: Duration = Duration::from_secs(1);
 
+/// How many keys that wait for a retry are named in the log.
+const RETRYING_LOGGED_MAX: usize = 10;
+
 /// What an orderly stop could not finish.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[must_use = "undelivered events should be reported"]
@@ -30,6 +33,9 @@ pub struct StopReport {
     pub still_running: usize,
     /// The loop had not processed all its input.
     pub loop_unfinished: bool,
+    /// Keys of the undelivered events that waited for a retry, except those of native handlers. A stop does not wait
+    /// for retries.
+    pub retrying: u64,
 }
 
 impl StopReport {
@@ -45,6 +51,7 @@ impl StopReport {
             undelivered: self.undelivered + other.undelivered,
             still_running: self.still_running + other.still_running,
             loop_unfinished: self.loop_unfinished || other.loop_unfinished,
+            retrying: self.retrying + other.retrying,
         }
     }
 }
@@ -100,7 +107,9 @@ impl SharedInformer {
         }
         report.undelivered += of_handlers.iter().map(discarded).sum::<u64>() - before;
         for listener in &listeners {
-            report.undelivered += self.finish_listener(listener, undeliverable, until).await;
+            let (undelivered, retrying) = self.finish_listener(listener, undeliverable, until).await;
+            report.undelivered += undelivered;
+            report.retrying += retrying;
         }
         self.metrics.stop_undelivered.inc_by(report.undelivered);
         if undeliverable == Undeliverable::IsAwaited && report.undelivered > 0 {
@@ -118,6 +127,7 @@ impl SharedInformer {
                 undelivered = report.undelivered,
                 still_running = report.still_running,
                 loop_unfinished = report.loop_unfinished,
+                retrying = report.retrying,
                 deadline_seconds = deadline.as_secs_f64(),
                 "informer stopped with undelivered events"
             );
@@ -174,8 +184,13 @@ impl SharedInformer {
     }
 
     /// Waits until a listener is empty that others pull from, possibly for other sources too. Returns how many events
-    /// it had to drop.
-    async fn finish_listener(&self, listener: &ListenerHandle, undeliverable: Undeliverable, until: Moment) -> u64 {
+    /// it had to drop, and how many keys waited for a retry.
+    async fn finish_listener(
+        &self,
+        listener: &ListenerHandle,
+        undeliverable: Undeliverable,
+        until: Moment,
+    ) -> (u64, u64) {
         let mut pause = DRAINED_POLL;
         let waits = || match undeliverable {
             Undeliverable::IsAwaited => listener.busy_keys(self.source()) > 0,
@@ -188,10 +203,21 @@ impl SharedInformer {
         }
         self.flush_journal(until.max(self.environment.0.now() + FINAL_FLUSH_MAX))
             .await;
+        let (retrying, keys) = listener.retrying_keys(self.source(), RETRYING_LOGGED_MAX);
+        if retrying > 0 {
+            let keys = keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            log!(
+                warn,
+                self.name,
+                retrying,
+                keys,
+                "failing keys not retried because the informer stops"
+            );
+        }
         let discarded = || listener.stats().counters.discarded;
         let before = discarded();
         listener.detach(self.source());
-        discarded() - before
+        (discarded() - before, retrying as u64)
     }
 
     /// The result of `future`, unless `until` passes first.
