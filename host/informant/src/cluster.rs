@@ -1,15 +1,33 @@
 //! Builds the kube client of a cluster by the usual inference. Flags override config.toml, which overrides the
 //! environment. Owns the client settings: kube's own retry is off, because informers pace themselves; the client has no
 //! read timeout, because a watch may be silent for long and has its own.
+//!
+//! ```text
+//! section ─▶ kube Config ─▶ Cluster::login ─▶ Client: Authenticated ─▶ kube's client ─▶ API server
+//!              (files only)                              └── Credentials: token file, or login program (exec)
+//! ```
+//! kube reads kubeconfigs, and does TLS, proxies, client certificates, passwords, OIDC and auth providers. Token files
+//! and login programs are Informant's own: kube's client runs a program without a deadline or a bound on its output,
+//! and keeps a token that the API server has refused.
 
+mod authenticated;
+mod credentials;
+mod exec_login;
 mod proxy;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use informant_informer::ClusterClient;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use serde_json::{Value, json};
+
+use self::authenticated::Authenticated;
+use self::credentials::{Credentials, Source};
+pub(crate) use self::exec_login::end_login_programs;
+pub use self::exec_login::{LOGIN_MAX, LOGIN_STDERR_BYTES_MAX, LOGIN_STDOUT_BYTES_MAX};
 
 use crate::config::ClusterSection;
 
@@ -30,24 +48,23 @@ pub struct ClusterFlags {
 pub struct ClusterAccess {
     /// The command line's flags.
     pub flags: ClusterFlags,
-    /// The only cluster, if it has no name. It is connected before the daemon starts, so that a missing kubeconfig is
-    /// reported at once.
-    pub connected: Option<Cluster>,
+    /// The URL of the only cluster, if it has no name.
+    pub only_url: Option<String>,
 }
 
 impl ClusterAccess {
-    /// Logs in to the only cluster, if it has no name. The daemon logs in to clusters with names, each
-    /// on its own, so that one that is down holds up no other.
+    /// Reads the kubeconfig of the only cluster, if it has no name, so that a missing one is reported at once. Logs in
+    /// nowhere: the daemon logs in to each cluster on its own, so that one that is down holds up nothing else.
     ///
     /// # Errors
-    /// [`ClusterError`] when the flags do not fit the clusters, or logging in to the only one fails.
+    /// [`ClusterError`] when the flags do not fit the clusters, or there is no usable kubeconfig for the only one.
     pub async fn new(config: &crate::config::Config, flags: ClusterFlags) -> Result<Self, ClusterError> {
         flags.validate(config)?;
-        let connected = match config.clusters.get("") {
-            Some(section) => Some(Cluster::connect(&flags.over("", &section.value)).await?),
+        let only_url = match config.clusters.get("") {
+            Some(section) => Some(url(&read(flags.over("", &section.value)).await?)),
             None => None,
         };
-        Ok(Self { flags, connected })
+        Ok(Self { flags, only_url })
     }
 }
 
@@ -86,6 +103,9 @@ pub enum ClusterError {
     /// The login task was aborted.
     #[error("the login was aborted: {0}")]
     LoginAborted(#[source] tokio::task::JoinError),
+    /// The token file or the login program yields no credentials.
+    #[error("cannot log in as the kubeconfig's user: {0}")]
+    Login(#[source] LoginError),
     /// The kubeconfig does not yield a client.
     #[error("cannot build a client from the kubeconfig: {0}")]
     Client(#[source] kube::Error),
@@ -106,6 +126,8 @@ impl ClusterError {
     }
 }
 
+pub use self::credentials::LoginError;
+
 /// A cluster with its client.
 #[derive(Clone)]
 pub struct Cluster {
@@ -115,6 +137,12 @@ pub struct Cluster {
     pub sources: ClusterClient,
     /// Where the API server is, for messages.
     pub url: String,
+    /// The API server's certificate is not verified (`insecure-skip-tls-verify`).
+    pub insecure: bool,
+    /// What the client was built from; two equal values make equal clients.
+    settings: Value,
+    /// Credentials that may change without a new client.
+    credentials: Option<Arc<Credentials>>,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -127,30 +155,98 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Builds a client for the cluster of a section, or else of the environment. Sends no request to the API server; a
-    /// login may run a program, on a blocking thread.
+    /// Builds a client for the cluster of a section, or else of the environment, and logs in: reads the token file, or
+    /// runs the login program, once. Sends no request to the API server.
     ///
     /// # Errors
     /// [`ClusterError`] when no cluster is configured, its kubeconfig is unusable, or its login fails.
     pub async fn connect(section: &ClusterSection) -> Result<Self, ClusterError> {
-        let section = section.clone();
-        let runtime = tokio::runtime::Handle::current();
-        // Reads files and runs the program of `users[].user.exec`, which must not block the runtime.
-        let connected = tokio::task::spawn_blocking(move || runtime.block_on(Self::of(&section)));
-        connected.await.map_err(ClusterError::LoginAborted)?
+        Self::login(read(section.clone()).await?).await
     }
 
-    async fn of(section: &ClusterSection) -> Result<Self, ClusterError> {
-        let mut config = infer(section).await?;
-        config.default_retry = false;
-        config.connect_timeout = Some(CONNECT_MAX);
-        config.read_timeout = None;
-        config.proxy_url = proxy::select(&config);
-        let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        let client = Client::try_from(config).map_err(ClusterError::Client)?;
-        let sources = ClusterClient::new(url.clone(), client.clone());
-        Ok(Self { client, sources, url })
+    /// Like [`connect`](Self::connect), in place of `current`. Returns `current` if what it was built from is
+    /// unchanged; its token is then read again before the next request.
+    ///
+    /// # Errors
+    /// See [`connect`](Self::connect).
+    pub async fn reconnect(section: &ClusterSection, current: &Arc<Self>) -> Result<Arc<Self>, ClusterError> {
+        let config = read(section.clone()).await?;
+        if settings(&config) != current.settings {
+            return Self::login(config).await.map(Arc::new);
+        }
+        if let Some(credentials) = &current.credentials {
+            credentials.invalidate();
+        }
+        Ok(Arc::clone(current))
     }
+
+    async fn login(config: Config) -> Result<Self, ClusterError> {
+        let (url, insecure, settings) = (url(&config), config.accept_invalid_certs, settings(&config));
+        let source = Source::of(&config.auth_info);
+        let (client, credentials) = match source {
+            // Building it reads certificates, and may run the program of an auth provider.
+            None => (
+                blocking(move || Client::try_from(config))
+                    .await?
+                    .map_err(ClusterError::Client)?,
+                None,
+            ),
+            Some(source) => {
+                let namespace = config.default_namespace.clone();
+                let credentials = Credentials::new(source, config);
+                credentials.get().await.map_err(ClusterError::Login)?;
+                let service = Authenticated::new(Arc::clone(&credentials));
+                (Client::new(service, namespace), Some(credentials))
+            }
+        };
+        Ok(Self {
+            sources: ClusterClient::new(url.clone(), client.clone()),
+            client,
+            url,
+            insecure,
+            settings,
+            credentials,
+        })
+    }
+}
+
+/// Reads the kubeconfig of a section.
+async fn read(section: ClusterSection) -> Result<Config, ClusterError> {
+    let runtime = tokio::runtime::Handle::current();
+    let mut config = blocking(move || runtime.block_on(infer(&section))).await??;
+    config.default_retry = false;
+    config.connect_timeout = Some(CONNECT_MAX);
+    config.read_timeout = None;
+    config.proxy_url = proxy::select(&config);
+    Ok(config)
+}
+
+/// Waits for the disk on a blocking thread.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ClusterError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(ClusterError::LoginAborted)
+}
+
+fn url(config: &Config) -> String {
+    config.cluster_url.to_string().trim_end_matches('/').to_owned()
+}
+
+/// Everything that a client is built from, except tokens in files and what a login program prints.
+fn settings(config: &Config) -> Value {
+    let user = &config.auth_info;
+    let files = [&user.client_certificate, &user.client_key];
+    let files = files.map(|path| path.as_ref().and_then(|path| std::fs::read(path).ok()));
+    json!({
+        "url": config.cluster_url.to_string(),
+        "namespace": config.default_namespace,
+        "authorities": config.root_cert,
+        "proxy": config.proxy_url.as_ref().map(ToString::to_string),
+        "serverName": config.tls_server_name,
+        "insecure": config.accept_invalid_certs,
+        "user": serde_json::to_value(user).unwrap_or_default(),
+        "files": files,
+    })
 }
 
 impl ClusterFlags {
@@ -212,3 +308,6 @@ async fn from_file(path: &Path, options: &KubeConfigOptions) -> Result<Config, C
         .await
         .map_err(failed)
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,6 +41,7 @@ use informant_cache::{Catalog, Environment};
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::{Compiler, HostOptions, PluginHost};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -58,6 +59,7 @@ pub use status_registry::{
 };
 pub use stop::{STOP_MAX, ShutdownReport};
 
+use crate::activities::Activities;
 use crate::admin::{AdminState, admin_routes, health_routes};
 use crate::cluster::ClusterAccess;
 use crate::config::Config;
@@ -90,6 +92,8 @@ pub struct DaemonOptions {
     pub compiler: Compiler,
     /// Where compiled components are cached.
     pub cache_dir: PathBuf,
+    /// Lists what is in progress, for a stop that hangs.
+    pub activities: Activities,
 }
 
 /// A running daemon.
@@ -100,8 +104,10 @@ pub struct Daemon {
     health: HttpServer,
     admin: HttpServer,
     durables: DurableState,
+    activities: Activities,
     supervisors: TaskTracker,
     files: FileWatch,
+    reloads: watch::Sender<u64>,
     stop: CancellationToken,
 }
 
@@ -121,6 +127,7 @@ impl Daemon {
             guests,
             compiler,
             cache_dir,
+            activities,
         } = options;
         let admin = listen("admin", admin_listen.unwrap_or(config.admin.listen))?;
         let health = listen("health", health_listen.unwrap_or(config.health.listen))?;
@@ -149,15 +156,26 @@ impl Daemon {
         let path = config.state.path.clone().or_else(directories::state_file);
         let path = path.unwrap_or_else(|| config.path.with_file_name("state.redb"));
         let durables = DurableState::new(path, metrics.state.clone());
-        durables.open_if_needed(&config).await.context("durable informers")?;
+        {
+            let _activity = activities.begin("state database: open");
+            durables.open_if_needed(&config).await.context("durable informers")?;
+        }
+        let state_metrics = metrics.state.clone();
+        activities.add_probe(move || {
+            let age = state_metrics.write_in_progress()?;
+            Some(("state database: write and fsync".to_owned(), age))
+        });
         metrics.watch(registry.clone());
         let supervisors = TaskTracker::new();
         let threads = FileThreads::new(&environment);
         let files = FileWatch::start(&environment, threads.clone(), stop.clone());
         let channel = config_channel(&environment);
+        let reloads = watch::Sender::new(0);
         let parts = SupervisorParts {
             registry: registry.clone(),
             access,
+            activities: activities.clone(),
+            reloads: reloads.subscribe(),
             environment: Arc::clone(&environment),
             host,
             metrics: metrics.clone(),
@@ -181,15 +199,19 @@ impl Daemon {
             health,
             admin,
             durables,
+            activities,
             supervisors,
             files,
+            reloads,
             stop,
         })
     }
 
-    /// Checks config.toml and all plugin files for changes now, as if each of them had been written. Returns at once.
+    /// Checks config.toml and all plugin files for changes now, as if each of them had been written, and reads the
+    /// credentials of clusters again. Returns at once.
     pub fn reload(&self) {
         self.files.check_all();
+        self.reloads.send_modify(|number| *number += 1);
     }
 
     /// Where the admin server listens.

@@ -7,6 +7,7 @@
 //! Owns configuration, the command line, the servers, the wiring between the crates, and the reload of components.
 //! Informers and plugins have their own crates; nothing here is on the path of an event.
 
+mod activities;
 pub mod admin;
 mod age;
 pub mod cli;
@@ -23,6 +24,7 @@ pub mod rbac;
 mod server;
 mod signals;
 
+pub use activities::Activities;
 pub use metrics::{DaemonMetrics, Metrics};
 
 /// The plugin contract, as in `wit/`.

@@ -9,13 +9,14 @@ use std::io::IsTerminal;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use tracing::Dispatch;
 use tracing::field::{Field, Visit};
-use tracing_subscriber::EnvFilter;
+use tracing::{Dispatch, Event, Subscriber};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FormatFields, MakeWriter};
+use tracing_subscriber::layer::{self, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::escape;
 
@@ -41,6 +42,9 @@ pub struct LogFlags {
 /// The target of kube's client for failed requests. It is off by default, because Informant logs each failure itself,
 /// with its consequence. Naming it in `--log-level` turns it on.
 const REDUNDANT_TARGET: &str = "kube_client::client::builder";
+
+/// What kube's client logs for each connection whose certificate is not verified. Informant logs it once per cluster.
+const REDUNDANT_MESSAGE: &str = "Server cert bypassed";
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -81,9 +85,35 @@ fn subscriber(
         .with_writer(writer)
         .with_target(false);
     Ok(match flags.log_format {
-        LogFormat::Plain => Dispatch::new(builder.fmt_fields(PlainFields).with_ansi(colors).finish()),
-        LogFormat::Json => Dispatch::new(builder.json().with_current_span(false).with_span_list(false).finish()),
+        LogFormat::Plain => {
+            let plain = builder.fmt_fields(PlainFields).with_ansi(colors).finish();
+            Dispatch::new(plain.with(WithoutRedundant))
+        }
+        LogFormat::Json => {
+            let json = builder.json().with_current_span(false).with_span_list(false).finish();
+            Dispatch::new(json.with(WithoutRedundant))
+        }
     })
+}
+
+/// Drops events with [`REDUNDANT_MESSAGE`].
+struct WithoutRedundant;
+
+impl<S: Subscriber> Layer<S> for WithoutRedundant {
+    fn event_enabled(&self, event: &Event<'_>, _: layer::Context<'_, S>) -> bool {
+        struct IsRedundant(bool);
+        impl Visit for IsRedundant {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                self.0 |= field.name() == "message" && format!("{value:?}") == REDUNDANT_MESSAGE;
+            }
+        }
+        if !event.metadata().target().starts_with("kube_client::client::tls") {
+            return true;
+        }
+        let mut redundant = IsRedundant(false);
+        event.record(&mut redundant);
+        !redundant.0
+    }
 }
 
 /// Formats the message and the fields of a plain line: `plugin reloaded plugin=hello error="not found"`. A value is

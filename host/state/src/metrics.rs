@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -31,6 +32,8 @@ pub struct StateMetrics {
     incarnations_dropped: Family<HandlerLabel, Counter>,
     /// How many sources use the series of a handler.
     users: Arc<Mutex<BTreeMap<HandlerLabel, usize>>>,
+    /// When the transaction in progress began.
+    writing: Arc<Mutex<Option<Instant>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -100,6 +103,17 @@ impl Drop for GaugeShare {
 }
 
 impl StateMetrics {
+    /// For how long the transaction in progress has been running, including the flush; none if there is none.
+    #[must_use]
+    pub fn write_in_progress(&self) -> Option<Duration> {
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        writing.map(|began| began.elapsed())
+    }
+
+    pub(crate) fn set_writing(&self, began: Option<Instant>) {
+        *self.writing.lock().unwrap_or_else(PoisonError::into_inner) = began;
+    }
+
     /// All of them in `registry`.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();

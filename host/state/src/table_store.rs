@@ -80,6 +80,7 @@ impl TableStore {
             return Err(redb::Error::PreviousIo);
         };
         let began = Instant::now();
+        self.metrics.set_writing(Some(began));
         // A damaged page that was not found at start may cause a panic in the reader.
         let written = catch_unwind(AssertUnwindSafe(|| {
             let transaction = database.begin_write()?;
@@ -88,6 +89,7 @@ impl TableStore {
             Ok(value)
         }));
         let written = written.unwrap_or_else(|_| Err(redb::Error::Corrupted("the file is damaged".to_owned())));
+        self.metrics.set_writing(None);
         match &written {
             Ok(_) => {
                 self.metrics.commits.inc();

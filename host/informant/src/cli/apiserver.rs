@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use self::kubeconfig::{Kubeconfig, KubeconfigEntry};
 use self::snapshot::SnapshotFile;
 use super::{Exit, output};
-use crate::signals::Signals;
+use crate::signals::StopSignals;
 
 /// `informant apiserver`.
 #[derive(Debug, Args)]
@@ -62,7 +62,7 @@ pub(super) fn run(args: &ApiserverArgs) -> Result<Exit> {
 }
 
 async fn serve(args: &ApiserverArgs) -> Result<Exit> {
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
+    let mut signals = StopSignals::listen().context("cannot listen for signals")?;
     let options = Options {
         // Uids tell clusters apart, so no two servers assign the same ones. A snapshot keeps its own.
         seed: crate::daemon::seed(),

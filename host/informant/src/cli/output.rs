@@ -31,6 +31,8 @@ pub enum Exit {
     NotReady,
     /// For `get`: the informer's first list is not in the cache yet.
     NotSynced,
+    /// For `run`: the stop hung, and the process was ended.
+    Hung,
 }
 
 impl Exit {
@@ -44,6 +46,7 @@ impl Exit {
             Self::Config => 3,
             Self::NotReady => 4,
             Self::NotSynced => 5,
+            Self::Hung => 6,
         }
     }
 }

@@ -9,11 +9,12 @@ use clap::Args;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{ClusterArgs, ConfigFlag, Exit, compiler};
-use crate::cluster::ClusterAccess;
+use crate::activities::Activities;
+use crate::cluster::{ClusterAccess, end_login_programs};
 use crate::config::{Config, EXPOSED_HELP, exposed};
 use crate::daemon::{Daemon, DaemonOptions, STOP_MAX};
 use crate::directories;
-use crate::signals::{Signal, Signals};
+use crate::signals::SignalThread;
 
 /// `informant run`.
 #[derive(Debug, Args)]
@@ -34,6 +35,9 @@ pub(super) struct RunArgs {
 }
 
 pub(super) fn run(args: &RunArgs) -> Result<Exit> {
+    // First, so that a signal ends the process whatever hangs afterwards: a file, a login, a disk.
+    let activities = Activities::default();
+    let signals = SignalThread::start(activities.clone()).context("cannot listen for signals")?;
     let config = Config::load(&args.config.config)?;
     for warning in &config.warnings {
         warning.log();
@@ -49,19 +53,24 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit> {
     let informers = runtime("informer", informer_threads(cores))?;
     // Busy guests must not starve informers and the admin server: they get their own threads.
     let guests = runtime("guest", cores)?;
-    let exit = informers.block_on(serve(args, config, &guests));
+    let exit = informers.block_on(serve(args, config, &guests, signals, activities));
+    end_login_programs();
     // Do not wait: accepted events were delivered, and a guest may never return.
     guests.shutdown_background();
     informers.shutdown_background();
     exit
 }
 
-async fn serve(args: &RunArgs, config: Config, guests: &Runtime) -> Result<Exit> {
-    // Before anything starts, so that a signal always ends in a clean stop.
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
+async fn serve(
+    args: &RunArgs,
+    config: Config,
+    guests: &Runtime,
+    mut signals: SignalThread,
+    activities: Activities,
+) -> Result<Exit> {
     let access = ClusterAccess::new(&config, args.cluster.flags()).await?;
-    let clusters: Vec<_> = match &access.connected {
-        Some(cluster) => vec![cluster.url.as_str()],
+    let clusters: Vec<_> = match &access.only_url {
+        Some(url) => vec![url.as_str()],
         None => config.clusters.keys().map(String::as_str).collect(),
     };
     let clusters = clusters.join(", ");
@@ -75,24 +84,25 @@ async fn serve(args: &RunArgs, config: Config, guests: &Runtime) -> Result<Exit>
         guests: guests.handle().clone(),
         compiler: compiler()?,
         cache_dir: args.cache_dir.clone().unwrap_or_else(directories::cache),
+        activities,
     })
     .await?;
-    let signal = signals.next().await;
-    tracing::info!(%signal, within_seconds = STOP_MAX.as_secs(), "stopping gracefully; a second signal ends the process immediately");
-    tokio::select! {
-        biased;
-        signal = signals.next() => exit_immediately(signal),
-        report = daemon.stop(STOP_MAX) => {
-            tracing::info!(undelivered = report.undelivered, "stopped");
-            Ok(Exit::Done)
+    signals.daemon_runs();
+    let mut reloads = signals.reloads();
+    let signal = loop {
+        tokio::select! {
+            biased;
+            signal = signals.stop_requested() => break signal,
+            Ok(()) = reloads.changed() => {
+                tracing::info!(signal = "SIGHUP", "reloading configuration, plugin files and credentials");
+                daemon.reload();
+            }
         }
-    }
-}
-
-/// Ends the process without waiting, with the exit code that shells expect after a signal.
-fn exit_immediately(signal: Signal) -> ! {
-    tracing::warn!(%signal, "ended immediately; accepted events may be undelivered");
-    std::process::exit(signal.exit_code())
+    };
+    tracing::info!(%signal, within_seconds = STOP_MAX.as_secs(), "stopping gracefully; a second signal ends the process immediately");
+    let report = daemon.stop(STOP_MAX).await;
+    tracing::info!(undelivered = report.undelivered, retrying = report.retrying, "stopped");
+    Ok(Exit::Done)
 }
 
 /// The threads for informers and the admin server: half of the cores. A frame passes through several tasks, and waking

@@ -1,13 +1,15 @@
 //! Supervises the client of one cluster: reads its kubeconfig, authenticates, and applies changes of its section.
 //!
 //! A login may run a program that hangs or fails; that affects only this cluster. It is retried with back-off. When the
-//! section changes, the current client stays in use until the new login succeeds.
+//! section changes, the current client stays in use until the new login succeeds. A reload reads the kubeconfig again;
+//! if it is unchanged, only tokens are read again.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Environment;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster_registry::{ClusterEntry, ClusterPhase};
@@ -15,6 +17,7 @@ use super::configuration::Section;
 use super::informer_supervisor::jitter;
 use super::section_command::{CommandReceiver, Reply, SectionCommand, SectionResult};
 use super::status_registry::StatusRegistry;
+use crate::activities::Activities;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::ClusterSection;
 use crate::logging::cluster_field;
@@ -37,48 +40,51 @@ pub(super) struct ClusterSupervisor {
     pub(super) section: Arc<ClusterSection>,
     pub(super) registry: StatusRegistry,
     pub(super) environment: Arc<dyn Environment>,
+    pub(super) activities: Activities,
     pub(super) commands: CommandReceiver<ClusterSection>,
+    pub(super) reloads: watch::Receiver<u64>,
     pub(super) stop: CancellationToken,
 }
 
 /// A login in progress.
 struct Login {
-    attempt: Later<Result<Cluster, ClusterError>>,
+    attempt: Later<Result<Arc<Cluster>, ClusterError>>,
     /// Fires when it takes long.
     late: Option<Later<()>>,
     /// Receives the result of applying the section.
     reply: Option<Reply>,
     /// The delay before the next attempt.
     delay: Duration,
+    /// The last error in the log.
+    logged: Option<String>,
 }
 
 enum ClusterEvent {
     Command(SectionCommand<ClusterSection>),
-    LoggedIn(Result<Cluster, ClusterError>),
+    Reload,
+    LoggedIn(Result<Arc<Cluster>, ClusterError>),
     Late,
 }
 
 impl ClusterSupervisor {
-    /// Runs until the section is removed or `stop`. `connected` is the client if the first login is already done.
-    pub(super) async fn run(mut self, connected: Option<Cluster>) {
+    /// Runs until the section is removed or `stop`.
+    pub(super) async fn run(mut self) {
         let stop = self.stop.clone();
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = self.supervise(connected) => {}
+            () = self.supervise() => {}
         }
     }
 
-    async fn supervise(&mut self, connected: Option<Cluster>) {
-        let mut login = match connected {
-            Some(cluster) => {
-                self.connected(cluster);
-                None
-            }
-            None => Some(self.login(None)),
-        };
+    async fn supervise(&mut self) {
+        let mut login = Some(self.login(None));
         loop {
             match self.next(&mut login).await {
+                ClusterEvent::Reload => {
+                    let reply = login.take().and_then(|login| login.reply);
+                    login = Some(self.login(reply));
+                }
                 ClusterEvent::Command(SectionCommand::Change(section, reply)) => {
                     self.section = section;
                     login = Some(self.login(Some(reply)));
@@ -101,14 +107,21 @@ impl ClusterSupervisor {
         }
     }
 
-    async fn next(&self, login: &mut Option<Login>) -> ClusterEvent {
-        let command = self.commands.next();
+    async fn next(&mut self, login: &mut Option<Login>) -> ClusterEvent {
+        let (commands, reloads) = (&self.commands, &mut self.reloads);
+        let command = async {
+            tokio::select! {
+                biased;
+                command = commands.next() => ClusterEvent::Command(command),
+                Ok(()) = reloads.changed() => ClusterEvent::Reload,
+            }
+        };
         let Some(login) = login else {
-            return ClusterEvent::Command(command.await);
+            return command.await;
         };
         tokio::select! {
             biased;
-            command = command => ClusterEvent::Command(command),
+            command = command => command,
             result = &mut login.attempt => ClusterEvent::LoggedIn(result),
             () = when_late(&mut login.late) => {
                 login.late = None;
@@ -123,24 +136,41 @@ impl ClusterSupervisor {
             late: Some(self.environment.sleep(LOGIN_WAIT_MAX)),
             reply,
             delay: LOGIN_RETRY_FIRST,
+            logged: None,
         }
     }
 
     /// One login, after a delay.
-    fn attempt(&self, delay: Duration) -> Later<Result<Cluster, ClusterError>> {
+    fn attempt(&self, delay: Duration) -> Later<Result<Arc<Cluster>, ClusterError>> {
         let (environment, section) = (Arc::clone(&self.environment), Arc::clone(&self.section));
+        let (entry, activities) = (Arc::clone(&self.entry), self.activities.clone());
         Box::pin(async move {
             if !delay.is_zero() {
                 environment.sleep(delay).await;
             }
-            Cluster::connect(&section).await
+            let _activity = activities.begin(match &*entry.name {
+                "" => "cluster: login".to_owned(),
+                name => format!("cluster {name}: login"),
+            });
+            match entry.phase() {
+                ClusterPhase::Connected(current) => Cluster::reconnect(&section, &current).await,
+                _ => Cluster::connect(&section).await.map(Arc::new),
+            }
         })
     }
 
-    fn connected(&self, cluster: Cluster) {
+    fn connected(&self, cluster: Arc<Cluster>) {
+        if let ClusterPhase::Connected(current) = self.entry.phase()
+            && Arc::ptr_eq(&current, &cluster)
+        {
+            return;
+        }
         let name = cluster_field(&self.entry.name);
         tracing::info!(cluster = name, url = %cluster.url, "cluster client ready");
-        self.entry.set_phase(ClusterPhase::Connected(Arc::new(cluster)));
+        if cluster.insecure {
+            tracing::warn!(cluster = name, url = %cluster.url, "API server certificate not verified; remove insecure-skip-tls-verify from the kubeconfig");
+        }
+        self.entry.set_phase(ClusterPhase::Connected(cluster));
     }
 
     fn failed(&self, login: &mut Option<Login>, error: &ClusterError) {
@@ -155,7 +185,11 @@ impl ClusterSupervisor {
     /// Reports why the section is not in use yet. The current client stays in use.
     fn report_login_error(&self, login: &mut Option<Login>, reason: String) {
         let name = cluster_field(&self.entry.name);
-        tracing::warn!(cluster = name, error = %reason, "cannot authenticate to cluster; retrying");
+        let login_before = login.as_mut().map(|login| &mut login.logged);
+        // The same error once; status and readiness show it as long as it lasts.
+        if login_before.is_none_or(|logged| logged.replace(reason.clone()).as_ref() != Some(&reason)) {
+            tracing::warn!(cluster = name, error = %reason, "cannot authenticate to cluster; retrying");
+        }
         let reason: Arc<str> = reason.into();
         if !matches!(self.entry.phase(), ClusterPhase::Connected(_)) {
             let last_error = Some(Arc::clone(&reason));

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use informant_cache::Environment;
 use informant_plugin_host::PluginHost;
 use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -29,6 +30,7 @@ use super::informer_supervisor::InformerSupervisor;
 use super::plugin_supervisor::PluginSupervisor;
 use super::section_command::{CommandSender, Pending, Removal, SectionChange, SectionCommand, commands};
 use super::status_registry::{PluginPhase, StatusRegistry};
+use crate::activities::Activities;
 use crate::cluster::ClusterAccess;
 use crate::config::{ClusterSection, Config, InformerSection};
 use crate::metrics::Metrics;
@@ -37,6 +39,9 @@ use crate::metrics::Metrics;
 pub(super) struct SupervisorParts {
     pub(super) registry: StatusRegistry,
     pub(super) access: ClusterAccess,
+    pub(super) activities: Activities,
+    /// Changes when credentials have to be read again.
+    pub(super) reloads: watch::Receiver<u64>,
     pub(super) environment: Arc<dyn Environment>,
     pub(super) host: PluginHost,
     pub(super) metrics: Metrics,
@@ -225,18 +230,19 @@ impl ConfigSupervisor {
     }
 
     fn add_cluster(&mut self, name: &str, wanted: Arc<ClusterSection>) {
-        let parts = &mut self.parts;
+        let parts = &self.parts;
         let (sender, receiver) = commands();
         let supervisor = ClusterSupervisor {
             entry: parts.registry.clusters().add(name),
             section: Arc::clone(&wanted),
             registry: parts.registry.clone(),
             environment: Arc::clone(&parts.environment),
+            activities: parts.activities.clone(),
             commands: receiver,
+            reloads: parts.reloads.clone(),
             stop: parts.stop.clone(),
         };
-        let connected = parts.access.connected.take().filter(|_| name.is_empty());
-        self.spawn("cluster-supervisor", supervisor.run(connected));
+        self.spawn("cluster-supervisor", supervisor.run());
         let running = Supervised {
             wanted,
             commands: sender,

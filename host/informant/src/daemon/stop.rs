@@ -2,7 +2,10 @@
 //!
 //! Supervisors stop first, so that nothing new starts. Then informers stop receiving and deliver what they accepted;
 //! then plugins stop. The admin server stops last, so that it can show the progress. Events that are not delivered
-//! within the deadline are counted and logged.
+//! within the deadline are counted and logged. Keys that wait for a retry are not waited for.
+//!
+//! A disk that hangs can hold this up without end. `informant run` then ends the process
+//! ([`SignalThread`](crate::signals::SignalThread)).
 
 use std::time::Duration;
 
@@ -24,6 +27,8 @@ const AFTER_DELIVERY: Duration = Duration::from_millis(500);
 pub struct ShutdownReport {
     /// Events that were accepted but not delivered before the deadline.
     pub undelivered: u64,
+    /// Keys of these events that waited for a retry, which a stop does not wait for.
+    pub retrying: u64,
 }
 
 impl Daemon {
@@ -34,16 +39,21 @@ impl Daemon {
         self.registry.set_stopping();
         self.stop.cancel();
         self.supervisors.close();
-        self.supervisors.wait().await;
-        self.stop_informers(until - AFTER_DELIVERY).await;
+        {
+            let _activity = self.activities.begin("supervisors: end");
+            self.supervisors.wait().await;
+        }
+        let retrying = self.stop_informers(until - AFTER_DELIVERY).await;
         self.stop_plugins(until).await;
         let durables = self.durables.clone();
+        let activity = self.activities.begin("state database: close");
         // Waits for the disk; the task is lost only while the process stops.
         let _ = tokio::task::spawn_blocking(move || durables.close()).await;
+        drop(activity);
         let undelivered = self.discarded() - before;
         self.admin.stop();
         self.health.stop();
-        ShutdownReport { undelivered }
+        ShutdownReport { undelivered, retrying }
     }
 
     /// How many events listeners have dropped so far.
@@ -59,7 +69,8 @@ impl Daemon {
         listeners.sum()
     }
 
-    async fn stop_informers(&self, until: Instant) {
+    /// Returns how many keys waited for a retry.
+    async fn stop_informers(&self, until: Instant) -> u64 {
         let informers = self.registry.informers();
         let statuses = informers.iter().flat_map(|entry| entry.by_cluster().into_values());
         let running = statuses.filter_map(|status| match status.phase {
@@ -68,6 +79,10 @@ impl Daemon {
         });
         let retiring = std::mem::take(&mut *self.registry.retiring());
         let stopping = running.chain(retiring).map(|informer| async move {
+            let _activity = self.activities.begin(match &*informer.spec().source.cluster {
+                "" => format!("informer {}", informer.name()),
+                cluster => format!("informer {} in cluster {cluster}", informer.name()),
+            });
             let report = informer.stop(until - Instant::now()).await;
             tracing::debug!(
                 informer = informer.name(),
@@ -76,14 +91,17 @@ impl Daemon {
                 undelivered = report.undelivered,
                 "informer stopped"
             );
+            report.retrying
         });
-        join_all(stopping).await;
+        let retrying = join_all(stopping).await;
         self.registry.set_stopped();
+        retrying.into_iter().sum()
     }
 
     async fn stop_plugins(&self, until: Instant) {
         let stopping = self.registry.plugins().into_iter().map(|entry| async move {
             if let PluginPhase::Running(plugin) = entry.phase() {
+                let _activity = self.activities.begin(format!("plugin {}", entry.name));
                 let left = (until - Instant::now()).max(AFTER_DELIVERY);
                 let stopped = plugin.stop(left).await;
                 tracing::debug!(plugin = %entry.name, undelivered = stopped.undelivered, "plugin stopped");

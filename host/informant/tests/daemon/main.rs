@@ -25,5 +25,6 @@ mod preflight;
 mod program;
 mod reload;
 mod resources;
+mod stopping;
 mod wire_names;
 mod world;

@@ -78,8 +78,14 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) async fn run(world: &World, config: &str) -> Self {
+        Self::run_in(world, config, &[]).await
+    }
+
+    /// With more environment variables.
+    pub(crate) async fn run_in(world: &World, config: &str, variables: &[(&str, &str)]) -> Self {
         world.configure(config);
         let mut command = informant(world, &["run", "--health-listen=127.0.0.1:0", "--log-format=json"]);
+        command.envs(variables.iter().copied());
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let log = Arc::new(Mutex::new(Vec::new()));
@@ -99,6 +105,11 @@ impl Program {
         program
     }
 
+    /// Where its admin server listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Waits for a log line with this message.
     pub(crate) async fn logged(&self, message: &str) -> Value {
         until(&format!("the log line {message:?}"), async || {
@@ -114,11 +125,7 @@ impl Program {
         .await
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    async fn wait_until_ready(&self) {
+    pub(crate) async fn wait_until_ready(&self) {
         until("readyz to be green", async || {
             let (status, text) = http_get(self.address, "/readyz?verbose").await;
             if status == 200 { Ok(()) } else { Err(text) }
@@ -126,7 +133,7 @@ impl Program {
         .await;
     }
 
-    async fn signal(&self, signal: &str) {
+    pub(crate) async fn signal(&self, signal: &str) {
         let id = self.child.id().unwrap().to_string();
         assert!(
             Command::new("kill")
@@ -138,7 +145,7 @@ impl Program {
         );
     }
 
-    async fn exit_code(&mut self) -> Option<i32> {
+    pub(crate) async fn exit_code(&mut self) -> Option<i32> {
         self.child.wait().await.unwrap().code()
     }
 }
@@ -170,12 +177,14 @@ async fn second_signal_exits_immediately() {
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");
     for (signal, code) in [("-TERM", 143), ("-INT", 130)] {
-        // A clean stop waits for events in back-off.
-        let mut program = Program::run(&world, &recorder("{ do = \"retryable\" }")).await;
+        // A clean stop waits for calls in progress.
+        let limits = "limits = { cpu = \"60s\", call = \"2m\" }\n";
+        let config = recorder("{ do = \"loop\" }").replace("required = true\n", limits);
+        let mut program = Program::run(&world, &config).await;
         program.wait_until_ready().await;
-        until("a failure", async || {
-            let (_, text) = http_get(program.address, "/metrics").await;
-            if text.contains("result=\"retryable\"} 1") {
+        until("a call", async || {
+            let (_, text) = http_get(program.address, "/api/v1/plugins").await;
+            if text.contains("\"inFlight\":1") {
                 Ok(())
             } else {
                 Err(text)

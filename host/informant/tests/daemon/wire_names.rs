@@ -397,8 +397,9 @@ fn exit_codes() {
         Exit::Config,
         Exit::NotReady,
         Exit::NotSynced,
+        Exit::Hung,
     ];
-    assert_eq!(codes.map(Exit::code), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(codes.map(Exit::code), [0, 1, 2, 3, 4, 5, 6]);
 }
 
 /// All words in capitals between quotes in the sources of the host: environment variables, apart from those left out.
@@ -410,7 +411,7 @@ fn environment_variables() {
         variables_below(&host.join(folder).join("src"), &mut found);
     }
     let found: Vec<String> = found.into_iter().collect();
-    assert_snapshot!(found.join(" "), @"CARGO_PKG_VERSION HOME HTTPS_PROXY INFORMANT_CACHE_DIR INFORMANT_LOG INFORMANT_SCRIPT_RUNNER INFORMANT_WASMTIME_VERSION KUBECONFIG NO_COLOR OUT_DIR RAYON_NUM_THREADS XDG_CACHE_HOME XDG_STATE_HOME");
+    assert_snapshot!(found.join(" "), @"CARGO_PKG_VERSION HOME HTTPS_PROXY INFORMANT_CACHE_DIR INFORMANT_LOG INFORMANT_SCRIPT_RUNNER INFORMANT_WASMTIME_VERSION KUBECONFIG KUBERNETES_EXEC_INFO NO_COLOR OUT_DIR RAYON_NUM_THREADS XDG_CACHE_HOME XDG_STATE_HOME");
 }
 
 fn variables_below(folder: &Path, into: &mut BTreeSet<String>) {

@@ -108,6 +108,7 @@ impl World {
             health_listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
             guests: guests.handle().clone(),
             cache_dir: artifacts(),
+            activities: informant::Activities::default(),
         })
         .await
         .unwrap();

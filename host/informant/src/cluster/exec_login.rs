@@ -1,0 +1,340 @@
+//! Runs the login program of a kubeconfig (`users[].user.exec`): the protocol of `client.authentication.k8s.io`.
+//!
+//! The program has a deadline, its output is bounded, and it ends with everything it started. It runs on no thread that
+//! anything else waits for.
+//!
+//! Source: client-go `plugin/pkg/client/auth/exec`, which has neither a deadline nor a bound.
+
+use std::collections::BTreeSet;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::config::{ExecConfig, ExecInteractiveMode};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+
+/// How long a login program may run.
+pub const LOGIN_MAX: Duration = Duration::from_secs(30);
+
+/// How much a login program may print to standard output.
+pub const LOGIN_STDOUT_BYTES_MAX: u64 = 1_024 * 1_024;
+
+/// How much of a login program's standard error an error message shows.
+pub const LOGIN_STDERR_BYTES_MAX: u64 = 4 * 1_024;
+
+/// The versions of the protocol.
+const VERSIONS: [&str; 2] = [
+    "client.authentication.k8s.io/v1",
+    "client.authentication.k8s.io/v1beta1",
+];
+
+/// Why a login program yields no credentials.
+#[derive(Debug, thiserror::Error)]
+#[error("login program `{command}` (users[].user.exec of the kubeconfig): {problem}")]
+pub struct ExecError {
+    command: String,
+    problem: ExecProblem,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ExecProblem {
+    #[error("`command` is missing")]
+    NoCommand,
+    #[error("`apiVersion` is {0:?}; use {v1} or {v1beta1}", v1 = VERSIONS[0], v1beta1 = VERSIONS[1])]
+    Version(String),
+    #[error("`interactiveMode: Always` needs a terminal, which a daemon does not have; use a login that asks nothing")]
+    Interactive,
+    #[error("`provideClusterInfo` is set, but the kubeconfig has no cluster")]
+    NoClusterInfo,
+    #[error("cannot be started: {source}{hint}")]
+    Start { source: std::io::Error, hint: String },
+    #[error("cannot be run: {0}")]
+    Run(#[source] std::io::Error),
+    #[error("ended with {status}{stderr}")]
+    Failed { status: ExitStatus, stderr: String },
+    #[error("did not end within {} s and was killed{stderr}", .after.as_secs())]
+    Late { after: Duration, stderr: String },
+    #[error("printed more than {LOGIN_STDOUT_BYTES_MAX} bytes and was killed")]
+    TooLong,
+    #[error("its output of {bytes} bytes is not an ExecCredential{stderr}")]
+    NotCredential { bytes: usize, stderr: String },
+    #[error("printed an ExecCredential of apiVersion {found:?}, but the kubeconfig says {wanted}")]
+    OtherVersion { found: String, wanted: String },
+    #[error("its ExecCredential has neither `status.token` nor `status.clientCertificateData` with `clientKeyData`")]
+    Empty,
+    #[error("its `status.expirationTimestamp` is not a time")]
+    Expiration,
+    #[error("its token contains characters that a header cannot have")]
+    Token,
+}
+
+/// What a login program printed.
+pub(super) struct Login {
+    pub(super) token: Option<String>,
+    pub(super) identity: Option<Identity>,
+    pub(super) expires: Option<Timestamp>,
+}
+
+/// A client certificate and its key, both PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) certificate: String,
+    pub(super) key: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExecCredential {
+    kind: Option<String>,
+    api_version: Option<String>,
+    status: Option<Status>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    token: Option<String>,
+    client_certificate_data: Option<String>,
+    client_key_data: Option<String>,
+    expiration_timestamp: Option<String>,
+}
+
+impl ExecError {
+    fn new(exec: &ExecConfig, problem: ExecProblem) -> Self {
+        // Not the arguments, which may contain a password.
+        let command = escaped(exec.command.as_deref().unwrap_or_default());
+        Self { command, problem }
+    }
+
+    pub(super) fn invalid_token(exec: &ExecConfig) -> Self {
+        Self::new(exec, ExecProblem::Token)
+    }
+}
+
+/// Runs the program and reads the credentials that it prints.
+///
+/// # Errors
+/// [`ExecError`], which never contains a credential.
+pub(super) async fn run(exec: &ExecConfig, deadline: Duration) -> Result<Login, ExecError> {
+    let failed = |problem| ExecError::new(exec, problem);
+    let (command, version) = command(exec).map_err(failed)?;
+    let output = output(command, exec, deadline).await.map_err(failed)?;
+    credentials(&output, &version).map_err(failed)
+}
+
+/// The command, and the version of the protocol.
+fn command(exec: &ExecConfig) -> Result<(Command, String), ExecProblem> {
+    let program = exec.command.as_ref().ok_or(ExecProblem::NoCommand)?;
+    let version = exec.api_version.clone().unwrap_or_default();
+    if !VERSIONS.contains(&version.as_str()) {
+        return Err(ExecProblem::Version(version));
+    }
+    if exec.interactive_mode == Some(ExecInteractiveMode::Always) {
+        return Err(ExecProblem::Interactive);
+    }
+    let mut info = json!({ "kind": "ExecCredential", "apiVersion": version, "spec": { "interactive": false } });
+    if exec.provide_cluster_info {
+        info["spec"]["cluster"] = json!(exec.cluster.as_ref().ok_or(ExecProblem::NoClusterInfo)?);
+    }
+    let mut command = Command::new(program);
+    command
+        .args(exec.args.iter().flatten())
+        .env("KUBERNETES_EXEC_INFO", info.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .process_group(0);
+    for variable in exec.env.iter().flatten() {
+        if let (Some(name), Some(value)) = (variable.get("name"), variable.get("value")) {
+            command.env(name, value);
+        }
+    }
+    Ok((command, version))
+}
+
+struct Output {
+    status: ExitStatus,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+async fn output(mut command: Command, exec: &ExecConfig, deadline: Duration) -> Result<Output, ExecProblem> {
+    let mut stderr = Vec::new();
+    let run = async {
+        // Starting waits for the file system that has the program.
+        let child = tokio::task::spawn_blocking(move || command.spawn().map(Running::new)).await;
+        let child = child.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        let mut child = child.map_err(|source| ExecProblem::Start {
+            hint: install_hint(exec),
+            source,
+        })?;
+        child.communicate(&mut stderr).await
+    };
+    match tokio::time::timeout(deadline, run).await {
+        Ok(Ok((status, stdout))) => Ok(Output { status, stdout, stderr }),
+        Ok(Err(problem)) => Err(problem),
+        Err(_) => Err(ExecProblem::Late {
+            after: deadline,
+            stderr: shown(&stderr, None),
+        }),
+    }
+}
+
+fn install_hint(exec: &ExecConfig) -> String {
+    let hint = exec.install_hint.as_deref().unwrap_or_default().trim();
+    match hint {
+        "" => String::new(),
+        hint => format!("; {}", escaped(hint)),
+    }
+}
+
+/// The process groups of login programs that run.
+static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+fn running() -> MutexGuard<'static, BTreeSet<i32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Kills all login programs: the process is about to end.
+pub(crate) fn end_login_programs() {
+    for group in std::mem::take(&mut *running()) {
+        kill(group);
+    }
+}
+
+fn kill(group: i32) {
+    if let Some(group) = Pid::from_raw(group) {
+        // It may have ended.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// A running program, killed with its process group when dropped.
+struct Running {
+    child: Child,
+    group: Option<i32>,
+}
+
+impl Running {
+    fn new(child: Child) -> Self {
+        let group = child.id().and_then(|id| i32::try_from(id).ok());
+        running().extend(group);
+        Self { child, group }
+    }
+
+    /// Waits for its end; returns its status and standard output.
+    async fn communicate(&mut self, stderr_text: &mut Vec<u8>) -> Result<(ExitStatus, Vec<u8>), ExecProblem> {
+        let (Some(stdout), Some(stderr)) = (self.child.stdout.take(), self.child.stderr.take()) else {
+            return Err(ExecProblem::Run(std::io::Error::other("it has no pipes")));
+        };
+        let result = tokio::try_join!(read(stdout), async {
+            drain(stderr, stderr_text).await.map_err(ExecProblem::Run)
+        });
+        let (stdout, ()) = result?;
+        let status = self.child.wait().await.map_err(ExecProblem::Run)?;
+        Ok((status, stdout))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(group) = self.group {
+            // What it started in the background is not needed once it has printed its credentials.
+            kill(group);
+            running().remove(&group);
+        }
+    }
+}
+
+/// All of its standard output.
+async fn read(pipe: impl AsyncRead + Unpin) -> Result<Vec<u8>, ExecProblem> {
+    let mut bytes = Vec::new();
+    let mut pipe = pipe.take(LOGIN_STDOUT_BYTES_MAX + 1);
+    pipe.read_to_end(&mut bytes).await.map_err(ExecProblem::Run)?;
+    if bytes.len() as u64 > LOGIN_STDOUT_BYTES_MAX {
+        return Err(ExecProblem::TooLong);
+    }
+    Ok(bytes)
+}
+
+/// Keeps the beginning of its standard error, and reads the rest so that it does not block.
+async fn drain(mut pipe: impl AsyncRead + Unpin, kept: &mut Vec<u8>) -> std::io::Result<()> {
+    (&mut pipe).take(LOGIN_STDERR_BYTES_MAX).read_to_end(kept).await?;
+    let mut rest = [0; 4_096];
+    while pipe.read(&mut rest).await? > 0 {}
+    Ok(())
+}
+
+fn credentials(output: &Output, wanted: &str) -> Result<Login, ExecProblem> {
+    // Some print YAML, which client-go accepts, too. The parser's error may quote a token.
+    let parsed: Option<ExecCredential> = serde_saphyr::from_slice(&output.stdout).ok();
+    let token = parsed.as_ref().and_then(|parsed| parsed.status.as_ref()?.token.clone());
+    let stderr = || shown(&output.stderr, token.as_deref());
+    if !output.status.success() {
+        return Err(ExecProblem::Failed {
+            status: output.status,
+            stderr: stderr(),
+        });
+    }
+    let is_kind = |parsed: &ExecCredential| parsed.kind.as_deref() == Some("ExecCredential");
+    let parsed = parsed.filter(is_kind).ok_or_else(|| ExecProblem::NotCredential {
+        bytes: output.stdout.len(),
+        stderr: stderr(),
+    })?;
+    let found = parsed.api_version.unwrap_or_default();
+    if found != wanted {
+        return Err(ExecProblem::OtherVersion {
+            found: found.chars().take(80).collect(),
+            wanted: wanted.to_owned(),
+        });
+    }
+    let status = parsed.status.ok_or(ExecProblem::Empty)?;
+    let filled = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+    let token = filled(status.token).map(|token| token.trim().to_owned());
+    let identity = match (filled(status.client_certificate_data), filled(status.client_key_data)) {
+        (Some(certificate), Some(key)) => Some(Identity { certificate, key }),
+        (None, None) if token.is_some() => None,
+        _ => return Err(ExecProblem::Empty),
+    };
+    let expires = filled(status.expiration_timestamp).map(|text| text.parse());
+    let expires = expires.transpose().map_err(|_| ExecProblem::Expiration)?;
+    Ok(Login {
+        token,
+        identity,
+        expires,
+    })
+}
+
+/// What a message shows of standard error: `; it printed: …`. Never the token.
+fn shown(stderr: &[u8], token: Option<&str>) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let text = match token {
+        Some(token) if !token.is_empty() => text.replace(token, "[token]"),
+        _ => text.into_owned(),
+    };
+    match text.trim() {
+        "" => String::new(),
+        text => format!("; it printed: {}", escaped(text)),
+    }
+}
+
+/// `text` on one line, without what a terminal would act on.
+fn escaped(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '"' | '\'' | '\\' => line.push(letter),
+            letter => line.extend(letter.escape_debug()),
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+use super::*;
+
+/// An API server that accepts one token.
+#[derive(Clone, Default)]
+struct Server(Arc<Mutex<Tokens>>);
+
+#[derive(Default)]
+struct Tokens {
+    accepted: String,
+    refused: usize,
+}
+
+impl Server {
+    async fn start(accepted: &str) -> (Self, String) {
+        let server = Self::default();
+        server.accept(accepted);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let routes = Router::new().fallback(answer).with_state(server.clone());
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        (server, url)
+    }
+
+    fn accept(&self, token: &str) {
+        self.0.lock().unwrap().accepted = format!("Bearer {token}");
+    }
+
+    fn refused(&self) -> usize {
+        self.0.lock().unwrap().refused
+    }
+}
+
+async fn answer(State(server): State<Server>, headers: HeaderMap) -> (StatusCode, String) {
+    let mut tokens = server.0.lock().unwrap();
+    let token = headers.get("authorization").and_then(|value| value.to_str().ok());
+    if token == Some(&tokens.accepted) {
+        return (StatusCode::OK, "{}".to_owned());
+    }
+    tokens.refused += 1;
+    let status =
+        json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Unauthorized", "code": 401 });
+    (StatusCode::UNAUTHORIZED, status.to_string())
+}
+
+/// A cluster of a kubeconfig with this user.
+fn section(folder: &TempDir, url: &str, user: &Value) -> ClusterSection {
+    let path = folder.path().join("kubeconfig");
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{ "name": "test", "cluster": { "server": url } }],
+        "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
+        "users": [{ "name": "test", "user": user }],
+    });
+    std::fs::write(&path, kubeconfig.to_string()).unwrap();
+    ClusterSection {
+        kubeconfig: Some(path),
+        ..ClusterSection::default()
+    }
+}
+
+async fn request(cluster: &Cluster) -> Result<String, String> {
+    let request = http::Request::post("/api").body(b"{}".to_vec()).unwrap();
+    let answer = cluster.client.request_text(request).await;
+    answer.map_err(|error| error.to_string())
+}
+
+/// A login that counts its runs in a file, and prints the token in another.
+fn exec(folder: &TempDir) -> Value {
+    let path = folder.path().display();
+    let script = format!(
+        r#"echo run >> {path}/runs; echo '{{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1"'; echo ',"status":{{"token":"'"$(cat {path}/token)"'"}}}}'"#
+    );
+    json!({ "exec": {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script], "interactiveMode": "Never",
+    } })
+}
+
+fn write(folder: &TempDir, file: &str, text: &str) {
+    std::fs::write(folder.path().join(file), text).unwrap();
+}
+
+fn runs(folder: &TempDir) -> usize {
+    let text = std::fs::read_to_string(folder.path().join("runs")).unwrap();
+    text.lines().count()
+}
+
+#[tokio::test]
+async fn token_file_with_trailing_newline_works() {
+    let (server, url) = Server::start("first").await;
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder, "token", "first\n");
+    let cluster = Cluster::connect(&section(&folder, &url, &json!({ "tokenFile": "token" })))
+        .await
+        .unwrap();
+    assert_eq!(request(&cluster).await.unwrap(), "{}");
+    assert_eq!(server.refused(), 0);
+}
+
+#[tokio::test]
+async fn renewed_token_file_is_used_after_the_first_401() {
+    let (server, url) = Server::start("first").await;
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder, "token", "first");
+    let cluster = Cluster::connect(&section(&folder, &url, &json!({ "tokenFile": "token" })))
+        .await
+        .unwrap();
+    assert_eq!(request(&cluster).await.unwrap(), "{}");
+    server.accept("second");
+    // Refused, and the same token again in the file: the answer of the API server is passed on.
+    assert!(request(&cluster).await.unwrap_err().contains("Unauthorized"));
+    assert_eq!(server.refused(), 1);
+    write(&folder, "token", "second\n");
+    assert_eq!(request(&cluster).await.unwrap(), "{}");
+    assert_eq!(server.refused(), 2);
+    // A file that is gone is no reason to stop using the token.
+    std::fs::remove_file(folder.path().join("token")).unwrap();
+    assert_eq!(request(&cluster).await.unwrap(), "{}");
+}
+
+#[tokio::test]
+async fn token_file_that_is_a_pipe_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("token");
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let section = section(&folder, "http://127.0.0.1:1", &json!({ "tokenFile": "token" }));
+    let error = Cluster::connect(&section).await.unwrap_err().to_string();
+    assert!(error.contains("token: not a regular file"), "{error}");
+    std::fs::remove_file(&pipe).unwrap();
+    write(&folder, "token", " \n");
+    let error = Cluster::connect(&section).await.unwrap_err().to_string();
+    assert!(error.contains("token: empty"), "{error}");
+}
+
+#[tokio::test]
+async fn login_program_runs_once_and_again_after_401() {
+    let (server, url) = Server::start("first").await;
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder, "token", "first");
+    let cluster = Cluster::connect(&section(&folder, &url, &exec(&folder))).await.unwrap();
+    assert_eq!(request(&cluster).await.unwrap(), "{}");
+    assert_eq!(runs(&folder), 1);
+    server.accept("second");
+    write(&folder, "token", "second");
+    // Not again at once: that would run it for each request while an account is locked.
+    assert!(request(&cluster).await.is_err());
+    assert_eq!(runs(&folder), 1);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(11)).await;
+    tokio::time::resume();
+    let requests = futures::future::join_all((0..8).map(|_| request(&cluster))).await;
+    assert!(requests.iter().all(Result::is_ok), "{requests:?}");
+    assert_eq!(runs(&folder), 2);
+}
+
+#[tokio::test]
+async fn expired_login_is_renewed_before_the_request() {
+    let (server, url) = Server::start("second").await;
+    let folder = tempfile::tempdir().unwrap();
+    write(
+        &folder,
+        "token",
+        "first\",\"expirationTimestamp\":\"2020-01-01T00:00:00Z",
+    );
+    let cluster = Cluster::connect(&section(&folder, &url, &exec(&folder))).await.unwrap();
+    write(&folder, "token", "second");
+    assert_eq!(request(&cluster).await.unwrap(), "{}");
+    assert_eq!((runs(&folder), server.refused()), (2, 0));
+}
+
+#[tokio::test]
+async fn reconnect_keeps_the_client_unless_the_kubeconfig_changed() {
+    let (server, url) = Server::start("first").await;
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder, "token", "first");
+    let user = json!({ "tokenFile": "token" });
+    let first = Arc::new(Cluster::connect(&section(&folder, &url, &user)).await.unwrap());
+    server.accept("second");
+    write(&folder, "token", "second");
+    let same = Cluster::reconnect(&section(&folder, &url, &user), &first)
+        .await
+        .unwrap();
+    assert!(Arc::ptr_eq(&first, &same));
+    assert_eq!(request(&first).await.unwrap(), "{}");
+    assert_eq!(server.refused(), 0, "the token was read again before the request");
+    let other = section(&folder, &url, &json!({ "token": "second" }));
+    let other = Cluster::reconnect(&other, &first).await.unwrap();
+    assert!(!Arc::ptr_eq(&first, &other));
+    assert_eq!(request(&other).await.unwrap(), "{}");
+}
