@@ -100,7 +100,7 @@ impl Frames {
     /// The next frame with data; `None` is the end of the body.
     ///
     /// # Errors
-    /// [`ApiError::Silent`] after the deadline, [`ApiError::Unresponsive`] if nothing arrives from the whole cluster, and
+    /// [`ApiError::Silent`] after the deadline, [`ApiError::Unresponsive`] if nothing arrives from the whole cluster,
     /// [`ApiError::Broken`] if the connection breaks.
     pub(crate) async fn next(&mut self) -> Result<Option<Frame>, ApiError> {
         if let Some(end) = self.end.take() {
