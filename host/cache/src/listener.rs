@@ -52,7 +52,7 @@ mod tests;
 
 use informant_object::SourceId;
 
-pub use self::dead_letter::{DeadLetter, LastDelete};
+pub use self::dead_letter::{DeadLetter, DeadLetterChanges, LastDelete};
 pub use self::delivery::{Delivery, DeliveryOutcome, DeliveryToken, NextBatch, NextDelivery, Notification};
 pub use self::handle::ListenerHandle;
 pub use self::options::{

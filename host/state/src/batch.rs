@@ -142,6 +142,9 @@ impl PersistedSource {
                 tables.open.insert(&row_key[..], schema::IS_OPEN)?;
             }
         }
+        if let Some(changes) = &found.letters {
+            handler.persist_letters(tables, (self.number, name), &self.options, changes)?;
+        }
         Ok(())
     }
 

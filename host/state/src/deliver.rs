@@ -191,7 +191,7 @@ impl PersistedSource {
         let Some(id) = self.id else { return };
         let resume = ResumeState {
             deletes: gone,
-            accepted: None,
+            ..ResumeState::default()
         };
         listener.push_vanished(id, self.drop_obsolete_deletes(resume).deletes, self.now);
     }

@@ -1,10 +1,10 @@
 //! What one handler has not acknowledged of one source.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use informant_cache::ListenerHandle;
-use informant_cache::listener::{OpenKey, OpenKeys};
+use informant_cache::listener::{DeadLetterChanges, OpenKey, OpenKeys};
 use informant_object::{Key, SourceId};
 
 use crate::metrics::HandlerMetrics;
@@ -41,6 +41,10 @@ pub(crate) struct HandlerState {
     pub(crate) open: BTreeMap<Key, Vec<Incarnation>>,
     /// How many incarnations `open` has.
     pub(crate) tombstones: usize,
+    /// The keys of the dead letters in the database.
+    pub(crate) letters: BTreeSet<Key>,
+    /// How far the listener's dead letters were read.
+    pub(crate) letters_seen: Option<u64>,
     /// The key that was checked last.
     pub(crate) asked: Option<Key>,
     /// The row in the database.
@@ -71,7 +75,7 @@ pub(crate) enum RecordedEnd {
 }
 
 /// What checking a listener found.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Acknowledgements {
     /// Every key is open from now on, or no longer.
     pub(crate) all_open: Option<bool>,
@@ -81,11 +85,14 @@ pub(crate) struct Acknowledgements {
     pub(crate) closed: Vec<Key>,
     /// Incarnations of keys that are still open whose deletes were acknowledged, or never have to be delivered.
     pub(crate) finished: Vec<(Key, Vec<u32>)>,
+    /// How the dead letters changed.
+    pub(crate) letters: Option<DeadLetterChanges>,
 }
 
 impl Acknowledgements {
     pub(crate) fn is_empty(&self) -> bool {
-        *self == Self::default()
+        let has_keys = !self.opened.is_empty() || !self.closed.is_empty() || !self.finished.is_empty();
+        !has_keys && self.all_open.is_none() && self.letters.is_none()
     }
 }
 
@@ -196,7 +203,17 @@ impl HandlerState {
                 }
             }
         }
+        found.letters = self.poll_letters(source);
         found
+    }
+
+    /// How the listener's dead letters differ from the stored ones, if they may.
+    fn poll_letters(&mut self, source: SourceId) -> Option<DeadLetterChanges> {
+        let listener = self.listener.as_ref()?;
+        let changes = listener.dead_letter_changes(source, self.letters_seen)?;
+        self.letters_seen = Some(changes.seen);
+        let differs = !changes.added.is_empty() || changes.keys != self.letters;
+        differs.then_some(changes)
     }
 
     /// The incarnations of an open key whose deletes the listener no longer has: the handler has accepted them, or they

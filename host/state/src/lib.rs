@@ -42,6 +42,7 @@ mod deliver;
 mod file;
 mod handler_state;
 mod journal;
+mod letters;
 mod metrics;
 mod reconcile;
 mod recorder;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use informant_cache::listener::{AcceptedStates, ChangeKind, ObjectChange, ResumeState, Vanished};
+use informant_cache::listener::{AcceptedStates, ChangeKind, DeadLetter, ObjectChange, ResumeState, Vanished};
 use informant_cache::{ListenerHandle, Moment, Reason, Snapshot};
 use informant_object::{Key, KeyRef, Object};
 use redb::ReadableTable as _;
@@ -83,6 +83,10 @@ impl PersistedSource {
         let end = schema::after(&prefix);
         for found in tables.open.range::<&[u8]>(&prefix[..]..&end[..])? {
             handler.open(&schema::key_of(found?.0.value(), prefix.len()).map_err(damaged)?);
+        }
+        for found in tables.dead_letters.range::<&[u8]>(&prefix[..]..&end[..])? {
+            let key = schema::key_of(found?.0.value(), prefix.len()).map_err(damaged)?;
+            handler.letters.insert(key);
         }
         for found in tables.ended.range::<&[u8]>(&prefix[..]..&end[..])? {
             let (key, value) = found?;
@@ -169,6 +173,12 @@ impl PersistedSource {
         handler: &HandlerState,
         accepts: bool,
     ) -> Result<ResumeState, redb::Error> {
+        let letters = self.restored_letters(tables, name, handler)?;
+        let is_letter = |key: &Key, last: Option<&Object>| {
+            let letter = letters.get(key).and_then(|letter| letter.delete.as_ref());
+            let failed = letter.and_then(|delete| delete.last.as_ref());
+            failed.is_some_and(|failed| last.is_some_and(|last| last.uid() == failed.uid()))
+        };
         let mut deletes = Vec::new();
         let ended = handler
             .open
@@ -180,18 +190,28 @@ impl PersistedSource {
                 continue;
             };
             let row = EndedRow::decode(found.value()).map_err(damaged)?;
+            let last = self.last_state(key.as_ref(), &row);
+            if accepts && is_letter(key, last.as_ref()) {
+                continue;
+            }
             deletes.push(Vanished {
                 key: key.clone(),
-                last: self.last_state(key.as_ref(), &row),
+                last,
                 final_state_unknown: row.unknown,
             });
         }
         let accepted = if accepts {
-            Some(self.accepted(tables, handler)?.into())
+            Some(self.accepted(tables, handler, &letters)?.into())
         } else {
             None
         };
-        Ok(ResumeState { deletes, accepted })
+        let mut dead_letters: Vec<DeadLetter> = letters.into_values().collect();
+        dead_letters.sort_by_key(|letter| std::cmp::Reverse(letter.age_before));
+        Ok(ResumeState {
+            deletes,
+            accepted,
+            dead_letters,
+        })
     }
 
     /// The deletes for handlers that were attached before the database could be read.
@@ -214,19 +234,29 @@ impl PersistedSource {
         Ok(late)
     }
 
-    /// The states that a handler has acknowledged.
-    fn accepted(&self, tables: &Tables<'_>, handler: &HandlerState) -> Result<AcceptedStates, redb::Error> {
+    /// The states that a handler has acknowledged, and those that are dead letters.
+    fn accepted(
+        &self,
+        tables: &Tables<'_>,
+        handler: &HandlerState,
+        letters: &BTreeMap<Key, DeadLetter>,
+    ) -> Result<AcceptedStates, redb::Error> {
         let prefix = self.number.to_be_bytes();
         let end = schema::after(&prefix);
         let mut accepted = AcceptedStates::default();
         for found in tables.objects.range::<&[u8]>(&prefix[..]..&end[..])? {
             let (key, value) = found?;
             let key = schema::key_of(key.value(), prefix.len()).map_err(damaged)?;
-            if handler.open.contains_key(&key) {
+            let letter = letters.get(&key).and_then(|letter| letter.resource_version.as_deref());
+            let ended = handler.open.get(&key);
+            // A delete that is delivered before it may change its fate.
+            if ended.is_some_and(|ended| letter.is_none() || !ended.is_empty()) {
                 continue;
             }
             let cipher = self.options.cipher.as_ref();
-            if let Ok(state) = schema::decode_state(self.number, key.as_ref(), value.value(), cipher) {
+            if let Ok(state) = schema::decode_state(self.number, key.as_ref(), value.value(), cipher)
+                && (ended.is_none() || letter == Some(&state.version))
+            {
                 accepted.insert(key, &state.uid, &state.version);
             }
         }

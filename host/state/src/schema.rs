@@ -8,6 +8,7 @@
 //! | `handlers` | number, handler | whether all is open, version |
 //! | `open` | number, handler, namespace, name | nothing more |
 //! | `ended` | number, handler, namespace, name, incarnation | how it ended, last state |
+//! | `dead_letters` | number, handler, namespace, name | dead letter |
 //!
 //! A key is open for a handler if it has a row in `open` or in `ended`. `ended` has a row for each incarnation that was
 //! deleted and whose delete the handler has not accepted; incarnations of a key are numbered in their order.
@@ -37,6 +38,7 @@ pub(crate) const OBJECTS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::n
 pub(crate) const HANDLERS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("handlers");
 pub(crate) const OPEN: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("open");
 pub(crate) const ENDED: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("ended");
+pub(crate) const DEAD_LETTERS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("dead_letters");
 
 /// The value of a row in `open`.
 pub(crate) const IS_OPEN: &[u8] = &[0];
@@ -173,29 +175,31 @@ fn associated_data(source: u32, key: KeyRef<'_>) -> Vec<u8> {
 pub(crate) fn encode_state(source: u32, object: &Object, content: StoredContent, cipher: Option<&Cipher>) -> Vec<u8> {
     let mut plain = Vec::with_capacity(object.metadata().len() + 256);
     for text in [object.uid(), object.version().as_str()] {
-        plain.extend((text.len() as u32).to_be_bytes());
-        plain.extend(text.as_bytes());
+        push_text(&mut plain, text);
     }
-    match content {
-        StoredContent::Whole => plain.extend(object.json()),
-        StoredContent::Metadata => plain.extend(metadata_of(object)),
-    }
-    match cipher {
-        None => {
-            plain.insert(0, 0);
-            plain
-        }
-        Some(cipher) => {
-            let mut out = vec![1];
-            // Without randomness only the existence of the object can be stored: such a row reads as encrypted with
-            // another key.
-            out.extend(
-                cipher
-                    .encrypt(&plain, &associated_data(source, object.key()))
-                    .unwrap_or_default(),
-            );
-            out
-        }
+    plain.extend(content.of(object));
+    seal(plain, cipher, &associated_data(source, object.key()))
+}
+
+/// A value as it is stored: encrypted if there is a cipher.
+pub(crate) fn seal(mut plain: Vec<u8>, cipher: Option<&Cipher>, associated_data: &[u8]) -> Vec<u8> {
+    let Some(cipher) = cipher else {
+        plain.insert(0, 0);
+        return plain;
+    };
+    let mut out = vec![1];
+    // Without randomness only the existence of the value can be stored: such a row reads as encrypted with another key.
+    out.extend(cipher.encrypt(&plain, associated_data).unwrap_or_default());
+    out
+}
+
+/// The value of a row that [`seal`] made.
+pub(crate) fn unseal(row: &[u8], cipher: Option<&Cipher>, associated_data: &[u8]) -> Result<Vec<u8>, RowError> {
+    match (row.split_first(), cipher) {
+        (Some((0, plain)), _) => Ok(plain.to_vec()),
+        (Some((1, sealed)), Some(cipher)) => cipher.decrypt(sealed, associated_data).ok_or(RowError::Encrypted),
+        (Some((1, _)), None) => Err(RowError::Encrypted),
+        _ => Err(RowError::Malformed),
     }
 }
 
@@ -206,20 +210,23 @@ pub(crate) fn decode_state(
     row: &[u8],
     cipher: Option<&Cipher>,
 ) -> Result<KeptState, RowError> {
-    let plain = match (row.split_first(), cipher) {
-        (Some((0, plain)), _) => plain.to_vec(),
-        (Some((1, sealed)), Some(cipher)) => cipher
-            .decrypt(sealed, &associated_data(source, key))
-            .ok_or(RowError::Encrypted)?,
-        (Some((1, _)), None) => return Err(RowError::Encrypted),
-        _ => return Err(RowError::Malformed),
-    };
+    let plain = unseal(row, cipher, &associated_data(source, key))?;
     let mut reader = Reader(&plain);
     Ok(KeptState {
         uid: reader.text()?,
         version: reader.text()?,
         json: reader.0.to_vec(),
     })
+}
+
+impl StoredContent {
+    /// The part of an object that is stored.
+    pub(crate) fn of(self, object: &Object) -> Vec<u8> {
+        match self {
+            Self::Whole => object.json().to_vec(),
+            Self::Metadata => metadata_of(object),
+        }
+    }
 }
 
 impl KeptState {
@@ -316,6 +323,12 @@ fn push_key(out: &mut Vec<u8>, key: KeyRef<'_>) {
     out.extend(key.name.as_bytes());
 }
 
+/// Writes a text with its length, for [`Reader::text`].
+pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
+    out.extend((text.len() as u32).to_be_bytes());
+    out.extend(text.as_bytes());
+}
+
 fn text(bytes: &[u8]) -> Result<String, RowError> {
     String::from_utf8(bytes.to_vec()).map_err(|_| RowError::Malformed)
 }
@@ -325,16 +338,17 @@ pub(crate) fn version_text(version: Option<&ResourceVersion>) -> String {
     version.map_or_else(String::new, |version| version.as_str().to_owned())
 }
 
-struct Reader<'b>(&'b [u8]);
+/// Reads the parts of a row one after the other.
+pub(crate) struct Reader<'b>(pub(crate) &'b [u8]);
 
 impl Reader<'_> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], RowError> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], RowError> {
         let (first, rest) = self.0.split_first_chunk::<N>().ok_or(RowError::Malformed)?;
         self.0 = rest;
         Ok(*first)
     }
 
-    fn text(&mut self) -> Result<String, RowError> {
+    pub(crate) fn text(&mut self) -> Result<String, RowError> {
         let length = u32::from_be_bytes(self.array()?) as usize;
         let (first, rest) = self.0.split_at_checked(length).ok_or(RowError::Malformed)?;
         self.0 = rest;

@@ -19,6 +19,7 @@ pub(crate) struct Tables<'t> {
     pub(crate) handlers: Rows<'t>,
     pub(crate) open: Rows<'t>,
     pub(crate) ended: Rows<'t>,
+    pub(crate) dead_letters: Rows<'t>,
 }
 
 /// Opens the database.
@@ -136,6 +137,7 @@ pub(crate) fn tables(transaction: &WriteTransaction) -> Result<Tables<'_>, redb:
         handlers: transaction.open_table(schema::HANDLERS)?,
         open: transaction.open_table(schema::OPEN)?,
         ended: transaction.open_table(schema::ENDED)?,
+        dead_letters: transaction.open_table(schema::DEAD_LETTERS)?,
     })
 }
 
@@ -144,7 +146,13 @@ impl Tables<'_> {
     pub(crate) fn clear(&mut self, source: u32) -> Result<(), redb::Error> {
         let prefix = source.to_be_bytes();
         let end = schema::after(&prefix);
-        for rows in [&mut self.objects, &mut self.handlers, &mut self.open, &mut self.ended] {
+        let of_handlers = [
+            &mut self.handlers,
+            &mut self.open,
+            &mut self.ended,
+            &mut self.dead_letters,
+        ];
+        for rows in of_handlers.into_iter().chain([&mut self.objects]) {
             rows.retain_in::<&[u8], _>(&prefix[..]..&end[..], |_, _| false)?;
         }
         Ok(())
@@ -155,7 +163,7 @@ impl Tables<'_> {
         self.handlers.remove(&schema::handler_key(source, handler)[..])?;
         let prefix = schema::open_prefix(source, handler);
         let end = schema::after(&prefix);
-        for rows in [&mut self.open, &mut self.ended] {
+        for rows in [&mut self.open, &mut self.ended, &mut self.dead_letters] {
             rows.retain_in::<&[u8], _>(&prefix[..]..&end[..], |_, _| false)?;
         }
         Ok(())

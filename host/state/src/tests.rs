@@ -3,6 +3,7 @@
 
 mod behavior;
 mod crashes;
+mod dead_letters;
 mod disk;
 mod endings;
 mod formats;

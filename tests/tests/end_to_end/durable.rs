@@ -169,6 +169,65 @@ async fn files(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_survive_a_restart_and_are_requeued_by_command() {
+    let cluster = Cluster::start(Kind::Embedded).await.unwrap();
+    dead_letters(&cluster).await.unwrap();
+}
+
+/// Waits until the dead letters are those of these objects.
+async fn dead_letters_of(daemon: &Daemon, names: &[&str]) -> Result<()> {
+    wait::until("the dead letters", WITHIN, async || {
+        let letters = daemon.json("/api/v1/dead-letters?plugin=recorder").await;
+        let letters = letters.map_err(|error| format!("{error:#}"))?;
+        let shown = letters.to_string();
+        let items = letters["items"]
+            .as_array()
+            .or(letters.as_array())
+            .ok_or(shown.clone())?;
+        let found: BTreeSet<&str> = items.iter().filter_map(|item| item["name"].as_str()).collect();
+        if found.into_iter().eq(names.iter().copied()) {
+            Ok(())
+        } else {
+            Err(shown)
+        }
+    })
+    .await
+}
+
+async fn dead_letters(cluster: &Cluster) -> Result<()> {
+    let client = cluster.client().await?;
+    for name in ["broken", "good"] {
+        client.post(&config_maps(""), &config_map(name, "1")).await?;
+    }
+    let mut daemon = start(cluster, r#"{ name = "broken", do = "permanent" }"#).await?;
+    dead_letters_of(&daemon, &["broken"]).await?;
+    daemon.process().signal("TERM").await?;
+    daemon.process_mut().wait_for_end(WITHIN).await?;
+    drop(daemon);
+
+    let daemon = start(cluster, "").await?;
+    let calls = calls_until_synced(&daemon).await?;
+    ensure!(names(&calls, "add").is_empty(), "unchanged: {calls:?}");
+    dead_letters_of(&daemon, &["broken"]).await?;
+    let config = daemon.config().display().to_string();
+    let requeue = [
+        "plugin",
+        "requeue",
+        "recorder",
+        "--key",
+        "default/broken",
+        "-c",
+        &config,
+    ];
+    let (code, output, error) = daemon.command(&requeue).await?;
+    ensure!(code == 0, "{output}{error}");
+    dead_letters_of(&daemon, &[]).await?;
+    let calls = recording::calls(&daemon, "recorder", 0);
+    ensure!(names(&calls, "add") == ["broken"], "{calls:?}");
+    Ok(())
+}
+
 fn path_text(path: &Path) -> Result<&str> {
     path.to_str().context("the folder has a name in UTF-8")
 }

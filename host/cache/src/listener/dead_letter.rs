@@ -4,6 +4,7 @@
 //! so that they are not taken for up to date. Costs nothing while nothing fails.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use informant_object::{AsKey, Key, KeyRef, Object, SourceId};
 
@@ -35,8 +36,22 @@ pub struct DeadLetter {
     pub received: Moment,
     /// When it became a dead letter.
     pub given_up: Moment,
+    /// How old it already was when this process restored it ([`ResumeState`](super::ResumeState)); zero if it became a
+    /// dead letter in this process.
+    pub age_before: Duration,
     /// For a delete: its last known state, to redeliver it on request.
     pub delete: Option<LastDelete>,
+}
+
+/// How the dead letters of a source changed.
+#[derive(Clone, Debug)]
+pub struct DeadLetterChanges {
+    /// Pass it in the next call, which returns the changes after this one.
+    pub seen: u64,
+    /// The keys that have a dead letter now.
+    pub keys: BTreeSet<Key>,
+    /// Those that are new.
+    pub added: Vec<DeadLetter>,
 }
 
 /// A delete that was not accepted.
@@ -137,9 +152,14 @@ impl DeadLetters {
         let Some(key) = failure.event.notification.key().map(KeyRef::to_key) else {
             return 0;
         };
-        let source = failure.source;
-        self.record_success(source, key.as_ref());
-        let letter = self.letter(key.clone(), failure);
+        self.record_success(failure.source, key.as_ref());
+        let letter = self.letter(key, failure);
+        self.insert(letter)
+    }
+
+    /// Adds a dead letter of a key that has none. Returns how many others were evicted.
+    pub(super) fn insert(&mut self, letter: DeadLetter) -> u64 {
+        let (source, key) = (letter.source, letter.key.clone());
         self.bytes += letter.kept_bytes();
         let age = self.next_age;
         self.next_age += 1;
@@ -203,6 +223,7 @@ impl DeadLetters {
             attempts,
             received,
             given_up: now,
+            age_before: Duration::ZERO,
             delete,
         }
     }
@@ -244,6 +265,7 @@ impl DeadLetters {
 
     /// Transfers the dead letters and unaccepted keys in `scope` from source `old` to `new`.
     pub(super) fn transfer_keys_to(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
+        self.next_age += 1;
         let letters = self.letters.remove(&old).unwrap_or_default();
         let (moved, left): (BTreeMap<_, _>, BTreeMap<_, _>) =
             letters.into_iter().partition(|(key, _)| scope(key.as_ref()));
@@ -275,12 +297,51 @@ impl DeadLetters {
     fn remove(&mut self, source: SourceId, key: KeyRef<'_>) -> Option<DeadLetter> {
         let (age, letter) = self.letters.get_mut(&source)?.remove(&key as &dyn AsKey)?;
         self.ages.remove(&age);
+        self.next_age += 1;
         self.bytes -= letter.kept_bytes();
         Some(letter)
     }
+
+    /// What has changed in the dead letters of a source since a call that returned `seen`. None if nothing has in any
+    /// source.
+    pub(super) fn changes(&self, source: SourceId, seen: Option<u64>) -> Option<DeadLetterChanges> {
+        if seen == Some(self.next_age) {
+            return None;
+        }
+        let of_source = || self.letters.get(&source).into_iter().flatten();
+        let is_new = |age: u64| seen.is_none_or(|seen| age >= seen);
+        let added = of_source().filter(|(_, (age, _))| is_new(*age));
+        Some(DeadLetterChanges {
+            seen: self.next_age,
+            keys: of_source().map(|(key, _)| key.clone()).collect(),
+            added: added.map(|(_, (_, letter))| letter.clone()).collect(),
+        })
+    }
 }
 
+/// The names of events and of results in a dead letter.
+const EVENTS: [&str; 3] = ["add", "update", "delete"];
+const RESULTS: [&str; 4] = ["retryable", "permanent", "trap", "timeout"];
+
 impl DeadLetter {
+    /// The [`event`](Self::event) of this name.
+    #[must_use]
+    pub fn event_named(name: &str) -> Option<&'static str> {
+        EVENTS.into_iter().find(|known| *known == name)
+    }
+
+    /// The [`result`](Self::result) of this name.
+    #[must_use]
+    pub fn result_named(name: &str) -> Option<&'static str> {
+        RESULTS.into_iter().find(|known| *known == name)
+    }
+
+    /// How long ago it became a dead letter.
+    #[must_use]
+    pub fn age(&self, now: Moment) -> Duration {
+        now - self.given_up + self.age_before
+    }
+
     fn kept_bytes(&self) -> usize {
         self.delete
             .as_ref()

@@ -218,6 +218,23 @@ pub enum Reason {
 }
 
 impl Reason {
+    const ALL: [Reason; 8] = [
+        Reason::Initial,
+        Reason::Watch,
+        Reason::Relist,
+        Reason::Resync,
+        Reason::Replay,
+        Reason::Requeue,
+        Reason::Reconfigured,
+        Reason::Restored,
+    ];
+
+    /// The reason with this [name](Self::as_str).
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Reason> {
+        Reason::ALL.into_iter().find(|reason| reason.as_str() == name)
+    }
+
     /// The name of the reason in the WIT contract, metrics and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -7,8 +7,8 @@ use informant_object::{Key, KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::{
-    DeadLetter, Delivery, DeliveryOutcome, DeliveryToken, Listener, ListenerOptions, ListenerStats, NextBatch,
-    NextDelivery, ObjectChange, OpenKey, OpenKeys, Pause, RequeueResult, ResumeState, RetriedKey, Vanished,
+    DeadLetter, DeadLetterChanges, Delivery, DeliveryOutcome, DeliveryToken, Listener, ListenerOptions, ListenerStats,
+    NextBatch, NextDelivery, ObjectChange, OpenKey, OpenKeys, Pause, RequeueResult, ResumeState, RetriedKey, Vanished,
 };
 use crate::{Moment, Snapshot};
 
@@ -328,6 +328,13 @@ impl ListenerHandle {
     #[must_use]
     pub fn pending(&self) -> usize {
         lock(&self.0.listener).queue.pending
+    }
+
+    /// What has changed in the dead letters of a source since the call that returned `seen`, which is `None` at first.
+    /// None if nothing has. Journal side.
+    #[must_use]
+    pub fn dead_letter_changes(&self, source: SourceId, seen: Option<u64>) -> Option<DeadLetterChanges> {
+        lock(&self.0.listener).letters.changes(source, seen)
     }
 
     /// The dead letters, oldest first.

@@ -9,7 +9,7 @@ use informant_object::{AsKey, Key, Object, ResourceVersion, SourceId};
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::PendingEvent;
 use crate::listener::slots::Slot;
-use crate::listener::{Listener, Notification};
+use crate::listener::{DeadLetter, Listener, Notification};
 use crate::{Moment, Reason, Snapshot};
 
 /// What was persisted about a handler and a source by an earlier process.
@@ -19,6 +19,8 @@ pub struct ResumeState {
     pub deletes: Vec<Vanished>,
     /// States that it accepted before and that are not redelivered. None: everything is redelivered.
     pub accepted: Option<Arc<AcceptedStates>>,
+    /// Its dead letters, oldest first. Their source and times are set when they are restored.
+    pub dead_letters: Vec<DeadLetter>,
 }
 
 /// An object that was deleted while the process was down.
@@ -114,6 +116,14 @@ impl Listener {
         self.sources.begin_resumed(source, kind, resume.accepted, now);
         if let Some(period) = self.options.resync {
             self.resync_next.get_or_insert(now + period);
+        }
+        for letter in resume.dead_letters {
+            self.queue.counters.dead_letters_evicted += self.letters.insert(DeadLetter {
+                source,
+                received: now,
+                given_up: now,
+                ..letter
+            });
         }
         self.push_vanished(source, resume.deletes, now);
     }

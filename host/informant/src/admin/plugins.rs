@@ -372,7 +372,7 @@ fn dead_letter(letter: &DeadLetter, now: Moment) -> DeadLetterView {
         object: letter.key.to_string(),
         event: letter.event.to_owned(),
         error: letter.error.clone(),
-        age_ms: age_ms(now, letter.given_up),
+        age_ms: millis(letter.age(now)),
     }
 }
 
@@ -466,7 +466,7 @@ fn dead_letter_item(registry: &StatusRegistry, plugin: &str, letter: &DeadLetter
         result: letter.result,
         attempts: letter.attempts,
         error: letter.error.clone(),
-        age_ms: age_ms(now, letter.given_up),
+        age_ms: millis(letter.age(now)),
     }
 }
 

@@ -96,6 +96,7 @@ mod tests {
             attempts: 10,
             received: Moment::ZERO,
             given_up: Moment::ZERO,
+            age_before: std::time::Duration::ZERO,
             delete: None,
         };
         let command = redeliver_command("greeter", &letter, 0);

@@ -36,6 +36,7 @@ fn resume_delivers_vanished_objects_first() {
     let resume = ResumeState {
         deletes: vec![vanished("x"), vanished("y")],
         accepted: None,
+        dead_letters: Vec::new(),
     };
     insta::assert_snapshot!(resumed(resume).drain(), @"
     delete x@1? relist
@@ -52,6 +53,7 @@ fn resume_skips_accepted_states() {
     let resume = ResumeState {
         deletes: vec![vanished("c")],
         accepted: accepted(&[("a", "u", "2"), ("b", "u", "2"), ("c", "old", "4")]),
+        dead_letters: Vec::new(),
     };
     insta::assert_snapshot!(resumed(resume).drain(), @"
     delete c@1? relist
@@ -66,6 +68,7 @@ fn resume_delivers_changes_ahead_of_the_cursor() {
     let mut rig = resumed(ResumeState {
         deletes: Vec::new(),
         accepted: accepted(&[("a", "u", "2"), ("b", "u", "3"), ("c", "u", "4")]),
+        dead_letters: Vec::new(),
     });
     rig.write(PODS, state("b", "u", 5, 0));
     rig.delete("c");
@@ -81,6 +84,7 @@ fn open_keys_are_those_not_finished() {
     let mut rig = resumed(ResumeState {
         deletes: Vec::new(),
         accepted: accepted(&[("a", "u", "2")]),
+        dead_letters: Vec::new(),
     });
     let keys = ["a", "b", "c", "d"].map(|name| key(name).to_key());
     let open = |rig: &Rig| {
@@ -106,6 +110,7 @@ fn refused_changes_make_open_keys_unknown() {
     let mut rig = resumed(ResumeState {
         deletes: Vec::new(),
         accepted: None,
+        dead_letters: Vec::new(),
     });
     rig.drain();
     let a = [key("a").to_key()];
@@ -133,6 +138,7 @@ fn resumed_deletes_of_one_key_stay_apart() {
             vanished_as("y", "u3", 3),
         ],
         accepted: accepted(&[("a", "u", "2"), ("b", "u", "3"), ("c", "u", "4")]),
+        dead_letters: Vec::new(),
     };
     let expected = "delete x@1? relist\ndelete y@3? relist\ndelete x@2? relist\nsynced initial\n";
     assert_eq!(resumed(several()).drain(), expected);
@@ -148,6 +154,7 @@ fn failing_resumed_delete_becomes_a_dead_letter_before_the_next() {
     let mut rig = resumed(ResumeState {
         deletes: vec![vanished_as("x", "u1", 1), vanished_as("x", "u2", 2)],
         accepted: accepted(&[("a", "u", "2"), ("b", "u", "3"), ("c", "u", "4")]),
+        dead_letters: Vec::new(),
     });
     for _ in 0..100 {
         let taken = rig.take();
@@ -169,6 +176,7 @@ fn object_deleted_ahead_of_the_cursor_follows_its_predecessor() {
         let mut rig = resumed(ResumeState {
             deletes: vec![vanished("c")],
             accepted: accepted(&[("a", "u", "2"), ("b", "u", "3")]),
+            dead_letters: Vec::new(),
         });
         if keyed {
             rig.listener.pause(Pause::Quarantine);
@@ -187,6 +195,7 @@ fn object_deleted_behind_the_cursor_follows_its_predecessor() {
     let mut rig = resumed(ResumeState {
         deletes: vec![vanished("a")],
         accepted: accepted(&[("b", "u", "3"), ("c", "u", "4")]),
+        dead_letters: Vec::new(),
     });
     assert_eq!(rig.take(), "delete a@1? relist");
     // The cursor passes `a` while its predecessor's delete is in flight.
@@ -202,4 +211,54 @@ fn object_deleted_behind_the_cursor_follows_its_predecessor() {
     let deletes = open[0].as_ref().map(|open| open.deletes.clone()).unwrap();
     assert_eq!(deletes, [Some("u".into())], "the first was accepted");
     assert_eq!(rig.drain(), "delete a@2 watch\nsynced initial\n");
+}
+
+#[test]
+fn restored_dead_letters_are_listed_requeued_and_bounded() {
+    let letter = |name: &str, version: &str| DeadLetter {
+        source: NODES,
+        key: key(name).to_key(),
+        event: "update",
+        resource_version: Some(version.to_owned()),
+        reason: Reason::Watch,
+        error: "no".to_owned(),
+        result: "permanent",
+        attempts: 3,
+        received: Moment::ZERO,
+        given_up: Moment::ZERO,
+        age_before: seconds(60),
+        delete: None,
+    };
+    let mut rig = Rig::bare(ListenerOptions {
+        dead_letters_max: 2,
+        ..options()
+    });
+    rig.store(PODS).add(state("b", "u", 3, 0));
+    let snapshot = rig.store(PODS).publish();
+    let resume = ResumeState {
+        deletes: Vec::new(),
+        accepted: accepted(&[("b", "u", "3")]),
+        dead_letters: vec![letter("x", "1"), letter("y", "2"), letter("b", "3")],
+    };
+    rig.listener.attach_resumed(PODS, &snapshot, resume, rig.now);
+    assert_eq!(rig.drain(), "synced initial\n", "it is unchanged");
+    let letters = rig.listener.dead_letters();
+    let listed: Vec<_> = letters
+        .iter()
+        .map(|letter| (letter.key.name(), letter.source))
+        .collect();
+    assert_eq!(listed, [("y", PODS), ("b", PODS)], "the oldest was evicted");
+    assert_eq!(rig.counters().dead_letters_evicted, 1);
+    assert_eq!(letters[1].age(rig.now + seconds(1)), seconds(61));
+    let changes = rig.listener.dead_letter_changes(PODS, None).unwrap();
+    assert_eq!((changes.keys.len(), changes.added.len()), (2, 2));
+    assert!(rig.listener.dead_letter_changes(PODS, Some(changes.seen)).is_none());
+    assert_eq!(rig.listener.requeue(PODS, key("b"), rig.now), RequeueResult::Queued);
+    assert_eq!(rig.drain(), "add b@3 requeue\n");
+    let changes = rig.listener.dead_letter_changes(PODS, Some(changes.seen)).unwrap();
+    assert_eq!(
+        (changes.keys.len(), changes.added.len()),
+        (1, 0),
+        "its success removed it"
+    );
 }
