@@ -159,6 +159,7 @@ async fn metric_families_are_stable() {
     insta::assert_snapshot!(families(&text).join("\n"), @"
     informant_admin_busy counter
     informant_build info
+    informant_config_pending_sections gauge
     informant_dead_letters gauge
     informant_dead_letters_evicted counter
     informant_delta_fifo_keys gauge
@@ -174,15 +175,18 @@ async fn metric_families_are_stable() {
     informant_listener_bytes gauge
     informant_listener_coalesced counter
     informant_listener_deletes_cut counter
+    informant_listener_deletes_discarded counter
     informant_listener_discarded counter
     informant_listener_failing gauge
     informant_listener_keyed gauge
     informant_listener_late counter
     informant_listener_left_to_cursor counter
+    informant_listener_oldest_pending_seconds gauge
     informant_listener_olds_dropped counter
     informant_listener_pending gauge
     informant_listener_refused counter
     informant_listener_resync_ticks_skipped counter
+    informant_listener_retries_limited counter
     informant_listener_shown counter
     informant_listener_skipped counter
     informant_listener_unattached counter
@@ -197,6 +201,7 @@ async fn metric_families_are_stable() {
     informant_plugin_memory_bytes gauge
     informant_plugin_refused gauge
     informant_plugin_state gauge
+    informant_plugin_state_lost counter
     informant_reflector_channel_bytes gauge
     informant_reflector_watch_events counter
     informant_reflector_watch_lists counter

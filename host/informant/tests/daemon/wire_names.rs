@@ -109,6 +109,7 @@ async fn eventful(world: &World) -> Running {
     let config = "[state]\npath = \"state.redb\"\n\
         [informer.pods]\nresource = \"v1/pods\"\ndurable = \"metadata\"\nindex = { node = \"/spec/nodeName\" }\n\
         [informer.maps]\nresource = \"v1/configmaps\"\nwatch-list = false\n\
+        [informer.hidden]\nresource = \"v1/secrets\"\nrequired = false\n\
         [plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n\
         config = { rules = [{ name = \"fail-0\", do = \"permanent\" }, { name = \"trap-0\", attempts = 1, do = \"trap\" }, \
         { name = \"again-0\", do = \"retryable\" }] }\n\
@@ -116,7 +117,11 @@ async fn eventful(world: &World) -> Running {
         config = { rules = [{ name = \"loop-0\", do = \"loop\" }] }\nlimits = { cpu = \"60s\", call = \"2m\" }\n\
         [plugin.index]\ncomponent = \"index.wasm\"\ninformers = [\"pods\"]\n\
         [plugin.missing]\ncomponent = \"missing.wasm\"\ninformers = [\"pods\"]\n";
+    world.server.faults().forbid(Filter::any().resource("secrets"));
     let daemon = world.daemon(config).await;
+    daemon
+        .wait_for_metric("informant_source_degraded", &["informer=\"hidden\""], 1.0)
+        .await;
     daemon.wait_for_events("recorder", "add", 3.0).await;
     world.install("guest-recorder-v2", "recorder.wasm");
     world.configure(&format!("# once more\n{config}"));
