@@ -20,6 +20,7 @@ mod run;
 pub mod scenario;
 mod scenarios;
 mod schedule;
+mod tap;
 mod watched;
 mod world;
 

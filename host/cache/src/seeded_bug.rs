@@ -61,11 +61,19 @@ pub enum SeededBug {
     SilentWatchStaysLive,
     /// A source that is attached again does not wait for the deletes of its drained predecessor.
     ReattachOvertakesDeletes,
+    /// Every delete is marked as one whose final state is unknown.
+    EveryDeleteMarked,
+    /// An add that is not delivered yet and its delete cancel out, although few events are pending.
+    ShortLivedObjectVanishes,
+    /// An object that was deleted and created again while the watch was down is delivered only as a delete.
+    NewIncarnationMissed,
+    /// The store keeps its states if the API server went back to older ones.
+    RestoredStateRejected,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 28] = [
         Self::RelistMissesDeletes,
         Self::TombstoneUnmarked,
         Self::UpdateAcrossUids,
@@ -90,6 +98,10 @@ impl SeededBug {
         Self::BookmarkHidesEvents,
         Self::SilentWatchStaysLive,
         Self::ReattachOvertakesDeletes,
+        Self::EveryDeleteMarked,
+        Self::ShortLivedObjectVanishes,
+        Self::NewIncarnationMissed,
+        Self::RestoredStateRejected,
     ];
 
     /// Runs `body` with this bug enabled on this thread.

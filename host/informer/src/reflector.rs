@@ -146,8 +146,8 @@ pub(crate) struct Reflector {
     relist_reason: Option<&'static str>,
     /// Whether there was no response to the last request.
     unreachable: bool,
-    /// Set after the API server was unreachable or the watch went silent: it may be another server now, or a restored
-    /// one.
+    /// Set after the API server was unreachable, or a watch lost its connection or was silent: it may be another server
+    /// now, or a restored one.
     check_rollback: bool,
     liveness: Liveness,
 }

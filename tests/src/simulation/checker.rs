@@ -1,16 +1,20 @@
 //! Checks a history against the delivery contract: a pure function, so that it can check any recording.
 //!
 //! Per handler and key: calls are ordered and never overlap; no call has a state that the API server never held; a
-//! delete is delivered once, and marked if its final state was not seen; one incarnation never becomes another without
-//! a delete in between; the store is at least as new as the call; no state that a watch shows is skipped or repeated.
-//! At rest: the last accepted state is the last one written, every handler received every object, and the store equals
-//! the cluster. At any time: an index equals a scan.
+//! delete is delivered once, and marked if and only if its final state was not seen; one incarnation never becomes
+//! another without a delete in between; the store is at least as new as the call; no state or incarnation that a watch
+//! shows is skipped or repeated. At rest: the last accepted state is the last one written, every handler received every
+//! incarnation, and the store equals the cluster. At any time: an index equals a scan.
 //!
 //! An informer's selection may change, and objects may leave it and come back: then a delete means that the object is
-//! no longer selected, and its incarnation may continue.
+//! no longer selected, and its incarnation may continue. What a watch shows during such a change is part of the
+//! difference that handlers receive, so it is not required of informers whose selection ever changed.
+//!
+//! If the API server is restored from a backup, incarnations may return, and each key may go back once.
 
 mod calls;
 mod rest;
+mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -126,6 +130,8 @@ struct KeyState {
     left_selection: Option<ObjectVersion>,
     /// The state that it rejected permanently, existing (true) or deleted, if it has accepted nothing since.
     refused: Option<(bool, ObjectVersion)>,
+    /// How many restores of the API server its states have followed.
+    restores: usize,
 }
 
 /// A call that has begun.
@@ -144,16 +150,28 @@ struct Handler {
     receives_every_state: bool,
     keys: BTreeMap<Key, KeyState>,
     deleted: BTreeSet<(Key, String)>,
-    attempted: BTreeSet<Key>,
-    synced: bool,
+    /// The incarnations of which it received a state.
+    attempted: BTreeSet<(Key, String)>,
+    /// How many sources it is synced with.
+    synced: usize,
+    /// The new incarnations that a watch showed since it is synced, and of which it has received nothing.
+    owed: Vec<ObjectVersion>,
 }
 
 #[derive(Default)]
 struct Checker {
     /// Each state that ever existed, with its label.
     written: BTreeMap<ObjectVersion, String>,
+    /// The states that a restored API server no longer has, with their labels.
+    written_before_restore: BTreeMap<ObjectVersion, String>,
     /// The versions at which incarnations ended.
     removed: BTreeSet<ObjectVersion>,
+    /// How often the API server was restored.
+    restores: usize,
+    /// The incarnations that a restore brought back: they may be deleted again.
+    revived: BTreeSet<String>,
+    /// The informers whose watch showed the delete of an incarnation.
+    deletes_shown: BTreeSet<(u32, String)>,
     /// All selections that each informer has had.
     selections: BTreeMap<u32, Vec<Selection>>,
     handlers: BTreeMap<u32, Handler>,
@@ -178,6 +196,8 @@ impl Checker {
                 if self.removed_handlers.contains(handler) => {}
             Entry::Written { object, group } => drop(self.written.insert(object.clone(), group.clone())),
             Entry::Removed { object } => drop(self.removed.insert(object.clone())),
+            Entry::Restored { version, objects } => self.restored(*version, objects),
+            Entry::Shown { informer, kind, object } => self.shown(*informer, *kind, object),
             Entry::Fault { .. } => {}
             Entry::Selected { informer, selection } => {
                 self.selections.entry(*informer).or_default().push(selection.clone());
@@ -219,6 +239,11 @@ impl Checker {
         self.violations.push(Violation { clause, entry, message });
     }
 
+    /// Whether the informer's selection has ever changed.
+    fn ever_reconfigured(&self, informer: u32) -> bool {
+        self.selections.get(&informer).is_some_and(|all| all.len() > 1)
+    }
+
     /// Whether the informer has ever selected objects by their labels: then one may leave and come back.
     fn ever_selected_by_state(&self, informer: u32) -> bool {
         let selections = self.selections.get(&informer);
@@ -226,7 +251,9 @@ impl Checker {
     }
 
     fn existed(&self, state: &ObjectVersion) -> bool {
-        self.written.contains_key(state) || self.removed.contains(state)
+        self.written.contains_key(state)
+            || self.removed.contains(state)
+            || self.written_before_restore.contains_key(state)
     }
 }
 

@@ -23,6 +23,11 @@ impl ObjectVersion {
     pub fn key(&self) -> (&str, &str) {
         (&self.namespace, &self.name)
     }
+
+    /// Namespace and name, and the uid.
+    pub fn incarnation(&self) -> ((String, String), String) {
+        ((self.namespace.clone(), self.name.clone()), self.uid.clone())
+    }
 }
 
 impl fmt::Display for ObjectVersion {
@@ -108,6 +113,22 @@ pub enum Entry {
         /// The removed state, with the version of the removal.
         object: ObjectVersion,
     },
+    /// The API server's database was restored from a backup: its versions went back.
+    Restored {
+        /// The version of the backup.
+        version: u64,
+        /// The objects in the backup.
+        objects: Vec<ObjectVersion>,
+    },
+    /// A watch delivered a state to an informer, which is newer than everything in the informer's store.
+    Shown {
+        /// The informer.
+        informer: u32,
+        /// The kind of the watch event.
+        kind: EventKind,
+        /// The delivered state.
+        object: ObjectVersion,
+    },
     /// A fault or another change was applied to the server or the informer.
     Fault {
         /// Its description.
@@ -146,9 +167,8 @@ pub enum Entry {
     Synced {
         /// The handler.
         handler: u32,
-        /// Namespace and name of the objects that existed when the handler was added and still exist in the same
-        /// incarnation.
-        there: Vec<(String, String)>,
+        /// The objects that existed when the handler was added and still exist in the same incarnation.
+        there: Vec<ObjectVersion>,
     },
     /// A handler was removed: the contract no longer covers it.
     HandlerRemoved {

@@ -129,7 +129,7 @@ impl CallRecorder {
         });
     }
 
-    fn still_there(&self, namespace: Option<&str>) -> Vec<(String, String)> {
+    fn still_there(&self, namespace: Option<&str>) -> Vec<ObjectVersion> {
         // An earlier selection may stay in force for a while. If labels decide whether an object is selected, only an
         // object that did not change was selected all the time.
         let selections = self.watched.selections_so_far();
@@ -147,7 +147,6 @@ impl CallRecorder {
         there
             .into_iter()
             .filter(|object| namespace.is_none_or(|namespace| namespace == object.namespace))
-            .map(|object| (object.namespace, object.name))
             .collect()
     }
 

@@ -89,7 +89,7 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn faults(&self) -> Faults {
-        self.world.server.faults()
+        self.world.server().faults()
     }
 
     /// An informer of everything, with default requests.
@@ -177,7 +177,7 @@ impl Stage {
 
     /// The number of requests to the server so far.
     pub(super) fn requests(&self, verb: &str) -> usize {
-        let requests = self.world.server.requests();
+        let requests = self.world.server().requests();
         requests.iter().filter(|request| request.verb == verb).count()
     }
 }

@@ -39,7 +39,7 @@ impl Stage {
     fn show_again(&self, version: u64, last: u64) -> usize {
         let writes = self
             .world
-            .server
+            .server()
             .writes_after(RESOURCE, version)
             .expect("not compacted");
         let writes = writes.iter().filter(|write| write.revision <= last);

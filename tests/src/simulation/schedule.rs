@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use informant_apiserver::{Ending, Filter};
+use informant_apiserver::{Ending, Filter, ServerSnapshot};
 use informant_cache::Environment;
 use informant_informer::ReflectorOptions;
 
@@ -41,6 +41,9 @@ pub(super) struct Schedule {
     handlers_ever: u32,
     /// Whether informers may change their selection.
     reconfigures: bool,
+    /// Whether the server's database may be restored from a backup.
+    restores: bool,
+    backup: Option<ServerSnapshot>,
 }
 
 impl Schedule {
@@ -48,6 +51,8 @@ impl Schedule {
         Self {
             world,
             reconfigures: rng.percent(50),
+            restores: rng.percent(25),
+            backup: None,
             rng,
             handlers: Vec::new(),
             handlers_ever: 0,
@@ -91,6 +96,9 @@ impl Schedule {
     }
 
     fn write(&mut self) {
+        if !self.world.may_be_written() {
+            return;
+        }
         let namespace = self.rng.pick(&NAMESPACES);
         let name = format!("map-{}", self.rng.below(NAMES));
         let value = format!("v{}", self.rng.below(4));
@@ -186,13 +194,13 @@ impl Schedule {
     fn change_replica(&mut self) {
         let to_second = !self.world.on_replica.load(Ordering::Relaxed);
         if to_second && self.rng.percent(70) {
-            self.world.replica.freeze();
+            self.world.replica().freeze();
         } else {
-            self.world.replica.thaw();
+            self.world.replica().thaw();
         }
         self.world.on_replica.store(to_second, Ordering::Relaxed);
         self.world.informers().iter().for_each(|watched| watched.note_lag());
-        self.world.server.faults().drop_watches(&Filter::any(), Ending::Clean);
+        self.world.server().faults().drop_watches(&Filter::any(), Ending::Clean);
         self.world.note(format!("to replica {}", u8::from(to_second)));
     }
 

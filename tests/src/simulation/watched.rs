@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant_cache::{Environment, Snapshot};
-use informant_informer::{GroupVersionResource, InformerSpec, NamedInformer, ReflectorOptions, SourceSpec};
+use informant_informer::{GroupVersionResource, InformerSpec, NamedInformer, ReflectorOptions, SharedInformer, SourceSpec};
 use informant_object::{KeyRef, LabelSelector, Pointer};
 
 use super::history::{Entry, ObjectVersion, Selection};
@@ -39,7 +39,7 @@ impl Watched {
         });
         let named = NamedInformer::start(
             spec(id, &selection, reflector),
-            world.client(),
+            world.client(id),
             Arc::clone(&world.environment) as Arc<dyn Environment>,
             world.catalog.clone(),
             &world.metrics,
@@ -111,6 +111,17 @@ impl Watched {
     pub(super) fn version_at(&self, key: KeyRef<'_>) -> Option<u64> {
         let found = |snapshot: &Snapshot| snapshot.get(key).and_then(|object| object.version().number());
         self.snapshots().iter().find_map(found)
+    }
+
+    /// The version of the store that holds the key: everything up to it is known. None before the first list.
+    pub(super) fn fresh_as_of(&self, key: KeyRef<'_>) -> Option<u64> {
+        let sources = self.named.sources();
+        let holds = |source: &&Arc<SharedInformer>| {
+            let spec = source.spec();
+            spec.namespace.as_deref().is_none_or(|namespace| namespace == key.namespace)
+        };
+        let snapshot = sources.iter().find(holds)?.snapshot();
+        snapshot.version()?.number()
     }
 
     /// Records its index next to the result of a scan over the same snapshots.

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use informant_apiserver::{ApiServer, Options, Replica};
+use http_body_util::BodyExt;
+use informant_apiserver::{ApiServer, Options, Replica, ServerSnapshot, ServiceError};
 use informant_cache::{Catalog, Environment};
 use informant_informer::{InformerMetrics, TokioEnvironment};
 use informant_object::Object;
@@ -12,6 +14,7 @@ use kube::client::Body;
 use tower::ServiceExt;
 
 use super::history::{Entry, History, ObjectVersion, Selection};
+use super::tap::WatchTap;
 use super::watched::Watched;
 
 /// The resource that the run watches.
@@ -22,6 +25,12 @@ pub(super) const GROUP: &str = "group";
 
 /// The label in which a handler stores the value that it saw.
 pub(super) const SEEN: &str = "seen";
+
+/// How many versions one step writes at most: a delete and a create.
+const WRITES_AT_ONCE: u64 = 2;
+
+/// How long a server that was replaced stays away: longer than any run.
+const FOREVER: Duration = Duration::from_secs(365 * 86_400);
 
 /// The parameters of a world, drawn from the seed at the start.
 pub(super) struct Setting {
@@ -45,8 +54,9 @@ impl Default for Setting {
 }
 
 pub(super) struct World {
-    pub(super) server: ApiServer,
-    pub(super) replica: Replica,
+    /// The server and its second replica. A restored server takes their place.
+    servers: Mutex<(ApiServer, Replica)>,
+    options: Options,
     /// Whether requests go to the second replica.
     pub(super) on_replica: Arc<AtomicBool>,
     pub(super) environment: Arc<TokioEnvironment>,
@@ -73,10 +83,10 @@ impl World {
             watch_backlog_events_max: setting.watch_backlog_events_max,
             ..Options::default()
         };
-        let server = ApiServer::new(options);
+        let server = ApiServer::new(options.clone());
         Arc::new(Self {
-            replica: server.replica(),
-            server,
+            servers: Mutex::new((server.clone(), server.replica())),
+            options,
             on_replica: Arc::default(),
             environment: Arc::new(TokioEnvironment::current(seed)),
             catalog: Catalog::new(),
@@ -87,6 +97,14 @@ impl World {
             past: Mutex::default(),
             history: Mutex::default(),
         })
+    }
+
+    pub(super) fn server(&self) -> ApiServer {
+        locked(&self.servers).0.clone()
+    }
+
+    pub(super) fn replica(&self) -> Replica {
+        locked(&self.servers).1.clone()
     }
 
     pub(super) fn record(&self, entry: Entry) {
@@ -114,7 +132,7 @@ impl World {
 
     /// The API server's objects in `selection`, sorted by key.
     pub(super) fn cluster(&self, selection: &Selection) -> Vec<ObjectVersion> {
-        let objects = self.server.list(RESOURCE).expect("config maps are built in");
+        let objects = self.server().list(RESOURCE).expect("config maps are built in");
         let selected = objects.iter().filter(|object| {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             selection.selects(namespace, group_of(object))
@@ -128,17 +146,32 @@ impl World {
         self.trouble.load(Ordering::Relaxed)
     }
 
-    /// A client whose requests go to the selected replica.
-    pub(super) fn client(&self) -> kube::Client {
-        let (first, second) = (self.server.service(), self.replica.service());
-        let on_replica = Arc::clone(&self.on_replica);
+    /// A client of an informer, whose requests go to the selected replica.
+    pub(super) fn client(self: &Arc<Self>, informer: u32) -> kube::Client {
+        let world = Arc::downgrade(self);
         let service = tower::service_fn(move |request: http::Request<Body>| {
-            let service = if on_replica.load(Ordering::Relaxed) {
-                second.clone()
-            } else {
-                first.clone()
-            };
-            service.oneshot(request)
+            let world = world.upgrade();
+            async move {
+                let Some(world) = world else {
+                    return Err(ServiceError::Refused);
+                };
+                let mut tap = WatchTap::of(&world, informer, request.uri());
+                let service = if world.on_replica.load(Ordering::Relaxed) {
+                    world.replica().service()
+                } else {
+                    world.server().service()
+                };
+                drop(world);
+                let response = service.oneshot(request).await?;
+                Ok(response.map(|body| {
+                    body.map_frame(move |frame| {
+                        if let (Some(tap), Some(bytes)) = (&mut tap, frame.data_ref()) {
+                            tap.read(bytes);
+                        }
+                        frame
+                    })
+                }))
+            }
         });
         kube::Client::new(service, "default")
     }
@@ -157,12 +190,48 @@ impl World {
 
     /// Ends all faults: rules are removed, and handlers no longer fail.
     pub(super) fn end_faults(&self) {
-        self.replica.thaw();
+        self.replica().thaw();
         self.on_replica.store(false, Ordering::Relaxed);
-        self.server.faults().clear();
+        self.server().faults().clear();
         self.trouble.store(false, Ordering::Relaxed);
         self.note("all faults end");
     }
+}
+
+/// Restores from a backup.
+impl World {
+    /// The server's database goes back to `backup`. All connections end, and the history is empty.
+    pub(super) fn restore(&self, backup: &ServerSnapshot, seed: u64) {
+        let version = backup.revision();
+        let mut file = Vec::new();
+        backup.write(&mut file).expect("memory can be written");
+        let server = ApiServer::restore(self.options.clone(), &*with_random(&file, seed)).expect("it was just written");
+        let (before, _) = std::mem::replace(&mut *locked(&self.servers), (server.clone(), server.replica()));
+        before.faults().restart(FOREVER, true);
+        locked(&self.past).retain(|state| version_of(state).version <= version);
+        self.on_replica.store(false, Ordering::Relaxed);
+        self.record(Entry::Restored {
+            version,
+            objects: self.cluster(&Selection::default()),
+        });
+    }
+
+    /// Whether the server may be written to: a source that is ahead of a restored server has to notice it before the
+    /// server has the same version again. Afterwards nothing would tell the two histories apart.
+    pub(super) fn may_be_written(&self) -> bool {
+        let revision = self.server().revision();
+        let sources = self.informers().into_iter().flat_map(|watched| watched.named.sources());
+        let mut versions = sources.filter_map(|source| source.snapshot().version()?.number());
+        !versions.any(|version| version > revision && version <= revision + WRITES_AT_ONCE)
+    }
+}
+
+/// The backup in `file`, with another state of the server's random numbers: uids are not drawn twice.
+fn with_random(file: &[u8], seed: u64) -> Vec<u8> {
+    let end = file.iter().position(|byte| *byte == b'\n').expect("the first line ends");
+    let mut header: serde_json::Value = serde_json::from_slice(&file[..end]).expect("the first line is JSON");
+    header["random"] = format!("{seed:016x}").into();
+    [header.to_string().as_bytes(), &file[end..]].concat()
 }
 
 /// Writes.
@@ -175,7 +244,7 @@ impl World {
             "data": {"value": value},
         });
         let written = self
-            .server
+            .server()
             .put(RESOURCE, namespace, object)
             .expect("the object is valid");
         let object = version_of(&written);
@@ -193,11 +262,11 @@ impl World {
         let (namespace, name) = (object.namespace(), object.name());
         let object_json: serde_json::Value = serde_json::from_slice(object.json()).expect("the server sends JSON");
         let patch = serde_json::json!({"metadata": {"labels": {SEEN: object_json["data"]["value"]}}});
-        let before = self.server.revision();
-        let Ok(written) = self.server.patch(RESOURCE, namespace, name, patch) else {
+        let before = self.server().revision();
+        let Ok(written) = self.server().patch(RESOURCE, namespace, name, patch) else {
             return;
         };
-        if self.server.revision() == before {
+        if self.server().revision() == before {
             return self.note(format!("{namespace}/{name} is patched without a change"));
         }
         let group = group_of(&written).to_owned();
@@ -206,19 +275,19 @@ impl World {
     }
 
     pub(super) fn exists(&self, namespace: &str, name: &str) -> bool {
-        let found = self.server.get(RESOURCE, namespace, name);
+        let found = self.server().get(RESOURCE, namespace, name);
         found.expect("a built-in kind").is_some()
     }
 
     /// Deletes an object that is there, and records it.
     pub(super) fn delete(&self, namespace: &str, name: &str) -> ObjectVersion {
         let removed = self
-            .server
+            .server()
             .delete(RESOURCE, namespace, name)
             .expect("the object exists");
         // The answer to a delete does not contain the version of the removal; the log of writes does.
         let object = ObjectVersion {
-            version: self.server.revision(),
+            version: self.server().revision(),
             ..version_of(&removed)
         };
         self.record(Entry::Removed { object: object.clone() });

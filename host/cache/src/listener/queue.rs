@@ -118,6 +118,9 @@ impl Queue {
         let hash = self.slots.hash(source, event.notification.key());
         match self.slots.find(hash, source, event.notification.key()) {
             Some(id) if keyed || self.slots.get(id).state == SlotState::BackingOff => self.fold_into(id, event),
+            Some(id) if seeded_bug(SeededBug::ShortLivedObjectVanishes) && self.cancels_add(id, &event) => {
+                self.fold_into(id, event);
+            }
             Some(id) if !(seeded_bug(SeededBug::ConcurrentCallsOfKey) && self.slots.get(id).is_in_flight()) => {
                 self.push_back(id, event);
             }
@@ -168,6 +171,13 @@ impl Queue {
                 }
             }
         }
+    }
+
+    /// Whether `event` deletes what the slot's newest event adds. For a seeded bug.
+    fn cancels_add(&self, id: SlotId, event: &PendingEvent) -> bool {
+        let slot = self.slots.get(id);
+        let newest = slot.following.back().unwrap_or(&slot.head);
+        event.is_delete() && matches!(newest.notification, Notification::Add(_))
     }
 
     fn push_back(&mut self, id: SlotId, event: PendingEvent) {

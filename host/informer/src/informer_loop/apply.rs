@@ -59,6 +59,9 @@ impl InformerLoop {
         }
         // A new object with the same name: the delete of the first was missed.
         self.record_change(delta, || deleted(old.key(), Some(old.clone()), true));
+        if seeded_bug(SeededBug::NewIncarnationMissed) {
+            return;
+        }
         self.record_change(delta, || ChangeKind::Add(object.clone()));
     }
 
@@ -75,7 +78,8 @@ impl InformerLoop {
         if is_same_version && !(may_differ_at_one_version(delta.reason) && old.json() != object.json()) {
             return ListedItem::Unchanged(old.clone());
         }
-        let is_newer = delta.reason == Reason::Restored || self.guard.check_item(object.version(), old.version());
+        let is_restored = delta.reason == Reason::Restored && !seeded_bug(SeededBug::RestoredStateRejected);
+        let is_newer = is_restored || self.guard.check_item(object.version(), old.version());
         if is_newer {
             return ListedItem::Changed;
         }
@@ -99,8 +103,9 @@ impl InformerLoop {
         let stored = self.parts.store.delete(object.key());
         let last = object.object().cloned().or(stored);
         // After a reconfiguration the fate of the other objects is known.
-        let unknown =
-            object.is_tombstone() && delta.reason != Reason::Reconfigured && !seeded_bug(SeededBug::TombstoneUnmarked);
+        let unknown = (object.is_tombstone() || seeded_bug(SeededBug::EveryDeleteMarked))
+            && delta.reason != Reason::Reconfigured
+            && !seeded_bug(SeededBug::TombstoneUnmarked);
         self.record_change(delta, || deleted(object.key(), last, unknown));
     }
 

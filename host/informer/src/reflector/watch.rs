@@ -236,9 +236,10 @@ impl Reflector {
     fn after_ended_watch(&mut self, lasted: Duration, events: u64, error: Option<ApiError>) -> WatchDecision {
         if let Some(ApiError::Silent(_) | ApiError::Unresponsive(_)) = error {
             self.set_reflector_state(ReflectorState::Disconnected);
-            // Half-open; or a restored API server, which is silent until it passes the version that was already seen.
-            self.check_rollback = true;
         }
+        // A restored API server is silent until it passes the version that was already seen. After a lost connection the
+        // next watch may reach one; a watch that lasted without an event may have been open to one.
+        self.check_rollback |= error.is_some() || (events == 0 && lasted >= FRUITLESS_WATCH);
         if events > 0 || lasted >= FRUITLESS_WATCH {
             self.fruitless_watches = 0;
             self.watch_lives();

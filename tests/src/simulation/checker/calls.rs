@@ -1,7 +1,7 @@
 //! The clauses that a call can violate, when it begins and when it ends.
 
-use super::super::history::{Call, Ended, EventKind, ObjectVersion};
-use super::{Checker, Clause, Key, KeyState, Running};
+use super::super::history::{Call, Ended, EventKind, ObjectVersion, Selection};
+use super::{Checker, Clause, KeyState, Running};
 
 /// A violation without its position.
 type Finding = (Clause, String);
@@ -23,16 +23,20 @@ impl Checker {
         };
         let mut findings = Vec::new();
         findings.extend(self.invented(&running));
-        let informer = self.handlers.entry(*id).or_default().informer;
-        // Such a delete means that the object is no longer selected; it may be selected again.
-        if !(*kind == EventKind::Delete && self.left_the_selection(informer, object)) {
+        let key = (object.namespace.clone(), object.name.clone());
+        let handler = self.handlers.entry(*id).or_default();
+        let informer = handler.informer;
+        let may_go_back = handler.keys.entry(key.clone()).or_default().restores < self.restores;
+        // Such a delete means that the object is no longer selected; it may be selected again. A restored store may be
+        // older than what waits for the handler.
+        if !(*kind == EventKind::Delete && self.left_the_selection(informer, object)) && !may_go_back {
             findings.extend(stale(&running, call.stored));
         }
         findings.extend(self.badly_marked(informer, &running));
         findings.extend(self.skipped(*id, &running));
-        let key = (object.namespace.clone(), object.name.clone());
         let handler = self.handlers.entry(*id).or_default();
-        handler.attempted.insert(key.clone());
+        handler.attempted.insert(object.incarnation());
+        handler.owed.retain(|owed| owed.uid != object.uid);
         if handler.deleted.contains(&(key.clone(), object.uid.clone())) {
             let again = if *kind == EventKind::Delete {
                 "the delete"
@@ -45,7 +49,10 @@ impl Checker {
             ));
         }
         let key_state = handler.keys.entry(key).or_default();
-        findings.extend(key_state.contradicted_by(&running));
+        findings.extend(key_state.contradicted_by(&running, may_go_back));
+        if key_state.goes_back(&running) {
+            key_state.restores = self.restores;
+        }
         key_state.newest = Some(object.clone());
         key_state.running = Some(running);
         for (clause, message) in findings {
@@ -74,10 +81,18 @@ impl Checker {
         Some((Clause::NoInvention, format!("received {ghost}, which never existed")))
     }
 
-    /// A delete with its final state has the removed state, or the state in which the object left the selection.
+    /// A delete is marked unless it has its final state: the removed one, or the one in which the object left the
+    /// selection. It has it if the watch showed the delete.
     fn badly_marked(&self, informer: u32, call: &Running) -> Option<Finding> {
         if call.kind != EventKind::Delete || call.reason == "reconfigured" {
             return None;
+        }
+        let was_shown = || self.deletes_shown.contains(&(informer, call.object.uid.clone()));
+        // An object that left the selection unseen, came back and was deleted may be delivered as the first of these.
+        let once = !self.ever_reconfigured(informer) && !self.ever_selected_by_state(informer);
+        if call.unknown && once && was_shown() {
+            let message = format!("received {} as the delete of an unknown state, but its watch showed it", call.object);
+            return Some((Clause::TombstoneMarked, message));
         }
         let seen = self.removed.contains(&call.object) || self.left_the_selection(informer, &call.object);
         if call.unknown || seen {
@@ -88,11 +103,11 @@ impl Checker {
     }
 
     fn left_the_selection(&self, informer: u32, state: &ObjectVersion) -> bool {
-        let Some(group) = self.written.get(state) else {
-            return false;
-        };
+        let groups = [&self.written, &self.written_before_restore].map(|written| written.get(state));
+        let leaves =
+            |selection: &Selection, group: &&String| !selection.selects(&state.namespace, group);
         let mut selections = self.selections.get(&informer).into_iter().flatten();
-        selections.any(|selection| !selection.selects(&state.namespace, group))
+        selections.any(|selection| groups.iter().flatten().any(|group| leaves(selection, group)))
     }
 
     /// The states that a watch shows to a handler that receives every state follow the delivered ones without a gap;
@@ -113,6 +128,8 @@ impl Checker {
             || call.reason != "watch"
             || call.unknown
             || accepted.version >= call.object.version
+            // Of the history that a restore ended.
+            || self.written_before_restore.contains_key(&call.object)
         {
             return None;
         }
@@ -132,7 +149,8 @@ impl Checker {
             return self.violate(at, Clause::OneAtATime, message);
         };
         key_state.record_end(&call, ended);
-        if call.kind == EventKind::Delete && ended == Ended::Ok && self.is_final(informer, &call) {
+        let is_final = self.is_final(informer, &call) && !self.revived.contains(&call.object.uid);
+        if call.kind == EventKind::Delete && ended == Ended::Ok && is_final {
             let handler = self.handlers.entry(id).or_default();
             handler.deleted.insert((key, call.object.uid));
         }
@@ -144,12 +162,15 @@ impl Checker {
         !may_return && !self.left_the_selection(informer, &call.object)
     }
 
-    pub(super) fn synced(&mut self, at: usize, id: u32, there: &[Key]) {
+    pub(super) fn synced(&mut self, at: usize, id: u32, there: &[ObjectVersion]) {
         let handler = self.handlers.entry(id).or_default();
-        handler.synced = true;
-        let missed = there.iter().find(|key| !handler.attempted.contains(*key)).cloned();
-        if let Some((namespace, name)) = missed {
-            let message = format!("handler {id} is synced, but never received {namespace}/{name}");
+        handler.synced += 1;
+        let was_attempted = |object: &ObjectVersion| handler.attempted.contains(&object.incarnation());
+        // A restore may have brought an object back after the handler was added.
+        let mut expected = there.iter().filter(|object| !self.revived.contains(&object.uid));
+        let missed = expected.find(|object| !was_attempted(object));
+        if let Some(object) = missed {
+            let message = format!("handler {id} is synced, but never received {object}");
             self.violate(at, Clause::SyncComplete, message);
         }
     }
@@ -176,7 +197,7 @@ fn stale(call: &Running, stored: Option<u64>) -> Option<Finding> {
 
 impl KeyState {
     /// How a new call contradicts what the handler has received.
-    fn contradicted_by(&self, call: &Running) -> Vec<Finding> {
+    fn contradicted_by(&self, call: &Running, may_go_back: bool) -> Vec<Finding> {
         let Running { kind, object, old, .. } = call;
         let mut findings = Vec::new();
         if let Some(running) = &self.running {
@@ -186,6 +207,7 @@ impl KeyState {
         if let Some(newest) = &self.newest
             && newest.uid == object.uid
             && object.version < newest.version
+            && !may_go_back
         {
             findings.push((Clause::Ordered, format!("received {object} after {newest}")));
         }
@@ -208,6 +230,12 @@ impl KeyState {
             findings.push((Clause::Ordered, message));
         }
         findings
+    }
+
+    /// Whether the call follows a restore of the API server.
+    fn goes_back(&self, call: &Running) -> bool {
+        let is_older = |newest: &ObjectVersion| call.object.version < newest.version;
+        call.kind != EventKind::Delete && (call.reason == "restored" || self.newest.as_ref().is_some_and(is_older))
     }
 
     /// Records the end of a call.

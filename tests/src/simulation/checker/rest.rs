@@ -30,7 +30,7 @@ impl Handler {
     fn at_rest(&self, id: u32, cluster: &[ObjectVersion]) -> Vec<(Clause, String)> {
         let there: BTreeMap<_, _> = cluster.iter().map(|object| (object.key(), object)).collect();
         let mut findings = Vec::new();
-        if !self.synced {
+        if self.synced == 0 {
             findings.push((Clause::SyncComplete, format!("handler {id} was never synced")));
         }
         for (key, key_state) in &self.keys {
@@ -44,12 +44,14 @@ impl Handler {
                 findings.push((Clause::LastStateNeverLost, message));
             }
         }
-        let was_delivered =
-            |object: &ObjectVersion| self.keys.contains_key(&(object.namespace.clone(), object.name.clone()));
-        let undelivered = cluster.iter().filter(|object| !was_delivered(object));
+        let undelivered = cluster.iter().filter(|object| !self.attempted.contains(&object.incarnation()));
         findings.extend(undelivered.map(|object| {
             let message = format!("handler {id} never received {object}");
             (Clause::AtLeastOnce, message)
+        }));
+        findings.extend(self.owed.iter().map(|object| {
+            let message = format!("handler {id} never received {object}, which its watch showed");
+            (Clause::Resumable, message)
         }));
         findings
     }

@@ -185,7 +185,7 @@ fn synced_before_every_key_was_attempted_is_detected() {
         end(&one, Ended::Ok),
         Entry::Synced {
             handler: 0,
-            there: vec![("default".into(), "a".into()), ("default".into(), "b".into())],
+            there: vec![one.clone(), object("b", "u2", 1)],
         },
     ];
     assert_eq!(clauses(entries), [Clause::SyncComplete]);
@@ -307,6 +307,134 @@ fn unmarked_delete_without_the_final_state_is_detected() {
         end(&one, Ended::Ok),
     ];
     assert_eq!(clauses(entries), [Clause::TombstoneMarked]);
+}
+
+fn shown(kind: EventKind, object: &ObjectVersion) -> Entry {
+    Entry::Shown {
+        informer: 0,
+        kind,
+        object: object.clone(),
+    }
+}
+
+fn marked(entry: Entry) -> Entry {
+    let mut entry = entry;
+    if let Entry::Begin(call) = &mut entry {
+        call.unknown = true;
+    }
+    entry
+}
+
+#[test]
+fn delete_marked_without_cause_is_detected() {
+    let (one, gone) = (object("a", "u1", 1), object("a", "u1", 2));
+    let entries = |was_shown: bool| {
+        let mut entries = vec![
+            written(&one),
+            begin(EventKind::Add, &one, Some(1)),
+            end(&one, Ended::Ok),
+            Entry::Removed { object: gone.clone() },
+        ];
+        entries.extend(was_shown.then(|| shown(EventKind::Delete, &gone)));
+        entries.push(marked(begin(EventKind::Delete, &one, None)));
+        entries.push(end(&one, Ended::Ok));
+        entries
+    };
+    assert_eq!(clauses(entries(true)), [Clause::TombstoneMarked]);
+    // The watch was down.
+    assert_eq!(clauses(entries(false)), NOTHING);
+}
+
+#[test]
+fn lost_incarnation_that_the_watch_showed_is_detected() {
+    let (one, gone) = (object("a", "u1", 1), object("a", "u1", 2));
+    let entries = |receives_every_state| {
+        vec![
+            handler_added(receives_every_state),
+            synced(),
+            written(&one),
+            Entry::Removed { object: gone.clone() },
+            shown(EventKind::Add, &one),
+            shown(EventKind::Delete, &gone),
+            at_rest(&[]),
+        ]
+    };
+    assert_eq!(clauses(entries(true)), [Clause::Resumable]);
+    // An add and its delete may cancel out while a handler is slow.
+    assert_eq!(clauses(entries(false)), NOTHING);
+}
+
+#[test]
+fn later_incarnation_never_delivered_is_detected() {
+    let (one, gone, again) = (object("a", "u1", 1), object("a", "u1", 2), object("a", "u2", 3));
+    let entries = vec![
+        handler_added(true),
+        synced(),
+        written(&one),
+        begin(EventKind::Add, &one, Some(1)),
+        end(&one, Ended::Ok),
+        Entry::Removed { object: gone.clone() },
+        begin(EventKind::Delete, &gone, None),
+        end(&gone, Ended::Ok),
+        written(&again),
+        at_rest(&[&again]),
+    ];
+    assert_eq!(clauses(entries), [Clause::LastStateNeverLost, Clause::AtLeastOnce]);
+}
+
+#[test]
+fn restored_api_server_may_go_back_once() {
+    let (one, two, three) = (object("a", "u1", 1), object("a", "u1", 2), object("a", "u1", 3));
+    let entries = |restored: bool| {
+        let mut entries = vec![
+            handler_added(true),
+            synced(),
+            written(&one),
+            begin(EventKind::Add, &one, Some(1)),
+            end(&one, Ended::Ok),
+            written(&three),
+            update(&one, &three),
+            end(&three, Ended::Ok),
+        ];
+        entries.extend(restored.then(|| Entry::Restored {
+            version: 1,
+            objects: vec![one.clone()],
+        }));
+        entries.extend([
+            with_reason(update(&three, &one), "restored"),
+            end(&one, Ended::Ok),
+            written(&two),
+            update(&one, &two),
+            end(&two, Ended::Ok),
+            at_rest(&[&two]),
+        ]);
+        entries
+    };
+    assert_eq!(clauses(entries(true)), NOTHING);
+    assert_eq!(clauses(entries(false)), [Clause::Ordered]);
+}
+
+#[test]
+fn restored_object_may_be_added_after_its_delete() {
+    let (one, gone) = (object("a", "u1", 1), object("a", "u1", 2));
+    let entries = |objects: Vec<ObjectVersion>| {
+        vec![
+            handler_added(true),
+            synced(),
+            written(&one),
+            begin(EventKind::Add, &one, Some(1)),
+            end(&one, Ended::Ok),
+            Entry::Removed { object: gone.clone() },
+            begin(EventKind::Delete, &gone, None),
+            end(&gone, Ended::Ok),
+            Entry::Restored { version: 1, objects },
+            with_reason(begin(EventKind::Add, &one, Some(1)), "restored"),
+            end(&one, Ended::Ok),
+            at_rest(&[&one]),
+        ]
+    };
+    assert_eq!(clauses(entries(vec![one.clone()])), NOTHING);
+    assert_eq!(clauses(entries(vec![])), [Clause::DeleteSeenOnce]);
 }
 
 fn with_reason(entry: Entry, because: &str) -> Entry {

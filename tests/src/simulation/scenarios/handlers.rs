@@ -121,7 +121,7 @@ async fn own_and_external_writes(stage: Arc<Stage>) {
         assert!(is_told, "{state} was not delivered: {calls:#?}");
     }
     // A write that changes nothing causes no event, and so ends the loop.
-    let object = stage.world.server.get(RESOURCE, NAMESPACE, "map");
+    let object = stage.world.server().get(RESOURCE, NAMESPACE, "map");
     let object = object.expect("a built-in kind").expect("the object exists");
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     assert_eq!(text("/data/value").as_deref(), Some("outside-7"));

@@ -114,7 +114,7 @@ async fn mid_initial_events(stage: Arc<Stage>) {
     for name in ["a", "b", "c"] {
         stage.put(name, "A");
     }
-    let first = stage.world.server.get(RESOURCE, NAMESPACE, "a");
+    let first = stage.world.server().get(RESOURCE, NAMESPACE, "a");
     let added = json!({"type": "ADDED", "object": first.expect("a built-in kind")});
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired",

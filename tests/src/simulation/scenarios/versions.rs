@@ -78,7 +78,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 
 /// A watch is reopened, and its server sends everything again from the beginning.
 async fn past_again(stage: Arc<Stage>) {
-    let begin = stage.world.server.revision();
+    let begin = stage.world.server().revision();
     let watched = stage.watch();
     let handler = stage.handle(&watched);
     stage.synced(&watched).await;
@@ -112,7 +112,7 @@ async fn bookmark_ahead(stage: Arc<Stage>) {
     let handler = stage.handle(&watched);
     stage.synced(&watched).await;
     let before = stage.calls(&handler).len();
-    let now = stage.world.server.revision();
+    let now = stage.world.server().revision();
     stage.show_bookmark(now + 5);
     stage.settle().await;
     let written = [stage.put("map", "B"), stage.put("new", "A")];
@@ -130,7 +130,7 @@ async fn bookmark_ahead(stage: Arc<Stage>) {
 
 /// Bookmarks of future and of long past versions; after each the watch is closed.
 async fn bookmarks_astray(stage: Arc<Stage>) {
-    let first = stage.world.server.revision();
+    let first = stage.world.server().revision();
     let watched = stage.watch();
     let handler = stage.handle(&watched);
     stage.synced(&watched).await;
@@ -160,7 +160,7 @@ async fn twice(stage: Arc<Stage>) {
     let watched = stage.watch();
     let handler = stage.handle(&watched);
     stage.synced(&watched).await;
-    let mut before = stage.world.server.revision();
+    let mut before = stage.world.server().revision();
     let mut expected = 0;
     for change in 0..3 {
         match change {
@@ -172,7 +172,7 @@ async fn twice(stage: Arc<Stage>) {
             assert_eq!(stage.show_again(before, u64::MAX), 1);
             stage.settle().await;
         }
-        before = stage.world.server.revision();
+        before = stage.world.server().revision();
         expected += 1;
         assert_eq!(stage.calls(&handler).len(), expected, "{:?}", stage.calls(&handler));
     }
@@ -189,7 +189,7 @@ async fn starved(stage: Arc<Stage>) {
     let watched = stage.watch();
     let handler = stage.handle(&watched);
     stage.synced(&watched).await;
-    let closed = || stage.world.server.stats().watches_closed_slow;
+    let closed = || stage.world.server().stats().watches_closed_slow;
     stage.faults().freeze_watches(&Filter::any());
     stage.delete("a");
     let mut last = None;
@@ -230,7 +230,7 @@ async fn delete_behind_a_list(stage: Arc<Stage>) {
         stage.pass(1).await;
         // With WatchList, the first watch is the list.
         assert_eq!(watched.named.has_synced(), !watch_list);
-        let opened_at = stage.world.server.revision();
+        let opened_at = stage.world.server().revision();
         let removed = stage.delete(&name);
         assert_eq!(removed.version, opened_at + 1, "nothing else happens in between");
         stage.pass(10).await;

@@ -9,6 +9,10 @@ use super::super::watched::Watched;
 use super::super::world::{locked, version_of};
 use super::Schedule;
 
+/// A restore takes back at least this many versions: there must be time for sources to notice it before the server has
+/// the same version again.
+const RESTORED_WRITES_MIN: u64 = 6;
+
 impl Schedule {
     pub(super) fn fault(&mut self) {
         let name = match self.rng.below(12) {
@@ -21,7 +25,7 @@ impl Schedule {
 
     /// A fault of the open watches.
     fn watch_fault(&mut self) -> String {
-        let (faults, any) = (self.world.server.faults(), Filter::any());
+        let (faults, any) = (self.world.server().faults(), Filter::any());
         match self.rng.below(6) {
             5 => self.replay_the_past(),
             0 | 1 => {
@@ -73,7 +77,7 @@ impl Schedule {
         let line = serde_json::json!({"type": "MODIFIED", "object": state}).to_string();
         let all_namespaces = Filter::any().namespace("");
         self.world
-            .server
+            .server()
             .faults()
             .inject(&all_namespaces, &Injection::Raw(line));
         format!("send {} again", version_of(state))
@@ -81,14 +85,17 @@ impl Schedule {
 
     /// A fault of the server.
     fn server_fault(&mut self) -> String {
-        let faults = self.world.server.faults();
+        if self.restores && self.rng.percent(30) {
+            return self.back_up_or_restore();
+        }
+        let faults = self.world.server().faults();
         match self.rng.below(10) {
             0..3 => {
                 faults.compact();
                 "compact".into()
             }
             3 => {
-                let revision = self.world.server.revision();
+                let revision = self.world.server().revision();
                 let before = revision.saturating_sub(self.rng.below(5));
                 faults.compact_before(before);
                 format!("compact before {before}")
@@ -98,6 +105,25 @@ impl Schedule {
                 let empty = self.rng.percent(50);
                 faults.restart(down, empty);
                 format!("restart for {down:?}, history emptied: {empty}")
+            }
+        }
+    }
+
+    /// Takes a backup; once enough was written since, the server's database goes back to it.
+    fn back_up_or_restore(&mut self) -> String {
+        let revision = self.world.server().revision();
+        match self.backup.take() {
+            Some(backup) if backup.revision() + RESTORED_WRITES_MIN <= revision => {
+                self.world.restore(&backup, self.rng.below(u64::MAX));
+                let down = Duration::from_millis(self.rng.below(5_000));
+                self.world.server().faults().restart(down, true);
+                format!("back to version {} from {revision}, down for {down:?}", backup.revision())
+            }
+            backup => {
+                let backup = backup.unwrap_or_else(|| self.world.server().snapshot());
+                let name = format!("a backup of version {}", backup.revision());
+                self.backup = Some(backup);
+                name
             }
         }
     }
@@ -120,7 +146,7 @@ impl Schedule {
         };
         let verb = filter.verb.clone().unwrap_or_default();
         let name = format!("the next {times} {verb} requests: {action:?}");
-        self.world.server.faults().rule(Rule {
+        self.world.server().faults().rule(Rule {
             filter,
             times: Some(times),
             action,

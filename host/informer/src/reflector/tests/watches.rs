@@ -122,7 +122,8 @@ async fn a_dropped_watch_resumes_without_loss_or_duplicates() {
             "update c 2->3"
         ]
     );
-    assert_eq!(rig.requests("list").len(), 1);
+    // After each lost connection it asks how new the server is.
+    assert_eq!(rig.requests("list").len(), 3);
     assert_eq!(times(&rig, "watch").len(), 5);
 }
 
@@ -237,6 +238,35 @@ async fn a_rolled_back_server_is_detected_at_once() {
     assert_eq!(recorder.take(), ["add d"]);
 }
 
+/// The server was only away for an instant, and sends no bookmarks: nothing else would tell.
+#[tokio::test(start_paused = true)]
+async fn a_server_restored_during_a_reconnect_is_detected() {
+    let servers = Replaceable::new();
+    let rig = servers.start();
+    pass(10).await;
+    servers.replace();
+    servers.old.faults().drop_watches(&watches(), Ending::Reset);
+    settle().await;
+    pass(2).await;
+    assert_eq!(rig.informer.status().epoch, 1);
+    assert_eq!(rig.stored(), ["c@5"]);
+}
+
+/// The watch reached the restored server in another way, and ends in an orderly way after its time.
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_is_detected_after_one_silent_watch() {
+    let servers = Replaceable::new();
+    let rig = servers.start();
+    pass(10).await;
+    servers.replace();
+    servers.old.faults().drop_watches(&watches(), Ending::Clean);
+    pass(2).await;
+    assert_eq!(rig.informer.status().epoch, 0);
+    pass(1_210).await;
+    assert_eq!(rig.informer.status().epoch, 1);
+    assert_eq!(rig.stored(), ["c@5"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watch_refused_for_other_reasons_leads_to_a_relist() {
     let server = api_server();
@@ -337,7 +367,8 @@ async fn a_truncated_list_is_retried() {
     }
     pass(20).await;
     assert_eq!(rig.stored(), rig.truth());
-    assert_eq!(rig.requests("list").len(), 2);
+    // The truncated one, its repetition, and one that asks how new the server is after the truncated watch.
+    assert_eq!(rig.requests("list").len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
