@@ -7,7 +7,15 @@ use std::path::{Path, PathBuf};
 use informant_tests::simulation::Clause;
 
 /// Folders that are searched for tests.
-const SOURCES: [&str; 6] = ["host", "plugin-sdk", "plugins", "tests/src", "tests/tests", "xtask"];
+const SOURCES: [&str; 7] = [
+    "host",
+    "plugin-sdk",
+    "plugins",
+    "tests/src",
+    "tests/tests",
+    "tests/wake-ups",
+    "xtask",
+];
 
 /// Every function here counts as a test: scenarios are plain functions that one test runs for each cluster, or names
 /// from which a macro makes tests.

@@ -4,46 +4,32 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::cargo;
+use crate::{cargo, workspace};
 
-/// Which histories to run.
+/// Which seeds to run.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The number of seeds to run, starting with `--first`.
-    #[arg(long, default_value_t = 100)]
+    /// The number of seeds.
+    #[arg(long, default_value_t = 1_000)]
     seeds: u64,
-    /// The first seed.
-    #[arg(long, default_value_t = 0)]
-    first: u64,
+    /// The first seed. Without it, seeds that were never run before.
+    #[arg(long)]
+    first: Option<u64>,
     /// Run only this seed and print its history.
     #[arg(long, conflicts_with_all = ["seeds", "first"])]
     seed: Option<u64>,
 }
 
-/// Runs the simulation's test with the seeds in its environment.
+/// Builds the simulation as the tests do, with debug assertions, and runs it.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let (first, seeds) = match args.seed {
-        Some(seed) => (seed, 1),
-        None => (args.first, args.seeds),
+    cargo::run(cargo::cargo()?.args(["build", "--locked", "--package", "informant-tests", "--bin", "sim"]))?;
+    let mut command = std::process::Command::new(workspace::target()?.join("debug").join("sim"));
+    match args.seed {
+        Some(seed) => command.arg("--seed").arg(seed.to_string()),
+        None => command.arg("--seeds").arg(args.seeds.to_string()),
     };
-    let mut command = cargo::cargo()?;
-    command.args([
-        "test",
-        "--locked",
-        "--package",
-        "informant-tests",
-        "--test",
-        "simulation",
-        "--",
-        "--exact",
-        "delivery_contract_holds_for_fixed_seeds",
-        "--nocapture",
-    ]);
-    command
-        .env("INFORMANT_SIM_FIRST", first.to_string())
-        .env("INFORMANT_SIM_SEEDS", seeds.to_string());
-    if args.seed.is_some() {
-        command.env("INFORMANT_SIM_PRINT", "1");
+    if let Some(first) = args.first {
+        command.arg("--first").arg(first.to_string());
     }
     let status = cargo::status(&mut command)?;
     Ok(if status.success() {

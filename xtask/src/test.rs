@@ -74,6 +74,11 @@ const STEPS: &[Step] = &[
         run: tests,
     },
     Step {
+        what: "wake-ups between threads, under loom",
+        missing: none,
+        run: wake_ups,
+    },
+    Step {
         what: "demo",
         missing: none,
         run: |_| demo_succeeds(),
@@ -208,6 +213,14 @@ fn tests(args: &Args) -> Result<()> {
         command.env("INFORMANT_TESTS_WITHOUT_JAVASCRIPT", "1");
     }
     cargo::run(&mut command)
+}
+
+/// A crate outside the workspace: loom would turn on features of crates that the program uses.
+fn wake_ups(_: &Args) -> Result<()> {
+    let manifest = workspace::root()?.join("tests").join("wake-ups").join("Cargo.toml");
+    let mut command = cargo::cargo()?;
+    command.args(["test", "--locked", "--manifest-path"]).arg(manifest);
+    cargo::run(command.arg("--target-dir").arg(workspace::target()?.join("wake-ups")))
 }
 
 fn documentation() -> Result<()> {

@@ -46,6 +46,11 @@ mod slots;
 mod sources;
 mod stats;
 mod transfer;
+mod wake;
+
+mod sync {
+    pub(super) use std::sync::{Mutex, MutexGuard, PoisonError};
+}
 
 #[cfg(test)]
 mod tests;

@@ -16,10 +16,15 @@ pub(crate) mod restart;
 pub(crate) mod slot;
 pub(crate) mod state_transfer;
 
+mod command_flag;
 mod dead_letters;
 mod deliver;
 mod retries;
 mod source_rules;
+
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicBool, Ordering};
+}
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -10,6 +10,12 @@ pub(crate) mod limiter;
 pub(crate) mod scheduler;
 pub(crate) mod ticker;
 
+mod guest_count;
+
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+}
+
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, WasmBacktraceDetails};
 
 /// Stack of a guest: 512 KiB. Deeper recursion is a trap. It is wasmtime's default, written down because it is a limit.

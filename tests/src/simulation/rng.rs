@@ -14,6 +14,11 @@ impl Rng {
         Self(self.draw())
     }
 
+    /// A separate generator that leaves this one as it is: what is added to a run does not change all seeds.
+    pub(super) fn aside(&self) -> Self {
+        Self(!self.0)
+    }
+
     fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

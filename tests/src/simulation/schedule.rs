@@ -51,7 +51,7 @@ impl Schedule {
         Self {
             world,
             reconfigures: rng.percent(50),
-            restores: rng.percent(25),
+            restores: rng.aside().percent(25),
             backup: None,
             rng,
             handlers: Vec::new(),

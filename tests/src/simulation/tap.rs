@@ -22,7 +22,8 @@ impl WatchTap {
     /// A tap for the response to a request of `informer`; none if the request is not a watch.
     pub(super) fn of(world: &Arc<World>, informer: u32, uri: &http::Uri) -> Option<Self> {
         let query = uri.query().unwrap_or_default();
-        let has = |name: &str| form_urlencoded::parse(query.as_bytes()).any(|(key, value)| key == name && value == "true");
+        let has =
+            |name: &str| form_urlencoded::parse(query.as_bytes()).any(|(key, value)| key == name && value == "true");
         has("watch").then(|| Self {
             world: Arc::downgrade(world),
             informer,

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant_cache::{Environment, Snapshot};
-use informant_informer::{GroupVersionResource, InformerSpec, NamedInformer, ReflectorOptions, SharedInformer, SourceSpec};
+use informant_informer::{
+    GroupVersionResource, InformerSpec, NamedInformer, ReflectorOptions, SharedInformer, SourceSpec,
+};
 use informant_object::{KeyRef, LabelSelector, Pointer};
 
 use super::history::{Entry, ObjectVersion, Selection};
@@ -118,7 +120,9 @@ impl Watched {
         let sources = self.named.sources();
         let holds = |source: &&Arc<SharedInformer>| {
             let spec = source.spec();
-            spec.namespace.as_deref().is_none_or(|namespace| namespace == key.namespace)
+            spec.namespace
+                .as_deref()
+                .is_none_or(|namespace| namespace == key.namespace)
         };
         let snapshot = sources.iter().find(holds)?.snapshot();
         snapshot.version()?.number()

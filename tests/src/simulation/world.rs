@@ -228,7 +228,10 @@ impl World {
 
 /// The backup in `file`, with another state of the server's random numbers: uids are not drawn twice.
 fn with_random(file: &[u8], seed: u64) -> Vec<u8> {
-    let end = file.iter().position(|byte| *byte == b'\n').expect("the first line ends");
+    let end = file
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .expect("the first line ends");
     let mut header: serde_json::Value = serde_json::from_slice(&file[..end]).expect("the first line is JSON");
     header["random"] = format!("{seed:016x}").into();
     [header.to_string().as_bytes(), &file[end..]].concat()

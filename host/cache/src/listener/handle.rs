@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use informant_object::{Key, KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
+use crate::listener::wake::{Waker, WakingLock};
 use crate::listener::{
     DeadLetter, DeadLetterChanges, Delivery, DeliveryOutcome, DeliveryToken, Listener, ListenerOptions, ListenerStats,
     NextBatch, NextDelivery, ObjectChange, OpenKey, OpenKeys, Pause, RequeueResult, ResumeState, RetriedKey, Vanished,
@@ -20,12 +21,10 @@ use crate::{Moment, Snapshot};
 #[derive(Clone)]
 pub struct ListenerHandle(Arc<Shared>);
 
-type Waker = Arc<dyn Fn() + Send + Sync>;
 type SyncedCallback = Arc<dyn Fn(SourceId) + Send + Sync>;
 
 struct Shared {
-    listener: Mutex<Listener>,
-    waker: Mutex<Option<Waker>>,
+    listener: WakingLock<Listener>,
     synced: Mutex<Option<SyncedCallback>>,
 }
 
@@ -33,10 +32,9 @@ impl ListenerHandle {
     /// A listener without sources.
     #[must_use]
     pub fn new(options: ListenerOptions) -> ListenerHandle {
-        let listener = Mutex::new(Listener::new(options));
+        let listener = WakingLock::new(Listener::new(options));
         ListenerHandle(Arc::new(Shared {
             listener,
-            waker: Mutex::default(),
             synced: Mutex::default(),
         }))
     }
@@ -49,14 +47,14 @@ impl ListenerHandle {
     #[must_use]
     pub fn new_blocking(options: ListenerOptions) -> ListenerHandle {
         let handle = ListenerHandle::new(options);
-        lock(&handle.0.listener).queue.block();
+        handle.0.listener.lock().queue.block();
         handle
     }
 
     /// Whether no limit on pending events is reached; also true once closed, when nothing is accepted anyway.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        let listener = lock(&self.0.listener);
+        let listener = self.0.listener.lock();
         listener.closed || listener.queue.has_room()
     }
 
@@ -70,7 +68,7 @@ impl ListenerHandle {
     ///
     /// Called without any lock, from the thread that made the change; at most once until the consumer waits again.
     pub fn set_waker(&self, waker: Waker) {
-        *lock(&self.0.waker) = Some(waker);
+        self.0.listener.set_waker(waker);
     }
 
     /// Sets the callback that is called, without any lock, when every key of a source's initial list was attempted.
@@ -105,13 +103,13 @@ impl ListenerHandle {
     /// changes.
     #[must_use]
     pub fn are_open(&self, source: SourceId, keys: &[Key]) -> Option<Vec<Option<OpenKey>>> {
-        lock(&self.0.listener).are_open(source, keys)
+        self.0.listener.lock().are_open(source, keys)
     }
 
     /// All open keys, if there are at most `max`. Visits every pending key.
     #[must_use]
     pub fn open_keys(&self, source: SourceId, max: usize) -> OpenKeys {
-        lock(&self.0.listener).open_keys(source, max)
+        self.0.listener.lock().open_keys(source, max)
     }
 
     /// Accepts `changes`, exactly those between the snapshot pushed before and this one. Informer side.
@@ -162,33 +160,33 @@ impl ListenerHandle {
     /// How many keys of a source have events pending or in flight. Visits every pending key.
     #[must_use]
     pub fn busy_keys(&self, source: SourceId) -> usize {
-        lock(&self.0.listener).busy_keys(source)
+        self.0.listener.lock().busy_keys(source)
     }
 
     /// How many keys of a source are in back-off, and the first `max` of them. Visits every pending key.
     #[must_use]
     pub fn retrying_keys(&self, source: SourceId, max: usize) -> (usize, Vec<Key>) {
-        lock(&self.0.listener).retrying_keys(source, max)
+        self.0.listener.lock().retrying_keys(source, max)
     }
 
     /// Of the [busy keys](Self::busy_keys), how many are worth waiting for in an orderly stop: none while an operator
     /// or a quarantine pauses the handler, and otherwise those that are not in back-off.
     #[must_use]
     pub fn deliverable_keys(&self, source: SourceId) -> usize {
-        lock(&self.0.listener).deliverable_keys(source)
+        self.0.listener.lock().deliverable_keys(source)
     }
 
     /// How many keys are under retry, and those of them that failed first, at most `max`, oldest first. Visits every
     /// pending key.
     #[must_use]
     pub fn retried_keys(&self, max: usize) -> (usize, Vec<RetriedKey>) {
-        lock(&self.0.listener).retried_keys(max)
+        self.0.listener.lock().retried_keys(max)
     }
 
     /// The next delivery. Consumer side.
     #[must_use]
     pub fn next(&self, now: Moment) -> NextDelivery {
-        lock(&self.0.listener).next(now)
+        self.0.listener.lock().next(now)
     }
 
     /// Appends up to `max` deliveries, each of a different key. Consumer side.
@@ -196,7 +194,7 @@ impl ListenerHandle {
     /// The consumer handles them in any order, in parallel or one by one, reports each outcome, and may ask for more
     /// without waiting for the rest.
     pub fn next_batch(&self, now: Moment, max: usize, out: &mut Vec<Delivery>) -> NextBatch {
-        lock(&self.0.listener).next_batch(now, max, out)
+        self.0.listener.lock().next_batch(now, max, out)
     }
 
     /// Reports the outcome of one delivery. Consumer side.
@@ -306,7 +304,9 @@ impl ListenerHandle {
     /// `false`.
     #[must_use]
     pub fn has_synced(&self, source: SourceId) -> bool {
-        lock(&self.0.listener)
+        self.0
+            .listener
+            .lock()
             .sources
             .get(source)
             .is_some_and(|state| state.synced)
@@ -315,45 +315,45 @@ impl ListenerHandle {
     /// Whether the source is attached.
     #[must_use]
     pub fn is_attached(&self, source: SourceId) -> bool {
-        lock(&self.0.listener).sources.get(source).is_some()
+        self.0.listener.lock().sources.get(source).is_some()
     }
 
     /// How many deliveries are in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        lock(&self.0.listener).queue.in_flight
+        self.0.listener.lock().queue.in_flight
     }
 
     /// How many events are pending, including those in back-off.
     #[must_use]
     pub fn pending(&self) -> usize {
-        lock(&self.0.listener).queue.pending
+        self.0.listener.lock().queue.pending
     }
 
     /// What has changed in the dead letters of a source since the call that returned `seen`, which is `None` at first.
     /// None if nothing has. Journal side.
     #[must_use]
     pub fn dead_letter_changes(&self, source: SourceId, seen: Option<u64>) -> Option<DeadLetterChanges> {
-        lock(&self.0.listener).letters.changes(source, seen)
+        self.0.listener.lock().letters.changes(source, seen)
     }
 
     /// The dead letters, oldest first.
     #[must_use]
     pub fn dead_letters(&self) -> Vec<DeadLetter> {
-        lock(&self.0.listener).letters.list()
+        self.0.listener.lock().letters.list()
     }
 
     /// The newest dead letter that is still listed.
     #[must_use]
     pub fn last_dead_letter(&self) -> Option<DeadLetter> {
-        lock(&self.0.listener).letters.newest_first().next().cloned()
+        self.0.listener.lock().letters.newest_first().next().cloned()
     }
 
     /// The newest dead letters that are still listed, at most `max`, oldest first.
     #[must_use]
     pub fn last_dead_letters(&self, max: usize) -> Vec<DeadLetter> {
         let mut letters: Vec<_> = {
-            let listener = lock(&self.0.listener);
+            let listener = self.0.listener.lock();
             listener.letters.newest_first().take(max).cloned().collect()
         };
         letters.reverse();
@@ -369,19 +369,15 @@ impl ListenerHandle {
     /// Statistics of the listener now. Visits every pending key: for status and metrics, not for each event.
     #[must_use]
     pub fn stats(&self) -> ListenerStats {
-        lock(&self.0.listener).stats()
+        self.0.listener.lock().stats()
     }
 
     /// Changes the listener under the lock, then runs the callbacks.
     fn change<T>(&self, change: impl FnOnce(&mut Listener) -> T) -> T {
-        let (result, wake, synced) = {
-            let mut listener = lock(&self.0.listener);
-            let result = change(&mut listener);
-            (result, listener.take_wake(), std::mem::take(&mut listener.newly_synced))
-        };
-        if wake && let Some(waker) = lock(&self.0.waker).clone() {
-            waker();
-        }
+        let (result, synced) = self.0.listener.change(|listener| {
+            let result = change(listener);
+            (result, std::mem::take(&mut listener.newly_synced))
+        });
         if !synced.is_empty()
             && let Some(callback) = lock(&self.0.synced).clone()
         {
@@ -395,7 +391,7 @@ impl ListenerHandle {
 impl ListenerHandle {
     /// Checks the running counts against the slots.
     pub(super) fn check(&self) {
-        lock(&self.0.listener).queue.check();
+        self.0.listener.lock().queue.check();
     }
 }
 

@@ -6,6 +6,7 @@ use crate::Moment;
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::PendingEvent;
 use crate::listener::options::CURSOR_STEPS_MAX;
+use crate::listener::wake::TakeWake;
 use crate::listener::{Delivery, Listener, NextBatch, NextDelivery, Notification};
 
 /// The result of moving a cursor.
@@ -14,6 +15,18 @@ enum CursorStep {
     /// An event of the key is already pending or in flight, or the object need not be delivered.
     PassedOver,
     End,
+}
+
+impl TakeWake for Listener {
+    fn take_wake(&mut self) -> bool {
+        let Some(until) = self.waits_until else { return false };
+        let is_sooner = || !self.is_paused() && (self.has_work() || self.next_due().is_some_and(|due| due < until));
+        let wake = self.is_over() || is_sooner();
+        if wake {
+            self.waits_until = None;
+        }
+        wake
+    }
 }
 
 impl Listener {
@@ -75,17 +88,6 @@ impl Listener {
     fn is_over(&self) -> bool {
         let left = self.queue.slots.len() - if self.retries_ended { self.queue.backing_off } else { 0 };
         self.closed && left == 0 && !self.sources.has_cursor()
-    }
-
-    /// Whether the consumer has to be woken; true once.
-    pub(super) fn take_wake(&mut self) -> bool {
-        let Some(until) = self.waits_until else { return false };
-        let is_sooner = || !self.is_paused() && (self.has_work() || self.next_due().is_some_and(|due| due < until));
-        let wake = self.is_over() || is_sooner();
-        if wake {
-            self.waits_until = None;
-        }
-        wake
     }
 
     /// Whether something can be delivered now.

@@ -1,12 +1,12 @@
 //! Commands to a plugin's actors, and how actors wait.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use informant_cache::{Environment, IndexFeedHandle, Moment};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::actor::command_flag::CommandFlag;
 use crate::actor::config::PluginConfig;
 use crate::component::LoadedVersion;
 use crate::error::LoadProblem;
@@ -51,13 +51,13 @@ pub(crate) struct CandidateInstance {
 #[derive(Clone)]
 pub(crate) struct CommandSender {
     commands: mpsc::Sender<ActorCommand>,
-    waiting: Arc<AtomicBool>,
+    queued: Arc<CommandFlag>,
 }
 
 /// Receives one actor's commands and wakes it.
 pub(crate) struct Mailbox {
     commands: mpsc::Receiver<ActorCommand>,
-    waiting: Arc<AtomicBool>,
+    queued: Arc<CommandFlag>,
     notify: Arc<Notify>,
     env: Arc<dyn Environment>,
     abort: CancellationToken,
@@ -84,10 +84,10 @@ pub(crate) enum Step {
 /// A channel for commands. `abort` ends every wait on the mailbox.
 pub(crate) fn mailbox(env: Arc<dyn Environment>, abort: CancellationToken) -> (CommandSender, Mailbox) {
     let (sender, receiver) = mpsc::channel(COMMANDS_MAX);
-    let waiting = Arc::new(AtomicBool::new(false));
+    let queued = Arc::new(CommandFlag::new());
     let mailbox = Mailbox {
         commands: receiver,
-        waiting: Arc::clone(&waiting),
+        queued: Arc::clone(&queued),
         notify: Arc::default(),
         env,
         abort,
@@ -95,7 +95,7 @@ pub(crate) fn mailbox(env: Arc<dyn Environment>, abort: CancellationToken) -> (C
     (
         CommandSender {
             commands: sender,
-            waiting,
+            queued,
         },
         mailbox,
     )
@@ -105,7 +105,7 @@ impl CommandSender {
     /// Sends a command. Returns whether the actor is still there to handle it.
     pub(crate) async fn send(&self, command: ActorCommand) -> bool {
         let sent = self.commands.send(command).await.is_ok();
-        self.waiting.store(true, Ordering::Release);
+        self.queued.raise();
         sent
     }
 }
@@ -119,19 +119,12 @@ impl Mailbox {
 
     /// The next command, if there is one. Costs one atomic load if there is none, so it can be called after each event.
     pub(crate) fn try_next(&mut self) -> Option<ActorCommand> {
-        if !self.waiting.load(Ordering::Acquire) {
-            return None;
-        }
-        self.waiting.store(false, Ordering::Release);
-        let command = self.commands.try_recv().ok()?;
-        // Another one may be queued behind it.
-        self.waiting.store(true, Ordering::Release);
-        Some(command)
+        self.queued.take(|| self.commands.try_recv().ok())
     }
 
     /// Whether a command may be queued.
     pub(crate) fn has_command(&self) -> bool {
-        self.waiting.load(Ordering::Acquire)
+        self.queued.is_raised()
     }
 
     /// Whether the actor must end at once.
@@ -139,7 +132,7 @@ impl Mailbox {
         self.abort.is_cancelled()
     }
 
-    /// Waits for work, an command, or `until`.
+    /// Waits for work, a command, or `until`.
     pub(crate) async fn wait(&mut self, until: Option<Moment>) -> Wakeup {
         let timer = until.map(|until| self.env.sleep(until - self.env.now()));
         let timer = async {

@@ -4,11 +4,13 @@
 //! sleeps while no guest runs, so that an idle process is idle.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 use wasmtime::Engine;
+
+use crate::engine::guest_count::GuestCount;
 
 /// How often running guests are interrupted to let others run: 2 ms. wasmtime's epoch.
 pub const TICK: Duration = Duration::from_millis(2);
@@ -27,10 +29,7 @@ pub(crate) struct Ticker {
 pub(crate) struct TickClock {
     /// Ticks since the engine was created.
     ticks: AtomicU64,
-    /// Guests that are being called now.
-    running: AtomicUsize,
-    asleep: AtomicBool,
-    stop: AtomicBool,
+    guests: GuestCount,
     thread: std::sync::OnceLock<Thread>,
 }
 
@@ -45,9 +44,7 @@ impl Ticker {
     pub(crate) fn start(engine: &Engine) -> std::io::Result<Ticker> {
         let clock = Arc::new(TickClock {
             ticks: AtomicU64::new(0),
-            running: AtomicUsize::new(0),
-            asleep: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
+            guests: GuestCount::new(),
             thread: std::sync::OnceLock::new(),
         });
         let (engine, shared) = (engine.clone(), Arc::clone(&clock));
@@ -68,7 +65,7 @@ impl Ticker {
 
 impl Drop for Ticker {
     fn drop(&mut self) {
-        self.clock.stop.store(true, Ordering::SeqCst);
+        self.clock.guests.stop();
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             // It cannot panic: it only counts and sleeps.
@@ -85,47 +82,36 @@ impl TickClock {
 
     /// Keeps the thread ticking until the guard is dropped.
     pub(crate) fn run_guests(self: &Arc<TickClock>) -> Running {
-        self.running.fetch_add(1, Ordering::SeqCst);
-        if self.asleep.load(Ordering::SeqCst)
-            && let Some(thread) = self.thread.get()
-        {
-            thread.unpark();
-        }
+        self.guests.enter(|| {
+            if let Some(thread) = self.thread.get() {
+                thread.unpark();
+            }
+        });
         Running(Arc::clone(self))
     }
 
     fn run(&self, engine: &Engine) {
         let mut idle_ticks = 0;
-        while !self.stop.load(Ordering::SeqCst) {
+        while !self.guests.is_stopped() {
             std::thread::sleep(TICK);
             engine.increment_epoch();
             self.ticks.fetch_add(1, Ordering::Relaxed);
-            if self.running.load(Ordering::SeqCst) > 0 {
+            if self.guests.is_running() {
                 idle_ticks = 0;
                 continue;
             }
             idle_ticks += 1;
             if idle_ticks == IDLE_TICKS {
                 idle_ticks = 0;
-                self.sleep();
+                self.guests.sleep(std::thread::park);
             }
         }
-    }
-
-    /// Sleeps until a guest runs or the ticker is dropped.
-    fn sleep(&self) {
-        self.asleep.store(true, Ordering::SeqCst);
-        // A guest that starts after this check sees `asleep` and wakes the thread.
-        while self.running.load(Ordering::SeqCst) == 0 && !self.stop.load(Ordering::SeqCst) {
-            std::thread::park();
-        }
-        self.asleep.store(false, Ordering::SeqCst);
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::SeqCst);
+        self.0.guests.leave();
     }
 }
 
@@ -148,7 +134,7 @@ mod tests {
     fn ticks_while_a_guest_runs_and_sleeps_otherwise() {
         let ticker = Ticker::start(&crate::engine::engine().unwrap()).unwrap();
         let clock = ticker.clock();
-        eventually(|| clock.asleep.load(Ordering::SeqCst));
+        eventually(|| clock.guests.is_asleep());
         let asleep_at = clock.now();
         for _ in 0..3 {
             let running = clock.run_guests();
@@ -157,6 +143,6 @@ mod tests {
             drop(running);
         }
         assert!(clock.now() >= asleep_at + 9);
-        eventually(|| clock.asleep.load(Ordering::SeqCst));
+        eventually(|| clock.guests.is_asleep());
     }
 }

@@ -91,7 +91,10 @@ impl Checker {
         // An object that left the selection unseen, came back and was deleted may be delivered as the first of these.
         let once = !self.ever_reconfigured(informer) && !self.ever_selected_by_state(informer);
         if call.unknown && once && was_shown() {
-            let message = format!("received {} as the delete of an unknown state, but its watch showed it", call.object);
+            let message = format!(
+                "received {} as the delete of an unknown state, but its watch showed it",
+                call.object
+            );
             return Some((Clause::TombstoneMarked, message));
         }
         let seen = self.removed.contains(&call.object) || self.left_the_selection(informer, &call.object);
@@ -104,8 +107,7 @@ impl Checker {
 
     fn left_the_selection(&self, informer: u32, state: &ObjectVersion) -> bool {
         let groups = [&self.written, &self.written_before_restore].map(|written| written.get(state));
-        let leaves =
-            |selection: &Selection, group: &&String| !selection.selects(&state.namespace, group);
+        let leaves = |selection: &Selection, group: &&String| !selection.selects(&state.namespace, group);
         let mut selections = self.selections.get(&informer).into_iter().flatten();
         selections.any(|selection| groups.iter().flatten().any(|group| leaves(selection, group)))
     }

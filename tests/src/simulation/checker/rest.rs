@@ -44,7 +44,9 @@ impl Handler {
                 findings.push((Clause::LastStateNeverLost, message));
             }
         }
-        let undelivered = cluster.iter().filter(|object| !self.attempted.contains(&object.incarnation()));
+        let undelivered = cluster
+            .iter()
+            .filter(|object| !self.attempted.contains(&object.incarnation()));
         findings.extend(undelivered.map(|object| {
             let message = format!("handler {id} never received {object}");
             (Clause::AtLeastOnce, message)

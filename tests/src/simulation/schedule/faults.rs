@@ -117,7 +117,10 @@ impl Schedule {
                 self.world.restore(&backup, self.rng.below(u64::MAX));
                 let down = Duration::from_millis(self.rng.below(5_000));
                 self.world.server().faults().restart(down, true);
-                format!("back to version {} from {revision}, down for {down:?}", backup.revision())
+                format!(
+                    "back to version {} from {revision}, down for {down:?}",
+                    backup.revision()
+                )
             }
             backup => {
                 let backup = backup.unwrap_or_else(|| self.world.server().snapshot());
