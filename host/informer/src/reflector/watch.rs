@@ -237,8 +237,8 @@ impl Reflector {
         if let Some(ApiError::Silent(_) | ApiError::Unresponsive(_)) = error {
             self.set_reflector_state(ReflectorState::Disconnected);
         }
-        // A restored API server is silent until it passes the version that was already seen. After a lost connection the
-        // next watch may reach one; a watch that lasted without an event may have been open to one.
+        // A restored API server is silent until it passes the version that was already seen. After a lost connection
+        // the next watch may reach one; a watch that lasted without an event may have been open to one.
         self.check_rollback |= error.is_some() || (events == 0 && lasted >= FRUITLESS_WATCH);
         if events > 0 || lasted >= FRUITLESS_WATCH {
             self.fruitless_watches = 0;
