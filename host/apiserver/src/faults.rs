@@ -7,11 +7,13 @@ mod body;
 mod filter;
 mod rule;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Response};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, Method, Response, header};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -244,6 +246,33 @@ impl Faults {
         self.inner.rules().clear();
         self.inner.freeze_replicas(false);
         self.inner.watches().command(&Filter::any(), &WatchCommand::Thaw);
+    }
+}
+
+/// Refuses requests of web pages: those with an `Origin`, and those whose `Host` is a name other than `localhost`,
+/// which its owner may have let resolve to this address.
+///
+/// # Errors
+/// 403 with the reason.
+pub(crate) fn refuse_foreign(headers: &HeaderMap) -> Result<(), Status> {
+    let refused = |why: String| Status::new(403, "Forbidden", format!("faults cannot be injected {why}"));
+    if let Some(origin) = headers.get(header::ORIGIN) {
+        return Err(refused(format!("from a web page (origin {origin:?})")));
+    }
+    let is_known = |host: &HeaderValue| {
+        let Ok(host) = Authority::try_from(host.as_bytes()) else {
+            return false;
+        };
+        let name = host.host();
+        let address = name
+            .strip_prefix('[')
+            .and_then(|name| name.strip_suffix(']'))
+            .unwrap_or(name);
+        name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
+    };
+    match headers.get_all(header::HOST).iter().find(|host| !is_known(host)) {
+        Some(host) => Err(refused(format!("through host {host:?}; use an address or localhost"))),
+        None => Ok(()),
     }
 }
 

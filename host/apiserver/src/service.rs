@@ -89,13 +89,10 @@ impl ApiService {
             Err(status) => return Ok(status.into_response()),
         };
         let response = if route == Route::Faults && self.inner.options.faults_over_http {
-            faults::answer_http(
-                &Faults {
-                    inner: Arc::clone(&self.inner),
-                },
-                &head.method,
-                &body,
-            )
+            let faults = Faults {
+                inner: Arc::clone(&self.inner),
+            };
+            faults::refuse_foreign(&head.headers).and_then(|()| faults::answer_http(&faults, &head.method, &body))
         } else {
             let call = Call {
                 inner: &self.inner,

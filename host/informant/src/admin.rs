@@ -16,19 +16,24 @@ mod error;
 mod freshness;
 mod health;
 mod objects;
+mod origin;
 mod plugins;
 mod sources;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::extract::State;
-use axum::response::IntoResponse;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, VARY};
+use http::{HeaderMap, StatusCode};
 use informant_cache::Environment;
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use error::{AdminError, Code};
@@ -37,6 +42,7 @@ pub use objects::STREAMS_MAX;
 pub(crate) use objects::{
     ABSENT_FIELDS, AbsentFields, Freshness, INDEX_FAILURES, MISSING_SOURCES, MissingSource, SOURCES,
 };
+pub(crate) use origin::KnownHosts;
 pub use plugins::{
     DeadLetterView, LoadedView, Paused, PluginView, Plugins, RETRIES_LISTED_MAX, RETRIES_SHOWN_MAX, ReloadView,
     RequeueRequest, Requeued, Resumed, RetryView, StuckView,
@@ -45,10 +51,16 @@ pub use sources::{AgedText, FAILED_NAMED_MAX, FailedView, IndexFailuresView, Sou
 pub(crate) use sources::{resource_or_section, running_in};
 
 use crate::daemon::StatusRegistry;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, MetricsFormat};
 
-/// The content type of OpenMetrics text.
-const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The longest body of a request.
+pub const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// How long the body of a request may take to arrive.
+pub const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// How many answers to `/readyz` and `/metrics` a server computes at a time. Further requests wait.
+pub const STATUS_ANSWERS_MAX: usize = 2;
 
 /// The status of the configuration file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -89,16 +101,23 @@ pub(crate) struct AdminState {
     pub(crate) environment: Arc<dyn Environment>,
     streams: Arc<Semaphore>,
     version_waits: Arc<Semaphore>,
+    hosts: KnownHosts,
 }
 
 impl AdminState {
-    pub(crate) fn new(registry: StatusRegistry, metrics: Metrics, environment: Arc<dyn Environment>) -> Self {
+    pub(crate) fn new(
+        registry: StatusRegistry,
+        metrics: Metrics,
+        environment: Arc<dyn Environment>,
+        hosts: KnownHosts,
+    ) -> Self {
         Self {
             registry,
             metrics,
             environment,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             version_waits: Arc::new(Semaphore::new(VERSION_WAITS_MAX)),
+            hosts,
         }
     }
 
@@ -150,15 +169,51 @@ pub(crate) fn admin_routes(state: AdminState) -> Router {
         .route("/api/v1/retries", get(plugins::retries))
         .route("/api/v1/configuration", get(configuration))
         .fallback(async || (StatusCode::NOT_FOUND, ADMIN_ROUTES))
+        .layer(from_fn(with_whole_body))
+        .layer(from_fn_with_state(state.clone(), origin::refuse_foreign))
         .with_state(state)
 }
 
 fn probes() -> Router<AdminState> {
     Router::new()
-        .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz))
-        .route("/healthz", get(health::livez))
         .route("/metrics", get(metrics))
+        .route_layer(from_fn_with_state(
+            Arc::new(Semaphore::new(STATUS_ANSWERS_MAX)),
+            on_another_thread,
+        ))
+        .route("/livez", get(health::livez))
+        .route("/healthz", get(health::livez))
+}
+
+/// Computes an answer on another thread: it takes locks that informers and plugins hold for a moment, and `/livez`
+/// must not wait for them. A request whose client has gone leaves the queue.
+async fn on_another_thread(State(answers): State<Arc<Semaphore>>, request: Request, next: Next) -> Response {
+    let permit = answers.acquire_owned().await.expect("the semaphore is never closed");
+    let runtime = Handle::current();
+    let answer = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        runtime.block_on(next.run(request))
+    });
+    answer
+        .await
+        .unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
+/// Reads the request's body before anything else: it is small, or refused.
+async fn with_whole_body(request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    let refused = |message: String| AdminError::new(Code::Invalid, message).into_response();
+    match tokio::time::timeout(BODY_WAIT_MAX, to_bytes(body, BODY_BYTES_MAX)).await {
+        Ok(Ok(body)) => next.run(Request::from_parts(head, Body::from(body))).await,
+        Ok(Err(error)) => refused(format!(
+            "cannot read the request's body, which may have {BODY_BYTES_MAX} bytes: {error}"
+        )),
+        Err(_) => refused(format!(
+            "the request's body did not arrive within {} s",
+            BODY_WAIT_MAX.as_secs()
+        )),
+    }
 }
 
 /// The answer to another path on the health port.
@@ -168,9 +223,13 @@ const HEALTH_ROUTES: &str =
 /// The answer to another path on the admin port.
 const ADMIN_ROUTES: &str = "not found; available: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources /api/v1/sources/ID /api/v1/plugins /api/v1/dead-letters /api/v1/retries /api/v1/configuration\n";
 
-async fn metrics(State(state): State<AdminState>) -> axum::response::Response {
+async fn metrics(State(state): State<AdminState>, headers: HeaderMap) -> Response {
+    let format = MetricsFormat::accepted(&headers);
     match state.metrics.encode() {
-        Ok(text) => ([(CONTENT_TYPE, OPENMETRICS)], text).into_response(),
+        Ok(text) => {
+            let headers = [(CONTENT_TYPE, format.content_type()), (VARY, "accept")];
+            (headers, format.from_openmetrics(text)).into_response()
+        }
         Err(error) => (
             StatusCode::INTERNAL_SERVER_ERROR,
             format!("failed to write metrics: {error}\n"),

@@ -9,8 +9,8 @@
 //!          health and admin servers ─reads─▶ StatusRegistry ◀─write── supervisors
 //! ```
 //!
-//! Informers and the admin server run on the runtime that starts the daemon, guests on another one. A cluster, informer
-//! or plugin that cannot start does not block the others. Owns the shutdown order.
+//! Informers run on the runtime that starts the daemon, guests on another one, and each server on a thread of its own.
+//! A cluster, informer or plugin that cannot start does not block the others. Owns the shutdown order.
 
 mod cluster_registry;
 mod cluster_supervisor;
@@ -60,14 +60,14 @@ pub use status_registry::{
 pub use stop::{STOP_MAX, ShutdownReport};
 
 use crate::activities::Activities;
-use crate::admin::{AdminState, admin_routes, health_routes};
+use crate::admin::{AdminState, KnownHosts, admin_routes, health_routes};
 use crate::cluster::ClusterAccess;
 use crate::config::Config;
 use crate::directories;
 use crate::guests;
 use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
-use crate::server::{HttpServer, bind};
+use crate::server::{ConnectionLimits, HttpServer, bind};
 use config_reader::{ConfigChannel, config_channel};
 use config_supervisor::{ConfigSupervisor, SupervisorParts};
 use config_watcher::ConfigWatcher;
@@ -131,6 +131,7 @@ impl Daemon {
         } = options;
         let admin = listen("admin", admin_listen.unwrap_or(config.admin.listen))?;
         let health = listen("health", health_listen.unwrap_or(config.health.listen))?;
+        let hosts = KnownHosts::new(&config.admin.hosts);
         let environment = TokioEnvironment::current(seed());
         let guests_environment: Arc<dyn Environment> = Arc::new(environment.on(guests.clone()));
         let environment: Arc<dyn Environment> = Arc::new(environment);
@@ -188,9 +189,14 @@ impl Daemon {
         };
         // The registry has to know what readiness waits for before the first readiness request.
         supervise(&config, parts, channel);
-        let state = AdminState::new(registry.clone(), metrics.clone(), environment);
-        let health = HttpServer::start(health, health_routes(state.clone())).inspect_err(|_| stop.cancel())?;
-        let admin = HttpServer::start(admin, admin_routes(state)).inspect_err(|_| stop.cancel())?;
+        let state = AdminState::new(registry.clone(), metrics.clone(), environment, hosts);
+        let serve = |name, listener, routes| {
+            HttpServer::start(name, listener, routes, ConnectionLimits::default(), &metrics.servers)
+                .with_context(|| format!("cannot start the {name} server"))
+                .inspect_err(|_| stop.cancel())
+        };
+        let health = serve("health", health, health_routes(state.clone()))?;
+        let admin = serve("admin", admin, admin_routes(state))?;
         tracing::info!(address = %health.address(), "health server listening");
         tracing::info!(address = %admin.address(), "admin server listening");
         Ok(Self {

@@ -3,6 +3,9 @@
 //! Each crate counts its own events. What a listener knows already is read here when somebody scrapes, so that it costs
 //! nothing otherwise.
 
+mod server;
+mod text_format;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +25,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+pub(crate) use server::{ConnectionEnd, ListenerMetrics, ServerMetrics};
+pub(crate) use text_format::MetricsFormat;
+
 use crate::admin::{resource_or_section, running_in};
 use crate::daemon::{InformerPhase, PluginPhase, ReloadResult, StatusRegistry};
 
@@ -37,6 +43,8 @@ pub struct Metrics {
     pub state: StateMetrics,
     /// Metrics of the daemon itself.
     pub daemon: DaemonMetrics,
+    /// Metrics of the HTTP servers.
+    pub(crate) servers: ServerMetrics,
 }
 
 /// Metrics of the daemon itself.
@@ -46,11 +54,17 @@ pub struct DaemonMetrics {
     loads: Family<PluginResult, Counter>,
     config_reloads: Family<ResultOnly, Counter>,
     admin_busy: Family<LimitOnly, Counter>,
+    admin_rejected: Family<ReasonOnly, Counter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LimitOnly {
     limit: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonOnly {
+    reason: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -104,6 +118,11 @@ impl DaemonMetrics {
         self.admin_busy.get_or_create(&LimitOnly { limit }).inc();
     }
 
+    /// Counts a request that was refused because of its `Host` or `Origin`.
+    pub(crate) fn admin_rejected(&self, reason: &'static str) {
+        self.admin_rejected.get_or_create(&ReasonOnly { reason }).inc();
+    }
+
     /// Removes the series of an informer that was removed from a cluster.
     fn forget_informer(&self, informer: &str, cluster: &str) {
         for result in ["ok", "error"] {
@@ -129,6 +148,9 @@ impl DaemonMetrics {
         for limit in ["streams", "version-waits"] {
             drop(self.admin_busy.get_or_create(&LimitOnly { limit }));
         }
+        for reason in ["host", "origin"] {
+            drop(self.admin_rejected.get_or_create(&ReasonOnly { reason }));
+        }
         registry.register(
             "informer_discoveries",
             "Discoveries of an informer's resource, by result",
@@ -145,6 +167,11 @@ impl DaemonMetrics {
             "Admin API requests rejected as busy, by limit",
             self.admin_busy.clone(),
         );
+        registry.register(
+            "admin_rejected",
+            "Admin API requests rejected because of a foreign host or origin",
+            self.admin_rejected.clone(),
+        );
     }
 }
 
@@ -158,6 +185,7 @@ impl Metrics {
         let state = StateMetrics::register(&mut registry);
         let daemon = DaemonMetrics::default();
         daemon.register(&mut registry);
+        let servers = ServerMetrics::register(&mut registry);
         let build = Info::new(vec![
             ("version", env!("CARGO_PKG_VERSION")),
             ("contract", crate::CONTRACT),
@@ -169,6 +197,7 @@ impl Metrics {
             plugins,
             state,
             daemon,
+            servers,
         }
     }
 

@@ -1,36 +1,101 @@
 //! HTTP/1.1 servers: sockets, connections and their limits. What is answered is in [`crate::admin`].
+//!
+//! ```text
+//! bind ──▶ accept ──▶ connection: head within 10 s ──▶ routes ──▶ answer, read without a pause of 30 s ─┐
+//!             │            ▲                                                                            │
+//!             │            └──────────────── next request within 10 s ◀─────────────────────────────────┘
+//!             └ at the limit: the connection that has waited longest for a request is closed
+//! ```
+//!
+//! Each server has a thread of its own, so that neither informers nor another server's answers delay it.
 
+mod accept;
 mod bind;
+mod connections;
+mod slow_reader;
 
+use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
 
 use axum::Router;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) use bind::bind;
 
-/// A server while it runs.
+use crate::metrics::ServerMetrics;
+
+/// How long a request's head may take to arrive, and how long a connection may stay open without a request.
+pub(crate) const REQUEST_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// How long a client may take to read the next bytes of an answer. An answer holds snapshots, which keep replaced
+/// objects in memory.
+pub(crate) const READ_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// The longest head of a request; a longer one is answered 431. A connection buffers no more than this.
+pub(crate) const HEAD_BYTES_MAX: usize = 32 * 1024;
+
+/// How many threads a server has for work that may block, see [`crate::admin`].
+const BLOCKING_THREADS_MAX: usize = 2;
+
+/// How long a server waits for its clients, and how many it serves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConnectionLimits {
+    pub(crate) connections: usize,
+    pub(crate) request_wait: Duration,
+    pub(crate) read_pause: Duration,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self {
+            connections: connections::connections_max(),
+            request_wait: REQUEST_WAIT_MAX,
+            read_pause: READ_PAUSE_MAX,
+        }
+    }
+}
+
+/// A server while it runs; dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct HttpServer {
     address: SocketAddr,
-    stop: CancellationToken,
-    task: JoinHandle<()>,
+    stop: DropGuard,
 }
 
 impl HttpServer {
-    /// Serves on a bound listener.
-    pub(crate) fn start(listener: TcpListener, routes: Router) -> std::io::Result<Self> {
+    /// Serves on a bound listener, in a thread called `name`.
+    ///
+    /// # Errors
+    /// When the system refuses the thread or what its runtime needs.
+    pub(crate) fn start(
+        name: &'static str,
+        listener: TcpListener,
+        routes: Router,
+        limits: ConnectionLimits,
+        metrics: &ServerMetrics,
+    ) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(BLOCKING_THREADS_MAX)
+            .thread_name(name)
+            .enable_all()
+            .build()?;
+        let listener = {
+            let _entered = runtime.enter();
+            tokio::net::TcpListener::from_std(listener)?
+        };
         let stop = CancellationToken::new();
-        let stopped = stop.clone().cancelled_owned();
-        let task = tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, routes).with_graceful_shutdown(stopped).await {
-                tracing::error!(%error, "admin server failed");
-            }
-        });
-        Ok(Self { address, stop, task })
+        let (stopped, metrics) = (stop.clone(), metrics.of(name));
+        std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            runtime.block_on(stopped.run_until_cancelled_owned(accept::serve(listener, routes, limits, metrics)));
+            // Work that blocks must not hold up the thread.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self {
+            address,
+            stop: stop.drop_guard(),
+        })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -38,8 +103,10 @@ impl HttpServer {
     }
 
     /// Stops immediately; responses that are being read are cut off.
-    pub(crate) fn stop(&self) {
-        self.stop.cancel();
-        self.task.abort();
+    pub(crate) fn stop(self) {
+        drop(self.stop);
     }
 }
+
+#[cfg(test)]
+mod tests;

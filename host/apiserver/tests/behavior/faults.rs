@@ -361,6 +361,34 @@ async fn faults_come_over_http_only_where_that_was_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn web_pages_cannot_inject_faults() {
+    let server = ApiServer::new(Options {
+        faults_over_http: true,
+        ..Options::default()
+    });
+    let client = Client::of(&server);
+    let post = async |headers: &[(header::HeaderName, &str)]| {
+        let fault = json!({ "drop-watches": {} }).to_string();
+        client
+            .send(Method::POST, "/informant/faults", headers, fault)
+            .await
+            .code
+    };
+    let form = (header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+    for headers in [
+        vec![(header::ORIGIN, "http://evil.example.com"), form.clone()],
+        vec![(header::ORIGIN, "null")],
+        vec![(header::HOST, "evil.example.com:8088")],
+        vec![(header::HOST, "localhost"), (header::HOST, "evil.example.com")],
+    ] {
+        assert_eq!(post(&headers).await, 403, "{headers:?}");
+    }
+    for host in ["localhost:8088", "127.0.0.1:8088", "[::1]:8088"] {
+        assert_eq!(post(&[(header::HOST, host), form.clone()]).await, 200, "{host}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn rules_can_be_listed_and_removed_over_http() {
     let server = ApiServer::new(Options {
         faults_over_http: true,

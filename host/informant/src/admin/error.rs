@@ -17,6 +17,8 @@ const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 pub enum Code {
     /// The request is malformed.
     Invalid,
+    /// The request is for another host, or from a web page of another origin.
+    Forbidden,
     /// No informer has that name or watches that resource.
     UnknownInformer,
     /// No plugin has that name.
@@ -82,6 +84,7 @@ impl Code {
     fn status(self) -> StatusCode {
         match self {
             Self::Invalid | Self::Unsupported => StatusCode::BAD_REQUEST,
+            Self::Forbidden => StatusCode::FORBIDDEN,
             Self::UnknownInformer
             | Self::UnknownPlugin
             | Self::UnknownIndex

@@ -23,7 +23,7 @@ pub const VERSION_WAIT_DEFAULT: Duration = Duration::from_secs(10);
 pub const VERSION_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// How many requests may wait for a version at a time. Each is a connection and a task; one more gets 429 `busy`.
-pub const VERSION_WAITS_MAX: usize = 256;
+pub const VERSION_WAITS_MAX: usize = 128;
 
 /// The query parameters about freshness.
 #[derive(Debug, Default, Deserialize)]

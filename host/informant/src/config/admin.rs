@@ -2,6 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use http::uri::Authority;
+
 use super::listen;
 use super::problem::Problems;
 use super::table::{Keys, Table};
@@ -10,7 +12,7 @@ use super::table::{Keys, Table};
 pub const ADMIN_LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8089);
 
 const KEYS: Keys = Keys {
-    known: &["listen"],
+    known: &["hosts", "listen"],
     planned: &[],
 };
 
@@ -19,18 +21,37 @@ const KEYS: Keys = Keys {
 pub struct AdminSection {
     /// Address and port; port 0 picks a free one, which is logged.
     pub listen: SocketAddr,
+    /// The host names in requests that are accepted, besides `localhost` and every IP address.
+    pub hosts: Vec<String>,
 }
 
 pub(super) fn read(root: &Table<'_>) -> AdminSection {
     let Some(table) = root.has("admin").then(|| root.table("admin")).flatten() else {
         return AdminSection {
             listen: ADMIN_LISTEN_DEFAULT,
+            hosts: Vec::new(),
         };
     };
     table.only(&KEYS);
     AdminSection {
         listen: read_listen(&table).unwrap_or(ADMIN_LISTEN_DEFAULT),
+        hosts: read_hosts(&table),
     }
+}
+
+/// Reads `hosts`; reports what is not a host name, such as a URL or a name with a port.
+fn read_hosts(table: &Table<'_>) -> Vec<String> {
+    let hosts = table.strings("hosts").unwrap_or_default();
+    let is_name = |host: &str| {
+        host.parse::<Authority>()
+            .is_ok_and(|authority| authority.host() == host)
+    };
+    for host in hosts.iter().filter(|host| !is_name(&host.value)) {
+        let problem = table.error(host.position, format!("`hosts`: \"{}\" is not a host name", host.value));
+        let help = "write the name only, without scheme and port: \"informant.example.com\"";
+        table.reporter().report(problem.help(help));
+    }
+    hosts.into_iter().map(|host| host.value).collect()
 }
 
 /// The admin address in a file that may be invalid.

@@ -86,6 +86,11 @@ impl Program {
         world.configure(config);
         let mut command = informant(world, &["run", "--health-listen=127.0.0.1:0", "--log-format=json"]);
         command.envs(variables.iter().copied());
+        Self::start(command).await
+    }
+
+    /// Starts a command that runs `informant run` with a JSON log.
+    pub(crate) async fn start(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let log = Arc::new(Mutex::new(Vec::new()));
@@ -123,6 +128,14 @@ impl Program {
             lines.into_iter().find(has).ok_or_else(|| log.join("\n"))
         })
         .await
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id().unwrap()
     }
 
     pub(crate) async fn wait_until_ready(&self) {

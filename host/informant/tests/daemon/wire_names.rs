@@ -53,7 +53,7 @@ fn configuration_keys() {
     assert_snapshot!(lists.join("\n"), @r#"
     keys of the file: admin, cluster, health, informer, plugin, state
     keys of [cluster]: context, in-cluster, kubeconfig
-    keys of [admin]: listen
+    keys of [admin]: hosts, listen
     keys of [health]: listen
     keys of [state]: path
     keys of [informer.a]: clusters, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
@@ -268,7 +268,7 @@ async fn json_members_and_headers() {
     retries: items items[].ageMs items[].attempts items[].error items[].event items[].informer items[].name items[].namespace items[].nextMs items[].plugin items[].reason items[].result items[].source total
     get?envelope: {"cluster", "object", "source"}
     get, headers: content-type date informant-fresh-as-of informant-index-failures informant-sources informant-state
-    metrics, headers: content-length content-type date
+    metrics, headers: content-length content-type date vary
     header informant-sources: [].ageMs [].cluster [].id [].namespace [].resource [].state [].version
     error: code freshAsOf freshAsOf.epoch freshAsOf.resourceVersion freshAsOf.source freshAsOf.state message
     get, parameters: namespace name index value selector cluster envelope require-all at-least epoch timeout-ms
@@ -307,6 +307,7 @@ async fn metrics_with_types_and_labels() {
         .collect();
     assert_snapshot!(lines.join("\n"), @r"
     informant_admin_busy counter {limit}
+    informant_admin_rejected counter {reason}
     informant_build info {contract,version}
     informant_config_pending_sections gauge {}
     informant_config_reloads counter {result}
@@ -317,6 +318,9 @@ async fn metrics_with_types_and_labels() {
     informant_handler_events counter {event,informer,plugin,result}
     informant_handler_lag_seconds histogram {le,plugin}
     informant_handler_seconds histogram {le,plugin}
+    informant_http_accept_errors counter {server}
+    informant_http_connections gauge {server}
+    informant_http_connections_closed counter {reason,server}
     informant_index_attached gauge {cluster,index,informer}
     informant_index_errors counter {cluster,index,informer}
     informant_informer_discoveries counter {cluster,informer,result}

@@ -237,11 +237,16 @@ pub(crate) async fn until<T>(what: &str, mut condition: impl AsyncFnMut() -> Res
 
 /// One GET on its own connection.
 pub(crate) async fn http_get(address: SocketAddr, path: &str) -> (u16, String) {
-    exchange(address, &format!("GET {path} HTTP/1.0\r\nhost: test\r\n\r\n")).await
+    let accept = "application/openmetrics-text";
+    exchange(
+        address,
+        &format!("GET {path} HTTP/1.0\r\nhost: localhost\r\naccept: {accept}\r\n\r\n"),
+    )
+    .await
 }
 
 /// HTTP/1.0, so that the body is neither chunked nor followed by another response.
-async fn exchange(address: SocketAddr, request: &str) -> (u16, String) {
+pub(crate) async fn exchange(address: SocketAddr, request: &str) -> (u16, String) {
     let mut socket = TcpStream::connect(address).await.unwrap();
     socket.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
@@ -300,7 +305,7 @@ fn kubeconfig(address: SocketAddr) -> String {
 pub(crate) async fn http_post(address: SocketAddr, path: &str, body: &str) -> (u16, String) {
     let length = body.len();
     let head = format!(
-        "POST {path} HTTP/1.0\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        "POST {path} HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     );
     exchange(address, &head).await
 }

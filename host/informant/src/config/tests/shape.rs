@@ -111,7 +111,7 @@ fn complete_configuration_is_read() {
     Config {
         path: "etc/config.toml",
         clusters: { "": Located { value: ClusterSection { context: Some( "staging", ), kubeconfig: Some( "etc/kube/config", ), in_cluster: false, }, position: FilePosition { line: 2, column: 2, }, }, },
-        admin: AdminSection { listen: 127.0.0.1:0, },
+        admin: AdminSection { listen: 127.0.0.1:0, hosts: [], },
         health: HealthSection { listen: [::]:8090, },
         state: StateSection { path: None, },
         informers: {},

@@ -195,6 +195,13 @@ fn unusable_retry_settings_are_reported() {
 }
 
 #[test]
+fn admin_hosts_are_names_without_scheme_and_port() {
+    let config = accepted("[admin]\nhosts = [\"informant.example.com\", \"informant\"]\n");
+    assert_eq!(config.admin.hosts, ["informant.example.com", "informant"]);
+    insta::assert_snapshot!(refusal("[admin]\nhosts = [\"https://a.example.com\", \"a:8089\", \"*\", \"\"]\n"), @"");
+}
+
+#[test]
 fn malformed_values_come_with_an_example() {
     insta::assert_snapshot!(refusal(
         r#"

@@ -1,0 +1,157 @@
+//! Accepts connections and serves each in a task.
+
+use std::convert::Infallible;
+use std::error::Error as _;
+use std::fs::File;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
+use tower::ServiceExt as _;
+
+use super::connections::{AnswerBody, ConnectionPermit, Connections};
+use super::slow_reader::SlowReaderTimeout;
+use super::{ConnectionLimits, HEAD_BYTES_MAX};
+use crate::metrics::{ConnectionEnd, ListenerMetrics};
+
+/// How long to wait when the system has no descriptor for a connection.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// How long a connection may wait for its request although the system has no descriptor for another one.
+const SPARED_WITHOUT_DESCRIPTORS: Duration = Duration::from_secs(1);
+
+/// How often the log says that connections cannot be accepted.
+const ACCEPT_LOG_PERIOD: Duration = Duration::from_secs(60);
+
+/// What the connections of a server share.
+struct Server {
+    routes: Router,
+    limits: ConnectionLimits,
+    connections: Connections,
+    metrics: ListenerMetrics,
+    spare: SpareDescriptor,
+}
+
+/// Serves until dropped.
+pub(super) async fn serve(listener: TcpListener, routes: Router, limits: ConnectionLimits, metrics: ListenerMetrics) {
+    let server = Arc::new(Server {
+        routes,
+        limits,
+        connections: Connections::new(limits.connections, metrics.clone()),
+        metrics,
+        spare: SpareDescriptor::default(),
+    });
+    server.spare.refill();
+    let mut logged: Option<Instant> = None;
+    loop {
+        match listener.accept().await {
+            Ok((socket, _)) => {
+                server.clone().start(socket);
+                // Lets the new connection read its request, and one that was replaced release its descriptor.
+                tokio::task::yield_now().await;
+            }
+            Err(error) if concerns_one_connection(&error) => {}
+            Err(error) => {
+                server.metrics.accept_failed();
+                if logged.is_none_or(|at| at.elapsed() >= ACCEPT_LOG_PERIOD) {
+                    logged = Some(Instant::now());
+                    tracing::warn!(server = server.metrics.server(), %error, "connections cannot be accepted");
+                }
+                server.make_room().await;
+            }
+        }
+    }
+}
+
+/// Errors of a connection that ended before it was accepted.
+fn concerns_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
+    )
+}
+
+/// A descriptor that is given up to accept one more connection when the process has no other left.
+#[derive(Debug, Default)]
+struct SpareDescriptor(Mutex<Option<File>>);
+
+impl SpareDescriptor {
+    /// Opens it again, if it can be.
+    fn refill(&self) {
+        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.is_none() {
+            *spare = File::open("/dev/null").ok();
+        }
+    }
+
+    /// Closes it. Returns whether there was one.
+    fn release(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+    }
+}
+
+impl Server {
+    fn start(self: Arc<Self>, socket: TcpStream) {
+        let Some(permit) = self.connections.admit() else {
+            return;
+        };
+        tokio::spawn(async move {
+            let closed = permit.closed();
+            closed.run_until_cancelled(self.serve(socket, permit)).await;
+            self.spare.refill();
+        });
+    }
+
+    /// Frees a descriptor, or waits until another part of the process does. Without a free one the system does not look
+    /// whether a connection waits, so perhaps none does: connections that may still send their request are spared.
+    async fn make_room(&self) {
+        if self.spare.release() || self.connections.close_longest_waiting(SPARED_WITHOUT_DESCRIPTORS) {
+            tokio::task::yield_now().await;
+        } else {
+            tokio::time::sleep(ACCEPT_RETRY).await;
+        }
+    }
+
+    /// Serves a connection to its end.
+    async fn serve(&self, socket: TcpStream, permit: ConnectionPermit) {
+        // Answers are written at once; waiting for more would only delay them.
+        let _ = socket.set_nodelay(true);
+        let socket = SlowReaderTimeout::new(socket, self.limits.read_pause);
+        let service = service_fn(|request: Request<Incoming>| {
+            let (routes, answering) = (self.routes.clone(), permit.answering());
+            async move {
+                let Ok(response) = routes.oneshot(request.map(Body::new)).await;
+                Ok::<Response<AnswerBody>, Infallible>(response.map(|body| AnswerBody {
+                    body,
+                    _answering: answering,
+                }))
+            }
+        });
+        let served = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.request_wait)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .serve_connection(TokioIo::new(socket), service)
+            .await;
+        match served {
+            Err(error) if is_slow_reader(&error) => self.metrics.ended(ConnectionEnd::SlowReader),
+            Err(error) if error.is_timeout() => self.metrics.ended(ConnectionEnd::NoRequest),
+            Ok(()) | Err(_) => {}
+        }
+    }
+}
+
+/// Whether the connection ended because the client did not read.
+fn is_slow_reader(error: &hyper::Error) -> bool {
+    let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    source.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
+}

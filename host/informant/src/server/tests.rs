@@ -1,0 +1,177 @@
+//! A server with small limits, on real sockets.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use axum::routing::get;
+use bytes::Bytes;
+use futures::stream;
+use prometheus_client::registry::Registry;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::*;
+
+/// How long anything may take on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+struct TestServer {
+    server: HttpServer,
+    registry: Registry,
+    /// Requests to `/slow` that have arrived.
+    slow: Arc<AtomicUsize>,
+}
+
+impl TestServer {
+    fn start(limits: ConnectionLimits) -> Self {
+        let endless = || async {
+            let chunks = stream::repeat_with(|| Ok::<_, std::convert::Infallible>(Bytes::from(vec![b'x'; 65_536])));
+            axum::body::Body::from_stream(chunks)
+        };
+        let slow = Arc::new(AtomicUsize::new(0));
+        let arrived = Arc::clone(&slow);
+        let never = move || async move {
+            arrived.fetch_add(1, Ordering::Relaxed);
+            std::future::pending::<()>().await;
+        };
+        let routes = Router::new()
+            .route("/", get(async || "ok"))
+            .route("/slow", get(never))
+            .route("/endless", get(endless));
+        let mut registry = Registry::default();
+        let metrics = ServerMetrics::register(&mut registry);
+        let listener = bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).unwrap();
+        let server = HttpServer::start("test", listener, routes, limits, &metrics).unwrap();
+        Self { server, registry, slow }
+    }
+
+    async fn connect(&self, bytes: &str) -> TcpStream {
+        let mut socket = TcpStream::connect(self.server.address()).await.unwrap();
+        socket.write_all(bytes.as_bytes()).await.unwrap();
+        socket
+    }
+
+    /// Waits until the metrics contain a line.
+    async fn shows(&self, line: &str) {
+        let began = Instant::now();
+        loop {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+            if text.lines().any(|shown| shown == line) {
+                return;
+            }
+            assert!(began.elapsed() < DEADLINE, "no {line} in {text}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+/// What the server sends until it closes the connection.
+async fn rest(mut socket: TcpStream) -> String {
+    let mut text = Vec::new();
+    let read = tokio::time::timeout(DEADLINE, socket.read_to_end(&mut text));
+    // A connection that is closed with unread bytes ends with a reset.
+    let _ = read.await.expect("the server closes the connection");
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+const WHOLE: &str = "GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+
+fn limits() -> ConnectionLimits {
+    ConnectionLimits {
+        connections: 4,
+        request_wait: DEADLINE * 10,
+        read_pause: DEADLINE * 10,
+    }
+}
+
+#[tokio::test]
+async fn half_written_request_is_closed_after_the_limit() {
+    let server = TestServer::start(ConnectionLimits {
+        request_wait: Duration::from_millis(200),
+        ..limits()
+    });
+    for bytes in ["", "GET / HT", "GET / HTTP/1.1\r\nhost: localhost\r\n"] {
+        assert_eq!(rest(server.connect(bytes).await).await, "");
+    }
+    let idle = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    assert!(rest(server.connect(idle).await).await.ends_with("\r\n\r\nok"));
+    server
+        .shows("http_connections_closed_total{server=\"test\",reason=\"no-request\"} 4")
+        .await;
+    server.shows("http_connections{server=\"test\"} 0").await;
+}
+
+#[tokio::test]
+async fn client_that_stops_reading_is_closed() {
+    let server = TestServer::start(ConnectionLimits {
+        read_pause: Duration::from_millis(200),
+        ..limits()
+    });
+    let _socket = server.connect("GET /endless HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    server
+        .shows("http_connections_closed_total{server=\"test\",reason=\"slow-reader\"} 1")
+        .await;
+    server.shows("http_connections{server=\"test\"} 0").await;
+}
+
+#[tokio::test]
+async fn new_connection_replaces_the_one_that_waited_longest() {
+    let server = TestServer::start(limits());
+    let oldest = server.connect("GET / HT").await;
+    server.shows("http_connections{server=\"test\"} 1").await;
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        waiting.push(server.connect("GET / HT").await);
+    }
+    server.shows("http_connections{server=\"test\"} 4").await;
+    assert!(rest(server.connect(WHOLE).await).await.ends_with("ok"));
+    assert_eq!(rest(oldest).await, "");
+    server
+        .shows("http_connections_closed_total{server=\"test\",reason=\"replaced\"} 1")
+        .await;
+}
+
+#[tokio::test]
+async fn connections_that_are_being_answered_are_not_replaced() {
+    let server = TestServer::start(limits());
+    let mut answered = Vec::new();
+    for _ in 0..4 {
+        answered.push(server.connect("GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").await);
+    }
+    let began = Instant::now();
+    while server.slow.load(Ordering::Relaxed) < 4 {
+        assert!(began.elapsed() < DEADLINE, "the requests do not arrive");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(rest(server.connect("").await).await, "");
+    server
+        .shows("http_connections_closed_total{server=\"test\",reason=\"refused\"} 1")
+        .await;
+    drop(answered);
+    server.shows("http_connections{server=\"test\"} 0").await;
+    assert!(rest(server.connect(WHOLE).await).await.ends_with("ok"));
+}
+
+#[tokio::test]
+async fn long_head_is_refused() {
+    let server = TestServer::start(limits());
+    let head = format!("GET /{} HTTP/1.1\r\n", "x".repeat(2 * HEAD_BYTES_MAX));
+    let answer = rest(server.connect(&head).await).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    assert!(rest(server.connect(WHOLE).await).await.ends_with("ok"));
+}
+
+#[test]
+fn server_answers_while_the_callers_runtime_is_blocked() {
+    // The runtime of this test does not run at all.
+    let server = TestServer::start(limits());
+    let mut socket = std::net::TcpStream::connect(server.server.address()).unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    std::io::Write::write_all(&mut socket, WHOLE.as_bytes()).unwrap();
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut socket, &mut answer).unwrap();
+    assert!(answer.ends_with("ok"), "{answer}");
+}
