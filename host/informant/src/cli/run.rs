@@ -51,7 +51,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit> {
     }
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let informers = runtime("informer", informer_threads(cores))?;
-    // Busy guests must not starve informers and the admin server: they get their own threads.
+    // Busy guests must not starve informers: they get their own threads.
     let guests = runtime("guest", cores)?;
     let exit = informers.block_on(serve(args, config, &guests, signals, activities));
     end_login_programs();
@@ -105,7 +105,7 @@ async fn serve(
     Ok(Exit::Done)
 }
 
-/// The threads for informers and the admin server: half of the cores. A frame passes through several tasks, and waking
+/// The threads for informers: half of the cores. A frame passes through several tasks, and waking
 /// a task on another thread costs more than the task itself; idle threads also spread objects over more heaps, which
 /// costs memory. Guests compute, so they may use all cores.
 const fn informer_threads(cores: usize) -> usize {

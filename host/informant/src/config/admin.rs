@@ -2,8 +2,6 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use http::uri::Authority;
-
 use super::listen;
 use super::problem::Problems;
 use super::table::{Keys, Table};
@@ -42,10 +40,8 @@ pub(super) fn read(root: &Table<'_>) -> AdminSection {
 /// Reads `hosts`; reports what is not a host name, such as a URL or a name with a port.
 fn read_hosts(table: &Table<'_>) -> Vec<String> {
     let hosts = table.strings("hosts").unwrap_or_default();
-    let is_name = |host: &str| {
-        host.parse::<Authority>()
-            .is_ok_and(|authority| authority.host() == host)
-    };
+    let is_part_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let is_name = |host: &str| !host.is_empty() && host.bytes().all(is_part_of_name);
     for host in hosts.iter().filter(|host| !is_name(&host.value)) {
         let problem = table.error(host.position, format!("`hosts`: \"{}\" is not a host name", host.value));
         let help = "write the name only, without scheme and port: \"informant.example.com\"";

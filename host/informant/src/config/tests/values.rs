@@ -198,7 +198,18 @@ fn unusable_retry_settings_are_reported() {
 fn admin_hosts_are_names_without_scheme_and_port() {
     let config = accepted("[admin]\nhosts = [\"informant.example.com\", \"informant\"]\n");
     assert_eq!(config.admin.hosts, ["informant.example.com", "informant"]);
-    insta::assert_snapshot!(refusal("[admin]\nhosts = [\"https://a.example.com\", \"a:8089\", \"*\", \"\"]\n"), @"");
+    insta::assert_snapshot!(refusal("[admin]\nhosts = [\"https://a.example.com\", \"a:8089\", \"*\", \"\"]\n"), @r#"
+    warning: config.toml:1:1: nothing to do: no [informer.NAME] and no [plugin.NAME]
+      help: start with [informer.pods] and resource = "v1/pods"
+    error: config.toml:2:10: `hosts`: "https://a.example.com" is not a host name
+      help: write the name only, without scheme and port: "informant.example.com"
+    error: config.toml:2:35: `hosts`: "a:8089" is not a host name
+      help: write the name only, without scheme and port: "informant.example.com"
+    error: config.toml:2:45: `hosts`: "*" is not a host name
+      help: write the name only, without scheme and port: "informant.example.com"
+    error: config.toml:2:50: `hosts`: "" is not a host name
+      help: write the name only, without scheme and port: "informant.example.com"
+    "#);
 }
 
 #[test]
