@@ -130,10 +130,6 @@ impl Program {
         .await
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     pub(crate) fn id(&self) -> u32 {
         self.child.id().unwrap()
     }
