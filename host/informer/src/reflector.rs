@@ -348,8 +348,14 @@ impl Reflector {
     /// The watch has shown that it works.
     fn watch_lives(&mut self) {
         self.watch_backoff.reset();
-        self.expired_watches = 0;
         self.failures.clear();
+    }
+
+    /// The watch lasted: the next 410 says nothing about the API server. The initial events of a WatchList do not count,
+    /// because a server whose history starts later can answer them again and again.
+    fn watch_lasted(&mut self) {
+        self.watch_lives();
+        self.expired_watches = 0;
     }
 }
 

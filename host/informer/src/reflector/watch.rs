@@ -163,7 +163,7 @@ impl Reflector {
                 Ok(false) => {}
                 Err(end) => {
                     if frame.received - opened_at >= FRUITLESS_WATCH {
-                        self.watch_lives();
+                        self.watch_lasted();
                     }
                     return end;
                 }
@@ -243,6 +243,9 @@ impl Reflector {
         if events > 0 || lasted >= FRUITLESS_WATCH {
             self.fruitless_watches = 0;
             self.watch_lives();
+            if lasted >= FRUITLESS_WATCH {
+                self.watch_lasted();
+            }
             if let Some(error) = error {
                 log!(info, *self.parts.name, %error, "watch interrupted; reopening it");
                 self.set_error(format!("watch: {error}"));
