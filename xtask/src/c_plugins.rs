@@ -66,14 +66,14 @@ fn build_one(zig: &Path, sdk: &Path, sources: &[PathBuf], component: &Path) -> R
 /// Checks that a handler whose name has a typo causes a warning: it would never be called.
 fn refuses_misspelled_handlers(zig: &Path, sdk: &Path) -> Result<()> {
     let mut command = Command::new(zig);
-    command.args(["cc", "-target", "wasm32-wasi", "-std=c11", "-Werror", "-c"]);
+    command.args(["cc", "-target", "wasm32-wasi", "-std=c11", "-c"]);
     command.arg("-I").arg(sdk).arg("-I").arg(sdk.join("gen"));
     command.arg("-o").arg(workspace::target()?.join("misspelled.o"));
     let output = command.arg(sdk.join("tests").join("misspelled.c")).output()?;
     let text = String::from_utf8_lossy(&output.stderr);
     ensure!(
-        !output.status.success() && text.contains("no previous prototype for function 'informant_on_ad'"),
-        "the compiler accepted a misspelled handler: {text}"
+        text.contains("no previous prototype for function 'informant_on_ad'"),
+        "the compiler does not warn of a misspelled handler: {text}"
     );
     Ok(())
 }
