@@ -351,8 +351,8 @@ impl Reflector {
         self.failures.clear();
     }
 
-    /// The watch lasted: the next 410 says nothing about the API server. The initial events of a WatchList do not count,
-    /// because a server whose history starts later can answer them again and again.
+    /// The watch lasted: the next 410 says nothing about the API server. The initial events of a WatchList do not
+    /// count, because a server whose history starts later can answer them again and again.
     fn watch_lasted(&mut self) {
         self.watch_lives();
         self.expired_watches = 0;

@@ -50,8 +50,9 @@ impl Checker {
         }
         let key_state = handler.keys.entry(key).or_default();
         findings.extend(key_state.contradicted_by(&running, may_go_back));
-        if key_state.goes_back(&running) {
-            key_state.restores = self.restores;
+        // It may follow an earlier restore than the last one.
+        if may_go_back && key_state.goes_back(&running) {
+            key_state.restores += 1;
         }
         key_state.newest = Some(object.clone());
         key_state.running = Some(running);
