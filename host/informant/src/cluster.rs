@@ -171,7 +171,8 @@ impl Cluster {
     /// See [`connect`](Self::connect).
     pub async fn reconnect(section: &ClusterSection, current: &Arc<Self>) -> Result<Arc<Self>, ClusterError> {
         let config = read(section.clone()).await?;
-        if settings(&config) != current.settings {
+        let of = config.clone();
+        if blocking(move || settings(&of)).await? != current.settings {
             return Self::login(config).await.map(Arc::new);
         }
         if let Some(credentials) = &current.credentials {
@@ -181,7 +182,9 @@ impl Cluster {
     }
 
     async fn login(config: Config) -> Result<Self, ClusterError> {
-        let (url, insecure, settings) = (url(&config), config.accept_invalid_certs, settings(&config));
+        let of = config.clone();
+        let settings = blocking(move || settings(&of)).await?;
+        let (url, insecure) = (url(&config), config.accept_invalid_certs);
         let source = Source::of(&config.auth_info);
         let (client, credentials) = match source {
             // Building it reads certificates, and may run the program of an auth provider.
@@ -232,7 +235,7 @@ fn url(config: &Config) -> String {
     config.cluster_url.to_string().trim_end_matches('/').to_owned()
 }
 
-/// Everything that a client is built from, except tokens in files and what a login program prints.
+/// Everything that a client is built from, except tokens in files and what a login program prints. Reads files.
 fn settings(config: &Config) -> Value {
     let user = &config.auth_info;
     let files = [&user.client_certificate, &user.client_key];

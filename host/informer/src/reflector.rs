@@ -267,7 +267,10 @@ impl Reflector {
 
     /// Whether the API server was unreachable and now serves less than what was seen.
     async fn cluster_was_rolled_back(&mut self) -> Result<bool, ApiError> {
-        Ok(std::mem::take(&mut self.check_rollback) && self.was_rolled_back().await?)
+        // Kept for the next attempt if this one fails.
+        let rolled_back = self.check_rollback && self.was_rolled_back().await?;
+        self.check_rollback = false;
+        Ok(rolled_back)
     }
 
     /// Relists consistently: only a consistent list can start a new epoch.
@@ -347,14 +350,14 @@ impl Reflector {
 
     /// The watch has shown that it works.
     fn watch_lives(&mut self) {
-        self.watch_backoff.reset();
         self.failures.clear();
     }
 
-    /// The watch lasted: the next 410 says nothing about the API server. The initial events of a WatchList do not
-    /// count, because a server whose history starts later can answer them again and again.
+    /// The watch lasted: the next failure says nothing about earlier ones. The initial events of a WatchList do not
+    /// count, because a server can answer them again and again and then fail: each round would be a whole list.
     fn watch_lasted(&mut self) {
         self.watch_lives();
+        self.watch_backoff.reset();
         self.expired_watches = 0;
     }
 }

@@ -99,6 +99,9 @@ pub(crate) struct UnpersistedDeletes {
 impl UnpersistedDeletes {
     /// Adds a delete. Returns false if there are too many, or too many of its key.
     pub(crate) fn add(&mut self, ended: Ended) -> bool {
+        if self.len >= TOMBSTONES_MAX && !self.deletes.contains_key(&ended.key) {
+            return false;
+        }
         let of_key = self.deletes.entry(ended.key.clone()).or_default();
         if let Some(same) = of_key.iter_mut().find(|one| one.uid.is_some() && one.uid == ended.uid) {
             *same = ended;

@@ -123,7 +123,9 @@ impl Listener {
         // A repeat of the same state does not justify another attempt: it is delivered separately, after the dead
         // letter.
         let is_news = slot.following.iter().any(|next| !next.repeats(&slot.head));
-        let folds = |next: &PendingEvent| !slot.head.is_delete() || slot.head.is_same_delete(next);
+        let folds = |next: &PendingEvent| {
+            !slot.head.is_ended_by_other(next) && (!slot.head.is_delete() || slot.head.is_same_delete(next))
+        };
         let superseded = is_news && slot.following.front().is_some_and(folds);
         if seeded_bug(SeededBug::FailureNotRetried) {
             return self.skip(id);

@@ -90,7 +90,7 @@ impl PendingEvent {
 
     /// Whether `newer` ends another incarnation than the one this event is about. A handler that received both has to
     /// receive both ends.
-    fn is_ended_by_other(&self, newer: &PendingEvent) -> bool {
+    pub(super) fn is_ended_by_other(&self, newer: &PendingEvent) -> bool {
         match (&self.notification, &newer.notification) {
             (Notification::Delete { .. }, Notification::Delete { .. }) => !self.is_same_delete(newer),
             (Notification::Add(object), Notification::Delete { last: Some(last), .. }) => object.uid() != last.uid(),

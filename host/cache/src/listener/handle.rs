@@ -334,7 +334,10 @@ impl ListenerHandle {
     /// None if nothing has. Journal side.
     #[must_use]
     pub fn dead_letter_changes(&self, source: SourceId, seen: Option<u64>) -> Option<DeadLetterChanges> {
-        self.0.listener.lock().letters.changes(source, seen)
+        let listener = self.0.listener.lock();
+        // A source that was detached meanwhile took its letters along; that is no change.
+        listener.sources.get(source)?;
+        listener.letters.changes(source, seen)
     }
 
     /// The dead letters, oldest first.

@@ -161,6 +161,9 @@ impl RetriedKey {
 impl Listener {
     /// How many keys are under retry, and the `max` of them that failed first, oldest first. Visits every slot.
     pub(super) fn retried_keys(&self, max: usize) -> (usize, Vec<RetriedKey>) {
+        if self.queue.failing == 0 {
+            return (0, Vec::new());
+        }
         let of_slot = |slot: &Slot| slot.retry.as_ref().map(|state| state.since);
         let mut oldest = BinaryHeap::new();
         for (at, slot) in self.queue.slots.iter().enumerate() {

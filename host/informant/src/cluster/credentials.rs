@@ -168,7 +168,12 @@ impl Credentials {
         let current = {
             let state = self.state();
             match &state.current {
-                Some(current) if !state.invalid && !current.is_due() => return Ok(Arc::clone(current)),
+                // While another request renews them, the present ones do.
+                Some(current)
+                    if !state.invalid && (!current.is_due() || (state.reading.is_some() && current.is_usable())) =>
+                {
+                    return Ok(Arc::clone(current));
+                }
                 current => current.clone(),
             }
         };

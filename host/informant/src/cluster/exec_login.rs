@@ -274,7 +274,10 @@ async fn drain(mut pipe: impl AsyncRead + Unpin, kept: &mut Vec<u8>) -> std::io:
 fn credentials(output: &Output, wanted: &str) -> Result<Login, ExecProblem> {
     // Some print YAML, which client-go accepts, too. The parser's error may quote a token.
     let parsed: Option<ExecCredential> = serde_saphyr::from_slice(&output.stdout).ok();
-    let token = parsed.as_ref().and_then(|parsed| parsed.status.as_ref()?.token.clone());
+    let token = parsed
+        .as_ref()
+        .and_then(|parsed| Some(parsed.status.as_ref()?.token.as_ref()?.trim().to_owned()));
+    let token = token.filter(|token| !token.is_empty());
     let stderr = || shown(&output.stderr, token.as_deref());
     if !output.status.success() {
         return Err(ExecProblem::Failed {

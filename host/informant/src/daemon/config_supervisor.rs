@@ -61,6 +61,11 @@ pub(super) struct ConfigSupervisor {
     plugins: BTreeMap<String, Supervised<DesiredPlugin>>,
     /// Informers that the configuration no longer names but plugins still use.
     orphaned: BTreeSet<InformerKey>,
+    /// Removed sections whose supervisors may still be running. A section that returns waits for their end, because
+    /// both would be known by the same name.
+    ending: BTreeMap<Section, CancellationToken>,
+    /// The configuration that contains sections that returned too early.
+    deferred: Option<Config>,
     released: Arc<Notify>,
 }
 
@@ -71,6 +76,18 @@ type InformerKey = (String, String);
 struct Supervised<S> {
     wanted: Arc<S>,
     commands: CommandSender<S>,
+    /// Canceled when the supervisor has ended.
+    ended: CancellationToken,
+}
+
+/// Held by a supervisor's task until it ends.
+struct EndNotice(CancellationToken, Arc<Notify>);
+
+impl Drop for EndNotice {
+    fn drop(&mut self) {
+        self.0.cancel();
+        self.1.notify_one();
+    }
 }
 
 impl ConfigSupervisor {
@@ -82,23 +99,30 @@ impl ConfigSupervisor {
             informers: BTreeMap::new(),
             plugins: BTreeMap::new(),
             orphaned: BTreeSet::new(),
+            ending: BTreeMap::new(),
+            deferred: None,
             released: Arc::default(),
         }
     }
 
-    /// Notified when [`remove_unused`](Self::remove_unused) may have something to remove.
+    /// Notified when [`remove_unused`](Self::remove_unused) may have something to remove, or
+    /// [`apply_deferred`](Self::apply_deferred) something to apply.
     pub(super) fn released(&self) -> Arc<Notify> {
         Arc::clone(&self.released)
     }
 
     /// Applies `config`. The commands are sent when this returns; the returned values give their results.
     pub(super) fn apply(&mut self, config: &Config) -> Vec<Pending> {
+        self.deferred = None;
+        self.ending.retain(|_, ended| !ended.is_cancelled());
         self.parts.durables.apply(config);
         let mut pending = self.apply_clusters(config);
         pending.extend(self.apply_informers(config));
         for (name, section) in &config.plugins {
             let wanted = Arc::new(DesiredPlugin::new(config, section));
+            let own = Section::Plugin(name.clone());
             pending.extend(match self.plugins.get_mut(name) {
+                None if self.ending.contains_key(&own) => self.defer(config),
                 None => Some(self.add_plugin(name, wanted)),
                 Some(running) if running.wanted.has_same_settings(&wanted) => None,
                 Some(running) => Some(running.change(Section::Plugin(name.clone()), wanted)),
@@ -106,17 +130,37 @@ impl ConfigSupervisor {
         }
         let removed_names: Vec<String> = removed(&self.plugins, &config.plugins);
         for name in removed_names {
-            let running = self.plugins.remove(&name);
-            pending.extend(running.map(|running| running.remove(Section::Plugin(name), Removal::Silent)));
+            if let Some(running) = self.plugins.remove(&name) {
+                pending.push(running.remove(&mut self.ending, Section::Plugin(name), Removal::Silent));
+            }
         }
         pending
+    }
+
+    /// Remembers that a section of `config` has to wait for the end of its predecessor.
+    fn defer(&mut self, config: &Config) -> Option<Pending> {
+        self.deferred.get_or_insert_with(|| config.clone());
+        None
+    }
+
+    /// Applies the sections that had to wait, once one of their predecessors has ended.
+    pub(super) fn apply_deferred(&mut self) -> Vec<Pending> {
+        match self.deferred.take() {
+            Some(config) if self.ending.values().any(CancellationToken::is_cancelled) => self.apply(&config),
+            deferred => {
+                self.deferred = deferred;
+                Vec::new()
+            }
+        }
     }
 
     fn apply_clusters(&mut self, config: &Config) -> Vec<Pending> {
         let mut pending = Vec::new();
         for (name, section) in &config.clusters {
             let wanted = Arc::new(self.parts.access.flags.over(name, &section.value));
+            let own = Section::Cluster(name.clone());
             pending.extend(match self.clusters.get_mut(name) {
+                None if self.ending.contains_key(&own) => self.defer(config),
                 None => {
                     self.add_cluster(name, wanted);
                     // The registry shows the result of the login later.
@@ -128,8 +172,9 @@ impl ConfigSupervisor {
         }
         let removed_names: Vec<String> = removed(&self.clusters, &config.clusters);
         for name in removed_names {
-            let running = self.clusters.remove(&name);
-            pending.extend(running.map(|running| running.remove(Section::Cluster(name), Removal::Silent)));
+            if let Some(running) = self.clusters.remove(&name) {
+                pending.push(running.remove(&mut self.ending, Section::Cluster(name), Removal::Silent));
+            }
         }
         pending
     }
@@ -149,9 +194,14 @@ impl ConfigSupervisor {
             wanted.extend(keys.map(|key| (key, Arc::clone(&own))));
         }
         for (key, wanted) in &wanted {
-            self.orphaned.remove(key);
             let section = || Section::Informer(key.0.clone(), key.1.clone());
+            if self.orphaned.remove(key) {
+                self.parts.registry.configuration().set_pending(section(), None);
+            }
+            // The entry of a cluster that is ending is not the one that the informer is for.
+            let must_wait = self.ending.contains_key(&section()) || !self.clusters.contains_key(&key.1);
             pending.extend(match self.informers.get_mut(key) {
+                None if must_wait => self.defer(config),
                 None => {
                     self.add_informer(key, Arc::clone(wanted));
                     // The registry shows the result of discovery later.
@@ -191,7 +241,7 @@ impl ConfigSupervisor {
         self.orphaned.remove(key);
         let running = self.informers.remove(key)?;
         let section = Section::Informer(key.0.clone(), key.1.clone());
-        Some(running.remove(section, removal))
+        Some(running.remove(&mut self.ending, section, removal))
     }
 
     /// Removes informers that the configuration no longer names and no plugin uses. A plugin that is `changing` may let
@@ -242,10 +292,11 @@ impl ConfigSupervisor {
             reloads: parts.reloads.clone(),
             stop: parts.stop.clone(),
         };
-        self.spawn("cluster-supervisor", supervisor.run());
+        let ended = self.spawn("cluster-supervisor", supervisor.run());
         let running = Supervised {
             wanted,
             commands: sender,
+            ended,
         };
         self.clusters.insert(name.to_owned(), running);
     }
@@ -268,10 +319,11 @@ impl ConfigSupervisor {
             commands: receiver,
             stop: parts.stop.clone(),
         };
-        self.spawn("informer-supervisor", supervisor.run());
+        let ended = self.spawn("informer-supervisor", supervisor.run());
         let running = Supervised {
             wanted,
             commands: sender,
+            ended,
         };
         self.informers.insert(key.clone(), running);
     }
@@ -294,18 +346,26 @@ impl ConfigSupervisor {
             released: Arc::clone(&self.released),
             stop: parts.stop.clone(),
         };
-        self.spawn("plugin-supervisor", supervisor.run(reply));
+        let ended = self.spawn("plugin-supervisor", supervisor.run(reply));
         let running = Supervised {
             wanted,
             commands: sender,
+            ended,
         };
         self.plugins.insert(name.to_owned(), running);
         pending
     }
 
-    fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        let tracked = self.parts.tasks.track_future(task);
+    /// Returns what is canceled when the task has ended.
+    fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) -> CancellationToken {
+        let ended = CancellationToken::new();
+        let notice = EndNotice(ended.clone(), Arc::clone(&self.released));
+        let tracked = self.parts.tasks.track_future(async move {
+            let _notice = notice;
+            task.await;
+        });
         self.parts.environment.spawn(name, Box::pin(tracked));
+        ended
     }
 }
 
@@ -317,7 +377,8 @@ impl<S> Supervised<S> {
         pending
     }
 
-    fn remove(self, section: Section, removal: Removal) -> Pending {
+    fn remove(self, ending: &mut BTreeMap<Section, CancellationToken>, section: Section, removal: Removal) -> Pending {
+        ending.insert(section.clone(), self.ended);
         let (reply, pending) = Pending::new(section, SectionChange::Removed);
         self.commands.send(SectionCommand::Remove(removal, reply));
         pending

@@ -137,6 +137,7 @@ impl ConfigWatcher {
                 () = overdue => self.show_overdue(),
             }
             self.remove_unused();
+            self.apply_deferred();
             self.conclude();
         }
     }
@@ -245,6 +246,15 @@ impl ConfigWatcher {
             .supervisor
             .remove_unused(|plugin| outstanding.commands.contains_key(&Section::Plugin(plugin.to_owned())));
         self.expect(removed, self.change.is_some());
+    }
+
+    /// Applies sections that returned while their predecessors were being removed.
+    fn apply_deferred(&mut self) {
+        let pending = self.supervisor.apply_deferred();
+        if !pending.is_empty() {
+            self.change.get_or_insert_default();
+            self.expect(pending, true);
+        }
     }
 
     /// Shows the result of the change once each of its sections has answered or is overdue.

@@ -144,7 +144,14 @@ impl PluginSupervisor {
                     match prepared {
                         Ok(prepared) => self.apply(&mut running, &mut file, prepared).await,
                         // It panicked, which the log shows.
-                        Err(error) => self.answer(&mut file, Err(error.to_string().into())),
+                        Err(error) => {
+                            let reason: Arc<str> = error.to_string().into();
+                            if running.is_none() {
+                                let reason = Arc::clone(&reason);
+                                self.entry.set_phase(PluginPhase::Refused { reason });
+                            }
+                            self.answer(&mut file, Err(reason));
+                        }
                     }
                 }
                 PluginEvent::Read(read) => {

@@ -87,7 +87,7 @@ impl Frames {
     fn set_timer(&mut self, now: Moment) {
         let mut next = deadline(self.silence_timeout, self.last);
         if self.link.is_some() {
-            next = next.min(now.max(self.last) + CLUSTER_SILENCE_MAX);
+            next = next.min(self.last + CLUSTER_SILENCE_MAX);
         }
         self.timer = self.environment.sleep(next - now);
     }

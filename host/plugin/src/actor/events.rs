@@ -93,6 +93,10 @@ impl EventActor {
             return self.wait(None).await;
         }
         if self.slot.is_empty() {
+            // A paused guest is not called, not even to initialize an instance.
+            if self.slot.context.is_paused() && !self.slot.is_quarantined() {
+                return self.wait(None).await;
+            }
             return self.refill().await;
         }
         let now = self.slot.context.now();
