@@ -32,8 +32,11 @@ impl Checker {
         if !(*kind == EventKind::Delete && self.left_the_selection(informer, object)) && !may_go_back {
             findings.extend(stale(&running, call.stored));
         }
-        findings.extend(self.badly_marked(informer, &running));
-        findings.extend(self.skipped(*id, &running));
+        findings.extend(self.badly_marked(informer, &running, may_go_back));
+        // Before and after a restore, states have the same versions.
+        if !may_go_back {
+            findings.extend(self.skipped(*id, &running));
+        }
         let handler = self.handlers.entry(*id).or_default();
         handler.attempted.insert(object.incarnation());
         handler.owed.retain(|owed| owed.uid != object.uid);
@@ -84,13 +87,14 @@ impl Checker {
 
     /// A delete is marked unless it has its final state: the removed one, or the one in which the object left the
     /// selection. It has it if the watch showed the delete.
-    fn badly_marked(&self, informer: u32, call: &Running) -> Option<Finding> {
+    fn badly_marked(&self, informer: u32, call: &Running, may_go_back: bool) -> Option<Finding> {
         if call.kind != EventKind::Delete || call.reason == "reconfigured" {
             return None;
         }
         let was_shown = || self.deletes_shown.contains(&(informer, call.object.uid.clone()));
-        // An object that left the selection unseen, came back and was deleted may be delivered as the first of these.
-        let once = !self.ever_reconfigured(informer) && !self.ever_selected_by_state(informer);
+        // An object that left the selection or a restored history unseen, came back and was deleted may be delivered as
+        // the first of these.
+        let once = !self.ever_reconfigured(informer) && !self.ever_selected_by_state(informer) && !may_go_back;
         if call.unknown && once && was_shown() {
             let message = format!(
                 "received {} as the delete of an unknown state, but its watch showed it",
