@@ -82,9 +82,9 @@ pub enum StartError {
 impl SharedInformer {
     /// Starts an informer on the source that `spec` describes.
     ///
-    /// `client` is a [`Client`], or a [`ClusterClient`] that the sources of a cluster share. It must not retry by itself
-    /// (`Config::default_retry = false`): the informer paces retries, and a lower layer that retries hides failures from
-    /// it. Nor may it decompress watches; they are requested uncompressed.
+    /// `client` is a [`Client`], or a [`ClusterClient`] that the sources of a cluster share. It must not retry by
+    /// itself (`Config::default_retry = false`): the informer paces retries, and a lower layer that retries hides
+    /// failures from it. Nor may it decompress watches; they are requested uncompressed.
     ///
     /// # Errors
     /// [`StartError`] if the specification is invalid. An unreachable cluster is not an error but a state.
