@@ -33,7 +33,8 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Retry with Informant's back-off: from 1 s, doubling up to 5 min, 10 attempts in all.
+    /// Retry with Informant's back-off: from 1 s, doubling up to 5 min, without end unless
+    /// `retry.attempts` in the plugin's section limits it.
     pub fn retryable(message: impl fmt::Display) -> Self {
         Self::Retryable(message.to_string())
     }
