@@ -61,11 +61,12 @@ pub(super) struct ConfigSupervisor {
     plugins: BTreeMap<String, Supervised<DesiredPlugin>>,
     /// Informers that the configuration no longer names but plugins still use.
     orphaned: BTreeSet<InformerKey>,
-    /// Removed sections whose supervisors may still be running. A section that returns waits for their end, because
-    /// both would be known by the same name.
-    ending: BTreeMap<Section, CancellationToken>,
+    /// Sections that are being removed. One that returns waits, because both would be known by the same name.
+    ending: BTreeSet<Section>,
     /// The configuration that contains sections that returned too early.
     deferred: Option<Config>,
+    /// A section ended since that configuration was applied.
+    may_apply_deferred: bool,
     released: Arc<Notify>,
 }
 
@@ -76,18 +77,6 @@ type InformerKey = (String, String);
 struct Supervised<S> {
     wanted: Arc<S>,
     commands: CommandSender<S>,
-    /// Canceled when the supervisor has ended.
-    ended: CancellationToken,
-}
-
-/// Held by a supervisor's task until it ends.
-struct EndNotice(CancellationToken, Arc<Notify>);
-
-impl Drop for EndNotice {
-    fn drop(&mut self) {
-        self.0.cancel();
-        self.1.notify_one();
-    }
 }
 
 impl ConfigSupervisor {
@@ -99,14 +88,14 @@ impl ConfigSupervisor {
             informers: BTreeMap::new(),
             plugins: BTreeMap::new(),
             orphaned: BTreeSet::new(),
-            ending: BTreeMap::new(),
+            ending: BTreeSet::new(),
             deferred: None,
+            may_apply_deferred: false,
             released: Arc::default(),
         }
     }
 
-    /// Notified when [`remove_unused`](Self::remove_unused) may have something to remove, or
-    /// [`apply_deferred`](Self::apply_deferred) something to apply.
+    /// Notified when [`remove_unused`](Self::remove_unused) may have something to remove.
     pub(super) fn released(&self) -> Arc<Notify> {
         Arc::clone(&self.released)
     }
@@ -114,7 +103,7 @@ impl ConfigSupervisor {
     /// Applies `config`. The commands are sent when this returns; the returned values give their results.
     pub(super) fn apply(&mut self, config: &Config) -> Vec<Pending> {
         self.deferred = None;
-        self.ending.retain(|_, ended| !ended.is_cancelled());
+        self.may_apply_deferred = false;
         self.parts.durables.apply(config);
         let mut pending = self.apply_clusters(config);
         pending.extend(self.apply_informers(config));
@@ -122,7 +111,7 @@ impl ConfigSupervisor {
             let wanted = Arc::new(DesiredPlugin::new(config, section));
             let own = Section::Plugin(name.clone());
             pending.extend(match self.plugins.get_mut(name) {
-                None if self.ending.contains_key(&own) => self.defer(config),
+                None if self.ending.contains(&own) => self.defer(config),
                 None => Some(self.add_plugin(name, wanted)),
                 Some(running) if running.wanted.has_same_settings(&wanted) => None,
                 Some(running) => Some(running.change(Section::Plugin(name.clone()), wanted)),
@@ -143,14 +132,16 @@ impl ConfigSupervisor {
         None
     }
 
-    /// Applies the sections that had to wait, once one of their predecessors has ended.
+    /// The supervisor of a removed section has answered: its name is free.
+    pub(super) fn ended(&mut self, section: &Section) {
+        self.may_apply_deferred |= self.ending.remove(section);
+    }
+
+    /// Applies the sections that had to wait, if one of them may begin.
     pub(super) fn apply_deferred(&mut self) -> Vec<Pending> {
-        match self.deferred.take() {
-            Some(config) if self.ending.values().any(CancellationToken::is_cancelled) => self.apply(&config),
-            deferred => {
-                self.deferred = deferred;
-                Vec::new()
-            }
+        match self.deferred.take_if(|_| self.may_apply_deferred) {
+            Some(config) => self.apply(&config),
+            None => Vec::new(),
         }
     }
 
@@ -160,7 +151,7 @@ impl ConfigSupervisor {
             let wanted = Arc::new(self.parts.access.flags.over(name, &section.value));
             let own = Section::Cluster(name.clone());
             pending.extend(match self.clusters.get_mut(name) {
-                None if self.ending.contains_key(&own) => self.defer(config),
+                None if self.ending.contains(&own) => self.defer(config),
                 None => {
                     self.add_cluster(name, wanted);
                     // The registry shows the result of the login later.
@@ -199,7 +190,7 @@ impl ConfigSupervisor {
                 self.parts.registry.configuration().set_pending(section(), None);
             }
             // The entry of a cluster that is ending is not the one that the informer is for.
-            let must_wait = self.ending.contains_key(&section()) || !self.clusters.contains_key(&key.1);
+            let must_wait = self.ending.contains(&section()) || !self.clusters.contains_key(&key.1);
             pending.extend(match self.informers.get_mut(key) {
                 None if must_wait => self.defer(config),
                 None => {
@@ -292,11 +283,10 @@ impl ConfigSupervisor {
             reloads: parts.reloads.clone(),
             stop: parts.stop.clone(),
         };
-        let ended = self.spawn("cluster-supervisor", supervisor.run());
+        self.spawn("cluster-supervisor", supervisor.run());
         let running = Supervised {
             wanted,
             commands: sender,
-            ended,
         };
         self.clusters.insert(name.to_owned(), running);
     }
@@ -319,11 +309,10 @@ impl ConfigSupervisor {
             commands: receiver,
             stop: parts.stop.clone(),
         };
-        let ended = self.spawn("informer-supervisor", supervisor.run());
+        self.spawn("informer-supervisor", supervisor.run());
         let running = Supervised {
             wanted,
             commands: sender,
-            ended,
         };
         self.informers.insert(key.clone(), running);
     }
@@ -346,26 +335,18 @@ impl ConfigSupervisor {
             released: Arc::clone(&self.released),
             stop: parts.stop.clone(),
         };
-        let ended = self.spawn("plugin-supervisor", supervisor.run(reply));
+        self.spawn("plugin-supervisor", supervisor.run(reply));
         let running = Supervised {
             wanted,
             commands: sender,
-            ended,
         };
         self.plugins.insert(name.to_owned(), running);
         pending
     }
 
-    /// Returns what is canceled when the task has ended.
-    fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) -> CancellationToken {
-        let ended = CancellationToken::new();
-        let notice = EndNotice(ended.clone(), Arc::clone(&self.released));
-        let tracked = self.parts.tasks.track_future(async move {
-            let _notice = notice;
-            task.await;
-        });
+    fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        let tracked = self.parts.tasks.track_future(task);
         self.parts.environment.spawn(name, Box::pin(tracked));
-        ended
     }
 }
 
@@ -377,8 +358,8 @@ impl<S> Supervised<S> {
         pending
     }
 
-    fn remove(self, ending: &mut BTreeMap<Section, CancellationToken>, section: Section, removal: Removal) -> Pending {
-        ending.insert(section.clone(), self.ended);
+    fn remove(self, ending: &mut BTreeSet<Section>, section: Section, removal: Removal) -> Pending {
+        ending.insert(section.clone());
         let (reply, pending) = Pending::new(section, SectionChange::Removed);
         self.commands.send(SectionCommand::Remove(removal, reply));
         pending

@@ -205,6 +205,9 @@ impl ConfigWatcher {
             counts,
             result,
         } = answer;
+        if change == SectionChange::Removed {
+            self.supervisor.ended(&section);
+        }
         let last = self.outstanding.commands.get(&section);
         let was_overdue = last.is_some_and(|last| last.number == number && last.overdue);
         if last.is_some_and(|last| last.number == number) {

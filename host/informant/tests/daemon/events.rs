@@ -158,6 +158,7 @@ async fn metric_families_are_stable() {
     let (_, text) = daemon.get("/metrics").await;
     insta::assert_snapshot!(families(&text).join("\n"), @"
     informant_admin_busy counter
+    informant_admin_rejected counter
     informant_build info
     informant_config_pending_sections gauge
     informant_dead_letters gauge
@@ -167,6 +168,9 @@ async fn metric_families_are_stable() {
     informant_handler_events counter
     informant_handler_lag_seconds histogram
     informant_handler_seconds histogram
+    informant_http_accept_errors counter
+    informant_http_connections gauge
+    informant_http_connections_closed counter
     informant_index_attached gauge
     informant_informer_discoveries counter
     informant_informer_discovering gauge

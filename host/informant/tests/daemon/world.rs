@@ -237,7 +237,7 @@ pub(crate) async fn until<T>(what: &str, mut condition: impl AsyncFnMut() -> Res
 
 /// One GET on its own connection.
 pub(crate) async fn http_get(address: SocketAddr, path: &str) -> (u16, String) {
-    let accept = "application/openmetrics-text";
+    let accept = "application/openmetrics-text,application/json";
     exchange(
         address,
         &format!("GET {path} HTTP/1.0\r\nhost: localhost\r\naccept: {accept}\r\n\r\n"),
