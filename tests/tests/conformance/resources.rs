@@ -211,7 +211,7 @@ pub(crate) async fn unsupported_field_selector_is_reported(cluster: &Cluster, na
             status.last_error.as_ref().is_some_and(|(text, _)| text.contains("400"))
         })
         .await?;
-    ensure!(refused.state == SourceState::Syncing && !refused.synced, "{refused:?}");
+    ensure!(refused.state == SourceState::Refused && !refused.synced, "{refused:?}");
     ensure!(
         observed.last_error().contains("data.value"),
         "{}",
