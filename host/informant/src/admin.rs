@@ -228,7 +228,7 @@ async fn metrics(State(state): State<AdminState>, headers: HeaderMap) -> Respons
     match state.metrics.encode() {
         Ok(text) => {
             let headers = [(CONTENT_TYPE, format.content_type()), (VARY, "accept")];
-            (headers, format.from_openmetrics(text)).into_response()
+            (headers, format.convert(text)).into_response()
         }
         Err(error) => (
             StatusCode::INTERNAL_SERVER_ERROR,

@@ -145,7 +145,7 @@ impl PlainVisitor<'_> {
         }
         let writer = &mut self.writer;
         match field.name() {
-            // A message is one line, whoever wrote it.
+            // A message is one line, whatever its source.
             "message" => writer.write_str(&escape::line(value)),
             name if writer.has_ansi_escapes() => {
                 write!(writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?;

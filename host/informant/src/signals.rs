@@ -23,7 +23,7 @@ use crate::daemon::STOP_MAX;
 /// How long after [`STOP_MAX`] a stop may still finish by itself. Then the process ends.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// How long the last log line of a process may take: standard error may be a pipe that nobody reads.
+/// How long the last log line of a process may take: standard error may be a pipe without a reader.
 const LAST_LINE_MAX: Duration = Duration::from_millis(200);
 
 /// A signal that asks the process to stop.

@@ -1,7 +1,7 @@
 //! Credentials that change while a client is in use: a token file, or what a login program prints.
 //!
 //! They are read again when they are about to expire, and after the API server refused them. There is one read at a
-//! time; whoever needs credentials meanwhile waits for it. While a token is still valid, a read that fails changes
+//! time; requests that need credentials meanwhile wait for it. While a token is still valid, a read that fails changes
 //! nothing.
 //!
 //! Source: client-go `transport/token_source.go` (token files: trimmed, read again after a minute, reset by a 401) and
@@ -57,7 +57,7 @@ pub enum LoginError {
     /// The login program.
     #[error(transparent)]
     Exec(Arc<ExecError>),
-    /// The client certificate of the login program makes no client.
+    /// No client can be built with the client certificate of the login program.
     #[error("cannot build a client with these credentials: {0}")]
     Client(Arc<kube::Error>),
     /// The process is stopping.

@@ -1,7 +1,7 @@
 //! Runs the login program of a kubeconfig (`users[].user.exec`): the protocol of `client.authentication.k8s.io`.
 //!
-//! The program has a deadline, its output is bounded, and it ends with everything it started. It runs on no thread that
-//! anything else waits for.
+//! The program has a deadline, its output is bounded, and it ends with everything it started. No thread that serves
+//! anything else waits for it.
 //!
 //! Source: client-go `plugin/pkg/client/auth/exec`, which has neither a deadline nor a bound.
 

@@ -47,7 +47,7 @@ impl MetricsFormat {
     }
 
     /// Metrics in this format.
-    pub(crate) fn from_openmetrics(self, openmetrics: String) -> String {
+    pub(crate) fn convert(self, openmetrics: String) -> String {
         match self {
             Self::Text => to_text(&openmetrics),
             Self::OpenMetrics => openmetrics,
@@ -118,7 +118,7 @@ mod tests {
         registry.register_with_unit("size", "Size", Unit::Bytes, Gauge::<i64>::default());
         let mut openmetrics = String::new();
         text::encode(&mut openmetrics, &registry).unwrap();
-        insta::assert_snapshot!(MetricsFormat::Text.from_openmetrics(openmetrics.clone()), @r##"
+        insta::assert_snapshot!(MetricsFormat::Text.convert(openmetrics.clone()), @r##"
         # HELP informant_calls_total Calls.
         # TYPE informant_calls_total counter
         informant_calls_total 0
@@ -139,10 +139,7 @@ mod tests {
         # TYPE informant_size_bytes gauge
         informant_size_bytes 0
         "##);
-        assert_eq!(
-            MetricsFormat::OpenMetrics.from_openmetrics(openmetrics.clone()),
-            openmetrics
-        );
+        assert_eq!(MetricsFormat::OpenMetrics.convert(openmetrics.clone()), openmetrics);
         assert!(openmetrics.ends_with("# EOF\n"));
     }
 

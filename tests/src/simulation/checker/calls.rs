@@ -29,7 +29,8 @@ impl Checker {
         let may_go_back = handler.keys.entry(key.clone()).or_default().restores < self.restores;
         // Such a delete means that the object is no longer selected; it may be selected again. A restored store may be
         // older than what waits for the handler.
-        if !(*kind == EventKind::Delete && self.left_the_selection(informer, object)) && !may_go_back {
+        let left = *kind == EventKind::Delete && self.left_the_selection(informer, object);
+        if !left && !may_go_back {
             findings.extend(stale(&running, call.stored));
         }
         findings.extend(self.badly_marked(informer, &running, may_go_back));
