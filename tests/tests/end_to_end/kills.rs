@@ -49,7 +49,7 @@ struct Received {
 impl Received {
     /// Adds the calls of one process.
     fn record(&mut self, calls: &[Call], deleted: &Deleted) -> Result<()> {
-        let deleted = deleted.lock().unwrap();
+        let deleted = deleted.lock().expect("no holder panics");
         for call in calls {
             match call.event.as_str() {
                 "add" | "update" => {
@@ -91,7 +91,7 @@ async fn recreate(client: Client, names: Vec<String>, deleted: Deleted, stop: Ar
     }
     while !stop.load(Ordering::Relaxed) {
         for (name, uid) in names.iter().zip(&mut uids) {
-            deleted.lock().unwrap().insert(uid.clone());
+            deleted.lock().expect("no holder panics").insert(uid.clone());
             client.delete(&config_maps(name)).await?;
             tokio::time::sleep(PAUSE).await;
             *uid = create(&client, name).await?;
@@ -182,13 +182,16 @@ async fn kills(on_start: &str) -> Result<()> {
     })
     .await?;
     let received = settled.context("the last process")?;
-    println!(
-        "on-start = {on_start:?}: {kills} kills, {} incarnations and {} deletes delivered, {} deletes repeated, {} for incarnations whose add was not recorded",
-        received.adds.len(),
-        received.deletes.len(),
-        before.repeated,
-        before.without_add,
-    );
+    #[expect(clippy::print_stdout, reason = "the figures are the result of the long form")]
+    {
+        println!(
+            "on-start = {on_start:?}: {kills} kills, {} incarnations and {} deletes delivered, {} deletes repeated, {} for incarnations whose add was not recorded",
+            received.adds.len(),
+            received.deletes.len(),
+            before.repeated,
+            before.without_add,
+        );
+    }
     if received.adds.len() < incarnations {
         bail!("only {} incarnations were delivered", received.adds.len());
     }

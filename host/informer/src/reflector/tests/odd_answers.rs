@@ -313,7 +313,7 @@ async fn a_broken_watch_resumes_from_the_last_event() {
     let (rig, counts) = rig(move |request, before| {
         if !is_watch(request) {
             // After the lost connection it asks how new the server is.
-            return json_answer(&ONE_POD.replace(r#""10""#, if before == 0 { r#""10""# } else { r#""12""# }));
+            return json_answer(ONE_POD.replace(r#""10""#, if before == 0 { r#""10""# } else { r#""12""# }));
         }
         let from = if before == 0 {
             "resourceVersion=10&"
