@@ -137,7 +137,7 @@ pub struct RetriedKey {
     pub next: Moment,
     /// The result of the last delivery: `retryable`, `trap` or `timeout`.
     pub result: &'static str,
-    /// The error of the last delivery; at most [`RETRY_ERROR_BYTES_MAX`] bytes.
+    /// The error of the last delivery; at most [`RETRY_ERROR_BYTES_MAX`](crate::listener::RETRY_ERROR_BYTES_MAX) bytes.
     pub error: String,
 }
 
