@@ -191,8 +191,8 @@ impl Source {
         self.of_pattern.store(true, Ordering::Release);
     }
 
-    /// Whether its informer continues without it: it is one kind of a pattern, has never synced, and the API server does
-    /// not let Informant read it, or does not serve it. One such kind must not disable the others.
+    /// Whether its informer continues without it: it is one kind of a pattern, has never synced, and the API server
+    /// does not let Informant read it, or does not serve it. One such kind must not disable the others.
     #[must_use]
     pub fn is_left_out(&self) -> bool {
         let unreadable = matches!(self.state(), SourceState::Forbidden | SourceState::WaitingForResource);

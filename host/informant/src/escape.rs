@@ -2,8 +2,8 @@
 //! log, where control characters would move the cursor, forge lines, or reorder what a person reads.
 //!
 //! Applied where output is written, so that no message can be forgotten: [`Escaped`] around stdout, [`paragraph`] for
-//! stderr, [`line()`] for what must stay on one line. JSON escapes control characters itself; [`Form::Json`] also escapes
-//! the others, which does not change what a program reads.
+//! stderr, [`line()`] for what must stay on one line. JSON escapes control characters itself; [`Form::Json`] also
+//! escapes the others, which does not change what a program reads.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

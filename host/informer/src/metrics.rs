@@ -256,7 +256,7 @@ impl Series {
     }
 
     /// Runs `change` if any source uses the series of `labels`: what comes later than the end of the last source must
-    /// not create a series again, which nobody would remove. Not for the path of an event.
+    /// not create a series again, which would stay. Not for the path of an event.
     fn while_used(&self, labels: &InformerLabels, change: impl FnOnce(&mut Sharing)) {
         if let Some(sharing) = self.sharing().get_mut(labels).filter(|sharing| sharing.sources > 0) {
             change(sharing);

@@ -54,7 +54,7 @@ pub(crate) const LIST_PAGE_ITEMS: usize = 500;
 /// in half a minute; one that does not support the request never marks their end.
 pub(crate) const INITIAL_EVENTS_MAX: Duration = Duration::from_secs(180);
 
-/// The most objects of one list. Ten times what a large cluster has of a kind; a list that goes on has no end.
+/// The most objects of one list. Ten times what a large cluster has of a kind; a longer one has no end.
 pub const LIST_OBJECTS_MAX: usize = 5_000_000;
 
 /// The most bytes of one list, with all its pages. Half a million objects of 8 KiB; etcd itself holds 2 GiB by default

@@ -19,7 +19,7 @@ pub struct SourceSpec {
     pub resource: GroupVersionResource,
     /// The objects' `kind`, from discovery; items of lists do not contain it.
     pub kind: String,
-    /// Whether it is one of the kinds that a resource pattern (`*`, `apps/v1/*`) matches. Lookups go on without such a
+    /// Whether it is one of the kinds that a resource pattern (`*`, `apps/v1/*`) matches. Lookups leave out such a
     /// kind while it cannot be read: see [`Source::is_left_out`](informant_cache::Source::is_left_out).
     pub of_pattern: bool,
     /// Whether the resource is namespaced.

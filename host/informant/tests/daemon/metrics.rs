@@ -208,7 +208,9 @@ async fn series_of_removed_informers_and_plugins_are_removed() {
             .collect::<Vec<_>>()
     };
     // Reloads are counted by result, whatever they add or remove.
-    let lasting = |line: &&String| !line.starts_with("informant_config_reloads") && !line.contains("artefacts");
+    let lasting = |line: &&String| {
+        !line.starts_with("informant_config_reloads") && !line.starts_with("informant_plugin_artefacts")
+    };
     let count = |all: &[String]| all.iter().filter(lasting).count();
     let before = count(&series().await);
     for round in 0..ROUNDS {

@@ -86,7 +86,7 @@ impl StatusBody {
         Some(Duration::from_secs(seconds.min(RETRY_AFTER_SECONDS_MAX)))
     }
 
-    /// Whether a field of the field selector is not supported. Only the message says so: built-in kinds and custom
+    /// Whether a field of the field selector is not supported. Only the message tells: built-in kinds and custom
     /// resources with selectable fields word it in one way, kinds without any such field in another
     /// (`DefaultMetaV1FieldSelectorConversion`).
     fn is_about_field_selector(&self) -> bool {
