@@ -28,13 +28,17 @@ pub(crate) struct World {
 impl World {
     /// A cluster on a free port.
     pub(crate) async fn start() -> Self {
-        let world = Self::unreachable().await;
-        world.begin_to_serve().await;
+        let (world, listener) = Self::prepare().await;
+        world.serve(listener);
         world
     }
 
     /// A cluster that does not listen yet.
     pub(crate) async fn unreachable() -> Self {
+        Self::prepare().await.0
+    }
+
+    async fn prepare() -> (Self, TcpListener) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let world = Self {
@@ -44,11 +48,19 @@ impl World {
             stop: CancellationToken::new(),
         };
         std::fs::write(world.kubeconfig(), kubeconfig(address)).unwrap();
-        world
+        (world, listener)
     }
 
+    /// A connection of another test may have the port for a moment.
     pub(crate) async fn begin_to_serve(&self) {
-        let listener = TcpListener::bind(self.address).await.unwrap();
+        let listener = until("the port", async || {
+            let bound = TcpListener::bind(self.address).await;
+            bound.map_err(|error| error.to_string())
+        });
+        self.serve(listener.await);
+    }
+
+    fn serve(&self, listener: TcpListener) {
         let (server, stopped) = (self.server.clone(), self.stop.clone().cancelled_owned());
         tokio::spawn(async move { server.serve(listener, stopped).await });
     }
