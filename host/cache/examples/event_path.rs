@@ -66,6 +66,7 @@ impl EventPath {
             cluster: String::new(),
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),
+            resource: "v1/pods".to_owned(),
             namespace: None,
         });
         let mut store = StoreWriter::publishing_to(&catalog, source).expect("it was just added");

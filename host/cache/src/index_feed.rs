@@ -126,8 +126,8 @@ pub struct IndexFeedCounters {
     pub failures: u64,
 }
 
-/// Values by index name. An index that does not occur has no values; one that occurs twice has the values of both.
-pub type NamedValues = Vec<(String, Vec<String>)>;
+/// The values of one object for each index of the feed, in the order of [`IndexFeedHandle::names`].
+pub type IndexValues = Vec<Vec<String>>;
 
 /// One object to compute. Completed by an [`IndexResult`] with the same `number`, `source` and `key`.
 #[derive(Clone, Debug)]
@@ -152,13 +152,13 @@ pub struct IndexResult {
     /// The job's key.
     pub key: Key,
     /// The object's values, or the error.
-    pub values: Result<NamedValues, String>,
+    pub values: Result<IndexValues, String>,
 }
 
 impl IndexJob {
     /// The result of this job.
     #[must_use]
-    pub fn answer(self, values: Result<NamedValues, String>) -> IndexResult {
+    pub fn answer(self, values: Result<IndexValues, String>) -> IndexResult {
         IndexResult {
             number: self.number,
             source: self.source,

@@ -153,6 +153,7 @@ mod tests {
             cluster: cluster.to_owned(),
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),
+            resource: "v1/pods".to_owned(),
             namespace: None,
         }
     }

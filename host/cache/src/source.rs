@@ -22,6 +22,8 @@ pub struct SourceInfo {
     pub api_version: String,
     /// `kind` of its objects.
     pub kind: String,
+    /// Version and plural of its resource: `v1/pods`, `apps/v1/deployments`.
+    pub resource: String,
     /// The namespace it is limited to; none for all, and for cluster-scoped kinds.
     pub namespace: Option<String>,
 }
@@ -267,6 +269,7 @@ mod tests {
             cluster: "east".to_owned(),
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),
+            resource: "v1/pods".to_owned(),
             namespace: Some("default".to_owned()),
         };
         Source::new(SourceId(1), info)

@@ -87,6 +87,7 @@ fn pods(catalog: &Catalog) -> (SourceId, Snapshot) {
         cluster: String::new(),
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),
+        resource: "v1/pods".to_owned(),
         namespace: None,
     });
     let mut writer = StoreWriter::publishing_to(catalog, source).expect("a source");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use informant_object::{Key, KeyRef, Object};
 
 use crate::index::IndexFailures;
-use crate::index_feed::{HOLD_BASE, HOLD_MAX, IndexState, NamedContents, NamedValues, OVERRUN_WINDOW, RecentFailures};
+use crate::index_feed::{HOLD_BASE, HOLD_MAX, IndexState, IndexValues, NamedContents, OVERRUN_WINDOW, RecentFailures};
 use crate::listener::{ChangeKind, ObjectChange};
 use crate::{Cursor, IndexContents, Moment, Snapshot};
 
@@ -159,7 +159,7 @@ impl SourceFeed {
     }
 
     /// Accepts a result. None if it is superseded, otherwise whether it is a failure.
-    pub(super) fn complete(&mut self, key: &Key, number: u64, values: Result<NamedValues, String>) -> Option<bool> {
+    pub(super) fn complete(&mut self, key: &Key, number: u64, values: Result<IndexValues, String>) -> Option<bool> {
         if self.computing.get(key) != Some(&number) {
             return None;
         }
@@ -176,18 +176,16 @@ impl SourceFeed {
         Some(failed)
     }
 
-    fn set(&mut self, key: &Key, values: &NamedValues) -> Result<(), String> {
-        if let Some((name, _)) = values
-            .iter()
-            .find(|(name, _)| self.names.iter().all(|known| **known != **name))
-        {
+    fn set(&mut self, key: &Key, values: &IndexValues) -> Result<(), String> {
+        if values.len() != self.names.len() {
             return Err(format!(
-                "the plugin returned values for index {name:?}, which its manifest does not declare"
+                "the plugin returned values for {} indexes, but its manifest names {}",
+                values.len(),
+                self.names.len()
             ));
         }
-        for (name, contents) in self.names.iter().zip(&mut self.contents) {
-            let own = values.iter().filter(|(other, _)| *other == **name);
-            contents.set(key, own.flat_map(|(_, values)| values).map(String::as_str))?;
+        for (values, contents) in values.iter().zip(&mut self.contents) {
+            contents.set(key, values.iter().map(String::as_str))?;
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ fn object(name: &str, words: &str) -> Object {
 }
 
 /// The index function.
-fn values(object: &Object) -> Result<NamedValues, String> {
+fn values(object: &Object) -> Result<IndexValues, String> {
     let text = object.text();
     let (_, spec) = text.split_once(r#""spec":""#).expect("every test object has it");
     let words: Vec<String> = spec
@@ -34,7 +34,7 @@ fn values(object: &Object) -> Result<NamedValues, String> {
         return Err("bad object".to_owned());
     }
     let count = words.len().to_string();
-    Ok(vec![("word".to_owned(), words), ("count".to_owned(), vec![count])])
+    Ok(vec![words, vec![count]])
 }
 
 /// One loop with its store. Follows the protocol of [`IndexFeedHandle`].

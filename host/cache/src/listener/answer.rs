@@ -45,7 +45,7 @@ impl Listener {
             now,
         };
         match outcome {
-            DeliveryOutcome::Ok => {
+            DeliveryOutcome::Ok | DeliveryOutcome::RequeueAfter(_) => {
                 self.queue.counters.ok += 1;
                 self.succeed(id);
             }

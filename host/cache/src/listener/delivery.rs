@@ -72,6 +72,8 @@ pub struct DeliveryToken {
 pub enum DeliveryOutcome {
     /// The handler accepted it.
     Ok,
+    /// The handler accepted it, and asks to be called again for the key after this time.
+    RequeueAfter(Duration),
     /// The handler was not called, because no field it subscribes to changed (see [`Delivery::exact_old`]). Counts as
     /// accepted.
     Filtered,
@@ -181,6 +183,7 @@ impl DeliveryOutcome {
     pub const fn as_str(&self) -> &'static str {
         match self {
             DeliveryOutcome::Ok => "ok",
+            DeliveryOutcome::RequeueAfter(_) => "requeued",
             DeliveryOutcome::Filtered => "filtered",
             DeliveryOutcome::Retryable(_) | DeliveryOutcome::RetryAfter(..) => "retryable",
             DeliveryOutcome::Permanent(_) => "permanent",
@@ -192,7 +195,10 @@ impl DeliveryOutcome {
     /// Whether the event needs no retry.
     #[must_use]
     pub const fn is_ok(&self) -> bool {
-        matches!(self, DeliveryOutcome::Ok | DeliveryOutcome::Filtered)
+        matches!(
+            self,
+            DeliveryOutcome::Ok | DeliveryOutcome::RequeueAfter(_) | DeliveryOutcome::Filtered
+        )
     }
 }
 
@@ -215,10 +221,14 @@ pub enum Reason {
     Reconfigured,
     /// The cluster was rolled back (for example, an etcd restore): a new source epoch began.
     Restored,
+    /// The delay passed that the handler asked for after its last call for the key.
+    RequeueAfter,
+    /// An operator asked for a call.
+    Trigger,
 }
 
 impl Reason {
-    const ALL: [Reason; 8] = [
+    const ALL: [Reason; 10] = [
         Reason::Initial,
         Reason::Watch,
         Reason::Relist,
@@ -227,6 +237,8 @@ impl Reason {
         Reason::Requeue,
         Reason::Reconfigured,
         Reason::Restored,
+        Reason::RequeueAfter,
+        Reason::Trigger,
     ];
 
     /// The reason with this [name](Self::as_str).
@@ -247,6 +259,8 @@ impl Reason {
             Reason::Requeue => "requeue",
             Reason::Reconfigured => "reconfigured",
             Reason::Restored => "restored",
+            Reason::RequeueAfter => "requeue-after",
+            Reason::Trigger => "trigger",
         }
     }
 }

@@ -270,6 +270,7 @@ fn info(informer: &str) -> SourceInfo {
         cluster: String::new(),
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),
+        resource: "v1/pods".to_owned(),
         namespace: None,
     }
 }

@@ -376,6 +376,7 @@ fn info_of(spec: &SourceSpec) -> SourceInfo {
         cluster: spec.cluster.clone(),
         api_version: spec.resource.api_version(),
         kind: spec.kind.clone(),
+        resource: format!("{}/{}", spec.resource.api_version(), spec.resource.plural),
         namespace: spec.namespace.clone(),
     }
 }

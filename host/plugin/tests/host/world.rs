@@ -150,6 +150,7 @@ impl World {
             cluster: String::new(),
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),
+            resource: "v1/pods".to_owned(),
             namespace: None,
         };
         let id = self.catalog.add_source(info);

@@ -24,6 +24,7 @@ fn add_source(catalog: &Catalog, informer: &str) -> (u32, StoreWriter) {
         cluster: String::new(),
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),
+        resource: "v1/pods".to_owned(),
         namespace: None,
     };
     let id = catalog.add_source(info);
