@@ -92,7 +92,10 @@ impl ClusterApi {
                     }
                     names => format!("config.toml has {}", names.join(", ")),
                 };
-                let message = format!("there is no cluster named {cluster:?}; {known}");
+                let message = match cluster {
+                    "" => format!("the call is about no object, so its address must name a cluster; {known}"),
+                    cluster => format!("there is no cluster named {cluster:?}; {known}"),
+                };
                 KubeError::new(KubeErrorCode::Invalid, message)
             }
             ClientUnavailable::NotYet(why) => {

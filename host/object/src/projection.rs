@@ -63,6 +63,8 @@ impl Projection {
 /// How much of an object a plugin sees.
 #[derive(Clone, Debug)]
 pub enum Payload {
+    /// Nothing: an empty document.
+    None,
     /// apiVersion, kind and metadata.
     Metadata,
     /// apiVersion, kind and some fields.
@@ -75,6 +77,7 @@ impl Payload {
     /// Appends the JSON document of this part of `object`.
     pub fn write(&self, object: &Object, out: &mut Vec<u8>) {
         match self {
+            Payload::None => {}
             Payload::Metadata => write_metadata(object, out),
             Payload::Fields(projection) => object.project(projection, out),
             Payload::Whole => out.extend_from_slice(object.json()),

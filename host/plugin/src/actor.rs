@@ -27,6 +27,7 @@ mod sync {
 }
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use informant_cache::listener::Pause;
 use informant_cache::{ListenerHandle, Moment};
@@ -35,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 use crate::actor::config::PluginConfig;
 use crate::actor::probation::Probation;
 use crate::component::LoadedVersion;
+use crate::component::context::{InstanceStart, PreviousVersion, StartCause};
 use crate::component::manifest::Manifest;
 use crate::engine::scheduler::OverrunHistory;
 use crate::error::LoadProblem;
@@ -42,7 +44,7 @@ use crate::host::HostInner;
 use crate::hostcalls::kube::{KubeAccess, KubeRights};
 use crate::hostcalls::store::{StoreAccess, StoreReader};
 use crate::instance::Instance;
-use crate::instance::bindings::informant::plugin::types::{Failure, InstanceRole};
+use crate::instance::bindings::informant::plugin::types::Failure;
 use crate::instance::guest::InstanceResources;
 use crate::instance::wasi::WasiMode;
 use crate::instance::watchdog::CallWatchdog;
@@ -121,13 +123,6 @@ impl ActorKind {
         match self {
             ActorKind::Events => "events",
             ActorKind::Index => "index",
-        }
-    }
-
-    pub(crate) const fn role(self) -> InstanceRole {
-        match self {
-            ActorKind::Events => InstanceRole::Events,
-            ActorKind::Index => InstanceRole::Index,
         }
     }
 
@@ -212,6 +207,8 @@ impl PluginContext {
         config: &PluginConfig,
         version: &LoadedVersion,
         actor: ActorKind,
+        because: StartCause,
+        previous: Option<PreviousVersion>,
     ) -> Result<Instance, LoadProblem> {
         let call_max = config.spec.limits.call;
         let watchdog = CallWatchdog::new(Arc::clone(&self.host.env), call_max, self.abort.clone());
@@ -223,14 +220,7 @@ impl PluginContext {
             watchdog,
         )
         .await?;
-        let answer = instance
-            .init(actor.role(), &config.config)
-            .await
-            .map_err(|report| LoadProblem::Trapped(*report))?;
-        answer.map_err(|failure| LoadProblem::Init {
-            role: actor.as_str(),
-            message: message_of(failure),
-        })?;
+        initialize(&mut instance, config, actor, because, previous).await?;
         Ok(instance)
     }
 
@@ -360,6 +350,41 @@ impl LiveStatus {
             _ => self.because.clone(),
         }
     }
+}
+
+/// Calls `init` of a new instance for `actor`.
+///
+/// # Errors
+/// [`LoadProblem::Trapped`], [`LoadProblem::Init`], [`LoadProblem::InitRetryable`].
+pub(crate) async fn initialize(
+    instance: &mut Instance,
+    config: &PluginConfig,
+    actor: ActorKind,
+    because: StartCause,
+    previous: Option<PreviousVersion>,
+) -> Result<(), LoadProblem> {
+    let role = actor.as_str();
+    let context = config.context.to_init_json(&InstanceStart {
+        role,
+        instance: 0,
+        instances: config.spec.limits.instances,
+        because,
+        previous,
+    });
+    let answer = instance.init(&context).await;
+    let answer = answer.map_err(|report| LoadProblem::Trapped(*report))?;
+    answer.map_err(|failure| {
+        let after = match &failure {
+            Failure::RetryAfter(later) => Some(Duration::from_millis(later.after_ms.into())),
+            Failure::Retryable(_) | Failure::Permanent(_) => None,
+        };
+        let is_permanent = matches!(failure, Failure::Permanent(_));
+        let message = message_of(failure);
+        match is_permanent {
+            true => LoadProblem::Init { role, message },
+            false => LoadProblem::InitRetryable { role, message, after },
+        }
+    })
 }
 
 /// The message of a failure.

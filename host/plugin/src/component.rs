@@ -1,12 +1,14 @@
 //! A component that can be a plugin: validated, compiled and linked, but not running.
 
 pub(crate) mod binary;
+pub(crate) mod context;
 pub(crate) mod file;
 pub(crate) mod imports;
 pub(crate) mod interface_name;
 pub(crate) mod manifest;
 pub(crate) mod roles;
 pub(crate) mod script;
+pub(crate) mod stubs;
 
 use std::sync::Arc;
 
@@ -14,7 +16,10 @@ use wasmtime::component::{InstancePre, Linker};
 
 use crate::actor::truncated;
 use crate::artifacts::{Artifact, Artifacts};
-use crate::component::manifest::{Manifest, ManifestError};
+use crate::component::binary::SdkInfo;
+use crate::component::context::DescribeContext;
+use crate::component::manifest::Manifest;
+use crate::component::roles::ExportedRoles;
 use crate::component::script::Script;
 use crate::error::LoadProblem;
 use crate::instance::Instance;
@@ -38,7 +43,14 @@ pub(crate) struct ComponentParts {
     pub(crate) digest: Digest,
     pub(crate) size_bytes: usize,
     pub(crate) roles: Roles,
+    /// Roles that this Informant does not know; see [`roles`].
+    unknown_roles: Vec<String>,
     pub(crate) imports: Vec<String>,
+    /// Functions of a newer contract, which trap when they are called.
+    pub(crate) stubs: Vec<String>,
+    /// The contract version that it exports.
+    pub(crate) contract: String,
+    pub(crate) sdk: Option<SdkInfo>,
     pub(crate) pre: InstancePre<GuestState>,
     pub(crate) indices: Indices,
     /// The script to run, if the component is the script runner.
@@ -78,11 +90,18 @@ impl PluginComponent {
         linker: &Linker<GuestState>,
     ) -> Result<PluginComponent, LoadProblem> {
         let surface = binary::surface(&bytes)?;
-        let roles = roles::check_names(&surface)?;
+        let ExportedRoles {
+            roles,
+            unknown,
+            contract,
+        } = roles::check_names(&surface)?;
         imports::check_names(&surface)?;
         let size_bytes = bytes.len();
         let artifact = artifacts.get(digest, bytes).await?;
         roles::check_types(&artifact.component)?;
+        let own = stubs::linker_with_stubs(&artifact.component, linker)
+            .map_err(|error| LoadProblem::ImportType(format!("{error:#}")))?;
+        let (linker, stubs) = own.as_ref().map_or((linker, &[][..]), |(own, stubs)| (own, stubs));
         let pre = linker
             .instantiate_pre(&artifact.component)
             .map_err(|error| LoadProblem::ImportType(format!("{error:#}")))?;
@@ -91,7 +110,11 @@ impl PluginComponent {
             digest,
             size_bytes,
             roles,
+            unknown_roles: unknown,
             imports: surface.imports,
+            stubs: stubs.to_vec(),
+            contract,
+            sdk: surface.sdk,
             pre,
             indices,
             script: None,
@@ -162,6 +185,7 @@ impl LoadedVersion {
     /// Errors of the instance, and of the manifest.
     pub(crate) async fn describe(
         component: PluginComponent,
+        context: &DescribeContext,
         resources: InstanceResources,
         watchdog: CallWatchdog,
     ) -> Result<LoadedVersion, LoadProblem> {
@@ -169,13 +193,14 @@ impl LoadedVersion {
         let _running = resources.clock.run_guests();
         let mut instance = Instance::new(&engine, &component, resources, watchdog).await?;
         let document = instance
-            .describe()
+            .describe(&context.to_json())
             .await
-            .map_err(|report| LoadProblem::Trapped(*report))?;
-        let manifest = Manifest::parse(&document, component.roles).map_err(|error| match error {
-            ManifestError::Refused(reason) => LoadProblem::Refused(truncated(&reason)),
-            error => LoadProblem::Manifest(error),
-        })?;
+            .map_err(|report| LoadProblem::Trapped(*report))?
+            .map_err(|reason| LoadProblem::Refused(truncated(&reason)))?;
+        let manifest = Manifest::parse(&document, component.roles).map_err(LoadProblem::Manifest)?;
+        if let Some(role) = component.unknown_roles.first().filter(|_| manifest.roles.is_none()) {
+            return Err(LoadProblem::UnknownRole { role: role.clone() });
+        }
         let roles = manifest.active_roles(component.roles);
         Ok(LoadedVersion {
             component: component.with_roles(roles),

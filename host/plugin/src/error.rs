@@ -130,7 +130,8 @@ pub enum LoadProblem {
     },
     /// It is built for a contract that is no longer supported.
     #[error(
-        "built for the older contract {found}, but this Informant supports {CONTRACT}; rebuild it with the current SDK"
+        "built for the older contract {found}, but this Informant supports {CONTRACT}; rebuild it with version {} of the SDK",
+        env!("CARGO_PKG_VERSION")
     )]
     OlderContract {
         /// The version it names.
@@ -149,6 +150,14 @@ pub enum LoadProblem {
         "exports no role; export at least one of event-handler, sync-handler and index-funcs in addition to lifecycle; Rust: list them in export!(Type: events, sync, index)"
     )]
     NoRole,
+    /// It exports a role of a newer contract, which would never be called.
+    #[error(
+        "exports the role {role}, which this Informant (contract {CONTRACT}) does not know and would never call; upgrade Informant, or leave the role out: list the others as `roles` in the manifest"
+    )]
+    UnknownRole {
+        /// The role's interface.
+        role: String,
+    },
     /// A role lacks a function, or one has another type.
     #[error("{function} of {interface} {cause}; build it with the SDK for contract {CONTRACT}")]
     RoleType {
@@ -182,13 +191,23 @@ pub enum LoadProblem {
     /// `describe` returned the reason why the component cannot be used.
     #[error("{0}")]
     Refused(String),
-    /// `init` failed.
+    /// `init` failed for good.
     #[error("init for the role {role} failed: {message}; check the plugin's `config` in config.toml")]
     Init {
         /// `events` or `index`.
         role: &'static str,
         /// The plugin's message.
         message: String,
+    },
+    /// `init` failed, and asks to be tried again.
+    #[error("init for the role {role} failed and will be tried again: {message}")]
+    InitRetryable {
+        /// `events` or `index`.
+        role: &'static str,
+        /// The plugin's message.
+        message: String,
+        /// How long the plugin asks to wait.
+        after: Option<Duration>,
     },
     /// The old version's state cannot be transferred to the new one.
     ///

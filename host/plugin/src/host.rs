@@ -17,6 +17,8 @@ use crate::actor::config::PluginConfig;
 use crate::artifacts::Artifacts;
 use crate::artifacts::last_good::LastGood;
 use crate::component::file::{self, PluginFile};
+use crate::component::binary::SdkInfo;
+use crate::component::context::DescribeContext;
 use crate::component::manifest::Manifest;
 use crate::component::script::{Script, ScriptRunner, is_script};
 use crate::component::{DENIED_IN_DESCRIBE, LoadedVersion, PluginComponent};
@@ -81,6 +83,12 @@ pub struct Inspection {
     pub roles: Roles,
     /// The interfaces it imports.
     pub imports: Vec<String>,
+    /// Functions of a newer contract that it imports. A call traps.
+    pub stubs: Vec<String>,
+    /// The contract version that it was built for.
+    pub contract: String,
+    /// The SDK that it was built with; none: it does not say.
+    pub sdk: Option<SdkInfo>,
     /// Its manifest.
     pub manifest: Arc<Manifest>,
     /// The file's sha256.
@@ -95,6 +103,9 @@ impl Inspection {
         Inspection {
             roles: component.roles,
             imports: component.imports.clone(),
+            stubs: component.stubs.clone(),
+            contract: component.contract.clone(),
+            sdk: component.sdk.clone(),
             manifest: Arc::clone(manifest),
             digest: component.digest,
             size_bytes: component.size_bytes,
@@ -142,17 +153,16 @@ impl PluginHost {
         })))
     }
 
-    /// Inspects the component in the file `path`: validates and compiles it and asks for its manifest. Keeps nothing of
-    /// it.
+    /// Inspects the component in the file `path`: validates and compiles it and asks for its manifest, which may depend
+    /// on `config`. Keeps nothing of it.
     ///
     /// # Errors
     /// [`LoadError`], as [`load`](Self::load) would give.
-    pub async fn inspect(&self, path: &Path) -> Result<Inspection, LoadError> {
+    pub async fn inspect(&self, path: &Path, config: serde_json::Value) -> Result<Inspection, LoadError> {
+        let context = DescribeContext::new("inspect", config);
         let inspect = async {
             let file = self.0.read(path).await?;
-            self.0
-                .describe(&file, None, Arc::from("inspect"), Limits::default())
-                .await
+            self.0.describe(&file, None, &context, Limits::default()).await
         };
         let version = inspect.await.map_err(|problem| LoadError::new(path, problem))?;
         Ok(Inspection::of(&version))
@@ -209,27 +219,27 @@ impl HostInner {
     /// Loads a plugin, with the component in `file`.
     async fn load(self: &Arc<HostInner>, spec: PluginSpec, file: &PluginFile) -> Result<Plugin, LoadProblem> {
         validate(&spec)?;
-        let version = self.load_version(file, &spec).await?;
-        version.manifest.check_grants(&spec)?;
-        let listener = ListenerHandle::new(self.listener_options(&spec));
+        let config = PluginConfig::new(spec);
+        let version = self.load_version(file, &config).await?;
+        version.manifest.check_grants(&config.spec)?;
+        let listener = ListenerHandle::new(self.listener_options(&config.spec));
         let feed = feed(&version);
-        let context = Arc::new(PluginContext::new(
-            Arc::clone(self),
-            PluginConfig::new(spec)?,
-            listener,
-            &version,
-        ));
+        let context = Arc::new(PluginContext::new(Arc::clone(self), config, listener, &version));
         Plugin::new(context, version, feed).await
     }
 
-    /// Loads a version for `spec` from `file`, and keeps the component in case it proves good.
+    /// Loads a version for `config` from `file`, and keeps the component in case it proves good.
     pub(crate) async fn load_version(
         self: &Arc<HostInner>,
         file: &PluginFile,
-        spec: &PluginSpec,
+        config: &PluginConfig,
     ) -> Result<LoadedVersion, LoadProblem> {
-        let name = Arc::from(spec.name.as_str());
-        let version = self.describe(file, spec.sha256, name, spec.limits).await?;
+        let spec = &config.spec;
+        let version = self.describe(file, spec.sha256, &config.context, spec.limits).await?;
+        if !version.component.stubs.is_empty() {
+            let (plugin, functions) = (&*spec.name, version.component.stubs.join(", "));
+            tracing::warn!(plugin, functions, "plugin imports functions of a newer contract; calling one traps");
+        }
         let (last_good, kept, path) = (self.last_good.clone(), file.clone(), spec.component.clone());
         self.blocking(move || last_good.keep(&path, kept.digest(), kept.bytes()))
             .await?;
@@ -243,10 +253,10 @@ impl HostInner {
         let _ = self.blocking(move || last_good.record(&name, &file, digest)).await;
     }
 
-    /// The last good version of the plugin of `spec`, if there is one and it still loads.
-    pub(crate) async fn last_good(self: &Arc<HostInner>, spec: &PluginSpec) -> Option<LoadedVersion> {
-        let file = self.last_good_file(spec).await?;
-        self.load_version(&file, spec).await.ok()
+    /// The last good version of the plugin with `config`, if there is one and it still loads.
+    pub(crate) async fn last_good(self: &Arc<HostInner>, config: &PluginConfig) -> Option<LoadedVersion> {
+        let file = self.last_good_file(&config.spec).await?;
+        self.load_version(&file, config).await.ok()
     }
 
     /// What was kept of the last good version. None if it is not what was recorded, or not what `sha256` pins.
@@ -275,7 +285,7 @@ impl HostInner {
         self: &Arc<HostInner>,
         file: &PluginFile,
         pin: Option<Digest>,
-        plugin: Arc<str>,
+        context: &DescribeContext,
         limits: Limits,
     ) -> Result<LoadedVersion, LoadProblem> {
         let digest = file.digest();
@@ -293,8 +303,9 @@ impl HostInner {
         };
         let reader = StoreReader::new(self.catalog.clone(), StoreAccess::Denied(DENIED_IN_DESCRIBE));
         let kube = KubeAccess::Denied(DENIED_IN_DESCRIBE);
+        let context = context.clone();
         let resources = self.instance_resources(
-            &plugin,
+            &Arc::from(context.plugin.as_str()),
             limits,
             WasiMode::Deterministic,
             reader,
@@ -302,7 +313,7 @@ impl HostInner {
             Counter::default(),
         );
         let watchdog = CallWatchdog::new(Arc::clone(&self.env), limits.call, CancellationToken::new());
-        self.on_guests(LoadedVersion::describe(component, resources, watchdog))
+        self.on_guests(async move { LoadedVersion::describe(component, &context, resources, watchdog).await })
             .await?
     }
 

@@ -13,16 +13,21 @@ pub(crate) mod watchdog;
 use informant_cache::Reason;
 use wasmtime::{Engine, Store};
 
-use crate::component::roles::IndexAnswer;
+use crate::component::roles::{Handled, IndexAnswer};
 use crate::component::{Indices, PluginComponent};
 use crate::error::LoadProblem;
+use crate::hostcalls::store::CallSubject;
 use crate::instance::bindings::exports::informant::plugin::{
     event_handler, index_funcs, lifecycle, state, sync_handler,
 };
-use crate::instance::bindings::informant::plugin::types::{self, Call, Failure, InstanceRole, ObjectRef};
+use crate::instance::bindings::informant::plugin::types::{self, Call, Failure, ObjectRef};
 use crate::instance::guest::{GuestState, InstanceResources, TRANSFER_BYTES_MAX};
 use crate::instance::trap::TrapReport;
 use crate::instance::watchdog::{Abandoned, CallWatchdog};
+
+/// The reason `store` and `kube` return to `init` with `denied`.
+pub(crate) const DENIED_IN_INIT: &str =
+    "in init, only log can be called: read the cache from on-synced on, and act on the cluster in a handler";
 
 /// The result of a call into a guest: what it returned, or why it did not return.
 pub(crate) type Called<T> = Result<T, Box<TrapReport>>;
@@ -56,7 +61,7 @@ impl Instance {
     ) -> Result<Instance, LoadProblem> {
         let mut store = GuestState::store(engine, resources, &watchdog, component.script.as_deref());
         let watchdog = watchdog.with_permit(store.data().budget.permit());
-        begin(&mut store);
+        begin(&mut store, CallSubject::None);
         let made = watchdog.run(component.pre.instantiate_async(&mut store)).await;
         let instance = match made {
             Ok(Ok(instance)) => instance,
@@ -79,83 +84,89 @@ impl Instance {
         self.store.data().limiter.memory_bytes()
     }
 
-    pub(crate) async fn describe(&mut self) -> Called<Vec<u8>> {
-        begin(&mut self.store);
+    pub(crate) async fn describe(&mut self, context: &[u8]) -> Called<Result<Vec<u8>, String>> {
+        begin(&mut self.store, CallSubject::None);
         let answer = self
             .watchdog
-            .run(self.exports.lifecycle.call_describe(&mut self.store))
+            .run(self.exports.lifecycle.call_describe(&mut self.store, context))
             .await;
         finish_call(&mut self.store, "describe", answer)
     }
 
-    pub(crate) async fn init(&mut self, role: InstanceRole, config: &[u8]) -> Called<Result<(), Failure>> {
-        begin(&mut self.store);
+    /// Calls `init`, in which calls of `store` and `kube` are denied.
+    pub(crate) async fn init(&mut self, context: &[u8]) -> Called<Result<(), Failure>> {
+        begin(&mut self.store, CallSubject::None);
+        self.store.data_mut().deny(Some(DENIED_IN_INIT));
         let answer = self
             .watchdog
-            .run(self.exports.lifecycle.call_init(&mut self.store, role, config))
+            .run(self.exports.lifecycle.call_init(&mut self.store, context))
             .await;
+        self.store.data_mut().deny(None);
         finish_call(&mut self.store, "init", answer)
     }
 
     /// Calls `on-add`. None if the component lacks the role `event-handler`; the same for the other calls.
     pub(crate) async fn on_add(
         &mut self,
-        o: ObjectRef<'_>,
-        c: Call,
+        about: ObjectRef<'_>,
+        call: Call,
         object: &[u8],
-    ) -> Option<Called<Result<(), Failure>>> {
+    ) -> Option<Called<Handled>> {
         let guest = self.exports.events.as_ref()?;
-        begin(&mut self.store);
+        begin(&mut self.store, CallSubject::Source(about.source));
         let answer = self
             .watchdog
-            .run(guest.call_on_add(&mut self.store, o, c, object))
+            .run(guest.call_on_add(&mut self.store, about, call, object))
             .await;
         Some(finish_call(&mut self.store, "on-add", answer))
     }
 
     pub(crate) async fn on_update(
         &mut self,
-        o: ObjectRef<'_>,
-        c: Call,
+        about: ObjectRef<'_>,
+        call: Call,
         old: Option<&[u8]>,
         object: &[u8],
-    ) -> Option<Called<Result<(), Failure>>> {
+    ) -> Option<Called<Handled>> {
         let guest = self.exports.events.as_ref()?;
-        begin(&mut self.store);
+        begin(&mut self.store, CallSubject::Source(about.source));
         let answer = self
             .watchdog
-            .run(guest.call_on_update(&mut self.store, o, c, old, object))
+            .run(guest.call_on_update(&mut self.store, about, call, old, object))
             .await;
         Some(finish_call(&mut self.store, "on-update", answer))
     }
 
     pub(crate) async fn on_delete(
         &mut self,
-        o: ObjectRef<'_>,
-        c: Call,
-        last: &[u8],
+        about: ObjectRef<'_>,
+        call: Call,
+        last: Option<&[u8]>,
         final_state_unknown: bool,
-    ) -> Option<Called<Result<(), Failure>>> {
+    ) -> Option<Called<Handled>> {
         let guest = self.exports.events.as_ref()?;
-        begin(&mut self.store);
+        begin(&mut self.store, CallSubject::Source(about.source));
         let answer = self
             .watchdog
-            .run(guest.call_on_delete(&mut self.store, o, c, last, final_state_unknown))
+            .run(guest.call_on_delete(&mut self.store, about, call, last, final_state_unknown))
             .await;
         Some(finish_call(&mut self.store, "on-delete", answer))
     }
 
     pub(crate) async fn on_synced(&mut self, source: u32) -> Option<Called<Result<(), Failure>>> {
         let guest = self.exports.sync.as_ref()?;
-        begin(&mut self.store);
+        begin(&mut self.store, CallSubject::Source(source));
         let answer = self.watchdog.run(guest.call_on_synced(&mut self.store, source)).await;
         Some(finish_call(&mut self.store, "on-synced", answer))
     }
 
-    pub(crate) async fn index(&mut self, o: ObjectRef<'_>, object: &[u8]) -> Option<Called<IndexAnswer>> {
+    pub(crate) async fn index(&mut self, about: ObjectRef<'_>, object: &[u8]) -> Option<Called<IndexAnswer>> {
         let guest = self.exports.index.as_ref()?;
-        begin(&mut self.store);
-        let answer = self.watchdog.run(guest.call_index(&mut self.store, o, object)).await;
+        begin(&mut self.store, CallSubject::None);
+        let answer = self
+            .watchdog
+            .run(guest.call_index(&mut self.store, about, object))
+            .await;
         Some(finish_call(&mut self.store, "index", answer))
     }
 
@@ -168,7 +179,7 @@ impl Instance {
     /// transferred, which does not cost the instance.
     pub(crate) async fn save(&mut self) -> Option<Called<Result<Vec<u8>, Failure>>> {
         let guest = self.exports.state.as_ref()?;
-        begin(&mut self.store);
+        begin(&mut self.store, CallSubject::None);
         self.store.set_hostcall_fuel(usize::MAX);
         let answer = self.watchdog.run(guest.call_save(&mut self.store)).await;
         self.store.set_hostcall_fuel(TRANSFER_BYTES_MAX);
@@ -177,7 +188,7 @@ impl Instance {
 
     pub(crate) async fn restore(&mut self, state: &[u8]) -> Option<Called<Result<(), Failure>>> {
         let guest = self.exports.state.as_ref()?;
-        begin(&mut self.store);
+        begin(&mut self.store, CallSubject::None);
         let answer = self.watchdog.run(guest.call_restore(&mut self.store, state)).await;
         Some(finish_call(&mut self.store, "restore", answer))
     }
@@ -215,10 +226,11 @@ impl Exports {
     }
 }
 
-/// Starts the limits of one call.
-fn begin(store: &mut Store<GuestState>) {
+/// Starts the limits of one call about `subject`.
+fn begin(store: &mut Store<GuestState>, subject: CallSubject) {
     store.set_epoch_deadline(1);
     let state = store.data_mut();
+    state.reader.begin_call(subject);
     state.limiter.begin();
     state.budget.begin();
 }
@@ -275,6 +287,8 @@ impl From<Reason> for types::Reason {
             Reason::Requeue => types::Reason::Requeue,
             Reason::Reconfigured => types::Reason::Reconfigured,
             Reason::Restored => types::Reason::Restored,
+            Reason::RequeueAfter => types::Reason::RequeueAfter,
+            Reason::Trigger => types::Reason::Trigger,
         }
     }
 }

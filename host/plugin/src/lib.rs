@@ -39,6 +39,7 @@ mod testing;
 
 pub use artifacts::digest::{Digest, DigestError};
 pub use component::file::{PluginFile, ReadFileError, read_regular_file};
+pub use component::binary::SdkInfo;
 pub use component::manifest::{EventRule, IndexRule, Indexes, Manifest, ManifestError, Requirement};
 pub use component::roles::{CONTRACT, Roles};
 pub use component::script::is_script;
@@ -53,14 +54,14 @@ pub use hostcalls::kube_api::{
 pub use instance::trap::{TrapKind, TrapReport};
 pub use metrics::PluginMetrics;
 pub use plugin::{Plugin, PreparedChange, Stopped, Swapped};
-pub use preflight::{Preflight, PreflightFailure};
+pub use preflight::Preflight;
 pub use spec::{Limits, OnFailure, PluginSpec, ReplayPolicy};
 pub use status::{PluginState, PluginStatus, Reload, StuckOn};
 
 /// Every limit of this crate that is not configured per plugin ([`Limits`]), with the behavior at the limit.
 pub mod limits {
     pub use crate::actor::probation::PROBATION;
-    pub use crate::actor::restart::{LOSS_POINTS_MAX, LOSS_WINDOW, TIMEOUT_POINTS};
+    pub use crate::actor::restart::{INIT_RETRY_MAX, LOSS_POINTS_MAX, LOSS_WINDOW, TIMEOUT_POINTS};
     pub use crate::actor::state_transfer::STATE_BYTES_MAX;
     pub use crate::artifacts::ARTIFACTS_BYTES_MAX;
     pub use crate::component::COMPONENT_BYTES_MAX;
@@ -77,6 +78,7 @@ pub mod limits {
         INDEX_KEYS_MAX, INDEX_VALUES_DEFAULT, INDEX_VALUES_LIMIT_MAX, PAGE_BYTES_MAX, PAGE_ITEMS_MAX, POINTERS_MAX,
     };
     pub use crate::instance::guest::TRANSFER_BYTES_MAX;
+    pub use crate::plugin::INIT_RETRY_AT_SWAP;
     pub use crate::instance::output::{CALL_BYTES_MAX, LINE_BYTES_MAX, TAIL_LINES_MAX};
     pub use crate::spec::{CALL, CPU, INSTANCES, MEMORY_BYTES};
 }

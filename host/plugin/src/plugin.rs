@@ -14,9 +14,11 @@ use crate::actor::config::PluginConfig;
 use crate::actor::events::EventActor;
 use crate::actor::index::IndexActor;
 use crate::actor::mailbox::{ActorCommand, CandidateInstance, CommandSender, mailbox};
-use crate::actor::slot::InstanceSlot;
+use crate::actor::restart::InitFailures;
+use crate::actor::slot::{FirstInstance, InstanceSlot};
 use crate::actor::{ActorKind, PausedBy, PluginContext};
 use crate::component::LoadedVersion;
+use crate::component::context::{PreviousVersion, StartCause};
 use crate::component::file::PluginFile;
 use crate::component::manifest::Manifest;
 use crate::error::{LoadError, LoadProblem};
@@ -77,6 +79,9 @@ struct PreparedVersion {
     instances: Instances,
 }
 
+/// How long a swap tries an `init` that asks to be tried again: 60 s. The running version continues meanwhile.
+pub const INIT_RETRY_AT_SWAP: Duration = Duration::from_secs(60);
+
 /// An instance for each actor that needs one.
 type Instances = [Option<Instance>; 2];
 
@@ -109,7 +114,7 @@ impl Plugin {
         version: LoadedVersion,
         feed: Option<IndexFeedHandle>,
     ) -> Result<Plugin, LoadProblem> {
-        let [events, index] = instances(&context, &context.config(), &version).await?;
+        let [events, index] = first_instances(&context, &version).await?;
         let channel = || mailbox(Arc::clone(&context.host.env), context.abort.clone());
         let ((events_commands, events_mailbox), (index_commands, index_mailbox)) = (channel(), channel());
         context.listener.set_waker(events_mailbox.waker());
@@ -296,7 +301,7 @@ impl Plugin {
             if !same_file || !config.can_serve(spec) {
                 return Ok(false);
             }
-            self.apply_in_place(config.updated(spec.clone())?).await;
+            self.apply_in_place(config.updated(spec.clone())).await;
             Ok(true)
         };
         let result: Result<bool, LoadProblem> = try_in_place.await;
@@ -333,7 +338,7 @@ impl Plugin {
                     None => Ok(PreparedChange(Prepared::InPlace(Box::new(spec)))),
                 };
             }
-            self.prepare(&config, PluginConfig::new(spec)?, &file).await
+            self.prepare(&config, PluginConfig::new(spec), &file).await
         };
         let prepared = prepare.await;
         prepared.map_err(|problem| self.refuse(LoadError::new(file.path(), problem)))
@@ -348,13 +353,10 @@ impl Plugin {
         let _one_at_a_time = self.0.swapping.lock().await;
         let config = self.0.context.config();
         match change.0 {
-            Prepared::InPlace(spec) => match config.updated(*spec) {
-                Ok(updated) => {
-                    self.apply_in_place(updated).await;
-                    Ok(None)
-                }
-                Err(problem) => Err(self.refuse(LoadError::new(&config.spec.component, problem))),
-            },
+            Prepared::InPlace(spec) => {
+                self.apply_in_place(config.updated(*spec)).await;
+                Ok(None)
+            }
             Prepared::Version(prepared) => {
                 let PreparedVersion {
                     base,
@@ -442,8 +444,14 @@ impl Plugin {
         config: &Arc<PluginConfig>,
         file: &PluginFile,
     ) -> Result<(LoadedVersion, Instances), LoadProblem> {
-        let version = self.0.context.host.load_version(file, &config.spec).await?;
-        let instances = self.new_instances(config, &version).await?;
+        let version = self.0.context.host.load_version(file, config).await?;
+        let running = lock(&self.0.version).clone();
+        let transfers = running.component.roles.state && version.component.roles.state;
+        let previous = transfers.then(|| PreviousVersion {
+            version: running.manifest.version.clone(),
+            digest: running.component.digest,
+        });
+        let instances = self.new_instances(config, &version, previous).await?;
         Ok((version, instances))
     }
 
@@ -451,9 +459,10 @@ impl Plugin {
         &self,
         config: &Arc<PluginConfig>,
         version: &LoadedVersion,
+        previous: Option<PreviousVersion>,
     ) -> Result<Instances, LoadProblem> {
         version.manifest.check_grants(&config.spec)?;
-        instances(&self.0.context, config, version).await
+        instances(&self.0.context, config, version, previous).await
     }
 
     /// Records the result of a reload.
@@ -576,20 +585,60 @@ impl Drop for Inner {
     }
 }
 
-/// Creates an instance of `version` for each actor that needs one, on the guests' runtime.
+/// Creates an instance of `version` for each actor that needs one, to be swapped in, on the guests' runtime. An `init`
+/// that asks to be tried again is, for [`INIT_RETRY_AT_SWAP`].
 async fn instances(
     context: &Arc<PluginContext>,
     config: &Arc<PluginConfig>,
     version: &LoadedVersion,
+    previous: Option<PreviousVersion>,
 ) -> Result<Instances, LoadProblem> {
     let (parts, config, version) = (Arc::clone(context), Arc::clone(config), version.clone());
     let make = async move {
         let roles = version.component.roles;
+        let until = parts.now() + INIT_RETRY_AT_SWAP;
         let mut made = [None, None];
         for (slot, actor) in made.iter_mut().zip([ActorKind::Events, ActorKind::Index]) {
-            if actor.is_needed(roles) {
-                *slot = Some(parts.instance(&config, &version, actor).await?);
+            if !actor.is_needed(roles) {
+                continue;
             }
+            let mut failures = InitFailures::default();
+            let previous = previous.clone().filter(|_| actor == ActorKind::Events);
+            *slot = loop {
+                let instance = parts.instance(&config, &version, actor, StartCause::Swap, previous.clone());
+                match instance.await {
+                    Ok(instance) => break Some(instance),
+                    Err(LoadProblem::InitRetryable { after, .. }) if parts.now() < until => {
+                        parts.host.env.sleep(failures.wait(after)).await;
+                    }
+                    Err(problem) => return Err(problem),
+                }
+            };
+        }
+        Ok(made)
+    };
+    context.host.on_guests(make).await?
+}
+
+/// Creates the first instance of `version` for each actor that needs one. None in place of one whose `init` asks to be
+/// tried again, with that problem.
+async fn first_instances(
+    context: &Arc<PluginContext>,
+    version: &LoadedVersion,
+) -> Result<[FirstInstance; 2], LoadProblem> {
+    let (parts, version) = (Arc::clone(context), version.clone());
+    let make = async move {
+        let (roles, config) = (version.component.roles, parts.config());
+        let mut made = [FirstInstance::NotNeeded, FirstInstance::NotNeeded];
+        for (slot, actor) in made.iter_mut().zip([ActorKind::Events, ActorKind::Index]) {
+            if !actor.is_needed(roles) {
+                continue;
+            }
+            *slot = match parts.instance(&config, &version, actor, StartCause::Start, None).await {
+                Ok(instance) => FirstInstance::Made(Box::new(instance)),
+                Err(problem @ LoadProblem::InitRetryable { .. }) => FirstInstance::Later(problem),
+                Err(problem) => return Err(problem),
+            };
         }
         Ok(made)
     };

@@ -1,17 +1,16 @@
 //! `informant plugin inspect`: a component's description. It needs no cluster and calls only `describe`.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use informant_object::Payload;
-use informant_plugin_host::{Inspection, Manifest, allow_line};
+use informant_plugin_host::{EventRule, Inspection, Manifest, allow_line};
 use serde_json::json;
 
 use super::{Exit, output};
-use crate::CONTRACT;
-use crate::config::show_size;
+use crate::config::{Config, PluginSection, show_size};
 use crate::guests::Guests;
 
 /// `informant plugin inspect`.
@@ -19,6 +18,12 @@ use crate::guests::Guests;
 pub(super) struct InspectArgs {
     /// Component or script file
     file: PathBuf,
+    /// Configuration file: the manifest may depend on the `config` of the plugin that has this component
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The plugin in the configuration file, if several have this component
+    #[arg(long, value_name = "NAME", requires = "config")]
+    plugin: Option<String>,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
     output: Format,
@@ -34,14 +39,46 @@ enum Format {
 }
 
 pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
+    let config = args.config.as_deref().map(|file| config_of(args, file)).transpose()?;
     let guests = Guests::for_inspection()?;
-    let inspection = guests.block_on(guests.host().inspect(&args.file))?;
+    let inspection = guests.block_on(guests.host().inspect(&args.file, config.unwrap_or_else(|| json!({}))))?;
     match args.output {
         Format::Text => output::to_stdout(|out| show(out, args, &inspection)),
         Format::Json => output::json(&as_json(args, &inspection)),
     }
     .context("cannot print the inspection")?;
     Ok(Exit::Done)
+}
+
+/// The `config` of the plugin in the configuration `file` that has the inspected component.
+fn config_of(args: &InspectArgs, file: &Path) -> Result<serde_json::Value> {
+    let config = Config::load(file)?;
+    if let Some(name) = &args.plugin {
+        let section = config.plugins.get(name);
+        let section = section.with_context(|| format!("{} has no [plugin.{name}]", file.display()))?;
+        return Ok(section.config.value.clone());
+    }
+    let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let wanted = canonical(&args.file);
+    let has_it = |(_, section): &(&String, &PluginSection)| canonical(&section.component.value) == wanted;
+    let found: Vec<_> = config.plugins.iter().filter(has_it).collect();
+    match found.as_slice() {
+        [(_, section)] => Ok(section.config.value.clone()),
+        [] => bail!(
+            "no plugin in {} has the component {}; name one with --plugin",
+            file.display(),
+            args.file.display()
+        ),
+        several => {
+            let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
+            bail!(
+                "several plugins in {} have the component {}: choose one with --plugin ({})",
+                file.display(),
+                args.file.display(),
+                names.join(", ")
+            )
+        }
+    }
 }
 
 fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io::Result<()> {
@@ -51,7 +88,9 @@ fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io:
     line("component", &args.file.display().to_string())?;
     line("sha256", &inspection.digest.to_string())?;
     line("size", &show_size(inspection.size_bytes as u64))?;
-    line("contract", CONTRACT)?;
+    line("contract", &inspection.contract)?;
+    let sdk = inspection.sdk.as_ref();
+    line("sdk", &sdk.map_or_else(|| "unknown".to_owned(), |sdk| format!("{} {}", sdk.language, sdk.sdk)))?;
     line("roles", &inspection.roles.to_string())?;
     for (number, rule) in event_rules(inspection).iter().enumerate() {
         line(if number == 0 { "events" } else { "" }, rule)?;
@@ -61,6 +100,10 @@ fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io:
     }
     for (number, import) in inspection.imports.iter().enumerate() {
         line(if number == 0 { "imports" } else { "" }, import)?;
+    }
+    for (number, function) in inspection.stubs.iter().enumerate() {
+        let head = if number == 0 { "newer" } else { "" };
+        line(head, &format!("{function}: this Informant does not have it; a call traps"))?;
     }
     match manifest.kube_requirements().as_slice() {
         [] => line("needs", "no grants"),
@@ -82,9 +125,22 @@ fn event_rules(inspection: &Inspection) -> Vec<String> {
             .into_iter()
             .filter_map(|(has, text)| has.then_some(text))
             .collect();
-        format!("{} {}: {}{extras}", rule.api_version, rule.kind, payload(&rule.payload))
+        let (selection, payload) = (selection(rule), payload(&rule.payload));
+        format!("{} {}{selection}: {payload}{extras}", rule.api_version, rule.kind)
     });
     rules.collect()
+}
+
+/// ` in a, b with app=web`: the objects that a rule selects, unless it selects all.
+fn selection(rule: &EventRule) -> String {
+    let mut text = String::new();
+    if !rule.namespaces.is_empty() {
+        text.extend([" in ", &rule.namespaces.join(", ")]);
+    }
+    if let Some(selector) = &rule.label_selector {
+        text.extend([" with ", &selector.to_string()]);
+    }
+    text
 }
 
 /// One line per index rule.
@@ -105,6 +161,7 @@ fn index_rules(manifest: &Manifest) -> Vec<String> {
 
 fn payload(payload: &Payload) -> String {
     match payload {
+        Payload::None => "no payload".to_owned(),
         Payload::Metadata => "metadata".to_owned(),
         Payload::Whole => "whole objects".to_owned(),
         Payload::Fields(projection) => {
@@ -122,7 +179,8 @@ fn as_json(args: &InspectArgs, inspection: &Inspection) -> serde_json::Value {
         "component": args.file.display().to_string(),
         "sha256": inspection.digest.to_string(),
         "sizeBytes": inspection.size_bytes,
-        "contract": CONTRACT,
+        "contract": inspection.contract,
+        "sdk": inspection.sdk,
         "roles": inspection.roles.names().collect::<Vec<_>>(),
         "events": manifest.events.iter().filter(|_| inspection.roles.wants_events()).map(|rule| json!({
             "apiVersion": rule.api_version,
@@ -130,9 +188,12 @@ fn as_json(args: &InspectArgs, inspection: &Inspection) -> serde_json::Value {
             "payload": payload_json(&rule.payload),
             "old": rule.old,
             "changedOnly": rule.changed_only,
+            "namespaces": rule.namespaces,
+            "labelSelector": rule.label_selector.as_ref().map(ToString::to_string),
         })).collect::<Vec<_>>(),
         "indexes": manifest.index_names(),
         "imports": inspection.imports,
+        "unknownFunctions": inspection.stubs,
         "needs": manifest.needs,
     })
 }
@@ -140,6 +201,7 @@ fn as_json(args: &InspectArgs, inspection: &Inspection) -> serde_json::Value {
 /// As in the manifest.
 fn payload_json(payload: &Payload) -> serde_json::Value {
     match payload {
+        Payload::None => json!("none"),
         Payload::Metadata => json!("metadata"),
         Payload::Whole => json!("whole"),
         Payload::Fields(projection) => {

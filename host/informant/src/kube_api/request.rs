@@ -89,10 +89,12 @@ fn query(action: &KubeAction) -> String {
         KubeAction::Create(_, write) | KubeAction::Update(_, write) | KubeAction::Patch(_, _, write) => {
             let KubeWrite {
                 field_manager,
+                field_validation,
                 force,
                 dry_run,
             } = write;
             add("fieldManager", field_manager);
+            add("fieldValidation", field_validation.unwrap_or_default());
             add("dryRun", if *dry_run { "All" } else { "" });
             // The API server refuses it for anything but apply.
             let apply = matches!(action, KubeAction::Patch(KubePatchKind::Apply, ..));
@@ -117,6 +119,9 @@ fn delete_options(options: &KubeDelete) -> Vec<u8> {
             KubePropagation::Foreground => "Foreground",
             KubePropagation::Orphan => "Orphan",
         });
+    }
+    if let Some(seconds) = options.grace_period_seconds {
+        document["gracePeriodSeconds"] = json!(seconds);
     }
     if options.dry_run {
         document["dryRun"] = json!(["All"]);

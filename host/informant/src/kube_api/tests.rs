@@ -35,6 +35,7 @@ fn call(resource: &str, name: &str, action: KubeAction) -> KubeCall {
 fn write() -> KubeWrite {
     KubeWrite {
         field_manager: "informant-marker".to_owned(),
+        field_validation: None,
         force: true,
         dry_run: false,
     }

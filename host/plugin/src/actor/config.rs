@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::error::LoadProblem;
+use crate::component::context::DescribeContext;
 use crate::hostcalls::kube::KubeGrants;
 use crate::hostcalls::store::{InformerGrants, InformerGrantsCell};
 use crate::spec::PluginSpec;
@@ -17,16 +17,13 @@ pub(crate) struct PluginConfig {
     pub(crate) grants: Arc<InformerGrantsCell>,
     /// What they may do on the cluster, checked at each call.
     pub(crate) kube: Arc<KubeGrants>,
-    /// What `init` receives.
-    pub(crate) config: Vec<u8>,
+    /// What `describe` receives, and `init`, too.
+    pub(crate) context: DescribeContext,
 }
 
 impl PluginConfig {
     /// A configuration for new instances.
-    ///
-    /// # Errors
-    /// [`LoadProblem::Spec`] if the section's `config` cannot be written as JSON.
-    pub(crate) fn new(spec: PluginSpec) -> Result<Arc<PluginConfig>, LoadProblem> {
+    pub(crate) fn new(spec: PluginSpec) -> Arc<PluginConfig> {
         let grants = Arc::new(InformerGrantsCell::new(InformerGrants::new(
             &spec.name,
             &spec.informers,
@@ -37,15 +34,12 @@ impl PluginConfig {
 
     /// A configuration for the running instances: from their next call on they have the grants of `spec`. Only where
     /// they [can serve](Self::can_serve) it.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new); nothing has changed in that case.
-    pub(crate) fn updated(&self, spec: PluginSpec) -> Result<Arc<PluginConfig>, LoadProblem> {
+    pub(crate) fn updated(&self, spec: PluginSpec) -> Arc<PluginConfig> {
         let grants = InformerGrants::new(&spec.name, &spec.informers);
-        let config = PluginConfig::with(spec, Arc::clone(&self.grants), Arc::clone(&self.kube))?;
+        let config = PluginConfig::with(spec, Arc::clone(&self.grants), Arc::clone(&self.kube));
         self.grants.set(grants);
         self.kube.set(&config.spec.allow_kube);
-        Ok(config)
+        config
     }
 
     /// Whether instances with this configuration can keep running with `spec`: the arguments of `init` and the limits
@@ -63,18 +57,13 @@ impl PluginConfig {
             && !renamed
     }
 
-    fn with(
-        spec: PluginSpec,
-        grants: Arc<InformerGrantsCell>,
-        kube: Arc<KubeGrants>,
-    ) -> Result<Arc<PluginConfig>, LoadProblem> {
-        let config = serde_json::to_vec(&spec.config).map_err(|error| LoadProblem::Spec(format!("config: {error}")))?;
-        Ok(Arc::new(PluginConfig {
+    fn with(spec: PluginSpec, grants: Arc<InformerGrantsCell>, kube: Arc<KubeGrants>) -> Arc<PluginConfig> {
+        Arc::new(PluginConfig {
+            context: DescribeContext::new(&spec.name, spec.config.clone()),
             spec,
             grants,
             kube,
-            config,
-        }))
+        })
     }
 }
 
@@ -96,7 +85,7 @@ mod tests {
     }
 
     fn is_kept(before: PluginSpec, after: &PluginSpec) -> bool {
-        PluginConfig::new(before).unwrap().can_serve(after)
+        PluginConfig::new(before).can_serve(after)
     }
 
     #[test]

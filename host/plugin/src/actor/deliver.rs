@@ -8,6 +8,7 @@ use informant_object::{Object, Payload};
 use crate::actor::source_rules::SourceRule;
 use crate::actor::truncated;
 use crate::component::manifest::EventRule;
+use crate::component::roles::Handled;
 use crate::instance::bindings::informant::plugin::types::{Call, Failure, ObjectRef};
 use crate::instance::{Called, Instance};
 use crate::{TrapKind, TrapReport};
@@ -39,7 +40,10 @@ impl Buffers {
         instance: &mut Instance,
     ) -> DeliveryResult {
         let called = match &delivery.notification {
-            Notification::Synced => instance.on_synced(delivery.source.0).await,
+            Notification::Synced => {
+                let called = instance.on_synced(delivery.source.0).await;
+                called.map(|called| called.map(|answer| answer.map(|()| None)))
+            }
             Notification::Add(_) | Notification::Update { .. } | Notification::Delete { .. } => match &rule.event {
                 Some(event) => self.call_handler(delivery, event, instance).await,
                 None => None,
@@ -55,21 +59,40 @@ impl Buffers {
     }
 
     /// Calls the handler. None if it does not need to be called.
+    ///
+    /// An object that starts or stops to match the rule is an add or a delete.
     async fn call_handler(
         &mut self,
         delivery: &Delivery,
         event: &EventRule,
         instance: &mut Instance,
-    ) -> Option<Called<Result<(), Failure>>> {
+    ) -> Option<Called<Handled>> {
         let call = Call {
             reason: delivery.reason.into(),
             attempt: delivery.attempt,
         };
         let source = delivery.source.0;
         match &delivery.notification {
+            Notification::Add(object) if !event.selects(object) => None,
             Notification::Add(object) => {
                 let document = render(&mut self.object, &event.payload, object);
                 instance.on_add(object_ref(source, object), call, document).await
+            }
+            Notification::Update { old, new } if !event.selects(new) => {
+                // The handler may have seen it while it matched, if the state before is unknown.
+                let last = match old {
+                    Some(old) if !event.selects(old) => return None,
+                    old => old.as_ref(),
+                };
+                if last.is_none() && !event.selects_namespace(new.namespace()) {
+                    return None;
+                }
+                let last = last.map(|last| render(&mut self.object, &event.payload, last));
+                instance.on_delete(object_ref(source, new), call, last, false).await
+            }
+            Notification::Update { old: Some(old), new } if !event.selects(old) => {
+                let document = render(&mut self.object, &event.payload, new);
+                instance.on_add(object_ref(source, new), call, document).await
             }
             Notification::Update { old, new } => {
                 let document = render(&mut self.object, &event.payload, new);
@@ -86,6 +109,7 @@ impl Buffers {
                     .on_update(object_ref(source, new), call, before, document)
                     .await
             }
+            Notification::Delete { last: Some(last), .. } if !event.selects(last) => None,
             Notification::Delete {
                 last: Some(last),
                 final_state_unknown,
@@ -93,23 +117,23 @@ impl Buffers {
             } => {
                 let document = render(&mut self.object, &event.payload, last);
                 instance
-                    .on_delete(object_ref(source, last), call, document, *final_state_unknown)
+                    .on_delete(object_ref(source, last), call, Some(document), *final_state_unknown)
                     .await
             }
+            Notification::Delete { last: None, key, .. } if !event.selects_namespace(key.namespace()) => None,
             Notification::Delete {
                 last: None,
                 key,
                 final_state_unknown,
             } => {
-                // An empty document: the last state is unknown.
-                let o = ObjectRef {
+                let about = ObjectRef {
                     source,
                     namespace: key.namespace(),
                     name: key.name(),
                     uid: "",
                     resource_version: "",
                 };
-                instance.on_delete(o, call, &[], *final_state_unknown).await
+                instance.on_delete(about, call, None, *final_state_unknown).await
             }
             Notification::Synced => None,
         }
@@ -144,9 +168,10 @@ pub(crate) fn object_ref(source: u32, object: &Object) -> ObjectRef<'_> {
     }
 }
 
-fn outcome(answer: Result<(), Failure>) -> DeliveryOutcome {
+fn outcome(answer: Handled) -> DeliveryOutcome {
     match answer {
-        Ok(()) => DeliveryOutcome::Ok,
+        Ok(None) => DeliveryOutcome::Ok,
+        Ok(Some(ms)) => DeliveryOutcome::RequeueAfter(Duration::from_millis(ms.into())),
         Err(Failure::Retryable(message)) => DeliveryOutcome::Retryable(truncated(&message)),
         Err(Failure::RetryAfter(later)) => {
             DeliveryOutcome::RetryAfter(truncated(&later.message), Duration::from_millis(later.after_ms.into()))

@@ -12,13 +12,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use informant_cache::IndexFeedHandle;
-use informant_cache::index_feed::{IndexJob, IndexResult, NamedValues};
+use informant_cache::index_feed::{IndexJob, IndexResult, IndexValues};
 
 use crate::TrapKind;
 use crate::actor::deliver::{object_ref, render};
 use crate::actor::mailbox::{ActorCommand, CandidateInstance, Mailbox, Step, Wakeup};
 use crate::actor::slot::{InstanceSlot, Refill};
 use crate::actor::truncated;
+use crate::component::manifest::Manifest;
 use crate::metrics::IndexCounters;
 use crate::status::{PluginState, StuckOn, track_stuck_call};
 
@@ -135,7 +136,7 @@ impl IndexActor {
         self.slot.update_memory();
     }
 
-    async fn compute(&mut self, job: &IndexJob) -> Result<NamedValues, String> {
+    async fn compute(&mut self, job: &IndexJob) -> Result<IndexValues, String> {
         let InstanceSlot {
             context,
             version,
@@ -144,7 +145,7 @@ impl IndexActor {
         } = &mut self.slot;
         let object = &job.object;
         let Some(rule) = version.manifest.index_rule(object.api_version(), object.kind()) else {
-            return Ok(NamedValues::new());
+            return Ok(no_values(&version.manifest));
         };
         let Some(instance) = instance else {
             return Err("the plugin has no instance".to_owned());
@@ -158,7 +159,7 @@ impl IndexActor {
         )
         .await;
         match called {
-            None => Ok(NamedValues::new()),
+            None => Ok(no_values(&version.manifest)),
             Some(Ok(Ok(values))) => {
                 self.counters.ok.inc();
                 Ok(values)
@@ -247,4 +248,9 @@ impl IndexActor {
         }
         self.feed = feed;
     }
+}
+
+/// No values in any index.
+fn no_values(manifest: &Manifest) -> IndexValues {
+    vec![Vec::new(); manifest.index_names().len()]
 }

@@ -34,6 +34,25 @@ pub(crate) struct FailureHistory {
     recent: VecDeque<(Moment, u32)>,
 }
 
+/// The first wait after an `init` that asks to be tried again: 1 s; doubles each time.
+const INIT_RETRY_INITIAL: Duration = Duration::from_secs(1);
+
+/// The longest wait after an `init` that asks to be tried again: 60 s.
+pub const INIT_RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// The failures of one `init` in a row that asked to be tried again.
+#[derive(Debug, Default)]
+pub(crate) struct InitFailures(u32);
+
+impl InitFailures {
+    /// How long to wait after another one, which asks to wait for `after`.
+    pub(crate) fn wait(&mut self, after: Option<Duration>) -> Duration {
+        let doubled = INIT_RETRY_INITIAL.saturating_mul(2u32.saturating_pow(self.0));
+        self.0 = self.0.saturating_add(1);
+        after.unwrap_or(doubled).min(INIT_RETRY_MAX)
+    }
+}
+
 /// What follows a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RestartDecision {

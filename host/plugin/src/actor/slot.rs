@@ -11,9 +11,10 @@ use informant_cache::LogThrottle;
 
 use crate::actor::config::PluginConfig;
 use crate::actor::mailbox::{ActorCommand, Mailbox, Wakeup};
-use crate::actor::restart::{FailureHistory, RestartDecision};
+use crate::actor::restart::{FailureHistory, InitFailures, RestartDecision};
 use crate::actor::{ActorKind, PluginContext};
 use crate::component::LoadedVersion;
+use crate::component::context::StartCause;
 use crate::error::LoadProblem;
 use crate::instance::Instance;
 use crate::spec::OnFailure;
@@ -39,9 +40,22 @@ pub(crate) struct InstanceSlot {
     steady_state: PluginState,
     memory_bytes: usize,
     failures: FailureHistory,
+    /// Failures of `init` that ask to be tried again: they do not lead to quarantine.
+    init_failures: InitFailures,
+    /// Why the next instance is created.
+    because: StartCause,
     loss_warnings: LogThrottle,
     /// What follows the last loss. None: the slot is not empty, or needs no instance.
     decision: Option<RestartDecision>,
+}
+
+/// The first instance of a slot.
+pub(crate) enum FirstInstance {
+    Made(Box<Instance>),
+    /// The component has no role for this actor.
+    NotNeeded,
+    /// Its `init` asks to be tried again.
+    Later(LoadProblem),
 }
 
 /// How waiting for an instance ended.
@@ -58,9 +72,14 @@ impl InstanceSlot {
     pub(crate) fn new(
         context: Arc<PluginContext>,
         version: LoadedVersion,
-        instance: Option<Instance>,
+        first: FirstInstance,
         actor: ActorKind,
     ) -> InstanceSlot {
+        let (instance, problem) = match first {
+            FirstInstance::Made(instance) => (Some(*instance), None),
+            FirstInstance::NotNeeded => (None, None),
+            FirstInstance::Later(problem) => (None, Some(problem)),
+        };
         let mut slot = InstanceSlot {
             config: context.config(),
             context,
@@ -70,10 +89,15 @@ impl InstanceSlot {
             steady_state: PluginState::Loaded,
             memory_bytes: 0,
             failures: FailureHistory::default(),
+            init_failures: InitFailures::default(),
+            because: StartCause::Start,
             loss_warnings: LogThrottle::new(LOSS_WARNINGS_MAX, LOSS_WARNING_PERIOD),
             decision: None,
         };
         slot.update_memory();
+        if let Some(problem) = problem {
+            slot.record_rebuild_failure(&problem);
+        }
         slot
     }
 
@@ -124,6 +148,8 @@ impl InstanceSlot {
     pub(crate) fn reset(&mut self) {
         self.failures.reset();
         self.context.overruns.reset();
+        self.init_failures = InitFailures::default();
+        self.because = StartCause::Resume;
         self.decision = None;
         self.context.set_state(self.actor, self.steady_state, None);
     }
@@ -138,6 +164,7 @@ impl InstanceSlot {
     /// Drops the instance, which trapped or timed out, and counts that.
     pub(crate) fn drop_lost(&mut self, report: &TrapReport) {
         self.instance = None;
+        self.because = StartCause::Rebuild;
         self.update_memory();
         if let Some(suppressed) = self.loss_warnings.line(self.context.now()) {
             warn_of_loss(self.context.counters.plugin(), report, suppressed);
@@ -205,9 +232,13 @@ impl InstanceSlot {
                     Wakeup::Time | Wakeup::Work => {}
                 }
             }
-            match self.context.instance(&self.config, &self.version, self.actor).await {
+            let instance = self
+                .context
+                .instance(&self.config, &self.version, self.actor, self.because, None);
+            match instance.await {
                 Ok(instance) => {
                     self.instance = Some(instance);
+                    self.init_failures = InitFailures::default();
                     self.update_memory();
                     if self.decision.take() != Some(RestartDecision::RebuildAfter(Duration::ZERO)) {
                         self.context.set_state(self.actor, self.steady_state, None);
@@ -227,6 +258,18 @@ impl InstanceSlot {
     /// `init` failed or trapped, or the pool has no free slot.
     fn record_rebuild_failure(&mut self, problem: &LoadProblem) {
         let plugin: &str = self.context.counters.plugin();
+        if let LoadProblem::InitRetryable { after, .. } = problem {
+            let wait = self.init_failures.wait(*after);
+            tracing::warn!(
+                plugin,
+                role = self.actor.as_str(),
+                error = %problem,
+                retry_in_seconds = wait.as_secs_f64(),
+                "plugin not initialized; trying again"
+            );
+            self.context.count_loss("init", &problem.to_string());
+            return self.apply_decision(RestartDecision::RebuildAfter(wait), &problem.to_string());
+        }
         tracing::warn!(plugin, role = self.actor.as_str(), error = %problem, "plugin instance not rebuilt");
         let kind = match problem {
             LoadProblem::Trapped(report) => report.kind,

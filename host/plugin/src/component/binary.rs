@@ -4,15 +4,35 @@
 //! component, what it imports, and which interfaces it exports. Names only; wasmtime checks the types in
 //! [`crate::component::roles`].
 
+use serde::{Deserialize, Serialize};
 use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload};
 
 use crate::error::LoadProblem;
+
+/// The custom section that every SDK writes, into the component or a module in it.
+const SDK_SECTION: &str = "informant-sdk";
+
+/// Bytes of [`SDK_SECTION`] that are read: 4 KiB. A longer one is ignored.
+const SDK_SECTION_BYTES_MAX: usize = 4 << 10;
 
 /// The names a component imports and exports, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Surface {
     pub(crate) imports: Vec<String>,
     pub(crate) exports: Vec<String>,
+    /// None: built without an SDK, or with one that does not say.
+    pub(crate) sdk: Option<SdkInfo>,
+}
+
+/// What a component was built with: the JSON document in its custom section `informant-sdk`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SdkInfo {
+    /// The SDK's language, such as `rust`.
+    pub language: String,
+    /// The SDK's version.
+    pub sdk: String,
+    /// The contract version that the SDK was made for.
+    pub contract: String,
 }
 
 /// Reads the surface of the component that `bytes` are.
@@ -52,6 +72,12 @@ pub(crate) fn surface(bytes: &[u8]) -> Result<Surface, LoadProblem> {
                         surface.exports.push(export.name.name.to_owned());
                     }
                 }
+            }
+            // At any depth: compilers put it into the module that they make.
+            Payload::CustomSection(section)
+                if section.name() == SDK_SECTION && section.data().len() <= SDK_SECTION_BYTES_MAX =>
+            {
+                surface.sdk = surface.sdk.or_else(|| serde_json::from_slice(section.data()).ok());
             }
             _ => {}
         }

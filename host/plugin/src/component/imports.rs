@@ -44,7 +44,7 @@ const WASI: [(&str, &[&str]); 6] = [
 const WASI_VERSION: &str = "0.2.0";
 
 /// Informant's own interfaces.
-const OURS: [&str; 4] = ["types", "store", "kube", "log"];
+pub(crate) const OURS: [&str; 4] = ["types", "store", "kube", "log"];
 
 /// Checks a component's imports against the offered interfaces.
 ///

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use informant_object::{Payload, Pointer, Projection};
+use informant_object::{LabelSelector, Object, Payload, Pointer, Projection};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ const ANY: &str = "*";
 
 /// A plugin's manifest.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Manifest {
     /// The plugin's name, chosen by its author.
     pub name: String,
@@ -58,19 +58,11 @@ pub enum Role {
     State,
 }
 
-/// The document of a component that cannot be used, because the program it was made from (a script) is wrong.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Refusal {
-    refused: String,
-}
-
 /// How events of objects of one type are delivered.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EventRule {
     /// `v1`, `apps/v1`, or `*`.
-    #[serde(rename = "apiVersion")]
     pub api_version: String,
     /// `Pod`, or `*`.
     pub kind: String,
@@ -81,8 +73,14 @@ pub struct EventRule {
     #[serde(default)]
     pub old: bool,
     /// Whether updates are skipped if the payload did not change.
-    #[serde(default, rename = "changed-only")]
+    #[serde(default)]
     pub changed_only: bool,
+    /// The namespaces of the objects. Empty: all. Cluster-scoped objects are in the namespace "".
+    #[serde(default)]
+    pub namespaces: Vec<String>,
+    /// The labels of the objects. None: all.
+    #[serde(default, deserialize_with = "label_selector")]
+    pub label_selector: Option<LabelSelector>,
 }
 
 /// The indexes a plugin computes.
@@ -97,10 +95,9 @@ pub struct Indexes {
 
 /// How objects of one type are indexed.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct IndexRule {
     /// `v1`, `apps/v1`, or `*`.
-    #[serde(rename = "apiVersion")]
     pub api_version: String,
     /// `Pod`, or `*`.
     pub kind: String,
@@ -127,9 +124,6 @@ pub enum ManifestError {
     /// Not JSON, or of another shape.
     #[error("is not valid: {0}")]
     Json(serde_json::Error),
-    /// It is not a manifest but the reason why there is none.
-    #[error("reports that the plugin cannot be used: {0}")]
-    Refused(String),
     /// It is inconsistent.
     #[error("{0}")]
     Inconsistent(String),
@@ -149,9 +143,6 @@ impl Manifest {
     pub fn parse(json: &[u8], roles: Roles) -> Result<Manifest, ManifestError> {
         if json.len() > MANIFEST_BYTES_MAX {
             return Err(ManifestError::TooLong(json.len()));
-        }
-        if let Ok(Refusal { refused }) = serde_json::from_slice(json) {
-            return Err(ManifestError::Refused(refused));
         }
         let manifest: Manifest = serde_json::from_slice(json).map_err(ManifestError::Json)?;
         manifest.validate(roles).map_err(ManifestError::Inconsistent)?;
@@ -216,6 +207,7 @@ impl Manifest {
         validate_name("name", &self.name)?;
         validate_name("version", &self.version)?;
         check_types("events", &self.events)?;
+        self.events.iter().try_for_each(EventRule::validate)?;
         self.needs.iter().try_for_each(Requirement::validate)?;
         self.validate_roles(roles)?;
         match (&self.indexes, self.active_roles(roles).index_funcs) {
@@ -255,6 +247,34 @@ impl Manifest {
     }
 }
 
+impl EventRule {
+    /// Whether events of `object` are delivered, by its namespace and labels.
+    #[must_use]
+    pub fn selects(&self, object: &Object) -> bool {
+        self.selects_namespace(object.namespace())
+            && self.label_selector.as_ref().is_none_or(|selector| selector.matches(object))
+    }
+
+    /// Whether events of objects in `namespace` may be delivered.
+    #[must_use]
+    pub fn selects_namespace(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.iter().any(|selected| selected == namespace)
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        let has_no_payload = matches!(self.payload, Payload::None);
+        let compares = [(self.changed_only, "changedOnly"), (self.old, "old")];
+        match compares.into_iter().find(|(is_set, _)| *is_set && has_no_payload) {
+            Some((_, member)) => Err(format!(
+                "has `payload: none` and `{member}` in `events` for {} {}: without a payload there is nothing to \
+                 compare; choose the fields that matter, or remove `{member}`",
+                self.api_version, self.kind
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Requirement {
     /// Checks the entry by itself.
     fn validate(&self) -> Result<(), String> {
@@ -279,6 +299,12 @@ impl Indexes {
         }
         if self.objects.is_empty() {
             return Err("has an empty `indexes.objects`; add at least one apiVersion and kind".to_owned());
+        }
+        if let Some(rule) = self.objects.iter().find(|rule| matches!(rule.payload, Payload::None)) {
+            return Err(format!(
+                "has `payload: none` in `indexes.objects` for {} {}: choose the fields that its values are computed from",
+                rule.api_version, rule.kind
+            ));
         }
         check_types("indexes.objects", &self.objects)
     }
@@ -349,6 +375,8 @@ fn everything() -> Vec<EventRule> {
         payload: Payload::Whole,
         old: false,
         changed_only: false,
+        namespaces: Vec::new(),
+        label_selector: None,
     }]
 }
 
@@ -356,16 +384,25 @@ fn whole() -> Payload {
     Payload::Whole
 }
 
-/// Reads `"whole"`, `"metadata"` or `{"fields": ["/json/pointer", …]}`.
+fn label_selector<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<LabelSelector>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let selector = LabelSelector::parse(&text)
+        .map_err(|problem| de::Error::custom(format_args!("`labelSelector` {text:?}: {problem}")))?;
+    Ok(Some(selector))
+}
+
+/// Reads `"none"`, `"whole"`, `"metadata"` or `{"fields": ["/json/pointer", …]}`.
 fn payload<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Payload, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "lowercase")]
     enum Written {
+        None,
         Whole,
         Metadata,
         Fields(Vec<String>),
     }
     let fields = match Written::deserialize(deserializer)? {
+        Written::None => return Ok(Payload::None),
         Written::Whole => return Ok(Payload::Whole),
         Written::Metadata => return Ok(Payload::Metadata),
         Written::Fields(fields) => fields,

@@ -1,21 +1,23 @@
 //! The roles that a component exports, checked against the contract.
 //!
 //! Checked twice: by name before compiling ([`check_names`]), then by type ([`check_types`]). A role is absent only if
-//! the component does not export its interface. An interface of another version or with other types is rejected: a
-//! plugin that is never called would be worse than one that does not load.
+//! the component does not export its interface. An interface of another version or with other types is rejected, and so
+//! is a role that this Informant does not know, unless the manifest leaves it out: a plugin that is never called would
+//! be worse than one that does not load.
 
 use std::fmt;
 
+use informant_cache::index_feed::IndexValues;
 use wasmtime::component::types::{self, ComponentItem};
 use wasmtime::component::{Component, ComponentNamedList, Lift, Lower};
 
 use crate::component::binary::Surface;
 use crate::component::interface_name::{InterfaceName, InterfaceVersion};
 use crate::error::LoadProblem;
-use crate::instance::bindings::informant::plugin::types::{Call, Failure, InstanceRole, ObjectRef};
+use crate::instance::bindings::informant::plugin::types::{Call, Failure, ObjectRef};
 
 /// The contract version that this Informant supports.
-pub const CONTRACT: &str = "0.1.0";
+pub const CONTRACT: &str = "0.2.0";
 
 /// The contract's package.
 pub(crate) const PACKAGE: &str = "informant:plugin";
@@ -68,13 +70,23 @@ impl fmt::Display for Roles {
     }
 }
 
+/// What a component exports of the contract.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ExportedRoles {
+    pub(crate) roles: Roles,
+    /// The names of roles that this Informant does not know.
+    pub(crate) unknown: Vec<String>,
+    /// The contract version of `lifecycle`.
+    pub(crate) contract: String,
+}
+
 /// Finds the roles in the names that a component exports.
 ///
 /// # Errors
 /// A command, another contract version, no `lifecycle`, no role.
-pub(crate) fn check_names(surface: &Surface) -> Result<Roles, LoadProblem> {
-    let mut roles = Roles::default();
-    let mut lifecycle = false;
+pub(crate) fn check_names(surface: &Surface) -> Result<ExportedRoles, LoadProblem> {
+    let (mut roles, mut unknown) = (Roles::default(), Vec::new());
+    let mut lifecycle = None;
     for export in &surface.exports {
         let Some(name) = InterfaceName::parse(export) else {
             continue;
@@ -85,33 +97,47 @@ pub(crate) fn check_names(surface: &Surface) -> Result<Roles, LoadProblem> {
         if name.package != PACKAGE {
             continue;
         }
-        check_version(name.version)?;
+        let version = check_version(name.version)?;
         match name.interface {
-            "lifecycle" => lifecycle = true,
+            "lifecycle" => lifecycle = Some(version.to_string()),
             "event-handler" => roles.event_handler = true,
             "sync-handler" => roles.sync_handler = true,
             "index-funcs" => roles.index_funcs = true,
             "state" => roles.state = true,
-            // A role of a later minor version, which this Informant ignores.
-            _ => {}
+            // Judged when the manifest is known, which may leave it out.
+            role => unknown.push(role.to_owned()),
         }
     }
-    match (lifecycle, roles.is_called()) {
-        (false, _) => Err(LoadProblem::NoLifecycle {
+    let Some(contract) = lifecycle else {
+        return Err(LoadProblem::NoLifecycle {
             exports: listed(&surface.exports),
-        }),
-        (true, false) => Err(LoadProblem::NoRole),
-        (true, true) => Ok(roles),
+        });
+    };
+    if !roles.is_called() && unknown.is_empty() {
+        return Err(LoadProblem::NoRole);
+    }
+    Ok(ExportedRoles {
+        roles,
+        unknown,
+        contract,
+    })
+}
+
+/// The contract version that this Informant supports, parsed.
+pub(crate) const fn offered_version() -> InterfaceVersion<'static> {
+    InterfaceVersion {
+        major: 0,
+        minor: 2,
+        patch: 0,
+        prerelease: "",
     }
 }
 
 /// Rejects another contract version. An interface without a version is never ours.
-pub(crate) fn check_version(version: Option<InterfaceVersion<'_>>) -> Result<(), LoadProblem> {
-    let Some(offered) = InterfaceVersion::parse(CONTRACT) else {
-        return Ok(());
-    };
+pub(crate) fn check_version(version: Option<InterfaceVersion<'_>>) -> Result<InterfaceVersion<'_>, LoadProblem> {
+    let offered = offered_version();
     match version {
-        Some(version) if version.is_compatible_with(&offered) => Ok(()),
+        Some(version) if version.is_compatible_with(&offered) => Ok(version),
         Some(version) if version.is_newer_than(&offered) => Err(LoadProblem::NewerContract {
             found: version.to_string(),
         }),
@@ -155,13 +181,13 @@ pub(crate) fn check_types(component: &Component) -> Result<(), LoadProblem> {
         };
         match name.interface {
             "lifecycle" => {
-                check("describe").typed::<(), (Vec<u8>,)>()?;
-                check("init").typed::<(InstanceRole, &[u8]), (Answer,)>()?;
+                check("describe").typed::<(&[u8],), (Described,)>()?;
+                check("init").typed::<(&[u8],), (Answer,)>()?;
             }
             "event-handler" => {
-                check("on-add").typed::<(ObjectRef<'_>, Call, &[u8]), (Answer,)>()?;
-                check("on-update").typed::<(ObjectRef<'_>, Call, Option<&[u8]>, &[u8]), (Answer,)>()?;
-                check("on-delete").typed::<(ObjectRef<'_>, Call, &[u8], bool), (Answer,)>()?;
+                check("on-add").typed::<(ObjectRef<'_>, Call, &[u8]), (Handled,)>()?;
+                check("on-update").typed::<(ObjectRef<'_>, Call, Option<&[u8]>, &[u8]), (Handled,)>()?;
+                check("on-delete").typed::<(ObjectRef<'_>, Call, Option<&[u8]>, bool), (Handled,)>()?;
             }
             "sync-handler" => check("on-synced").typed::<(u32,), (Answer,)>()?,
             "index-funcs" => check("index").typed::<(ObjectRef<'_>, &[u8]), (IndexAnswer,)>()?,
@@ -175,14 +201,20 @@ pub(crate) fn check_types(component: &Component) -> Result<(), LoadProblem> {
     Ok(())
 }
 
+/// What `describe` returns.
+type Described = Result<Vec<u8>, String>;
+
 /// What `save` returns.
 type Saved = Result<Vec<u8>, Failure>;
 
-/// What handlers and `init` return.
+/// What `init`, `on-synced` and `restore` return.
 type Answer = Result<(), Failure>;
 
+/// What event handlers return: after how many milliseconds they want to be called again.
+pub(crate) type Handled = Result<Option<u32>, Failure>;
+
 /// What `index` returns.
-pub(crate) type IndexAnswer = Result<Vec<(String, Vec<String>)>, String>;
+pub(crate) type IndexAnswer = Result<IndexValues, String>;
 
 /// A function that a role must have, and the component's export of that name.
 struct FunctionCheck<'a> {

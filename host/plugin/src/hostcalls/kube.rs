@@ -6,12 +6,13 @@
 //!
 //! Promises: nothing is sent that config.toml does not grant, and `denied` contains the line that would grant it; a
 //! host call ends before the guest's own call reaches its time limit; waiting is not charged to the guest's CPU time.
-//! Calls from `index` and `describe` always return `denied`.
+//! Calls from `index`, `describe` and `init` always return `denied`.
 
 mod access;
 mod convert;
 mod document;
 mod metrics;
+mod options;
 mod wait;
 
 use std::sync::Arc;
@@ -23,10 +24,10 @@ pub(crate) use self::wait::CallTime;
 use self::wait::TooLate;
 use crate::hostcalls::grant::ResourceAttributes;
 use crate::hostcalls::kube_api::{
-    KubeAction, KubeAddress, KubeCall, KubeError, KubeErrorCode, KubeList, KubePatchKind,
+    KubeAction, KubeAddress, KubeCall, KubeError, KubeErrorCode, KubePatchKind,
 };
 use crate::instance::bindings::informant::plugin::kube::{
-    self, Address, ApiError, DeleteOptions, ListOptions, ObjectPage, PatchKind, WriteOptions,
+    self, Address, ApiError, ObjectPage, PatchKind,
 };
 use crate::instance::guest::GuestState;
 
@@ -46,29 +47,47 @@ pub const KUBE_CALLS_MAX: usize = 8;
 /// `timeout`.
 pub const KUBE_WAIT_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// The longest selector or cursor: 64 KiB.
-const TEXT_BYTES_MAX: usize = 64 * 1_024;
-
 type Answer<T> = Result<T, ApiError>;
 
 /// Makes calls to the cluster for one instance.
 pub(crate) struct KubeCaller {
     access: KubeAccess,
+    /// Why every call is denied at present, if so.
+    denied: Option<&'static str>,
     time: CallTime,
 }
 
 impl KubeCaller {
     /// Calls are limited to the remaining `time`.
     pub(crate) fn new(access: KubeAccess, time: CallTime) -> KubeCaller {
-        KubeCaller { access, time }
+        KubeCaller {
+            access,
+            denied: None,
+            time,
+        }
+    }
+
+    /// Denies all calls for this reason, or no longer.
+    pub(crate) fn deny(&mut self, reason: Option<&'static str>) {
+        self.denied = reason;
+    }
+
+    fn rights(&self) -> Result<(&KubeRights, &KubeGrants), KubeError> {
+        match self.denied {
+            Some(reason) => Err(KubeError::new(KubeErrorCode::Denied, reason)),
+            None => self.access.rights(),
+        }
     }
 }
 
 impl GuestState {
-    async fn act(&mut self, address: Address, action: Result<KubeAction, KubeError>) -> Answer<Vec<u8>> {
+    async fn act(&mut self, mut address: Address, action: Result<KubeAction, KubeError>) -> Answer<Vec<u8>> {
+        if address.cluster.is_empty() {
+            address.cluster = self.reader.cluster_of_call().unwrap_or_default();
+        }
         let verb = action.as_ref().map(KubeAction::verb).ok();
         self.budget.begin_wait();
-        let rights = self.kube.access.rights();
+        let rights = self.kube.rights();
         let answer = match rights {
             Ok((rights, grants)) => {
                 let began = rights.env.now();
@@ -178,62 +197,52 @@ fn authorize(plugin: &str, grants: &KubeGrants, address: &KubeAddress, action: &
 }
 
 impl kube::Host for GuestState {
-    async fn get(&mut self, a: Address) -> wasmtime::Result<Answer<Vec<u8>>> {
-        Ok(self.act(a, Ok(KubeAction::Get)).await)
+    async fn get(&mut self, address: Address) -> wasmtime::Result<Answer<Vec<u8>>> {
+        Ok(self.act(address, Ok(KubeAction::Get)).await)
     }
 
-    async fn list(&mut self, a: Address, o: ListOptions) -> wasmtime::Result<Answer<ObjectPage>> {
-        let limit = match o.limit {
-            0 => KUBE_PAGE_OBJECTS_MAX,
-            limit => limit.min(KUBE_PAGE_OBJECTS_MAX),
-        };
-        let texts = [&o.label_selector, &o.field_selector, &o.cursor];
-        let action = match texts.iter().any(|text| text.len() > TEXT_BYTES_MAX) {
-            true => Err(KubeError::new(
-                KubeErrorCode::TooLarge,
-                format!("a selector or cursor has more than {TEXT_BYTES_MAX} bytes"),
-            )),
-            false => Ok(KubeAction::List(KubeList {
-                label_selector: o.label_selector,
-                field_selector: o.field_selector,
-                limit,
-                cursor: o.cursor,
-            })),
-        };
-        let body = self.act(a, action).await;
+    async fn list(&mut self, address: Address, options: Vec<u8>) -> wasmtime::Result<Answer<ObjectPage>> {
+        let action = options::list(&options).map(KubeAction::List);
+        let body = self.act(address, action).await;
         Ok(body.and_then(|body| document::page(&body).map_err(ApiError::from)))
     }
 
-    async fn create(&mut self, a: Address, object: Vec<u8>, o: WriteOptions) -> wasmtime::Result<Answer<Vec<u8>>> {
-        let options = self.kube.access.options(o);
-        Ok(self
-            .act(a, options.map(|options| KubeAction::Create(object, options)))
-            .await)
+    async fn create(
+        &mut self,
+        address: Address,
+        object: Vec<u8>,
+        options: Vec<u8>,
+    ) -> wasmtime::Result<Answer<Vec<u8>>> {
+        let options = options::write(&options, &self.kube.access.field_manager());
+        let action = options.map(|options| KubeAction::Create(object, options));
+        Ok(self.act(address, action).await)
     }
 
-    async fn update(&mut self, a: Address, object: Vec<u8>, o: WriteOptions) -> wasmtime::Result<Answer<Vec<u8>>> {
-        let options = self.kube.access.options(o);
-        Ok(self
-            .act(a, options.map(|options| KubeAction::Update(object, options)))
-            .await)
+    async fn update(
+        &mut self,
+        address: Address,
+        object: Vec<u8>,
+        options: Vec<u8>,
+    ) -> wasmtime::Result<Answer<Vec<u8>>> {
+        let options = options::write(&options, &self.kube.access.field_manager());
+        let action = options.map(|options| KubeAction::Update(object, options));
+        Ok(self.act(address, action).await)
     }
 
     async fn patch(
         &mut self,
-        a: Address,
+        address: Address,
         kind: PatchKind,
         document: Vec<u8>,
-        o: WriteOptions,
+        options: Vec<u8>,
     ) -> wasmtime::Result<Answer<Vec<u8>>> {
-        let options = self.kube.access.options(o);
+        let options = options::patch(&options, kind == PatchKind::Apply, &self.kube.access.field_manager());
         let action = options.map(|options| KubeAction::Patch(kind.into(), document, options));
-        Ok(self.act(a, action).await)
+        Ok(self.act(address, action).await)
     }
 
-    async fn delete(&mut self, a: Address, o: DeleteOptions) -> wasmtime::Result<Answer<()>> {
-        Ok(self
-            .act(a, Ok(KubeAction::Delete(o.into())))
-            .await
-            .map(|_last_state| ()))
+    async fn delete(&mut self, address: Address, options: Vec<u8>) -> wasmtime::Result<Answer<()>> {
+        let action = options::delete(&options).map(KubeAction::Delete);
+        Ok(self.act(address, action).await.map(|_last_state| ()))
     }
 }

@@ -84,6 +84,8 @@ pub struct KubeList {
 pub struct KubeWrite {
     /// The field manager. Never empty.
     pub field_manager: String,
+    /// `Ignore`, `Warn` or `Strict`; none: the API server's default.
+    pub field_validation: Option<&'static str>,
     /// Take ownership of conflicting fields.
     pub force: bool,
     /// Dry run: change nothing.
@@ -95,6 +97,8 @@ pub struct KubeWrite {
 pub struct KubeDelete {
     /// None: the resource's default.
     pub propagation: Option<KubePropagation>,
+    /// How many seconds the object may take to end; none: its own default.
+    pub grace_period_seconds: Option<u32>,
     /// Empty: any UID.
     pub uid: String,
     /// Empty: any resource version.
@@ -104,7 +108,7 @@ pub struct KubeDelete {
 }
 
 /// What happens to an object's dependents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 pub enum KubePropagation {
     /// They are deleted later.
     Background,

@@ -2,7 +2,7 @@
 //!
 //! Promises: within one call into the guest all reads of a source see one snapshot, taken at the first of them, and so
 //! at least as new as the event; only informers listed in the plugin's section can be read; no answer is larger than a
-//! page; a long search yields to other guests. Calls from `index` and `describe` always return `denied`.
+//! page; a long search yields to other guests. Calls from `index`, `describe` and `init` always return `denied`.
 
 mod grants;
 mod page;
@@ -10,7 +10,7 @@ mod page;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use informant_cache::{Catalog, IndexError, Snapshot, Source};
+use informant_cache::{Catalog, IndexError, Snapshot, Source, SourceState};
 use informant_object::{KeyRef, LabelSelector, Object, SourceId};
 
 pub(crate) use self::grants::{InformerGrants, InformerGrantsCell, StoreAccess};
@@ -18,7 +18,7 @@ pub use self::page::{PAGE_BYTES_MAX, PAGE_ITEMS_MAX, POINTERS_MAX};
 
 use self::page::{PageAdd, PageBuilder, PageCursor, ProjectionCache, error};
 use crate::instance::bindings::informant::plugin::store::{
-    self, HostError, ObjectKey, Page, Query, SourceInfo, SourceVersion,
+    self, HostError, Item, ObjectKey, Page, Query, SourceInfo, SourceVersion,
 };
 use crate::instance::bindings::informant::plugin::types::ErrorCode;
 
@@ -49,10 +49,23 @@ impl Examined {
 
 type Answer<T> = Result<T, HostError>;
 
+/// What a call into a guest is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallSubject {
+    /// No object of a cluster.
+    None,
+    /// This source, or an object of it.
+    Source(u32),
+}
+
 /// Reads the cache for one instance.
 pub(crate) struct StoreReader {
     catalog: Catalog,
     access: StoreAccess,
+    /// Why every call is denied at present, if so.
+    denied: Option<&'static str>,
+    /// What the current call is about.
+    subject: CallSubject,
     /// The snapshots of the current call.
     snapshots: Vec<(SourceId, Snapshot)>,
     projected: ProjectionCache,
@@ -63,8 +76,35 @@ impl StoreReader {
         StoreReader {
             catalog,
             access,
+            denied: None,
+            subject: CallSubject::None,
             snapshots: Vec::new(),
             projected: ProjectionCache::default(),
+        }
+    }
+
+    /// A call into the guest begins.
+    pub(crate) fn begin_call(&mut self, subject: CallSubject) {
+        self.subject = subject;
+    }
+
+    /// Denies all calls for this reason, or no longer.
+    pub(crate) fn deny(&mut self, reason: Option<&'static str>) {
+        self.denied = reason;
+    }
+
+    /// The cluster of the object that the current call is about. None: it is about no object, or its source is gone.
+    pub(crate) fn cluster_of_call(&self) -> Option<String> {
+        match self.subject {
+            CallSubject::None => None,
+            CallSubject::Source(id) => self.catalog.info(SourceId(id)).map(|info| info.cluster),
+        }
+    }
+
+    fn grants(&self) -> Answer<Arc<InformerGrants>> {
+        match self.denied {
+            Some(reason) => Err(error(ErrorCode::Denied, reason)),
+            None => self.access.grants(),
         }
     }
 
@@ -75,7 +115,7 @@ impl StoreReader {
 
     /// The source `id`, if it belongs to an informer listed in the plugin's section.
     fn granted_source(&self, id: u32) -> Answer<(Arc<Source>, Arc<InformerGrants>)> {
-        let grants = self.access.grants()?;
+        let grants = self.grants()?;
         let source = self.catalog.source(SourceId(id)).ok_or_else(|| {
             error(
                 ErrorCode::NotFound,
@@ -106,11 +146,9 @@ impl StoreReader {
         Ok(snapshot)
     }
 
-    /// The snapshots of all sources of the informer that the plugin calls `alias`, ordered by ID; without those that
-    /// its pattern [leaves out](Source::is_left_out). A source whose first list is not complete is an error: a plugin
-    /// that acts on absence must not act on half an answer.
-    fn snapshots_of(&mut self, alias: &str) -> Answer<Vec<(SourceId, Snapshot)>> {
-        let grants = self.access.grants()?;
+    /// All sources of the informer that the plugin calls `alias`, ordered by ID. At least one.
+    fn sources_of(&self, alias: &str) -> Answer<Vec<Arc<Source>>> {
+        let grants = self.grants()?;
         let informer = grants.informer(alias, &self.catalog)?;
         let sources = self.catalog.sources_of(informer);
         if sources.is_empty() {
@@ -118,6 +156,24 @@ impl StoreReader {
                 ErrorCode::NotReady,
                 format!("the informer {alias:?} has no source yet"),
             ));
+        }
+        Ok(sources)
+    }
+
+    /// The snapshots of all sources of the informer that the plugin calls `alias`, or of those in `selected`, ordered
+    /// by ID; without those that its pattern [leaves out](Source::is_left_out). A source whose first list is not
+    /// complete is an error: a plugin that acts on absence must not act on half an answer.
+    fn snapshots_of(&mut self, alias: &str, selected: &[u32]) -> Answer<Vec<(SourceId, Snapshot)>> {
+        let mut sources = self.sources_of(alias)?;
+        let is_own = |id: &u32| sources.iter().any(|source| source.id() == SourceId(*id));
+        if let Some(other) = selected.iter().find(|id| !is_own(id)) {
+            return Err(error(
+                ErrorCode::Invalid,
+                format!("sources: {other} is not a source of the informer {alias:?}; call sources again"),
+            ));
+        }
+        if !selected.is_empty() {
+            sources.retain(|source| selected.contains(&source.id().0));
         }
         let readable: Vec<_> = sources.iter().filter(|source| !source.is_left_out()).collect();
         // If nothing at all can be read, an empty answer would look like an empty cluster.
@@ -137,7 +193,7 @@ impl StoreReader {
         let selector = LabelSelector::parse(&query.label_selector)
             .map_err(|problem| error(ErrorCode::Invalid, format!("label-selector: {problem}")))?;
         let position = PageCursor::parse(&query.cursor)?;
-        let snapshots = self.snapshots_of(informer)?;
+        let snapshots = self.snapshots_of(informer, &query.sources)?;
         let mut page = PageBuilder::new(self.projected.of(&query.pointers)?, query.limit);
         let namespace = query.namespace.as_deref();
         let mut examined = Examined::default();
@@ -155,23 +211,78 @@ impl StoreReader {
         Ok(page.finished())
     }
 
-    fn get_object(&mut self, id: u32, key: KeyRef<'_>, pointers: &[String]) -> Answer<Vec<u8>> {
-        let (source, _) = self.granted_source(id)?;
-        let snapshot = self.snapshot(&source)?;
-        let object = snapshot.get(key).ok_or_else(|| {
-            error(
-                ErrorCode::NotFound,
-                format!("{} does not exist in {}", key.to_key(), source.info()),
-            )
-        })?;
-        let mut document = Vec::new();
-        self.projected.of(pointers)?.write(object, &mut document);
-        Ok(document)
+    fn get_object(&mut self, source: &Source, key: KeyRef<'_>, pointers: &[String]) -> Answer<Option<Vec<u8>>> {
+        let snapshot = self.snapshot(source)?;
+        let payload = self.projected.of(pointers)?;
+        Ok(snapshot.get(key).map(|object| {
+            let mut document = Vec::new();
+            payload.write(object, &mut document);
+            document
+        }))
     }
 
-    async fn keys(&mut self, informer: &str, index: &str, value: &str) -> Answer<Vec<ObjectKey>> {
+    /// An object of the informer that the plugin calls `alias`, in the cluster of the current call.
+    fn find_object(&mut self, alias: &str, key: KeyRef<'_>, pointers: &[String]) -> Answer<Option<Item>> {
+        let sources = self.sources_of(alias)?;
+        let cluster = self.cluster_among(alias, &sources)?;
+        let mut sources = sources.into_iter().filter(|source| source.info().cluster == cluster);
+        let Some(first) = sources.next() else {
+            return Err(error(
+                ErrorCode::NotReady,
+                format!("the informer {alias:?} has no source in the cluster {cluster:?}"),
+            ));
+        };
+        let sources: Vec<_> = std::iter::once(first).chain(sources).collect();
+        let of_other_kind = sources
+            .iter()
+            .find(|source| source.info().resource != sources[0].info().resource);
+        if let Some(other) = of_other_kind {
+            return Err(error(
+                ErrorCode::Invalid,
+                format!(
+                    "the informer {alias:?} has several kinds ({}, {} …): choose a source and use get",
+                    sources[0].info().resource,
+                    other.info().resource
+                ),
+            ));
+        }
+        let reads = |source: &&Arc<Source>| source.info().namespace.as_deref().is_none_or(|own| own == key.namespace);
+        let Some(source) = sources.iter().find(reads) else {
+            return Err(error(
+                ErrorCode::Invalid,
+                format!("the informer {alias:?} does not read the namespace {:?}", key.namespace),
+            ));
+        };
+        let object = self.get_object(source, key, pointers)?;
+        Ok(object.map(|object| Item {
+            source: source.id().0,
+            object,
+        }))
+    }
+
+    /// The cluster of the object that the current call is about, or the only one in `sources`.
+    fn cluster_among(&self, alias: &str, sources: &[Arc<Source>]) -> Answer<String> {
+        if let Some(cluster) = self.cluster_of_call() {
+            return Ok(cluster);
+        }
+        let clusters: BTreeSet<&str> = sources.iter().map(|source| source.info().cluster.as_str()).collect();
+        if clusters.len() > 1 {
+            let names: Vec<&str> = clusters.into_iter().collect();
+            return Err(error(
+                ErrorCode::Invalid,
+                format!(
+                    "this call is about no object, and the informer {alias:?} reads several clusters ({}): choose a \
+                     source and use get",
+                    names.join(", ")
+                ),
+            ));
+        }
+        Ok(clusters.into_iter().next().unwrap_or_default().to_owned())
+    }
+
+    async fn keys(&mut self, informer: &str, selected: &[u32], index: &str, value: &str) -> Answer<Vec<ObjectKey>> {
         let (mut keys, mut examined) = (Vec::new(), Examined::default());
-        for (source, snapshot) in self.snapshots_of(informer)? {
+        for (source, snapshot) in self.snapshots_of(informer, selected)? {
             for key in snapshot.index_keys(index, value).map_err(index_error)? {
                 examined.one_more().await;
                 if keys.len() == INDEX_KEYS_MAX {
@@ -194,14 +305,21 @@ impl StoreReader {
     }
 
     /// One page of the values in use in any source, sorted.
-    async fn values(&mut self, informer: &str, index: &str, cursor: &str, limit: u32) -> Answer<Vec<String>> {
+    async fn values(
+        &mut self,
+        informer: &str,
+        selected: &[u32],
+        index: &str,
+        cursor: &str,
+        limit: u32,
+    ) -> Answer<Vec<String>> {
         let limit = match usize::try_from(limit).unwrap_or(usize::MAX) {
             0 => INDEX_VALUES_DEFAULT,
             limit => limit.min(INDEX_VALUES_LIMIT_MAX),
         };
         let after = (!cursor.is_empty()).then_some(cursor);
         let (mut values, mut examined) = (BTreeSet::new(), Examined::default());
-        for (_, snapshot) in self.snapshots_of(informer)? {
+        for (_, snapshot) in self.snapshots_of(informer, selected)? {
             for value in snapshot.index_values_after(index, after).map_err(index_error)? {
                 examined.one_more().await;
                 // Sorted, so values beyond the page of one source are beyond the page of all.
@@ -257,26 +375,49 @@ fn index_error(problem: IndexError) -> HostError {
     error(code, problem.to_string())
 }
 
+/// The contract's description of a source, whose informer the plugin calls `alias`.
+fn described(source: &Source, alias: &str) -> SourceInfo {
+    let info = source.info();
+    SourceInfo {
+        id: source.id().0,
+        state: source.state().into(),
+        informer: alias.to_owned(),
+        cluster: info.cluster.clone(),
+        api_version: info.api_version.clone(),
+        kind: info.kind.clone(),
+        resource: info.resource.clone(),
+        namespace: info.namespace.clone(),
+    }
+}
+
+impl From<SourceState> for store::SourceState {
+    fn from(state: SourceState) -> store::SourceState {
+        match state {
+            SourceState::Syncing => store::SourceState::Syncing,
+            SourceState::Live => store::SourceState::Live,
+            SourceState::Stale => store::SourceState::Stale,
+            SourceState::WaitingForResource => store::SourceState::WaitingForResource,
+            SourceState::Forbidden => store::SourceState::Forbidden,
+            SourceState::Refused => store::SourceState::Refused,
+            SourceState::Stopped => store::SourceState::Stopped,
+        }
+    }
+}
+
 impl store::Host for StoreReader {
     fn source(&mut self, id: u32) -> wasmtime::Result<Answer<SourceInfo>> {
         Ok(self.granted_source(id).map(|(source, grants)| {
-            let info = source.info();
-            SourceInfo {
-                informer: grants.alias(&info.informer).unwrap_or_default().to_owned(),
-                cluster: info.cluster.clone(),
-                api_version: info.api_version.clone(),
-                kind: info.kind.clone(),
-            }
+            let alias = grants.alias(&source.info().informer).unwrap_or_default();
+            described(&source, alias)
         }))
     }
 
-    fn sources(&mut self, informer: String) -> wasmtime::Result<Answer<Vec<u32>>> {
-        let grants = match self.access.grants() {
-            Ok(grants) => grants,
-            Err(denied) => return Ok(Err(denied)),
-        };
-        let name = grants.informer(&informer, &self.catalog);
-        Ok(name.map(|name| self.catalog.sources(name).into_iter().map(|source| source.0).collect()))
+    fn sources(&mut self, informer: String) -> wasmtime::Result<Answer<Vec<SourceInfo>>> {
+        let sources = self.grants().and_then(|grants| {
+            let name = grants.informer(&informer, &self.catalog)?;
+            Ok(self.catalog.sources_of(name))
+        });
+        Ok(sources.map(|sources| sources.iter().map(|source| described(source, &informer)).collect()))
     }
 
     fn version(&mut self, source: u32) -> wasmtime::Result<Answer<SourceVersion>> {
@@ -305,12 +446,23 @@ impl store::Host for StoreReader {
         namespace: String,
         name: String,
         pointers: Vec<String>,
-    ) -> wasmtime::Result<Answer<Vec<u8>>> {
-        Ok(self.get_object(source, KeyRef::new(&namespace, &name), &pointers))
+    ) -> wasmtime::Result<Answer<Option<Vec<u8>>>> {
+        let source = self.granted_source(source);
+        Ok(source.and_then(|(source, _)| self.get_object(&source, KeyRef::new(&namespace, &name), &pointers)))
     }
 
-    async fn list(&mut self, informer: String, q: Query) -> wasmtime::Result<Answer<Page>> {
-        Ok(self.page(&informer, Lookup::All, &q).await)
+    fn find(
+        &mut self,
+        informer: String,
+        namespace: String,
+        name: String,
+        pointers: Vec<String>,
+    ) -> wasmtime::Result<Answer<Option<Item>>> {
+        Ok(self.find_object(&informer, KeyRef::new(&namespace, &name), &pointers))
+    }
+
+    async fn list(&mut self, informer: String, query: Query) -> wasmtime::Result<Answer<Page>> {
+        Ok(self.page(&informer, Lookup::All, &query).await)
     }
 
     async fn by_index(
@@ -318,37 +470,34 @@ impl store::Host for StoreReader {
         informer: String,
         index: String,
         value: String,
-        q: Query,
+        query: Query,
     ) -> wasmtime::Result<Answer<Page>> {
-        Ok(self
-            .page(
-                &informer,
-                Lookup::ByIndex {
-                    index: &index,
-                    value: &value,
-                },
-                &q,
-            )
-            .await)
+        let lookup = Lookup::ByIndex {
+            index: &index,
+            value: &value,
+        };
+        Ok(self.page(&informer, lookup, &query).await)
     }
 
     async fn index_keys(
         &mut self,
         informer: String,
+        sources: Vec<u32>,
         index: String,
         value: String,
     ) -> wasmtime::Result<Answer<Vec<ObjectKey>>> {
-        Ok(self.keys(&informer, &index, &value).await)
+        Ok(self.keys(&informer, &sources, &index, &value).await)
     }
 
     async fn index_values(
         &mut self,
         informer: String,
+        sources: Vec<u32>,
         index: String,
         cursor: String,
         limit: u32,
     ) -> wasmtime::Result<Answer<Vec<String>>> {
-        Ok(self.values(&informer, &index, &cursor, limit).await)
+        Ok(self.values(&informer, &sources, &index, &cursor, limit).await)
     }
 }
 

@@ -83,6 +83,12 @@ impl GuestState {
         store.set_hostcall_fuel(TRANSFER_BYTES_MAX);
         store
     }
+
+    /// Denies all calls of `store` and `kube` for this reason, or no longer.
+    pub(crate) fn deny(&mut self, reason: Option<&'static str>) {
+        self.reader.deny(reason);
+        self.kube.deny(reason);
+    }
 }
 
 /// Links everything Informant offers into every component: each call is authorized when it is made.

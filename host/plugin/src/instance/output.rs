@@ -17,6 +17,9 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
 use crate::instance::bindings::informant::plugin::log::Level;
 
+/// The target of guests' lines in the log.
+pub(crate) const GUEST_TARGET: &str = "informant::guest";
+
 /// Bytes of one line: 8 KiB; the rest is cut off.
 pub const LINE_BYTES_MAX: usize = 8 * 1_024;
 
@@ -107,11 +110,11 @@ impl Output {
         }
         let plugin: &str = &state.plugin;
         match level {
-            Level::Trace => tracing::trace!(target: "informant::guest", plugin, stream = "log", "{line}"),
-            Level::Debug => tracing::debug!(target: "informant::guest", plugin, stream = "log", "{line}"),
-            Level::Info => tracing::info!(target: "informant::guest", plugin, stream = "log", "{line}"),
-            Level::Warn => tracing::warn!(target: "informant::guest", plugin, stream = "log", "{line}"),
-            Level::Error => tracing::error!(target: "informant::guest", plugin, stream = "log", "{line}"),
+            Level::Trace => tracing::trace!(target: GUEST_TARGET, plugin, stream = "log", "{line}"),
+            Level::Debug => tracing::debug!(target: GUEST_TARGET, plugin, stream = "log", "{line}"),
+            Level::Info => tracing::info!(target: GUEST_TARGET, plugin, stream = "log", "{line}"),
+            Level::Warn => tracing::warn!(target: GUEST_TARGET, plugin, stream = "log", "{line}"),
+            Level::Error => tracing::error!(target: GUEST_TARGET, plugin, stream = "log", "{line}"),
         }
     }
 
@@ -194,7 +197,7 @@ impl State {
 
     fn log_stderr(&self, text: &str) {
         let plugin: &str = &self.plugin;
-        tracing::warn!(target: "informant::guest", plugin, stream = "stderr", "{text}");
+        tracing::warn!(target: GUEST_TARGET, plugin, stream = "stderr", "{text}");
     }
 
     fn write(&mut self, stream: Stream, bytes: &[u8]) {
@@ -225,7 +228,7 @@ impl State {
         let dropped = std::mem::take(&mut self.dropped);
         if dropped > 0 {
             tracing::warn!(
-                target: "informant::guest",
+                target: GUEST_TARGET,
                 plugin = &*self.plugin,
                 dropped_bytes = dropped,
                 bytes_max = CALL_BYTES_MAX,
@@ -244,7 +247,7 @@ impl State {
             Stream::Stdout => {
                 self.log_held_lines();
                 let plugin: &str = &self.plugin;
-                tracing::info!(target: "informant::guest", plugin, stream = "stdout", "{text}");
+                tracing::info!(target: GUEST_TARGET, plugin, stream = "stdout", "{text}");
             }
             Stream::Stderr => self.keep(text, false),
         }

@@ -62,7 +62,7 @@ impl Plugin {
             return None;
         };
         let config = context.config();
-        let swapped = match self.new_instances(&config, &version).await {
+        let swapped = match self.new_instances(&config, &version, None).await {
             Ok(instances) => self.swap_in(config, version, instances, SwapKind::RollBack).await,
             Err(problem) => Err(problem),
         };
@@ -93,6 +93,6 @@ impl Plugin {
         if kept.is_some() {
             return kept;
         }
-        context.host.last_good(&config.spec).await.filter(fits)
+        context.host.last_good(&config).await.filter(fits)
     }
 }

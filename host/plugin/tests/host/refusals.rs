@@ -227,7 +227,7 @@ async fn a_rejected_plugin_leaves_no_instance_behind() {
 #[tokio::test]
 async fn inspect_shows_roles_manifest_and_digest() {
     let world = World::new();
-    let inspection = world.host.inspect(&guest("guest_both")).await.unwrap();
+    let inspection = world.host.inspect(&guest("guest_both"), json!({})).await.unwrap();
     insta::assert_snapshot!(inspection.roles, @"event-handler, sync-handler, index-funcs");
     assert_eq!(inspection.manifest.index_names(), ["name"]);
     assert!(
@@ -237,7 +237,7 @@ async fn inspect_shows_roles_manifest_and_digest() {
             .any(|import| import.starts_with("informant:plugin/log@"))
     );
     assert_eq!(inspection.digest, Digest::of(&fs::read(guest("guest_both")).unwrap()));
-    let error = world.host.inspect(Path::new("/no/such/file.wasm")).await.unwrap_err();
+    let error = world.host.inspect(Path::new("/no/such/file.wasm"), json!({})).await.unwrap_err();
     insta::assert_snapshot!(error, @"/no/such/file.wasm: cannot be read: No such file or directory (os error 2)");
 }
 

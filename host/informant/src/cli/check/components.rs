@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use informant_plugin_host::{Inspection, LoadProblem, PluginHost, Preflight, PreflightFailure};
+use informant_plugin_host::{Inspection, LoadError, LoadProblem, PluginHost, Preflight};
 
 use super::Findings;
 use super::cluster::ClusterReport;
@@ -40,22 +40,18 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
     (inspections, findings)
 }
 
-/// Why a plugin would not start. A warning only, if `init` asked for something that exists only while Informant runs.
-fn start_problem(config: &Config, name: &str, section: &PluginSection, refused: &PreflightFailure) -> Problem {
-    let error = &refused.error;
+/// Why a plugin would not start. A warning only, if `init` asks to be tried again.
+fn start_problem(config: &Config, name: &str, section: &PluginSection, error: &LoadError) -> Problem {
     let position = match error.problem() {
-        LoadProblem::Init { .. } => section.config.position,
+        LoadProblem::Init { .. } | LoadProblem::InitRetryable { .. } => section.config.position,
         LoadProblem::Needs { .. } => section.position,
         _ => section.component.position,
     };
-    if !refused.called_host {
-        return config.problem(position, format!("[plugin.{name}] {error}"));
+    let problem = config.problem(position, format!("[plugin.{name}] {error}"));
+    match error.problem() {
+        LoadProblem::InitRetryable { .. } => problem.help("Informant tries until it succeeds").warning(),
+        _ => problem,
     }
-    let help = "its `init` asked for objects or the cluster, which `check` does not provide; it may succeed when Informant runs";
-    config
-        .problem(position, format!("[plugin.{name}] could not be checked: {error}"))
-        .help(help)
-        .warning()
 }
 
 fn line(name: &str, inspection: &Inspection) -> String {

@@ -65,10 +65,10 @@ fn only_the_outermost_components_names_count() {
             (component (import "inner:inner/inner@1.0.0" (instance)))
             (import "wasi:io/poll@0.2.6" (instance))
             (instance $i)
-            (export "informant:plugin/lifecycle@0.1.0" (instance $i)))"#,
+            (export "informant:plugin/lifecycle@0.2.0" (instance $i)))"#,
     )
     .unwrap();
     let surface = surface(&bytes).unwrap();
     assert_eq!(surface.imports, ["wasi:io/poll@0.2.6"]);
-    assert_eq!(surface.exports, ["informant:plugin/lifecycle@0.1.0"]);
+    assert_eq!(surface.exports, ["informant:plugin/lifecycle@0.2.0"]);
 }

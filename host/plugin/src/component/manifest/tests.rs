@@ -22,7 +22,7 @@ fn the_most_specific_event_rule_wins() {
     let manifest = parse(
         r#"{"name": "n", "version": "1", "events": [
             {"apiVersion": "*", "kind": "*", "payload": "metadata"},
-            {"apiVersion": "v1", "kind": "Pod", "payload": {"fields": ["/spec/nodeName"]}, "old": true, "changed-only": true},
+            {"apiVersion": "v1", "kind": "Pod", "payload": {"fields": ["/spec/nodeName"]}, "old": true, "changedOnly": true},
             {"apiVersion": "apps/v1", "kind": "*"}]}"#,
         HANDLER,
     );
@@ -182,10 +182,4 @@ fn a_manifest_selects_the_active_roles() {
         "has an empty `roles`; list at least one role, or remove it to activate all\n\
          lists the role index-funcs, but the component does not export it; export the role, or remove it from `roles`"
     );
-}
-
-#[test]
-fn a_component_can_return_a_reason_instead_of_a_manifest() {
-    let error = Manifest::parse(br#"{"refused": "line 3 is wrong"}"#, HANDLER).unwrap_err();
-    assert!(matches!(error, ManifestError::Refused(reason) if reason == "line 3 is wrong"));
 }

@@ -9,12 +9,7 @@ use super::KUBE_CALLS_MAX;
 use super::metrics::KubeCounters;
 use crate::KubeGrant;
 use crate::hostcalls::grant::{ResourceAttributes, allow_line};
-use crate::hostcalls::kube_api::{KubeApi, KubeError, KubeErrorCode, KubeWrite};
-use crate::instance::bindings::informant::plugin::kube::WriteOptions;
-use crate::preflight::PreflightCalls;
-
-/// The longest name of a field manager. Source: apimachinery `FieldManagerMaxLength`.
-const FIELD_MANAGER_BYTES_MAX: usize = 128;
+use crate::hostcalls::kube_api::{KubeApi, KubeError, KubeErrorCode};
 
 /// Whether an instance's calls are made at all.
 #[derive(Clone)]
@@ -23,8 +18,6 @@ pub(crate) enum KubeAccess {
     Granted(Arc<KubeRights>, Arc<KubeGrants>),
     /// Never, for this reason.
     Denied(&'static str),
-    /// A preflight: there is no cluster, and calls are recorded.
-    Preflight(PreflightCalls),
 }
 
 /// The grants of one plugin, which may change while its instances run: each call is checked against the current ones.
@@ -45,27 +38,15 @@ impl KubeAccess {
         match self {
             KubeAccess::Granted(rights, grants) => Ok((rights, grants)),
             KubeAccess::Denied(reason) => Err(KubeError::new(KubeErrorCode::Denied, *reason)),
-            KubeAccess::Preflight(calls) => Err(KubeError::new(KubeErrorCode::Unavailable, calls.record())),
         }
     }
 
-    /// The options of a write, with the plugin's name as the default field manager.
-    pub(super) fn options(&self, asked: WriteOptions) -> Result<KubeWrite, KubeError> {
-        let field_manager = match (asked.field_manager, self) {
-            (name, KubeAccess::Granted(rights, _)) if name.is_empty() => format!("informant-{}", rights.plugin),
-            (name, _) => name,
-        };
-        if field_manager.len() > FIELD_MANAGER_BYTES_MAX || field_manager.contains(char::is_control) {
-            let message = format!(
-                "field-manager is invalid: use at most {FIELD_MANAGER_BYTES_MAX} bytes and no control characters"
-            );
-            return Err(KubeError::new(KubeErrorCode::Invalid, message));
+    /// The field manager of writes that name none.
+    pub(super) fn field_manager(&self) -> String {
+        match self {
+            KubeAccess::Granted(rights, _) => format!("informant-{}", rights.plugin),
+            KubeAccess::Denied(_) => String::new(),
         }
-        Ok(KubeWrite {
-            field_manager,
-            force: asked.force,
-            dry_run: asked.dry_run,
-        })
     }
 }
 

@@ -2,10 +2,8 @@
 
 use crate::KubeResource;
 use crate::hostcalls::grant::is_segment;
-use crate::hostcalls::kube_api::{KubeAddress, KubeDelete, KubeError, KubeErrorCode, KubePatchKind, KubePropagation};
-use crate::instance::bindings::informant::plugin::kube::{
-    Address, ApiError, ApiErrorCode, DeleteOptions, PatchKind, Propagation,
-};
+use crate::hostcalls::kube_api::{KubeAddress, KubeError, KubeErrorCode, KubePatchKind};
+use crate::instance::bindings::informant::plugin::kube::{Address, ApiError, ApiErrorCode, PatchKind};
 
 /// The subresources of a namespace: anything else after a namespace's name in a path is a resource in it.
 const OF_NAMESPACES: [&str; 2] = ["finalize", "status"];
@@ -55,22 +53,6 @@ impl From<PatchKind> for KubePatchKind {
             PatchKind::Json => KubePatchKind::Json,
             PatchKind::Strategic => KubePatchKind::Strategic,
             PatchKind::Apply => KubePatchKind::Apply,
-        }
-    }
-}
-
-impl From<DeleteOptions> for KubeDelete {
-    fn from(options: DeleteOptions) -> KubeDelete {
-        KubeDelete {
-            propagation: match options.propagation {
-                Propagation::Unset => None,
-                Propagation::Background => Some(KubePropagation::Background),
-                Propagation::Foreground => Some(KubePropagation::Foreground),
-                Propagation::Orphan => Some(KubePropagation::Orphan),
-            },
-            uid: options.uid,
-            resource_version: options.resource_version,
-            dry_run: options.dry_run,
         }
     }
 }

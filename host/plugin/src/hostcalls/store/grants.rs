@@ -7,7 +7,6 @@ use informant_cache::{Catalog, SourceInfo};
 use super::Answer;
 use super::page::error;
 use crate::instance::bindings::informant::plugin::types::ErrorCode;
-use crate::preflight::PreflightCalls;
 
 /// Whether an instance's calls are answered at all.
 #[derive(Clone)]
@@ -16,8 +15,6 @@ pub(crate) enum StoreAccess {
     Granted(Arc<InformerGrantsCell>),
     /// Never, for this reason.
     Denied(&'static str),
-    /// A preflight: there is nothing to read, and calls are recorded.
-    Preflight(PreflightCalls),
 }
 
 /// The current grants, which may change while an instance runs.
@@ -37,7 +34,6 @@ impl StoreAccess {
         match self {
             StoreAccess::Granted(grants) => Ok(grants.get()),
             StoreAccess::Denied(reason) => Err(error(ErrorCode::Denied, *reason)),
-            StoreAccess::Preflight(calls) => Err(error(ErrorCode::NotReady, calls.record())),
         }
     }
 }

@@ -1,3 +1,5 @@
+mod clusters;
+
 use informant_cache::{SourceInfo, SourceState, StoreWriter};
 use informant_object::{Pointer, ResourceVersion, Shape};
 
@@ -72,6 +74,7 @@ impl Cache {
 
 fn query() -> Query {
     Query {
+        sources: Vec::new(),
         namespace: None,
         label_selector: String::new(),
         pointers: Vec::new(),
@@ -278,8 +281,8 @@ async fn unreadable_kinds_of_a_pattern_are_left_out() {
         source.set_state(state);
         assert_eq!(listed().await.unwrap(), ["default/web"], "{state}");
         let mut reader = cache.reader();
-        assert_eq!(reader.keys("main", "node", "n1").await.unwrap().len(), 1);
-        assert_eq!(reader.values("main", "node", "", 0).await.unwrap(), ["n1"]);
+        assert_eq!(reader.keys("main", &[], "node", "n1").await.unwrap().len(), 1);
+        assert_eq!(reader.values("main", &[], "node", "", 0).await.unwrap(), ["n1"]);
     }
     // A plugin that acts on absence must not act on half an answer.
     source.set_state(SourceState::Syncing);
@@ -306,10 +309,10 @@ async fn pattern_without_any_readable_kind_is_not_ready() {
 async fn errors_echo_a_bounded_part_of_arguments() {
     let mut reader = Cache::new().reader();
     let long = "é".repeat(1 << 20);
-    let by_index = reader.keys("main", &long, "").await.map(|keys| keys.len());
+    let by_index = reader.keys("main", &[], &long, "").await.map(|keys| keys.len());
     let mut errors = vec![
         message(by_index),
-        message(reader.snapshots_of(&long).map(|found| found.len())),
+        message(reader.snapshots_of(&long, &[]).map(|found| found.len())),
     ];
     for query in [
         Query {
@@ -341,7 +344,7 @@ async fn all_reads_of_one_call_see_one_snapshot() {
             .get(1, "a".into(), "x".into(), vec!["/metadata/resourceVersion".into()])
             .unwrap()
             .unwrap();
-        let object: serde_json::Value = serde_json::from_slice(&object).unwrap();
+        let object: serde_json::Value = serde_json::from_slice(&object.unwrap()).unwrap();
         object["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
     };
     assert_eq!(version(&mut reader), "1");
@@ -380,12 +383,12 @@ async fn denied_informer_errors_show_the_line_to_add() {
             .unwrap()
             .map(|_| ()),
         reader
-            .index_keys("secrets".into(), "node".into(), "n1".into())
+            .index_keys("secrets".into(), Vec::new(), "node".into(), "n1".into())
             .await
             .unwrap()
             .map(|_| ()),
         reader
-            .index_values("secrets".into(), "node".into(), String::new(), 0)
+            .index_values("secrets".into(), Vec::new(), "node".into(), String::new(), 0)
             .await
             .unwrap()
             .map(|_| ()),
@@ -457,7 +460,7 @@ async fn index_keys_and_values_are_sorted_and_bounded() {
     cache.writer.publish();
     let mut reader = cache.reader();
     let keys = reader
-        .index_keys("main".into(), "node".into(), "n1".into())
+        .index_keys("main".into(), Vec::new(), "node".into(), "n1".into())
         .await
         .unwrap()
         .unwrap();
@@ -465,7 +468,7 @@ async fn index_keys_and_values_are_sorted_and_bounded() {
     let (mut values, mut cursor) = (Vec::new(), String::new());
     loop {
         let page = reader
-            .index_values("main".into(), "name".into(), cursor, 0)
+            .index_values("main".into(), Vec::new(), "name".into(), cursor, 0)
             .await
             .unwrap()
             .unwrap();
@@ -505,7 +508,7 @@ fn searches_yield_at_least_every_1024_objects() {
     let (informer, index, value) = of();
     let (found, _) = yields(reader.by_index(informer, index, value, unmatched()));
     let (informer, index, value) = of();
-    let (keyed, keys) = yields(reader.index_keys(informer, index, value));
+    let (keyed, keys) = yields(reader.index_keys(informer, Vec::new(), index, value));
     assert_eq!(keys.unwrap().unwrap().len(), OBJECTS);
     for count in [listed, found, keyed] {
         assert!(count >= OBJECTS / 1_024, "{count}");
@@ -519,7 +522,7 @@ fn index_values_yield_and_continue_after_the_cursor() {
     let mut reader = cache.reader();
     let mut page = |cursor: &str, limit| {
         let (informer, index) = ("main".to_owned(), "namespace".to_owned());
-        let (yielded, values) = yields(reader.index_values(informer, index, cursor.to_owned(), limit));
+        let (yielded, values) = yields(reader.index_values(informer, Vec::new(), index, cursor.to_owned(), limit));
         (yielded, values.unwrap().unwrap())
     };
     let (yielded, all) = page("", 10_000);

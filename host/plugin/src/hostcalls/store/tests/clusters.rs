@@ -1,0 +1,135 @@
+//! Informers over several clusters and kinds.
+
+use super::*;
+use crate::hostcalls::store::CallSubject;
+
+/// The informer `pods` over two clusters, each with the pod `a/x` in another version.
+struct TwoClusters {
+    catalog: Catalog,
+    east: u32,
+    west: u32,
+    _writers: [StoreWriter; 2],
+}
+
+fn info(cluster: &str, kind: &str, resource: &str) -> SourceInfo {
+    SourceInfo {
+        informer: "pods".to_owned(),
+        cluster: cluster.to_owned(),
+        api_version: "v1".to_owned(),
+        kind: kind.to_owned(),
+        resource: resource.to_owned(),
+        namespace: None,
+    }
+}
+
+fn synced_source(catalog: &Catalog, info: SourceInfo, objects: Vec<Object>) -> (u32, StoreWriter) {
+    let id = catalog.add_source(info);
+    let mut writer = StoreWriter::publishing_to(catalog, id).unwrap();
+    let node = informant_cache::PointerIndex::new("node", Pointer::parse("/spec/nodeName").unwrap());
+    writer.add_indexers(vec![Box::new(node)]).unwrap();
+    writer.replace(objects, ResourceVersion::new("100"), 0);
+    writer.publish();
+    synced(catalog, id.0);
+    (id.0, writer)
+}
+
+fn two_clusters() -> TwoClusters {
+    let catalog = Catalog::new();
+    let source = |cluster, version| {
+        let info = info(cluster, "Pod", "v1/pods");
+        synced_source(&catalog, info, vec![pod("a", "x", version, "")])
+    };
+    let ((east, one), (west, two)) = (source("east", 1), source("west", 2));
+    TwoClusters {
+        catalog: catalog.clone(),
+        east,
+        west,
+        _writers: [one, two],
+    }
+}
+
+fn reader(catalog: &Catalog) -> StoreReader {
+    let informers = [("main".to_owned(), "pods".to_owned())];
+    let grants = InformerGrantsCell::new(InformerGrants::new("greeter", &informers));
+    StoreReader::new(catalog.clone(), StoreAccess::Granted(Arc::new(grants)))
+}
+
+fn found(reader: &mut StoreReader, name: &str) -> Option<(u32, String)> {
+    let item = reader.find("main".into(), "a".into(), name.into(), Vec::new());
+    item.unwrap().unwrap().map(|item| {
+        let object: serde_json::Value = serde_json::from_slice(&item.object).unwrap();
+        let version = object["metadata"]["resourceVersion"].as_str().unwrap();
+        (item.source, version.to_owned())
+    })
+}
+
+fn refused(reader: &mut StoreReader) -> String {
+    message(reader.find("main".into(), "a".into(), "x".into(), Vec::new()).unwrap())
+}
+
+#[test]
+fn find_reads_the_cluster_of_the_call() {
+    let clusters = two_clusters();
+    let mut reader = reader(&clusters.catalog);
+    for (source, version) in [(clusters.east, "1"), (clusters.west, "2")] {
+        reader.begin_call(CallSubject::Source(source));
+        assert_eq!(found(&mut reader, "x"), Some((source, version.to_owned())));
+        assert_eq!(found(&mut reader, "missing"), None);
+    }
+}
+
+#[test]
+fn find_without_an_object_needs_one_cluster() {
+    let clusters = two_clusters();
+    let mut reader = reader(&clusters.catalog);
+    reader.begin_call(CallSubject::None);
+    insta::assert_snapshot!(refused(&mut reader), @"");
+    clusters.catalog.remove_source(SourceId(clusters.west));
+    assert_eq!(found(&mut reader, "x"), Some((clusters.east, "1".to_owned())));
+}
+
+#[test]
+fn find_over_several_kinds_is_invalid() {
+    let clusters = two_clusters();
+    let nodes = info("east", "Node", "v1/nodes");
+    let (_, _writer) = synced_source(&clusters.catalog, nodes, Vec::new());
+    let mut reader = reader(&clusters.catalog);
+    reader.begin_call(CallSubject::Source(clusters.east));
+    insta::assert_snapshot!(refused(&mut reader), @"");
+    reader.begin_call(CallSubject::Source(clusters.west));
+    assert!(found(&mut reader, "x").is_some(), "in this cluster there is one kind");
+}
+
+#[tokio::test]
+async fn a_query_reads_only_the_selected_sources() {
+    let clusters = two_clusters();
+    let mut reader = reader(&clusters.catalog);
+    let of = |sources: Vec<u32>| Query { sources, ..query() };
+    let page = list(&mut reader, of(Vec::new())).await.unwrap();
+    assert_eq!(page.items.len(), 2);
+    let page = list(&mut reader, of(vec![clusters.west])).await.unwrap();
+    assert_eq!(page.items.iter().map(|item| item.source).collect::<Vec<_>>(), [clusters.west]);
+    let keys = reader.keys("main", &[clusters.east], "node", "n1").await.unwrap();
+    assert_eq!(keys.iter().map(|key| key.source).collect::<Vec<_>>(), [clusters.east]);
+    insta::assert_snapshot!(message(list(&mut reader, of(vec![99])).await), @"");
+}
+
+#[test]
+fn sources_tell_their_state_and_address() {
+    let clusters = two_clusters();
+    clusters.catalog.set_state(SourceId(clusters.west), SourceState::Stale);
+    let mut reader = reader(&clusters.catalog);
+    let sources = reader.sources("main".into()).unwrap().unwrap();
+    insta::assert_debug_snapshot!(sources, @"");
+}
+
+#[test]
+fn init_denies_every_read() {
+    let clusters = two_clusters();
+    let mut reader = reader(&clusters.catalog);
+    reader.deny(Some("not in init"));
+    assert_eq!(refused(&mut reader), "ErrorCode::Denied: not in init");
+    reader.deny(None);
+    reader.begin_call(CallSubject::Source(clusters.east));
+    assert!(found(&mut reader, "x").is_some());
+}
