@@ -2,7 +2,7 @@
 
 use crate::component::binary::Surface;
 use crate::component::interface_name::{InterfaceName, InterfaceVersion};
-use crate::component::roles::{PACKAGE, check_version};
+use crate::component::roles::{PACKAGE, check_version, offered_version};
 use crate::error::LoadProblem;
 
 /// WASI 0.2 except HTTP and TLS. Nothing is granted with it: no directory, socket or environment variable.
@@ -66,8 +66,9 @@ fn check(import: &str) -> Result<(), LoadProblem> {
         return refuse(": it is not an interface of a package; import only what the SDK's world contains");
     };
     if name.package == PACKAGE {
-        check_version(name.version)?;
-        return match OURS.contains(&name.interface) {
+        let version = check_version(name.version)?;
+        // What a newer contract added is linked as stubs.
+        return match OURS.contains(&name.interface) || version.is_newer_than(&offered_version()) {
             true => Ok(()),
             false => refuse(" yet; upgrade Informant, or build it without this import"),
         };
@@ -128,7 +129,8 @@ mod tests {
         }
         check("wasi:io/poll@0.2.0").unwrap();
         check("wasi:io/poll@0.2.99").unwrap();
-        check("informant:plugin/store@0.1.7").unwrap();
+        check("informant:plugin/store@0.2.7").unwrap();
+        check("informant:plugin/tomorrow@0.2.7").unwrap();
     }
 
     #[test]
@@ -140,8 +142,8 @@ mod tests {
             "wasi:io/poll@0.2.0-rc-2023-11-10",
             "wasi:keyvalue/store@0.2.0-draft",
             "wasi:config/store@0.2.0",
-            "informant:plugin/kv@0.1.0",
-            "informant:plugin/store@0.2.0",
+            "informant:plugin/kv@0.2.0",
+            "informant:plugin/store@0.3.0",
             "informant:plugin/store@0.0.1",
             "acme:tools/clock@1.0.0",
             "read-file",
@@ -155,9 +157,9 @@ mod tests {
         imports wasi:io/poll@0.2.0-rc-2023-11-10, which Informant does not provide; it provides WASI 0.2 and no drafts or release candidates: update the toolchain
         imports wasi:keyvalue/store@0.2.0-draft, which Informant does not provide; it provides WASI 0.2 and no drafts or release candidates: update the toolchain
         imports wasi:config/store@0.2.0, which Informant does not provide; it provides WASI 0.2 without http, tls, config and keyvalue: build it without them
-        imports informant:plugin/kv@0.1.0, which Informant does not provide yet; upgrade Informant, or build it without this import
-        built for the newer contract 0.2.0, but this Informant supports 0.1.0; upgrade Informant, or build it with an older SDK
-        built for the older contract 0.0.1, but this Informant supports 0.1.0; rebuild it with the current SDK
+        imports informant:plugin/kv@0.2.0, which Informant does not provide yet; upgrade Informant, or build it without this import
+        built for the newer contract 0.3.0, but this Informant supports 0.2.0; upgrade Informant, or build it with an older SDK
+        built for the older contract 0.0.1, but this Informant supports 0.2.0; rebuild it with version 0.1.0 of the SDK
         imports acme:tools/clock@1.0.0, which Informant does not provide; build it without this import, or compose it with a component that exports it (wac plug)
         imports read-file, which Informant does not provide: it is not an interface of a package; import only what the SDK's world contains
         "#);

@@ -108,7 +108,7 @@ fn invalid_manifests_are_rejected_with_the_position() {
     has an empty `name`
     is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `indexes`, `needs` at line 1 column 37
     is not valid: missing field `apiVersion` at line 1 column 56
-    is not valid: unknown variant `all`, expected one of `whole`, `metadata`, `fields` at line 1 column 93
+    is not valid: unknown variant `all`, expected one of `none`, `whole`, `metadata`, `fields` at line 1 column 93
     is not valid: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName" at line 1 column 109
     is not valid: `fields` is empty; list at least one JSON pointer, or use "metadata" at line 1 column 103
     has two entries in `events` for v1 Pod

@@ -219,6 +219,14 @@ mod tests {
             delete(br#"{"propagationPolicy":"background"}"#).unwrap_err(),
         ];
         let text: Vec<String> = messages.into_iter().map(|error| error.message).collect();
-        insta::assert_snapshot!(text.join("\n"), @"");
+        insta::assert_snapshot!(text.join("\n"), @"
+        options: unknown field `watch`, expected one of `labelSelector`, `fieldSelector`, `limit`, `continue` (ListOptions)
+        options: not a JSON object of ListOptions
+        options: unknown field `force`, expected one of `fieldManager`, `fieldValidation`, `dryRun` (CreateOptions and UpdateOptions)
+        options: unknown variant `None`, expected `All` (CreateOptions and UpdateOptions)
+        options: `fieldManager` is invalid: use at most 128 bytes and no control characters
+        options: `force` is for apply only; leave it out
+        options: unknown variant `background`, expected one of `Background`, `Foreground`, `Orphan` (DeleteOptions)
+        ");
     }
 }

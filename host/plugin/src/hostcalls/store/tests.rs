@@ -405,7 +405,7 @@ async fn denied_informer_errors_show_the_line_to_add() {
 }
 
 #[tokio::test]
-async fn malformed_queries_and_missing_objects_are_errors() {
+async fn malformed_queries_are_errors_and_missing_objects_are_none() {
     let cache = Cache::new().with([pod("a", "x", 1, "")]);
     let mut reader = cache.reader();
     let mut text = String::new();
@@ -430,8 +430,8 @@ async fn malformed_queries_and_missing_objects_are_errors() {
         text += &message(list(&mut reader, query).await);
         text.push('\n');
     }
-    text += &message(reader.get(cache.source, "a".into(), "missing".into(), vec![]).unwrap());
-    text.push('\n');
+    let missing = reader.get(cache.source, "a".into(), "missing".into(), vec![]);
+    assert_eq!(missing.unwrap().unwrap(), None);
     text += &message(reader.get(99, "a".into(), "x".into(), vec![]).unwrap());
     text.push('\n');
     text += &message(
@@ -445,7 +445,6 @@ async fn malformed_queries_and_missing_objects_are_errors() {
     ErrorCode::Invalid: cursor: "nonsense" was not returned with a page
     ErrorCode::Invalid: pointers: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
     ErrorCode::Invalid: pointers: 257 were given, at most 256 are allowed
-    ErrorCode::NotFound: a/missing does not exist in pods (v1 Pod)
     ErrorCode::NotFound: source 99 does not exist or was removed; call sources again
     ErrorCode::UnknownIndex: index with name zone does not exist; available: namespace, node
     "#);

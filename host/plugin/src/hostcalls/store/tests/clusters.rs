@@ -83,7 +83,7 @@ fn find_without_an_object_needs_one_cluster() {
     let clusters = two_clusters();
     let mut reader = reader(&clusters.catalog);
     reader.begin_call(CallSubject::None);
-    insta::assert_snapshot!(refused(&mut reader), @"");
+    insta::assert_snapshot!(refused(&mut reader), @r#"ErrorCode::Invalid: this call is about no object, and the informer "main" reads several clusters (east, west): choose a source and use get"#);
     clusters.catalog.remove_source(SourceId(clusters.west));
     assert_eq!(found(&mut reader, "x"), Some((clusters.east, "1".to_owned())));
 }
@@ -95,7 +95,7 @@ fn find_over_several_kinds_is_invalid() {
     let (_, _writer) = synced_source(&clusters.catalog, nodes, Vec::new());
     let mut reader = reader(&clusters.catalog);
     reader.begin_call(CallSubject::Source(clusters.east));
-    insta::assert_snapshot!(refused(&mut reader), @"");
+    insta::assert_snapshot!(refused(&mut reader), @r#"ErrorCode::Invalid: the informer "main" has several kinds (v1/pods, v1/nodes …): choose a source and use get"#);
     reader.begin_call(CallSubject::Source(clusters.west));
     assert!(found(&mut reader, "x").is_some(), "in this cluster there is one kind");
 }
@@ -111,7 +111,7 @@ async fn a_query_reads_only_the_selected_sources() {
     assert_eq!(page.items.iter().map(|item| item.source).collect::<Vec<_>>(), [clusters.west]);
     let keys = reader.keys("main", &[clusters.east], "node", "n1").await.unwrap();
     assert_eq!(keys.iter().map(|key| key.source).collect::<Vec<_>>(), [clusters.east]);
-    insta::assert_snapshot!(message(list(&mut reader, of(vec![99])).await), @"");
+    insta::assert_snapshot!(message(list(&mut reader, of(vec![99])).await), @r#"ErrorCode::Invalid: sources: 99 is not a source of the informer "main"; call sources again"#);
 }
 
 #[test]
@@ -120,7 +120,30 @@ fn sources_tell_their_state_and_address() {
     clusters.catalog.set_state(SourceId(clusters.west), SourceState::Stale);
     let mut reader = reader(&clusters.catalog);
     let sources = reader.sources("main".into()).unwrap().unwrap();
-    insta::assert_debug_snapshot!(sources, @"");
+    insta::assert_debug_snapshot!(sources, @r#"
+    [
+        SourceInfo {
+            id: 1,
+            state: SourceState::Live,
+            informer: "main",
+            cluster: "east",
+            api-version: "v1",
+            kind: "Pod",
+            resource: "v1/pods",
+            namespace: None,
+        },
+        SourceInfo {
+            id: 2,
+            state: SourceState::Stale,
+            informer: "main",
+            cluster: "west",
+            api-version: "v1",
+            kind: "Pod",
+            resource: "v1/pods",
+            namespace: None,
+        },
+    ]
+    "#);
 }
 
 #[test]
