@@ -12,6 +12,7 @@
 #![doc = include_str!("simulation/cases.md")]
 
 pub mod checker;
+mod guest;
 mod handler;
 pub mod history;
 mod recorder;

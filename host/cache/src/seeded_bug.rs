@@ -69,11 +69,15 @@ pub enum SeededBug {
     NewIncarnationMissed,
     /// The store keeps its states if the API server went back to older ones.
     RestoredStateRejected,
+    /// An event on which a plugin trapped counts as handled.
+    TrapTakenForSuccess,
+    /// A new version of a plugin does not receive the state that the previous one saved.
+    SavedStateNotRestored,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 30] = [
         Self::RelistMissesDeletes,
         Self::TombstoneUnmarked,
         Self::UpdateAcrossUids,
@@ -102,6 +106,8 @@ impl SeededBug {
         Self::ShortLivedObjectVanishes,
         Self::NewIncarnationMissed,
         Self::RestoredStateRejected,
+        Self::TrapTakenForSuccess,
+        Self::SavedStateNotRestored,
     ];
 
     /// Runs `body` with this bug enabled on this thread.

@@ -50,11 +50,13 @@ pub enum Clause {
     StoreConverges,
     /// An index answers the same as a scan.
     IndexCoherent,
+    /// A plugin keeps its memory until it traps, and its saved state in the next version.
+    StateTransferred,
 }
 
 impl Clause {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Ordered,
         Self::OneAtATime,
         Self::NoInvention,
@@ -68,6 +70,7 @@ impl Clause {
         Self::AtLeastOnce,
         Self::StoreConverges,
         Self::IndexCoherent,
+        Self::StateTransferred,
     ];
 
     /// Its name as in `docs/explanation/delivery.md`.
@@ -87,6 +90,7 @@ impl Clause {
             Self::AtLeastOnce => "at least once",
             Self::StoreConverges => "store converges",
             Self::IndexCoherent => "index coherent",
+            Self::StateTransferred => "state transferred",
         }
     }
 }
@@ -152,6 +156,8 @@ struct Handler {
     deleted: BTreeSet<(Key, String)>,
     /// The incarnations of which it received a state.
     attempted: BTreeSet<(Key, String)>,
+    /// The calls that a WebAssembly handler must remember.
+    calls_remembered: u64,
     /// How many sources it is synced with.
     synced: usize,
     /// The new incarnations that a watch showed since it is synced, and of which it has received nothing.
@@ -192,7 +198,10 @@ pub fn check(history: &History) -> Vec<Violation> {
 impl Checker {
     fn apply(&mut self, at: usize, entry: &Entry) {
         match entry {
-            Entry::Begin(Call { handler, .. }) | Entry::End { handler, .. } | Entry::Synced { handler, .. }
+            Entry::Begin(Call { handler, .. })
+            | Entry::Remembers { handler, .. }
+            | Entry::End { handler, .. }
+            | Entry::Synced { handler, .. }
                 if self.removed_handlers.contains(handler) => {}
             Entry::Written { object, group } => drop(self.written.insert(object.clone(), group.clone())),
             Entry::Removed { object } => drop(self.removed.insert(object.clone())),
@@ -211,6 +220,7 @@ impl Checker {
                 (handler.informer, handler.receives_every_state) = (*informer, *receives_every_state);
             }
             Entry::Begin(call) => self.begin(at, call),
+            Entry::Remembers { handler, calls } => self.remembers(at, *handler, *calls),
             Entry::End {
                 handler,
                 namespace,

@@ -72,8 +72,10 @@ pub enum EventKind {
 pub enum Ended {
     /// The handler accepted it.
     Ok,
-    /// The handler asked for a retry, or panicked.
+    /// The handler asked for a retry.
     Retry,
+    /// The handler panicked, or trapped and lost its memory.
+    Trap,
     /// The handler rejected it permanently.
     Permanent,
 }
@@ -140,6 +142,13 @@ pub enum Entry {
         informer: u32,
         /// The selection.
         selection: Selection,
+    },
+    /// A WebAssembly handler counted its calls, in its memory, before a call begins. A new version continues to count.
+    Remembers {
+        /// The handler.
+        handler: u32,
+        /// The calls since it lost its memory, including the next one.
+        calls: u64,
     },
     /// A handler was registered.
     HandlerAdded {

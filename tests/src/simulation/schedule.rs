@@ -10,6 +10,7 @@ use informant_apiserver::{Ending, Filter, ServerSnapshot};
 use informant_cache::Environment;
 use informant_informer::ReflectorOptions;
 
+use self::guests::GuestSchedule;
 use super::handler::Handler;
 use super::history::Selection;
 use super::rng::Rng;
@@ -17,6 +18,7 @@ use super::watched::Watched;
 use super::world::World;
 
 mod faults;
+mod guests;
 mod handlers;
 
 /// The namespaces that are written to.
@@ -44,11 +46,14 @@ pub(super) struct Schedule {
     /// Whether the server's database may be restored from a backup.
     restores: bool,
     backup: Option<ServerSnapshot>,
+    /// In a run with guests.
+    guests: Option<GuestSchedule>,
 }
 
 impl Schedule {
-    pub(super) fn new(world: Arc<World>, mut rng: Rng) -> Self {
+    pub(super) fn new(world: Arc<World>, mut rng: Rng, with_guests: bool) -> Self {
         Self {
+            guests: with_guests.then(|| GuestSchedule::new(&world, rng.aside())),
             world,
             reconfigures: rng.percent(50),
             restores: rng.aside().percent(25),
@@ -65,9 +70,11 @@ impl Schedule {
             self.write();
         }
         self.add_informer();
+        self.add_guest().await;
         let steps = STEPS.0 + self.rng.below(STEPS.1 - STEPS.0);
         for _ in 0..steps {
             self.step().await;
+            self.change_guest().await;
             // Most steps follow each other closely: that is where races occur.
             let pause = if self.rng.percent(60) {
                 self.rng.below(20)
@@ -206,6 +213,6 @@ impl Schedule {
 
     fn end_faults(&mut self) {
         self.world.end_faults();
-        self.handlers.iter().for_each(Handler::resume);
+        self.handlers.iter().for_each(|handler| handler.resume(&self.world));
     }
 }

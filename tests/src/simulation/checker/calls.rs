@@ -157,6 +157,9 @@ impl Checker {
             return self.violate(at, Clause::OneAtATime, message);
         };
         key_state.record_end(&call, ended);
+        if ended == Ended::Trap {
+            handler.calls_remembered = 0;
+        }
         let is_final = self.is_final(informer, &call) && !self.revived.contains(&call.object.uid);
         if call.kind == EventKind::Delete && ended == Ended::Ok && is_final {
             let handler = self.handlers.entry(id).or_default();
@@ -168,6 +171,16 @@ impl Checker {
     fn is_final(&self, informer: u32, call: &Running) -> bool {
         let may_return = call.reason == "reconfigured" || (call.unknown && self.ever_selected_by_state(informer));
         !may_return && !self.left_the_selection(informer, &call.object)
+    }
+
+    pub(super) fn remembers(&mut self, at: usize, id: u32, calls: u64) {
+        let handler = self.handlers.entry(id).or_default();
+        let expected = handler.calls_remembered + 1;
+        handler.calls_remembered = calls;
+        if calls != expected {
+            let message = format!("handler {id} counted {calls} calls in its memory, but made {expected}");
+            self.violate(at, Clause::StateTransferred, message);
+        }
     }
 
     pub(super) fn synced(&mut self, at: usize, id: u32, there: &[ObjectVersion]) {
@@ -254,7 +267,7 @@ impl KeyState {
                 self.refused = None;
                 self.accepted = Some((is_there, call.object.clone()));
             }
-            Ended::Retry => return,
+            Ended::Retry | Ended::Trap => return,
             Ended::Permanent => {
                 self.refused = Some((is_there, call.object.clone()));
                 if !is_there {

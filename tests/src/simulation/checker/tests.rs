@@ -558,3 +558,19 @@ fn calls_after_removal_are_not_checked() {
     ];
     assert_eq!(clauses(entries), NOTHING);
 }
+
+#[test]
+fn state_that_a_swap_loses_is_detected() {
+    let one = object("a", "u1", 1);
+    let call = |calls: u64, ended: Ended| {
+        let remembers = Entry::Remembers { handler: 0, calls };
+        [remembers, begin(EventKind::Add, &one, Some(1)), end(&one, ended)]
+    };
+    let entries = |calls: [[Entry; 3]; 3]| [vec![written(&one)], calls.concat()].concat();
+    let trapped = [call(1, Ended::Retry), call(2, Ended::Trap), call(1, Ended::Ok)];
+    assert_eq!(clauses(entries(trapped)), NOTHING);
+    let forgot = [call(1, Ended::Retry), call(2, Ended::Retry), call(1, Ended::Ok)];
+    assert_eq!(clauses(entries(forgot)), [Clause::StateTransferred]);
+    let survived = [call(1, Ended::Retry), call(2, Ended::Trap), call(3, Ended::Ok)];
+    assert_eq!(clauses(entries(survived)), [Clause::StateTransferred]);
+}

@@ -104,7 +104,7 @@ impl Schedule {
                 "retries at once"
             }
             _ => {
-                handler.resume();
+                handler.resume(&self.world);
                 "is resumed"
             }
         };
