@@ -122,7 +122,7 @@ fn change(world: &Arc<World>, plugin: Plugin, rng: &mut Rng) {
                     Ok(change) => plugin.apply(change).await,
                     Err(error) => Err(error),
                 };
-                let result = swapped.map_or("refused", |_| "done");
+                let result = swapped.map_or_else(|error| error.to_string(), |_| "done".to_owned());
                 format!("{name}: swap to version {}: {result}", file + 1)
             }
             6 => {
