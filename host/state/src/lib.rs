@@ -52,7 +52,7 @@ mod table_store;
 #[cfg(test)]
 mod tests;
 
-pub use cipher::{Cipher, KEY_BYTES, KeyFileError};
+pub use cipher::{Cipher, KEY_BYTES};
 pub use database::{OPEN_WAIT_SECONDS_MAX, StateClosed, StateDatabase};
 pub use file::OpenError;
 pub use handler_state::{INCARNATIONS_MAX, OPEN_KEYS_CHECKED_MAX, TOMBSTONES_MAX};
