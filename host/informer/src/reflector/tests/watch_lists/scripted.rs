@@ -239,7 +239,12 @@ async fn watches_that_expire_at_once_are_relisted_with_back_off() {
     let requests = Arc::new(Mutex::new(0_usize));
     let counted = Arc::clone(&requests);
     let service = client(move |request: &Request<Body>| -> Response<TestBody> {
-        *counted.lock().unwrap() += 1;
+        let mut counted = counted.lock().unwrap();
+        *counted += 1;
+        if *counted > 1_000 {
+            // Without a pause, the paused time would never pass.
+            return refusal(403, "Forbidden", "enough");
+        }
         let query = request.uri().query().unwrap_or_default();
         assert!(query.contains("watch=true"), "{query}");
         let gone = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
