@@ -96,7 +96,15 @@ impl PersistedSource {
                     current = snapshot.clone();
                 }
                 JournalEntry::Attach(listener, _) => {
-                    if let Some(resume) = self.persist_attach(tables, listener, names)? {
+                    if let Some(mut resume) = self.persist_attach(tables, listener, names)? {
+                        if !was_known {
+                            // All deletes of this batch are stored already; the listener receives the later ones as
+                            // changes.
+                            let later = self.deletes_in(&current, &batch.entries[place + 1..]);
+                            resume
+                                .deletes
+                                .retain(|gone| !later.iter().any(|ended| ended.is_of(gone)));
+                        }
                         batch.resumes.insert(place, resume);
                     }
                 }
