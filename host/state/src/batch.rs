@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use informant_cache::ListenerHandle;
 use informant_cache::listener::{ChangeKind, ObjectChange, ResumeState};
+use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::Object;
 use redb::ReadableTable as _;
 
@@ -97,7 +98,7 @@ impl PersistedSource {
                 }
                 JournalEntry::Attach(listener, _) => {
                     if let Some(mut resume) = self.persist_attach(tables, listener, names)? {
-                        if !was_known {
+                        if !was_known && !seeded_bug(SeededBug::LaterDeletesResumed) {
                             // All deletes of this batch are stored already; the listener receives the later ones as
                             // changes.
                             let later = self.deletes_in(&current, &batch.entries[place + 1..]);

@@ -184,7 +184,6 @@ fn migrate_from_1(tables: &mut Tables<'_>) -> Result<(), redb::Error> {
 }
 
 /// A database on another backend than a file.
-#[cfg(test)]
 pub(crate) fn open_on(backend: impl redb::StorageBackend) -> Result<Database, redb::Error> {
     match validate(builder().create_with_backend(backend)?)? {
         Validated::Valid(database) => Ok(database),

@@ -32,8 +32,8 @@
 //! [`OPEN_WAIT_SECONDS_MAX`].
 //!
 //! Every transaction is flushed to the disk (`fsync`) before it counts. The recorder is a thread of its own because it
-//! does nothing but wait for the disk. It is not part of the simulation, and it is the only part of this crate that
-//! reads the clock.
+//! does nothing but wait for the disk, and it is the only part of this crate that reads the clock. The simulation runs
+//! the same recorder without the thread ([`stepped`]).
 
 mod batch;
 mod cipher;
@@ -48,6 +48,7 @@ mod reconcile;
 mod recorder;
 mod schema;
 mod source;
+pub mod stepped;
 mod table_store;
 #[cfg(test)]
 mod tests;

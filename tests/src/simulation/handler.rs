@@ -48,8 +48,22 @@ impl Handler {
         options: ListenerOptions,
         rng: Rng,
     ) -> Self {
+        Self::start_as(world, watched, id, script, options, rng, |_| {})
+    }
+
+    /// As [`start`](Self::start); `name` is called before the listener is attached.
+    pub(super) fn start_as(
+        world: &Arc<World>,
+        watched: &Arc<Watched>,
+        id: u32,
+        script: Script,
+        options: ListenerOptions,
+        rng: Rng,
+        name: impl FnOnce(&ListenerHandle),
+    ) -> Self {
         let recorder = CallRecorder::register(world, watched, id, script, &options);
         let listener = ListenerHandle::new(options);
+        name(&listener);
         let added = watched.named.add_listener(listener.clone());
         added.expect("the informer runs");
         let receives_every_state = recorder.receives_every_state;
@@ -102,6 +116,15 @@ impl Handler {
             };
             world.environment.spawn("guest resume", Box::pin(resume));
         }
+    }
+
+    /// Its process is killed: it receives nothing more, and what it still answers does not count.
+    pub(super) fn kill(&self, world: &World, dropped: u64) {
+        self.listener.abandon();
+        world.record(Entry::Killed {
+            handler: self.id,
+            dropped,
+        });
     }
 
     /// Removes it.

@@ -1,12 +1,15 @@
 //! One run: from a seed to a history and its violations.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use informant_cache::Environment;
 
 use super::checker::{self, Violation};
+use super::fed_index::FedIndex;
 use super::history::History;
+use super::process::Process;
 use super::rng::Rng;
 use super::schedule::Schedule;
 use super::world::{Setting, World};
@@ -56,15 +59,38 @@ async fn play(seed: u64) -> History {
         ..Setting::default()
     };
     let world = World::new(seed, &setting);
+    let mut process = Process::of_seed(&world, seed);
+    let mut fed_index = FedIndex::of_seed(&world, seed);
+    let playing = AtomicBool::new(true);
     // The schedule keeps the host of guests, which must live until the end.
     let mut schedule = Schedule::new(world.clone(), rng, seed.is_multiple_of(GUEST_SEEDS));
-    schedule.play().await;
-    run_to_rest(&world).await
+    let schedule = async {
+        schedule.play().await;
+        playing.store(false, Ordering::Relaxed);
+    };
+    tokio::join!(
+        schedule,
+        Process::play(&mut process, &playing),
+        FedIndex::play(&mut fed_index, &playing)
+    );
+    if let Some(fed_index) = &mut fed_index {
+        fed_index.finish().await;
+    }
+    world.environment.sleep(REST_DEADLINE).await;
+    if let Some(fed_index) = &fed_index {
+        fed_index.record_rest();
+    }
+    end(&world).await
 }
 
 /// Waits until no further events can come, and stops everything. Returns the history.
 pub(super) async fn run_to_rest(world: &World) -> History {
     world.environment.sleep(REST_DEADLINE).await;
+    end(world).await
+}
+
+/// Records that everything is at rest, and stops it.
+async fn end(world: &World) -> History {
     world.record_rest();
     for watched in world.informers() {
         watched.stop(world).await;

@@ -25,7 +25,7 @@ mod handlers;
 pub(super) const NAMESPACES: [&str; 2] = ["default", "kube-system"];
 
 /// The number of object names; few, so that incarnations overlap.
-const NAMES: u64 = 6;
+pub(super) const NAMES: u64 = 6;
 
 /// The minimum and maximum number of steps of a run.
 const STEPS: (u64, u64) = (30, 120);
@@ -119,6 +119,13 @@ impl Schedule {
         }
     }
 
+    /// The informers that are not of a process that is killed.
+    fn informers(&self) -> Vec<Arc<Watched>> {
+        let mut informers = self.world.informers();
+        informers.retain(|watched| !watched.is_durable);
+        informers
+    }
+
     fn selection(&mut self) -> Selection {
         let several = NAMESPACES.map(str::to_owned);
         Selection {
@@ -141,7 +148,7 @@ impl Schedule {
 
     /// Adds an informer with a handler.
     fn add_informer(&mut self) {
-        if self.world.informers().len() >= INFORMERS_MAX {
+        if self.informers().len() >= INFORMERS_MAX {
             return;
         }
         let (selection, reflector) = (self.selection(), self.reflector());
@@ -151,7 +158,7 @@ impl Schedule {
 
     /// Removes an informer with all its handlers.
     async fn remove_informer(&mut self) {
-        let informers = self.world.informers();
+        let informers = self.informers();
         if informers.len() < 2 {
             return;
         }
@@ -170,7 +177,7 @@ impl Schedule {
         if !self.reconfigures {
             return;
         }
-        let informers = self.world.informers();
+        let informers = self.informers();
         let watched = &informers[self.rng.below(informers.len() as u64) as usize];
         let (mut selection, reflector) = (self.selection(), self.reflector());
         if !self.namespaces_may_change(watched) {

@@ -34,6 +34,8 @@ impl Checker {
             findings.extend(stale(&running, call.stored));
         }
         findings.extend(self.badly_marked(informer, &running, may_go_back));
+        findings.extend(self.deletes_the_living(informer, &running));
+        findings.extend(self.known_before(*id, &running));
         // Before and after a restore, states have the same versions.
         if !may_go_back {
             findings.extend(self.skipped(*id, &running));
@@ -111,6 +113,17 @@ impl Checker {
         Some((Clause::TombstoneMarked, message))
     }
 
+    /// A delete of an object that exists, and has been selected all the time.
+    fn deletes_the_living(&self, informer: u32, call: &Running) -> Option<Finding> {
+        let uid = &call.object.uid;
+        let may_leave = self.ever_reconfigured(informer) || self.ever_selected_by_state(informer);
+        if call.kind != EventKind::Delete || may_leave || self.revived.contains(uid) || !self.living.contains(uid) {
+            return None;
+        }
+        let message = format!("received the delete of {}, which exists", call.object);
+        Some((Clause::NoInvention, message))
+    }
+
     fn left_the_selection(&self, informer: u32, state: &ObjectVersion) -> bool {
         let groups = [&self.written, &self.written_before_restore].map(|written| written.get(state));
         let leaves = |selection: &Selection, group: &&String| !selection.selects(&state.namespace, group);
@@ -123,8 +136,9 @@ impl Checker {
     fn skipped(&self, id: u32, call: &Running) -> Option<Finding> {
         let handler = self.handlers.get(&id)?;
         let key = (call.object.namespace.clone(), call.object.name.clone());
-        let (is_there, accepted) = handler.keys.get(&key)?.accepted.as_ref()?;
-        if !is_there || accepted.uid != call.object.uid {
+        let key_state = handler.keys.get(&key)?;
+        let (is_there, accepted) = key_state.accepted.as_ref()?;
+        if !is_there || accepted.uid != call.object.uid || key_state.inherited {
             return None;
         }
         let by_source = matches!(call.reason.as_str(), "watch" | "relist");
@@ -159,6 +173,13 @@ impl Checker {
         key_state.record_end(&call, ended);
         if ended == Ended::Trap {
             handler.calls_remembered = 0;
+        }
+        key_state.inherited = false;
+        if call.kind == EventKind::Delete
+            && matches!(ended, Ended::Ok | Ended::Permanent)
+            && let Some(durable) = &mut handler.durable
+        {
+            durable.delete_ended(&call.object);
         }
         let is_final = self.is_final(informer, &call) && !self.revived.contains(&call.object.uid);
         if call.kind == EventKind::Delete && ended == Ended::Ok && is_final {

@@ -1,6 +1,8 @@
 use super::super::history::{Call, Ended, Entry, EventKind, History, ObjectVersion, Selection};
 use super::{Clause, check};
 
+mod restart;
+
 fn object(name: &str, uid: &str, version: u64) -> ObjectVersion {
     ObjectVersion {
         namespace: "default".into(),
