@@ -277,7 +277,9 @@ impl KeyState {
     /// Whether the call follows a restore of the API server.
     fn goes_back(&self, call: &Running) -> bool {
         let is_older = |newest: &ObjectVersion| call.object.version < newest.version;
-        call.kind != EventKind::Delete && (call.reason == "restored" || self.newest.as_ref().is_some_and(is_older))
+        // A retry follows the restore that its first attempt followed.
+        let is_restored = call.reason == "restored" && self.newest.as_ref() != Some(&call.object);
+        call.kind != EventKind::Delete && (is_restored || self.newest.as_ref().is_some_and(is_older))
     }
 
     /// Records the end of a call.

@@ -576,3 +576,35 @@ fn state_that_a_swap_loses_is_detected() {
     let survived = [call(1, Ended::Retry), call(2, Ended::Trap), call(3, Ended::Ok)];
     assert_eq!(clauses(entries(survived)), [Clause::StateTransferred]);
 }
+
+#[test]
+fn retry_across_a_restore_does_not_follow_it() {
+    let (first, second) = (object("a", "u1", 20), object("a", "u2", 23));
+    let call = |kind, object: &ObjectVersion, stored| {
+        Entry::Begin(Call {
+            handler: 0,
+            kind,
+            object: object.clone(),
+            old: None,
+            unknown: kind == EventKind::Delete,
+            reason: "restored".into(),
+            stored,
+        })
+    };
+    let restored = |objects: Vec<ObjectVersion>| Entry::Restored { version: 21, objects };
+    let entries = vec![
+        written(&first),
+        restored(vec![first.clone()]),
+        written(&second),
+        call(EventKind::Add, &second, Some(23)),
+        end(&second, Ended::Retry),
+        restored(vec![first.clone()]),
+        call(EventKind::Add, &second, Some(23)),
+        end(&second, Ended::Ok),
+        call(EventKind::Delete, &second, Some(20)),
+        end(&second, Ended::Ok),
+        call(EventKind::Add, &first, Some(20)),
+        end(&first, Ended::Ok),
+    ];
+    assert_eq!(clauses(entries), NOTHING);
+}
