@@ -172,6 +172,15 @@ async fn file_that_hangs_is_forgotten_when_unsubscribed() {
     });
     is_locked.recv().unwrap();
     let hung = watched.watch.subscribe(&file);
+    let followed = || {
+        let files = shared.files();
+        files.by_id.values().all(|file| file.paths != WatchedPaths::default())
+    };
+    let began = std::time::Instant::now();
+    while !followed() {
+        assert!(began.elapsed() < WITHIN, "the file is not followed");
+        tokio::task::yield_now().await;
+    }
     let forgotten = async {
         while shared.files().by_id.len() > 1 {
             tokio::task::yield_now().await;
