@@ -286,7 +286,7 @@ fn credentials(output: &Output, wanted: &str) -> Result<Login, ExecProblem> {
         });
     }
     let is_kind = |parsed: &ExecCredential| parsed.kind.as_deref() == Some("ExecCredential");
-    let parsed = parsed.filter(is_kind).ok_or_else(|| ExecProblem::NotCredential {
+    let parsed = parsed.filter(is_kind).ok_or(ExecProblem::NotCredential {
         bytes: output.stdout.len(),
         stderr,
     })?;
