@@ -92,8 +92,8 @@ void informant_log(informant_level level, const char *format, ...) {
 
 static contract_string_t owned(char *text) { return (contract_string_t){(uint8_t *)text, strlen(text)}; }
 
-/* Whether the call succeeded. If not, fills in `failure`, which then owns the message. Output without a newline is still in stdio's buffer: it
- * belongs to this call. */
+/* Whether the call succeeded. If not, fills in `failure`, which then owns the message. Output without a newline is
+ * still in stdio's buffer: it belongs to this call. */
 static bool succeeded(informant_result result, informant_plugin_types_failure_t *failure) {
     fflush(NULL);
     switch (result.outcome) {

@@ -82,8 +82,8 @@ informant_result informant_save(informant_state *state);
 /* Receives exactly what the previous version wrote. Called after informant_init and before the first event. A failure cancels the swap. */
 informant_result informant_restore(const uint8_t *state, size_t length);
 
-/* A function that this file does not declare and that is not `static` is probably a handler whose name has a typo: it would never be called.
- * The compiler then warns that it has "no previous prototype". */
+/* A function that this file does not declare and that is not `static` is probably a handler whose name has a typo: it
+ * would never be called. The compiler then warns that it has "no previous prototype". */
 #if defined(__GNUC__) && !defined(__cplusplus)
 #pragma GCC diagnostic warning "-Wmissing-prototypes"
 #endif

@@ -12,8 +12,11 @@
 #![doc = include_str!("simulation/cases.md")]
 
 pub mod checker;
+mod fed_index;
+mod guest;
 mod handler;
 pub mod history;
+mod process;
 mod recorder;
 mod rng;
 mod run;

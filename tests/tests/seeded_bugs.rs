@@ -22,11 +22,14 @@ const BY_SCENARIO: [SeededBug; 3] = [
 ];
 
 /// The clause that has to show each of these bugs.
-const BY_CLAUSE: [(SeededBug, Clause); 4] = [
+const BY_CLAUSE: [(SeededBug, Clause); 7] = [
     (SeededBug::EveryDeleteMarked, Clause::TombstoneMarked),
     (SeededBug::ShortLivedObjectVanishes, Clause::Resumable),
     (SeededBug::NewIncarnationMissed, Clause::AtLeastOnce),
     (SeededBug::RestoredStateRejected, Clause::StoreConverges),
+    (SeededBug::SavedStateNotRestored, Clause::StateTransferred),
+    (SeededBug::OnlyLastIncarnationStored, Clause::AtLeastOnce),
+    (SeededBug::PartialIndexAttached, Clause::IndexCoherent),
 ];
 
 /// The effects of a run with a bug: the violated clauses, or a panic.

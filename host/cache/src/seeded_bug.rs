@@ -69,11 +69,23 @@ pub enum SeededBug {
     NewIncarnationMissed,
     /// The store keeps its states if the API server went back to older ones.
     RestoredStateRejected,
+    /// An event on which a plugin trapped counts as handled.
+    TrapTakenForSuccess,
+    /// A new version of a plugin does not receive the state that the previous one saved.
+    SavedStateNotRestored,
+    /// Of several ended incarnations of one key, only the last is stored for the next process.
+    OnlyLastIncarnationStored,
+    /// What was handed out counts as acknowledged: the next process does not know of it.
+    HandedOutTakenForAcknowledged,
+    /// The next process reports deletes that happened after its start as if they were from before.
+    LaterDeletesResumed,
+    /// The index of a plugin is attached while values are still being computed.
+    PartialIndexAttached,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 34] = [
         Self::RelistMissesDeletes,
         Self::TombstoneUnmarked,
         Self::UpdateAcrossUids,
@@ -102,6 +114,12 @@ impl SeededBug {
         Self::ShortLivedObjectVanishes,
         Self::NewIncarnationMissed,
         Self::RestoredStateRejected,
+        Self::TrapTakenForSuccess,
+        Self::SavedStateNotRestored,
+        Self::OnlyLastIncarnationStored,
+        Self::HandedOutTakenForAcknowledged,
+        Self::LaterDeletesResumed,
+        Self::PartialIndexAttached,
     ];
 
     /// Runs `body` with this bug enabled on this thread.

@@ -221,7 +221,8 @@ const HEALTH_ROUTES: &str =
     "not found; available: /livez /readyz /healthz /metrics; data and actions are on the admin port\n";
 
 /// The answer to another path on the admin port.
-const ADMIN_ROUTES: &str = "not found; available: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources /api/v1/sources/ID /api/v1/plugins /api/v1/dead-letters /api/v1/retries /api/v1/configuration\n";
+const ADMIN_ROUTES: &str = "not found; available: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources \
+    /api/v1/sources/ID /api/v1/plugins /api/v1/dead-letters /api/v1/retries /api/v1/configuration\n";
 
 async fn metrics(State(state): State<AdminState>, headers: HeaderMap) -> Response {
     let format = MetricsFormat::accepted(&headers);

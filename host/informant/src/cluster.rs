@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_informer::ClusterClient;
+use informant_plugin_host::read_regular_file;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use serde_json::{Value, json};
@@ -30,6 +31,10 @@ pub(crate) use self::exec_login::end_login_programs;
 pub use self::exec_login::{LOGIN_MAX, LOGIN_STDERR_BYTES_MAX, LOGIN_STDOUT_BYTES_MAX};
 
 use crate::config::ClusterSection;
+use crate::one_at_a_time::one_at_a_time;
+
+/// The largest kubeconfig that a flag or a section names: 16 MiB. One of a thousand clusters has a few.
+pub const KUBECONFIG_BYTES_MAX: usize = 16 << 20;
 
 /// The timeout for connecting to the API server.
 pub const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -172,7 +177,7 @@ impl Cluster {
     pub async fn reconnect(section: &ClusterSection, current: &Arc<Self>) -> Result<Arc<Self>, ClusterError> {
         let config = read(section.clone()).await?;
         let of = config.clone();
-        if blocking(move || settings(&of)).await? != current.settings {
+        if blocking(&subject(&config), move || settings(&of)).await? != current.settings {
             return Self::login(config).await.map(Arc::new);
         }
         if let Some(credentials) = &current.credentials {
@@ -183,13 +188,14 @@ impl Cluster {
 
     async fn login(config: Config) -> Result<Self, ClusterError> {
         let of = config.clone();
-        let settings = blocking(move || settings(&of)).await?;
+        let subject = subject(&config);
+        let settings = blocking(&subject, move || settings(&of)).await?;
         let (url, insecure) = (url(&config), config.accept_invalid_certs);
         let source = Source::of(&config.auth_info);
         let (client, credentials) = match source {
             // Building it reads certificates, and may run the program of an auth provider.
             None => (
-                blocking(move || Client::try_from(config))
+                blocking(&subject, move || Client::try_from(config))
                     .await?
                     .map_err(ClusterError::Client)?,
                 None,
@@ -216,7 +222,12 @@ impl Cluster {
 /// Reads the kubeconfig of a section.
 async fn read(section: ClusterSection) -> Result<Config, ClusterError> {
     let runtime = tokio::runtime::Handle::current();
-    let mut config = blocking(move || runtime.block_on(infer(&section))).await??;
+    let subject = match &section.kubeconfig {
+        Some(path) => path.clone(),
+        None if section.in_cluster => "in-cluster".into(),
+        None => "kubeconfig".into(),
+    };
+    let mut config = blocking(&subject, move || runtime.block_on(infer(&section))).await??;
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_MAX);
     config.read_timeout = None;
@@ -224,11 +235,17 @@ async fn read(section: ClusterSection) -> Result<Config, ClusterError> {
     Ok(config)
 }
 
-/// Waits for the disk on a blocking thread.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ClusterError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(ClusterError::LoginAborted)
+/// Waits for the disk on a blocking thread, one for each `subject`.
+async fn blocking<T: Send + 'static>(
+    subject: &Path,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ClusterError> {
+    one_at_a_time(subject, work).await.map_err(ClusterError::LoginAborted)
+}
+
+/// What the files of a client are read for.
+fn subject(config: &Config) -> PathBuf {
+    config.cluster_url.to_string().into()
 }
 
 fn url(config: &Config) -> String {
@@ -306,6 +323,13 @@ async fn from_file(path: &Path, options: &KubeConfigOptions) -> Result<Config, C
         path: path.to_owned(),
         source,
     };
+    // kube reads any file to its end: a pipe whose writer waits, or a device that has none.
+    read_regular_file(path, KUBECONFIG_BYTES_MAX).map_err(|error| {
+        failed(KubeconfigError::ReadConfig(
+            std::io::Error::other(error),
+            path.to_owned(),
+        ))
+    })?;
     let kubeconfig = Kubeconfig::read_from(path).map_err(failed)?;
     Config::from_custom_kubeconfig(kubeconfig, options)
         .await

@@ -119,53 +119,19 @@ impl Daemon {
     /// When the admin server cannot listen, the engine for guests cannot be created, or the state database cannot be
     /// opened.
     pub async fn start(options: DaemonOptions) -> Result<Self> {
-        let DaemonOptions {
-            config,
-            access,
-            admin_listen,
-            health_listen,
-            guests,
-            compiler,
-            cache_dir,
-            activities,
-        } = options;
-        let admin = listen("admin", admin_listen.unwrap_or(config.admin.listen))?;
-        let health = listen("health", health_listen.unwrap_or(config.health.listen))?;
-        let hosts = KnownHosts::new(&config.admin.hosts);
-        let environment = TokioEnvironment::current(seed());
-        let guests_environment: Arc<dyn Environment> = Arc::new(environment.on(guests.clone()));
-        let environment: Arc<dyn Environment> = Arc::new(environment);
-        let (catalog, metrics, stop) = (Catalog::new(), Metrics::new(), CancellationToken::new());
+        let config = &options.config;
+        let admin = listen("admin", options.admin_listen.unwrap_or(config.admin.listen))?;
+        let health = listen("health", options.health_listen.unwrap_or(config.health.listen))?;
+        let clock = TokioEnvironment::current(seed());
+        let guests: Arc<dyn Environment> = Arc::new(clock.on(options.guests.clone()));
+        let environment: Arc<dyn Environment> = Arc::new(clock);
+        let (metrics, stop) = (Metrics::new(), CancellationToken::new());
         let registry = StatusRegistry::new(
-            catalog.clone(),
+            Catalog::new(),
             Configuration::new(config.path.clone(), environment.now()),
         );
-        let host = PluginHost::new(HostOptions {
-            cache_dir,
-            env: guests_environment,
-            handle: guests,
-            compiler,
-            catalog,
-            metrics: metrics.plugins.clone(),
-            kube: Some(Arc::new(ClusterApi::of(
-                registry.clusters().clone(),
-                Arc::clone(&environment),
-            ))),
-            script_runner: guests::script_runner()?,
-        })
-        .context("cannot create the WebAssembly engine")?;
-        let path = config.state.path.clone().or_else(directories::state_file);
-        let path = path.unwrap_or_else(|| config.path.with_file_name("state.redb"));
-        let durables = DurableState::new(path, metrics.state.clone());
-        {
-            let _activity = activities.begin("state database: open");
-            durables.open_if_needed(&config).await.context("durable informers")?;
-        }
-        let state_metrics = metrics.state.clone();
-        activities.add_probe(move || {
-            let age = state_metrics.write_in_progress()?;
-            Some(("state database: write and fsync".to_owned(), age))
-        });
+        let host = plugin_host(&options, guests, &environment, &registry, &metrics)?;
+        let durables = open_state(&options, &metrics).await?;
         metrics.watch(registry.clone());
         let supervisors = TaskTracker::new();
         let threads = FileThreads::new(&environment);
@@ -174,8 +140,8 @@ impl Daemon {
         let reloads = watch::Sender::new(0);
         let parts = SupervisorParts {
             registry: registry.clone(),
-            access,
-            activities: activities.clone(),
+            access: options.access,
+            activities: options.activities.clone(),
             reloads: reloads.subscribe(),
             environment: Arc::clone(&environment),
             host,
@@ -188,24 +154,17 @@ impl Daemon {
             stop: stop.clone(),
         };
         // The registry has to know what readiness waits for before the first readiness request.
-        supervise(&config, parts, channel);
+        supervise(config, parts, channel);
+        let hosts = KnownHosts::new(&config.admin.hosts);
         let state = AdminState::new(registry.clone(), metrics.clone(), environment, hosts);
-        let serve = |name, listener, routes| {
-            HttpServer::start(name, listener, routes, ConnectionLimits::default(), &metrics.servers)
-                .with_context(|| format!("cannot start the {name} server"))
-                .inspect_err(|_| stop.cancel())
-        };
-        let health = serve("health", health, health_routes(state.clone()))?;
-        let admin = serve("admin", admin, admin_routes(state))?;
-        tracing::info!(address = %health.address(), "health server listening");
-        tracing::info!(address = %admin.address(), "admin server listening");
+        let (health, admin) = serve(state, health, admin, &metrics).inspect_err(|_| stop.cancel())?;
         Ok(Self {
             registry,
             metrics,
             health,
             admin,
             durables,
-            activities,
+            activities: options.activities,
             supervisors,
             files,
             reloads,
@@ -252,6 +211,64 @@ fn listen(section: &str, address: SocketAddr) -> Result<TcpListener> {
             "the {section} server cannot listen on {address}; change `listen` in [{section}], or use --{section}-listen"
         )
     })
+}
+
+/// The host of all plugins, on the runtime of the guests.
+fn plugin_host(
+    options: &DaemonOptions,
+    guests: Arc<dyn Environment>,
+    environment: &Arc<dyn Environment>,
+    registry: &StatusRegistry,
+    metrics: &Metrics,
+) -> Result<PluginHost> {
+    let clusters = ClusterApi::of(registry.clusters().clone(), Arc::clone(environment));
+    PluginHost::new(HostOptions {
+        cache_dir: options.cache_dir.clone(),
+        env: guests,
+        handle: options.guests.clone(),
+        compiler: options.compiler.clone(),
+        catalog: registry.catalog().clone(),
+        metrics: metrics.plugins.clone(),
+        kube: Some(Arc::new(clusters)),
+        script_runner: guests::script_runner()?,
+    })
+    .context("cannot create the WebAssembly engine")
+}
+
+/// Opens the state database if an informer needs it. A stop that hangs names it while the disk does not respond.
+async fn open_state(options: &DaemonOptions, metrics: &Metrics) -> Result<DurableState> {
+    let (config, activities) = (&options.config, &options.activities);
+    let path = config.state.path.clone().or_else(directories::state_file);
+    let path = path.unwrap_or_else(|| config.path.with_file_name("state.redb"));
+    let durables = DurableState::new(path, metrics.state.clone());
+    {
+        let _activity = activities.begin("state database: open");
+        durables.open_if_needed(config).await.context("durable informers")?;
+    }
+    let metrics = metrics.state.clone();
+    activities.add_probe(move || {
+        let age = metrics.write_in_progress()?;
+        Some(("state database: write and fsync".to_owned(), age))
+    });
+    Ok(durables)
+}
+
+/// Starts the health and the admin server.
+fn serve(
+    state: AdminState,
+    health: TcpListener,
+    admin: TcpListener,
+    metrics: &Metrics,
+) -> Result<(HttpServer, HttpServer)> {
+    let start = |name, listener, routes| {
+        HttpServer::start(name, listener, routes, ConnectionLimits::default(), &metrics.servers)
+            .with_context(|| format!("cannot start the {name} server"))
+    };
+    let health = start("health", health, health_routes(state.clone()))?;
+    let admin = start("admin", admin, admin_routes(state))?;
+    tracing::info!(address = %health.address(), "health server listening");
+    tracing::info!(address = %admin.address(), "admin server listening");
+    Ok((health, admin))
 }
 
 /// Starts what the configuration names and follows its changes.

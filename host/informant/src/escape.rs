@@ -160,7 +160,8 @@ mod tests {
     use super::*;
 
     /// Every class of character that a terminal or a reader could be misled by.
-    const HOSTILE: &str = "\0\x07\x08\n\r\t\x1b[2J\x7f\u{85}\u{9b}31m\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{e0041}";
+    const HOSTILE: &str = "\0\x07\x08\n\r\t\x1b[2J\x7f\u{85}\u{9b}31m\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\
+        \u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}\u{e0041}";
 
     fn written(form: Form, parts: &[&[u8]]) -> String {
         let mut out = Escaped::new(Vec::new(), form);

@@ -1,12 +1,14 @@
 //! A plugin host for inspecting components, not for running them, and the component that runs scripts.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use informant_cache::Catalog;
 use informant_informer::TokioEnvironment;
-use informant_plugin_host::{HostOptions, PluginHost};
+use informant_plugin_host::limits::COMPONENT_BYTES_MAX;
+use informant_plugin_host::{HostOptions, PluginHost, read_regular_file};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::compiler;
@@ -79,7 +81,7 @@ const EMBEDDED_SCRIPT_RUNNER: Option<&[u8]> = include!(concat!(env!("OUT_DIR"), 
 pub(crate) fn script_runner() -> Result<Option<Cow<'static, [u8]>>> {
     match std::env::var_os(SCRIPT_RUNNER_VARIABLE).filter(|file| !file.is_empty()) {
         Some(file) => {
-            let bytes = std::fs::read(&file).with_context(|| {
+            let bytes = read_regular_file(Path::new(&file), COMPONENT_BYTES_MAX).with_context(|| {
                 format!(
                     "cannot read the script runner {} ({SCRIPT_RUNNER_VARIABLE})",
                     file.display()

@@ -18,7 +18,7 @@ use tracing_subscriber::layer::{self, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer};
 
-use crate::escape;
+use crate::escape::{self, Escaped, Form};
 
 /// The flags of the log.
 #[derive(Debug, Clone, Args)]
@@ -80,20 +80,32 @@ fn subscriber(
     let filter = EnvFilter::builder()
         .parse(format!("{redundant}{}", flags.log_level))
         .with_context(|| format!("invalid --log-level (or INFORMANT_LOG) \"{}\"", flags.log_level))?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(writer)
-        .with_target(false);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
     Ok(match flags.log_format {
         LogFormat::Plain => {
-            let plain = builder.fmt_fields(PlainFields).with_ansi(colors).finish();
+            let plain = builder
+                .fmt_fields(PlainFields)
+                .with_ansi(colors)
+                .with_writer(writer)
+                .finish();
             Dispatch::new(plain.with(WithoutRedundant))
         }
         LogFormat::Json => {
-            let json = builder.json().with_current_span(false).with_span_list(false).finish();
-            Dispatch::new(json.with(WithoutRedundant))
+            let json = builder.json().with_current_span(false).with_span_list(false);
+            Dispatch::new(json.with_writer(JsonWriter(writer)).finish().with(WithoutRedundant))
         }
     })
+}
+
+/// Escapes what JSON does not, but a terminal or a reader could take for something else.
+struct JsonWriter<M>(M);
+
+impl<'w, M: MakeWriter<'w>> MakeWriter<'w> for JsonWriter<M> {
+    type Writer = Escaped<M::Writer>;
+
+    fn make_writer(&'w self) -> Self::Writer {
+        Escaped::new(self.0.make_writer(), Form::Json)
+    }
 }
 
 /// Drops events with [`REDUNDANT_MESSAGE`].
@@ -290,6 +302,17 @@ mod tests {
             assert!(line["timestamp"].is_string() && line.get("target").is_none(), "{line}");
         }
         assert_eq!(lines.len(), 2);
+    }
+
+    #[test]
+    fn hostile_text_in_json_lines_is_escaped() {
+        let hostile = "a\u{9b}31m\u{202e}b\u{7f}\u{2028}é";
+        let text = logged_by(LogFormat::Json, "info", || {
+            tracing::info!(error = hostile, "plugin stopped")
+        });
+        assert!(text.ends_with('\n') && escape::is_harmless(text.trim_end()), "{text}");
+        let line: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["fields"]["error"], hostile);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! bind ──▶ accept ──▶ connection: head within 10 s ──▶ routes ──▶ answer, read without a pause of 30 s ─┐
 //!             │            ▲                                                                            │
 //!             │            └──────────────── next request within 10 s ◀─────────────────────────────────┘
-//!             └ at the limit: the connection that has waited longest for a request is closed
+//!             └ at the limit: the connection that has waited longest for a request, or is read slowest, is closed
 //! ```
 //!
 //! Each server has a thread of its own, so that neither informers nor another server's answers delay it.
@@ -44,6 +44,7 @@ pub(crate) struct ConnectionLimits {
     pub(crate) connections: usize,
     pub(crate) request_wait: Duration,
     pub(crate) read_pause: Duration,
+    pub(crate) answer_spared: Duration,
 }
 
 impl Default for ConnectionLimits {
@@ -52,6 +53,7 @@ impl Default for ConnectionLimits {
             connections: connections::connections_max(),
             request_wait: REQUEST_WAIT_MAX,
             read_pause: READ_PAUSE_MAX,
+            answer_spared: connections::ANSWER_SPARED,
         }
     }
 }

@@ -12,6 +12,7 @@ mod frames;
 mod request;
 mod status;
 
+pub use answer::WithoutLogin;
 pub(crate) use answer::{ANSWER_SILENCE_MAX, get_json, get_json_as, open, probe, text_start};
 pub use error::ApiError;
 pub use error::ApiErrorCause;

@@ -145,7 +145,8 @@ impl ClusterLink {
         self.health().received.store(stamp, Ordering::Relaxed);
     }
 
-    /// When the cluster last gave a sign of life; asks for one if it has been silent for too long.
+    /// When the cluster last gave a sign of life; asks for one if it has been silent for too long. A login that fails
+    /// is no reason to end a watch.
     ///
     /// # Errors
     /// [`ApiError::Unresponsive`].
@@ -153,13 +154,21 @@ impl ClusterLink {
         if let Some(known) = self.health().known_state(self.environment.now()) {
             return known;
         }
-        let _prober = self.health().prober.lock().await;
+        let mut lost = self.health().lost.subscribe();
+        let _prober = tokio::select! {
+            biased;
+            prober = self.health().prober.lock() => prober,
+            // A source that waits for the server's return keeps the lock meanwhile. The sender lives as long as this.
+            _ = lost.wait_for(|lost| *lost) => return Err(unresponsive()),
+        };
         // Another source may have asked meanwhile.
         if let Some(known) = self.health().known_state(self.environment.now()) {
             return known;
         }
         match self.probe().await {
             Ok(_) => Ok(self.environment.now()),
+            // It says nothing about the API server, so nothing is known until the next one.
+            Err(error) if error.is_of_login() => Ok(self.environment.now()),
             Err(error) => {
                 self.health().set_lost(Some(&error));
                 Err(unresponsive())
@@ -224,6 +233,7 @@ impl ClusterLink {
                     Ok(status) if status < 500 => break,
                     // Not ready yet, but alive.
                     Ok(_) => {}
+                    Err(error) if error.is_of_login() => {}
                     Err(error) => self.health().set_lost(Some(&error)),
                 }
                 was_away = true;
@@ -288,4 +298,95 @@ impl ClusterHealth {
 
 fn unresponsive() -> ApiError {
     ApiError::Unresponsive(CLUSTER_SILENCE_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use informant_apiserver::Filter;
+    use informant_cache::SourceState;
+    use prometheus_client::registry::Registry;
+    use tower::Service as _;
+
+    use super::*;
+    use crate::testing::{Rig, RigOptions, api_server, pass, settle};
+    use crate::{InformerMetrics, TokioEnvironment};
+
+    /// Without a server.
+    fn link() -> ClusterLink {
+        let service = tower::service_fn(async |_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, std::convert::Infallible>>().await
+        });
+        let metrics = InformerMetrics::register(&mut Registry::default());
+        ClusterLink {
+            cluster: Client::new(service, "default").into(),
+            environment: Arc::new(TokioEnvironment::current(1)),
+            metrics: Arc::new(metrics.source("pods", "")),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_source_does_not_wait_for_the_servers_return() {
+        let link = link();
+        let _waits_for_return = link.health().prober.lock().await;
+        let asked = link.sign_of_life();
+        let found_lost = async {
+            settle().await;
+            link.health().set_lost(Some(&unresponsive()));
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(1), async { tokio::join!(asked, found_lost) }).await;
+        assert!(ended.expect("it waits for the lock").0.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failing_login_ends_no_silent_watch() {
+        let server = api_server();
+        let (service, login_works) = (server.service(), watch::Sender::new(true));
+        let works = login_works.subscribe();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (mut service, works) = (service.clone(), *works.borrow());
+            async move {
+                if works {
+                    return service.call(request).await.map_err(tower::BoxError::from);
+                }
+                let error = kube::client::AuthError::UnrefreshableTokenResponse;
+                Err(kube::Error::Auth(error).into())
+            }
+        });
+        let options = RigOptions {
+            client: Some(Client::new(service, "default").into()),
+            ..RigOptions::default()
+        };
+        let rig = Rig::start_with(&server, options);
+        settle().await;
+        server.faults().freeze_watches(&Filter::any());
+        login_works.send_replace(false);
+        for _ in 0..100 {
+            pass(1).await;
+            assert_eq!(rig.informer.status().state, SourceState::Live);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn request_for_a_sign_of_life_waits_for_no_login() {
+        let server = api_server();
+        let service = server.service();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let mut service = service.clone();
+            async move {
+                if request.uri().path() == PROBE_PATH && request.extensions().get::<api::WithoutLogin>().is_none() {
+                    std::future::pending::<()>().await;
+                }
+                service.call(request).await
+            }
+        });
+        let options = RigOptions {
+            client: Some(Client::new(service, "default").into()),
+            ..RigOptions::default()
+        };
+        let rig = Rig::start_with(&server, options);
+        settle().await;
+        server.faults().freeze_watches(&Filter::any());
+        pass(100).await;
+        assert_eq!(rig.requests("watch").len(), 1, "the silent watch was given up");
+    }
 }

@@ -90,6 +90,30 @@ impl Artifacts {
         })
     }
 
+    /// Only these artifacts, which must outlive this, and no directory.
+    pub(crate) fn compiled<'a>(
+        engine: &Engine,
+        compile_queue: CompileQueue,
+        handle: Handle,
+        metrics: PluginMetrics,
+        compiled: impl Iterator<Item = (Digest, &'a Arc<Artifact>)>,
+    ) -> Artifacts {
+        let directory = ArtifactDir {
+            engine: engine.clone(),
+            path: None,
+            engine_hash: 0,
+            metrics,
+        };
+        let in_use = compiled.map(|(digest, artifact)| (digest, Arc::downgrade(artifact)));
+        Artifacts {
+            directory: Arc::new(directory),
+            compile_queue,
+            in_use: Mutex::new(in_use.collect()),
+            awaited: Mutex::default(),
+            handle,
+        }
+    }
+
     /// The directory, if it can be written.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.directory.path.as_deref()

@@ -68,12 +68,13 @@ pub(crate) struct HostInner {
     pub(crate) catalog: Catalog,
     pub(crate) metrics: PluginMetrics,
     pub(crate) kube: Option<Arc<dyn KubeApi>>,
-    handle: Handle,
-    linker: Linker<GuestState>,
-    artifacts: Artifacts,
-    script_runner: ScriptRunner,
-    last_good: LastGood,
-    scheduler: Arc<CpuScheduler>,
+    /// Where blocking work runs. None: where it is called, because none of it takes time.
+    pub(crate) blocking_pool: Option<Handle>,
+    pub(crate) linker: Linker<GuestState>,
+    pub(crate) artifacts: Artifacts,
+    pub(crate) script_runner: ScriptRunner,
+    pub(crate) last_good: LastGood,
+    pub(crate) scheduler: Arc<CpuScheduler>,
 }
 
 /// What is known of a component without running it.
@@ -114,6 +115,10 @@ impl Inspection {
 }
 
 impl PluginHost {
+    pub(crate) fn from_inner(inner: HostInner) -> PluginHost {
+        PluginHost(Arc::new(inner))
+    }
+
     pub(crate) fn parts(&self) -> &Arc<HostInner> {
         &self.0
     }
@@ -149,7 +154,7 @@ impl PluginHost {
             catalog,
             metrics,
             kube,
-            handle,
+            blocking_pool: Some(handle),
         })))
     }
 
@@ -272,12 +277,12 @@ impl HostInner {
             .then_some(found)
     }
 
-    /// Runs blocking work on the blocking pool.
+    /// Runs blocking work on the blocking pool, if there is one.
     async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, LoadProblem> {
-        self.handle
-            .spawn_blocking(work)
-            .await
-            .map_err(|_| LoadProblem::Stopping)
+        match &self.blocking_pool {
+            Some(handle) => handle.spawn_blocking(work).await.map_err(|_| LoadProblem::Stopping),
+            None => Ok(work()),
+        }
     }
 
     /// Validates, compiles and describes the component or script in `file`.

@@ -19,6 +19,7 @@
 //! - `artifacts`: compiled components on disk, and the last good version of each plugin.
 //! - `instance`: one wasmtime store and the calls into it: bindings, WASI, output, deadlines, traps.
 //! - `actor`: the two tasks that own an instance each (`events`, `index`), and how a lost instance is replaced.
+//! - `simulated`: a host for simulations, without a ticker and threads.
 //! - `hostcalls`: the interfaces `store` and `kube`, and the grants that authorize them.
 
 mod actor;
@@ -32,6 +33,7 @@ mod instance;
 mod metrics;
 mod plugin;
 mod preflight;
+mod simulated;
 mod spec;
 mod status;
 #[cfg(test)]
@@ -55,6 +57,7 @@ pub use instance::trap::{TrapKind, TrapReport};
 pub use metrics::PluginMetrics;
 pub use plugin::{Plugin, PreparedChange, Stopped, Swapped};
 pub use preflight::Preflight;
+pub use simulated::SimulatedGuests;
 pub use spec::{Limits, OnFailure, PluginSpec, ReplayPolicy};
 pub use status::{PluginState, PluginStatus, Reload, StuckOn};
 

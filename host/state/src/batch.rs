@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use informant_cache::ListenerHandle;
 use informant_cache::listener::{ChangeKind, ObjectChange, ResumeState};
+use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::Object;
 use redb::ReadableTable as _;
 
@@ -96,7 +97,15 @@ impl PersistedSource {
                     current = snapshot.clone();
                 }
                 JournalEntry::Attach(listener, _) => {
-                    if let Some(resume) = self.persist_attach(tables, listener, names)? {
+                    if let Some(mut resume) = self.persist_attach(tables, listener, names)? {
+                        if !was_known && !seeded_bug(SeededBug::LaterDeletesResumed) {
+                            // All deletes of this batch are stored already; the listener receives the later ones as
+                            // changes.
+                            let later = self.deletes_in(&current, &batch.entries[place + 1..]);
+                            resume
+                                .deletes
+                                .retain(|gone| !later.iter().any(|ended| ended.is_of(gone)));
+                        }
                         batch.resumes.insert(place, resume);
                     }
                 }

@@ -4,7 +4,6 @@
 //! cipher's own 12-byte nonce would be too short to draw at random for every value.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,27 +24,6 @@ const PURPOSE: &[u8] = b"informant-state value";
 #[derive(Clone)]
 pub struct Cipher(Prk);
 
-/// Why there is no key.
-#[derive(Debug, thiserror::Error)]
-pub enum KeyFileError {
-    /// The file cannot be read.
-    #[error("cannot read the key file {path}: {source}; check the path and its permissions")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// It does not hold a key.
-    #[error(
-        "{path} does not contain a key of 32 bytes, raw or in base64; create one with `head -c 32 /dev/urandom | base64 > {path}`"
-    )]
-    NoKey {
-        /// The file.
-        path: PathBuf,
-    },
-}
-
 impl Cipher {
     /// Creates a cipher from a key.
     #[must_use]
@@ -53,22 +31,12 @@ impl Cipher {
         Self(Salt::new(HKDF_SHA256, b"informant-state").extract(&key))
     }
 
-    /// Creates a cipher from the key in a file: 32 bytes, raw or in base64.
-    ///
-    /// # Errors
-    /// [`KeyFileError`].
-    pub fn read(path: &Path) -> Result<Self, KeyFileError> {
-        let bytes = std::fs::read(path).map_err(|source| KeyFileError::Io {
-            path: path.to_owned(),
-            source,
-        })?;
-        let decoded = || STANDARD.decode(bytes.trim_ascii()).ok();
-        let raw = (bytes.len() == KEY_BYTES).then(|| bytes.clone());
-        let key = raw
-            .or_else(decoded)
-            .and_then(|bytes| <[u8; KEY_BYTES]>::try_from(bytes).ok());
-        let no_key = || KeyFileError::NoKey { path: path.to_owned() };
-        key.map(Self::of).ok_or_else(no_key)
+    /// Creates a cipher from the content of a key file: 32 bytes, raw or in base64. `None` if it is anything else.
+    #[must_use]
+    pub fn parse(content: &[u8]) -> Option<Self> {
+        let raw = <[u8; KEY_BYTES]>::try_from(content).ok();
+        let key = raw.or_else(|| STANDARD.decode(content.trim_ascii()).ok()?.try_into().ok())?;
+        Some(Self::of(key))
     }
 
     /// Encrypts `plain` with `associated_data`. None if the system provides no randomness.
@@ -118,22 +86,11 @@ mod tests {
 
     #[test]
     fn key_file_is_raw_bytes_or_base64() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("key");
-        for (content, good) in [
-            (vec![9; 32], true),
-            (b"CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk=\n".to_vec(), true),
-            (vec![9; 31], false),
-            (b"secret".to_vec(), false),
-        ] {
-            std::fs::write(&path, content).unwrap();
-            let cipher = Cipher::read(&path);
-            assert_eq!(cipher.is_ok(), good);
-            if let Ok(cipher) = cipher {
-                let encrypted = Cipher::of([9; 32]).encrypt(b"x", b"").unwrap();
-                assert_eq!(cipher.decrypt(&encrypted, b"").as_deref(), Some(&b"x"[..]));
-            }
+        let encrypted = Cipher::of([9; 32]).encrypt(b"x", b"").unwrap();
+        for content in [&[9; 32][..], b"CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQk=\n"] {
+            let cipher = Cipher::parse(content).unwrap();
+            assert_eq!(cipher.decrypt(&encrypted, b"").as_deref(), Some(&b"x"[..]));
         }
-        assert!(Cipher::read(&folder.path().join("none")).is_err());
+        assert!(Cipher::parse(&[9; 31]).is_none() && Cipher::parse(b"secret").is_none());
     }
 }

@@ -93,9 +93,7 @@ impl StateDatabase {
     /// listener without a name is delivered to after the disk, like all listeners of a durable source, but its
     /// acknowledgements are not stored.
     pub fn name(&self, listener: &ListenerHandle, name: &str, on_start: OnStart) {
-        let mut names = lock(&self.0.shared.names);
-        names.retain(|(known, ..)| !known.ptr_eq(listener));
-        names.push((listener.clone(), name.to_owned(), on_start));
+        self.0.shared.name(listener, name, on_start);
     }
 
     /// Forgets the name of a listener. Call this after detaching it.

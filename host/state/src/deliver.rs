@@ -8,7 +8,7 @@ use crate::batch::SourceBatch;
 use crate::handler_state::HandlerState;
 use crate::journal::JournalEntry;
 use crate::reconcile::difference;
-use crate::source::{ListenerNames, PersistedSource};
+use crate::source::{Ended, ListenerNames, PersistedSource};
 
 impl PersistedSource {
     /// Invalidates what could not be persisted, to be read again later. Attached listeners are recorded nevertheless.
@@ -41,32 +41,34 @@ impl PersistedSource {
 
     /// Records the deletes in `entries`, which are not persisted one by one.
     pub(crate) fn record_deletes(&mut self, entries: &[JournalEntry]) {
-        let mut current = self.current.clone();
-        for entry in entries {
-            match entry {
-                JournalEntry::Push(snapshot, changes, _) => {
-                    self.record_deletes_of(changes);
-                    current = snapshot.clone();
-                }
-                JournalEntry::Difference(snapshot, now) => {
-                    self.record_deletes_of(&difference(&current, snapshot, *now));
-                    current = snapshot.clone();
-                }
-                JournalEntry::Begin { snapshot, .. } => current = snapshot.clone(),
-                _ => {}
-            }
-        }
-    }
-
-    fn record_deletes_of(&mut self, changes: &[ObjectChange]) {
-        for change in changes {
-            let Some(ended) = self.ended(change) else { continue };
+        for ended in self.deletes_in(&self.current, entries) {
             if !self.unpersisted_deletes.add(ended) {
                 for metrics in self.handlers.values().filter_map(|handler| handler.metrics.as_ref()) {
                     metrics.tombstones_dropped.inc();
                 }
             }
         }
+    }
+
+    /// The incarnations that `entries` end, which follow the snapshot `before`.
+    pub(crate) fn deletes_in(&self, before: &Snapshot, entries: &[JournalEntry]) -> Vec<Ended> {
+        let (mut current, mut deletes) = (before.clone(), Vec::new());
+        for entry in entries {
+            match entry {
+                JournalEntry::Push(snapshot, changes, _) => {
+                    deletes.extend(changes.iter().filter_map(|change| self.ended(change)));
+                    current = snapshot.clone();
+                }
+                JournalEntry::Difference(snapshot, now) => {
+                    let changes = difference(&current, snapshot, *now);
+                    deletes.extend(changes.iter().filter_map(|change| self.ended(change)));
+                    current = snapshot.clone();
+                }
+                JournalEntry::Begin { snapshot, .. } => current = snapshot.clone(),
+                _ => {}
+            }
+        }
+        deletes
     }
 
     /// Whether the listener is new and has a name.

@@ -29,7 +29,10 @@ pub enum OpenError {
     },
     /// It was written by a newer Informant.
     #[error(
-        "the state database {path} has format {found}, and this version of Informant reads formats up to {known}: use the version that wrote it or a newer one; or move the file away to start with an empty one, which loses the deletes that happened while Informant was down, what plugins have not acknowledged, and dead letters (with on-start = \"continue\" plugins receive all objects once more)",
+        "the state database {path} has format {found}, and this version of Informant reads formats up to {known}: use \
+         the version that wrote it or a newer one; or move the file away to start with an empty one, which loses the \
+         deletes that happened while Informant was down, what plugins have not acknowledged, and dead letters (with \
+         on-start = \"continue\" plugins receive all objects once more)",
         known = schema::FORMAT
     )]
     Newer {
@@ -181,7 +184,6 @@ fn migrate_from_1(tables: &mut Tables<'_>) -> Result<(), redb::Error> {
 }
 
 /// A database on another backend than a file.
-#[cfg(test)]
 pub(crate) fn open_on(backend: impl redb::StorageBackend) -> Result<Database, redb::Error> {
     match validate(builder().create_with_backend(backend)?)? {
         Validated::Valid(database) => Ok(database),

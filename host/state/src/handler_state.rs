@@ -5,6 +5,7 @@ use std::ops::Bound;
 
 use informant_cache::ListenerHandle;
 use informant_cache::listener::{DeadLetterChanges, OpenKey, OpenKeys};
+use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::{Key, SourceId};
 
 use crate::metrics::HandlerMetrics;
@@ -134,6 +135,12 @@ impl HandlerState {
         if let Some(same) = same {
             return RecordedEnd::Row(same.number);
         }
+        if let Some(last) = known
+            .last()
+            .filter(|_| seeded_bug(SeededBug::OnlyLastIncarnationStored))
+        {
+            return RecordedEnd::Row(last.number);
+        }
         if known.len() >= INCARNATIONS_MAX {
             return RecordedEnd::TooManyOfKey;
         }
@@ -193,6 +200,7 @@ impl HandlerState {
                 break;
             };
             for (key, open) in keys.into_iter().zip(open) {
+                let open = open.filter(|_| !seeded_bug(SeededBug::HandedOutTakenForAcknowledged));
                 let Some(open) = open else {
                     found.closed.push(key);
                     continue;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use informant_cache::listener::ObjectChange;
 use informant_cache::{Journal, ListenerHandle, Moment, Snapshot};
@@ -39,10 +39,12 @@ pub(crate) enum JournalEntry {
 type Then = Box<dyn FnOnce() + Send>;
 
 /// Wakes the recorder.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct RecorderWaker {
     notified: Mutex<bool>,
     condition: Condvar,
+    /// Called instead of waking the thread.
+    pub(crate) callback: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// A durable source as its informer loop sees it. Dropping it ends the source: its entries are still persisted and
@@ -70,6 +72,9 @@ struct QueuedEntries {
 
 impl RecorderWaker {
     pub(crate) fn notify(&self) {
+        if let Some(callback) = self.callback.get() {
+            return callback();
+        }
         *self.notified.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.condition.notify_one();
     }

@@ -32,8 +32,8 @@
 //! [`OPEN_WAIT_SECONDS_MAX`].
 //!
 //! Every transaction is flushed to the disk (`fsync`) before it counts. The recorder is a thread of its own because it
-//! does nothing but wait for the disk. It is not part of the simulation, and it is the only part of this crate that
-//! reads the clock.
+//! does nothing but wait for the disk, and it is the only part of this crate that reads the clock. The simulation runs
+//! the same recorder without the thread ([`stepped`]).
 
 mod batch;
 mod cipher;
@@ -48,11 +48,12 @@ mod reconcile;
 mod recorder;
 mod schema;
 mod source;
+pub mod stepped;
 mod table_store;
 #[cfg(test)]
 mod tests;
 
-pub use cipher::{Cipher, KEY_BYTES, KeyFileError};
+pub use cipher::{Cipher, KEY_BYTES};
 pub use database::{OPEN_WAIT_SECONDS_MAX, StateClosed, StateDatabase};
 pub use file::OpenError;
 pub use handler_state::{INCARNATIONS_MAX, OPEN_KEYS_CHECKED_MAX, TOMBSTONES_MAX};

@@ -103,6 +103,16 @@ impl Drop for GaugeShare {
 }
 
 impl StateMetrics {
+    /// How many ended incarnations were not stored for a handler of an informer in the only cluster.
+    pub(crate) fn incarnations_dropped(&self, informer: &str, handler: &str) -> u64 {
+        let label = HandlerLabel {
+            informer: informer.to_owned(),
+            cluster: String::new(),
+            plugin: handler.to_owned(),
+        };
+        self.incarnations_dropped.get_or_create(&label).get()
+    }
+
     /// For how long the transaction in progress has been running, including the flush; none if there is none.
     #[must_use]
     pub fn write_in_progress(&self) -> Option<Duration> {

@@ -4,6 +4,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use informant_cache::ListenerHandle;
 use redb::ReadableTable as _;
 
 use crate::batch::SourceBatch;
@@ -12,7 +13,7 @@ use crate::metrics::StateMetrics;
 use crate::reconcile::damaged;
 use crate::schema::SourceRow;
 use crate::source::Purge;
-use crate::source::{ListenerNames, PersistedSource, SourceIdentity, SourceOptions};
+use crate::source::{ListenerNames, OnStart, PersistedSource, SourceIdentity, SourceOptions};
 use crate::table_store::{TableStore, Tables};
 
 /// The minimum interval between two transactions. A single change is written, flushed and delivered at once; a stream
@@ -61,6 +62,13 @@ impl Shared {
             drop(commands);
             self.waker.notify();
         }
+    }
+
+    /// Names a listener as a handler.
+    pub(crate) fn name(&self, listener: &ListenerHandle, name: &str, on_start: OnStart) {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.retain(|(known, ..)| !known.ptr_eq(listener));
+        names.push((listener.clone(), name.to_owned(), on_start));
     }
 
     fn commands(&self) -> MutexGuard<'_, Commands> {
@@ -112,7 +120,8 @@ impl Recorder {
         }
     }
 
-    fn pause(&self) -> Duration {
+    /// The longest pause between two runs while nothing is pending.
+    pub(crate) fn pause(&self) -> Duration {
         if self.sources.iter().any(PersistedSource::awaits_acknowledgements) {
             ACKNOWLEDGED_INTERVAL
         } else {

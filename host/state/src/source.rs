@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use informant_cache::listener::Vanished;
 use informant_cache::{ListenerHandle, Moment, Snapshot};
-use informant_object::{Key, SourceId};
+use informant_object::{Key, Object, SourceId};
 
 use crate::cipher::Cipher;
 use crate::handler_state::{HandlerState, INCARNATIONS_MAX, TOMBSTONES_MAX};
@@ -87,6 +88,13 @@ pub(crate) struct Ended {
     /// None if it is unknown.
     pub(crate) uid: Option<Box<str>>,
     pub(crate) row: EndedRow,
+}
+
+impl Ended {
+    /// Whether `gone` is the same incarnation.
+    pub(crate) fn is_of(&self, gone: &Vanished) -> bool {
+        self.key == gone.key && self.uid.as_deref() == gone.last.as_ref().map(Object::uid)
+    }
 }
 
 /// Deletes that are not persisted yet, in the order in which they happened.

@@ -23,7 +23,8 @@ informant_result informant_on_add(const informant_event *event, json object) {
     known.fails_to_save |= strcmp(event->name, "save-fails") == 0;
     known.fails_to_restore |= strcmp(event->name, "restore-fails") == 0;
     if (strcmp(event->name, "prints") == 0) {
-        printf("{\"guest\":\"c\",\"name\":\"%s\",\"version\":\"%s\",\"events\":%u}", event->name, event->resource_version, known.events);
+        printf("{\"guest\":\"c\",\"name\":\"%s\",\"version\":\"%s\",\"events\":%u}", event->name,
+               event->resource_version, known.events);
         return informant_ok();
     }
     informant_log(INFORMANT_INFO, "{\"guest\":\"c\",\"name\":\"%s\",\"version\":\"%s\",\"events\":%u}", event->name, event->resource_version,

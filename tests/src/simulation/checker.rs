@@ -10,10 +10,16 @@
 //! no longer selected, and its incarnation may continue. What a watch shows during such a change is part of the
 //! difference that handlers receive, so it is not required of informers whose selection ever changed.
 //!
+//! A handler of a durable informer continues from what the handler before the kill of its process had received: it
+//! receives a delete of each of those incarnations that is gone, oldest first, and nothing more of one whose delete was
+//! accepted. No handler receives a delete of an object that exists. An index whose values come from outside is complete
+//! or not ready, and ready at rest.
+//!
 //! If the API server is restored from a backup, incarnations may return, and each key may go back once.
 
 mod calls;
 mod rest;
+mod restart;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,11 +56,13 @@ pub enum Clause {
     StoreConverges,
     /// An index answers the same as a scan.
     IndexCoherent,
+    /// A plugin keeps its memory until it traps, and its saved state in the next version.
+    StateTransferred,
 }
 
 impl Clause {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Ordered,
         Self::OneAtATime,
         Self::NoInvention,
@@ -68,6 +76,7 @@ impl Clause {
         Self::AtLeastOnce,
         Self::StoreConverges,
         Self::IndexCoherent,
+        Self::StateTransferred,
     ];
 
     /// Its name as in `docs/explanation/delivery.md`.
@@ -87,6 +96,7 @@ impl Clause {
             Self::AtLeastOnce => "at least once",
             Self::StoreConverges => "store converges",
             Self::IndexCoherent => "index coherent",
+            Self::StateTransferred => "state transferred",
         }
     }
 }
@@ -132,6 +142,8 @@ struct KeyState {
     refused: Option<(bool, ObjectVersion)>,
     /// How many restores of the API server its states have followed.
     restores: usize,
+    /// It is of an earlier process, whose last acknowledgements may be lost.
+    inherited: bool,
 }
 
 /// A call that has begun.
@@ -152,10 +164,14 @@ struct Handler {
     deleted: BTreeSet<(Key, String)>,
     /// The incarnations of which it received a state.
     attempted: BTreeSet<(Key, String)>,
+    /// The calls that a WebAssembly handler must remember.
+    calls_remembered: u64,
     /// How many sources it is synced with.
     synced: usize,
     /// The new incarnations that a watch showed since it is synced, and of which it has received nothing.
     owed: Vec<ObjectVersion>,
+    /// What it knows across processes, if its informer is durable.
+    durable: Option<restart::Knowledge>,
 }
 
 #[derive(Default)]
@@ -175,6 +191,12 @@ struct Checker {
     /// All selections that each informer has had.
     selections: BTreeMap<u32, Vec<Selection>>,
     handlers: BTreeMap<u32, Handler>,
+    /// The last handlers of processes that were killed.
+    killed: BTreeMap<u32, Handler>,
+    /// The incarnations that exist, by uid.
+    living: BTreeSet<String>,
+    /// The order in which incarnations came into being, by uid.
+    born: BTreeMap<String, usize>,
     /// Handlers that were removed; calls that ran at that time may still end.
     removed_handlers: BTreeSet<u32>,
     violations: Vec<Violation>,
@@ -192,10 +214,21 @@ pub fn check(history: &History) -> Vec<Violation> {
 impl Checker {
     fn apply(&mut self, at: usize, entry: &Entry) {
         match entry {
-            Entry::Begin(Call { handler, .. }) | Entry::End { handler, .. } | Entry::Synced { handler, .. }
+            Entry::Begin(Call { handler, .. })
+            | Entry::Remembers { handler, .. }
+            | Entry::End { handler, .. }
+            | Entry::Synced { handler, .. }
                 if self.removed_handlers.contains(handler) => {}
-            Entry::Written { object, group } => drop(self.written.insert(object.clone(), group.clone())),
-            Entry::Removed { object } => drop(self.removed.insert(object.clone())),
+            Entry::Written { object, group } => {
+                self.living.insert(object.uid.clone());
+                let next = self.born.len();
+                self.born.entry(object.uid.clone()).or_insert(next);
+                self.written.insert(object.clone(), group.clone());
+            }
+            Entry::Removed { object } => {
+                self.living.remove(&object.uid);
+                self.removed.insert(object.clone());
+            }
             Entry::Restored { version, objects } => self.restored(*version, objects),
             Entry::Shown { informer, kind, object } => self.shown(*informer, *kind, object),
             Entry::Fault { .. } => {}
@@ -210,7 +243,14 @@ impl Checker {
                 let handler = self.handlers.entry(*handler).or_default();
                 (handler.informer, handler.receives_every_state) = (*informer, *receives_every_state);
             }
+            Entry::Resumed {
+                handler,
+                after,
+                continues,
+            } => self.resumed(*handler, *after, *continues),
+            Entry::Killed { handler, dropped } => self.killed(*handler, *dropped),
             Entry::Begin(call) => self.begin(at, call),
+            Entry::Remembers { handler, calls } => self.remembers(at, *handler, *calls),
             Entry::End {
                 handler,
                 namespace,
@@ -222,6 +262,12 @@ impl Checker {
                 self.handlers.remove(handler);
                 self.removed_handlers.insert(*handler);
             }
+            Entry::FedIndexChecked {
+                informer,
+                at_rest,
+                index,
+                model,
+            } => self.fed_index(at, *informer, *at_rest, index.as_ref(), model),
             Entry::IndexChecked { index, scan, .. } if index == scan => {}
             Entry::IndexChecked { informer, index, scan } => {
                 let message = format!("informer {informer}: the index has {index:?}, a scan {scan:?}");

@@ -1,7 +1,7 @@
 //! Scripted handlers: they take time, fail, panic, and record their calls.
 //!
-//! There are two kinds: one that pulls from its listener and makes several calls concurrently, as a plugin with several
-//! instances does; and a native one, which the informer calls.
+//! There are three kinds: one that pulls from its listener and makes several calls concurrently, as a plugin with
+//! several instances does; a native one, which the informer calls; and a WebAssembly component ([`super::guest`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use futures::stream::FuturesUnordered;
 use informant_cache::listener::{Delivery, DeliveryOutcome, ListenerOptions, NextDelivery, Notification, Pause};
 use informant_cache::{Environment, EventContext, EventHandler, HandlerError, ListenerHandle};
 use informant_object::{KeyRef, Object};
+use informant_plugin_host::Plugin;
 use tokio::sync::Notify;
 
 use super::history::Entry;
@@ -22,6 +23,9 @@ use super::world::World;
 /// How many concurrent calls one handler makes, for different keys.
 const CALLS_AT_ONCE_MAX: usize = 3;
 
+/// The deadline for stopping a guest.
+const GUEST_STOP_MAX: Duration = Duration::from_secs(10);
+
 /// A registered handler.
 pub(super) struct Handler {
     pub(super) id: u32,
@@ -29,7 +33,9 @@ pub(super) struct Handler {
     pub(super) listener: ListenerHandle,
     /// It receives every state, see [`Entry::HandlerAdded`].
     pub(super) receives_every_state: bool,
-    native: Option<informant_informer::Registration>,
+    pub(super) native: Option<informant_informer::Registration>,
+    /// It is WebAssembly.
+    pub(super) guest: Option<Plugin>,
 }
 
 impl Handler {
@@ -42,8 +48,22 @@ impl Handler {
         options: ListenerOptions,
         rng: Rng,
     ) -> Self {
+        Self::start_as(world, watched, id, script, options, rng, |_| {})
+    }
+
+    /// As [`start`](Self::start); `name` is called before the listener is attached.
+    pub(super) fn start_as(
+        world: &Arc<World>,
+        watched: &Arc<Watched>,
+        id: u32,
+        script: Script,
+        options: ListenerOptions,
+        rng: Rng,
+        name: impl FnOnce(&ListenerHandle),
+    ) -> Self {
         let recorder = CallRecorder::register(world, watched, id, script, &options);
         let listener = ListenerHandle::new(options);
+        name(&listener);
         let added = watched.named.add_listener(listener.clone());
         added.expect("the informer runs");
         let receives_every_state = recorder.receives_every_state;
@@ -58,6 +78,7 @@ impl Handler {
             listener,
             receives_every_state,
             native: None,
+            guest: None,
         }
     }
 
@@ -81,13 +102,29 @@ impl Handler {
             listener: registration.listener().clone(),
             receives_every_state,
             native: Some(registration),
+            guest: None,
         }
     }
 
     /// Ends every pause.
-    pub(super) fn resume(&self) {
+    pub(super) fn resume(&self, world: &World) {
         self.listener.resume(Pause::Swap);
         self.listener.resume(Pause::Quarantine);
+        if let Some(plugin) = self.guest.clone() {
+            let resume = async move {
+                plugin.resume().await;
+            };
+            world.environment.spawn("guest resume", Box::pin(resume));
+        }
+    }
+
+    /// Its process is killed: it receives nothing more, and what it still answers does not count.
+    pub(super) fn kill(&self, world: &World, dropped: u64) {
+        self.listener.abandon();
+        world.record(Entry::Killed {
+            handler: self.id,
+            dropped,
+        });
     }
 
     /// Removes it.
@@ -96,7 +133,15 @@ impl Handler {
             Some(registration) => self.watched.named.sources()[0].remove_handler(registration),
             None => self.watched.named.remove_listener(&self.listener),
         }
-        self.listener.abandon();
+        match self.guest {
+            Some(plugin) => {
+                let stop = async move {
+                    plugin.stop(GUEST_STOP_MAX).await;
+                };
+                world.environment.spawn("guest stop", Box::pin(stop));
+            }
+            None => drop(self.listener.abandon()),
+        }
         world.record(Entry::HandlerRemoved { handler: self.id });
     }
 }

@@ -72,8 +72,10 @@ pub enum EventKind {
 pub enum Ended {
     /// The handler accepted it.
     Ok,
-    /// The handler asked for a retry, or panicked.
+    /// The handler asked for a retry.
     Retry,
+    /// The handler panicked, or trapped and lost its memory.
+    Trap,
     /// The handler rejected it permanently.
     Permanent,
 }
@@ -141,6 +143,13 @@ pub enum Entry {
         /// The selection.
         selection: Selection,
     },
+    /// A WebAssembly handler counted its calls, in its memory, before a call begins. A new version continues to count.
+    Remembers {
+        /// The handler.
+        handler: u32,
+        /// The calls since it lost its memory, including the next one.
+        calls: u64,
+    },
     /// A handler was registered.
     HandlerAdded {
         /// The handler.
@@ -149,6 +158,15 @@ pub enum Entry {
         informer: u32,
         /// It never fails and its buffer never fills: it receives each state that its watch shows.
         receives_every_state: bool,
+    },
+    /// The handler just registered continues after the kill of the process that ran another one: a durable informer.
+    Resumed {
+        /// The handler.
+        handler: u32,
+        /// The handler before it; none in the first process.
+        after: Option<u32>,
+        /// It does not receive again what the handler before it accepted.
+        continues: bool,
     },
     /// A call into a handler begins.
     Begin(Call),
@@ -174,6 +192,24 @@ pub enum Entry {
     HandlerRemoved {
         /// The handler.
         handler: u32,
+    },
+    /// The process that runs a handler of a durable informer was killed.
+    Killed {
+        /// The handler.
+        handler: u32,
+        /// How many ended incarnations its process did not store for it, as it counted.
+        dropped: u64,
+    },
+    /// An index whose values come from outside was queried.
+    FedIndexChecked {
+        /// The informer.
+        informer: u32,
+        /// Whether everything is at rest: then it must be ready.
+        at_rest: bool,
+        /// Its contents: values and keys, sorted; none if it is not ready.
+        index: Option<Vec<(String, Vec<String>)>>,
+        /// What it must contain: at rest computed from the cluster, else from the snapshot that was queried.
+        model: Vec<(String, Vec<String>)>,
     },
     /// An index was compared with the store of the same snapshot.
     IndexChecked {

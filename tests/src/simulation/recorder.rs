@@ -115,7 +115,7 @@ impl CallRecorder {
     }
 
     /// Every object that existed when the handler was added, and has not changed since, must have been attempted.
-    fn synced(&self, source: SourceId) {
+    pub(super) fn synced(&self, source: SourceId) {
         let there = match self.world.catalog.info(source) {
             // Its first list may have been of an old state.
             _ if self.began_unsynced && self.watched.has_lagged() => Vec::new(),
@@ -199,7 +199,8 @@ impl CallRecorder {
         let ended = match result {
             ScriptedResult::Ok => Ended::Ok,
             ScriptedResult::Fail(HandlerError::Permanent(_)) => Ended::Permanent,
-            ScriptedResult::Fail(_) | ScriptedResult::Panic => Ended::Retry,
+            ScriptedResult::Fail(_) => Ended::Retry,
+            ScriptedResult::Panic => Ended::Trap,
         };
         self.world.record(Entry::End {
             handler: self.id,

@@ -1,12 +1,15 @@
 //! One run: from a seed to a history and its violations.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use informant_cache::Environment;
 
 use super::checker::{self, Violation};
+use super::fed_index::FedIndex;
 use super::history::History;
+use super::process::Process;
 use super::rng::Rng;
 use super::schedule::Schedule;
 use super::world::{Setting, World};
@@ -14,6 +17,9 @@ use super::world::{Setting, World};
 /// The deadline for coming to rest once faults have ended, in simulated time: longer than the longest back-off of a
 /// listener (5 min), the longest duration of a watch (10 min) and its silence together.
 pub(super) const REST_DEADLINE: Duration = Duration::from_secs(1_800);
+
+/// One seed in so many has a WebAssembly handler.
+const GUEST_SEEDS: u64 = 20;
 
 /// The result of a run.
 pub struct Run {
@@ -53,13 +59,38 @@ async fn play(seed: u64) -> History {
         ..Setting::default()
     };
     let world = World::new(seed, &setting);
-    Schedule::new(world.clone(), rng).play().await;
-    run_to_rest(&world).await
+    let mut process = Process::of_seed(&world, seed);
+    let mut fed_index = FedIndex::of_seed(&world, seed);
+    let playing = AtomicBool::new(true);
+    // The schedule keeps the host of guests, which must live until the end.
+    let mut schedule = Schedule::new(world.clone(), rng, seed.is_multiple_of(GUEST_SEEDS));
+    let schedule = async {
+        schedule.play().await;
+        playing.store(false, Ordering::Relaxed);
+    };
+    tokio::join!(
+        schedule,
+        Process::play(&mut process, &playing),
+        FedIndex::play(&mut fed_index, &playing)
+    );
+    if let Some(fed_index) = &mut fed_index {
+        fed_index.finish().await;
+    }
+    world.environment.sleep(REST_DEADLINE).await;
+    if let Some(fed_index) = &fed_index {
+        fed_index.record_rest();
+    }
+    end(&world).await
 }
 
 /// Waits until no further events can come, and stops everything. Returns the history.
 pub(super) async fn run_to_rest(world: &World) -> History {
     world.environment.sleep(REST_DEADLINE).await;
+    end(world).await
+}
+
+/// Records that everything is at rest, and stops it.
+async fn end(world: &World) -> History {
     world.record_rest();
     for watched in world.informers() {
         watched.stop(world).await;

@@ -61,7 +61,9 @@ impl Scenario {
             });
             (self.play)(Arc::clone(&stage)).await;
             stage.world.end_faults();
-            locked(&stage.handlers).iter().for_each(|handler| handler.resume());
+            locked(&stage.handlers)
+                .iter()
+                .for_each(|handler| handler.resume(&stage.world));
             run_to_rest(&stage.world).await
         })
     }

@@ -10,6 +10,7 @@ use informant_apiserver::{Ending, Filter, ServerSnapshot};
 use informant_cache::Environment;
 use informant_informer::ReflectorOptions;
 
+use self::guests::GuestSchedule;
 use super::handler::Handler;
 use super::history::Selection;
 use super::rng::Rng;
@@ -17,13 +18,14 @@ use super::watched::Watched;
 use super::world::World;
 
 mod faults;
+mod guests;
 mod handlers;
 
 /// The namespaces that are written to.
 pub(super) const NAMESPACES: [&str; 2] = ["default", "kube-system"];
 
 /// The number of object names; few, so that incarnations overlap.
-const NAMES: u64 = 6;
+pub(super) const NAMES: u64 = 6;
 
 /// The minimum and maximum number of steps of a run.
 const STEPS: (u64, u64) = (30, 120);
@@ -44,11 +46,14 @@ pub(super) struct Schedule {
     /// Whether the server's database may be restored from a backup.
     restores: bool,
     backup: Option<ServerSnapshot>,
+    /// In a run with guests.
+    guests: Option<GuestSchedule>,
 }
 
 impl Schedule {
-    pub(super) fn new(world: Arc<World>, mut rng: Rng) -> Self {
+    pub(super) fn new(world: Arc<World>, mut rng: Rng, with_guests: bool) -> Self {
         Self {
+            guests: with_guests.then(|| GuestSchedule::new(&world, rng.aside())),
             world,
             reconfigures: rng.percent(50),
             restores: rng.aside().percent(25),
@@ -65,9 +70,11 @@ impl Schedule {
             self.write();
         }
         self.add_informer();
+        self.add_guest().await;
         let steps = STEPS.0 + self.rng.below(STEPS.1 - STEPS.0);
         for _ in 0..steps {
             self.step().await;
+            self.change_guest().await;
             // Most steps follow each other closely: that is where races occur.
             let pause = if self.rng.percent(60) {
                 self.rng.below(20)
@@ -112,6 +119,13 @@ impl Schedule {
         }
     }
 
+    /// The informers that are not of a process that is killed.
+    fn informers(&self) -> Vec<Arc<Watched>> {
+        let mut informers = self.world.informers();
+        informers.retain(|watched| !watched.is_durable);
+        informers
+    }
+
     fn selection(&mut self) -> Selection {
         let several = NAMESPACES.map(str::to_owned);
         Selection {
@@ -134,7 +148,7 @@ impl Schedule {
 
     /// Adds an informer with a handler.
     fn add_informer(&mut self) {
-        if self.world.informers().len() >= INFORMERS_MAX {
+        if self.informers().len() >= INFORMERS_MAX {
             return;
         }
         let (selection, reflector) = (self.selection(), self.reflector());
@@ -144,7 +158,7 @@ impl Schedule {
 
     /// Removes an informer with all its handlers.
     async fn remove_informer(&mut self) {
-        let informers = self.world.informers();
+        let informers = self.informers();
         if informers.len() < 2 {
             return;
         }
@@ -163,7 +177,7 @@ impl Schedule {
         if !self.reconfigures {
             return;
         }
-        let informers = self.world.informers();
+        let informers = self.informers();
         let watched = &informers[self.rng.below(informers.len() as u64) as usize];
         let (mut selection, reflector) = (self.selection(), self.reflector());
         if !self.namespaces_may_change(watched) {
@@ -206,6 +220,6 @@ impl Schedule {
 
     fn end_faults(&mut self) {
         self.world.end_faults();
-        self.handlers.iter().for_each(Handler::resume);
+        self.handlers.iter().for_each(|handler| handler.resume(&self.world));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use informant_cache::{Environment, Snapshot};
 use informant_informer::{
-    GroupVersionResource, InformerSpec, NamedInformer, ReflectorOptions, SharedInformer, SourceSpec,
+    DurableSources, GroupVersionResource, InformerSpec, NamedInformer, ReflectorOptions, SharedInformer, SourceSpec,
 };
 use informant_object::{KeyRef, LabelSelector, Pointer};
 
@@ -22,6 +22,8 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 
 pub(super) struct Watched {
     pub(super) id: u32,
+    /// It belongs to a process that is killed: the schedule leaves it alone.
+    pub(super) is_durable: bool,
     pub(super) named: NamedInformer,
     /// All selections it has had; the last is in force.
     selections: Mutex<Vec<Selection>>,
@@ -34,13 +36,27 @@ pub(super) struct Watched {
 impl Watched {
     /// Starts an informer.
     pub(super) fn start(world: &Arc<World>, selection: Selection, reflector: ReflectorOptions) -> Arc<Self> {
+        Self::start_stored(world, selection, reflector, None)
+    }
+
+    /// Starts an informer whose sources are durable if they have storage.
+    pub(super) fn start_stored(
+        world: &Arc<World>,
+        selection: Selection,
+        reflector: ReflectorOptions,
+        storage: Option<Arc<dyn DurableSources>>,
+    ) -> Arc<Self> {
+        let is_durable = storage.is_some();
         let id = world.informers_ever.fetch_add(1, Ordering::Relaxed);
         world.record(Entry::Selected {
             informer: id,
             selection: selection.clone(),
         });
         let named = NamedInformer::start(
-            spec(id, &selection, reflector),
+            InformerSpec {
+                durable: storage,
+                ..spec(id, &selection, reflector)
+            },
             world.client(id),
             Arc::clone(&world.environment) as Arc<dyn Environment>,
             world.catalog.clone(),
@@ -49,6 +65,7 @@ impl Watched {
         .expect("the specification is valid");
         let watched = Arc::new(Self {
             id,
+            is_durable,
             named,
             at_start: world.cluster(&selection),
             selections: Mutex::new(vec![selection]),
@@ -97,7 +114,7 @@ impl Watched {
         self.lagged.load(Ordering::Relaxed)
     }
 
-    fn snapshots(&self) -> Vec<Snapshot> {
+    pub(super) fn snapshots(&self) -> Vec<Snapshot> {
         self.named.sources().iter().map(|source| source.snapshot()).collect()
     }
 

@@ -132,14 +132,19 @@ impl World {
 
     /// The API server's objects in `selection`, sorted by key.
     pub(super) fn cluster(&self, selection: &Selection) -> Vec<ObjectVersion> {
-        let objects = self.server().list(RESOURCE).expect("config maps are built in");
-        let selected = objects.iter().filter(|object| {
+        let mut versions: Vec<_> = self.cluster_objects(selection).iter().map(version_of).collect();
+        versions.sort();
+        versions
+    }
+
+    /// The API server's objects in `selection`.
+    pub(super) fn cluster_objects(&self, selection: &Selection) -> Vec<serde_json::Value> {
+        let mut objects = self.server().list(RESOURCE).expect("config maps are built in");
+        objects.retain(|object| {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             selection.selects(namespace, group_of(object))
         });
-        let mut versions: Vec<_> = selected.map(version_of).collect();
-        versions.sort();
-        versions
+        objects
     }
 
     pub(super) fn faults_active(&self) -> bool {

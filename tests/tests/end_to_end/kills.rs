@@ -76,7 +76,8 @@ impl Received {
 fn config(on_start: &str) -> Result<String> {
     Ok(format!(
         "[state]\npath = \"state.redb\"\n\n\
-         [informer.maps]\nresource = \"v1/configmaps\"\nnamespaces = [\"default\"]\nlabel-selector = \"app=test\"\ndurable = \"metadata\"\n\n\
+         [informer.maps]\nresource = \"v1/configmaps\"\nnamespaces = [\"default\"]\n\
+         label-selector = \"app=test\"\ndurable = \"metadata\"\n\n\
          [plugin.recorder]\ncomponent = {:?}\ninformers = [\"maps\"]\non-start = \"{on_start}\"\n\
          limits = {{ cpu = \"60s\", call = \"60s\" }}\n",
         guests::component("guest-recorder")?
@@ -185,7 +186,8 @@ async fn kills(on_start: &str) -> Result<()> {
     #[expect(clippy::print_stdout, reason = "the figures are the result of the long form")]
     {
         println!(
-            "on-start = {on_start:?}: {kills} kills, {} incarnations and {} deletes delivered, {} deletes repeated, {} for incarnations whose add was not recorded",
+            "on-start = {on_start:?}: {kills} kills, {} incarnations and {} deletes delivered, {} deletes repeated, \
+             {} for incarnations whose add was not recorded",
             received.adds.len(),
             received.deletes.len(),
             before.repeated,

@@ -403,87 +403,29 @@ pub(super) struct PluginQuery {
     plugin: Option<String>,
 }
 
-impl PluginQuery {
-    fn includes(&self, name: &str) -> bool {
-        self.plugin.as_ref().is_none_or(|plugin| plugin == name)
-    }
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct DeadLettersView {
-    items: Vec<DeadLetterItem>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct DeadLetterItem {
-    plugin: String,
-    source: u32,
-    informer: Option<String>,
-    namespace: String,
-    name: String,
-    event: &'static str,
-    reason: &'static str,
-    result: &'static str,
-    attempts: u32,
-    error: String,
-    age_ms: u64,
-}
-
-/// Dead letters, oldest first.
-pub(super) async fn dead_letters(
-    State(state): State<AdminState>,
+/// The loaded ones among the requested plugins, with their names.
+fn requested(
+    registry: &StatusRegistry,
     query: Result<Query<PluginQuery>, QueryRejection>,
-) -> Result<Json<DeadLettersView>, AdminError> {
+) -> Result<Vec<(String, Plugin)>, AdminError> {
     let Query(query) = query.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
-    let now = state.environment.now();
-    let mut items = Vec::new();
-    for entry in state.registry.plugins() {
-        if !query.includes(&entry.name) {
-            continue;
-        }
-        if let PluginPhase::Running(plugin) = entry.phase() {
-            let letters = plugin.listener().dead_letters();
-            items.extend(
-                letters
-                    .iter()
-                    .map(|letter| dead_letter_item(&state.registry, &entry.name, letter, now)),
-            );
-        }
-    }
-    Ok(Json(DeadLettersView { items }))
+    let mut entries = registry.plugins();
+    entries.retain(|entry| query.plugin.as_ref().is_none_or(|plugin| *plugin == entry.name));
+    let loaded = entries.iter().filter_map(|entry| match entry.phase() {
+        PluginPhase::Running(plugin) => Some((entry.name.clone(), plugin)),
+        _ => None,
+    });
+    Ok(loaded.collect())
 }
 
-fn dead_letter_item(registry: &StatusRegistry, plugin: &str, letter: &DeadLetter, now: Moment) -> DeadLetterItem {
-    DeadLetterItem {
-        plugin: plugin.to_owned(),
-        source: letter.source.0,
-        informer: registry.catalog().info(letter.source).map(|info| info.informer),
-        namespace: letter.key.namespace().to_owned(),
-        name: letter.key.name().to_owned(),
-        event: letter.event,
-        reason: letter.reason.as_str(),
-        result: letter.result,
-        attempts: letter.attempts,
-        error: letter.error.clone(),
-        age_ms: millis(letter.age(now)),
-    }
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct RetriesView {
-    /// How many there are, listed or not.
-    total: usize,
-    /// At most [`RETRIES_LISTED_MAX`].
-    items: Vec<RetryItem>,
-}
-
+/// An event on which a plugin failed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct RetryItem {
+struct FailedEventItem {
     plugin: String,
     source: u32,
     informer: Option<String>,
+    /// Null for a sync notification, like the name.
     namespace: Option<String>,
     name: Option<String>,
     event: &'static str,
@@ -492,7 +434,53 @@ struct RetryItem {
     attempts: u32,
     error: String,
     age_ms: u64,
-    next_ms: u64,
+    /// When the next call is due. Dead letters have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_ms: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct DeadLettersView {
+    items: Vec<FailedEventItem>,
+}
+
+/// Dead letters, oldest first.
+pub(super) async fn dead_letters(
+    State(state): State<AdminState>,
+    query: Result<Query<PluginQuery>, QueryRejection>,
+) -> Result<Json<DeadLettersView>, AdminError> {
+    let now = state.environment.now();
+    let mut items = Vec::new();
+    for (name, plugin) in requested(&state.registry, query)? {
+        let letters = plugin.listener().dead_letters().into_iter();
+        items.extend(letters.map(|letter| dead_letter_item(&state.registry, &name, letter, now)));
+    }
+    Ok(Json(DeadLettersView { items }))
+}
+
+fn dead_letter_item(registry: &StatusRegistry, plugin: &str, letter: DeadLetter, now: Moment) -> FailedEventItem {
+    FailedEventItem {
+        plugin: plugin.to_owned(),
+        source: letter.source.0,
+        informer: registry.catalog().info(letter.source).map(|info| info.informer),
+        namespace: Some(letter.key.namespace().to_owned()),
+        name: Some(letter.key.name().to_owned()),
+        event: letter.event,
+        reason: letter.reason.as_str(),
+        result: letter.result,
+        attempts: letter.attempts,
+        age_ms: millis(letter.age(now)),
+        error: letter.error,
+        next_ms: None,
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct RetriesView {
+    /// How many there are, listed or not.
+    total: usize,
+    /// At most [`RETRIES_LISTED_MAX`].
+    items: Vec<FailedEventItem>,
 }
 
 /// Keys under retry: those of each plugin that failed first, oldest first.
@@ -500,29 +488,19 @@ pub(super) async fn retries(
     State(state): State<AdminState>,
     query: Result<Query<PluginQuery>, QueryRejection>,
 ) -> Result<Json<RetriesView>, AdminError> {
-    let Query(query) = query.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let now = state.environment.now();
-    let mut view = RetriesView {
-        total: 0,
-        items: Vec::new(),
-    };
-    for entry in state.registry.plugins() {
-        if query.includes(&entry.name)
-            && let PluginPhase::Running(plugin) = entry.phase()
-        {
-            let (number, oldest) = plugin.listener().retried_keys(RETRIES_LISTED_MAX - view.items.len());
-            view.total += number;
-            let items = oldest
-                .into_iter()
-                .map(|key| retry_item(&state.registry, &entry.name, key, now));
-            view.items.extend(items);
-        }
+    let (mut total, mut items) = (0, Vec::new());
+    for (name, plugin) in requested(&state.registry, query)? {
+        let (number, oldest) = plugin.listener().retried_keys(RETRIES_LISTED_MAX - items.len());
+        total += number;
+        let oldest = oldest.into_iter();
+        items.extend(oldest.map(|key| retry_item(&state.registry, &name, key, now)));
     }
-    Ok(Json(view))
+    Ok(Json(RetriesView { total, items }))
 }
 
-fn retry_item(registry: &StatusRegistry, plugin: &str, key: RetriedKey, now: Moment) -> RetryItem {
-    RetryItem {
+fn retry_item(registry: &StatusRegistry, plugin: &str, key: RetriedKey, now: Moment) -> FailedEventItem {
+    FailedEventItem {
         plugin: plugin.to_owned(),
         source: key.source.0,
         informer: registry.catalog().info(key.source).map(|info| info.informer),
@@ -534,7 +512,7 @@ fn retry_item(registry: &StatusRegistry, plugin: &str, key: RetriedKey, now: Mom
         attempts: key.attempts,
         error: key.error,
         age_ms: age_ms(now, key.since),
-        next_ms: millis(key.next - now),
+        next_ms: Some(millis(key.next - now)),
     }
 }
 

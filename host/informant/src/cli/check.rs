@@ -10,11 +10,11 @@ mod grants;
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use informant_state::Cipher;
 
 use super::{ClusterArgs, ConfigFlag, Exit, output};
 use crate::config::{Config, Problem, Problems, known_values};
 use crate::guests::Guests;
+use crate::key_file;
 use cluster::ClusterReport;
 
 /// `informant check`.
@@ -101,7 +101,7 @@ fn key_files(config: &Config) -> Vec<Problem> {
     let key_files =
         informers.filter_map(|section| Some((section.position, section.durable.as_ref()?.key_file.as_ref()?)));
     let problems = key_files.filter_map(|(position, path)| {
-        let error = Cipher::read(path).err()?;
+        let error = key_file::read(path).err()?;
         Some(config.problem(position, format!("`durable-key-file`: {error}")))
     });
     problems.collect()

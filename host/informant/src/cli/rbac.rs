@@ -59,7 +59,8 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
         };
         let path = config.path.display();
         let comment = format!(
-            "# RBAC for {path}{of_cluster}, printed by `informant rbac`. Print and apply it again when the configuration changes."
+            "# RBAC for {path}{of_cluster}, printed by `informant rbac`. Print and apply it again when the \
+             configuration changes."
         );
         output::line(out, &comment)?;
         out.write_all(yaml(&permissions, &subject).as_bytes())

@@ -99,7 +99,11 @@ async fn serve(
             }
         }
     };
-    tracing::info!(%signal, within_seconds = STOP_MAX.as_secs(), "stopping gracefully; a second signal ends the process immediately");
+    tracing::info!(
+        %signal,
+        within_seconds = STOP_MAX.as_secs(),
+        "stopping gracefully; a second signal ends the process immediately"
+    );
     let report = daemon.stop(STOP_MAX).await;
     tracing::info!(undelivered = report.undelivered, retrying = report.retrying, "stopped");
     Ok(Exit::Done)

@@ -16,6 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use http::HeaderValue;
+use informant_plugin_host::{ReadFileError, read_regular_file};
 use jiff::Timestamp;
 use kube::Client;
 use kube::config::{AuthInfo, Config, ExecConfig};
@@ -23,6 +24,8 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::exec_login::{self, ExecError, LOGIN_MAX};
+use super::subject;
+use crate::one_at_a_time::one_at_a_time;
 
 /// The age at which a token file is read again. As in client-go.
 const TOKEN_FILE_AGE_MAX: Duration = Duration::from_secs(50);
@@ -31,7 +34,7 @@ const TOKEN_FILE_AGE_MAX: Duration = Duration::from_secs(50);
 const TOKEN_FILE_READ_MAX: Duration = Duration::from_secs(10);
 
 /// The largest token file: API servers accept no larger headers.
-const TOKEN_FILE_BYTES_MAX: u64 = 64 * 1_024;
+const TOKEN_FILE_BYTES_MAX: usize = 64 * 1_024;
 
 /// How long before the end of its validity a login is renewed; a tenth of its validity, if that is less.
 const RENEW_BEFORE_MAX: Duration = Duration::from_secs(60);
@@ -184,6 +187,11 @@ impl Credentials {
         }
     }
 
+    /// The last credentials, even if they have expired.
+    pub(super) fn at_hand(&self) -> Option<Arc<Credential>> {
+        self.state().current.clone()
+    }
+
     /// Reads them again before the next request.
     pub(super) fn invalidate(&self) {
         self.state().invalid = true;
@@ -305,7 +313,7 @@ impl Reader {
             config.auth_info.client_certificate_data = Some(STANDARD.encode(&identity.certificate));
             config.auth_info.client_key_data = Some(STANDARD.encode(&identity.key).into());
         }
-        let client = tokio::task::spawn_blocking(move || Client::try_from(config)).await;
+        let client = one_at_a_time(&subject(&config), move || Client::try_from(config)).await;
         let client = client.map_err(|_| LoginError::Aborted)?;
         client.map_err(|error| LoginError::Client(Arc::new(error)))
     }
@@ -329,31 +337,17 @@ fn token_file(path: &Path, reason: impl Into<Arc<str>>) -> LoginError {
 /// The token in a file, without the white space around it.
 async fn read_token(path: &Path) -> Result<String, LoginError> {
     let file = path.to_owned();
-    let read = tokio::task::spawn_blocking(move || {
-        use std::io::Read;
-        // Opening a pipe would wait for its writer.
-        if !std::fs::metadata(&file)?.is_file() {
-            return Err(std::io::Error::other("not a regular file"));
-        }
-        let mut text = String::new();
-        let mut file = std::fs::File::open(&file)?.take(TOKEN_FILE_BYTES_MAX + 1);
-        file.read_to_string(&mut text)?;
-        Ok(text)
-    });
-    let text = match tokio::time::timeout(TOKEN_FILE_READ_MAX, read).await {
-        Ok(text) => text.map_err(|_| LoginError::Aborted)?,
-        Err(_) => {
-            let seconds = TOKEN_FILE_READ_MAX.as_secs();
-            return Err(token_file(
-                path,
-                format!("not read within {seconds} s; its file system may hang"),
-            ));
-        }
+    let read = one_at_a_time(path, move || read_regular_file(&file, TOKEN_FILE_BYTES_MAX));
+    let Ok(bytes) = tokio::time::timeout(TOKEN_FILE_READ_MAX, read).await else {
+        let seconds = TOKEN_FILE_READ_MAX.as_secs();
+        let reason = format!("not read within {seconds} s; its file system may hang");
+        return Err(token_file(path, reason));
     };
-    let text = text.map_err(|error| token_file(path, error.to_string()))?;
-    if text.len() as u64 > TOKEN_FILE_BYTES_MAX {
-        return Err(token_file(path, format!("larger than {TOKEN_FILE_BYTES_MAX} bytes")));
-    }
+    let bytes = bytes.map_err(|_| LoginError::Aborted)?.map_err(|error| match error {
+        ReadFileError::TooLarge { .. } => token_file(path, format!("larger than {TOKEN_FILE_BYTES_MAX} bytes")),
+        error => token_file(path, error.to_string()),
+    })?;
+    let text = String::from_utf8(bytes).map_err(|_| token_file(path, "not UTF-8"))?;
     match text.trim() {
         "" => Err(token_file(path, "empty")),
         token => Ok(token.to_owned()),

@@ -6,6 +6,7 @@
 //! Source: client-go `plugin/pkg/client/auth/exec`, which has neither a deadline nor a bound.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,6 +19,9 @@ use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
+use crate::escape;
+use crate::one_at_a_time::one_at_a_time;
+
 /// How long a login program may run.
 pub const LOGIN_MAX: Duration = Duration::from_secs(30);
 
@@ -26,6 +30,9 @@ pub const LOGIN_STDOUT_BYTES_MAX: u64 = 1_024 * 1_024;
 
 /// How much of a login program's standard error an error message shows.
 pub const LOGIN_STDERR_BYTES_MAX: u64 = 4 * 1_024;
+
+/// Shorter lines of a private key reveal nothing, and may be words.
+const KEY_LINE_BYTES_MIN: usize = 8;
 
 /// The versions of the protocol.
 const VERSIONS: [&str; 2] = [
@@ -107,7 +114,7 @@ struct Status {
 impl ExecError {
     fn new(exec: &ExecConfig, problem: ExecProblem) -> Self {
         // Not the arguments, which may contain a password.
-        let command = escaped(exec.command.as_deref().unwrap_or_default());
+        let command = escape::line(exec.command.as_deref().unwrap_or_default()).into_owned();
         Self { command, problem }
     }
 
@@ -165,23 +172,24 @@ struct Output {
 }
 
 async fn output(mut command: Command, exec: &ExecConfig, deadline: Duration) -> Result<Output, ExecProblem> {
-    let mut stderr = Vec::new();
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let program = command.as_std().get_program().to_owned();
     let run = async {
         // Starting waits for the file system that has the program.
-        let child = tokio::task::spawn_blocking(move || command.spawn().map(Running::new)).await;
+        let child = one_at_a_time(Path::new(&program), move || command.spawn().map(Running::new)).await;
         let child = child.unwrap_or_else(|error| Err(std::io::Error::other(error)));
         let mut child = child.map_err(|source| ExecProblem::Start {
             hint: install_hint(exec),
             source,
         })?;
-        child.communicate(&mut stderr).await
+        child.communicate(&mut stdout, &mut stderr).await
     };
     match tokio::time::timeout(deadline, run).await {
-        Ok(Ok((status, stdout))) => Ok(Output { status, stdout, stderr }),
+        Ok(Ok(status)) => Ok(Output { status, stdout, stderr }),
         Ok(Err(problem)) => Err(problem),
         Err(_) => Err(ExecProblem::Late {
             after: deadline,
-            stderr: shown(&stderr, None),
+            stderr: shown(&stderr, parse(&stdout).as_ref()),
         }),
     }
 }
@@ -190,7 +198,7 @@ fn install_hint(exec: &ExecConfig) -> String {
     let hint = exec.install_hint.as_deref().unwrap_or_default().trim();
     match hint {
         "" => String::new(),
-        hint => format!("; {}", escaped(hint)),
+        hint => format!("; {}", escape::line(hint)),
     }
 }
 
@@ -228,17 +236,15 @@ impl Running {
         Self { child, group }
     }
 
-    /// Waits for its end; returns its status and standard output.
-    async fn communicate(&mut self, stderr_text: &mut Vec<u8>) -> Result<(ExitStatus, Vec<u8>), ExecProblem> {
-        let (Some(stdout), Some(stderr)) = (self.child.stdout.take(), self.child.stderr.take()) else {
+    /// Waits for its end, and collects what it prints meanwhile.
+    async fn communicate(&mut self, stdout: &mut Vec<u8>, stderr: &mut Vec<u8>) -> Result<ExitStatus, ExecProblem> {
+        let (Some(out), Some(err)) = (self.child.stdout.take(), self.child.stderr.take()) else {
             return Err(ExecProblem::Run(std::io::Error::other("it has no pipes")));
         };
-        let result = tokio::try_join!(read(stdout), async {
-            drain(stderr, stderr_text).await.map_err(ExecProblem::Run)
-        });
-        let (stdout, ()) = result?;
-        let status = self.child.wait().await.map_err(ExecProblem::Run)?;
-        Ok((status, stdout))
+        tokio::try_join!(read(out, stdout), async {
+            drain(err, stderr).await.map_err(ExecProblem::Run)
+        })?;
+        self.child.wait().await.map_err(ExecProblem::Run)
     }
 }
 
@@ -253,14 +259,13 @@ impl Drop for Running {
 }
 
 /// All of its standard output.
-async fn read(pipe: impl AsyncRead + Unpin) -> Result<Vec<u8>, ExecProblem> {
-    let mut bytes = Vec::new();
+async fn read(pipe: impl AsyncRead + Unpin, bytes: &mut Vec<u8>) -> Result<(), ExecProblem> {
     let mut pipe = pipe.take(LOGIN_STDOUT_BYTES_MAX + 1);
-    pipe.read_to_end(&mut bytes).await.map_err(ExecProblem::Run)?;
+    pipe.read_to_end(bytes).await.map_err(ExecProblem::Run)?;
     if bytes.len() as u64 > LOGIN_STDOUT_BYTES_MAX {
         return Err(ExecProblem::TooLong);
     }
-    Ok(bytes)
+    Ok(())
 }
 
 /// Keeps the beginning of its standard error, and reads the rest so that it does not block.
@@ -272,23 +277,18 @@ async fn drain(mut pipe: impl AsyncRead + Unpin, kept: &mut Vec<u8>) -> std::io:
 }
 
 fn credentials(output: &Output, wanted: &str) -> Result<Login, ExecProblem> {
-    // Some print YAML, which client-go accepts, too. The parser's error may quote a token.
-    let parsed: Option<ExecCredential> = serde_saphyr::from_slice(&output.stdout).ok();
-    let token = parsed
-        .as_ref()
-        .and_then(|parsed| Some(parsed.status.as_ref()?.token.as_ref()?.trim().to_owned()));
-    let token = token.filter(|token| !token.is_empty());
-    let stderr = || shown(&output.stderr, token.as_deref());
+    let parsed = parse(&output.stdout);
+    let stderr = shown(&output.stderr, parsed.as_ref());
     if !output.status.success() {
         return Err(ExecProblem::Failed {
             status: output.status,
-            stderr: stderr(),
+            stderr,
         });
     }
     let is_kind = |parsed: &ExecCredential| parsed.kind.as_deref() == Some("ExecCredential");
-    let parsed = parsed.filter(is_kind).ok_or_else(|| ExecProblem::NotCredential {
+    let parsed = parsed.filter(is_kind).ok_or(ExecProblem::NotCredential {
         bytes: output.stdout.len(),
-        stderr: stderr(),
+        stderr,
     })?;
     let found = parsed.api_version.unwrap_or_default();
     if found != wanted {
@@ -314,29 +314,50 @@ fn credentials(output: &Output, wanted: &str) -> Result<Login, ExecProblem> {
     })
 }
 
-/// What a message shows of standard error: `; it printed: …`. Never the token.
-fn shown(stderr: &[u8], token: Option<&str>) -> String {
-    let text = String::from_utf8_lossy(stderr);
-    let text = match token {
-        Some(token) if !token.is_empty() => text.replace(token, "[token]"),
-        _ => text.into_owned(),
-    };
+/// Some print YAML, which client-go accepts, too. The parser's error may quote a token.
+fn parse(stdout: &[u8]) -> Option<ExecCredential> {
+    serde_saphyr::from_slice(stdout).ok()
+}
+
+/// What a message shows of standard error: `; it printed: …`. Never the credentials.
+fn shown(stderr: &[u8], credentials: Option<&ExecCredential>) -> String {
+    let status = credentials.and_then(|credentials| credentials.status.as_ref());
+    let text = without_secrets(stderr, status);
     match text.trim() {
         "" => String::new(),
-        text => format!("; it printed: {}", escaped(text)),
+        text => format!("; it printed: {}", escape::line(text)),
     }
 }
 
-/// `text` on one line, without what a terminal would act on.
-fn escaped(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '"' | '\'' | '\\' => line.push(letter),
-            letter => line.extend(letter.escape_debug()),
+/// Replaces the token and the lines of the private key. The end of a text that was cut may be the beginning of one.
+fn without_secrets(stderr: &[u8], status: Option<&Status>) -> String {
+    let token = status.and_then(|status| status.token.as_deref()).map(str::trim);
+    let token = token.filter(|token| !token.is_empty()).map(|token| (token, "[token]"));
+    let key = status.and_then(|status| status.client_key_data.as_deref());
+    // Line by line, because a program may print it as a JSON string.
+    let lines = key.into_iter().flat_map(str::lines).map(str::trim);
+    let lines = lines
+        .filter(|line| line.len() >= KEY_LINE_BYTES_MIN)
+        .map(|line| (line, "[key]"));
+    let secrets: Vec<_> = token.into_iter().chain(lines).collect();
+    let mut text = String::from_utf8_lossy(stderr).into_owned();
+    for (secret, name) in &secrets {
+        text = text.replace(secret, name);
+    }
+    if stderr.len() as u64 >= LOGIN_STDERR_BYTES_MAX {
+        let beginnings = secrets.iter().flat_map(|(secret, name)| {
+            let beginnings = secret.char_indices().map(|(end, _)| &secret[..end]);
+            beginnings.map(move |beginning| (beginning, name))
+        });
+        let at_the_end = beginnings.filter(|(beginning, _)| text.ends_with(beginning));
+        if let Some((beginning, name)) = at_the_end.max_by_key(|(beginning, _)| beginning.len())
+            && !beginning.is_empty()
+        {
+            text.truncate(text.len() - beginning.len());
+            text.push_str(name);
         }
     }
-    line
+    text
 }
 
 #[cfg(test)]

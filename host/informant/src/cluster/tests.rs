@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::one_at_a_time::turn;
 
 /// An API server that accepts one token.
 #[derive(Clone, Default)]
@@ -138,11 +139,33 @@ async fn token_file_that_is_a_pipe_is_refused() {
     );
     let section = section(&folder, "http://127.0.0.1:1", &json!({ "tokenFile": "token" }));
     let error = Cluster::connect(&section).await.unwrap_err().to_string();
-    assert!(error.contains("token: not a regular file"), "{error}");
+    assert!(error.contains("token: a named pipe, not a regular file"), "{error}");
     std::fs::remove_file(&pipe).unwrap();
     write(&folder, "token", " \n");
     let error = Cluster::connect(&section).await.unwrap_err().to_string();
     assert!(error.contains("token: empty"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn token_file_that_hangs_is_read_once_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder, "token", "first");
+    let section = section(&folder, "http://127.0.0.1:1", &json!({ "tokenFile": "token" }));
+    let hanging = turn(&folder.path().join("token")).acquire_owned().await.unwrap();
+    let error = Cluster::connect(&section).await.unwrap_err().to_string();
+    assert!(error.contains("token: not read within 10 s"), "{error}");
+    drop(hanging);
+    Cluster::connect(&section).await.unwrap();
+}
+
+#[tokio::test]
+async fn kubeconfig_that_never_ends_is_refused() {
+    let section = ClusterSection {
+        kubeconfig: Some("/dev/zero".into()),
+        ..ClusterSection::default()
+    };
+    let error = Cluster::connect(&section).await.unwrap_err().to_string();
+    assert!(error.contains("a device, not a regular file"), "{error}");
 }
 
 #[tokio::test]
@@ -179,6 +202,23 @@ async fn expired_login_is_renewed_before_the_request() {
     write(&folder, "token", "second");
     assert_eq!(request(&cluster).await.unwrap(), "{}");
     assert_eq!((runs(&folder), server.refused()), (2, 0));
+}
+
+#[tokio::test]
+async fn sign_of_life_waits_for_no_login() {
+    let (server, url) = Server::start("other").await;
+    let folder = tempfile::tempdir().unwrap();
+    write(
+        &folder,
+        "token",
+        "first\",\"expirationTimestamp\":\"2020-01-01T00:00:00Z",
+    );
+    let cluster = Cluster::connect(&section(&folder, &url, &exec(&folder))).await.unwrap();
+    let mut request = http::Request::get("/readyz").body(kube::client::Body::empty()).unwrap();
+    request.extensions_mut().insert(informant_informer::WithoutLogin);
+    let answer = cluster.client.send(request).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!((runs(&folder), server.refused()), (1, 1));
 }
 
 #[tokio::test]

@@ -168,7 +168,11 @@ impl ClusterSupervisor {
         let name = cluster_field(&self.entry.name);
         tracing::info!(cluster = name, url = %cluster.url, "cluster client ready");
         if cluster.insecure {
-            tracing::warn!(cluster = name, url = %cluster.url, "API server certificate not verified; remove insecure-skip-tls-verify from the kubeconfig");
+            tracing::warn!(
+                cluster = name,
+                url = %cluster.url,
+                "API server certificate not verified; remove insecure-skip-tls-verify from the kubeconfig"
+            );
         }
         self.entry.set_phase(ClusterPhase::Connected(cluster));
     }

@@ -169,7 +169,11 @@ impl ConfigReader {
             StableRead::Unstable => {
                 // Each change ticks, including the last one.
                 if !std::mem::replace(&mut self.reported_unstable, true) {
-                    tracing::warn!(%config, settle_ms = SETTLE.as_millis() as u64, "configuration keeps changing; waiting until it is stable");
+                    tracing::warn!(
+                        %config,
+                        settle_ms = SETTLE.as_millis() as u64,
+                        "configuration keeps changing; waiting until it is stable"
+                    );
                 }
                 return None;
             }

@@ -233,7 +233,12 @@ impl ConfigWatcher {
         for (section, command) in self.outstanding.take_overdue(now) {
             let waited_seconds = SECTION_WAIT_MAX.as_secs();
             let step = command.progress.step();
-            tracing::warn!(%section, waited_seconds, reason = step, "section still pending; continuing in the background");
+            tracing::warn!(
+                %section,
+                waited_seconds,
+                reason = step,
+                "section still pending; continuing in the background"
+            );
             let reason = format!("not applied within {waited_seconds} s: it {step}; Informant continues");
             configuration.set_pending(section.clone(), Some(reason.into()));
             if let Some(change) = self.change.as_mut().filter(|_| command.counts) {
@@ -287,7 +292,10 @@ impl ConfigWatcher {
             let pending = pending.join(", ");
             let reasons = waiting.iter().map(|(section, why)| format!("[{section}]: {why}"));
             let reasons = reasons.collect::<Vec<_>>().join("; ");
-            tracing::warn!(%config, added, changed, removed, refused, pending, reasons, "configuration partially applied");
+            tracing::warn!(
+                %config, added, changed, removed, refused, pending, reasons,
+                "configuration partially applied"
+            );
         } else {
             tracing::info!(%config, result = result.as_str(), added, changed, removed, "configuration applied");
         }

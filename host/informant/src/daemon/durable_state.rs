@@ -5,7 +5,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informant_cache::{Journal, ListenerHandle};
@@ -16,6 +16,8 @@ use informant_state::{
 };
 
 use crate::config::{Config, InformerSection};
+use crate::key_file;
+use crate::one_at_a_time::one_at_a_time;
 
 /// The daemon's state database. Clones share it.
 #[derive(Clone, Debug)]
@@ -109,11 +111,7 @@ impl DurableState {
         let Some(durable) = &section.durable else {
             return Ok(None);
         };
-        let key_file = durable.key_file.clone();
-        let read = move || key_file.as_deref().map(Cipher::read).transpose();
-        let cipher = tokio::task::spawn_blocking(read).await;
-        let cipher = cipher.map_err(|error| error.to_string())?;
-        let cipher = cipher.map_err(|error| format!("`durable-key-file`: {error}"))?;
+        let cipher = cipher(durable.key_file.as_deref()).await?;
         let state = self.state().await.map_err(|error| error.to_string())?;
         let (informer, cluster) = (&sources.source.informer, &sources.source.cluster);
         let identities = sources.sources().map(|source| identity(&source, url)).collect();
@@ -243,6 +241,15 @@ impl DurableSources for Persistence {
         let journal: Arc<dyn Journal> = Arc::new(source);
         Ok(Some(DurableSource::new(journal, high_water)))
     }
+}
+
+/// The cipher of the key in a file.
+async fn cipher(key_file: Option<&Path>) -> Result<Option<Cipher>, String> {
+    let Some(path) = key_file else { return Ok(None) };
+    let file = path.to_owned();
+    let cipher = one_at_a_time(path, move || key_file::read(&file)).await;
+    let cipher = cipher.map_err(|error| error.to_string())?;
+    cipher.map(Some).map_err(|error| format!("`durable-key-file`: {error}"))
 }
 
 /// The identity of a source across processes.

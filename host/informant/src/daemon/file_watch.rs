@@ -235,8 +235,9 @@ impl SharedState {
             .directories()
             .map(|directory| (directory.to_owned(), identity(directory)))
             .collect();
-        if let Some(file) = self.files().by_id.get_mut(&id) {
-            file.paths = paths;
+        match self.files().by_id.get_mut(&id) {
+            Some(file) => file.paths = paths,
+            None => return,
         }
         let mut directories = self.directories();
         let unneeded = self.unneeded(&directories);
@@ -253,8 +254,13 @@ impl SharedState {
         watched.filter(|directory| !is_needed(directory)).cloned().collect()
     }
 
+    /// Ends the notifications of a file. Waits for nothing.
     fn remove(&self, id: u64) {
         self.files().by_id.remove(&id);
+    }
+
+    /// Unwatches the directories that lead to no file any more. Blocks for as long as a file system takes.
+    fn unwatch_unneeded(&self) {
         let mut directories = self.directories();
         let unneeded = self.unneeded(&directories);
         directories.unwatch(&unneeded);
@@ -310,9 +316,10 @@ impl WatchTask {
             () = stop.cancelled() => {}
             () = self.watch() => {}
         }
+        self.shared.remove(self.id);
         let shared = Arc::clone(&self.shared);
-        // After the thread that may still follow the file.
-        let _ = self.thread.run(POLL_PERIOD, move || shared.remove(self.id)).await;
+        // After the thread that may still follow the file. If that hangs, the next file that is followed does the same.
+        let _ = self.thread.run(POLL_PERIOD, move || shared.unwatch_unneeded()).await;
     }
 
     async fn watch(&mut self) {

@@ -387,7 +387,12 @@ impl PluginSupervisor {
             (Prepared::Loaded(Err(error)), _) => {
                 self.metrics.daemon.loaded(&self.entry.name, false);
                 let component = self.wanted.file().display();
-                tracing::error!(plugin = %self.entry.name, %component, %error, "plugin refused; will retry when its file or section changes");
+                tracing::error!(
+                    plugin = %self.entry.name,
+                    %component,
+                    %error,
+                    "plugin refused; will retry when its file or section changes"
+                );
                 let reason: Arc<str> = error.to_string().into();
                 self.entry.set_phase(PluginPhase::Refused {
                     reason: Arc::clone(&reason),
@@ -409,7 +414,12 @@ impl PluginSupervisor {
                     (Err(error), true) => self.refused_section(file, &error),
                     (Err(error), false) => {
                         let component = self.wanted.file().display();
-                        tracing::error!(plugin = %self.entry.name, %component, %error, "plugin reload refused; keeping the previous version");
+                        tracing::error!(
+                            plugin = %self.entry.name,
+                            %component,
+                            %error,
+                            "plugin reload refused; keeping the previous version"
+                        );
                     }
                 }
             }
@@ -455,7 +465,11 @@ impl PluginSupervisor {
     }
 
     fn refused_section(&self, file: &mut FileState, error: &LoadError) {
-        tracing::error!(plugin = %self.entry.name, %error, "plugin reconfiguration refused; keeping the previous section");
+        tracing::error!(
+            plugin = %self.entry.name,
+            %error,
+            "plugin reconfiguration refused; keeping the previous section"
+        );
         self.answer(file, Err(error.to_string().into()));
     }
 

@@ -32,6 +32,8 @@ pub(crate) enum ConnectionEnd {
     SlowReader,
     /// At the limit: it had waited longest for a request.
     Replaced,
+    /// At the limit: all were being answered, and its answer took longest.
+    LongAnswer,
     /// At the limit: all others were being answered.
     Refused,
 }
@@ -48,13 +50,20 @@ struct ServerReason {
 }
 
 impl ConnectionEnd {
-    const ALL: [Self; 4] = [Self::NoRequest, Self::SlowReader, Self::Replaced, Self::Refused];
+    const ALL: [Self; 5] = [
+        Self::NoRequest,
+        Self::SlowReader,
+        Self::Replaced,
+        Self::LongAnswer,
+        Self::Refused,
+    ];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::NoRequest => "no-request",
             Self::SlowReader => "slow-reader",
             Self::Replaced => "replaced",
+            Self::LongAnswer => "long-answer",
             Self::Refused => "refused",
         }
     }

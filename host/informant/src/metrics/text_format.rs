@@ -164,7 +164,8 @@ mod tests {
         for openmetrics in [
             "application/openmetrics-text",
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.2",
+            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+             text/plain;version=0.0.4;q=0.5,*/*;q=0.2",
         ] {
             assert_eq!(accepted(openmetrics), MetricsFormat::OpenMetrics, "{openmetrics}");
         }

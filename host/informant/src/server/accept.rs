@@ -46,7 +46,7 @@ pub(super) async fn serve(listener: TcpListener, routes: Router, limits: Connect
     let server = Arc::new(Server {
         routes,
         limits,
-        connections: Connections::new(limits.connections, metrics.clone()),
+        connections: Connections::new(limits, metrics.clone()),
         metrics,
         spare: SpareDescriptor::default(),
     });

@@ -11,11 +11,17 @@ use hyper::body::{Bytes, Frame, SizeHint};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::ConnectionLimits;
 use crate::metrics::{ConnectionEnd, ListenerMetrics};
 
-/// How many connections a server has at most. One more closes the one that has waited longest for a request; if all are
-/// being answered, the new one is closed.
+/// How many connections a server has at most. One more closes the one that has waited longest for a request. If all are
+/// being answered, it closes the one whose answer takes longest and longer than [`ANSWER_SPARED`]; otherwise the new
+/// one is closed.
 pub(crate) const CONNECTIONS_MAX: usize = 256;
+
+/// How long an answer may take although the server has [`CONNECTIONS_MAX`] connections: 60 s. Clients that read slowly,
+/// but without a pause, would otherwise lock out probes.
+pub(crate) const ANSWER_SPARED: Duration = Duration::from_secs(60);
 
 /// The share of the process's file descriptors that each server's connections may take: one of so many.
 const DESCRIPTORS_SHARE: u64 = 4;
@@ -31,7 +37,7 @@ pub(super) fn connections_max() -> usize {
 #[derive(Debug, Clone)]
 pub(super) struct Connections {
     open: Arc<Mutex<OpenConnections>>,
-    limit: usize,
+    limits: ConnectionLimits,
     metrics: ListenerMetrics,
 }
 
@@ -41,25 +47,36 @@ struct OpenConnections {
     last_id: u64,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ConnectionState {
+    /// For a whole request.
+    Waiting,
+    Answering,
+}
+
 #[derive(Debug)]
 struct OpenConnection {
-    /// Since when the connection waits for a whole request; none while it is being answered.
-    waiting: Option<Instant>,
+    state: ConnectionState,
+    since: Instant,
     close: CancellationToken,
 }
 
 impl Connections {
-    pub(super) fn new(limit: usize, metrics: ListenerMetrics) -> Self {
+    pub(super) fn new(limits: ConnectionLimits, metrics: ListenerMetrics) -> Self {
         Self {
             open: Arc::default(),
-            limit,
+            limits,
             metrics,
         }
     }
 
-    /// Registers a connection. `None` if the limit is reached and every open connection is being answered.
+    /// Registers a connection. `None` if the limit is reached and every open connection is being answered, none of them
+    /// for long.
     pub(super) fn admit(&self) -> Option<ConnectionPermit> {
-        if self.lock().by_id.len() >= self.limit && !self.close_longest_waiting(Duration::ZERO) {
+        if self.lock().by_id.len() >= self.limits.connections
+            && !self.close_longest_waiting(Duration::ZERO)
+            && !self.close_longest(ConnectionState::Answering, self.limits.answer_spared)
+        {
             self.metrics.ended(ConnectionEnd::Refused);
             return None;
         }
@@ -68,7 +85,8 @@ impl Connections {
         open.last_id += 1;
         let id = open.last_id;
         let connection = OpenConnection {
-            waiting: Some(Instant::now()),
+            state: ConnectionState::Waiting,
+            since: Instant::now(),
             close: close.clone(),
         };
         open.by_id.insert(id, connection);
@@ -82,19 +100,24 @@ impl Connections {
 
     /// Closes the connection that has waited longest for a request, and at least so long. Returns whether there is one.
     pub(super) fn close_longest_waiting(&self, at_least: Duration) -> bool {
+        self.close_longest(ConnectionState::Waiting, at_least)
+    }
+
+    fn close_longest(&self, state: ConnectionState, at_least: Duration) -> bool {
         let mut open = self.lock();
-        let waiting = open
-            .by_id
-            .iter()
-            .filter_map(|(id, connection)| Some((connection.waiting?, *id)));
-        let Some((_, id)) = waiting.min().filter(|(since, _)| since.elapsed() >= at_least) else {
+        let candidates = open.by_id.iter().filter(|(_, connection)| connection.state == state);
+        let longest = candidates.map(|(id, connection)| (connection.since, *id)).min();
+        let Some((_, id)) = longest.filter(|(since, _)| since.elapsed() >= at_least) else {
             return false;
         };
         if let Some(connection) = open.by_id.remove(&id) {
             connection.close.cancel();
         }
         self.metrics.set_open(open.by_id.len());
-        self.metrics.ended(ConnectionEnd::Replaced);
+        self.metrics.ended(match state {
+            ConnectionState::Waiting => ConnectionEnd::Replaced,
+            ConnectionState::Answering => ConnectionEnd::LongAnswer,
+        });
         true
     }
 
@@ -119,21 +142,17 @@ impl ConnectionPermit {
 
     /// Marks the connection as being answered until the result is dropped.
     pub(super) fn answering(&self) -> Answering {
-        self.set(None);
+        set(&self.connections, self.id, ConnectionState::Answering);
         Answering {
             connections: self.connections.clone(),
             id: self.id,
         }
     }
-
-    fn set(&self, waiting: Option<Instant>) {
-        set(&self.connections, self.id, waiting);
-    }
 }
 
-fn set(connections: &Connections, id: u64, waiting: Option<Instant>) {
+fn set(connections: &Connections, id: u64, state: ConnectionState) {
     if let Some(connection) = connections.lock().by_id.get_mut(&id) {
-        connection.waiting = waiting;
+        (connection.state, connection.since) = (state, Instant::now());
     }
 }
 
@@ -154,7 +173,7 @@ pub(super) struct Answering {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        set(&self.connections, self.id, Some(Instant::now()));
+        set(&self.connections, self.id, ConnectionState::Waiting);
     }
 }
 

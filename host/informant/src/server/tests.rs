@@ -84,6 +84,7 @@ fn limits() -> ConnectionLimits {
         connections: 4,
         request_wait: DEADLINE * 10,
         read_pause: DEADLINE * 10,
+        answer_spared: DEADLINE * 10,
     }
 }
 
@@ -153,6 +154,28 @@ async fn connections_that_are_being_answered_are_not_replaced() {
     drop(answered);
     server.shows("http_connections{server=\"test\"} 0").await;
     assert!(rest(server.connect(WHOLE).await).await.ends_with("ok"));
+}
+
+#[tokio::test]
+async fn new_connection_replaces_the_longest_answer() {
+    let server = TestServer::start(ConnectionLimits {
+        answer_spared: Duration::from_millis(300),
+        ..limits()
+    });
+    let mut answered = Vec::new();
+    for _ in 0..4 {
+        let mut slow = server.connect("GET /endless HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+        slow.read_exact(&mut [0]).await.unwrap();
+        answered.push(slow);
+    }
+    let began = Instant::now();
+    while !rest(server.connect(WHOLE).await).await.ends_with("ok") {
+        assert!(began.elapsed() < DEADLINE, "slow readers lock out a probe");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    server
+        .shows("http_connections_closed_total{server=\"test\",reason=\"long-answer\"} 1")
+        .await;
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
 //! config.toml changes while the daemon runs.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use informant::daemon::SETTLE;
-use informant_apiserver::Filter;
+use informant_apiserver::{Action, Filter, Rule};
 use serde_json::Value;
 
 use super::world::{Running, World, pod, until};
@@ -67,6 +67,52 @@ async fn plugins_are_added_and_removed_without_affecting_others() {
     assert_eq!(requests(&world), asked, "the informer keeps its watch");
     assert_eq!(new_instances(&daemon, "stays").await, 0.0);
     assert_eq!(configuration(&daemon).await["state"], "applied");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sections_that_return_during_their_removal_run_again() {
+    let world = World::start().await;
+    world.install("guest-recorder", "recorder.wasm");
+    world.install("guest-kube", "kube.wasm");
+    let stays = format!("{MAPS}{}", plugin("stays", "maps", ""));
+    let both = format!(
+        "{stays}{PODS}[plugin.caller]\ncomponent = \"kube.wasm\"\ninformers = [\"pods\"]\n\
+         allow.kube = [{{ verbs = [\"get\"], resource = \"v1/configmaps\" }}]\n\
+         config = {{ calls = [{{ verb = \"get\", resource = \"v1/configmaps\", namespace = \"default\", name = \"x\" }}] }}\n"
+    );
+    let read = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
+    world.server.create("v1/configmaps", "default", read).unwrap();
+    let daemon = world.daemon(&both).await;
+    daemon.wait_until_ready().await;
+    // The plugin is in a call for as long as the API server takes, and its removal waits for that.
+    world.server.faults().rule(Rule {
+        filter: Filter::any().verb("get").resource("configmaps"),
+        action: Action::DelayMs(6_000),
+        times: Some(1),
+    });
+    world.create_pod("web-0", "nginx");
+    let in_flight = async || {
+        let (_, text) = daemon.get("/api/v1/plugins").await;
+        text.contains("\"inFlight\":1").then_some(()).ok_or(text)
+    };
+    until("the call", in_flight).await;
+    for text in [&stays, &both] {
+        let edited = Instant::now();
+        world.configure(text);
+        let was_read = async || {
+            let milliseconds = configuration(&daemon).await["ageMs"].as_u64().unwrap();
+            let is_new = u128::from(milliseconds) < edited.elapsed().as_millis();
+            is_new.then_some(()).ok_or("the edit is not read".to_owned())
+        };
+        until("the edit", was_read).await;
+    }
+    in_flight().await.expect("the call still runs");
+
+    reloads(&daemon, "ok", 1.0).await;
+    assert_eq!(configuration(&daemon).await["state"], "applied");
+    world.create_pod("web-1", "nginx");
+    daemon.wait_for_events("caller", "add", 2.0).await;
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["web-0", "web-1"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -75,10 +75,14 @@ async fn hostile_world() -> World {
         .server
         .faults()
         .answer(Filter::any().resource("nodes").verb("list"), u32::MAX, list);
+    let refused = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden",
+        "message": HOSTILE,
+    });
     let refusal = Answer::Raw {
         code: 403,
         content_type: "application/json".to_owned(),
-        body: json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": HOSTILE}).to_string(),
+        body: refused.to_string(),
     };
     world
         .server

@@ -10,29 +10,40 @@ use super::world::{Running, World, pod, until};
 /// Family to label names.
 type Families = BTreeMap<String, BTreeSet<String>>;
 
-/// The families of a scrape, without the prefix and the suffixes that OpenMetrics adds.
-fn scraped(text: &str) -> Families {
+/// The families of a scrape with their types: `informant_store_objects gauge`.
+pub(super) fn families_with_types(text: &str) -> Families {
     let mut families = Families::new();
     let mut current = String::new();
     for line in text.lines() {
-        if let Some(rest) = line.strip_prefix("# TYPE informant_") {
-            let (name, kind) = rest.split_once(' ').unwrap();
-            current = match kind {
-                "counter" => format!("{name}_total"),
-                "info" => format!("{name}_info"),
-                _ => name.to_owned(),
-            };
+        if let Some(family) = line.strip_prefix("# TYPE ") {
+            family.clone_into(&mut current);
             families.entry(current.clone()).or_default();
         } else if !line.starts_with('#')
             && let Some((_, labels)) = line.split_once('{')
         {
             let (labels, _) = labels.rsplit_once('}').unwrap();
-            let names = labels.split("\",").filter_map(|label| label.split_once('='));
-            let names = names.map(|(name, _)| name.to_owned()).filter(|name| name != "le");
+            let names = labels.split("\",").filter_map(|label| label.split_once("=\""));
+            let names = names.map(|(name, _)| name.to_owned());
             families.entry(current.clone()).or_default().extend(names);
         }
     }
     families
+}
+
+/// The families of a scrape, with the suffixes that OpenMetrics adds and without the prefix.
+fn scraped(text: &str) -> Families {
+    let families = families_with_types(text).into_iter().map(|(family, mut labels)| {
+        let (name, kind) = family.split_once(' ').unwrap();
+        let name = name.strip_prefix("informant_").expect("each family has the prefix");
+        let suffix = match kind {
+            "counter" => "_total",
+            "info" => "_info",
+            _ => "",
+        };
+        labels.remove("le");
+        (format!("{name}{suffix}"), labels)
+    });
+    families.collect()
 }
 
 /// The families in the table of docs/reference/metrics.md: `a{x}`, `b{y}`, or `a`, `b` `{x}` for all in the row.
@@ -80,7 +91,9 @@ async fn eventful(world: &World) -> Running {
     }
     world.install("guest-recorder", "recorder.wasm");
     world.install("guest-index", "index.wasm");
-    let config = "[state]\npath = \"state.redb\"\n[informer.pods]\nresource = \"v1/pods\"\ndurable = \"metadata\"\n[informer.maps]\nresource = \"v1/configmaps\"\nwatch-list = false\n\
+    let config = "[state]\npath = \"state.redb\"\n\
+        [informer.pods]\nresource = \"v1/pods\"\ndurable = \"metadata\"\n\
+        [informer.maps]\nresource = \"v1/configmaps\"\nwatch-list = false\n\
         [plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n\
         config = { rules = [{ name = \"trap-0\", attempts = 1, do = \"trap\" }] }\n\
         [plugin.index]\ncomponent = \"index.wasm\"\ninformers = [\"pods\"]\n";

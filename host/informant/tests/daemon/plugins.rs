@@ -242,6 +242,10 @@ async fn index_of_a_quarantined_plugin_reports_how_to_resume_it() {
             1.0,
         )
         .await;
+    // Before that, the answer is about the informer.
+    daemon
+        .wait_for_metric("informant_informer_synced", &["informer=\"pods\""], 1.0)
+        .await;
     let (status, answer) = daemon.get("/api/v1/get/pods?index=app&value=web").await;
     assert_eq!(status, 503, "{answer}");
     let message = serde_json::from_str::<Value>(&answer).unwrap()["message"].to_string();

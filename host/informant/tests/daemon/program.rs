@@ -246,7 +246,14 @@ async fn address_in_use_is_reported() {
     let world = World::start().await;
     world.configure(PODS);
     let address = world.address.to_string();
-    insta::assert_snapshot!(transcript(&world, &["run", "--health-listen=127.0.0.1:0", "--log-level=off", "--admin-listen", &address]).await, @"
+    let args = [
+        "run",
+        "--health-listen=127.0.0.1:0",
+        "--log-level=off",
+        "--admin-listen",
+        &address,
+    ];
+    insta::assert_snapshot!(transcript(&world, &args).await, @"
     exit 1
     --
     error: the admin server cannot listen on ADDRESS; change `listen` in [admin], or use --admin-listen: Address already in use (os error 98)

@@ -198,7 +198,8 @@ async fn guest_in_host_call_does_not_hold_the_end() {
     let config = format!(
         "{PODS}[plugin.caller]\ncomponent = \"kube.wasm\"\ninformers = [\"pods\"]\n\
          allow.kube = [{{ verbs = [\"get\"], resource = \"v1/configmaps\" }}]\n\
-         config = {{ calls = [{{ verb = \"get\", resource = \"v1/configmaps\", namespace = \"default\", name = \"x\" }}] }}\n"
+         config = {{ calls = [{{ verb = \"get\", resource = \"v1/configmaps\", namespace = \"default\", \
+         name = \"x\" }}] }}\n"
     );
     let mut program = Program::run(&world, &config).await;
     program.wait_until_ready().await;

@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::metrics::families_with_types;
 use super::program::transcript;
 use super::world::{Running, World, until};
 
@@ -111,8 +112,8 @@ async fn eventful(world: &World) -> Running {
         [informer.maps]\nresource = \"v1/configmaps\"\nwatch-list = false\n\
         [informer.hidden]\nresource = \"v1/secrets\"\nrequired = false\n\
         [plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n\
-        config = { rules = [{ name = \"fail-0\", do = \"permanent\" }, { name = \"trap-0\", attempts = 1, do = \"trap\" }, \
-        { name = \"again-0\", do = \"retryable\" }] }\n\
+        config = { rules = [{ name = \"fail-0\", do = \"permanent\" }, \
+        { name = \"trap-0\", attempts = 1, do = \"trap\" }, { name = \"again-0\", do = \"retryable\" }] }\n\
         [plugin.looping]\ncomponent = \"looping.wasm\"\ninformers = [\"pods\"]\n\
         config = { rules = [{ name = \"loop-0\", do = \"loop\" }] }\nlimits = { cpu = \"60s\", call = \"2m\" }\n\
         [plugin.index]\ncomponent = \"index.wasm\"\ninformers = [\"pods\"]\n\
@@ -277,31 +278,44 @@ async fn json_members_and_headers() {
     "#);
 }
 
+/// The headers of an answer that lacks a source, and fields of its objects.
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_of_an_incomplete_answer() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    let closed = Filter::any().resource("pods").namespace("closed");
+    world.server.faults().forbid(closed);
+    let daemon = world
+        .daemon("[informer.pods]\nresource = \"v1/pods\"\nnamespaces = [\"default\", \"closed\"]\ndrop = [\"/spec\"]\n")
+        .await;
+    let headers = until("a forbidden source and a synced one", async || {
+        let (headers, body) = whole_answer(daemon.address(), "/api/v1/get/pods").await;
+        let missing = headers.get("informant-missing-sources");
+        match missing.is_some_and(|missing| missing.contains("Forbidden")) {
+            true => Ok(headers),
+            false => Err(format!("{headers:?} {body}")),
+        }
+    })
+    .await;
+    let missing: Value = serde_json::from_str(&headers["informant-missing-sources"]).unwrap();
+    let lists = [
+        names(&headers),
+        members_of("header informant-missing-sources", &[missing]),
+        format!("header informant-absent-fields: {}", headers["informant-absent-fields"]),
+    ];
+    assert_snapshot!(lists.join("\n"), @r#"
+    content-type date informant-absent-fields informant-fresh-as-of informant-missing-sources informant-sources informant-state
+    header informant-missing-sources: [].cluster [].namespace [].reason [].resource [].state
+    header informant-absent-fields: {"metadataOnly":false,"drop":["/spec"]}
+    "#);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_with_types_and_labels() {
     let world = World::start().await;
     let daemon = eventful(&world).await;
     let (_, text) = daemon.get("/metrics").await;
-    let mut families = BTreeMap::<String, BTreeSet<String>>::new();
-    let mut current = String::new();
-    for line in text.lines() {
-        if let Some(rest) = line.strip_prefix("# TYPE ") {
-            current = rest.to_owned();
-            families.entry(current.clone()).or_default();
-        } else if let Some((_, labels)) = line.split_once('{')
-            && !line.starts_with('#')
-        {
-            let (labels, _) = labels.rsplit_once('}').unwrap();
-            for label in labels
-                .split("\",")
-                .filter_map(|label| label.split_once("=\""))
-                .map(|(name, _)| name)
-            {
-                families.entry(current.clone()).or_default().insert(label.to_owned());
-            }
-        }
-    }
-    let lines: Vec<String> = families
+    let lines: Vec<String> = families_with_types(&text)
         .into_iter()
         .map(|(family, labels)| format!("{family} {{{}}}", labels.into_iter().collect::<Vec<_>>().join(",")))
         .collect();

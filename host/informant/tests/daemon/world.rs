@@ -317,7 +317,8 @@ fn kubeconfig(address: SocketAddr) -> String {
 pub(crate) async fn http_post(address: SocketAddr, path: &str, body: &str) -> (u16, String) {
     let length = body.len();
     let head = format!(
-        "POST {path} HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        "POST {path} HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\n\r\n{body}"
     );
     exchange(address, &head).await
 }

@@ -65,6 +65,11 @@ pub(crate) async fn open(
     })
 }
 
+/// Marks a request, as an extension, that must not wait for a login, because only the API server's answer counts: a
+/// client that renews credentials sends it with those at hand, also if they have expired.
+#[derive(Debug, Clone, Copy)]
+pub struct WithoutLogin;
+
 /// GETs `path` only to learn whether the API server answers within `deadline`; returns the HTTP status of its answer.
 /// Boxed, because reading the body of another request may lead here.
 ///
@@ -77,7 +82,8 @@ pub(crate) fn probe<'a>(
     deadline: Duration,
 ) -> Pin<Box<dyn Future<Output = Result<u16, ApiError>> + Send + 'a>> {
     Box::pin(async move {
-        let request = build_as(Request::get(path), JSON)?;
+        let mut request = build_as(Request::get(path), JSON)?;
+        request.extensions_mut().insert(WithoutLogin);
         let answered = async {
             let response = client.send(request).await;
             let response = response.map_err(|error| ApiError::Unreachable(Box::new(error)))?;

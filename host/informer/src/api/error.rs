@@ -116,6 +116,11 @@ impl ApiError {
         }
     }
 
+    /// Whether the request was not sent because the client has no credentials.
+    pub(crate) fn is_of_login(&self) -> bool {
+        matches!(self, Self::Unreachable(error) if matches!(**error, kube::Error::Auth(_)))
+    }
+
     /// The cause, which decides what to do next.
     #[must_use]
     pub fn cause(&self) -> ApiErrorCause {

@@ -137,7 +137,8 @@ mod tests {
     fn an_unsupported_field_selector_is_recognized_by_its_message() {
         for message in [
             "field label not supported: spec.x",
-            "Unable to find \\\"/v1, Resource=pods\\\" that match label selector \\\"\\\", field selector \\\"spec.x=1\\\": field label not supported: spec.x",
+            "Unable to find \\\"/v1, Resource=pods\\\" that match label selector \\\"\\\", \
+             field selector \\\"spec.x=1\\\": field label not supported: spec.x",
             "field label \\\"spec.x\\\" not supported for Job",
             "\\\"spec.x\\\" is not a known field selector: only \\\"metadata.name\\\", \\\"metadata.namespace\\\"",
         ] {

@@ -1,6 +1,6 @@
 //! A journal that persists nothing, and delivers on request.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use informant_cache::listener::ObjectChange;
 use informant_cache::{Journal, ListenerHandle, Moment, Snapshot};
@@ -42,13 +42,13 @@ impl ManualJournal {
 
     /// Delivers everything it holds.
     pub(crate) fn open(&self) {
-        let waiting = std::mem::take(&mut self.held.lock().unwrap().waiting);
+        let waiting = std::mem::take(&mut self.held().waiting);
         for one in waiting {
             match one {
                 Waiting::Push(snapshot, changes) => self.deliver(snapshot, &changes),
                 Waiting::Adopt(listener, inherit) => {
                     inherit();
-                    self.held.lock().unwrap().listeners.push(listener);
+                    self.held().listeners.push(listener);
                 }
                 Waiting::Flush(done) => done(),
             }
@@ -56,8 +56,8 @@ impl ManualJournal {
     }
 
     fn deliver(&self, snapshot: Snapshot, changes: &[ObjectChange]) {
-        let mut held = self.held.lock().unwrap();
-        let source = held.source.unwrap();
+        let mut held = self.held();
+        let source = held.source.expect("the source has begun");
         for listener in &held.listeners {
             listener.push(source, &snapshot, changes, Moment::ZERO);
         }
@@ -65,36 +65,36 @@ impl ManualJournal {
     }
 
     pub(crate) fn high_water(&self) -> Option<u64> {
-        self.held.lock().unwrap().seen
+        self.held().seen
     }
 
     pub(crate) fn was_restored(&self) -> bool {
-        self.held.lock().unwrap().restored
+        self.held().restored
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().expect("no test panics while it holds the journal")
     }
 
     fn wait(&self, waiting: Waiting) {
-        self.held.lock().unwrap().waiting.push(waiting);
+        self.held().waiting.push(waiting);
     }
 }
 
 impl Journal for ManualJournal {
     fn begin(&self, source: SourceId, snapshot: &Snapshot, restored: bool) {
-        let mut held = self.held.lock().unwrap();
+        let mut held = self.held();
         (held.source, held.snapshot, held.restored) = (Some(source), snapshot.clone(), restored);
     }
 
     fn attach(&self, listener: &ListenerHandle, now: Moment) {
-        let mut held = self.held.lock().unwrap();
-        listener.attach(held.source.unwrap(), &held.snapshot, now);
+        let mut held = self.held();
+        listener.attach(held.source.expect("the source has begun"), &held.snapshot, now);
         held.listeners.push(listener.clone());
     }
 
     fn detach(&self, listener: &ListenerHandle) {
-        self.held
-            .lock()
-            .unwrap()
-            .listeners
-            .retain(|known| !known.ptr_eq(listener));
+        self.held().listeners.retain(|known| !known.ptr_eq(listener));
     }
 
     fn transfer(&self, listener: &ListenerHandle, inherit: Box<dyn FnOnce() + Send>) {
@@ -106,7 +106,7 @@ impl Journal for ManualJournal {
     }
 
     fn set_high_water(&self, high_water: u64) {
-        self.held.lock().unwrap().seen = Some(high_water);
+        self.held().seen = Some(high_water);
     }
 
     fn flush(&self, done: Box<dyn FnOnce() + Send>) {
@@ -128,8 +128,12 @@ impl std::fmt::Debug for ManualJournal {
 pub(crate) struct ManualJournals(Mutex<Vec<Arc<ManualJournal>>>);
 
 impl ManualJournals {
+    fn journals(&self) -> MutexGuard<'_, Vec<Arc<ManualJournal>>> {
+        self.0.lock().expect("no test panics while it holds the journals")
+    }
+
     pub(crate) fn open(&self, index: usize) {
-        let journal = Arc::clone(&self.0.lock().unwrap()[index]);
+        let journal = Arc::clone(&self.journals()[index]);
         journal.open();
     }
 }
@@ -137,7 +141,7 @@ impl ManualJournals {
 impl DurableSources for ManualJournals {
     fn open(&self, _spec: &SourceSpec) -> Result<Option<DurableSource>, Box<dyn std::error::Error + Send + Sync>> {
         let journal = Arc::new(ManualJournal::with_waiting_flushes());
-        self.0.lock().unwrap().push(Arc::clone(&journal));
+        self.journals().push(Arc::clone(&journal));
         let journal: Arc<dyn Journal> = journal;
         Ok(Some(DurableSource::new(journal, None)))
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use informant_cache::listener::{Delivery, DeliveryOutcome, Notification};
+use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::{Object, Payload};
 
 use crate::actor::source_rules::SourceRule;
@@ -183,6 +184,7 @@ fn outcome(answer: Handled) -> DeliveryOutcome {
 /// The outcome of an event whose call cost the instance. None: the call was aborted to stop, and has no outcome.
 pub(crate) fn outcome_of_loss(report: &TrapReport) -> Option<DeliveryOutcome> {
     match report.kind {
+        TrapKind::Trap if seeded_bug(SeededBug::TrapTakenForSuccess) => Some(DeliveryOutcome::Ok),
         TrapKind::Trap => Some(DeliveryOutcome::Trapped(truncated(&report.to_string()))),
         TrapKind::Timeout => Some(DeliveryOutcome::TimedOut(truncated(&report.to_string()))),
         TrapKind::Aborted => None,

@@ -43,7 +43,11 @@ impl LastGood {
         match write(&path, component) {
             Ok(()) => path.parent().into_iter().for_each(shrink),
             Err(error) => {
-                tracing::warn!(file = %path.display(), %error, "component not stored; rollback to it is impossible after a restart")
+                tracing::warn!(
+                    file = %path.display(),
+                    %error,
+                    "component not stored; rollback to it is impossible after a restart"
+                )
             }
         }
     }

@@ -30,6 +30,16 @@ impl PluginFile {
         read(path).map_err(|problem| LoadError::new(path, problem))
     }
 
+    /// The content of a file that need not exist.
+    #[must_use]
+    pub fn from_bytes(path: impl Into<PathBuf>, bytes: Vec<u8>) -> PluginFile {
+        PluginFile {
+            path: path.into(),
+            digest: Digest::of(&bytes),
+            bytes: bytes.into(),
+        }
+    }
+
     /// Where it was read.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -42,11 +42,7 @@ impl Ticker {
     /// # Errors
     /// The operating system's error, if no thread can be created.
     pub(crate) fn start(engine: &Engine) -> std::io::Result<Ticker> {
-        let clock = Arc::new(TickClock {
-            ticks: AtomicU64::new(0),
-            guests: GuestCount::new(),
-            thread: std::sync::OnceLock::new(),
-        });
+        let clock = Arc::new(TickClock::new());
         let (engine, shared) = (engine.clone(), Arc::clone(&clock));
         let thread = std::thread::Builder::new()
             .name("informant-epoch".to_owned())
@@ -56,6 +52,14 @@ impl Ticker {
             clock,
             thread: Some(thread),
         })
+    }
+
+    /// A ticker without a thread, which never ticks: guests are not interrupted.
+    pub(crate) fn stopped() -> Ticker {
+        Ticker {
+            clock: Arc::new(TickClock::new()),
+            thread: None,
+        }
     }
 
     pub(crate) fn clock(&self) -> &Arc<TickClock> {
@@ -75,6 +79,14 @@ impl Drop for Ticker {
 }
 
 impl TickClock {
+    fn new() -> TickClock {
+        TickClock {
+            ticks: AtomicU64::new(0),
+            guests: GuestCount::new(),
+            thread: std::sync::OnceLock::new(),
+        }
+    }
+
     /// Ticks so far. Stands still while no guest runs.
     pub(crate) fn now(&self) -> u64 {
         self.ticks.load(Ordering::Relaxed)

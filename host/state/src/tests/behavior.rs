@@ -438,3 +438,21 @@ fn replacement_of_a_set_aside_file_has_the_present_objects() {
         "the objects are known, acknowledgements are not"
     );
 }
+
+#[test]
+fn deletes_right_after_the_start_are_delivered_once_in_order() {
+    let (_folder, path) = kept(options());
+    let mut process = Process::start(&path, options());
+    process.sync([object("a", "u1", 1), object("c", "u3", 3)]);
+    process.attach(OnStart::Continue);
+    // All of this is in the first transaction, with the comparison of the first list.
+    process.delete("a", 4);
+    process.write(object("a", "u4", 5));
+    process.delete("a", 6);
+    assert_eq!(
+        process.settle(),
+        "delete b@2?, delete a@1, synced",
+        "no delete of the second incarnation before that of the first"
+    );
+    assert_eq!(process.metrics.source("pods", "").void_deletes.get(), 0);
+}

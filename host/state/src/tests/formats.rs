@@ -60,14 +60,28 @@ fn migrated_file_is_not_migrated_again() {
     assert!(store.is_open());
 }
 
-#[test]
-fn several_incarnations_are_reported_oldest_first() {
+/// The objects of [`continued`] without `a`.
+const WITHOUT_A: [(&str, &str, u64); 2] = [("b", "u2", 2), ("c", "u3", 3)];
+
+/// A second process, in which `a`, `b` and `c` are acknowledged, and where to copy its file at a crash.
+fn continued() -> (tempfile::TempDir, Process, PathBuf) {
     let (folder, path) = kept(options());
-    let crashed = folder.path().join("crashed");
     let mut process = Process::start(&path, options());
     process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
     process.attach(OnStart::Continue);
     process.settle();
+    let crashed = folder.path().join("crashed");
+    (folder, process, crashed)
+}
+
+fn incarnations_dropped(process: &Process) -> u64 {
+    let source = process.metrics.source("pods", "");
+    source.handler(HANDLER).incarnations_dropped.get()
+}
+
+#[test]
+fn several_incarnations_are_reported_oldest_first() {
+    let (_folder, mut process, crashed) = continued();
     for (uid, version) in [("v1", 10), ("v2", 20)] {
         process.delete("a", version);
         process.write(object("a", uid, version + 1));
@@ -76,26 +90,20 @@ fn several_incarnations_are_reported_oldest_first() {
         process.handle_all();
         process.crash(&crashed);
     }
-    let now = [("b", "u2", 2), ("c", "u3", 3)];
-    let received = next_process(&crashed, &now, OnStart::Continue);
+    let received = next_process(&crashed, &WITHOUT_A, OnStart::Continue);
     assert_eq!(
         received, "delete a@11, delete a@21?, synced",
         "u1 was acknowledged meanwhile"
     );
     process.recorder.run_once();
     process.crash(&crashed);
-    let received = next_process(&crashed, &now, OnStart::Continue);
+    let received = next_process(&crashed, &WITHOUT_A, OnStart::Continue);
     assert_eq!(received, "delete a@21?, synced", "v1 was acknowledged, too");
 }
 
 #[test]
 fn incarnations_merged_away_in_the_listener_are_forgotten() {
-    let (folder, path) = kept(options());
-    let crashed = folder.path().join("crashed");
-    let mut process = Process::start(&path, options());
-    process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
-    process.attach(OnStart::Continue);
-    process.settle();
+    let (_folder, mut process, crashed) = continued();
     process.listener.pause(informant_cache::listener::Pause::Quarantine);
     for version in 0..3 * INCARNATIONS_MAX as u64 {
         process.delete("a", 10 * version + 10);
@@ -106,43 +114,24 @@ fn incarnations_merged_away_in_the_listener_are_forgotten() {
     process.recorder.run_once();
     process.recorder.run_once();
     process.crash(&crashed);
+    assert_eq!(incarnations_dropped(&process), 0);
     assert_eq!(
-        process
-            .metrics
-            .source("pods", "")
-            .handler(HANDLER)
-            .incarnations_dropped
-            .get(),
-        0
+        next_process(&crashed, &WITHOUT_A, OnStart::Continue),
+        "delete a@1, synced"
     );
-    let now = [("b", "u2", 2), ("c", "u3", 3)];
-    assert_eq!(next_process(&crashed, &now, OnStart::Continue), "delete a@1, synced");
 }
 
 #[test]
 fn incarnations_of_one_key_are_bounded_and_counted() {
-    let (folder, path) = kept(options());
-    let crashed = folder.path().join("crashed");
-    let mut process = Process::start(&path, options());
-    process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
-    process.attach(OnStart::Continue);
-    process.settle();
+    let (_folder, mut process, crashed) = continued();
     for version in 0..INCARNATIONS_MAX as u64 + 4 {
         process.delete("a", 10 * version + 10);
         process.write(object("a", &format!("v{version}"), 10 * version + 11));
     }
     process.recorder.run_once();
     process.crash(&crashed);
-    assert_eq!(
-        process
-            .metrics
-            .source("pods", "")
-            .handler(HANDLER)
-            .incarnations_dropped
-            .get(),
-        4
-    );
-    let received = next_process(&crashed, &[("b", "u2", 2), ("c", "u3", 3)], OnStart::Continue);
+    assert_eq!(incarnations_dropped(&process), 4);
+    let received = next_process(&crashed, &WITHOUT_A, OnStart::Continue);
     assert_eq!(received.matches("delete a").count(), INCARNATIONS_MAX, "{received}");
     assert!(
         received.starts_with("delete a@1, delete a@11"),

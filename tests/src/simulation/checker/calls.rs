@@ -34,6 +34,8 @@ impl Checker {
             findings.extend(stale(&running, call.stored));
         }
         findings.extend(self.badly_marked(informer, &running, may_go_back));
+        findings.extend(self.deletes_the_living(informer, &running));
+        findings.extend(self.known_before(*id, &running));
         // Before and after a restore, states have the same versions.
         if !may_go_back {
             findings.extend(self.skipped(*id, &running));
@@ -111,6 +113,17 @@ impl Checker {
         Some((Clause::TombstoneMarked, message))
     }
 
+    /// A delete of an object that exists, and has been selected all the time.
+    fn deletes_the_living(&self, informer: u32, call: &Running) -> Option<Finding> {
+        let uid = &call.object.uid;
+        let may_leave = self.ever_reconfigured(informer) || self.ever_selected_by_state(informer);
+        if call.kind != EventKind::Delete || may_leave || self.revived.contains(uid) || !self.living.contains(uid) {
+            return None;
+        }
+        let message = format!("received the delete of {}, which exists", call.object);
+        Some((Clause::NoInvention, message))
+    }
+
     fn left_the_selection(&self, informer: u32, state: &ObjectVersion) -> bool {
         let groups = [&self.written, &self.written_before_restore].map(|written| written.get(state));
         let leaves = |selection: &Selection, group: &&String| !selection.selects(&state.namespace, group);
@@ -123,8 +136,9 @@ impl Checker {
     fn skipped(&self, id: u32, call: &Running) -> Option<Finding> {
         let handler = self.handlers.get(&id)?;
         let key = (call.object.namespace.clone(), call.object.name.clone());
-        let (is_there, accepted) = handler.keys.get(&key)?.accepted.as_ref()?;
-        if !is_there || accepted.uid != call.object.uid {
+        let key_state = handler.keys.get(&key)?;
+        let (is_there, accepted) = key_state.accepted.as_ref()?;
+        if !is_there || accepted.uid != call.object.uid || key_state.inherited {
             return None;
         }
         let by_source = matches!(call.reason.as_str(), "watch" | "relist");
@@ -157,6 +171,16 @@ impl Checker {
             return self.violate(at, Clause::OneAtATime, message);
         };
         key_state.record_end(&call, ended);
+        if ended == Ended::Trap {
+            handler.calls_remembered = 0;
+        }
+        key_state.inherited = false;
+        if call.kind == EventKind::Delete
+            && matches!(ended, Ended::Ok | Ended::Permanent)
+            && let Some(durable) = &mut handler.durable
+        {
+            durable.delete_ended(&call.object);
+        }
         let is_final = self.is_final(informer, &call) && !self.revived.contains(&call.object.uid);
         if call.kind == EventKind::Delete && ended == Ended::Ok && is_final {
             let handler = self.handlers.entry(id).or_default();
@@ -168,6 +192,16 @@ impl Checker {
     fn is_final(&self, informer: u32, call: &Running) -> bool {
         let may_return = call.reason == "reconfigured" || (call.unknown && self.ever_selected_by_state(informer));
         !may_return && !self.left_the_selection(informer, &call.object)
+    }
+
+    pub(super) fn remembers(&mut self, at: usize, id: u32, calls: u64) {
+        let handler = self.handlers.entry(id).or_default();
+        let expected = handler.calls_remembered + 1;
+        handler.calls_remembered = calls;
+        if calls != expected {
+            let message = format!("handler {id} counted {calls} calls in its memory, but made {expected}");
+            self.violate(at, Clause::StateTransferred, message);
+        }
     }
 
     pub(super) fn synced(&mut self, at: usize, id: u32, there: &[ObjectVersion]) {
@@ -243,7 +277,9 @@ impl KeyState {
     /// Whether the call follows a restore of the API server.
     fn goes_back(&self, call: &Running) -> bool {
         let is_older = |newest: &ObjectVersion| call.object.version < newest.version;
-        call.kind != EventKind::Delete && (call.reason == "restored" || self.newest.as_ref().is_some_and(is_older))
+        // A retry follows the restore that its first attempt followed.
+        let is_restored = call.reason == "restored" && self.newest.as_ref() != Some(&call.object);
+        call.kind != EventKind::Delete && (is_restored || self.newest.as_ref().is_some_and(is_older))
     }
 
     /// Records the end of a call.
@@ -254,7 +290,7 @@ impl KeyState {
                 self.refused = None;
                 self.accepted = Some((is_there, call.object.clone()));
             }
-            Ended::Retry => return,
+            Ended::Retry | Ended::Trap => return,
             Ended::Permanent => {
                 self.refused = Some((is_there, call.object.clone()));
                 if !is_there {

@@ -17,7 +17,10 @@ impl Checker {
         }
         let handlers = self.handlers.iter().filter(|(_, handler)| handler.informer == informer);
         let findings: Vec<_> = handlers
-            .flat_map(|(id, handler)| handler.at_rest(*id, cluster))
+            .flat_map(|(id, handler)| {
+                let unreported = self.unreported(*id, handler, cluster);
+                handler.at_rest(*id, cluster).into_iter().chain(unreported)
+            })
             .collect();
         for (clause, message) in findings {
             self.violate(at, clause, message);

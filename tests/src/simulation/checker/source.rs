@@ -46,6 +46,7 @@ impl Checker {
         self.written.extend(kept);
         self.written_before_restore.extend(gone);
         self.revived.extend(objects.iter().map(|object| object.uid.clone()));
+        self.living = objects.iter().map(|object| object.uid.clone()).collect();
         self.deletes_shown.clear();
         self.restores += 1;
         for handler in self.handlers.values_mut() {

@@ -1,6 +1,8 @@
 use super::super::history::{Call, Ended, Entry, EventKind, History, ObjectVersion, Selection};
 use super::{Clause, check};
 
+mod restart;
+
 fn object(name: &str, uid: &str, version: u64) -> ObjectVersion {
     ObjectVersion {
         namespace: "default".into(),
@@ -555,6 +557,54 @@ fn calls_after_removal_are_not_checked() {
         Entry::HandlerRemoved { handler: 0 },
         begin(EventKind::Add, &ghost, None),
         end(&ghost, Ended::Ok),
+    ];
+    assert_eq!(clauses(entries), NOTHING);
+}
+
+#[test]
+fn state_that_a_swap_loses_is_detected() {
+    let one = object("a", "u1", 1);
+    let call = |calls: u64, ended: Ended| {
+        let remembers = Entry::Remembers { handler: 0, calls };
+        [remembers, begin(EventKind::Add, &one, Some(1)), end(&one, ended)]
+    };
+    let entries = |calls: [[Entry; 3]; 3]| [vec![written(&one)], calls.concat()].concat();
+    let trapped = [call(1, Ended::Retry), call(2, Ended::Trap), call(1, Ended::Ok)];
+    assert_eq!(clauses(entries(trapped)), NOTHING);
+    let forgot = [call(1, Ended::Retry), call(2, Ended::Retry), call(1, Ended::Ok)];
+    assert_eq!(clauses(entries(forgot)), [Clause::StateTransferred]);
+    let survived = [call(1, Ended::Retry), call(2, Ended::Trap), call(3, Ended::Ok)];
+    assert_eq!(clauses(entries(survived)), [Clause::StateTransferred]);
+}
+
+#[test]
+fn retry_across_a_restore_does_not_follow_it() {
+    let (first, second) = (object("a", "u1", 20), object("a", "u2", 23));
+    let call = |kind, object: &ObjectVersion, stored| {
+        Entry::Begin(Call {
+            handler: 0,
+            kind,
+            object: object.clone(),
+            old: None,
+            unknown: kind == EventKind::Delete,
+            reason: "restored".into(),
+            stored,
+        })
+    };
+    let restored = |objects: Vec<ObjectVersion>| Entry::Restored { version: 21, objects };
+    let entries = vec![
+        written(&first),
+        restored(vec![first.clone()]),
+        written(&second),
+        call(EventKind::Add, &second, Some(23)),
+        end(&second, Ended::Retry),
+        restored(vec![first.clone()]),
+        call(EventKind::Add, &second, Some(23)),
+        end(&second, Ended::Ok),
+        call(EventKind::Delete, &second, Some(20)),
+        end(&second, Ended::Ok),
+        call(EventKind::Add, &first, Some(20)),
+        end(&first, Ended::Ok),
     ];
     assert_eq!(clauses(entries), NOTHING);
 }

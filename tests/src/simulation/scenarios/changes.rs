@@ -63,7 +63,7 @@ async fn away_and_back(stage: Arc<Stage>) {
         stage.settle().await;
         ask_for(&stage, &watched, &[NAMESPACE, OTHER]).await;
         stage.pass(2).await;
-        handler.resume();
+        handler.resume(&stage.world);
         stage.pass(120).await;
         let calls = stage.calls(&handler).split_off(before);
         for (name, version) in names.iter().zip(&versions) {

@@ -75,7 +75,7 @@ async fn there_and_back(stage: Arc<Stage>) {
     stage.delete("passing");
     stage.settle().await;
     assert_eq!(stage.calls(&handler).len(), before, "it is paused");
-    handler.resume();
+    handler.resume(&stage.world);
     stage.settle().await;
 
     let expected = format!("update map@{} from {} (watch)", last.version, first.version);
@@ -153,7 +153,7 @@ async fn held_back(stage: Arc<Stage>) {
     // Long after everything else is at rest.
     stage.pass(600).await;
     for handler in [&quarantined, &swapped] {
-        handler.resume();
+        handler.resume(&stage.world);
     }
     stage.pass(600).await;
     let line = |new: u64, old: u64| format!("update map@{new} from {old} (watch)");
@@ -185,7 +185,7 @@ async fn burst_at_the_start(stage: Arc<Stage>) {
     let newest: Vec<_> = names.iter().map(|name| stage.put(name, "B")).collect();
     stage.settle().await;
     assert!(stage.calls(&handlers[2]).is_empty());
-    handlers[2].resume();
+    handlers[2].resume(&stage.world);
     stage.pass(60).await;
     for handler in &handlers[..2] {
         assert_eq!(
@@ -247,7 +247,7 @@ async fn poisoned(stage: Arc<Stage>) {
     handler.listener.pause(Pause::Swap);
     stage.settle().await;
     stage.world.end_faults();
-    handler.resume();
+    handler.resume(&stage.world);
     stage.pass(60).await;
     assert_eq!(
         about_poison(),

@@ -14,7 +14,7 @@ use super::Schedule;
 impl Schedule {
     /// Adds a handler to one of the informers.
     pub(super) fn add_handler(&mut self) {
-        let informers = self.world.informers();
+        let informers = self.informers();
         let at = self.rng.below(informers.len() as u64) as usize;
         self.add_handler_to(&informers[at]);
     }
@@ -104,7 +104,7 @@ impl Schedule {
                 "retries at once"
             }
             _ => {
-                handler.resume();
+                handler.resume(&self.world);
                 "is resumed"
             }
         };

@@ -1,7 +1,7 @@
-use std::path::Path;
 use std::time::Instant;
 
 use super::*;
+use crate::one_at_a_time::turn;
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -113,6 +113,37 @@ async fn login_error_shows_bounded_escaped_stderr_without_token() {
     let begins = r"ended with exit status: 7; it printed: token [token] \u{1b}[31m\n\u{202e}xxx";
     assert!(error.contains(begins), "{error:.300}");
     assert!(error.len() < 5_000, "{}", error.len());
+}
+
+#[tokio::test]
+async fn login_error_shows_neither_private_key_nor_cut_token() {
+    let key = "-----BEGIN PRIVATE KEY-----\\nc2VjcmV0LWtleQ\\n-----END PRIVATE KEY-----\\n";
+    let credential = format!(
+        r#"{{"kind":"ExecCredential","status":{{"token":"secret-token","clientCertificateData":"c","clientKeyData":"{key}"}}}}"#
+    );
+    let print = |text: &str| format!("printf '%s' '{credential}'; printf '%b' '{text}' >&2;");
+    let whole = error(&exec(&format!("{} exit 7", print(key))), LONG).await;
+    assert!(whole.ends_with(r"it printed: [key]\n[key]\n[key]"), "{whole}");
+    let quoted = error(&exec(&format!("{} exit 7", print(&key.replace('\\', r"\\")))), LONG).await;
+    assert!(quoted.ends_with(r"it printed: [key]\n[key]\n[key]\n"), "{quoted}");
+
+    let kept = usize::try_from(LOGIN_STDERR_BYTES_MAX).unwrap();
+    let cut = format!("{}secret-token", "x".repeat(kept - "secret-to".len()));
+    let cut = error(&exec(&format!("{} exit 7", print(&cut))), LONG).await;
+    assert!(cut.ends_with("xxx[token]"), "{}", &cut[cut.len() - 20..]);
+
+    let late = format!("{} sleep 1000", print("secret-token"));
+    let late = error(&exec(&late), Duration::from_secs(2)).await;
+    assert!(late.ends_with("it printed: [token]"), "{late}");
+}
+
+#[tokio::test]
+async fn login_program_that_cannot_start_takes_one_thread() {
+    let mut exec = exec("");
+    exec.command = Some("/usr/bin/env".to_owned());
+    let _starting = turn(Path::new("/usr/bin/env")).acquire_owned().await.unwrap();
+    let error = error(&exec, Duration::from_millis(100)).await;
+    assert!(error.contains("did not end within 0 s"), "{error}");
 }
 
 #[tokio::test]

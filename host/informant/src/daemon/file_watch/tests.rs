@@ -154,3 +154,41 @@ async fn each_file_ticks_by_itself_and_all_on_demand() {
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn file_that_hangs_is_forgotten_when_unsubscribed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    fs::write(&file, "one").unwrap();
+    let watched = Watched::on(&file).await;
+    let shared = Arc::clone(&watched.watch.shared);
+    let (release, hangs) = std::sync::mpsc::channel::<()>();
+    let (locked, is_locked) = std::sync::mpsc::channel();
+    let of_thread = Arc::clone(&shared);
+    let hanging = std::thread::spawn(move || {
+        let _directories = of_thread.directories();
+        locked.send(()).unwrap();
+        hangs.recv()
+    });
+    is_locked.recv().unwrap();
+    let hung = watched.watch.subscribe(&file);
+    let followed = || {
+        let files = shared.files();
+        files.by_id.values().all(|file| file.paths != WatchedPaths::default())
+    };
+    let began = std::time::Instant::now();
+    while !followed() {
+        assert!(began.elapsed() < WITHIN, "the file is not followed");
+        tokio::task::yield_now().await;
+    }
+    let forgotten = async {
+        while shared.files().by_id.len() > 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    drop(hung);
+    let forgotten = tokio::time::timeout(WITHIN, forgotten).await;
+    assert!(forgotten.is_ok(), "the watch is kept");
+    release.send(()).unwrap();
+    hanging.join().unwrap().unwrap();
+}

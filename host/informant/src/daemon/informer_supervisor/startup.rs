@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::Environment;
+use informant_cache::{Environment, Moment};
 use informant_informer::{Discovered, NamedInformer, ResourceName, discover_in};
 use tokio::sync::watch;
 
@@ -23,6 +23,31 @@ pub const DISCOVERY_RETRY_FIRST: Duration = Duration::from_secs(1);
 /// The longest delay between discovery attempts, as long as between those of a pattern: a resource that is served later
 /// is found as fast by its name as by `*`.
 pub const DISCOVERY_RETRY_MAX: Duration = resource_follower::DISCOVERY_INTERVAL;
+
+/// How often the log names another reason for which discovery fails. The text of some errors differs each time.
+const DISCOVERY_LOG_PERIOD: Duration = Duration::from_secs(60);
+
+/// Which failed attempts are logged. The status shows each.
+#[derive(Debug, Default)]
+struct RetryLog {
+    attempts: u64,
+    logged: Option<(String, Moment)>,
+}
+
+impl RetryLog {
+    /// Counts a failed attempt. Whether to log it: the same reason once, another one after [`DISCOVERY_LOG_PERIOD`].
+    fn is_due(&mut self, error: &str, now: Moment) -> bool {
+        self.attempts += 1;
+        let is_due = self
+            .logged
+            .as_ref()
+            .is_none_or(|(logged, at)| logged != error && now - *at >= DISCOVERY_LOG_PERIOD);
+        if is_due {
+            self.logged = Some((error.to_owned(), now));
+        }
+        is_due
+    }
+}
 
 /// What starting an informer needs.
 pub(super) struct Startup<'k> {
@@ -128,7 +153,7 @@ impl Startup<'_> {
     /// Runs discovery until it succeeds.
     async fn discover(&self, cluster: &Cluster) -> ResolvedResource {
         let mut delay = DISCOVERY_RETRY_FIRST;
-        let mut logged = None;
+        let mut log = RetryLog::default();
         let (informer, of) = (self.status.name(), &self.status.cluster);
         let Some(section) = self.status.section() else {
             return std::future::pending().await;
@@ -152,10 +177,9 @@ impl Startup<'_> {
             let jittered = delay.mul_f64(jitter(self.environment.random()));
             let retry_in_seconds = jittered.as_secs_f64();
             let cluster_name = cluster_field(of);
-            // The status shows the rest: as long as the reason is the same, one warning is enough.
-            if logged.as_ref() != Some(&error) {
-                tracing::warn!(informer, cluster = cluster_name, url = %cluster.url, %error, retry_in_seconds, "discovery failed; retrying");
-                logged = Some(error.clone());
+            if log.is_due(&error, self.environment.now()) {
+                let attempts = log.attempts;
+                tracing::warn!(informer, cluster = cluster_name, url = %cluster.url, %error, attempts, retry_in_seconds, "discovery failed; retrying");
             }
             self.status.set_phase(InformerPhase::Discovering {
                 last_error: Some(error.into()),
@@ -173,4 +197,23 @@ async fn one(
 ) -> Result<ResolvedResource, String> {
     let found = discover_in(&cluster.client, environment, name).await;
     found.map(ResolvedResource::One).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changing_discovery_errors_are_logged_once_a_minute() {
+        let mut log = RetryLog::default();
+        let due: Vec<u64> = (0..100)
+            .filter(|second| {
+                let now = Moment::ZERO + Duration::from_secs(*second);
+                log.is_due(&format!("connection {second} refused"), now)
+            })
+            .collect();
+        assert_eq!((due, log.attempts), (vec![0, 60], 100));
+        let later = Moment::ZERO + Duration::from_secs(1_000);
+        assert!(!log.is_due("connection 60 refused", later), "it was logged before");
+    }
 }

@@ -233,3 +233,31 @@ async fn a_lagging_replica_is_rejected() {
     assert_eq!(watch_lists(&rig, "rejected"), 1.0);
     assert_eq!(rig.informer.status().rejected, 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_expire_at_once_are_relisted_with_back_off() {
+    let requests = Arc::new(Mutex::new(0_usize));
+    let counted = Arc::clone(&requests);
+    let service = client(move |request: &Request<Body>| -> Response<TestBody> {
+        let mut counted = counted.lock().unwrap();
+        *counted += 1;
+        if *counted > 1_000 {
+            // Without a pause, the paused time would never pass.
+            return refusal(403, "Forbidden", "enough");
+        }
+        let query = request.uri().query().unwrap_or_default();
+        assert!(query.contains("watch=true"), "{query}");
+        let gone = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
+        let state = [line("ADDED", pod("a", 1)), bookmark(5, Some("true"))].concat();
+        ready_at_once([state, line("ERROR", gone)].into_iter())
+    });
+    let options = RigOptions {
+        client: Some(service.into()),
+        ..by_watch_list()
+    };
+    let rig = Rig::start_with(&api_server(), options);
+    pass(120).await;
+    let requests = *requests.lock().unwrap();
+    assert!((4..=20).contains(&requests), "{requests} requests in two minutes");
+    assert_eq!(rig.stored(), ["a@1"]);
+}

@@ -1,0 +1,91 @@
+//! A host for simulations: guests run on the caller's thread, and nothing depends on real time.
+//!
+//! ```text
+//! components ──compiled once──▶ SimulatedGuests ──▶ PluginHost::simulated, one for each run
+//! ```
+//!
+//! The same actors, instances and host functions as in the program, with three differences: there is no ticker, so that
+//! no guest is interrupted and its CPU time is not limited; components are compiled beforehand; and blocking work, of
+//! which none is left that takes time, runs where it is called. Under a paused clock a run then replays exactly. For
+//! trusted components only: one that loops never returns.
+
+use std::sync::Arc;
+
+use informant_cache::{Catalog, Environment};
+use tokio::runtime::Handle;
+use wasmtime::Engine;
+use wasmtime::component::{Component, Linker};
+
+use crate::artifacts::last_good::LastGood;
+use crate::artifacts::{Artifact, Artifacts};
+use crate::component::script::ScriptRunner;
+use crate::engine;
+use crate::engine::compile::{CompileQueue, Compiler};
+use crate::engine::scheduler::CpuScheduler;
+use crate::engine::ticker::Ticker;
+use crate::host::HostInner;
+use crate::instance::guest::{self, GuestState};
+use crate::{Digest, HostError, KubeApi, PluginFile, PluginHost, PluginMetrics};
+
+/// Components that are compiled once and run in any number of simulations. Cheap to clone.
+#[derive(Clone)]
+pub struct SimulatedGuests {
+    engine: Engine,
+    linker: Linker<GuestState>,
+    compiled: Vec<(Digest, Arc<Artifact>)>,
+}
+
+impl SimulatedGuests {
+    /// Compiles `components` on the calling thread.
+    ///
+    /// # Errors
+    /// [`HostError::Engine`]: WebAssembly does not run on this machine, or a component is invalid.
+    pub fn compile(components: &[PluginFile]) -> Result<SimulatedGuests, HostError> {
+        let engine_error = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
+        // Without the pool, which reserves address space for thousands of instances.
+        let engine = engine::on_demand().map_err(engine_error)?;
+        let compile = |file: &PluginFile| {
+            let component = Component::new(&engine, file.bytes()).map_err(engine_error)?;
+            Ok((file.digest(), Arc::new(Artifact { component })))
+        };
+        Ok(SimulatedGuests {
+            compiled: components.iter().map(compile).collect::<Result<_, HostError>>()?,
+            linker: guest::linker(&engine).map_err(engine_error)?,
+            engine,
+        })
+    }
+}
+
+impl PluginHost {
+    /// A host that runs the compiled `guests`, and no other component, on the current runtime, which must have one
+    /// thread. `env` must run its tasks there, too.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn simulated(
+        guests: &SimulatedGuests,
+        env: Arc<dyn Environment>,
+        catalog: Catalog,
+        metrics: PluginMetrics,
+        kube: Arc<dyn KubeApi>,
+    ) -> PluginHost {
+        let (engine, handle) = (guests.engine.clone(), Handle::current());
+        let compile_queue = CompileQueue::new(Compiler::InProcess, &engine, Arc::clone(&env), handle.clone());
+        let compiled = guests.compiled.iter().map(|(digest, artifact)| (*digest, artifact));
+        PluginHost::from_inner(HostInner {
+            last_good: LastGood::new(None),
+            scheduler: Arc::new(CpuScheduler::new(1)),
+            artifacts: Artifacts::compiled(&engine, compile_queue, handle, metrics.clone(), compiled),
+            ticker: Ticker::stopped(),
+            linker: guests.linker.clone(),
+            script_runner: ScriptRunner::new(None),
+            engine,
+            env,
+            catalog,
+            metrics,
+            kube: Some(kube),
+            blocking_pool: None,
+        })
+    }
+}

@@ -1,0 +1,257 @@
+//! WebAssembly handlers: a real component (`guest.wat`) in the real plugin host, on the runtime of the run.
+//!
+//! ```text
+//! listener ─▶ actor ─▶ guest ──log: the event──▶ [`Lines`] ─▶ history (begin)
+//!                        └────kube: how shall it end?──▶ [`Answers`] ─▶ history (end)
+//! ```
+//!
+//! The guest tells what it received, so that the checker sees what arrives on the other side of the host. How a call
+//! ends, and after what time, is decided as for the other handlers; the guest learns it as the answer of the API server
+//! and fails or traps for real.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use informant_cache::{Environment, HandlerError, Reason};
+use informant_object::{KeyRef, SourceId};
+use informant_plugin_host::{
+    KubeApi, KubeCall, KubeError, KubeErrorCode, KubeFuture, PluginFile, PluginHost, PluginMetrics, SimulatedGuests,
+};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::{DefaultGuard, Interest};
+use tracing::{Event, Metadata, Subscriber};
+
+use super::history::{Call, Entry, EventKind, ObjectVersion};
+use super::recorder::{CallRecorder, ScriptedResult};
+use super::rng::Rng;
+use super::world::{World, locked, version_of};
+
+/// The guest's versions. The last one rejects the state of its predecessor, so that a swap to it fails.
+const VERSIONS: [(&str, &str); 3] = [("1", "0"), ("2", "0"), ("3", "1")];
+
+/// The reasons of calls, in the order of the contract.
+const REASONS: [Reason; 8] = [
+    Reason::Initial,
+    Reason::Watch,
+    Reason::Relist,
+    Reason::Resync,
+    Reason::Replay,
+    Reason::Requeue,
+    Reason::Reconfigured,
+    Reason::Restored,
+];
+
+/// The guests of one run.
+pub(super) struct Guests {
+    pub(super) host: PluginHost,
+    calls: Arc<Calls>,
+    _lines: DefaultGuard,
+}
+
+/// Each guest's recorder, by the name of its plugin.
+#[derive(Default)]
+struct Calls(Mutex<BTreeMap<String, Arc<GuestCalls>>>);
+
+struct GuestCalls {
+    recorder: CallRecorder,
+    rng: Mutex<Rng>,
+}
+
+/// The compiled versions, for all runs of the process: to compile them takes longer than a run.
+fn compiled() -> &'static (SimulatedGuests, Vec<PluginFile>) {
+    static COMPILED: OnceLock<(SimulatedGuests, Vec<PluginFile>)> = OnceLock::new();
+    COMPILED.get_or_init(|| {
+        let file = |(version, restores): (&str, &str)| {
+            let text = include_str!("guest.wat")
+                .replace("VERSION\\", &format!("{version}\\"))
+                .replace("const RESTORES", &format!("const {restores}"));
+            let bytes = wat::parse_str(text).expect("the text is a component");
+            PluginFile::from_bytes(format!("guest-{version}.wasm"), bytes)
+        };
+        let files: Vec<_> = VERSIONS.into_iter().map(file).collect();
+        let guests = SimulatedGuests::compile(&files).expect("the guests are valid components");
+        (guests, files)
+    })
+}
+
+/// The files of the guest's versions.
+pub(super) fn versions() -> &'static [PluginFile] {
+    &compiled().1
+}
+
+impl Guests {
+    /// A host without guests. Reads what guests log on this thread until it is dropped.
+    pub(super) fn new(world: &Arc<World>) -> Self {
+        let calls = Arc::<Calls>::default();
+        let answers = Answers {
+            world: Arc::clone(world),
+            calls: Arc::clone(&calls),
+        };
+        let host = PluginHost::simulated(
+            &compiled().0,
+            Arc::clone(&world.environment) as Arc<dyn Environment>,
+            world.catalog.clone(),
+            PluginMetrics::register(&mut Default::default()),
+            Arc::new(answers),
+        );
+        let lines = Lines(Arc::clone(&calls));
+        Self {
+            host,
+            calls,
+            _lines: tracing::subscriber::set_default(lines),
+        }
+    }
+
+    /// From now on, the calls of the plugin `name` belong to `recorder`.
+    pub(super) fn record(&self, name: &str, recorder: CallRecorder, rng: Rng) {
+        let rng = Mutex::new(rng);
+        locked(&self.calls.0).insert(name.to_owned(), Arc::new(GuestCalls { recorder, rng }));
+    }
+}
+
+impl Calls {
+    fn of(&self, plugin: &str) -> Arc<GuestCalls> {
+        Arc::clone(locked(&self.0).get(plugin).expect("each guest has a recorder"))
+    }
+}
+
+/// The API server as the guests see it: it decides how a call ends.
+struct Answers {
+    world: Arc<World>,
+    calls: Arc<Calls>,
+}
+
+impl KubeApi for Answers {
+    fn call(&self, call: KubeCall) -> KubeFuture {
+        let guest = self.calls.of(&call.plugin);
+        let pause = guest.recorder.call_ms(&mut locked(&guest.rng));
+        let pause = (pause > 0).then(|| self.world.environment.sleep(Duration::from_millis(pause)));
+        Box::pin(async move {
+            if let Some(pause) = pause {
+                pause.await;
+            }
+            let key = KeyRef {
+                namespace: &call.address.namespace,
+                name: &call.address.name,
+            };
+            let result = guest.recorder.draw_result(key, &mut locked(&guest.rng));
+            guest.recorder.end(key, &result);
+            answer(result)
+        })
+    }
+}
+
+/// The answer on which the guest ends its call like this.
+fn answer(result: ScriptedResult) -> Result<Vec<u8>, KubeError> {
+    let error = |code| KubeError::new(code, "scripted");
+    Err(match result {
+        ScriptedResult::Ok => return Ok(Vec::new()),
+        ScriptedResult::Fail(HandlerError::Retryable(_)) => error(KubeErrorCode::Conflict),
+        ScriptedResult::Fail(HandlerError::RetryAfter { after, .. }) => KubeError {
+            retry_after: Some(after),
+            ..error(KubeErrorCode::TooManyRequests)
+        },
+        ScriptedResult::Fail(HandlerError::Permanent(_)) => error(KubeErrorCode::Invalid),
+        ScriptedResult::Panic => error(KubeErrorCode::Unavailable),
+    })
+}
+
+impl GuestCalls {
+    /// Records what the guest logged: the source of `synced`, or an event.
+    fn logged(&self, line: &str) {
+        let fields: Vec<&str> = line.splitn(10, ' ').collect();
+        let number = |at: usize| fields[at].parse().expect("the guest writes a number");
+        if fields[0] == "synced" {
+            return self.recorder.synced(SourceId(number(1)));
+        }
+        let kind = match fields[0] {
+            "add" => EventKind::Add,
+            "update" => EventKind::Update,
+            "delete" => EventKind::Delete,
+            other => panic!("the guest logged {other}"),
+        };
+        let object = ObjectVersion {
+            namespace: fields[5].to_owned(),
+            name: fields[6].to_owned(),
+            uid: fields[7].to_owned(),
+            // Empty if only the key is known.
+            version: fields[8].parse().unwrap_or_default(),
+        };
+        let old = fields[9].trim_end();
+        let old = (!old.is_empty()).then(|| version_of(&serde_json::from_str(old).expect("an object is JSON")));
+        let (namespace, name) = (&*object.namespace, &*object.name);
+        let stored = self.recorder.watched.version_at(KeyRef { namespace, name });
+        self.recorder.world.record(Entry::Remembers {
+            handler: self.recorder.id,
+            calls: number(2).into(),
+        });
+        self.recorder.world.record(Entry::Begin(Call {
+            handler: self.recorder.id,
+            kind,
+            stored,
+            object,
+            old,
+            unknown: number(4) == 1,
+            reason: REASONS[number(3) as usize].to_string(),
+        }));
+    }
+}
+
+/// Reads the lines of guests from the log.
+struct Lines(Arc<Calls>);
+
+/// One line of a guest.
+#[derive(Default)]
+struct Line {
+    plugin: String,
+    message: String,
+}
+
+impl Subscriber for Lines {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if self.enabled(metadata) {
+            Interest::always()
+        } else {
+            Interest::never()
+        }
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "informant::guest"
+    }
+
+    fn new_span(&self, _span: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line::default();
+        event.record(&mut line);
+        self.0.of(&line.plugin).logged(&line.message);
+    }
+
+    fn enter(&self, _span: &Id) {}
+
+    fn exit(&self, _span: &Id) {}
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.message = format!("{value:?}");
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "plugin" {
+            value.clone_into(&mut self.plugin);
+        }
+    }
+}
