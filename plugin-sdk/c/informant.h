@@ -74,7 +74,7 @@ void *informant_allocate(size_t size);
 informant_result informant_describe(json context, const char **manifest);
 /* Called once in each instance, before any other function. Members of `context`: `config` (the `config` table of the plugin's section),
  * `plugin`, `informant`, `contract`, `offers`, `role` ("events" or "index"), `instance`, `instances`, `because`, `previous`, `logLevel`;
- * wit/informant.wit says what they are. The cache can be read from informant_on_synced on. */
+ * wit/informant.wit says what they are. Of the host, only informant_log can be called. */
 informant_result informant_init(json context);
 informant_result informant_on_add(const informant_event *event, json object);
 /* `old` is absent unless the manifest requests it and the previous state is still known. */

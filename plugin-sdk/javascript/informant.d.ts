@@ -120,7 +120,7 @@ export interface Requeue {
 /** A plugin: the functions that Informant calls. A call that throws is a failure and is retried. The functions must not be async. */
 export interface Definition<T = KubernetesObject, Config = any, State = any> {
   manifest: Manifest;
-  /** Called once in each instance, before any other function. `config` is the `config` table of the plugin's section. The cache can be read later. */
+  /** Called once in each instance, before any other function. `config` is the `config` table of the plugin's section. Only `log` can be called. */
   init?(config: Config, context: Context): void;
   onAdd?(object: T, event: Event): Requeue | void;
   /** `old` is undefined if the previous state is no longer known. */
