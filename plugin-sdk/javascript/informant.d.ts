@@ -19,7 +19,7 @@ export interface KubernetesObject {
 /** Why a call is made. */
 export type Reason = "initial" | "watch" | "relist" | "resync" | "replay" | "requeue" | "reconfigured" | "restored" | "requeue-after" | "trigger" | "other";
 
-/** What `init` receives beside the configuration. Members may be added. */
+/** What `init` receives in addition to the configuration. Members may be added. */
 export interface Context {
   /** The plugin's name in config.toml. */
   readonly plugin: string;
