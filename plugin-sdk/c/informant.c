@@ -5,11 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The custom section that names the SDK and the contract for `informant plugin inspect`. The attribute `section` would make a data segment. */
+__asm__(".section \".custom_section.informant-sdk\",\"\",@\n"
+        ".ascii \"{\\\"language\\\":\\\"c\\\",\\\"sdk\\\":\\\"0.1.0\\\",\\\"contract\\\":\\\"0.2.0\\\"}\"\n"
+        ".text\n");
+
 /* Defaults for functions that a plugin does not define. They return "ok", and Informant does not call them: the manifest lists the roles. */
 #define DEFAULT __attribute__((weak))
 
-DEFAULT informant_result informant_init(informant_plugin_types_instance_role_t role, json config) {
-    (void)role, (void)config;
+DEFAULT const char informant_manifest[] = "";
+DEFAULT informant_result informant_describe(json context, const char **manifest) {
+    (void)context;
+    *manifest = informant_manifest;
+    return informant_ok();
+}
+DEFAULT informant_result informant_init(json context) {
+    (void)context;
     return informant_ok();
 }
 DEFAULT informant_result informant_on_add(const informant_event *event, json object) {
@@ -67,6 +78,10 @@ static char *format_message(const char *format, va_list arguments) {
 
 informant_result informant_ok(void) { return (informant_result){INFORMANT_OK, NULL, 0}; }
 
+informant_result informant_requeue_after(uint32_t milliseconds) {
+    return (informant_result){INFORMANT_REQUEUE_AFTER, NULL, milliseconds};
+}
+
 #define FAIL(kind, milliseconds)                                                    \
     va_list arguments;                                                              \
     va_start(arguments, format);                                                    \
@@ -97,6 +112,9 @@ static contract_string_t owned(char *text) { return (contract_string_t){(uint8_t
 static bool succeeded(informant_result result, informant_plugin_types_failure_t *failure) {
     fflush(NULL);
     switch (result.outcome) {
+    case INFORMANT_REQUEUE_AFTER:
+        result = informant_permanent("informant_requeue_after is only for the functions for events");
+        break;
     case INFORMANT_OK: free(result.message); return true;
     case INFORMANT_RETRYABLE:
         failure->tag = INFORMANT_PLUGIN_TYPES_FAILURE_RETRYABLE;
@@ -114,6 +132,22 @@ static bool succeeded(informant_result result, informant_plugin_types_failure_t 
     return false;
 }
 
+/* As `succeeded`, for functions whose failure is a message alone. */
+static bool succeeded_or_says(informant_result result, contract_string_t *err) {
+    informant_plugin_types_failure_t failure;
+    if (result.outcome == INFORMANT_RETRYABLE || result.outcome == INFORMANT_RETRY_AFTER) result.outcome = INFORMANT_PERMANENT;
+    if (succeeded(result, &failure)) return true;
+    *err = failure.val.permanent;
+    return false;
+}
+
+/* As `succeeded`, for the functions for events: these may ask for another call. */
+static bool handled(informant_result result, contract_option_u32_t *requeue, informant_plugin_types_failure_t *failure) {
+    *requeue = (contract_option_u32_t){result.outcome == INFORMANT_REQUEUE_AFTER, result.after_ms};
+    if (requeue->is_some) result.outcome = INFORMANT_OK;
+    return succeeded(result, failure);
+}
+
 static char *copy_to(char **at, contract_string_t text) {
     char *begin = *at;
     memcpy(begin, text.ptr, text.len);
@@ -123,71 +157,91 @@ static char *copy_to(char **at, contract_string_t text) {
 }
 
 /* Fills in the event of a call. Returns the memory that holds its strings, to be freed. */
-static char *event_of(informant_event *event, const informant_plugin_types_object_ref_t *o, const informant_plugin_types_call_t *c) {
-    size_t key = o->namespace_.len + o->name.len + 2;
-    char *memory = informant_allocate(o->namespace_.len + o->name.len + o->uid.len + o->resource_version.len + key + 5), *at = memory;
-    event->source = o->source;
-    event->namespace = copy_to(&at, o->namespace_);
-    event->name = copy_to(&at, o->name);
-    event->uid = copy_to(&at, o->uid);
-    event->resource_version = copy_to(&at, o->resource_version);
+static char *event_of(informant_event *event, const informant_plugin_types_object_ref_t *about, const informant_plugin_types_call_t *call) {
+    size_t key = about->namespace_.len + about->name.len + 2;
+    size_t others = about->namespace_.len + about->name.len + about->uid.len + about->resource_version.len + 4;
+    char *memory = informant_allocate(others + key), *at = memory;
+    event->source = about->source;
+    event->namespace = copy_to(&at, about->namespace_);
+    event->name = copy_to(&at, about->name);
+    event->uid = copy_to(&at, about->uid);
+    event->resource_version = copy_to(&at, about->resource_version);
     event->key = at;
     snprintf(at, key, "%s%s%s", event->namespace, *event->namespace ? "/" : "", event->name);
-    event->reason = c ? c->reason : INFORMANT_PLUGIN_TYPES_REASON_INITIAL;
-    event->attempt = c ? c->attempt : 0;
+    event->reason = call ? call->reason : INFORMANT_PLUGIN_TYPES_REASON_INITIAL;
+    event->attempt = call ? call->attempt : 0;
     return memory;
 }
 
 static json document(const contract_list_u8_t *bytes) { return bytes ? json_of(bytes->ptr, bytes->len) : (json){NULL, NULL}; }
 
-/* --- the contract's exports --- */
-
-void exports_informant_plugin_lifecycle_describe(contract_list_u8_t *ret) {
-    ret->len = strlen(informant_manifest);
-    ret->ptr = informant_allocate(ret->len);
-    memcpy(ret->ptr, informant_manifest, ret->len);
+static contract_string_t copied(const char *text) {
+    size_t length = strlen(text);
+    uint8_t *memory = informant_allocate(length);
+    memcpy(memory, text, length);
+    return (contract_string_t){memory, length};
 }
 
-bool exports_informant_plugin_lifecycle_init(informant_plugin_types_instance_role_t role, contract_list_u8_t *config,
-                                             informant_plugin_types_failure_t *err) {
-    bool ok = succeeded(informant_init(role, document(config)), err);
-    contract_list_u8_free(config);
+/* --- the contract's exports --- */
+
+/* `indexes.names` of the manifest. */
+static json index_names;
+
+bool exports_informant_plugin_lifecycle_describe(contract_list_u8_t *context, contract_list_u8_t *ret, contract_string_t *err) {
+    const char *manifest = "";
+    informant_result result = informant_describe(document(context), &manifest);
+    contract_list_u8_free(context);
+    if (result.outcome == INFORMANT_OK && !*manifest)
+        result = informant_permanent("the plugin has no manifest: define informant_manifest or informant_describe");
+    if (!succeeded_or_says(result, err)) return false;
+    contract_string_t text = copied(manifest);
+    *ret = (contract_list_u8_t){text.ptr, text.len};
+    return true;
+}
+
+bool exports_informant_plugin_lifecycle_init(contract_list_u8_t *context, informant_plugin_types_failure_t *err) {
+    const char *manifest = "";
+    bool ok = succeeded(informant_describe(document(context), &manifest), err);
+    index_names = json_at(json_of(manifest, strlen(manifest)), "indexes/names");
+    ok = ok && succeeded(informant_init(document(context)), err);
+    contract_list_u8_free(context);
     return ok;
 }
 
-bool exports_informant_plugin_event_handler_on_add(informant_plugin_types_object_ref_t *o, informant_plugin_types_call_t *c,
-                                                   contract_list_u8_t *object, informant_plugin_types_failure_t *err) {
+bool exports_informant_plugin_event_handler_on_add(informant_plugin_types_object_ref_t *about, informant_plugin_types_call_t *call,
+                                                   contract_list_u8_t *object, contract_option_u32_t *ret,
+                                                   informant_plugin_types_failure_t *err) {
     informant_event event;
-    char *memory = event_of(&event, o, c);
-    bool ok = succeeded(informant_on_add(&event, document(object)), err);
+    char *memory = event_of(&event, about, call);
+    bool ok = handled(informant_on_add(&event, document(object)), ret, err);
     free(memory);
-    informant_plugin_types_object_ref_free(o);
+    informant_plugin_types_object_ref_free(about);
     contract_list_u8_free(object);
     return ok;
 }
 
-bool exports_informant_plugin_event_handler_on_update(informant_plugin_types_object_ref_t *o, informant_plugin_types_call_t *c,
-                                                      contract_list_u8_t *maybe_old, contract_list_u8_t *object,
+bool exports_informant_plugin_event_handler_on_update(informant_plugin_types_object_ref_t *about, informant_plugin_types_call_t *call,
+                                                      contract_list_u8_t *maybe_old, contract_list_u8_t *object, contract_option_u32_t *ret,
                                                       informant_plugin_types_failure_t *err) {
     informant_event event;
-    char *memory = event_of(&event, o, c);
-    bool ok = succeeded(informant_on_update(&event, document(maybe_old), document(object)), err);
+    char *memory = event_of(&event, about, call);
+    bool ok = handled(informant_on_update(&event, document(maybe_old), document(object)), ret, err);
     free(memory);
-    informant_plugin_types_object_ref_free(o);
+    informant_plugin_types_object_ref_free(about);
     if (maybe_old) contract_list_u8_free(maybe_old);
     contract_list_u8_free(object);
     return ok;
 }
 
-bool exports_informant_plugin_event_handler_on_delete(informant_plugin_types_object_ref_t *o, informant_plugin_types_call_t *c,
-                                                      contract_list_u8_t *last, bool final_state_unknown,
+bool exports_informant_plugin_event_handler_on_delete(informant_plugin_types_object_ref_t *about, informant_plugin_types_call_t *call,
+                                                      contract_list_u8_t *maybe_last, bool final_state_unknown, contract_option_u32_t *ret,
                                                       informant_plugin_types_failure_t *err) {
     informant_event event;
-    char *memory = event_of(&event, o, c);
-    bool ok = succeeded(informant_on_delete(&event, document(last), final_state_unknown), err);
+    char *memory = event_of(&event, about, call);
+    bool ok = handled(informant_on_delete(&event, document(maybe_last), final_state_unknown), ret, err);
     free(memory);
-    informant_plugin_types_object_ref_free(o);
-    contract_list_u8_free(last);
+    informant_plugin_types_object_ref_free(about);
+    if (maybe_last) contract_list_u8_free(maybe_last);
     return ok;
 }
 
@@ -196,15 +250,11 @@ bool exports_informant_plugin_sync_handler_on_synced(uint32_t source, informant_
 }
 
 struct informant_index_values {
-    contract_list_tuple2_string_list_string_t *pairs;
+    /* The values for each of the names. */
+    contract_list_list_string_t *lists;
+    /* The first name that is not in the manifest. */
+    char *unknown;
 };
-
-static contract_string_t copied(const char *text) {
-    size_t length = strlen(text);
-    uint8_t *memory = informant_allocate(length);
-    memcpy(memory, text, length);
-    return (contract_string_t){memory, length};
-}
 
 /* Reallocates the list with space for one more element. */
 static void *grow(void *list, size_t length, size_t size) {
@@ -215,31 +265,43 @@ static void *grow(void *list, size_t length, size_t size) {
 }
 
 void informant_index_value(informant_index_values *values, const char *index, const char *value) {
-    contract_list_tuple2_string_list_string_t *pairs = values->pairs;
-    size_t at = 0, length = strlen(index);
-    while (at < pairs->len && (pairs->ptr[at].f0.len != length || memcmp(pairs->ptr[at].f0.ptr, index, length))) at++;
-    if (at == pairs->len) {
-        pairs->ptr = grow(pairs->ptr, pairs->len, sizeof *pairs->ptr);
-        pairs->ptr[pairs->len++] = (contract_tuple2_string_list_string_t){copied(index), {NULL, 0}};
+    size_t at = 0;
+    json rest = index_names, name;
+    while (json_next(&rest, &name) && !json_is(name, index)) at++;
+    if (at == values->lists->len) {
+        if (!values->unknown) values->unknown = strcpy(informant_allocate(strlen(index) + 1), index);
+        return;
     }
-    contract_list_string_t *list = &pairs->ptr[at].f1;
+    contract_list_string_t *list = &values->lists->ptr[at];
     list->ptr = grow(list->ptr, list->len, sizeof *list->ptr);
     list->ptr[list->len++] = copied(value);
 }
 
-bool exports_informant_plugin_index_funcs_index(informant_plugin_types_object_ref_t *o, contract_list_u8_t *object,
-                                                contract_list_tuple2_string_list_string_t *ret, contract_string_t *err) {
+/* A list without values for each of the plugin's indexes. */
+static contract_list_list_string_t empty_lists(void) {
+    contract_list_list_string_t lists = {NULL, 0};
+    for (json rest = index_names, name; json_next(&rest, &name);) {
+        lists.ptr = grow(lists.ptr, lists.len, sizeof *lists.ptr);
+        lists.ptr[lists.len++] = (contract_list_string_t){NULL, 0};
+    }
+    return lists;
+}
+
+bool exports_informant_plugin_index_funcs_index(informant_plugin_types_object_ref_t *about, contract_list_u8_t *object,
+                                                contract_list_list_string_t *ret, contract_string_t *err) {
     informant_event event;
-    char *memory = event_of(&event, o, NULL);
-    *ret = (contract_list_tuple2_string_list_string_t){NULL, 0};
-    informant_index_values values = {ret};
+    char *memory = event_of(&event, about, NULL);
+    *ret = empty_lists();
+    informant_index_values values = {ret, NULL};
     informant_result result = informant_index(&event, document(object), &values);
     free(memory);
-    informant_plugin_types_object_ref_free(o);
+    informant_plugin_types_object_ref_free(about);
     contract_list_u8_free(object);
-    fflush(NULL);
-    if (result.outcome == INFORMANT_OK) return true;
-    *err = owned(result.message);
+    if (result.outcome == INFORMANT_OK && values.unknown)
+        result = informant_permanent("index \"%s\" is not in indexes.names of the manifest", values.unknown);
+    free(values.unknown);
+    if (succeeded_or_says(result, err)) return true;
+    contract_list_list_string_free(ret);
     return false;
 }
 

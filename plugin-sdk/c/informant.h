@@ -19,7 +19,7 @@
 #include "contract.h"
 #include "json.h"
 
-/* The manifest, a JSON document (docs/reference/manifest.md). */
+/* The manifest, a JSON document (docs/reference/manifest.md). If it depends on the configuration, define informant_describe instead. */
 extern const char informant_manifest[];
 
 /* The object that a call is about, and why the call is made. */
@@ -33,7 +33,13 @@ typedef struct {
 } informant_event;
 
 /* The result of a call. */
-typedef enum { INFORMANT_OK, INFORMANT_RETRYABLE, INFORMANT_RETRY_AFTER, INFORMANT_PERMANENT } informant_outcome;
+typedef enum {
+    INFORMANT_OK,
+    INFORMANT_REQUEUE_AFTER,
+    INFORMANT_RETRYABLE,
+    INFORMANT_RETRY_AFTER,
+    INFORMANT_PERMANENT
+} informant_outcome;
 typedef struct {
     informant_outcome outcome;
     char *message;
@@ -43,6 +49,9 @@ typedef struct {
 #define INFORMANT_PRINTS(text, first) __attribute__((format(printf, text, first)))
 
 informant_result informant_ok(void);
+/* Done; call me again for this object in this many milliseconds, with the reason "requeue-after". Not a failure. Only from the functions for
+ * events: informant_on_add, informant_on_update and informant_on_delete. The next call for the object cancels it. */
+informant_result informant_requeue_after(uint32_t milliseconds);
 /* Retry with back-off. */
 informant_result informant_retryable(const char *format, ...) INFORMANT_PRINTS(1, 2);
 /* Retry after this many milliseconds. */
@@ -60,8 +69,13 @@ void *informant_allocate(size_t size);
 
 /* Define these functions for the roles that your plugin plays. */
 
-/* Called once in each instance, before any other function. `config` is the `config` table of the plugin's section. */
-informant_result informant_init(informant_plugin_types_instance_role_t role, json config);
+/* Sets the manifest, which is not freed. The default is informant_manifest. `context` is as for informant_init, without the members about the
+ * instance. Called to describe the plugin, and again in each instance before informant_init. */
+informant_result informant_describe(json context, const char **manifest);
+/* Called once in each instance, before any other function. Members of `context`: `config` (the `config` table of the plugin's section),
+ * `plugin`, `informant`, `contract`, `offers`, `role` ("events" or "index"), `instance`, `instances`, `because`, `previous`, `logLevel`;
+ * wit/informant.wit says what they are. Of the host, only informant_log can be called. */
+informant_result informant_init(json context);
 informant_result informant_on_add(const informant_event *event, json object);
 /* `old` is absent unless the manifest requests it and the previous state is still known. */
 informant_result informant_on_update(const informant_event *event, json old, json object);
@@ -69,7 +83,8 @@ informant_result informant_on_update(const informant_event *event, json old, jso
 informant_result informant_on_delete(const informant_event *event, json last, bool final_state_unknown);
 informant_result informant_on_synced(uint32_t source);
 
-/* Computes the values of one object for the plugin's indexes: call informant_index_value for each value. */
+/* Computes the values of one object for the plugin's indexes: call informant_index_value for each value. `index` is one of `indexes.names` in
+ * the manifest; another name fails the call. */
 typedef struct informant_index_values informant_index_values;
 void informant_index_value(informant_index_values *values, const char *index, const char *value);
 informant_result informant_index(const informant_event *event, json object, informant_index_values *values);

@@ -17,10 +17,21 @@ export interface KubernetesObject {
 }
 
 /** Why a call is made. */
-export type Reason = "initial" | "watch" | "relist" | "resync" | "replay" | "requeue" | "reconfigured" | "restored";
+export type Reason = "initial" | "watch" | "relist" | "resync" | "replay" | "requeue" | "reconfigured" | "restored" | "requeue-after" | "trigger" | "other";
 
-/** The purpose of an instance. Instances with different roles share no memory. */
-export type Role = "events" | "index" | "transform";
+/** What `init` receives in addition to the configuration. Members may be added. */
+export interface Context {
+  /** The plugin's name in config.toml. */
+  readonly plugin: string;
+  /** The `config` table of the plugin's section. */
+  readonly config: any;
+  /** The versions of the host, and of its contract. */
+  readonly informant: string;
+  readonly contract: string;
+  /** The purpose of the instance. Instances with different roles share no memory. */
+  readonly role: "events" | "index";
+  readonly [member: string]: any;
+}
 
 /** The details of a source of objects. */
 export interface SourceInfo {
@@ -29,6 +40,17 @@ export interface SourceInfo {
   readonly cluster: string;
   readonly apiVersion: string;
   readonly kind: string;
+}
+
+/** A source of an informer. */
+export interface Source extends SourceInfo {
+  readonly id: number;
+  /** `live` if the watch is open. */
+  readonly state: "syncing" | "live" | "stale" | "waiting-for-resource" | "forbidden" | "refused" | "stopped" | "other";
+  /** As `kube` wants it: `v1/pods`, `apps/v1/deployments`. */
+  readonly resource: string;
+  /** The only namespace that is read, if it is one. */
+  readonly namespace?: string | null;
 }
 
 /** The object that a call is about, and why the call is made. As text it is `namespace/name`. */
@@ -51,8 +73,8 @@ export interface DeleteEvent extends Event {
   readonly finalStateUnknown: boolean;
 }
 
-/** The whole object, only `metadata`, or the fields at JSON pointers; `*` matches every element. */
-export type Payload = "whole" | "metadata" | { fields: string[] };
+/** The whole object, only `metadata`, nothing, or the fields at JSON pointers; `*` matches every element. */
+export type Payload = "whole" | "metadata" | "none" | { fields: string[] };
 
 export interface EventRule {
   /** `v1`, `apps/v1`, or `*`. */
@@ -63,7 +85,11 @@ export interface EventRule {
   /** Include the previous state in updates. */
   old?: boolean;
   /** Skip updates that leave the payload identical. */
-  "changed-only"?: boolean;
+  changedOnly?: boolean;
+  /** Only objects in these namespaces. */
+  namespaces?: string[];
+  /** Only objects that match this selector. */
+  labelSelector?: string;
 }
 
 export interface IndexRule {
@@ -86,15 +112,21 @@ export interface Manifest {
 
 export type IndexValue = string | number | boolean | null | undefined;
 
+/** Returned by a handler: done; call me again for this object in that many milliseconds, a whole number. */
+export interface Requeue {
+  requeueAfter: number;
+}
+
 /** A plugin: the functions that Informant calls. A call that throws is a failure and is retried. The functions must not be async. */
 export interface Definition<T = KubernetesObject, Config = any, State = any> {
   manifest: Manifest;
-  /** Called once in each instance, before any other function. `config` is the `config` table of the plugin's section. */
-  init?(config: Config, role: Role): void;
-  onAdd?(object: T, event: Event): void;
+  /** Called once in each instance, before any other function. `config` is the `config` table of the plugin's section. Only `log` can be called. */
+  init?(config: Config, context: Context): void;
+  onAdd?(object: T, event: Event): Requeue | void;
   /** `old` is undefined if the previous state is no longer known. */
-  onUpdate?(old: T | undefined, object: T, event: Event): void;
-  onDelete?(last: T | undefined, event: DeleteEvent): void;
+  onUpdate?(old: T | undefined, object: T, event: Event): Requeue | void;
+  /** `last` is undefined if only the key is known. */
+  onDelete?(last: T | undefined, event: DeleteEvent): Requeue | void;
   /** Called when the handler has received every object of a source. */
   onSynced?(source: number): void;
   /** Returns the values of each index for an object. */
@@ -142,7 +174,13 @@ export class HostError extends Error {
     | "stale"
     | "unavailable"
     | "unsupported"
-    | "invalid";
+    | "invalid"
+    | "other";
+}
+
+export interface Clusters {
+  /** By default, the cluster of the object that the call is about. In a call about no object, the only cluster. */
+  clusters?: "all";
 }
 
 export interface Fields {
@@ -150,7 +188,7 @@ export interface Fields {
   fields?: string[];
 }
 
-export interface Query extends Fields {
+export interface Query extends Fields, Clusters {
   /** By default, all namespaces. */
   namespace?: string;
   labelSelector?: string;
@@ -160,17 +198,18 @@ export interface Query extends Fields {
 
 /** Reads the cache. During one call, all reads of a source see the same snapshot, which is at least as new as the event. */
 export const store: {
-  source(id: number): SourceInfo;
+  /** Requested once: `state` is that of any earlier time. */
+  source(id: number): Source;
   /** The sources of an informer of the plugin's section. */
-  sources(informer: string): number[];
+  sources(informer: string): Source[];
   version(source: number): { version: string; synced: boolean };
-  /** Returns the object, or undefined. */
+  /** Returns the object, or undefined, from the cluster of the object that the call is about; in a call about no object, from the only cluster. */
   get<T = KubernetesObject>(informer: string, namespace: string | undefined, name: string, options?: Fields): T | undefined;
   list<T = KubernetesObject>(informer: string, options?: Query): T[];
   byIndex<T = KubernetesObject>(informer: string, index: string, value: string, options?: Query): T[];
-  indexKeys(informer: string, index: string, value: string): { source: number; namespace: string; name: string }[];
+  indexKeys(informer: string, index: string, value: string, options?: Clusters): { source: number; namespace: string; name: string }[];
   /** The values in use, sorted. */
-  indexValues(informer: string, index: string): string[];
+  indexValues(informer: string, index: string, options?: Clusters): string[];
 };
 
 /** The address of an object in the cluster or, without a name, of a collection. */
@@ -182,15 +221,17 @@ export interface Address {
   name?: string;
   /** `status`, `scale`, `eviction` … */
   subresource?: string;
-  /** Required if config.toml has several clusters: `event.cluster` is the cluster of an event. */
+  /** By default, the cluster of the object that the call is about; in a call about no object, the only cluster. */
   cluster?: string;
 }
 
+/** Options are those of Kubernetes' meta/v1. Informant rejects other members. */
 export interface WriteOptions {
   /** The field manager that owns the written fields. The default is `informant-` followed by the plugin's name. */
   fieldManager?: string;
+  fieldValidation?: "Ignore" | "Warn" | "Strict";
   /** Validate the request and return the result without changing anything. */
-  dryRun?: boolean;
+  dryRun?: ["All"];
 }
 
 export interface PatchOptions extends WriteOptions {
@@ -204,12 +245,11 @@ export interface ApplyOptions extends WriteOptions {
 }
 
 export interface DeleteOptions {
-  propagation?: "background" | "foreground" | "orphan";
-  /** Delete the object only if it has this uid. */
-  uid?: string;
-  /** Delete the object only if it has this resource version. */
-  resourceVersion?: string;
-  dryRun?: boolean;
+  propagationPolicy?: "Background" | "Foreground" | "Orphan";
+  gracePeriodSeconds?: number;
+  /** Delete the object only if it has this uid and this resource version. */
+  preconditions?: { uid?: string; resourceVersion?: string };
+  dryRun?: ["All"];
 }
 
 export interface ListOptions {
@@ -259,7 +299,8 @@ export class KubeError extends Error {
     | "too-many-requests"
     | "timeout"
     | "unavailable"
-    | "unsupported";
+    | "unsupported"
+    | "other";
   /** The HTTP status of the API server's response, if there was one. */
   readonly status?: number;
   /** How long the API server asks the client to wait before it retries. */

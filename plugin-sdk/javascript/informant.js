@@ -1,9 +1,9 @@
 // Informant plugins in JavaScript. See README.md, and informant.d.ts for the types.
-import contract from "informant:plugin/log@0.1.0";
+import contract from "informant:plugin/log@0.2.0";
 
 import { Permanent, failure, format } from "./failure.js";
 import { kube } from "./kube.js";
-import { store } from "./store.js";
+import { beginCall, store } from "./store.js";
 import { decoded, encoded } from "./text.js";
 
 export { HostError, KubeError, Permanent, RetryAfter } from "./failure.js";
@@ -80,25 +80,47 @@ const manifestOf = (definition) => {
   return { roles, events, ...rest, indexes: Array.isArray(indexes) ? { names: indexes, objects } : indexes };
 };
 
-// Index values as pairs of a name and its values. An invalid value is an error: as text it would be "[object Object]".
-const pairs = (found) => {
-  if (found === undefined || found === null) return [];
+const MILLISECONDS_MAX = 2 ** 32 - 1;
+
+// The milliseconds after which the plugin wants to be called again for the object, from what the function `name` returned.
+const requeueAfter = (name, returned) => {
+  if (returned === undefined || returned === null) return undefined;
+  const [member, ...more] = typeof returned === "object" ? Object.keys(returned) : [];
+  if (member !== "requeueAfter" || more.length > 0) {
+    throw new TypeError(`${name} returned ${format(returned)}; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }`);
+  }
+  const milliseconds = returned.requeueAfter;
+  if (!Number.isInteger(milliseconds) || milliseconds < 0 || milliseconds > MILLISECONDS_MAX) {
+    const range = `a whole number of milliseconds from 0 to ${MILLISECONDS_MAX}`;
+    throw new TypeError(`${name} returned { requeueAfter: ${format(milliseconds)} }, which is not ${range}; for a minute, return { requeueAfter: 60_000 }`);
+  }
+  return milliseconds;
+};
+
+// The values for each of the indexes, in their order. An invalid value is an error: as text it would be "[object Object]".
+const valuesOf = (found, indexes) => {
+  if (found === undefined || found === null) return indexes.map(() => []);
   if (typeof found !== "object" || Array.isArray(found)) {
     throw new TypeError(`index returned ${format(found)}; it must return an object of index names and values`);
   }
-  return Object.entries(found).map(([name, values]) => {
+  const unknown = Object.keys(found).find((name) => !indexes.includes(name));
+  if (unknown !== undefined) throw new TypeError(`index returned values for "${unknown}", which is not in \`indexes\` of the manifest`);
+  return indexes.map((name) => {
+    const values = Object.hasOwn(found, name) ? found[name] : undefined;
     const list = (Array.isArray(values) ? values : [values]).filter((value) => value !== undefined && value !== null);
     const invalid = list.find((value) => !["string", "number", "boolean", "bigint"].includes(typeof value));
     if (invalid !== undefined) {
       throw new TypeError(`index returned ${format(invalid)} as a value of "${name}"; a value must be a string, a number or a boolean, or an array of these`);
     }
-    return [name, list.map(String)];
+    return list.map(String);
   });
 };
 
 /** The exports of a plugin's module: `export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugin({ … })`. */
 export const plugin = (definition) => {
   validate(definition);
+  const manifest = manifestOf(definition);
+  const indexes = manifest.indexes?.names ?? [];
   // Calls a function of the plugin, if it is defined. An exception becomes a failure, not a trap.
   const call = (name, ...rest) => {
     if (!(name in definition)) return undefined;
@@ -120,32 +142,51 @@ export const plugin = (definition) => {
   };
   // Ignores the return value, for functions without a result.
   const run = (name, ...rest) => void call(name, ...rest);
-  // Like `run`, but logs a failure, unless it only delays the event.
-  const runLogged = (name, subject, ...rest) => {
+  // Logs a failure, unless it only delays the event.
+  const logged = (subject, work) => {
     try {
-      run(name, ...rest, subject);
+      return work();
     } catch (thrown) {
       if (typeof thrown.val === "string") log.error(`${subject instanceof Event ? subject : `source ${subject}`}: ${thrown.val}`);
       throw thrown;
     }
   };
+  const handle = (name, event, ...rest) => {
+    beginCall(event.source);
+    return logged(event, () => {
+      const returned = call(name, ...rest, event);
+      try {
+        return requeueAfter(name, returned);
+      } catch (error) {
+        throw failure(error, name);
+      }
+    });
+  };
+  // A document that can be absent.
+  const readSome = (bytes) => (bytes === null || bytes === undefined ? undefined : read(bytes));
   return {
     lifecycle: {
-      describe: () => encoded(manifestOf(definition)),
-      init: (role, config) => run("init", read(config), role),
+      describe: () => encoded(manifest),
+      init(bytes) {
+        const context = read(bytes);
+        run("init", context.config ?? {}, context);
+      },
     },
     eventHandler: {
-      onAdd: (o, c, object) => runLogged("onAdd", new Event(o, c), read(object)),
-      onUpdate: (o, c, old, object) =>
-        runLogged("onUpdate", new Event(o, c), old === null || old === undefined ? undefined : read(old), read(object)),
-      onDelete: (o, c, last, finalStateUnknown) =>
-        runLogged("onDelete", new Event(o, c, finalStateUnknown), last.length === 0 ? undefined : read(last)),
+      onAdd: (about, reason, object) => handle("onAdd", new Event(about, reason), read(object)),
+      onUpdate: (about, reason, old, object) => handle("onUpdate", new Event(about, reason), readSome(old), read(object)),
+      onDelete: (about, reason, last, finalStateUnknown) => handle("onDelete", new Event(about, reason, finalStateUnknown), readSome(last)),
     },
-    syncHandler: { onSynced: (source) => runLogged("onSynced", source) },
+    syncHandler: {
+      onSynced(source) {
+        beginCall(undefined);
+        logged(source, () => run("onSynced", source));
+      },
+    },
     indexFuncs: {
-      index(o, object) {
+      index(about, object) {
         try {
-          return pairs(call("index", read(object), new Event(o, { reason: "initial", attempt: 0 })));
+          return valuesOf(call("index", read(object), new Event(about, { reason: "initial", attempt: 0 })), indexes);
         } catch (thrown) {
           const { val = String(thrown) } = thrown;
           throw typeof val === "string" ? val : val.message;

@@ -1,11 +1,14 @@
 // Calls the Kubernetes API server with Informant's identity. Informant checks every call against `allow.kube` in the plugin's section of
 // config.toml.
-import contract from "informant:plugin/kube@0.1.0";
+import contract from "informant:plugin/kube@0.2.0";
 
 import { KubeError } from "./failure.js";
 import { decoded, encoded } from "./text.js";
 
 const text = (value) => (value === undefined || value === null ? "" : String(value));
+
+// The most objects in a page.
+const PAGE_MAX = 500;
 
 const PATCH_TYPES = ["merge", "json", "strategic"];
 
@@ -19,11 +22,8 @@ const addressOf = (address) => {
   return { cluster: text(cluster), resource, namespace: text(namespace), name: text(name), subresource: text(subresource) };
 };
 
-const writeOptions = ({ fieldManager, force = false, dryRun = false } = {}) => ({
-  fieldManager: text(fieldManager),
-  force: Boolean(force),
-  dryRun: Boolean(dryRun),
-});
+// Options are documents of Kubernetes' meta/v1. Informant rejects members that it does not pass on.
+const optionsOf = (options) => (options === undefined ? new Uint8Array(0) : encoded(options));
 
 // Sends a request. Its error arrives as a record in `payload`.
 const send = (call) => {
@@ -36,7 +36,7 @@ const send = (call) => {
 };
 
 const sendPatch = (kind, address, document, options) =>
-  decoded(send(() => contract.patch(addressOf(address), kind, encoded(document), writeOptions(options))));
+  decoded(send(() => contract.patch(addressOf(address), kind, encoded(document), optionsOf(options))));
 
 export const kube = Object.freeze({
   status: (address) => Object.freeze({ ...address, subresource: "status" }),
@@ -49,33 +49,27 @@ export const kube = Object.freeze({
     }
   },
   // Reads pages until there are `limit` objects.
-  list(address, { labelSelector, fieldSelector, limit = Infinity } = {}) {
+  list(address, { limit = Infinity, ...options } = {}) {
     const objects = [];
     if (limit <= 0) return objects;
     let cursor = "";
     do {
       const left = limit - objects.length;
-      const options = {
-        labelSelector: text(labelSelector),
-        fieldSelector: text(fieldSelector),
-        limit: left === Infinity ? 0 : left,
-        cursor,
-      };
-      const page = send(() => contract.list(addressOf(address), options));
+      const next = { limit: Math.min(left, PAGE_MAX), continue: cursor === "" ? undefined : cursor };
+      const page = send(() => contract.list(addressOf(address), optionsOf({ ...options, ...next })));
       for (const item of page.items) objects.push(decoded(item));
       cursor = page.cursor;
     } while (cursor !== "" && objects.length < limit);
     return objects;
   },
-  create: (address, object, options) => decoded(send(() => contract.create(addressOf(address), encoded(object), writeOptions(options)))),
-  update: (address, object, options) => decoded(send(() => contract.update(addressOf(address), encoded(object), writeOptions(options)))),
+  create: (address, object, options) => decoded(send(() => contract.create(addressOf(address), encoded(object), optionsOf(options)))),
+  update: (address, object, options) => decoded(send(() => contract.update(addressOf(address), encoded(object), optionsOf(options)))),
   patch(address, document, { type = "merge", ...options } = {}) {
     if (!PATCH_TYPES.includes(type)) throw new TypeError(`kube.patch: unknown type ${type}; use ${PATCH_TYPES.join(", ")}, or kube.apply`);
     return sendPatch(type, address, document, options);
   },
   apply: (address, object, options) => sendPatch("apply", address, object, options),
-  delete(address, { propagation = "unset", uid, resourceVersion, dryRun = false } = {}) {
-    const options = { propagation, uid: text(uid), resourceVersion: text(resourceVersion), dryRun: Boolean(dryRun) };
-    send(() => contract.delete(addressOf(address), options));
+  delete(address, options) {
+    send(() => contract.delete(addressOf(address), optionsOf(options)));
   },
 });

@@ -16,7 +16,7 @@
 
 const char informant_manifest[] =
     "{\"name\":\"crash-loop-c\",\"version\":\"0.1.0\",\"roles\":[\"event-handler\",\"sync-handler\"],"
-    "\"events\":[{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"changed-only\":true,"
+    "\"events\":[{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"changedOnly\":true,"
     "\"payload\":{\"fields\":[" CONTAINER("initContainerStatuses") "," CONTAINER("containerStatuses") "]}}]}";
 
 /* The reports about a container. -1: none yet. */
@@ -59,10 +59,9 @@ static char *text_of(json value) {
     return text ? text : copy("");
 }
 
-informant_result informant_init(informant_plugin_types_instance_role_t role, json config) {
-    (void)role;
+informant_result informant_init(json context) {
     json name, value;
-    for (json rest = config; json_next_member(&rest, &name, &value);) {
+    for (json rest = json_at(context, "config"); json_next_member(&rest, &name, &value);) {
         if (!json_is(name, "min-restarts")) {
             char *unknown = text_of(name);
             informant_result result = informant_permanent("config: unknown key `%s`, expected `min-restarts`", unknown);

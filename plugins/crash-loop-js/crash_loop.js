@@ -87,7 +87,7 @@ export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugi
         apiVersion: "v1",
         kind: "Pod",
         payload: { fields: LISTS.flatMap((list) => FIELDS.map((field) => `${list}/*/${field}`)) },
-        "changed-only": true,
+        changedOnly: true,
       },
     ],
   },

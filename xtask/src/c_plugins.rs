@@ -16,6 +16,13 @@ use anyhow::{Context, Result, bail, ensure};
 const FLAGS: &str = "-target wasm32-wasi -mexec-model=reactor -std=c11 -Os -s -Wall -Wextra -Werror -ffunction-sections -Wl,--gc-sections \
                      -Wl,-z,stack-size=131072";
 
+/// The custom section that `informant.c` writes.
+const SECTION: &str = concat!(
+    r#"informant-sdk{"language":"c","sdk":""#,
+    env!("CARGO_PKG_VERSION"),
+    r#"","contract":"0.2.0"}"#
+);
+
 /// Replaces the linker of core modules: copies the linked module to `-o FILE`.
 const COPY_MODULE: &str = "#!/bin/sh\nwhile [ $# -gt 0 ]; do\n  case $1 in -o) shift; out=$1 ;; esac\n  shift\ndone\nexec cp \"$INFORMANT_CORE_MODULE\" \"$out\"\n";
 
@@ -61,7 +68,14 @@ fn build_one(zig: &Path, sdk: &Path, sources: &[PathBuf], component: &Path) -> R
         .arg("--wasm-ld-path")
         .arg(zig::script("copy-module", COPY_MODULE)?);
     command.env("INFORMANT_CORE_MODULE", &module);
-    cargo::run(command.arg("-o").arg(component).arg(&module))
+    cargo::run(command.arg("-o").arg(component).arg(&module))?;
+    let bytes = std::fs::read(component).with_context(|| format!("failed to read {}", component.display()))?;
+    let has_section = bytes.windows(SECTION.len()).any(|bytes| bytes == SECTION.as_bytes());
+    ensure!(
+        has_section,
+        "informant.c does not write the section {SECTION}: correct its versions"
+    );
+    Ok(())
 }
 
 /// Checks that a handler whose name has a typo causes a warning: it would never be called.

@@ -14,6 +14,15 @@ const SDK: &str = "informant-plugin-sdk";
 /// The files that pin the version of the compiler: the SDK's package and lock file.
 const PACKAGE: [&str; 3] = ["package.json", "package-lock.json", ".npmrc"];
 
+/// The custom section that names the SDK and the contract for `informant plugin inspect`.
+const SECTION: &str = "informant-sdk";
+
+const SECTION_CONTENT: &str = concat!(
+    r#"{"language":"javascript","sdk":""#,
+    env!("CARGO_PKG_VERSION"),
+    r#"","contract":"0.2.0"}"#
+);
+
 /// Why the plugins cannot be built, if a tool is missing.
 pub(crate) fn missing() -> Option<&'static str> {
     (!cargo::is_there("npm", "--version") || !cargo::is_there("node", "--version"))
@@ -92,7 +101,25 @@ fn build_one(compiler: &Path, sdk: &Path, source: &Path, component: &Path) -> Re
         .arg(name)
         .arg("--output")
         .arg(component);
-    cargo::run(command.current_dir(&project)).with_context(|| format!("failed to build {}", source.display()))
+    cargo::run(command.current_dir(&project)).with_context(|| format!("failed to build {}", source.display()))?;
+    append_section(component)
+}
+
+/// Appends the custom section that names the SDK and the contract: its content has less than 128 bytes, as has its
+/// name, so that each length is one byte.
+fn append_section(component: &Path) -> Result<()> {
+    let content = [
+        &[u8::try_from(SECTION.len())?][..],
+        SECTION.as_bytes(),
+        SECTION_CONTENT.as_bytes(),
+    ]
+    .concat();
+    let length = u8::try_from(content.len())?;
+    ensure!(length < 128, "the section {SECTION} is too long");
+    let mut bytes = std::fs::read(component)?;
+    bytes.extend([0, length]);
+    bytes.extend(content);
+    std::fs::write(component, bytes).with_context(|| format!("failed to write {}", component.display()))
 }
 
 fn copy(from: &Path, to: &Path, files: &[&str]) -> Result<()> {

@@ -3,73 +3,87 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Imported Functions from `informant:plugin/store@0.1.0`
+// Imported Functions from `informant:plugin/store@0.2.0`
 
-__attribute__((__import_module__("informant:plugin/store@0.1.0"), __import_name__("source")))
+__attribute__((__import_module__("informant:plugin/store@0.2.0"), __import_name__("source")))
 extern void __wasm_import_informant_plugin_store_source(int32_t, uint8_t *);
 
-__attribute__((__import_module__("informant:plugin/store@0.1.0"), __import_name__("sources")))
+__attribute__((__import_module__("informant:plugin/store@0.2.0"), __import_name__("sources")))
 extern void __wasm_import_informant_plugin_store_sources(uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("informant:plugin/store@0.1.0"), __import_name__("version")))
+__attribute__((__import_module__("informant:plugin/store@0.2.0"), __import_name__("version")))
 extern void __wasm_import_informant_plugin_store_version(int32_t, uint8_t *);
 
-__attribute__((__import_module__("informant:plugin/store@0.1.0"), __import_name__("get")))
+__attribute__((__import_module__("informant:plugin/store@0.2.0"), __import_name__("get")))
 extern void __wasm_import_informant_plugin_store_get(int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("informant:plugin/store@0.1.0"), __import_name__("list")))
-extern void __wasm_import_informant_plugin_store_list(uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("informant:plugin/store@0.2.0"), __import_name__("find")))
+extern void __wasm_import_informant_plugin_store_find(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("informant:plugin/store@0.1.0"), __import_name__("by-index")))
-extern void __wasm_import_informant_plugin_store_by_index(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("informant:plugin/store@0.2.0"), __import_name__("list")))
+extern void __wasm_import_informant_plugin_store_list(uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("informant:plugin/store@0.1.0"), __import_name__("index-keys")))
-extern void __wasm_import_informant_plugin_store_index_keys(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("informant:plugin/store@0.2.0"), __import_name__("by-index")))
+extern void __wasm_import_informant_plugin_store_by_index(uint8_t *, uint8_t *);
 
-__attribute__((__import_module__("informant:plugin/store@0.1.0"), __import_name__("index-values")))
-extern void __wasm_import_informant_plugin_store_index_values(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *);
+__attribute__((__import_module__("informant:plugin/store@0.2.0"), __import_name__("index-keys")))
+extern void __wasm_import_informant_plugin_store_index_keys(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `informant:plugin/kube@0.1.0`
+__attribute__((__import_module__("informant:plugin/store@0.2.0"), __import_name__("index-values")))
+extern void __wasm_import_informant_plugin_store_index_values(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *);
 
-__attribute__((__import_module__("informant:plugin/kube@0.1.0"), __import_name__("get")))
+// Imported Functions from `informant:plugin/kube@0.2.0`
+
+__attribute__((__import_module__("informant:plugin/kube@0.2.0"), __import_name__("get")))
 extern void __wasm_import_informant_plugin_kube_get(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("informant:plugin/kube@0.1.0"), __import_name__("list")))
-extern void __wasm_import_informant_plugin_kube_list(uint8_t *, uint8_t *);
+__attribute__((__import_module__("informant:plugin/kube@0.2.0"), __import_name__("list")))
+extern void __wasm_import_informant_plugin_kube_list(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("informant:plugin/kube@0.1.0"), __import_name__("create")))
-extern void __wasm_import_informant_plugin_kube_create(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, int32_t, uint8_t *);
+__attribute__((__import_module__("informant:plugin/kube@0.2.0"), __import_name__("create")))
+extern void __wasm_import_informant_plugin_kube_create(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("informant:plugin/kube@0.1.0"), __import_name__("update")))
-extern void __wasm_import_informant_plugin_kube_update(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, int32_t, uint8_t *);
+__attribute__((__import_module__("informant:plugin/kube@0.2.0"), __import_name__("update")))
+extern void __wasm_import_informant_plugin_kube_update(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("informant:plugin/kube@0.1.0"), __import_name__("patch")))
-extern void __wasm_import_informant_plugin_kube_patch(uint8_t *, uint8_t *);
+__attribute__((__import_module__("informant:plugin/kube@0.2.0"), __import_name__("patch")))
+extern void __wasm_import_informant_plugin_kube_patch(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("informant:plugin/kube@0.1.0"), __import_name__("delete")))
-extern void __wasm_import_informant_plugin_kube_delete(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *);
+__attribute__((__import_module__("informant:plugin/kube@0.2.0"), __import_name__("delete")))
+extern void __wasm_import_informant_plugin_kube_delete(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `informant:plugin/log@0.1.0`
+// Imported Functions from `informant:plugin/log@0.2.0`
 
-__attribute__((__import_module__("informant:plugin/log@0.1.0"), __import_name__("log")))
+__attribute__((__import_module__("informant:plugin/log@0.2.0"), __import_name__("log")))
 extern void __wasm_import_informant_plugin_log_log(int32_t, uint8_t *, size_t);
 
-// Exported Functions from `informant:plugin/lifecycle@0.1.0`
+// Exported Functions from `informant:plugin/lifecycle@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/lifecycle@0.1.0#describe")))
+__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/lifecycle@0.2.0#describe")))
 void __wasm_export_exports_informant_plugin_lifecycle_describe_post_return(uint8_t * arg0) {
-  size_t len = *((size_t*) (arg0 + sizeof(void*)));
-  if (len > 0) {
-    uint8_t *ptr = *((uint8_t **) (arg0 + 0));
-    for (size_t i = 0; i < len; i++) {
-      uint8_t *base = ptr + i * 1;
-      (void) base;
+  switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
+    case 0: {
+      size_t len = *((size_t*) (arg0 + (2*sizeof(void*))));
+      if (len > 0) {
+        uint8_t *ptr = *((uint8_t **) (arg0 + sizeof(void*)));
+        for (size_t i = 0; i < len; i++) {
+          uint8_t *base = ptr + i * 1;
+          (void) base;
+        }
+        free(ptr);
+      }
+      break;
     }
-    free(ptr);
+    case 1: {
+      if ((*((size_t*) (arg0 + (2*sizeof(void*))))) > 0) {
+        free(*((uint8_t **) (arg0 + sizeof(void*))));
+      }
+      break;
+    }
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/lifecycle@0.1.0#init")))
+__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/lifecycle@0.2.0#init")))
 void __wasm_export_exports_informant_plugin_lifecycle_init_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -101,9 +115,9 @@ void __wasm_export_exports_informant_plugin_lifecycle_init_post_return(uint8_t *
   }
 }
 
-// Exported Functions from `informant:plugin/event-handler@0.1.0`
+// Exported Functions from `informant:plugin/event-handler@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/event-handler@0.1.0#on-add")))
+__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/event-handler@0.2.0#on-add")))
 void __wasm_export_exports_informant_plugin_event_handler_on_add_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -135,7 +149,7 @@ void __wasm_export_exports_informant_plugin_event_handler_on_add_post_return(uin
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/event-handler@0.1.0#on-update")))
+__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/event-handler@0.2.0#on-update")))
 void __wasm_export_exports_informant_plugin_event_handler_on_update_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -167,7 +181,7 @@ void __wasm_export_exports_informant_plugin_event_handler_on_update_post_return(
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/event-handler@0.1.0#on-delete")))
+__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/event-handler@0.2.0#on-delete")))
 void __wasm_export_exports_informant_plugin_event_handler_on_delete_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -199,9 +213,9 @@ void __wasm_export_exports_informant_plugin_event_handler_on_delete_post_return(
   }
 }
 
-// Exported Functions from `informant:plugin/sync-handler@0.1.0`
+// Exported Functions from `informant:plugin/sync-handler@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/sync-handler@0.1.0#on-synced")))
+__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/sync-handler@0.2.0#on-synced")))
 void __wasm_export_exports_informant_plugin_sync_handler_on_synced_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -233,9 +247,9 @@ void __wasm_export_exports_informant_plugin_sync_handler_on_synced_post_return(u
   }
 }
 
-// Exported Functions from `informant:plugin/index-funcs@0.1.0`
+// Exported Functions from `informant:plugin/index-funcs@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/index-funcs@0.1.0#index")))
+__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/index-funcs@0.2.0#index")))
 void __wasm_export_exports_informant_plugin_index_funcs_index_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -243,14 +257,11 @@ void __wasm_export_exports_informant_plugin_index_funcs_index_post_return(uint8_
       if (len0 > 0) {
         uint8_t *ptr1 = *((uint8_t **) (arg0 + sizeof(void*)));
         for (size_t i2 = 0; i2 < len0; i2++) {
-          uint8_t *base = ptr1 + i2 * (4*sizeof(void*));
+          uint8_t *base = ptr1 + i2 * (2*sizeof(void*));
           (void) base;
-          if ((*((size_t*) (base + sizeof(void*)))) > 0) {
-            free(*((uint8_t **) (base + 0)));
-          }
-          size_t len = *((size_t*) (base + (3*sizeof(void*))));
+          size_t len = *((size_t*) (base + sizeof(void*)));
           if (len > 0) {
-            uint8_t *ptr = *((uint8_t **) (base + (2*sizeof(void*))));
+            uint8_t *ptr = *((uint8_t **) (base + 0));
             for (size_t i = 0; i < len; i++) {
               uint8_t *base = ptr + i * (2*sizeof(void*));
               (void) base;
@@ -274,9 +285,9 @@ void __wasm_export_exports_informant_plugin_index_funcs_index_post_return(uint8_
   }
 }
 
-// Exported Functions from `informant:plugin/state@0.1.0`
+// Exported Functions from `informant:plugin/state@0.2.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/state@0.1.0#save")))
+__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/state@0.2.0#save")))
 void __wasm_export_exports_informant_plugin_state_save_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -317,7 +328,7 @@ void __wasm_export_exports_informant_plugin_state_save_post_return(uint8_t * arg
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/state@0.1.0#restore")))
+__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/state@0.2.0#restore")))
 void __wasm_export_exports_informant_plugin_state_restore_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
@@ -401,20 +412,32 @@ void informant_plugin_store_host_error_free(informant_plugin_store_host_error_t 
   informant_plugin_types_host_error_free(ptr);
 }
 
+void contract_option_string_free(contract_option_string_t *ptr) {
+  if (ptr->is_some) {
+    contract_string_free(&ptr->val);
+  }
+}
+
 void informant_plugin_store_source_info_free(informant_plugin_store_source_info_t *ptr) {
   contract_string_free(&ptr->informer);
   contract_string_free(&ptr->cluster);
   contract_string_free(&ptr->api_version);
   contract_string_free(&ptr->kind);
+  contract_string_free(&ptr->resource);
+  contract_option_string_free(&ptr->namespace_);
 }
 
 void informant_plugin_store_source_version_free(informant_plugin_store_source_version_t *ptr) {
   contract_string_free(&ptr->version);
 }
 
-void contract_option_string_free(contract_option_string_t *ptr) {
-  if (ptr->is_some) {
-    contract_string_free(&ptr->val);
+void contract_list_u32_free(contract_list_u32_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    uint32_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+    }
+    free(list_ptr);
   }
 }
 
@@ -430,6 +453,7 @@ void contract_list_string_free(contract_list_string_t *ptr) {
 }
 
 void informant_plugin_store_query_free(informant_plugin_store_query_t *ptr) {
+  contract_list_u32_free(&ptr->sources);
   contract_option_string_free(&ptr->namespace_);
   contract_string_free(&ptr->label_selector);
   contract_list_string_free(&ptr->pointers);
@@ -479,19 +503,20 @@ void informant_plugin_store_result_source_info_host_error_free(informant_plugin_
   }
 }
 
-void contract_list_u32_free(contract_list_u32_t *ptr) {
+void informant_plugin_store_list_source_info_free(informant_plugin_store_list_source_info_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    uint32_t *list_ptr = ptr->ptr;
+    informant_plugin_store_source_info_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
+      informant_plugin_store_source_info_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void informant_plugin_store_result_list_u32_host_error_free(informant_plugin_store_result_list_u32_host_error_t *ptr) {
+void informant_plugin_store_result_list_source_info_host_error_free(informant_plugin_store_result_list_source_info_host_error_t *ptr) {
   if (!ptr->is_err) {
-    contract_list_u32_free(&ptr->val.ok);
+    informant_plugin_store_list_source_info_free(&ptr->val.ok);
   } else {
     informant_plugin_store_host_error_free(&ptr->val.err);
   }
@@ -505,9 +530,29 @@ void informant_plugin_store_result_source_version_host_error_free(informant_plug
   }
 }
 
-void informant_plugin_store_result_list_u8_host_error_free(informant_plugin_store_result_list_u8_host_error_t *ptr) {
+void contract_option_list_u8_free(contract_option_list_u8_t *ptr) {
+  if (ptr->is_some) {
+    contract_list_u8_free(&ptr->val);
+  }
+}
+
+void informant_plugin_store_result_option_list_u8_host_error_free(informant_plugin_store_result_option_list_u8_host_error_t *ptr) {
   if (!ptr->is_err) {
-    contract_list_u8_free(&ptr->val.ok);
+    contract_option_list_u8_free(&ptr->val.ok);
+  } else {
+    informant_plugin_store_host_error_free(&ptr->val.err);
+  }
+}
+
+void informant_plugin_store_option_item_free(informant_plugin_store_option_item_t *ptr) {
+  if (ptr->is_some) {
+    informant_plugin_store_item_free(&ptr->val);
+  }
+}
+
+void informant_plugin_store_result_option_item_host_error_free(informant_plugin_store_result_option_item_host_error_t *ptr) {
+  if (!ptr->is_err) {
+    informant_plugin_store_option_item_free(&ptr->val.ok);
   } else {
     informant_plugin_store_host_error_free(&ptr->val.err);
   }
@@ -560,12 +605,6 @@ void informant_plugin_kube_api_error_free(informant_plugin_kube_api_error_t *ptr
   contract_string_free(&ptr->message);
 }
 
-void informant_plugin_kube_list_options_free(informant_plugin_kube_list_options_t *ptr) {
-  contract_string_free(&ptr->label_selector);
-  contract_string_free(&ptr->field_selector);
-  contract_string_free(&ptr->cursor);
-}
-
 void contract_list_list_u8_free(contract_list_list_u8_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
@@ -580,15 +619,6 @@ void contract_list_list_u8_free(contract_list_list_u8_t *ptr) {
 void informant_plugin_kube_object_page_free(informant_plugin_kube_object_page_t *ptr) {
   contract_list_list_u8_free(&ptr->items);
   contract_string_free(&ptr->cursor);
-  contract_string_free(&ptr->resource_version);
-}
-
-void informant_plugin_kube_write_options_free(informant_plugin_kube_write_options_t *ptr) {
-  contract_string_free(&ptr->field_manager);
-}
-
-void informant_plugin_kube_delete_options_free(informant_plugin_kube_delete_options_t *ptr) {
-  contract_string_free(&ptr->uid);
   contract_string_free(&ptr->resource_version);
 }
 
@@ -619,6 +649,13 @@ void exports_informant_plugin_lifecycle_failure_free(exports_informant_plugin_li
   informant_plugin_types_failure_free(ptr);
 }
 
+void exports_informant_plugin_lifecycle_result_list_u8_string_free(exports_informant_plugin_lifecycle_result_list_u8_string_t *ptr) {
+  if (!ptr->is_err) {
+  } else {
+    contract_string_free(&ptr->val.err);
+  }
+}
+
 void exports_informant_plugin_lifecycle_result_void_failure_free(exports_informant_plugin_lifecycle_result_void_failure_t *ptr) {
   if (!ptr->is_err) {
   } else {
@@ -634,15 +671,16 @@ void exports_informant_plugin_event_handler_failure_free(exports_informant_plugi
   informant_plugin_types_failure_free(ptr);
 }
 
-void exports_informant_plugin_event_handler_result_void_failure_free(exports_informant_plugin_event_handler_result_void_failure_t *ptr) {
-  if (!ptr->is_err) {
-  } else {
-    exports_informant_plugin_event_handler_failure_free(&ptr->val.err);
+void contract_option_u32_free(contract_option_u32_t *ptr) {
+  if (ptr->is_some) {
   }
 }
 
-void contract_option_list_u8_free(contract_option_list_u8_t *ptr) {
-  if (ptr->is_some) {
+void exports_informant_plugin_event_handler_result_option_u32_failure_free(exports_informant_plugin_event_handler_result_option_u32_failure_t *ptr) {
+  if (!ptr->is_err) {
+    contract_option_u32_free(&ptr->val.ok);
+  } else {
+    exports_informant_plugin_event_handler_failure_free(&ptr->val.err);
   }
 }
 
@@ -661,24 +699,19 @@ void exports_informant_plugin_index_funcs_object_ref_free(exports_informant_plug
   informant_plugin_types_object_ref_free(ptr);
 }
 
-void contract_tuple2_string_list_string_free(contract_tuple2_string_list_string_t *ptr) {
-  contract_string_free(&ptr->f0);
-}
-
-void contract_list_tuple2_string_list_string_free(contract_list_tuple2_string_list_string_t *ptr) {
+void contract_list_list_string_free(contract_list_list_string_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    contract_tuple2_string_list_string_t *list_ptr = ptr->ptr;
+    contract_list_string_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      contract_tuple2_string_list_string_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void exports_informant_plugin_index_funcs_result_list_tuple2_string_list_string_string_free(exports_informant_plugin_index_funcs_result_list_tuple2_string_list_string_string_t *ptr) {
+void exports_informant_plugin_index_funcs_result_list_list_string_string_free(exports_informant_plugin_index_funcs_result_list_list_string_string_t *ptr) {
   if (!ptr->is_err) {
-    contract_list_tuple2_string_list_string_free(&ptr->val.ok);
+    contract_list_list_string_free(&ptr->val.ok);
   } else {
     contract_string_free(&ptr->val.err);
   }
@@ -731,18 +764,35 @@ void contract_string_free(contract_string_t *ret) {
 
 bool informant_plugin_store_source(uint32_t id, informant_plugin_store_source_info_t *ret, informant_plugin_store_host_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(9*sizeof(void*))];
+  uint8_t ret_area[(8+14*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_informant_plugin_store_source((int32_t) (id), ptr);
   informant_plugin_store_result_source_info_host_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
+      contract_option_string_t option;
+      switch ((int32_t) *((uint8_t*) (ptr + (8+11*sizeof(void*))))) {
+        case 0: {
+          option.is_some = false;
+          break;
+        }
+        case 1: {
+          option.is_some = true;
+          option.val = (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+12*sizeof(void*))))), (*((size_t*) (ptr + (8+13*sizeof(void*))))) };
+          break;
+        }
+      }
+
       result.val.ok = (informant_plugin_store_source_info_t) {
-        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) },
-        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
-        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (5*sizeof(void*))))), (*((size_t*) (ptr + (6*sizeof(void*))))) },
-        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (7*sizeof(void*))))), (*((size_t*) (ptr + (8*sizeof(void*))))) },
+        (uint32_t) (uint32_t) (*((int32_t*) (ptr + sizeof(void*)))),
+        (informant_plugin_store_source_state_t) (int32_t) *((uint8_t*) (ptr + (4+1*sizeof(void*)))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+1*sizeof(void*))))), (*((size_t*) (ptr + (8+2*sizeof(void*))))) },
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+3*sizeof(void*))))), (*((size_t*) (ptr + (8+4*sizeof(void*))))) },
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+5*sizeof(void*))))), (*((size_t*) (ptr + (8+6*sizeof(void*))))) },
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+7*sizeof(void*))))), (*((size_t*) (ptr + (8+8*sizeof(void*))))) },
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+9*sizeof(void*))))), (*((size_t*) (ptr + (8+10*sizeof(void*))))) },
+        (contract_option_string_t) option,
       };
       break;
     }
@@ -764,16 +814,16 @@ bool informant_plugin_store_source(uint32_t id, informant_plugin_store_source_in
   }
 }
 
-bool informant_plugin_store_sources(contract_string_t *informer, contract_list_u32_t *ret, informant_plugin_store_host_error_t *err) {
+bool informant_plugin_store_sources(contract_string_t *informer, informant_plugin_store_list_source_info_t *ret, informant_plugin_store_host_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(4*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_informant_plugin_store_sources((uint8_t *) (*informer).ptr, (*informer).len, ptr);
-  informant_plugin_store_result_list_u32_host_error_t result;
+  informant_plugin_store_result_list_source_info_host_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (contract_list_u32_t) { (uint32_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
+      result.val.ok = (informant_plugin_store_list_source_info_t) { (informant_plugin_store_source_info_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
@@ -827,16 +877,29 @@ bool informant_plugin_store_version(uint32_t source, informant_plugin_store_sour
   }
 }
 
-bool informant_plugin_store_get(uint32_t source, contract_string_t *namespace_, contract_string_t *name, contract_list_string_t *pointers, contract_list_u8_t *ret, informant_plugin_store_host_error_t *err) {
+bool informant_plugin_store_get(uint32_t source, contract_string_t *namespace_, contract_string_t *name, contract_list_string_t *pointers, contract_option_list_u8_t *ret, informant_plugin_store_host_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(4*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_informant_plugin_store_get((int32_t) (source), (uint8_t *) (*namespace_).ptr, (*namespace_).len, (uint8_t *) (*name).ptr, (*name).len, (uint8_t *) (*pointers).ptr, (*pointers).len, ptr);
-  informant_plugin_store_result_list_u8_host_error_t result;
+  informant_plugin_store_result_option_list_u8_host_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (contract_list_u8_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
+      contract_option_list_u8_t option;
+      switch ((int32_t) *((uint8_t*) (ptr + sizeof(void*)))) {
+        case 0: {
+          option.is_some = false;
+          break;
+        }
+        case 1: {
+          option.is_some = true;
+          option.val = (contract_list_u8_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.ok = option;
       break;
     }
     case 1: {
@@ -857,14 +920,60 @@ bool informant_plugin_store_get(uint32_t source, contract_string_t *namespace_, 
   }
 }
 
-bool informant_plugin_store_list(contract_string_t *informer, informant_plugin_store_query_t *q, informant_plugin_store_page_t *ret, informant_plugin_store_host_error_t *err) {
+bool informant_plugin_store_find(contract_string_t *informer, contract_string_t *namespace_, contract_string_t *name, contract_list_string_t *pointers, informant_plugin_store_option_item_t *ret, informant_plugin_store_host_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(5*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_informant_plugin_store_find((uint8_t *) (*informer).ptr, (*informer).len, (uint8_t *) (*namespace_).ptr, (*namespace_).len, (uint8_t *) (*name).ptr, (*name).len, (uint8_t *) (*pointers).ptr, (*pointers).len, ptr);
+  informant_plugin_store_result_option_item_host_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      informant_plugin_store_option_item_t option;
+      switch ((int32_t) *((uint8_t*) (ptr + sizeof(void*)))) {
+        case 0: {
+          option.is_some = false;
+          break;
+        }
+        case 1: {
+          option.is_some = true;
+          option.val = (informant_plugin_store_item_t) {
+            (uint32_t) (uint32_t) (*((int32_t*) (ptr + (2*sizeof(void*))))),
+            (contract_list_u8_t) (contract_list_u8_t) { (uint8_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
+          };
+          break;
+        }
+      }
+
+      result.val.ok = option;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (informant_plugin_types_host_error_t) {
+        (informant_plugin_types_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool informant_plugin_store_list(contract_string_t *informer, informant_plugin_store_query_t *query, informant_plugin_store_page_t *ret, informant_plugin_store_host_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(5*sizeof(void*))];
   int32_t option;
   uint8_t * option1;
   size_t option2;
-  if (((*q).namespace_).is_some) {
-    const contract_string_t *payload0 = &((*q).namespace_).val;
+  if (((*query).namespace_).is_some) {
+    const contract_string_t *payload0 = &((*query).namespace_).val;
     option = 1;
     option1 = (uint8_t *) (*payload0).ptr;
     option2 = (*payload0).len;
@@ -874,7 +983,7 @@ bool informant_plugin_store_list(contract_string_t *informer, informant_plugin_s
     option2 = 0;
   }
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_informant_plugin_store_list((uint8_t *) (*informer).ptr, (*informer).len, option, option1, option2, (uint8_t *) ((*q).label_selector).ptr, ((*q).label_selector).len, (uint8_t *) ((*q).pointers).ptr, ((*q).pointers).len, (int32_t) ((*q).limit), (uint8_t *) ((*q).cursor).ptr, ((*q).cursor).len, ptr);
+  __wasm_import_informant_plugin_store_list((uint8_t *) (*informer).ptr, (*informer).len, (uint8_t *) ((*query).sources).ptr, ((*query).sources).len, option, option1, option2, (uint8_t *) ((*query).label_selector).ptr, ((*query).label_selector).len, (uint8_t *) ((*query).pointers).ptr, ((*query).pointers).len, (int32_t) ((*query).limit), (uint8_t *) ((*query).cursor).ptr, ((*query).cursor).len, ptr);
   informant_plugin_store_result_page_host_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -903,39 +1012,50 @@ bool informant_plugin_store_list(contract_string_t *informer, informant_plugin_s
   }
 }
 
-bool informant_plugin_store_by_index(contract_string_t *informer, contract_string_t *index, contract_string_t *value, informant_plugin_store_query_t *q, informant_plugin_store_page_t *ret, informant_plugin_store_host_error_t *err) {
+bool informant_plugin_store_by_index(contract_string_t *informer, contract_string_t *index, contract_string_t *value, informant_plugin_store_query_t *query, informant_plugin_store_page_t *ret, informant_plugin_store_host_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(5*sizeof(void*))];
-  int32_t option;
-  uint8_t * option1;
-  size_t option2;
-  if (((*q).namespace_).is_some) {
-    const contract_string_t *payload0 = &((*q).namespace_).val;
-    option = 1;
-    option1 = (uint8_t *) (*payload0).ptr;
-    option2 = (*payload0).len;
-  } else {
-    option = 0;
-    option1 = 0;
-    option2 = 0;
-  }
+  uint8_t ret_area[(18*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_informant_plugin_store_by_index((uint8_t *) (*informer).ptr, (*informer).len, (uint8_t *) (*index).ptr, (*index).len, (uint8_t *) (*value).ptr, (*value).len, option, option1, option2, (uint8_t *) ((*q).label_selector).ptr, ((*q).label_selector).len, (uint8_t *) ((*q).pointers).ptr, ((*q).pointers).len, (int32_t) ((*q).limit), (uint8_t *) ((*q).cursor).ptr, ((*q).cursor).len, ptr);
+  *((size_t*)(ptr + sizeof(void*))) = (*informer).len;
+  *((uint8_t **)(ptr + 0)) = (uint8_t *) (*informer).ptr;
+  *((size_t*)(ptr + (3*sizeof(void*)))) = (*index).len;
+  *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*index).ptr;
+  *((size_t*)(ptr + (5*sizeof(void*)))) = (*value).len;
+  *((uint8_t **)(ptr + (4*sizeof(void*)))) = (uint8_t *) (*value).ptr;
+  *((size_t*)(ptr + (7*sizeof(void*)))) = ((*query).sources).len;
+  *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) ((*query).sources).ptr;
+  if (((*query).namespace_).is_some) {
+    const contract_string_t *payload0 = &((*query).namespace_).val;
+    *((int8_t*)(ptr + (8*sizeof(void*)))) = 1;
+    *((size_t*)(ptr + (10*sizeof(void*)))) = (*payload0).len;
+    *((uint8_t **)(ptr + (9*sizeof(void*)))) = (uint8_t *) (*payload0).ptr;
+  } else {
+    *((int8_t*)(ptr + (8*sizeof(void*)))) = 0;
+  }
+  *((size_t*)(ptr + (12*sizeof(void*)))) = ((*query).label_selector).len;
+  *((uint8_t **)(ptr + (11*sizeof(void*)))) = (uint8_t *) ((*query).label_selector).ptr;
+  *((size_t*)(ptr + (14*sizeof(void*)))) = ((*query).pointers).len;
+  *((uint8_t **)(ptr + (13*sizeof(void*)))) = (uint8_t *) ((*query).pointers).ptr;
+  *((int32_t*)(ptr + (15*sizeof(void*)))) = (int32_t) ((*query).limit);
+  *((size_t*)(ptr + (17*sizeof(void*)))) = ((*query).cursor).len;
+  *((uint8_t **)(ptr + (16*sizeof(void*)))) = (uint8_t *) ((*query).cursor).ptr;
+  uint8_t *ptr1 = (uint8_t *) &ret_area;
+  __wasm_import_informant_plugin_store_by_index(ptr, ptr1);
   informant_plugin_store_result_page_host_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr1 + 0))) {
     case 0: {
       result.is_err = false;
       result.val.ok = (informant_plugin_store_page_t) {
-        (informant_plugin_store_list_item_t) (informant_plugin_store_list_item_t) { (informant_plugin_store_item_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) },
-        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
+        (informant_plugin_store_list_item_t) (informant_plugin_store_list_item_t) { (informant_plugin_store_item_t*)(*((uint8_t **) (ptr1 + sizeof(void*)))), (*((size_t*) (ptr1 + (2*sizeof(void*))))) },
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr1 + (3*sizeof(void*))))), (*((size_t*) (ptr1 + (4*sizeof(void*))))) },
       };
       break;
     }
     case 1: {
       result.is_err = true;
       result.val.err = (informant_plugin_types_host_error_t) {
-        (informant_plugin_types_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
-        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+        (informant_plugin_types_error_code_t) (int32_t) *((uint8_t*) (ptr1 + sizeof(void*))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr1 + (2*sizeof(void*))))), (*((size_t*) (ptr1 + (3*sizeof(void*))))) },
       };
       break;
     }
@@ -949,11 +1069,11 @@ bool informant_plugin_store_by_index(contract_string_t *informer, contract_strin
   }
 }
 
-bool informant_plugin_store_index_keys(contract_string_t *informer, contract_string_t *index, contract_string_t *value, informant_plugin_store_list_object_key_t *ret, informant_plugin_store_host_error_t *err) {
+bool informant_plugin_store_index_keys(contract_string_t *informer, contract_list_u32_t *sources, contract_string_t *index, contract_string_t *value, informant_plugin_store_list_object_key_t *ret, informant_plugin_store_host_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(4*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_informant_plugin_store_index_keys((uint8_t *) (*informer).ptr, (*informer).len, (uint8_t *) (*index).ptr, (*index).len, (uint8_t *) (*value).ptr, (*value).len, ptr);
+  __wasm_import_informant_plugin_store_index_keys((uint8_t *) (*informer).ptr, (*informer).len, (uint8_t *) (*sources).ptr, (*sources).len, (uint8_t *) (*index).ptr, (*index).len, (uint8_t *) (*value).ptr, (*value).len, ptr);
   informant_plugin_store_result_list_object_key_host_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -979,11 +1099,11 @@ bool informant_plugin_store_index_keys(contract_string_t *informer, contract_str
   }
 }
 
-bool informant_plugin_store_index_values(contract_string_t *informer, contract_string_t *index, contract_string_t *cursor, uint32_t limit, contract_list_string_t *ret, informant_plugin_store_host_error_t *err) {
+bool informant_plugin_store_index_values(contract_string_t *informer, contract_list_u32_t *sources, contract_string_t *index, contract_string_t *cursor, uint32_t limit, contract_list_string_t *ret, informant_plugin_store_host_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(4*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_informant_plugin_store_index_values((uint8_t *) (*informer).ptr, (*informer).len, (uint8_t *) (*index).ptr, (*index).len, (uint8_t *) (*cursor).ptr, (*cursor).len, (int32_t) (limit), ptr);
+  __wasm_import_informant_plugin_store_index_values((uint8_t *) (*informer).ptr, (*informer).len, (uint8_t *) (*sources).ptr, (*sources).len, (uint8_t *) (*index).ptr, (*index).len, (uint8_t *) (*cursor).ptr, (*cursor).len, (int32_t) (limit), ptr);
   informant_plugin_store_result_list_string_host_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -1009,11 +1129,11 @@ bool informant_plugin_store_index_values(contract_string_t *informer, contract_s
   }
 }
 
-bool informant_plugin_kube_get(informant_plugin_kube_address_t *a, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err) {
+bool informant_plugin_kube_get(informant_plugin_kube_address_t *address, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(5*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_informant_plugin_kube_get((uint8_t *) ((*a).cluster).ptr, ((*a).cluster).len, (uint8_t *) ((*a).resource).ptr, ((*a).resource).len, (uint8_t *) ((*a).namespace_).ptr, ((*a).namespace_).len, (uint8_t *) ((*a).name).ptr, ((*a).name).len, (uint8_t *) ((*a).subresource).ptr, ((*a).subresource).len, ptr);
+  __wasm_import_informant_plugin_kube_get((uint8_t *) ((*address).cluster).ptr, ((*address).cluster).len, (uint8_t *) ((*address).resource).ptr, ((*address).resource).len, (uint8_t *) ((*address).namespace_).ptr, ((*address).namespace_).len, (uint8_t *) ((*address).name).ptr, ((*address).name).len, (uint8_t *) ((*address).subresource).ptr, ((*address).subresource).len, ptr);
   informant_plugin_kube_result_list_u8_api_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -1041,47 +1161,29 @@ bool informant_plugin_kube_get(informant_plugin_kube_address_t *a, contract_list
   }
 }
 
-bool informant_plugin_kube_list(informant_plugin_kube_address_t *a, informant_plugin_kube_list_options_t *o, informant_plugin_kube_object_page_t *ret, informant_plugin_kube_api_error_t *err) {
+bool informant_plugin_kube_list(informant_plugin_kube_address_t *address, contract_list_u8_t *options, informant_plugin_kube_object_page_t *ret, informant_plugin_kube_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(17*sizeof(void*))];
+  uint8_t ret_area[(7*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  *((size_t*)(ptr + sizeof(void*))) = ((*a).cluster).len;
-  *((uint8_t **)(ptr + 0)) = (uint8_t *) ((*a).cluster).ptr;
-  *((size_t*)(ptr + (3*sizeof(void*)))) = ((*a).resource).len;
-  *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*a).resource).ptr;
-  *((size_t*)(ptr + (5*sizeof(void*)))) = ((*a).namespace_).len;
-  *((uint8_t **)(ptr + (4*sizeof(void*)))) = (uint8_t *) ((*a).namespace_).ptr;
-  *((size_t*)(ptr + (7*sizeof(void*)))) = ((*a).name).len;
-  *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) ((*a).name).ptr;
-  *((size_t*)(ptr + (9*sizeof(void*)))) = ((*a).subresource).len;
-  *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) ((*a).subresource).ptr;
-  *((size_t*)(ptr + (11*sizeof(void*)))) = ((*o).label_selector).len;
-  *((uint8_t **)(ptr + (10*sizeof(void*)))) = (uint8_t *) ((*o).label_selector).ptr;
-  *((size_t*)(ptr + (13*sizeof(void*)))) = ((*o).field_selector).len;
-  *((uint8_t **)(ptr + (12*sizeof(void*)))) = (uint8_t *) ((*o).field_selector).ptr;
-  *((int32_t*)(ptr + (14*sizeof(void*)))) = (int32_t) ((*o).limit);
-  *((size_t*)(ptr + (16*sizeof(void*)))) = ((*o).cursor).len;
-  *((uint8_t **)(ptr + (15*sizeof(void*)))) = (uint8_t *) ((*o).cursor).ptr;
-  uint8_t *ptr0 = (uint8_t *) &ret_area;
-  __wasm_import_informant_plugin_kube_list(ptr, ptr0);
+  __wasm_import_informant_plugin_kube_list((uint8_t *) ((*address).cluster).ptr, ((*address).cluster).len, (uint8_t *) ((*address).resource).ptr, ((*address).resource).len, (uint8_t *) ((*address).namespace_).ptr, ((*address).namespace_).len, (uint8_t *) ((*address).name).ptr, ((*address).name).len, (uint8_t *) ((*address).subresource).ptr, ((*address).subresource).len, (uint8_t *) (*options).ptr, (*options).len, ptr);
   informant_plugin_kube_result_object_page_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr0 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
       result.val.ok = (informant_plugin_kube_object_page_t) {
-        (contract_list_list_u8_t) (contract_list_list_u8_t) { (contract_list_u8_t*)(*((uint8_t **) (ptr0 + sizeof(void*)))), (*((size_t*) (ptr0 + (2*sizeof(void*))))) },
-        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr0 + (3*sizeof(void*))))), (*((size_t*) (ptr0 + (4*sizeof(void*))))) },
-        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr0 + (5*sizeof(void*))))), (*((size_t*) (ptr0 + (6*sizeof(void*))))) },
+        (contract_list_list_u8_t) (contract_list_list_u8_t) { (contract_list_u8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) },
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (5*sizeof(void*))))), (*((size_t*) (ptr + (6*sizeof(void*))))) },
       };
       break;
     }
     case 1: {
       result.is_err = true;
       result.val.err = (informant_plugin_kube_api_error_t) {
-        (informant_plugin_kube_api_error_code_t) (int32_t) *((uint8_t*) (ptr0 + sizeof(void*))),
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr0 + (2+1*sizeof(void*))))),
-        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr0 + (2*sizeof(void*))))), (*((size_t*) (ptr0 + (3*sizeof(void*))))) },
-        (uint32_t) (uint32_t) (*((int32_t*) (ptr0 + (4*sizeof(void*))))),
+        (informant_plugin_kube_api_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr + (2+1*sizeof(void*))))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+        (uint32_t) (uint32_t) (*((int32_t*) (ptr + (4*sizeof(void*))))),
       };
       break;
     }
@@ -1095,11 +1197,11 @@ bool informant_plugin_kube_list(informant_plugin_kube_address_t *a, informant_pl
   }
 }
 
-bool informant_plugin_kube_create(informant_plugin_kube_address_t *a, contract_list_u8_t *object, informant_plugin_kube_write_options_t *o, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err) {
+bool informant_plugin_kube_create(informant_plugin_kube_address_t *address, contract_list_u8_t *object, contract_list_u8_t *options, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(5*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_informant_plugin_kube_create((uint8_t *) ((*a).cluster).ptr, ((*a).cluster).len, (uint8_t *) ((*a).resource).ptr, ((*a).resource).len, (uint8_t *) ((*a).namespace_).ptr, ((*a).namespace_).len, (uint8_t *) ((*a).name).ptr, ((*a).name).len, (uint8_t *) ((*a).subresource).ptr, ((*a).subresource).len, (uint8_t *) (*object).ptr, (*object).len, (uint8_t *) ((*o).field_manager).ptr, ((*o).field_manager).len, (*o).force, (*o).dry_run, ptr);
+  __wasm_import_informant_plugin_kube_create((uint8_t *) ((*address).cluster).ptr, ((*address).cluster).len, (uint8_t *) ((*address).resource).ptr, ((*address).resource).len, (uint8_t *) ((*address).namespace_).ptr, ((*address).namespace_).len, (uint8_t *) ((*address).name).ptr, ((*address).name).len, (uint8_t *) ((*address).subresource).ptr, ((*address).subresource).len, (uint8_t *) (*object).ptr, (*object).len, (uint8_t *) (*options).ptr, (*options).len, ptr);
   informant_plugin_kube_result_list_u8_api_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -1127,11 +1229,11 @@ bool informant_plugin_kube_create(informant_plugin_kube_address_t *a, contract_l
   }
 }
 
-bool informant_plugin_kube_update(informant_plugin_kube_address_t *a, contract_list_u8_t *object, informant_plugin_kube_write_options_t *o, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err) {
+bool informant_plugin_kube_update(informant_plugin_kube_address_t *address, contract_list_u8_t *object, contract_list_u8_t *options, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(5*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_informant_plugin_kube_update((uint8_t *) ((*a).cluster).ptr, ((*a).cluster).len, (uint8_t *) ((*a).resource).ptr, ((*a).resource).len, (uint8_t *) ((*a).namespace_).ptr, ((*a).namespace_).len, (uint8_t *) ((*a).name).ptr, ((*a).name).len, (uint8_t *) ((*a).subresource).ptr, ((*a).subresource).len, (uint8_t *) (*object).ptr, (*object).len, (uint8_t *) ((*o).field_manager).ptr, ((*o).field_manager).len, (*o).force, (*o).dry_run, ptr);
+  __wasm_import_informant_plugin_kube_update((uint8_t *) ((*address).cluster).ptr, ((*address).cluster).len, (uint8_t *) ((*address).resource).ptr, ((*address).resource).len, (uint8_t *) ((*address).namespace_).ptr, ((*address).namespace_).len, (uint8_t *) ((*address).name).ptr, ((*address).name).len, (uint8_t *) ((*address).subresource).ptr, ((*address).subresource).len, (uint8_t *) (*object).ptr, (*object).len, (uint8_t *) (*options).ptr, (*options).len, ptr);
   informant_plugin_kube_result_list_u8_api_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -1159,43 +1261,25 @@ bool informant_plugin_kube_update(informant_plugin_kube_address_t *a, contract_l
   }
 }
 
-bool informant_plugin_kube_patch(informant_plugin_kube_address_t *a, informant_plugin_kube_patch_kind_t kind, contract_list_u8_t *document, informant_plugin_kube_write_options_t *o, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err) {
+bool informant_plugin_kube_patch(informant_plugin_kube_address_t *address, informant_plugin_kube_patch_kind_t kind, contract_list_u8_t *document, contract_list_u8_t *options, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
-  uint8_t ret_area[(16*sizeof(void*))];
+  uint8_t ret_area[(5*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  *((size_t*)(ptr + sizeof(void*))) = ((*a).cluster).len;
-  *((uint8_t **)(ptr + 0)) = (uint8_t *) ((*a).cluster).ptr;
-  *((size_t*)(ptr + (3*sizeof(void*)))) = ((*a).resource).len;
-  *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*a).resource).ptr;
-  *((size_t*)(ptr + (5*sizeof(void*)))) = ((*a).namespace_).len;
-  *((uint8_t **)(ptr + (4*sizeof(void*)))) = (uint8_t *) ((*a).namespace_).ptr;
-  *((size_t*)(ptr + (7*sizeof(void*)))) = ((*a).name).len;
-  *((uint8_t **)(ptr + (6*sizeof(void*)))) = (uint8_t *) ((*a).name).ptr;
-  *((size_t*)(ptr + (9*sizeof(void*)))) = ((*a).subresource).len;
-  *((uint8_t **)(ptr + (8*sizeof(void*)))) = (uint8_t *) ((*a).subresource).ptr;
-  *((int8_t*)(ptr + (10*sizeof(void*)))) = (int32_t) kind;
-  *((size_t*)(ptr + (12*sizeof(void*)))) = (*document).len;
-  *((uint8_t **)(ptr + (11*sizeof(void*)))) = (uint8_t *) (*document).ptr;
-  *((size_t*)(ptr + (14*sizeof(void*)))) = ((*o).field_manager).len;
-  *((uint8_t **)(ptr + (13*sizeof(void*)))) = (uint8_t *) ((*o).field_manager).ptr;
-  *((int8_t*)(ptr + (15*sizeof(void*)))) = (*o).force;
-  *((int8_t*)(ptr + (1+15*sizeof(void*)))) = (*o).dry_run;
-  uint8_t *ptr0 = (uint8_t *) &ret_area;
-  __wasm_import_informant_plugin_kube_patch(ptr, ptr0);
+  __wasm_import_informant_plugin_kube_patch((uint8_t *) ((*address).cluster).ptr, ((*address).cluster).len, (uint8_t *) ((*address).resource).ptr, ((*address).resource).len, (uint8_t *) ((*address).namespace_).ptr, ((*address).namespace_).len, (uint8_t *) ((*address).name).ptr, ((*address).name).len, (uint8_t *) ((*address).subresource).ptr, ((*address).subresource).len, (int32_t) kind, (uint8_t *) (*document).ptr, (*document).len, (uint8_t *) (*options).ptr, (*options).len, ptr);
   informant_plugin_kube_result_list_u8_api_error_t result;
-  switch ((int32_t) *((uint8_t*) (ptr0 + 0))) {
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (contract_list_u8_t) { (uint8_t*)(*((uint8_t **) (ptr0 + sizeof(void*)))), (*((size_t*) (ptr0 + (2*sizeof(void*))))) };
+      result.val.ok = (contract_list_u8_t) { (uint8_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
       break;
     }
     case 1: {
       result.is_err = true;
       result.val.err = (informant_plugin_kube_api_error_t) {
-        (informant_plugin_kube_api_error_code_t) (int32_t) *((uint8_t*) (ptr0 + sizeof(void*))),
-        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr0 + (2+1*sizeof(void*))))),
-        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr0 + (2*sizeof(void*))))), (*((size_t*) (ptr0 + (3*sizeof(void*))))) },
-        (uint32_t) (uint32_t) (*((int32_t*) (ptr0 + (4*sizeof(void*))))),
+        (informant_plugin_kube_api_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr + (2+1*sizeof(void*))))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+        (uint32_t) (uint32_t) (*((int32_t*) (ptr + (4*sizeof(void*))))),
       };
       break;
     }
@@ -1209,11 +1293,11 @@ bool informant_plugin_kube_patch(informant_plugin_kube_address_t *a, informant_p
   }
 }
 
-bool informant_plugin_kube_delete(informant_plugin_kube_address_t *a, informant_plugin_kube_delete_options_t *o, informant_plugin_kube_api_error_t *err) {
+bool informant_plugin_kube_delete(informant_plugin_kube_address_t *address, contract_list_u8_t *options, informant_plugin_kube_api_error_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(5*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_informant_plugin_kube_delete((uint8_t *) ((*a).cluster).ptr, ((*a).cluster).len, (uint8_t *) ((*a).resource).ptr, ((*a).resource).len, (uint8_t *) ((*a).namespace_).ptr, ((*a).namespace_).len, (uint8_t *) ((*a).name).ptr, ((*a).name).len, (uint8_t *) ((*a).subresource).ptr, ((*a).subresource).len, (int32_t) (*o).propagation, (uint8_t *) ((*o).uid).ptr, ((*o).uid).len, (uint8_t *) ((*o).resource_version).ptr, ((*o).resource_version).len, (*o).dry_run, ptr);
+  __wasm_import_informant_plugin_kube_delete((uint8_t *) ((*address).cluster).ptr, ((*address).cluster).len, (uint8_t *) ((*address).resource).ptr, ((*address).resource).len, (uint8_t *) ((*address).namespace_).ptr, ((*address).namespace_).len, (uint8_t *) ((*address).name).ptr, ((*address).name).len, (uint8_t *) ((*address).subresource).ptr, ((*address).subresource).len, (uint8_t *) (*options).ptr, (*options).len, ptr);
   informant_plugin_kube_result_void_api_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -1243,49 +1327,65 @@ void informant_plugin_log_log(informant_plugin_log_level_t level, contract_strin
   __wasm_import_informant_plugin_log_log((int32_t) level, (uint8_t *) (*message).ptr, (*message).len);
 }
 
-__attribute__((__export_name__("informant:plugin/lifecycle@0.1.0#describe")))
-uint8_t * __wasm_export_exports_informant_plugin_lifecycle_describe(void) {
-  contract_list_u8_t ret;
-  exports_informant_plugin_lifecycle_describe(&ret);
+__attribute__((__export_name__("informant:plugin/lifecycle@0.2.0#describe")))
+uint8_t * __wasm_export_exports_informant_plugin_lifecycle_describe(uint8_t * arg, size_t arg0) {
+  contract_list_u8_t arg1 = (contract_list_u8_t) { (uint8_t*)(arg), (arg0) };
+  exports_informant_plugin_lifecycle_result_list_u8_string_t ret;
+  contract_list_u8_t ok;
+  contract_string_t err;
+  ret.is_err = !exports_informant_plugin_lifecycle_describe(&arg1, &ok, &err);
+  if (ret.is_err) {
+    ret.val.err = err;
+  }
+  if (!ret.is_err) {
+    ret.val.ok = ok;
+  }
   uint8_t *ptr = (uint8_t *) &RET_AREA;
-  *((size_t*)(ptr + sizeof(void*))) = (ret).len;
-  *((uint8_t **)(ptr + 0)) = (uint8_t *) (ret).ptr;
+  if ((ret).is_err) {
+    const contract_string_t *payload2 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload2).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload2).ptr;
+  } else {
+    const contract_list_u8_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload).ptr;
+  }
   return ptr;
 }
 
-__attribute__((__export_name__("informant:plugin/lifecycle@0.1.0#init")))
-uint8_t * __wasm_export_exports_informant_plugin_lifecycle_init(int32_t arg, uint8_t * arg0, size_t arg1) {
-  contract_list_u8_t arg2 = (contract_list_u8_t) { (uint8_t*)(arg0), (arg1) };
+__attribute__((__export_name__("informant:plugin/lifecycle@0.2.0#init")))
+uint8_t * __wasm_export_exports_informant_plugin_lifecycle_init(uint8_t * arg, size_t arg0) {
+  contract_list_u8_t arg1 = (contract_list_u8_t) { (uint8_t*)(arg), (arg0) };
   exports_informant_plugin_lifecycle_result_void_failure_t ret;
   exports_informant_plugin_lifecycle_failure_t err;
-  ret.is_err = !exports_informant_plugin_lifecycle_init(arg, &arg2, &err);
+  ret.is_err = !exports_informant_plugin_lifecycle_init(&arg1, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const exports_informant_plugin_lifecycle_failure_t *payload3 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    switch ((int32_t) (*payload3).tag) {
+    const exports_informant_plugin_lifecycle_failure_t *payload2 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    switch ((int32_t) (*payload2).tag) {
       case 0: {
-        const contract_string_t *payload4 = &(*payload3).val.retryable;
+        const contract_string_t *payload3 = &(*payload2).val.retryable;
         *((int8_t*)(ptr + sizeof(void*))) = 0;
-        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload4).len;
-        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload4).ptr;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload3).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload3).ptr;
         break;
       }
       case 1: {
-        const informant_plugin_types_retry_later_t *payload5 = &(*payload3).val.retry_after;
+        const informant_plugin_types_retry_later_t *payload4 = &(*payload2).val.retry_after;
         *((int8_t*)(ptr + sizeof(void*))) = 1;
-        *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload5).message).len;
-        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload5).message).ptr;
-        *((int32_t*)(ptr + (4*sizeof(void*)))) = (int32_t) ((*payload5).after_ms);
+        *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload4).message).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload4).message).ptr;
+        *((int32_t*)(ptr + (4*sizeof(void*)))) = (int32_t) ((*payload4).after_ms);
         break;
       }
       case 2: {
-        const contract_string_t *payload6 = &(*payload3).val.permanent;
+        const contract_string_t *payload5 = &(*payload2).val.permanent;
         *((int8_t*)(ptr + sizeof(void*))) = 2;
-        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload6).len;
-        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload6).ptr;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload5).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload5).ptr;
         break;
       }
     }
@@ -1295,7 +1395,7 @@ uint8_t * __wasm_export_exports_informant_plugin_lifecycle_init(int32_t arg, uin
   return ptr;
 }
 
-__attribute__((__export_name__("informant:plugin/event-handler@0.1.0#on-add")))
+__attribute__((__export_name__("informant:plugin/event-handler@0.2.0#on-add")))
 uint8_t * __wasm_export_exports_informant_plugin_event_handler_on_add(int32_t arg, uint8_t * arg0, size_t arg1, uint8_t * arg2, size_t arg3, uint8_t * arg4, size_t arg5, uint8_t * arg6, size_t arg7, int32_t arg8, int32_t arg9, uint8_t * arg10, size_t arg11) {
   exports_informant_plugin_event_handler_object_ref_t arg12 = (informant_plugin_types_object_ref_t) {
     (uint32_t) (uint32_t) (arg),
@@ -1309,46 +1409,57 @@ uint8_t * __wasm_export_exports_informant_plugin_event_handler_on_add(int32_t ar
     (uint32_t) (uint32_t) (arg9),
   };
   contract_list_u8_t arg14 = (contract_list_u8_t) { (uint8_t*)(arg10), (arg11) };
-  exports_informant_plugin_event_handler_result_void_failure_t ret;
+  exports_informant_plugin_event_handler_result_option_u32_failure_t ret;
+  contract_option_u32_t ok;
   exports_informant_plugin_event_handler_failure_t err;
-  ret.is_err = !exports_informant_plugin_event_handler_on_add(&arg12, &arg13, &arg14, &err);
+  ret.is_err = !exports_informant_plugin_event_handler_on_add(&arg12, &arg13, &arg14, &ok, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
+  if (!ret.is_err) {
+    ret.val.ok = ok;
+  }
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const exports_informant_plugin_event_handler_failure_t *payload15 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    switch ((int32_t) (*payload15).tag) {
+    const exports_informant_plugin_event_handler_failure_t *payload17 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    switch ((int32_t) (*payload17).tag) {
       case 0: {
-        const contract_string_t *payload16 = &(*payload15).val.retryable;
+        const contract_string_t *payload18 = &(*payload17).val.retryable;
         *((int8_t*)(ptr + sizeof(void*))) = 0;
-        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload16).len;
-        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload16).ptr;
-        break;
-      }
-      case 1: {
-        const informant_plugin_types_retry_later_t *payload17 = &(*payload15).val.retry_after;
-        *((int8_t*)(ptr + sizeof(void*))) = 1;
-        *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload17).message).len;
-        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload17).message).ptr;
-        *((int32_t*)(ptr + (4*sizeof(void*)))) = (int32_t) ((*payload17).after_ms);
-        break;
-      }
-      case 2: {
-        const contract_string_t *payload18 = &(*payload15).val.permanent;
-        *((int8_t*)(ptr + sizeof(void*))) = 2;
         *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload18).len;
         *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload18).ptr;
         break;
       }
+      case 1: {
+        const informant_plugin_types_retry_later_t *payload19 = &(*payload17).val.retry_after;
+        *((int8_t*)(ptr + sizeof(void*))) = 1;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload19).message).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload19).message).ptr;
+        *((int32_t*)(ptr + (4*sizeof(void*)))) = (int32_t) ((*payload19).after_ms);
+        break;
+      }
+      case 2: {
+        const contract_string_t *payload20 = &(*payload17).val.permanent;
+        *((int8_t*)(ptr + sizeof(void*))) = 2;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload20).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload20).ptr;
+        break;
+      }
     }
   } else {
-    *((int8_t*)(ptr + 0)) = 0;
+    const contract_option_u32_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
+    if ((*payload).is_some) {
+      const uint32_t *payload16 = &(*payload).val;
+      *((int8_t*)(ptr + sizeof(void*))) = 1;
+      *((int32_t*)(ptr + (4+1*sizeof(void*)))) = (int32_t) (*payload16);
+    } else {
+      *((int8_t*)(ptr + sizeof(void*))) = 0;
+    }
   }
   return ptr;
 }
 
-__attribute__((__export_name__("informant:plugin/event-handler@0.1.0#on-update")))
+__attribute__((__export_name__("informant:plugin/event-handler@0.2.0#on-update")))
 uint8_t * __wasm_export_exports_informant_plugin_event_handler_on_update(int32_t arg, uint8_t * arg0, size_t arg1, uint8_t * arg2, size_t arg3, uint8_t * arg4, size_t arg5, uint8_t * arg6, size_t arg7, int32_t arg8, int32_t arg9, int32_t arg10, uint8_t * arg11, size_t arg12, uint8_t * arg13, size_t arg14) {
   contract_option_list_u8_t option;
   switch (arg10) {
@@ -1374,11 +1485,90 @@ uint8_t * __wasm_export_exports_informant_plugin_event_handler_on_update(int32_t
     (uint32_t) (uint32_t) (arg9),
   };
   contract_list_u8_t arg17 = (contract_list_u8_t) { (uint8_t*)(arg13), (arg14) };
-  exports_informant_plugin_event_handler_result_void_failure_t ret;
+  exports_informant_plugin_event_handler_result_option_u32_failure_t ret;
+  contract_option_u32_t ok;
   exports_informant_plugin_event_handler_failure_t err;
-  ret.is_err = !exports_informant_plugin_event_handler_on_update(&arg15, &arg16, option.is_some ? &(option.val) : NULL, &arg17, &err);
+  ret.is_err = !exports_informant_plugin_event_handler_on_update(&arg15, &arg16, option.is_some ? &(option.val) : NULL, &arg17, &ok, &err);
   if (ret.is_err) {
     ret.val.err = err;
+  }
+  if (!ret.is_err) {
+    ret.val.ok = ok;
+  }
+  uint8_t *ptr = (uint8_t *) &RET_AREA;
+  if ((ret).is_err) {
+    const exports_informant_plugin_event_handler_failure_t *payload20 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    switch ((int32_t) (*payload20).tag) {
+      case 0: {
+        const contract_string_t *payload21 = &(*payload20).val.retryable;
+        *((int8_t*)(ptr + sizeof(void*))) = 0;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload21).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload21).ptr;
+        break;
+      }
+      case 1: {
+        const informant_plugin_types_retry_later_t *payload22 = &(*payload20).val.retry_after;
+        *((int8_t*)(ptr + sizeof(void*))) = 1;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload22).message).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload22).message).ptr;
+        *((int32_t*)(ptr + (4*sizeof(void*)))) = (int32_t) ((*payload22).after_ms);
+        break;
+      }
+      case 2: {
+        const contract_string_t *payload23 = &(*payload20).val.permanent;
+        *((int8_t*)(ptr + sizeof(void*))) = 2;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload23).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload23).ptr;
+        break;
+      }
+    }
+  } else {
+    const contract_option_u32_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
+    if ((*payload).is_some) {
+      const uint32_t *payload19 = &(*payload).val;
+      *((int8_t*)(ptr + sizeof(void*))) = 1;
+      *((int32_t*)(ptr + (4+1*sizeof(void*)))) = (int32_t) (*payload19);
+    } else {
+      *((int8_t*)(ptr + sizeof(void*))) = 0;
+    }
+  }
+  return ptr;
+}
+
+__attribute__((__export_name__("informant:plugin/event-handler@0.2.0#on-delete")))
+uint8_t * __wasm_export_exports_informant_plugin_event_handler_on_delete(int32_t arg, uint8_t * arg0, size_t arg1, uint8_t * arg2, size_t arg3, uint8_t * arg4, size_t arg5, uint8_t * arg6, size_t arg7, int32_t arg8, int32_t arg9, int32_t arg10, uint8_t * arg11, size_t arg12, int32_t arg13) {
+  contract_option_list_u8_t option;
+  switch (arg10) {
+    case 0: {
+      option.is_some = false;
+      break;
+    }
+    case 1: {
+      option.is_some = true;
+      option.val = (contract_list_u8_t) { (uint8_t*)(arg11), (arg12) };
+      break;
+    }
+  }
+  exports_informant_plugin_event_handler_object_ref_t arg14 = (informant_plugin_types_object_ref_t) {
+    (uint32_t) (uint32_t) (arg),
+    (contract_string_t) (contract_string_t) { (uint8_t*)(arg0), (arg1) },
+    (contract_string_t) (contract_string_t) { (uint8_t*)(arg2), (arg3) },
+    (contract_string_t) (contract_string_t) { (uint8_t*)(arg4), (arg5) },
+    (contract_string_t) (contract_string_t) { (uint8_t*)(arg6), (arg7) },
+  };
+  exports_informant_plugin_event_handler_call_t arg15 = (informant_plugin_types_call_t) {
+    (informant_plugin_types_reason_t) arg8,
+    (uint32_t) (uint32_t) (arg9),
+  };
+  exports_informant_plugin_event_handler_result_option_u32_failure_t ret;
+  contract_option_u32_t ok;
+  exports_informant_plugin_event_handler_failure_t err;
+  ret.is_err = !exports_informant_plugin_event_handler_on_delete(&arg14, &arg15, option.is_some ? &(option.val) : NULL, arg13, &ok, &err);
+  if (ret.is_err) {
+    ret.val.err = err;
+  }
+  if (!ret.is_err) {
+    ret.val.ok = ok;
   }
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
@@ -1408,65 +1598,19 @@ uint8_t * __wasm_export_exports_informant_plugin_event_handler_on_update(int32_t
       }
     }
   } else {
-    *((int8_t*)(ptr + 0)) = 0;
-  }
-  return ptr;
-}
-
-__attribute__((__export_name__("informant:plugin/event-handler@0.1.0#on-delete")))
-uint8_t * __wasm_export_exports_informant_plugin_event_handler_on_delete(int32_t arg, uint8_t * arg0, size_t arg1, uint8_t * arg2, size_t arg3, uint8_t * arg4, size_t arg5, uint8_t * arg6, size_t arg7, int32_t arg8, int32_t arg9, uint8_t * arg10, size_t arg11, int32_t arg12) {
-  exports_informant_plugin_event_handler_object_ref_t arg13 = (informant_plugin_types_object_ref_t) {
-    (uint32_t) (uint32_t) (arg),
-    (contract_string_t) (contract_string_t) { (uint8_t*)(arg0), (arg1) },
-    (contract_string_t) (contract_string_t) { (uint8_t*)(arg2), (arg3) },
-    (contract_string_t) (contract_string_t) { (uint8_t*)(arg4), (arg5) },
-    (contract_string_t) (contract_string_t) { (uint8_t*)(arg6), (arg7) },
-  };
-  exports_informant_plugin_event_handler_call_t arg14 = (informant_plugin_types_call_t) {
-    (informant_plugin_types_reason_t) arg8,
-    (uint32_t) (uint32_t) (arg9),
-  };
-  contract_list_u8_t arg15 = (contract_list_u8_t) { (uint8_t*)(arg10), (arg11) };
-  exports_informant_plugin_event_handler_result_void_failure_t ret;
-  exports_informant_plugin_event_handler_failure_t err;
-  ret.is_err = !exports_informant_plugin_event_handler_on_delete(&arg13, &arg14, &arg15, arg12, &err);
-  if (ret.is_err) {
-    ret.val.err = err;
-  }
-  uint8_t *ptr = (uint8_t *) &RET_AREA;
-  if ((ret).is_err) {
-    const exports_informant_plugin_event_handler_failure_t *payload16 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
-    switch ((int32_t) (*payload16).tag) {
-      case 0: {
-        const contract_string_t *payload17 = &(*payload16).val.retryable;
-        *((int8_t*)(ptr + sizeof(void*))) = 0;
-        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload17).len;
-        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload17).ptr;
-        break;
-      }
-      case 1: {
-        const informant_plugin_types_retry_later_t *payload18 = &(*payload16).val.retry_after;
-        *((int8_t*)(ptr + sizeof(void*))) = 1;
-        *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload18).message).len;
-        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload18).message).ptr;
-        *((int32_t*)(ptr + (4*sizeof(void*)))) = (int32_t) ((*payload18).after_ms);
-        break;
-      }
-      case 2: {
-        const contract_string_t *payload19 = &(*payload16).val.permanent;
-        *((int8_t*)(ptr + sizeof(void*))) = 2;
-        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload19).len;
-        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload19).ptr;
-        break;
-      }
+    const contract_option_u32_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
+    if ((*payload).is_some) {
+      const uint32_t *payload17 = &(*payload).val;
+      *((int8_t*)(ptr + sizeof(void*))) = 1;
+      *((int32_t*)(ptr + (4+1*sizeof(void*)))) = (int32_t) (*payload17);
+    } else {
+      *((int8_t*)(ptr + sizeof(void*))) = 0;
     }
-  } else {
-    *((int8_t*)(ptr + 0)) = 0;
   }
   return ptr;
 }
 
-__attribute__((__export_name__("informant:plugin/sync-handler@0.1.0#on-synced")))
+__attribute__((__export_name__("informant:plugin/sync-handler@0.2.0#on-synced")))
 uint8_t * __wasm_export_exports_informant_plugin_sync_handler_on_synced(int32_t arg) {
   exports_informant_plugin_sync_handler_result_void_failure_t ret;
   exports_informant_plugin_sync_handler_failure_t err;
@@ -1507,7 +1651,7 @@ uint8_t * __wasm_export_exports_informant_plugin_sync_handler_on_synced(int32_t 
   return ptr;
 }
 
-__attribute__((__export_name__("informant:plugin/index-funcs@0.1.0#index")))
+__attribute__((__export_name__("informant:plugin/index-funcs@0.2.0#index")))
 uint8_t * __wasm_export_exports_informant_plugin_index_funcs_index(int32_t arg, uint8_t * arg0, size_t arg1, uint8_t * arg2, size_t arg3, uint8_t * arg4, size_t arg5, uint8_t * arg6, size_t arg7, uint8_t * arg8, size_t arg9) {
   exports_informant_plugin_index_funcs_object_ref_t arg10 = (informant_plugin_types_object_ref_t) {
     (uint32_t) (uint32_t) (arg),
@@ -1517,8 +1661,8 @@ uint8_t * __wasm_export_exports_informant_plugin_index_funcs_index(int32_t arg, 
     (contract_string_t) (contract_string_t) { (uint8_t*)(arg6), (arg7) },
   };
   contract_list_u8_t arg11 = (contract_list_u8_t) { (uint8_t*)(arg8), (arg9) };
-  exports_informant_plugin_index_funcs_result_list_tuple2_string_list_string_string_t ret;
-  contract_list_tuple2_string_list_string_t ok;
+  exports_informant_plugin_index_funcs_result_list_list_string_string_t ret;
+  contract_list_list_string_t ok;
   contract_string_t err;
   ret.is_err = !exports_informant_plugin_index_funcs_index(&arg10, &arg11, &ok, &err);
   if (ret.is_err) {
@@ -1533,14 +1677,14 @@ uint8_t * __wasm_export_exports_informant_plugin_index_funcs_index(int32_t arg, 
     *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload12).len;
     *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload12).ptr;
   } else {
-    const contract_list_tuple2_string_list_string_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
+    const contract_list_list_string_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
     *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload).len;
     *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload).ptr;
   }
   return ptr;
 }
 
-__attribute__((__export_name__("informant:plugin/state@0.1.0#save")))
+__attribute__((__export_name__("informant:plugin/state@0.2.0#save")))
 uint8_t * __wasm_export_exports_informant_plugin_state_save(void) {
   exports_informant_plugin_state_result_list_u8_failure_t ret;
   contract_list_u8_t ok;
@@ -1587,7 +1731,7 @@ uint8_t * __wasm_export_exports_informant_plugin_state_save(void) {
   return ptr;
 }
 
-__attribute__((__export_name__("informant:plugin/state@0.1.0#restore")))
+__attribute__((__export_name__("informant:plugin/state@0.2.0#restore")))
 uint8_t * __wasm_export_exports_informant_plugin_state_restore(uint8_t * arg, size_t arg0) {
   contract_list_u8_t arg1 = (contract_list_u8_t) { (uint8_t*)(arg), (arg0) };
   exports_informant_plugin_state_result_void_failure_t ret;

@@ -46,6 +46,12 @@ typedef uint8_t informant_plugin_types_reason_t;
 #define INFORMANT_PLUGIN_TYPES_REASON_RECONFIGURED 6
 // The API server was restored to an older state.
 #define INFORMANT_PLUGIN_TYPES_REASON_RESTORED 7
+// The delay passed that the handler returned for this object.
+#define INFORMANT_PLUGIN_TYPES_REASON_REQUEUE_AFTER 8
+// An operator asked for it, with `informant plugin trigger`.
+#define INFORMANT_PLUGIN_TYPES_REASON_TRIGGER 9
+// A reason that this version of the contract does not name.
+#define INFORMANT_PLUGIN_TYPES_REASON_OTHER 10
 
 // Why the call is made, and which attempt it is.
 typedef struct informant_plugin_types_call_t {
@@ -77,13 +83,6 @@ typedef struct informant_plugin_types_failure_t {
 // Do not retry. The event becomes a dead letter.
 #define INFORMANT_PLUGIN_TYPES_FAILURE_PERMANENT 2
 
-// The purpose of an instance. Instances with different roles share no memory.
-typedef uint8_t informant_plugin_types_instance_role_t;
-
-#define INFORMANT_PLUGIN_TYPES_INSTANCE_ROLE_EVENTS 0
-#define INFORMANT_PLUGIN_TYPES_INSTANCE_ROLE_INDEX 1
-#define INFORMANT_PLUGIN_TYPES_INSTANCE_ROLE_TRANSFORM 2
-
 typedef uint8_t informant_plugin_types_error_code_t;
 
 // config.toml does not grant the call. The message contains the line that would.
@@ -101,6 +100,8 @@ typedef uint8_t informant_plugin_types_error_code_t;
 #define INFORMANT_PLUGIN_TYPES_ERROR_CODE_UNSUPPORTED 9
 // An argument is invalid. The message says which one, and why.
 #define INFORMANT_PLUGIN_TYPES_ERROR_CODE_INVALID 10
+// An error that this version of the contract does not name.
+#define INFORMANT_PLUGIN_TYPES_ERROR_CODE_OTHER 11
 
 typedef struct informant_plugin_types_host_error_t {
   informant_plugin_types_error_code_t   code;
@@ -109,12 +110,44 @@ typedef struct informant_plugin_types_host_error_t {
 
 typedef informant_plugin_types_host_error_t informant_plugin_store_host_error_t;
 
+// What Informant knows of a source.
+typedef uint8_t informant_plugin_store_source_state_t;
+
+// The first list is not complete yet: reads return `not-ready`.
+#define INFORMANT_PLUGIN_STORE_SOURCE_STATE_SYNCING 0
+// The watch is open, and the server responds.
+#define INFORMANT_PLUGIN_STORE_SOURCE_STATE_LIVE 1
+// Synced once, but the watch is down or silent: the objects may be outdated.
+#define INFORMANT_PLUGIN_STORE_SOURCE_STATE_STALE 2
+// The API server does not serve the resource (yet).
+#define INFORMANT_PLUGIN_STORE_SOURCE_STATE_WAITING_FOR_RESOURCE 3
+// The API server refuses to list or watch it.
+#define INFORMANT_PLUGIN_STORE_SOURCE_STATE_FORBIDDEN 4
+// The API server does not support the request.
+#define INFORMANT_PLUGIN_STORE_SOURCE_STATE_REFUSED 5
+// The source is no longer read.
+#define INFORMANT_PLUGIN_STORE_SOURCE_STATE_STOPPED 6
+// A state that this version of the contract does not name.
+#define INFORMANT_PLUGIN_STORE_SOURCE_STATE_OTHER 7
+
+typedef struct {
+  bool is_some;
+  contract_string_t val;
+} contract_option_string_t;
+
 typedef struct informant_plugin_store_source_info_t {
+  uint32_t   id;
+  informant_plugin_store_source_state_t   state;
+  // The plugin's name for the informer, as in `informers` of its section.
   contract_string_t   informer;
   // Empty if config.toml has a single, unnamed cluster.
   contract_string_t   cluster;
   contract_string_t   api_version;
   contract_string_t   kind;
+  // As `kube` wants it: `v1/pods`, `apps/v1/deployments`.
+  contract_string_t   resource;
+  // The only namespace that is read. None: all, or the resource has no namespaces.
+  contract_option_string_t   namespace_;
 } informant_plugin_store_source_info_t;
 
 typedef struct informant_plugin_store_source_version_t {
@@ -125,9 +158,9 @@ typedef struct informant_plugin_store_source_version_t {
 } informant_plugin_store_source_version_t;
 
 typedef struct {
-  bool is_some;
-  contract_string_t val;
-} contract_option_string_t;
+  uint32_t *ptr;
+  size_t len;
+} contract_list_u32_t;
 
 typedef struct {
   contract_string_t *ptr;
@@ -135,6 +168,8 @@ typedef struct {
 } contract_list_string_t;
 
 typedef struct informant_plugin_store_query_t {
+  // Only these sources of the informer. Empty selects all.
+  contract_list_u32_t   sources;
   // None selects all namespaces.
   contract_option_string_t   namespace_;
   // In Kubernetes label selector syntax. Empty selects everything.
@@ -184,17 +219,17 @@ typedef struct {
 } informant_plugin_store_result_source_info_host_error_t;
 
 typedef struct {
-  uint32_t *ptr;
+  informant_plugin_store_source_info_t *ptr;
   size_t len;
-} contract_list_u32_t;
+} informant_plugin_store_list_source_info_t;
 
 typedef struct {
   bool is_err;
   union {
-    contract_list_u32_t ok;
+    informant_plugin_store_list_source_info_t ok;
     informant_plugin_store_host_error_t err;
   } val;
-} informant_plugin_store_result_list_u32_host_error_t;
+} informant_plugin_store_result_list_source_info_host_error_t;
 
 typedef struct {
   bool is_err;
@@ -205,12 +240,30 @@ typedef struct {
 } informant_plugin_store_result_source_version_host_error_t;
 
 typedef struct {
+  bool is_some;
+  contract_list_u8_t val;
+} contract_option_list_u8_t;
+
+typedef struct {
   bool is_err;
   union {
-    contract_list_u8_t ok;
+    contract_option_list_u8_t ok;
     informant_plugin_store_host_error_t err;
   } val;
-} informant_plugin_store_result_list_u8_host_error_t;
+} informant_plugin_store_result_option_list_u8_host_error_t;
+
+typedef struct {
+  bool is_some;
+  informant_plugin_store_item_t val;
+} informant_plugin_store_option_item_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    informant_plugin_store_option_item_t ok;
+    informant_plugin_store_host_error_t err;
+  } val;
+} informant_plugin_store_result_option_item_host_error_t;
 
 typedef struct {
   bool is_err;
@@ -243,8 +296,7 @@ typedef struct {
 
 // An object or, with an empty name, the objects in a namespace.
 typedef struct informant_plugin_kube_address_t {
-  // Required if config.toml has several clusters; with one cluster it may be empty. `store.source` returns the
-  // cluster of an event's source.
+  // Empty: the cluster of the object that the current call is about; in a call about no object, the only cluster.
   contract_string_t   cluster;
   // As in config.toml, with the version: `v1/pods`, `apps/v1/deployments`.
   contract_string_t   resource;
@@ -281,6 +333,8 @@ typedef uint8_t informant_plugin_kube_api_error_code_t;
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_UNAVAILABLE 11
 // The resource does not support this verb or this kind of patch.
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_UNSUPPORTED 12
+// An error that this version of the contract does not name.
+#define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_OTHER 13
 
 typedef struct informant_plugin_kube_api_error_t {
   informant_plugin_kube_api_error_code_t   code;
@@ -290,17 +344,6 @@ typedef struct informant_plugin_kube_api_error_t {
   // How long the API server asks the client to wait before it retries. 0 if it does not ask.
   uint32_t   retry_after_ms;
 } informant_plugin_kube_api_error_t;
-
-typedef struct informant_plugin_kube_list_options_t {
-  // In Kubernetes label selector syntax. Empty selects everything.
-  contract_string_t   label_selector;
-  // In Kubernetes field selector syntax. Empty selects everything.
-  contract_string_t   field_selector;
-  // The maximum number of objects. 0 means 500, which is also the largest value.
-  uint32_t   limit;
-  // Empty for the first page, then the cursor of the previous page.
-  contract_string_t   cursor;
-} informant_plugin_kube_list_options_t;
 
 typedef struct {
   contract_list_u8_t *ptr;
@@ -315,15 +358,6 @@ typedef struct informant_plugin_kube_object_page_t {
   contract_string_t   resource_version;
 } informant_plugin_kube_object_page_t;
 
-typedef struct informant_plugin_kube_write_options_t {
-  // The field manager that owns the written fields. Empty means `informant-` followed by the plugin's name.
-  contract_string_t   field_manager;
-  // For `apply`: take ownership of fields from other managers.
-  bool   force;
-  // Validate the request and return the result without changing anything.
-  bool   dry_run;
-} informant_plugin_kube_write_options_t;
-
 typedef uint8_t informant_plugin_kube_patch_kind_t;
 
 // RFC 7386.
@@ -335,23 +369,6 @@ typedef uint8_t informant_plugin_kube_patch_kind_t;
 // Server-side apply. It creates the object if there is none, so it also requires the verb `create`, unless the
 // document has a `metadata.uid`.
 #define INFORMANT_PLUGIN_KUBE_PATCH_KIND_APPLY 3
-
-typedef uint8_t informant_plugin_kube_propagation_t;
-
-// The default of the resource.
-#define INFORMANT_PLUGIN_KUBE_PROPAGATION_UNSET 0
-#define INFORMANT_PLUGIN_KUBE_PROPAGATION_BACKGROUND 1
-#define INFORMANT_PLUGIN_KUBE_PROPAGATION_FOREGROUND 2
-#define INFORMANT_PLUGIN_KUBE_PROPAGATION_ORPHAN 3
-
-typedef struct informant_plugin_kube_delete_options_t {
-  informant_plugin_kube_propagation_t   propagation;
-  // Delete the object only if it has this uid. Empty means any.
-  contract_string_t   uid;
-  // Delete the object only if it has this resource version. Empty means any.
-  contract_string_t   resource_version;
-  bool   dry_run;
-} informant_plugin_kube_delete_options_t;
 
 typedef struct {
   bool is_err;
@@ -386,7 +403,13 @@ typedef uint8_t informant_plugin_log_level_t;
 
 typedef informant_plugin_types_failure_t exports_informant_plugin_lifecycle_failure_t;
 
-typedef informant_plugin_types_instance_role_t exports_informant_plugin_lifecycle_instance_role_t;
+typedef struct {
+  bool is_err;
+  union {
+    contract_list_u8_t ok;
+    contract_string_t err;
+  } val;
+} exports_informant_plugin_lifecycle_result_list_u8_string_t;
 
 typedef struct {
   bool is_err;
@@ -402,16 +425,17 @@ typedef informant_plugin_types_call_t exports_informant_plugin_event_handler_cal
 typedef informant_plugin_types_failure_t exports_informant_plugin_event_handler_failure_t;
 
 typedef struct {
-  bool is_err;
-  union {
-    exports_informant_plugin_event_handler_failure_t err;
-  } val;
-} exports_informant_plugin_event_handler_result_void_failure_t;
+  bool is_some;
+  uint32_t val;
+} contract_option_u32_t;
 
 typedef struct {
-  bool is_some;
-  contract_list_u8_t val;
-} contract_option_list_u8_t;
+  bool is_err;
+  union {
+    contract_option_u32_t ok;
+    exports_informant_plugin_event_handler_failure_t err;
+  } val;
+} exports_informant_plugin_event_handler_result_option_u32_failure_t;
 
 typedef informant_plugin_types_failure_t exports_informant_plugin_sync_handler_failure_t;
 
@@ -425,22 +449,17 @@ typedef struct {
 typedef informant_plugin_types_object_ref_t exports_informant_plugin_index_funcs_object_ref_t;
 
 typedef struct {
-  contract_string_t f0;
-  contract_list_string_t f1;
-} contract_tuple2_string_list_string_t;
-
-typedef struct {
-  contract_tuple2_string_list_string_t *ptr;
+  contract_list_string_t *ptr;
   size_t len;
-} contract_list_tuple2_string_list_string_t;
+} contract_list_list_string_t;
 
 typedef struct {
   bool is_err;
   union {
-    contract_list_tuple2_string_list_string_t ok;
+    contract_list_list_string_t ok;
     contract_string_t err;
   } val;
-} exports_informant_plugin_index_funcs_result_list_tuple2_string_list_string_string_t;
+} exports_informant_plugin_index_funcs_result_list_list_string_string_t;
 
 typedef informant_plugin_types_failure_t exports_informant_plugin_state_failure_t;
 
@@ -459,49 +478,64 @@ typedef struct {
   } val;
 } exports_informant_plugin_state_result_void_failure_t;
 
-// Imported Functions from `informant:plugin/store@0.1.0`
+// Imported Functions from `informant:plugin/store@0.2.0`
 extern bool informant_plugin_store_source(uint32_t id, informant_plugin_store_source_info_t *ret, informant_plugin_store_host_error_t *err);
-// Returns the sources of an informer, by its name in `informers` of the plugin's section.
-extern bool informant_plugin_store_sources(contract_string_t *informer, contract_list_u32_t *ret, informant_plugin_store_host_error_t *err);
+// Returns the sources of an informer, by its name in `informers` of the plugin's section. Kinds of a pattern (`*`,
+// `apps/v1/*`) that cannot be read are among them; the other functions leave these out.
+extern bool informant_plugin_store_sources(contract_string_t *informer, informant_plugin_store_list_source_info_t *ret, informant_plugin_store_host_error_t *err);
 extern bool informant_plugin_store_version(uint32_t source, informant_plugin_store_source_version_t *ret, informant_plugin_store_host_error_t *err);
-extern bool informant_plugin_store_get(uint32_t source, contract_string_t *namespace_, contract_string_t *name, contract_list_string_t *pointers, contract_list_u8_t *ret, informant_plugin_store_host_error_t *err);
-extern bool informant_plugin_store_list(contract_string_t *informer, informant_plugin_store_query_t *q, informant_plugin_store_page_t *ret, informant_plugin_store_host_error_t *err);
-extern bool informant_plugin_store_by_index(contract_string_t *informer, contract_string_t *index, contract_string_t *value, informant_plugin_store_query_t *q, informant_plugin_store_page_t *ret, informant_plugin_store_host_error_t *err);
-extern bool informant_plugin_store_index_keys(contract_string_t *informer, contract_string_t *index, contract_string_t *value, informant_plugin_store_list_object_key_t *ret, informant_plugin_store_host_error_t *err);
-// Returns the values in use that sort after `cursor`, in order, at most `limit` of them. 0 means 1,000.
-extern bool informant_plugin_store_index_values(contract_string_t *informer, contract_string_t *index, contract_string_t *cursor, uint32_t limit, contract_list_string_t *ret, informant_plugin_store_host_error_t *err);
+// Returns an object of a source, or none.
+extern bool informant_plugin_store_get(uint32_t source, contract_string_t *namespace_, contract_string_t *name, contract_list_string_t *pointers, contract_option_list_u8_t *ret, informant_plugin_store_host_error_t *err);
+// Returns an object of an informer, or none, from the cluster of the object that the current call is about; in a
+// call about no object, from the only cluster. `invalid` if the informer has several kinds, or if several clusters
+// are possible.
+extern bool informant_plugin_store_find(contract_string_t *informer, contract_string_t *namespace_, contract_string_t *name, contract_list_string_t *pointers, informant_plugin_store_option_item_t *ret, informant_plugin_store_host_error_t *err);
+extern bool informant_plugin_store_list(contract_string_t *informer, informant_plugin_store_query_t *query, informant_plugin_store_page_t *ret, informant_plugin_store_host_error_t *err);
+extern bool informant_plugin_store_by_index(contract_string_t *informer, contract_string_t *index, contract_string_t *value, informant_plugin_store_query_t *query, informant_plugin_store_page_t *ret, informant_plugin_store_host_error_t *err);
+// `sources`: only these sources of the informer. Empty selects all.
+extern bool informant_plugin_store_index_keys(contract_string_t *informer, contract_list_u32_t *sources, contract_string_t *index, contract_string_t *value, informant_plugin_store_list_object_key_t *ret, informant_plugin_store_host_error_t *err);
+// Returns the values in use that sort after `cursor`, in order, at most `limit` of them. 0 means 1,000. `sources`:
+// only these sources of the informer. Empty selects all.
+extern bool informant_plugin_store_index_values(contract_string_t *informer, contract_list_u32_t *sources, contract_string_t *index, contract_string_t *cursor, uint32_t limit, contract_list_string_t *ret, informant_plugin_store_host_error_t *err);
 
-// Imported Functions from `informant:plugin/kube@0.1.0`
-extern bool informant_plugin_kube_get(informant_plugin_kube_address_t *a, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err);
-extern bool informant_plugin_kube_list(informant_plugin_kube_address_t *a, informant_plugin_kube_list_options_t *o, informant_plugin_kube_object_page_t *ret, informant_plugin_kube_api_error_t *err);
-// Returns the object as stored, as do `update` and `patch`.
-extern bool informant_plugin_kube_create(informant_plugin_kube_address_t *a, contract_list_u8_t *object, informant_plugin_kube_write_options_t *o, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err);
+// Imported Functions from `informant:plugin/kube@0.2.0`
+extern bool informant_plugin_kube_get(informant_plugin_kube_address_t *address, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err);
+// Members of `options`: `labelSelector`, `fieldSelector`, `limit` (at most 500, which is also the default),
+// `continue` (the cursor of the previous page).
+extern bool informant_plugin_kube_list(informant_plugin_kube_address_t *address, contract_list_u8_t *options, informant_plugin_kube_object_page_t *ret, informant_plugin_kube_api_error_t *err);
+// Returns the object as stored, as do `update` and `patch`. Members of `options`, here and for the other writes:
+// `fieldManager` (by default `informant-` and the plugin's name), `fieldValidation` (`Ignore`, `Warn`, `Strict`),
+// `dryRun` (`["All"]`: return the result without changing anything).
+extern bool informant_plugin_kube_create(informant_plugin_kube_address_t *address, contract_list_u8_t *object, contract_list_u8_t *options, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err);
 // Some resources create the object if there is none. So an update also requires the verb `create`, unless the
 // document has a `metadata.uid`, as every object that was read has.
-extern bool informant_plugin_kube_update(informant_plugin_kube_address_t *a, contract_list_u8_t *object, informant_plugin_kube_write_options_t *o, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err);
-extern bool informant_plugin_kube_patch(informant_plugin_kube_address_t *a, informant_plugin_kube_patch_kind_t kind, contract_list_u8_t *document, informant_plugin_kube_write_options_t *o, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err);
-extern bool informant_plugin_kube_delete(informant_plugin_kube_address_t *a, informant_plugin_kube_delete_options_t *o, informant_plugin_kube_api_error_t *err);
+extern bool informant_plugin_kube_update(informant_plugin_kube_address_t *address, contract_list_u8_t *object, contract_list_u8_t *options, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err);
+// Members of `options`: those of `create`, and `force` (for `apply`: take ownership of fields from other managers).
+extern bool informant_plugin_kube_patch(informant_plugin_kube_address_t *address, informant_plugin_kube_patch_kind_t kind, contract_list_u8_t *document, contract_list_u8_t *options, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err);
+// Members of `options`: `propagationPolicy` (`Background`, `Foreground`, `Orphan`), `gracePeriodSeconds`,
+// `preconditions` (`uid`, `resourceVersion`), `dryRun`.
+extern bool informant_plugin_kube_delete(informant_plugin_kube_address_t *address, contract_list_u8_t *options, informant_plugin_kube_api_error_t *err);
 
-// Imported Functions from `informant:plugin/log@0.1.0`
+// Imported Functions from `informant:plugin/log@0.2.0`
 // Writes a line to Informant's log, labeled with the plugin's name.
 extern void informant_plugin_log_log(informant_plugin_log_level_t level, contract_string_t *message);
 
-// Exported Functions from `informant:plugin/lifecycle@0.1.0`
-void exports_informant_plugin_lifecycle_describe(contract_list_u8_t *ret);
-bool exports_informant_plugin_lifecycle_init(exports_informant_plugin_lifecycle_instance_role_t role, contract_list_u8_t *config, exports_informant_plugin_lifecycle_failure_t *err);
+// Exported Functions from `informant:plugin/lifecycle@0.2.0`
+bool exports_informant_plugin_lifecycle_describe(contract_list_u8_t *context, contract_list_u8_t *ret, contract_string_t *err);
+bool exports_informant_plugin_lifecycle_init(contract_list_u8_t *context, exports_informant_plugin_lifecycle_failure_t *err);
 
-// Exported Functions from `informant:plugin/event-handler@0.1.0`
-bool exports_informant_plugin_event_handler_on_add(exports_informant_plugin_event_handler_object_ref_t *o, exports_informant_plugin_event_handler_call_t *c, contract_list_u8_t *object, exports_informant_plugin_event_handler_failure_t *err);
-bool exports_informant_plugin_event_handler_on_update(exports_informant_plugin_event_handler_object_ref_t *o, exports_informant_plugin_event_handler_call_t *c, contract_list_u8_t *maybe_old, contract_list_u8_t *object, exports_informant_plugin_event_handler_failure_t *err);
-bool exports_informant_plugin_event_handler_on_delete(exports_informant_plugin_event_handler_object_ref_t *o, exports_informant_plugin_event_handler_call_t *c, contract_list_u8_t *last, bool final_state_unknown, exports_informant_plugin_event_handler_failure_t *err);
+// Exported Functions from `informant:plugin/event-handler@0.2.0`
+bool exports_informant_plugin_event_handler_on_add(exports_informant_plugin_event_handler_object_ref_t *about, exports_informant_plugin_event_handler_call_t *call, contract_list_u8_t *object, contract_option_u32_t *ret, exports_informant_plugin_event_handler_failure_t *err);
+bool exports_informant_plugin_event_handler_on_update(exports_informant_plugin_event_handler_object_ref_t *about, exports_informant_plugin_event_handler_call_t *call, contract_list_u8_t *maybe_old, contract_list_u8_t *object, contract_option_u32_t *ret, exports_informant_plugin_event_handler_failure_t *err);
+bool exports_informant_plugin_event_handler_on_delete(exports_informant_plugin_event_handler_object_ref_t *about, exports_informant_plugin_event_handler_call_t *call, contract_list_u8_t *maybe_last, bool final_state_unknown, contract_option_u32_t *ret, exports_informant_plugin_event_handler_failure_t *err);
 
-// Exported Functions from `informant:plugin/sync-handler@0.1.0`
+// Exported Functions from `informant:plugin/sync-handler@0.2.0`
 bool exports_informant_plugin_sync_handler_on_synced(uint32_t source, exports_informant_plugin_sync_handler_failure_t *err);
 
-// Exported Functions from `informant:plugin/index-funcs@0.1.0`
-bool exports_informant_plugin_index_funcs_index(exports_informant_plugin_index_funcs_object_ref_t *o, contract_list_u8_t *object, contract_list_tuple2_string_list_string_t *ret, contract_string_t *err);
+// Exported Functions from `informant:plugin/index-funcs@0.2.0`
+bool exports_informant_plugin_index_funcs_index(exports_informant_plugin_index_funcs_object_ref_t *about, contract_list_u8_t *object, contract_list_list_string_t *ret, contract_string_t *err);
 
-// Exported Functions from `informant:plugin/state@0.1.0`
+// Exported Functions from `informant:plugin/state@0.2.0`
 bool exports_informant_plugin_state_save(contract_list_u8_t *ret, exports_informant_plugin_state_failure_t *err);
 bool exports_informant_plugin_state_restore(contract_list_u8_t *state, exports_informant_plugin_state_failure_t *err);
 
@@ -517,11 +551,13 @@ void informant_plugin_types_host_error_free(informant_plugin_types_host_error_t 
 
 void informant_plugin_store_host_error_free(informant_plugin_store_host_error_t *ptr);
 
+void contract_option_string_free(contract_option_string_t *ptr);
+
 void informant_plugin_store_source_info_free(informant_plugin_store_source_info_t *ptr);
 
 void informant_plugin_store_source_version_free(informant_plugin_store_source_version_t *ptr);
 
-void contract_option_string_free(contract_option_string_t *ptr);
+void contract_list_u32_free(contract_list_u32_t *ptr);
 
 void contract_list_string_free(contract_list_string_t *ptr);
 
@@ -539,13 +575,19 @@ void informant_plugin_store_object_key_free(informant_plugin_store_object_key_t 
 
 void informant_plugin_store_result_source_info_host_error_free(informant_plugin_store_result_source_info_host_error_t *ptr);
 
-void contract_list_u32_free(contract_list_u32_t *ptr);
+void informant_plugin_store_list_source_info_free(informant_plugin_store_list_source_info_t *ptr);
 
-void informant_plugin_store_result_list_u32_host_error_free(informant_plugin_store_result_list_u32_host_error_t *ptr);
+void informant_plugin_store_result_list_source_info_host_error_free(informant_plugin_store_result_list_source_info_host_error_t *ptr);
 
 void informant_plugin_store_result_source_version_host_error_free(informant_plugin_store_result_source_version_host_error_t *ptr);
 
-void informant_plugin_store_result_list_u8_host_error_free(informant_plugin_store_result_list_u8_host_error_t *ptr);
+void contract_option_list_u8_free(contract_option_list_u8_t *ptr);
+
+void informant_plugin_store_result_option_list_u8_host_error_free(informant_plugin_store_result_option_list_u8_host_error_t *ptr);
+
+void informant_plugin_store_option_item_free(informant_plugin_store_option_item_t *ptr);
+
+void informant_plugin_store_result_option_item_host_error_free(informant_plugin_store_result_option_item_host_error_t *ptr);
 
 void informant_plugin_store_result_page_host_error_free(informant_plugin_store_result_page_host_error_t *ptr);
 
@@ -559,15 +601,9 @@ void informant_plugin_kube_address_free(informant_plugin_kube_address_t *ptr);
 
 void informant_plugin_kube_api_error_free(informant_plugin_kube_api_error_t *ptr);
 
-void informant_plugin_kube_list_options_free(informant_plugin_kube_list_options_t *ptr);
-
 void contract_list_list_u8_free(contract_list_list_u8_t *ptr);
 
 void informant_plugin_kube_object_page_free(informant_plugin_kube_object_page_t *ptr);
-
-void informant_plugin_kube_write_options_free(informant_plugin_kube_write_options_t *ptr);
-
-void informant_plugin_kube_delete_options_free(informant_plugin_kube_delete_options_t *ptr);
 
 void informant_plugin_kube_result_list_u8_api_error_free(informant_plugin_kube_result_list_u8_api_error_t *ptr);
 
@@ -577,15 +613,17 @@ void informant_plugin_kube_result_void_api_error_free(informant_plugin_kube_resu
 
 void exports_informant_plugin_lifecycle_failure_free(exports_informant_plugin_lifecycle_failure_t *ptr);
 
+void exports_informant_plugin_lifecycle_result_list_u8_string_free(exports_informant_plugin_lifecycle_result_list_u8_string_t *ptr);
+
 void exports_informant_plugin_lifecycle_result_void_failure_free(exports_informant_plugin_lifecycle_result_void_failure_t *ptr);
 
 void exports_informant_plugin_event_handler_object_ref_free(exports_informant_plugin_event_handler_object_ref_t *ptr);
 
 void exports_informant_plugin_event_handler_failure_free(exports_informant_plugin_event_handler_failure_t *ptr);
 
-void exports_informant_plugin_event_handler_result_void_failure_free(exports_informant_plugin_event_handler_result_void_failure_t *ptr);
+void contract_option_u32_free(contract_option_u32_t *ptr);
 
-void contract_option_list_u8_free(contract_option_list_u8_t *ptr);
+void exports_informant_plugin_event_handler_result_option_u32_failure_free(exports_informant_plugin_event_handler_result_option_u32_failure_t *ptr);
 
 void exports_informant_plugin_sync_handler_failure_free(exports_informant_plugin_sync_handler_failure_t *ptr);
 
@@ -593,11 +631,9 @@ void exports_informant_plugin_sync_handler_result_void_failure_free(exports_info
 
 void exports_informant_plugin_index_funcs_object_ref_free(exports_informant_plugin_index_funcs_object_ref_t *ptr);
 
-void contract_tuple2_string_list_string_free(contract_tuple2_string_list_string_t *ptr);
+void contract_list_list_string_free(contract_list_list_string_t *ptr);
 
-void contract_list_tuple2_string_list_string_free(contract_list_tuple2_string_list_string_t *ptr);
-
-void exports_informant_plugin_index_funcs_result_list_tuple2_string_list_string_string_free(exports_informant_plugin_index_funcs_result_list_tuple2_string_list_string_string_t *ptr);
+void exports_informant_plugin_index_funcs_result_list_list_string_string_free(exports_informant_plugin_index_funcs_result_list_list_string_string_t *ptr);
 
 void exports_informant_plugin_state_failure_free(exports_informant_plugin_state_failure_t *ptr);
 

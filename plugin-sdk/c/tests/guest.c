@@ -1,7 +1,8 @@
 /* The test guest in C: counts the events that it receives and transfers the count to the next version.
  *
  * It logs a line for each event: {"guest":"c","name":"a","version":"7","events":5}. After an object named "save-fails" the next save fails, after
- * one named "restore-fails" the next restore. For one named "prints" the line goes to stdout, without a newline.
+ * one named "restore-fails" the next restore. For one named "prints" the line goes to stdout, without a newline. One named "requeued" asks to
+ * be called again after 5 s.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ informant_result informant_on_add(const informant_event *event, json object) {
     }
     informant_log(INFORMANT_INFO, "{\"guest\":\"c\",\"name\":\"%s\",\"version\":\"%s\",\"events\":%u}", event->name, event->resource_version,
                   known.events);
+    if (strcmp(event->name, "requeued") == 0 && event->reason != INFORMANT_PLUGIN_TYPES_REASON_REQUEUE_AFTER) return informant_requeue_after(5000);
     return informant_ok();
 }
 

@@ -31,6 +31,8 @@ const throwing = {
   },
   unknown: () => store.list("services"),
   promise: async () => {},
+  number: () => 60_000,
+  range: () => ({ requeueAfter: -1 }),
 };
 
 const reads = (event) => {
@@ -67,7 +69,7 @@ const texts = (pod) => {
 
 export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugin({
   manifest: { name: "guest-javascript", version: "1", indexes: ["team"] },
-  init(config, role) {
+  init(config, { role }) {
     greeting = config.greeting;
     if (role === "events") log.debug(`${greeting}, ${role}`);
   },
@@ -75,13 +77,14 @@ export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugi
     remembered.push(event.name);
     if (event.name === "reads") return reads(event);
     if (event.name === "texts") return texts(pod);
+    if (event.name === "requeued") return event.reason === "requeue-after" ? log.info("called again") : { requeueAfter: 5_000 };
     return throwing[event.name]?.(pod, event);
   },
   onUpdate(old, pod, event) {
     log.info(event, old?.metadata.resourceVersion, pod.metadata.resourceVersion, event.reason, event.attempt);
   },
   onDelete(last, event) {
-    log.warn(`${event} is gone`, last.metadata.name, event.finalStateUnknown, remembered);
+    log.warn(`${event} is gone`, last?.metadata.name, event.finalStateUnknown, remembered);
   },
   index(pod) {
     if (pod.metadata.name === "no-index") throw new RangeError("no team");
@@ -99,13 +102,13 @@ export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugi
 throwing.acts = (_, { namespace, name, uid }) => {
   const pod = { resource: "v1/pods", namespace, name };
   log.info(kube.get(pod).kind, kube.list({ resource: "v1/pods" }, { labelSelector: "a=b", limit: 7 }).map((found) => found.metadata.name));
-  log.info(kube.create({ resource: "v1/configmaps", namespace }, { metadata: { name: "ä€😀" } }, { dryRun: true }).kind);
+  log.info(kube.create({ resource: "v1/configmaps", namespace }, { metadata: { name: "ä€😀" } }, { dryRun: ["All"] }).kind);
   kube.patch(pod, { metadata: { uid, labels: { seen: "yes" } } });
   kube.patch(pod, [{ op: "remove", path: "/metadata/labels/seen" }], { type: "json" });
   kube.patch(kube.status(pod), { status: { phase: "Running" } }, { type: "strategic", fieldManager: "me" });
   kube.apply(pod, { apiVersion: "v1", kind: "Pod" }, { force: true });
   kube.update(pod, { metadata: { uid } });
-  kube.delete(pod, { uid, propagation: "foreground" });
+  kube.delete(pod, { preconditions: { uid }, propagationPolicy: "Foreground" });
   for (const wrong of [() => kube.get({ ...pod, resource: "v1/secrets" }), () => kube.get({ ...pod, nmae: "a" }), () => kube.patch(pod, {}, { type: "apply" })]) {
     try {
       wrong();

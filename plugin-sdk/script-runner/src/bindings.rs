@@ -9,10 +9,10 @@ wit_bindgen::generate!({
         package informant:script-runner;
 
         world script-runner {
-          include informant:plugin/role-lifecycle@0.1.0;
-          include informant:plugin/role-event-handler@0.1.0;
-          include informant:plugin/role-sync-handler@0.1.0;
-          include informant:plugin/role-index-funcs@0.1.0;
+          include informant:plugin/role-lifecycle@0.2.0;
+          include informant:plugin/role-event-handler@0.2.0;
+          include informant:plugin/role-sync-handler@0.2.0;
+          include informant:plugin/role-index-funcs@0.2.0;
         }
     ",
     path: "../../wit",

@@ -3,11 +3,10 @@
 use std::cell::RefCell;
 
 use crate::bindings::exports::informant::plugin::event_handler::{self, Call, ObjectRef};
-use crate::bindings::exports::informant::plugin::lifecycle::{self, Failure, InstanceRole};
+use crate::bindings::exports::informant::plugin::lifecycle::{self, Failure};
 use crate::bindings::exports::informant::plugin::{index_funcs, sync_handler};
 use crate::bindings::informant::plugin::log::{Level, log};
 use crate::program::Program;
-use crate::refusal;
 use crate::thrown::Thrown;
 
 /// The plugin: runs the script that it receives.
@@ -18,34 +17,37 @@ thread_local! {
 }
 
 impl lifecycle::Guest for Runner {
-    fn describe() -> Vec<u8> {
+    fn describe(context: Vec<u8>) -> Result<Vec<u8>, String> {
         report_panics();
-        match Program::load(None) {
-            Ok(program) => program.into_manifest(),
-            Err(reason) => refusal::manifest(&reason),
-        }
-        .into_bytes()
+        Ok(Program::load(context)?.into_manifest().into_bytes())
     }
 
-    fn init(_: InstanceRole, config: Vec<u8>) -> Result<(), Failure> {
+    fn init(context: Vec<u8>) -> Result<(), Failure> {
         report_panics();
-        let program = Program::load(Some(config)).map_err(Failure::Permanent)?;
+        let program = Program::load(context).map_err(Failure::Permanent)?;
         PROGRAM.set(Some(program));
         Ok(())
     }
 }
 
 impl event_handler::Guest for Runner {
-    fn on_add(o: ObjectRef, c: Call, object: Vec<u8>) -> Result<(), Failure> {
-        call(&o, |program| program.on_add(&o, c, object))
+    fn on_add(about: ObjectRef, call: Call, object: Vec<u8>) -> Result<Option<u32>, Failure> {
+        handle(&about, |program| program.on_add(&about, call, object))
     }
 
-    fn on_update(o: ObjectRef, c: Call, old: Option<Vec<u8>>, object: Vec<u8>) -> Result<(), Failure> {
-        call(&o, |program| program.on_update(&o, c, old, object))
+    fn on_update(about: ObjectRef, call: Call, old: Option<Vec<u8>>, object: Vec<u8>) -> Result<Option<u32>, Failure> {
+        handle(&about, |program| program.on_update(&about, call, old, object))
     }
 
-    fn on_delete(o: ObjectRef, c: Call, last: Vec<u8>, final_state_unknown: bool) -> Result<(), Failure> {
-        call(&o, |program| program.on_delete(&o, c, last, final_state_unknown))
+    fn on_delete(
+        about: ObjectRef,
+        call: Call,
+        last: Option<Vec<u8>>,
+        final_state_unknown: bool,
+    ) -> Result<Option<u32>, Failure> {
+        handle(&about, |program| {
+            program.on_delete(&about, call, last, final_state_unknown)
+        })
     }
 }
 
@@ -59,18 +61,18 @@ impl sync_handler::Guest for Runner {
 }
 
 impl index_funcs::Guest for Runner {
-    fn index(o: ObjectRef, object: Vec<u8>) -> Result<Vec<(String, Vec<String>)>, String> {
-        with_program(|program| program.index(&o, object)).map_err(|thrown| thrown.message)
+    fn index(about: ObjectRef, object: Vec<u8>) -> Result<Vec<Vec<String>>, String> {
+        with_program(|program| program.index(&about, object)).map_err(|thrown| thrown.message)
     }
 }
 
-/// Calls the script for `o`. An exception is logged and becomes a failure: the instance keeps running.
-fn call(o: &ObjectRef, function: impl FnOnce(&Program) -> Result<(), Thrown>) -> Result<(), Failure> {
+/// Calls the script for `about`. An exception is logged and becomes a failure: the instance keeps running.
+fn handle<T>(about: &ObjectRef, function: impl FnOnce(&Program) -> Result<T, Thrown>) -> Result<T, Failure> {
     with_program(function).map_err(|thrown| {
-        let separator = if o.namespace.is_empty() { "" } else { "/" };
+        let separator = if about.namespace.is_empty() { "" } else { "/" };
         log(
             Level::Error,
-            &format!("{}{separator}{}: {}", o.namespace, o.name, thrown.message),
+            &format!("{}{separator}{}: {}", about.namespace, about.name, thrown.message),
         );
         thrown.into_failure()
     })

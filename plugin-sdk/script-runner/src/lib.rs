@@ -7,14 +7,12 @@
 //!
 //! The runner is an ordinary plugin: a component of the public contract, which reads its script from stdin as
 //! interpreters do. It exports every role, and its manifest lists the roles that the script plays, so that functions
-//! that a script does not export cost nothing. For an invalid script `describe` returns the reason (`refused`), with
-//! file, line and column. An exception of a script is a failure and never a trap: the instance keeps running with its
-//! memory.
+//! that a script does not export cost nothing. For an invalid script `describe` returns an error with file, line and
+//! column. An exception of a script is a failure and never a trap: the instance keeps running with its memory.
 //!
 //! `prelude.js` defines the globals of scripts: `console` and `informant`.
 
 mod location;
-mod refusal;
 
 #[cfg(target_family = "wasm")]
 mod bindings;
@@ -24,5 +22,7 @@ mod exports;
 mod native;
 #[cfg(target_family = "wasm")]
 mod program;
+#[cfg(target_family = "wasm")]
+mod sdk_section;
 #[cfg(target_family = "wasm")]
 mod thrown;

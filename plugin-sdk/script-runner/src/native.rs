@@ -18,6 +18,7 @@ pub(crate) fn api<'js>(ctx: &Ctx<'js>, script: &str) -> Result<Object<'js>> {
     native.set("source", Function::new(ctx.clone(), source)?)?;
     native.set("sources", Function::new(ctx.clone(), sources)?)?;
     native.set("get", Function::new(ctx.clone(), get)?)?;
+    native.set("find", Function::new(ctx.clone(), find)?)?;
     native.set("list", Function::new(ctx.clone(), list)?)?;
     native.set("byIndex", Function::new(ctx.clone(), by_index)?)?;
     native.set("indexKeys", Function::new(ctx.clone(), index_keys)?)?;
@@ -38,24 +39,53 @@ fn log_line(level: u32, message: String) {
 
 fn source<'js>(ctx: Ctx<'js>, id: u32) -> Result<Object<'js>> {
     let info = store::source(id).map_err(|error| throw(&ctx, error))?;
-    let object = Object::new(ctx)?;
+    info_object(&ctx, info)
+}
+
+fn sources<'js>(ctx: Ctx<'js>, informer: String) -> Result<Array<'js>> {
+    let sources = store::sources(&informer).map_err(|error| throw(&ctx, error))?;
+    let array = Array::new(ctx.clone())?;
+    for (number, info) in sources.into_iter().enumerate() {
+        array.set(number, info_object(&ctx, info)?)?;
+    }
+    Ok(array)
+}
+
+/// What is constant for a source.
+fn info_object<'js>(ctx: &Ctx<'js>, info: store::SourceInfo) -> Result<Object<'js>> {
+    let object = Object::new(ctx.clone())?;
+    object.set("source", info.id)?;
     object.set("informer", info.informer)?;
     object.set("cluster", info.cluster)?;
+    object.set("namespace", info.namespace)?;
     object.set("apiVersion", info.api_version)?;
     object.set("kind", info.kind)?;
     Ok(object)
 }
 
-fn sources(ctx: Ctx<'_>, informer: String) -> Result<Vec<u32>> {
-    store::sources(&informer).map_err(|error| throw(&ctx, error))
-}
-
 /// Returns undefined if the object does not exist.
 fn get<'js>(ctx: Ctx<'js>, source: u32, namespace: String, name: String, fields: Vec<String>) -> Result<Value<'js>> {
-    match store::get(source, &namespace, &name, &fields) {
-        Ok(object) => ctx.json_parse(object),
-        Err(error) if error.code == ErrorCode::NotFound => Ok(Value::new_undefined(ctx)),
-        Err(error) => Err(throw(&ctx, error)),
+    let found = store::get(source, &namespace, &name, &fields).map_err(|error| throw(&ctx, error))?;
+    parsed(&ctx, found)
+}
+
+/// Returns undefined if the object does not exist in the cluster of the object that the call is about.
+fn find<'js>(
+    ctx: Ctx<'js>,
+    informer: String,
+    namespace: String,
+    name: String,
+    fields: Vec<String>,
+) -> Result<Value<'js>> {
+    let found = store::find(&informer, &namespace, &name, &fields).map_err(|error| throw(&ctx, error))?;
+    parsed(&ctx, found.map(|item| item.object))
+}
+
+/// The object of a JSON document, or undefined.
+pub(crate) fn parsed<'js>(ctx: &Ctx<'js>, document: Option<Vec<u8>>) -> Result<Value<'js>> {
+    match document {
+        Some(document) => ctx.json_parse(document),
+        None => Ok(Value::new_undefined(ctx.clone())),
     }
 }
 
@@ -75,8 +105,14 @@ fn by_index<'js>(
     page_object(&ctx, page)
 }
 
-fn index_keys<'js>(ctx: Ctx<'js>, informer: String, index: String, value: String) -> Result<Array<'js>> {
-    let keys = store::index_keys(&informer, &index, &value).map_err(|error| throw(&ctx, error))?;
+fn index_keys<'js>(
+    ctx: Ctx<'js>,
+    informer: String,
+    sources: Vec<u32>,
+    index: String,
+    value: String,
+) -> Result<Array<'js>> {
+    let keys = store::index_keys(&informer, &sources, &index, &value).map_err(|error| throw(&ctx, error))?;
     let array = Array::new(ctx.clone())?;
     for (number, key) in keys.into_iter().enumerate() {
         let object = Object::new(ctx.clone())?;
@@ -88,19 +124,26 @@ fn index_keys<'js>(ctx: Ctx<'js>, informer: String, index: String, value: String
     Ok(array)
 }
 
-fn index_values(ctx: Ctx<'_>, informer: String, index: String, cursor: String) -> Result<Vec<String>> {
-    store::index_values(&informer, &index, &cursor, INDEX_VALUES_LIMIT).map_err(|error| throw(&ctx, error))
+fn index_values(
+    ctx: Ctx<'_>,
+    informer: String,
+    sources: Vec<u32>,
+    index: String,
+    cursor: String,
+) -> Result<Vec<String>> {
+    store::index_values(&informer, &sources, &index, &cursor, INDEX_VALUES_LIMIT).map_err(|error| throw(&ctx, error))
 }
 
-/// `[namespace, labelSelector, fields, limit, cursor]`.
+/// `[sources, namespace, labelSelector, fields, limit, cursor]`.
 fn read_query(query: &Array<'_>) -> Result<store::Query> {
     Ok(store::Query {
-        namespace: query.get(0)?,
-        label_selector: query.get(1)?,
-        pointers: query.get(2)?,
+        sources: query.get(0)?,
+        namespace: query.get(1)?,
+        label_selector: query.get(2)?,
+        pointers: query.get(3)?,
         // A limit above the range of u32 saturates: it is more than a page can hold.
-        limit: query.get::<f64>(3)? as u32,
-        cursor: query.get(4)?,
+        limit: query.get::<f64>(4)? as u32,
+        cursor: query.get(5)?,
     })
 }
 
@@ -145,5 +188,6 @@ fn code(code: ErrorCode) -> &'static str {
         ErrorCode::Unavailable => "unavailable",
         ErrorCode::Unsupported => "unsupported",
         ErrorCode::Invalid => "invalid",
+        ErrorCode::Other => "other",
     }
 }

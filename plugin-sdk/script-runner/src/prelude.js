@@ -5,6 +5,8 @@
 
   const FUNCTIONS = ["onAdd", "onUpdate", "onDelete", "onSynced", "index"];
   const EXPORTS = [...FUNCTIONS, "manifest"];
+  const SHOWN_CHARS_MAX = 200;
+  const MILLISECONDS_MAX = 2 ** 32 - 1;
 
   // --- console ---
 
@@ -20,6 +22,11 @@
     }
     return String(value);
   };
+  // A value in an error.
+  const shown = (value) => {
+    const text = typeof value === "string" ? JSON.stringify(value) : format(value);
+    return text.length > SHOWN_CHARS_MAX ? `${text.slice(0, SHOWN_CHARS_MAX)}…` : text;
+  };
   const logAt = (level) => (...values) => native.log(level, values.map(format).join(" "));
   globalThis.console = Object.freeze({
     trace: logAt(0),
@@ -30,25 +37,79 @@
     error: logAt(4),
   });
 
+  // --- sources and clusters ---
+
+  // The source of the object that the current call is about. Undefined in a call about no object.
+  let current;
+  // The sources of each informer, as the current call has read them.
+  const sourcesInCall = new Map();
+  const beginCall = (source) => {
+    current = source;
+    sourcesInCall.clear();
+  };
+
+  // The details of a source are constant. They are requested once, and only if the script reads them.
+  const details = new Map();
+  const sourceInfo = (source) => {
+    let info = details.get(source);
+    if (info === undefined) details.set(source, (info = native.source(source)));
+    return info;
+  };
+
+  const sourcesOf = (informer) => {
+    let sources = sourcesInCall.get(informer);
+    if (sources === undefined) sourcesInCall.set(informer, (sources = native.sources(informer)));
+    return sources;
+  };
+
+  const hostError = (code, message) => Object.assign(new Error(message), { name: "HostError", code });
+  const clusterNames = (sources) => [...new Set(sources.map(({ cluster }) => cluster))];
+
+  // The numbers of the sources that a call reads: those in the cluster of the object that it is about, or of the event or
+  // source that stands for the informer. An empty array stands for all sources of the informer.
+  const sourcesToRead = (from, clusters) => {
+    if (clusters === "all") return [];
+    if (clusters !== undefined) throw new TypeError(`clusters is ${shown(clusters)}; write { clusters: "all" }, or leave it out`);
+    const informer = informerName(from);
+    const about = from instanceof Source ? from.source : current;
+    if (about === undefined) {
+      const names = clusterNames(sourcesOf(informer));
+      if (names.length <= 1) return [];
+      const hint = 'write { clusters: "all" }, or pass the source that onSynced receives instead of the name';
+      throw hostError("invalid", `informer "${informer}" reads several clusters (${names.join(", ")}), and this call is about no object: ${hint}`);
+    }
+    const { cluster } = sourceInfo(about);
+    // The only cluster.
+    if (cluster === "") return [];
+    const sources = sourcesOf(informer);
+    const here = sources.filter((source) => source.cluster === cluster).map(({ source }) => source);
+    if (here.length > 0) return here;
+    // A pattern has its sources only after its cluster was asked for its kinds. So a retry can succeed.
+    const names = clusterNames(sources).join(", ");
+    throw hostError("not-ready", `informer "${informer}" has no source in cluster "${cluster}", only in: ${names}; to read these, write { clusters: "all" }`);
+  };
+
   // --- informant ---
 
   const informerName = (named) => (typeof named === "object" && named !== null ? named.informer : String(named));
   const text = (value) => (value === undefined || value === null ? "" : String(value));
 
   // Reads pages until there are `limit` objects.
-  const pages = (read, options = {}) => {
-    const { namespace, labelSelector, fields = [], limit = Infinity } = options;
+  const pages = (from, read, options = {}) => {
+    const { clusters, namespace, labelSelector, fields = [], limit = Infinity } = options;
+    const sources = sourcesToRead(from, clusters);
     const objects = [];
     let cursor = "";
     do {
       const left = limit - objects.length;
-      const page = read(
+      const page = read([
+        sources,
         namespace === undefined || namespace === null ? undefined : String(namespace),
         text(labelSelector),
         fields.map(String),
         left === Infinity ? 0 : left,
         cursor,
-      );
+      ]);
       for (const object of page.items) objects.push(object);
       cursor = page.cursor;
     } while (cursor !== "" && objects.length < limit);
@@ -58,20 +119,31 @@
   const informant = {
     config: Object.freeze({}),
     get(from, namespace, name, { fields = [] } = {}) {
-      for (const source of native.sources(informerName(from))) {
-        const object = native.get(source, text(namespace), String(name), fields.map(String));
+      const key = [text(namespace), String(name), fields.map(String)];
+      if (!(from instanceof Source)) return native.find(informerName(from), ...key);
+      // The object is of the kind and in the cluster of the event or source. There can be a source for each namespace.
+      const { cluster, apiVersion, kind } = sourceInfo(from.source);
+      const isPossible = (source) =>
+        source.cluster === cluster &&
+        source.apiVersion === apiVersion &&
+        source.kind === kind &&
+        (source.namespace === undefined || source.namespace === key[0]);
+      for (const { source } of sourcesOf(from.informer).filter(isPossible)) {
+        const object = native.get(source, ...key);
         if (object !== undefined) return object;
       }
       return undefined;
     },
-    list: (from, options) => pages((...query) => native.list(informerName(from), query), options),
+    list: (from, options) => pages(from, (query) => native.list(informerName(from), query), options),
     byIndex: (from, index, value, options) =>
-      pages((...query) => native.byIndex(informerName(from), String(index), String(value), query), options),
-    indexKeys: (from, index, value) => native.indexKeys(informerName(from), String(index), String(value)),
-    indexValues(from, index) {
+      pages(from, (query) => native.byIndex(informerName(from), String(index), String(value), query), options),
+    indexKeys: (from, index, value, { clusters } = {}) =>
+      native.indexKeys(informerName(from), sourcesToRead(from, clusters), String(index), String(value)),
+    indexValues(from, index, { clusters } = {}) {
+      const sources = sourcesToRead(from, clusters);
       const values = [];
       for (;;) {
-        const more = native.indexValues(informerName(from), String(index), values.at(-1) ?? "");
+        const more = native.indexValues(informerName(from), sources, String(index), values.at(-1) ?? "");
         if (more.length === 0) return values;
         values.push(...more);
       }
@@ -82,14 +154,6 @@
   globalThis.informant = informant;
 
   // --- what the runner calls ---
-
-  // The details of a source are constant. They are requested once, and only if the script reads them.
-  const sources = new Map();
-  const sourceInfo = (source) => {
-    let info = sources.get(source);
-    if (info === undefined) sources.set(source, (info = native.source(source)));
-    return info;
-  };
 
   class Source {
     constructor(source) {
@@ -206,11 +270,17 @@
   let indexNames = [];
 
   return {
-    event: (source, namespace, name, uid, resourceVersion, reason, attempt) =>
-      new Event(source, namespace, name, uid, resourceVersion, reason, attempt),
-    source: (source) => new Source(source),
+    event(source, namespace, name, uid, resourceVersion, reason, attempt) {
+      beginCall(source);
+      return new Event(source, namespace, name, uid, resourceVersion, reason, attempt);
+    },
+    source(source) {
+      beginCall(undefined);
+      return new Source(source);
+    },
 
-    configure(config) {
+    // Takes the context of `describe` or `init`.
+    configure({ config = {} }) {
       const freeze = (value) => {
         if (typeof value === "object" && value !== null) Object.values(Object.freeze(value)).forEach(freeze);
         return value;
@@ -234,24 +304,44 @@
       return JSON.stringify({ name, version, ...rest, events: wanted, indexes, roles });
     },
 
-    // The result of `index`, as lists of a name and its values.
+    // The milliseconds after which the script wants to be called again for the object, from what the function `name` returned.
+    requeue(name, returned) {
+      const names = typeof returned === "object" ? Object.keys(returned) : [];
+      if (name === "onSynced") {
+        if (!names.includes("requeueAfter")) return undefined;
+        throw new TypeError("onSynced returned { requeueAfter }, but it is about no object: return it from onAdd, onUpdate or onDelete");
+      }
+      if (names.length !== 1 || names[0] !== "requeueAfter") {
+        throw new TypeError(`${name} returned ${shown(returned)}; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }`);
+      }
+      const { requeueAfter } = returned;
+      if (!Number.isInteger(requeueAfter) || requeueAfter < 0 || requeueAfter > MILLISECONDS_MAX) {
+        const range = `a whole number of milliseconds from 0 to ${MILLISECONDS_MAX}`;
+        throw new TypeError(`${name} returned { requeueAfter: ${shown(requeueAfter)} }, which is not ${range}; for a minute, return { requeueAfter: 60_000 }`);
+      }
+      return requeueAfter;
+    },
+
+    // The values for each index, in the order of the manifest, from what `index` returned.
     values(found) {
-      if (found === undefined || found === null) return [];
+      if (found === undefined || found === null) return indexNames.map(() => []);
       if (typeof found !== "object" || Array.isArray(found)) {
         throw new TypeError(`index returned ${format(found)}; it must return an object of index names and values`);
       }
-      return Object.entries(found).map(([name, values]) => {
-        if (!indexNames.includes(name)) {
-          const hint = `export const manifest = { indexes: ${JSON.stringify([...indexNames, name])} }`;
-          throw new TypeError(`index returned values for "${name}", which the manifest does not declare; write ${hint}`);
-        }
+      const unknown = Object.keys(found).find((name) => !indexNames.includes(name));
+      if (unknown !== undefined) {
+        const hint = `export const manifest = { indexes: ${JSON.stringify([...indexNames, unknown])} }`;
+        throw new TypeError(`index returned values for "${unknown}", which the manifest does not declare; write ${hint}`);
+      }
+      return indexNames.map((name) => {
+        const values = Object.hasOwn(found, name) ? found[name] : undefined;
         const list = Array.isArray(values) ? values : [values];
         const present = list.filter((value) => value !== undefined && value !== null);
         const invalid = present.find((value) => !["string", "number", "boolean", "bigint"].includes(typeof value));
         if (invalid !== undefined) {
           throw new TypeError(`index returned ${format(invalid)} as a value of "${name}"; a value must be a string, a number or a boolean, or an array of these`);
         }
-        return [name, ...present.map(String)];
+        return present.map(String);
       });
     },
   };

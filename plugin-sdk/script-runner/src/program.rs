@@ -30,20 +30,21 @@ pub(crate) struct Program {
     on_delete: Option<SavedFunction>,
     on_synced: Option<SavedFunction>,
     index: Option<SavedFunction>,
-    /// Functions of the prelude: create an event, create a source, and validate the result of `index`.
+    /// Functions of the prelude: create an event, create a source, and validate what a handler and `index` returned.
     event: SavedFunction,
     source: SavedFunction,
+    requeue: SavedFunction,
     values: SavedFunction,
-    /// Dropped last, because it owns the functions.
-    context: Context,
+    /// The engine's context. Dropped last, because it owns the functions.
+    realm: Context,
 }
 
 impl Program {
-    /// Reads and evaluates the script. `config` is absent in `describe`.
+    /// Reads and evaluates the script. `context` is the JSON document that `describe` and `init` receive.
     ///
     /// # Errors
     /// The reason why the script is invalid, with file, line and column.
-    pub(crate) fn load(config: Option<Vec<u8>>) -> Result<Program, String> {
+    pub(crate) fn load(context: Vec<u8>) -> Result<Program, String> {
         let script = std::env::args()
             .nth(1)
             .ok_or("the script has no name: pass it as the first argument")?;
@@ -57,28 +58,26 @@ impl Program {
         }
         let engine = |error: Error| format!("cannot start the JavaScript engine: {error}");
         let runtime = Runtime::new().map_err(engine)?;
-        let context = Context::full(&runtime).map_err(engine)?;
-        context.clone().with(|ctx| {
-            let loaded = Program::evaluate(&ctx, context, script.clone(), text, config);
+        let realm = Context::full(&runtime).map_err(engine)?;
+        realm.clone().with(|ctx| {
+            let loaded = Program::evaluate(&ctx, realm, script.clone(), text, context);
             loaded.map_err(|error| Thrown::catch(&ctx, error, &script, None).message)
         })
     }
 
     fn evaluate(
         ctx: &Ctx<'_>,
-        context: Context,
+        realm: Context,
         script: String,
         text: Vec<u8>,
-        config: Option<Vec<u8>>,
+        context: Vec<u8>,
     ) -> rquickjs::Result<Program> {
         let mut options = rquickjs::context::EvalOptions::default();
         options.filename = Some(PRELUDE_NAME.to_owned());
         let prelude: Function<'_> = ctx.eval_with_options(PRELUDE, options)?;
         let prelude: Object<'_> = prelude.call((native::api(ctx, &script)?,))?;
-        if let Some(config) = config {
-            let configure: Function<'_> = prelude.get("configure")?;
-            configure.call::<_, ()>((ctx.json_parse(config)?,))?;
-        }
+        let configure: Function<'_> = prelude.get("configure")?;
+        configure.call::<_, ()>((ctx.json_parse(context)?,))?;
         let (module, evaluated) = Module::declare(ctx.clone(), script.as_str(), text)?.eval()?;
         evaluated.finish::<()>()?;
         let exports = module.namespace()?;
@@ -94,10 +93,11 @@ impl Program {
             index: saved(&exports, "index")?,
             event: prelude_function("event")?,
             source: prelude_function("source")?,
+            requeue: prelude_function("requeue")?,
             values: prelude_function("values")?,
             manifest,
             script,
-            context,
+            realm,
         })
     }
 
@@ -106,43 +106,38 @@ impl Program {
         self.manifest
     }
 
-    pub(crate) fn on_add(&self, o: &ObjectRef, c: Call, object: Vec<u8>) -> Result<(), Thrown> {
+    pub(crate) fn on_add(&self, about: &ObjectRef, call: Call, object: Vec<u8>) -> Result<Option<u32>, Thrown> {
         self.call("onAdd", self.on_add.as_ref(), |ctx, arguments| {
             arguments.push_arg(ctx.json_parse(object)?)?;
-            arguments.push_arg(self.event(ctx, o, c)?)
+            arguments.push_arg(self.event(ctx, about, call)?)
         })
     }
 
     pub(crate) fn on_update(
         &self,
-        o: &ObjectRef,
-        c: Call,
+        about: &ObjectRef,
+        call: Call,
         old: Option<Vec<u8>>,
         object: Vec<u8>,
-    ) -> Result<(), Thrown> {
+    ) -> Result<Option<u32>, Thrown> {
         self.call("onUpdate", self.on_update.as_ref(), |ctx, arguments| {
-            match old {
-                Some(old) => arguments.push_arg(ctx.json_parse(old)?)?,
-                None => arguments.push_arg(Value::new_undefined(ctx.clone()))?,
-            }
+            arguments.push_arg(native::parsed(ctx, old)?)?;
             arguments.push_arg(ctx.json_parse(object)?)?;
-            arguments.push_arg(self.event(ctx, o, c)?)
+            arguments.push_arg(self.event(ctx, about, call)?)
         })
     }
 
-    /// `last` is empty if only the key is known.
-    pub(crate) fn on_delete(&self, o: &ObjectRef, c: Call, last: Vec<u8>, unknown: bool) -> Result<(), Thrown> {
+    /// `last` is absent if only the key is known.
+    pub(crate) fn on_delete(
+        &self,
+        about: &ObjectRef,
+        call: Call,
+        last: Option<Vec<u8>>,
+        unknown: bool,
+    ) -> Result<Option<u32>, Thrown> {
         self.call("onDelete", self.on_delete.as_ref(), |ctx, arguments| {
-            if last.is_empty() {
-                let (object, metadata) = (Object::new(ctx.clone())?, Object::new(ctx.clone())?);
-                metadata.set("namespace", o.namespace.as_str())?;
-                metadata.set("name", o.name.as_str())?;
-                object.set("metadata", metadata)?;
-                arguments.push_arg(object)?;
-            } else {
-                arguments.push_arg(ctx.json_parse(last)?)?;
-            }
-            let event = self.event(ctx, o, c)?;
+            arguments.push_arg(native::parsed(ctx, last)?)?;
+            let event = self.event(ctx, about, call)?;
             event.set("finalStateUnknown", unknown)?;
             arguments.push_arg(event)
         })
@@ -153,10 +148,11 @@ impl Program {
             let make = self.source.clone().restore(ctx)?;
             arguments.push_arg(make.call::<_, Object<'_>>((source,))?)
         })
+        .map(drop)
     }
 
-    /// Pairs of index name and values.
-    pub(crate) fn index(&self, o: &ObjectRef, object: Vec<u8>) -> Result<Vec<(String, Vec<String>)>, Thrown> {
+    /// The values for each index, in the order of the manifest.
+    pub(crate) fn index(&self, about: &ObjectRef, object: Vec<u8>) -> Result<Vec<Vec<String>>, Thrown> {
         const NO_CALL: Call = Call {
             reason: Reason::Initial,
             attempt: 0,
@@ -167,27 +163,23 @@ impl Program {
             };
             let index = index.restore(ctx).map_err(|error| self.thrown(ctx, error, None))?;
             let run = || {
-                let arguments = (ctx.json_parse(object)?, self.event(ctx, o, NO_CALL)?);
+                let arguments = (ctx.json_parse(object)?, self.event(ctx, about, NO_CALL)?);
                 let result = settled(index.call(arguments)?)?;
                 self.values.clone().restore(ctx)?.call::<_, Vec<Vec<String>>>((result,))
             };
-            let lists = run().map_err(|error| self.thrown(ctx, error, Some(("index", &index))))?;
-            let pairs = lists.into_iter().map(|mut list| {
-                let values = list.split_off(1);
-                (list.pop().unwrap_or_default(), values)
-            });
-            Ok(pairs.collect())
+            run().map_err(|error| self.thrown(ctx, error, Some(("index", &index))))
         })
     }
 
-    /// Calls `function`, if the script has it, with the arguments that `fill` adds.
+    /// Calls `function`, if the script has it, with the arguments that `fill` adds. Returns the milliseconds after
+    /// which the script wants to be called again.
     fn call(
         &self,
         name: &str,
         function: Option<&SavedFunction>,
         fill: impl for<'js> FnOnce(&Ctx<'js>, &mut Args<'js>) -> rquickjs::Result<()>,
-    ) -> Result<(), Thrown> {
-        let Some(function) = function else { return Ok(()) };
+    ) -> Result<Option<u32>, Thrown> {
+        let Some(function) = function else { return Ok(None) };
         self.with(|ctx| {
             let function = function
                 .clone()
@@ -196,7 +188,13 @@ impl Program {
             let run = || {
                 let mut arguments = Args::new(ctx.clone(), ARGUMENTS_MAX);
                 fill(ctx, &mut arguments)?;
-                settled(function.call_arg(arguments)?).map(drop)
+                let returned = settled(function.call_arg(arguments)?)?;
+                if returned.is_undefined() || returned.is_null() {
+                    return Ok(None);
+                }
+                let milliseconds: Option<f64> = self.requeue.clone().restore(ctx)?.call((name, returned))?;
+                // The prelude checks that it is a whole number in the range of u32.
+                Ok(milliseconds.map(|milliseconds| milliseconds as u32))
             };
             run().map_err(|error| self.thrown(ctx, error, Some((name, &function))))
         })
@@ -204,7 +202,7 @@ impl Program {
 
     /// Runs `work` in the engine, and then its pending jobs.
     fn with<T>(&self, work: impl for<'js> FnOnce(&Ctx<'js>) -> T) -> T {
-        self.context.with(|ctx| {
+        self.realm.with(|ctx| {
             let result = work(&ctx);
             while ctx.execute_pending_job() {}
             result
@@ -215,15 +213,15 @@ impl Program {
         Thrown::catch(ctx, error, &self.script, called)
     }
 
-    fn event<'js>(&self, ctx: &Ctx<'js>, o: &ObjectRef, c: Call) -> rquickjs::Result<Object<'js>> {
+    fn event<'js>(&self, ctx: &Ctx<'js>, about: &ObjectRef, call: Call) -> rquickjs::Result<Object<'js>> {
         self.event.clone().restore(ctx)?.call((
-            o.source,
-            o.namespace.as_str(),
-            o.name.as_str(),
-            o.uid.as_str(),
-            o.resource_version.as_str(),
-            reason(c.reason),
-            c.attempt,
+            about.source,
+            about.namespace.as_str(),
+            about.name.as_str(),
+            about.uid.as_str(),
+            about.resource_version.as_str(),
+            reason(call.reason),
+            call.attempt,
         ))
     }
 }
@@ -253,5 +251,8 @@ fn reason(reason: Reason) -> &'static str {
         Reason::Requeue => "requeue",
         Reason::Reconfigured => "reconfigured",
         Reason::Restored => "restored",
+        Reason::RequeueAfter => "requeue-after",
+        Reason::Trigger => "trigger",
+        Reason::Other => "other",
     }
 }
