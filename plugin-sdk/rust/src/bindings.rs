@@ -25,10 +25,10 @@ macro_rules! role {
                 world: $world,
                 path: "wit",
                 with: {
-                    "informant:plugin/types@0.1.0": crate::bindings::imports::informant::plugin::types,
-                    "informant:plugin/store@0.1.0": crate::bindings::imports::informant::plugin::store,
-                    "informant:plugin/kube@0.1.0": crate::bindings::imports::informant::plugin::kube,
-                    "informant:plugin/log@0.1.0": crate::bindings::imports::informant::plugin::log,
+                    "informant:plugin/types@0.2.0": crate::bindings::imports::informant::plugin::types,
+                    "informant:plugin/store@0.2.0": crate::bindings::imports::informant::plugin::store,
+                    "informant:plugin/kube@0.2.0": crate::bindings::imports::informant::plugin::kube,
+                    "informant:plugin/log@0.2.0": crate::bindings::imports::informant::plugin::log,
                 },
                 pub_export_macro: true,
             });

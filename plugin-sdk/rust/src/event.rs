@@ -44,7 +44,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// The informer, cluster, apiVersion and kind of the object. Requested from Informant once for each source.
+    /// The informer, cluster, apiVersion, kind and resource of the object. Requested from Informant once in each call.
+    /// [`kube::of`](crate::kube::of) is the object's address.
     ///
     /// # Errors
     /// A [`HostError`](crate::HostError) as a [`Failure`](crate::Failure).

@@ -46,6 +46,10 @@ macro_rules! export {
             type Exports = $crate::__private::Exports<$plugin>;
             $crate::__private::bindings::lifecycle::export!(Exports with_types_in $crate::__private::bindings::lifecycle);
             $($crate::__export_role!(Exports, $role);)+
+            // Names the SDK and the contract for people and for `informant plugin inspect`.
+            #[used]
+            #[unsafe(link_section = "informant-sdk")]
+            static SDK: [u8; $crate::__private::SDK.len()] = $crate::__private::sdk_section();
         };
         $($crate::__plays_role!($plugin, $role);)+
     };

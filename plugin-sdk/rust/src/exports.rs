@@ -7,19 +7,22 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
-use crate::bindings;
+use crate::action::Action;
 use crate::bindings::imports::informant::plugin::types as contract;
+use crate::context::{Describe, Init, Role};
 use crate::event::{Deleted, Event, ObjectRef, SourceId};
 use crate::failure::{Failure, Result};
 use crate::index_values::IndexValues;
-use crate::log;
-use crate::manifest::Named;
+use crate::manifest::{Manifest, Named};
 use crate::payload::Payload;
-use crate::plugin::{EventHandler, IndexFuncs, Init, Plugin, Stateful, SyncHandler};
+use crate::plugin::{EventHandler, IndexFuncs, Plugin, Stateful, SyncHandler};
+use crate::{bindings, call, log};
 
 thread_local! {
     // `Any`, because the plugin's type is unknown to this crate.
     static PLUGIN: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
+    /// The names of the indexes in the manifest's order, in an instance for index functions.
+    static INDEX_NAMES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The exports of the plugin `P`: implements the contract's trait for each role that `P` plays.
@@ -35,8 +38,16 @@ fn with_plugin<P: Plugin, T>(call: impl FnOnce(&mut P) -> Result<T>) -> Result<T
     )
 }
 
-pub(crate) fn on_add<P: EventHandler>(plugin: &mut P, event: &Event, object: Vec<u8>) -> Result {
-    plugin.on_add(event, P::Object::decode(object)?)
+/// The manifest of a plugin, checked.
+pub(crate) fn describe<P: Plugin>(describe: Describe) -> Result<Manifest> {
+    let manifest = P::describe(describe)?;
+    manifest.check()?;
+    Ok(manifest)
+}
+
+pub(crate) fn on_add<P: EventHandler>(plugin: &mut P, event: &Event, object: Vec<u8>) -> Result<Action> {
+    let object = P::Object::decode(object)?;
+    call::about(event.source, || plugin.on_add(event, object))
 }
 
 pub(crate) fn on_update<P: EventHandler>(
@@ -44,86 +55,105 @@ pub(crate) fn on_update<P: EventHandler>(
     event: &Event,
     old: Option<Vec<u8>>,
     object: Vec<u8>,
-) -> Result {
+) -> Result<Action> {
     let old = old.map(P::Object::decode).transpose()?;
-    plugin.on_update(event, old, P::Object::decode(object)?)
+    let object = P::Object::decode(object)?;
+    call::about(event.source, || plugin.on_update(event, old, object))
 }
 
 pub(crate) fn on_delete<P: EventHandler>(
     plugin: &mut P,
     event: &Event,
-    last: Vec<u8>,
+    last: Option<Vec<u8>>,
     final_state_unknown: bool,
-) -> Result {
-    // The document is empty if the cache knows only the key of a deleted object.
-    let last = (!last.is_empty()).then(|| P::Object::decode(last)).transpose()?;
-    plugin.on_delete(
-        event,
-        Deleted {
-            last,
-            final_state_unknown,
-        },
-    )
+) -> Result<Action> {
+    let deleted = Deleted {
+        last: last.map(P::Object::decode).transpose()?,
+        final_state_unknown,
+    };
+    call::about(event.source, || plugin.on_delete(event, deleted))
 }
 
-pub(crate) fn index<P: IndexFuncs>(plugin: &mut P, of: &ObjectRef, object: Vec<u8>) -> Result<IndexValues> {
-    plugin.index(of, P::Object::decode(object)?)
+pub(crate) fn on_synced<P: SyncHandler>(plugin: &mut P, source: SourceId) -> Result {
+    call::about(source, || plugin.on_synced(source))
+}
+
+/// The values by position: for each of `names`.
+pub(crate) fn index<P: IndexFuncs>(
+    plugin: &mut P,
+    names: &[String],
+    of: &ObjectRef,
+    object: Vec<u8>,
+) -> Result<Vec<Vec<String>>> {
+    let object = P::Object::decode(object)?;
+    let values: IndexValues = call::about(of.source, || plugin.index(of, object))?;
+    values.by_position(names)
 }
 
 impl<P: Plugin + Named> bindings::lifecycle::exports::informant::plugin::lifecycle::Guest for Exports<P> {
-    fn describe() -> Vec<u8> {
+    fn describe(context: Vec<u8>) -> Result<Vec<u8>, String> {
         log::report_panics();
-        P::describe().to_json::<P>()
+        let manifest = Describe::parse(&context).and_then(describe::<P>);
+        manifest
+            .map(|manifest| manifest.to_json::<P>())
+            .map_err(|failure| failure.message().to_owned())
     }
 
-    fn init(role: contract::InstanceRole, config: Vec<u8>) -> Result<(), contract::Failure> {
+    fn init(context: Vec<u8>) -> Result<(), contract::Failure> {
         log::report_panics();
-        let plugin = P::init(Init::new(role, config))?;
-        PLUGIN.set(Some(Box::new(plugin)));
+        let init = Init::parse(&context)?;
+        if init.role == Role::Index {
+            // `describe` was called in another instance.
+            INDEX_NAMES.set(describe::<P>(init.describe().clone())?.index_names().to_vec());
+        }
+        PLUGIN.set(Some(Box::new(P::init(init)?)));
         Ok(())
     }
 }
 
 impl<P: EventHandler> bindings::events::exports::informant::plugin::event_handler::Guest for Exports<P> {
-    fn on_add(o: contract::ObjectRef, c: contract::Call, object: Vec<u8>) -> Result<(), contract::Failure> {
-        Ok(with_plugin::<P, _>(|plugin| on_add(plugin, &Event::new(o, c), object))?)
+    fn on_add(
+        about: contract::ObjectRef,
+        call: contract::Call,
+        object: Vec<u8>,
+    ) -> Result<Option<u32>, contract::Failure> {
+        let action = with_plugin::<P, _>(|plugin| on_add(plugin, &Event::new(about, call), object))?;
+        Ok(action.into_ms())
     }
 
     fn on_update(
-        o: contract::ObjectRef,
-        c: contract::Call,
+        about: contract::ObjectRef,
+        call: contract::Call,
         old: Option<Vec<u8>>,
         object: Vec<u8>,
-    ) -> Result<(), contract::Failure> {
-        Ok(with_plugin::<P, _>(|plugin| {
-            on_update(plugin, &Event::new(o, c), old, object)
-        })?)
+    ) -> Result<Option<u32>, contract::Failure> {
+        let action = with_plugin::<P, _>(|plugin| on_update(plugin, &Event::new(about, call), old, object))?;
+        Ok(action.into_ms())
     }
 
     fn on_delete(
-        o: contract::ObjectRef,
-        c: contract::Call,
-        last: Vec<u8>,
+        about: contract::ObjectRef,
+        call: contract::Call,
+        last: Option<Vec<u8>>,
         final_state_unknown: bool,
-    ) -> Result<(), contract::Failure> {
-        Ok(with_plugin::<P, _>(|plugin| {
-            on_delete(plugin, &Event::new(o, c), last, final_state_unknown)
-        })?)
+    ) -> Result<Option<u32>, contract::Failure> {
+        let event = Event::new(about, call);
+        let action = with_plugin::<P, _>(|plugin| on_delete(plugin, &event, last, final_state_unknown))?;
+        Ok(action.into_ms())
     }
 }
 
 impl<P: SyncHandler> bindings::sync::exports::informant::plugin::sync_handler::Guest for Exports<P> {
     fn on_synced(source: u32) -> Result<(), contract::Failure> {
-        Ok(with_plugin::<P, _>(|plugin| plugin.on_synced(SourceId(source)))?)
+        Ok(with_plugin::<P, _>(|plugin| on_synced(plugin, SourceId(source)))?)
     }
 }
 
 impl<P: IndexFuncs> bindings::index::exports::informant::plugin::index_funcs::Guest for Exports<P> {
-    fn index(o: contract::ObjectRef, object: Vec<u8>) -> Result<Vec<(String, Vec<String>)>, String> {
-        let answer = with_plugin::<P, _>(|plugin| index(plugin, &o.into(), object));
-        answer
-            .map(IndexValues::into_pairs)
-            .map_err(|failure| failure.message().to_owned())
+    fn index(about: contract::ObjectRef, object: Vec<u8>) -> Result<Vec<Vec<String>>, String> {
+        let values =
+            INDEX_NAMES.with_borrow(|names| with_plugin::<P, _>(|plugin| index(plugin, names, &about.into(), object)));
+        values.map_err(|failure| failure.message().to_owned())
     }
 }
 

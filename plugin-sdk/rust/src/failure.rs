@@ -7,11 +7,12 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use crate::action::whole_ms;
 use crate::bindings::imports::informant::plugin::types as contract;
 use crate::host_error::HostError;
 use crate::kube;
 
-/// The result of every call to a plugin. `Ok(())` acknowledges the event.
+/// The result of every call to a plugin. Handlers return `Result<Action>`: `Ok(Action::done())` acknowledges the event.
 pub type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
 /// Why a call failed, and how Informant handles it.
@@ -116,7 +117,7 @@ impl From<Failure> for contract::Failure {
         match failure {
             Failure::Retryable(message) => Self::Retryable(message),
             Failure::RetryAfter(message, after) => {
-                let after_ms = u32::try_from(after.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
+                let after_ms = whole_ms(after);
                 Self::RetryAfter(contract::RetryLater { message, after_ms })
             }
             Failure::Permanent(message) => Self::Permanent(message),

@@ -8,7 +8,7 @@ pub(crate) use crate::bindings::imports::informant::plugin::{
         update as kube_update,
     },
     log::log,
-    store::{by_index, get, index_keys, index_values, list, source, sources, version},
+    store::{by_index, find, get, index_keys, index_values, list, source, sources, version},
 };
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -17,4 +17,6 @@ pub(crate) use crate::testing::cluster::{
     update as kube_update,
 };
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use crate::testing::host::{by_index, get, index_keys, index_values, list, log, source, sources, version};
+pub(crate) use crate::testing::host::{
+    by_index, find, get, index_keys, index_values, list, log, source, sources, version,
+};

@@ -29,7 +29,8 @@ impl HostError {
             | ErrorCode::NotFound
             | ErrorCode::Timeout
             | ErrorCode::Stale
-            | ErrorCode::Unavailable => false,
+            | ErrorCode::Unavailable
+            | ErrorCode::Other => false,
         }
     }
 }

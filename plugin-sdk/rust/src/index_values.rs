@@ -1,5 +1,7 @@
 //! What an index function returns.
 
+use crate::failure::{Failure, Result};
+
 /// The values of a plugin's indexes for one object. An index that is left out has no values for this object.
 ///
 /// ```
@@ -40,8 +42,20 @@ impl IndexValues {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    pub(crate) fn into_pairs(self) -> Vec<(String, Vec<String>)> {
-        self.0
+    /// The values for each of the manifest's index names.
+    pub(crate) fn by_position(self, names: &[String]) -> Result<Vec<Vec<String>>> {
+        let mut positions = vec![Vec::new(); names.len()];
+        for (index, values) in self.0 {
+            match names.iter().position(|name| *name == index) {
+                Some(position) => positions[position] = values,
+                None => {
+                    return Err(Failure::permanent(format_args!(
+                        "the manifest does not declare the index {index:?}"
+                    )));
+                }
+            }
+        }
+        Ok(positions)
     }
 }
 
@@ -56,11 +70,23 @@ mod tests {
             .with("node", ["n"])
             .with("image", ["b"]);
         assert_eq!(values.values("image"), ["a", "b"]);
-        assert_eq!(values.into_pairs().len(), 2);
+        assert_eq!(values.names().count(), 2);
     }
 
     #[test]
     fn an_index_that_is_left_out_has_no_values() {
         assert!(IndexValues::new().values("image").is_empty());
+    }
+
+    #[test]
+    fn values_follow_the_order_of_the_manifest() {
+        let names = ["node", "team", "image"].map(str::to_owned);
+        let values = IndexValues::new().with("image", ["a", "b"]).with("node", ["n"]);
+        let expected = vec![vec!["n".to_owned()], vec![], vec!["a".to_owned(), "b".to_owned()]];
+        assert_eq!(values.clone().by_position(&names), Ok(expected));
+        assert_eq!(
+            values.by_position(&names[..2]),
+            Err(Failure::permanent("the manifest does not declare the index \"image\""))
+        );
     }
 }

@@ -5,57 +5,77 @@
 //! that the plugin requires in its manifest ([`Manifest::needs`](crate::Manifest::needs)): Informant then refuses to
 //! load the plugin without them.
 //!
-//! Reads go to the API server and cost it work. Read what informers cache from [`store`](crate::store).
+//! Reads go to the API server and cost it work. Read what informers cache from [`store`].
 //!
 //! ```no_run
 //! # use informant_plugin_sdk::prelude::*;
 //! # use serde_json::json;
 //! # fn example(event: &Event) -> Result {
-//! let cluster = event.source_info()?.cluster.clone();
-//! let pod = kube::object("v1/pods", &event.namespace, &event.name).in_cluster(cluster);
-//! match kube::patch(&pod).merge(&json!({ "metadata": { "uid": event.uid, "labels": { "seen": "yes" } } })) {
-//!     // The pod is gone or was replaced: that has its own event.
+//! let label = json!({ "metadata": { "uid": event.uid, "labels": { "seen": "yes" } } });
+//! match kube::patch(&kube::of(event)).merge(&label) {
+//!     // The object is gone or was replaced: that has its own event.
 //!     Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
 //!     done => Ok(done.map(drop)?),
 //! }
 //! # }
 //! ```
 //!
+//! A call goes to the cluster of the object that the current call from Informant is about, or, in `on_synced`, of the
+//! source, unless the address names another one.
+//!
 //! A plugin that writes to objects that it watches receives events for its own writes. Compare before you write, and
 //! request [`changed_only`](crate::Events::changed_only) fields in the manifest: then each write causes one more call,
 //! which finds nothing to do.
 
 use crate::bindings::imports::informant::plugin::kube as contract;
+use crate::event::{Event, SourceId};
 use crate::failure::Result as AnyResult;
-use crate::host;
 use crate::payload::Payload;
+use crate::{host, store};
 
 mod error;
 mod list;
+mod options;
 mod write;
 
 pub use contract::ApiErrorCode as ErrorCode;
 pub use error::Error;
 pub use list::{List, Objects};
+pub use options::FieldValidation;
 pub use write::{Create, Delete, Patch, Update};
 
 /// The result of a call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The address of an object: resource, namespace and name.
+/// The address of an object: cluster, resource, namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address(contract::Address);
+pub struct Address {
+    address: contract::Address,
+    /// The source of the object, which has its resource and cluster.
+    of: Option<SourceId>,
+}
+
+/// The address of the event's object, in its cluster. Works for every kind, also where the informer is a pattern (`*`).
+pub fn of(event: &Event) -> Address {
+    Address {
+        of: Some(event.source),
+        ..object("", &event.namespace, &event.name)
+    }
+}
 
 /// The address of an object. Write `resource` as in config.toml: `v1/pods`, `apps/v1/deployments`. `namespace` is empty
 /// for cluster-scoped resources.
 pub fn object(resource: impl Into<String>, namespace: impl Into<String>, name: impl Into<String>) -> Address {
-    Address(contract::Address {
-        cluster: String::new(),
-        resource: resource.into(),
-        namespace: namespace.into(),
-        name: name.into(),
-        subresource: String::new(),
-    })
+    Address {
+        address: contract::Address {
+            cluster: String::new(),
+            resource: resource.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            subresource: String::new(),
+        },
+        of: None,
+    }
 }
 
 /// The address of the collection in which [`create`] creates an object.
@@ -64,18 +84,17 @@ pub fn collection(resource: impl Into<String>, namespace: impl Into<String>) -> 
 }
 
 impl Address {
-    /// Selects the cluster. Required if config.toml has several; [`Event::source_info`](crate::Event::source_info)
-    /// returns the cluster of an event.
+    /// Selects the cluster. The default is the cluster of the object that the call is about.
     #[must_use]
     pub fn in_cluster(mut self, cluster: impl Into<String>) -> Self {
-        self.0.cluster = cluster.into();
+        self.address.cluster = cluster.into();
         self
     }
 
     /// Selects a subresource: `status`, `scale`, `eviction` and so on.
     #[must_use]
     pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
-        self.0.subresource = subresource.into();
+        self.address.subresource = subresource.into();
         self
     }
 
@@ -83,6 +102,19 @@ impl Address {
     #[must_use]
     pub fn status(self) -> Self {
         self.subresource("status")
+    }
+
+    /// As the contract wants it.
+    fn resolve(&self) -> Result<contract::Address> {
+        let mut address = self.address.clone();
+        if let Some(source) = self.of {
+            let source = store::constant(source)?;
+            address.resource.clone_from(&source.resource);
+            if address.cluster.is_empty() {
+                address.cluster.clone_from(&source.cluster);
+            }
+        }
+        Ok(address)
     }
 }
 
@@ -110,7 +142,7 @@ impl Object {
 /// # Errors
 /// [`Error`].
 pub fn get(object: &Address) -> Result<Option<Object>> {
-    match host::kube_get(&object.0).map_err(Error::from) {
+    match host::kube_get(&object.resolve()?).map_err(Error::from) {
         Ok(json) => Ok(Some(Object(json))),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),

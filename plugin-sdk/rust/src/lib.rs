@@ -16,9 +16,9 @@
 //!
 //! impl EventHandler for Greeter {
 //!     type Object = Value;
-//!     fn on_upsert(&mut self, event: &Event, pod: Value) -> Result {
+//!     fn on_upsert(&mut self, event: &Event, pod: Value) -> Result<Action> {
 //!         info!("{event} is {}", pod["status"]["phase"]);
-//!         Ok(())
+//!         Ok(Action::done())
 //!     }
 //! }
 //!
@@ -29,6 +29,8 @@
 //! component. `cargo test` runs the plugin's tests natively, with [`testing`] in place of Informant.
 //!
 //! # Results and traps
+//! A handler that succeeds returns an [`Action`]: done, or call again later.
+//!
 //! A [`Failure`] is a result: it tells Informant whether and when to retry. A panic is a trap: Informant logs its
 //! message, discards the instance with its memory, calls `init` on a new one, and retries the event. Running out of
 //! memory, time or stack is also a trap. A panic cannot be caught, because WebAssembly guests cannot unwind.
@@ -37,12 +39,15 @@
 //! One instance handles all events of a plugin, one call at a time, so a plugin can keep its state in `&mut self`.
 //! Index functions run in separate instances, which share no memory with it.
 
+mod action;
 #[cfg_attr(
     not(target_arch = "wasm32"),
     allow(dead_code, reason = "a native build has no imports or exports")
 )]
 #[doc(hidden)]
 pub mod bindings;
+mod call;
+mod context;
 mod event;
 mod export;
 mod exports;
@@ -60,19 +65,30 @@ pub mod store;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 
+pub use action::Action;
+pub use context::{Because, Describe, Init, Previous, Role};
 pub use event::{Deleted, Event, ObjectRef, Reason, SourceId};
 pub use failure::{Failure, Result};
 pub use host_error::{ErrorCode, HostError};
 pub use index_values::IndexValues;
 pub use manifest::{Events, KubeNeed, Manifest, Need, Objects, PayloadKind, Verb};
 pub use payload::{Payload, Raw};
-pub use plugin::{EventHandler, IndexFuncs, Init, InstanceRole, Plugin, Stateful, SyncHandler};
+pub use plugin::{EventHandler, IndexFuncs, Plugin, Stateful, SyncHandler};
+
+macro_rules! contract {
+    () => {
+        "0.2.0"
+    };
+}
+
+/// The version of the contract, `informant:plugin`, that this SDK is built for.
+pub const CONTRACT: &str = contract!();
 
 /// What most plugins need: `use informant_plugin_sdk::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        Deleted, Event, EventHandler, Events, Failure, IndexFuncs, IndexValues, Init, Manifest, Need, ObjectRef,
-        Objects, Plugin, Raw, Reason, Result, SourceId, Stateful, SyncHandler, Verb, kube, store,
+        Action, Deleted, Describe, Event, EventHandler, Events, Failure, IndexFuncs, IndexValues, Init, Manifest, Need,
+        ObjectRef, Objects, Plugin, Raw, Reason, Result, SourceId, Stateful, SyncHandler, Verb, kube, store,
     };
     pub use crate::{debug, error, export, info, trace, warn};
     pub use serde_json::Value;
@@ -84,4 +100,19 @@ pub mod __private {
     pub use crate::bindings;
     pub use crate::exports::{Exports, plays_events, plays_index, plays_state, plays_sync};
     pub use crate::manifest::Named;
+
+    /// The content of the section `informant-sdk` of a component. `informant plugin inspect` shows it.
+    pub const SDK: &[u8] = concat!(
+        r#"{"language":"rust","sdk":""#,
+        env!("CARGO_PKG_VERSION"),
+        r#"","contract":""#,
+        contract!(),
+        r#""}"#
+    )
+    .as_bytes();
+
+    /// [`SDK`] in the form that a section takes.
+    pub const fn sdk_section() -> [u8; SDK.len()] {
+        *SDK.first_chunk().expect("it has this length")
+    }
 }

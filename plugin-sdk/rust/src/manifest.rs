@@ -5,6 +5,8 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::failure::{Failure, Result};
+
 #[cfg(not(target_arch = "wasm32"))]
 mod matching;
 mod need;
@@ -71,6 +73,26 @@ impl Manifest {
         self
     }
 
+    /// Refuses what contradicts itself, as Informant does.
+    ///
+    /// # Errors
+    /// [`Failure::Permanent`] that names the rule.
+    pub(crate) fn check(&self) -> Result {
+        let contradicts = |rule: &&Events| rule.payload == PayloadKind::None && (rule.changed_only || rule.old);
+        match self.events.iter().find(contradicts) {
+            None => Ok(()),
+            Some(Events { api_version, kind, .. }) => Err(Failure::permanent(format_args!(
+                "manifest: the rule for {api_version} {kind} has payload_none and changed_only or with_old: without a \
+                 payload there is nothing to compare; remove one of the two"
+            ))),
+        }
+    }
+
+    /// The names of the indexes, in the order of the manifest.
+    pub(crate) fn index_names(&self) -> &[String] {
+        self.indexes.as_ref().map_or(&[], |indexes| &indexes.names)
+    }
+
     /// The JSON document for the plugin `P`.
     pub(crate) fn to_json<P: Named>(&self) -> Vec<u8> {
         let document = Document {
@@ -106,10 +128,10 @@ fn or_all<S: Serializer>(objects: &Vec<Objects>, serializer: S) -> Result<S::Ok,
     }
 }
 
-/// How much of an object a plugin receives. It is always a JSON document in the shape of the object, with apiVersion
-/// and kind.
+/// How much of an object a plugin receives: a JSON document in the shape of the object, with apiVersion and kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum PayloadKind {
     /// The whole object, without the fields that the informer drops.
     #[default]
@@ -119,6 +141,8 @@ pub enum PayloadKind {
     /// Only the fields at these JSON pointers; `*` matches every element of a list or every value of a map. Absent
     /// fields are left out.
     Fields(Vec<String>),
+    /// No document, only what an [`Event`](crate::Event) has. Only for handlers.
+    None,
 }
 
 /// Which objects a handler receives, and how much of them.
@@ -127,9 +151,12 @@ pub enum PayloadKind {
 pub struct Events {
     api_version: String,
     kind: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    namespaces: Vec<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    label_selector: String,
     payload: PayloadKind,
     old: bool,
-    #[serde(rename = "changed-only")]
     changed_only: bool,
 }
 
@@ -140,6 +167,8 @@ impl Events {
         Self {
             api_version,
             kind,
+            namespaces: Vec::new(),
+            label_selector: String::new(),
             payload: PayloadKind::Whole,
             old: false,
             changed_only: false,
@@ -162,6 +191,30 @@ impl Events {
     #[must_use]
     pub fn fields<P: Into<String>>(mut self, pointers: impl IntoIterator<Item = P>) -> Self {
         self.payload = PayloadKind::Fields(pointers.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// No document: the handler receives only the [`Event`](crate::Event). Use `()` as its
+    /// [`Object`](crate::EventHandler::Object). Cannot be combined with [`changed_only`](Self::changed_only) and
+    /// [`with_old`](Self::with_old).
+    #[must_use]
+    pub fn payload_none(mut self) -> Self {
+        self.payload = PayloadKind::None;
+        self
+    }
+
+    /// Only objects in these namespaces.
+    #[must_use]
+    pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
+        self.namespaces = namespaces.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Only objects that match this label selector: `app=web,tier in (a, b)`. An object that starts to match is an add,
+    /// one that no longer matches is a delete.
+    #[must_use]
+    pub fn label_selector(mut self, selector: impl Into<String>) -> Self {
+        self.label_selector = selector.into();
         self
     }
 
@@ -265,11 +318,17 @@ mod tests {
             .events(Events::of("v1", "Pod").fields(["/spec/nodeName"]).with_old())
             .events(Events::of("apps/v1", "*").metadata().changed_only())
             .events(Events::all())
+            .events(
+                Events::of("v1", "Node")
+                    .namespaces(["a", "b"])
+                    .label_selector("x=y")
+                    .payload_none(),
+            )
             .index("image")
             .indexed(Objects::of("v1", "Pod").fields(["/spec/containers/*/image"]));
         let event = |api_version, kind, payload: serde_json::Value, old, changed_only| {
             serde_json::json!({
-                "apiVersion": api_version, "kind": kind, "payload": payload, "old": old, "changed-only": changed_only,
+                "apiVersion": api_version, "kind": kind, "payload": payload, "old": old, "changedOnly": changed_only,
             })
         };
         assert_eq!(
@@ -281,6 +340,10 @@ mod tests {
                     event("v1", "Pod", serde_json::json!({ "fields": ["/spec/nodeName"] }), true, false),
                     event("apps/v1", "*", "metadata".into(), false, true),
                     event("*", "*", "whole".into(), false, false),
+                    {
+                        "apiVersion": "v1", "kind": "Node", "namespaces": ["a", "b"], "labelSelector": "x=y",
+                        "payload": "none", "old": false, "changedOnly": false,
+                    },
                 ],
                 "indexes": {
                     "names": ["image"],
@@ -289,5 +352,16 @@ mod tests {
                 "needs": [],
             })
         );
+    }
+
+    #[test]
+    fn comparisons_without_a_payload_are_refused() {
+        let rule = Events::of("v1", "Pod").payload_none();
+        assert_eq!(Manifest::new().events(rule.clone()).check(), Ok(()));
+        for rule in [rule.clone().changed_only(), rule.with_old()] {
+            let refused = Manifest::new().events(rule).check();
+            let message = refused.expect_err("it contradicts itself").message().to_owned();
+            assert!(message.contains("the rule for v1 Pod has payload_none"), "{message}");
+        }
     }
 }

@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::bindings::imports::informant::plugin::kube::ApiErrorCode;
 use crate::bindings::imports::informant::plugin::log::Level;
-use crate::bindings::imports::informant::plugin::types::{ErrorCode, InstanceRole, Reason};
+use crate::bindings::imports::informant::plugin::store::SourceState;
+use crate::bindings::imports::informant::plugin::types::{ErrorCode, Reason};
 
 macro_rules! names {
     ($type:ident { $($case:ident => $name:literal,)+ }) => {
@@ -34,12 +35,9 @@ names!(Reason {
     Requeue => "requeue",
     Reconfigured => "reconfigured",
     Restored => "restored",
-});
-
-names!(InstanceRole {
-    Events => "events",
-    Index => "index",
-    Transform => "transform",
+    RequeueAfter => "requeue-after",
+    Trigger => "trigger",
+    Other => "other",
 });
 
 names!(ErrorCode {
@@ -54,6 +52,18 @@ names!(ErrorCode {
     Unavailable => "unavailable",
     Unsupported => "unsupported",
     Invalid => "invalid",
+    Other => "other",
+});
+
+names!(SourceState {
+    Syncing => "syncing",
+    Live => "live",
+    Stale => "stale",
+    WaitingForResource => "waiting-for-resource",
+    Forbidden => "forbidden",
+    Refused => "refused",
+    Stopped => "stopped",
+    Other => "other",
 });
 
 names!(ApiErrorCode {
@@ -70,6 +80,7 @@ names!(ApiErrorCode {
     Timeout => "timeout",
     Unavailable => "unavailable",
     Unsupported => "unsupported",
+    Other => "other",
 });
 
 names!(Level {

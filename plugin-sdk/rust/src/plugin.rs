@@ -3,62 +3,36 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::bindings::imports::informant::plugin::types as contract;
+use crate::action::Action;
+use crate::context::{Describe, Init};
 use crate::event::{Deleted, Event, ObjectRef, SourceId};
-use crate::failure::{Failure, Result};
+#[cfg(doc)]
+use crate::failure::Failure;
+use crate::failure::Result;
 use crate::index_values::IndexValues;
 use crate::manifest::Manifest;
 use crate::payload::Payload;
 
-pub use contract::InstanceRole;
-
 /// Every plugin implements this trait: it describes the plugin and starts it.
 pub trait Plugin: Sized + 'static {
-    /// Returns the manifest. By default a handler receives every object, whole. Called first, in a separate instance,
-    /// where every host call except logging is denied.
-    fn describe() -> Manifest {
-        Manifest::new()
-    }
-
-    /// Creates the plugin. Called once in each instance, before any other call. After a trap, it is called in a new
-    /// instance.
+    /// Returns the manifest. By default a handler receives every object, whole. The manifest may depend on the config.
+    /// Called first, in a separate instance, and again before `init` in each instance for index functions. Every host
+    /// call except logging is denied.
     ///
     /// # Errors
-    /// If it fails, Informant does not start the plugin and reports the message. Use [`Failure::permanent`] for an
-    /// invalid config.
+    /// If it fails, Informant refuses the plugin and reports the message.
+    fn describe(describe: Describe) -> Result<Manifest> {
+        let _ = describe;
+        Ok(Manifest::new())
+    }
+
+    /// Creates the plugin. Called once in each instance, before `restore`, handlers and index functions. After a trap,
+    /// it is called in a new instance. Every host call except logging is denied: read the cache in handlers.
+    ///
+    /// # Errors
+    /// Informant tries again after a retryable failure. A permanent one rejects the plugin, with its message: use
+    /// [`Failure::permanent`] for an invalid config, as [`Describe::config`] does.
     fn init(init: Init) -> Result<Self>;
-}
-
-/// The arguments of [`Plugin::init`].
-#[derive(Debug, Clone)]
-pub struct Init {
-    /// The purpose of the instance. Index functions run in separate instances, which share no memory with the handler.
-    pub role: InstanceRole,
-    config: Vec<u8>,
-}
-
-impl Init {
-    pub(crate) fn new(role: InstanceRole, config: Vec<u8>) -> Self {
-        Self { role, config }
-    }
-
-    /// Deserializes the `config` table of the plugin's section in config.toml.
-    ///
-    /// # Errors
-    /// [`Failure::Permanent`] if the table does not match `T`. The message names the field.
-    pub fn config<T: DeserializeOwned>(&self) -> Result<T> {
-        let json = if self.config.is_empty() {
-            b"{}"
-        } else {
-            self.config.as_slice()
-        };
-        serde_json::from_slice(json).map_err(|error| {
-            // Line and column refer to a generated document that the reader of the message never sees.
-            let text = error.to_string();
-            let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
-            Failure::permanent(format_args!("config: {text}"))
-        })
-    }
 }
 
 /// The role `events`: handles each change.
@@ -70,20 +44,21 @@ pub trait EventHandler: Plugin {
     /// The type that objects are decoded to: see [`Payload`].
     type Object: Payload;
 
-    /// Called when an object was added or updated.
+    /// Called when an object was added or updated. The [`Action`] says whether Informant calls again later without a
+    /// change.
     ///
     /// # Errors
     /// A [`Failure`] tells Informant whether and when to retry.
-    fn on_upsert(&mut self, event: &Event, object: Self::Object) -> Result {
+    fn on_upsert(&mut self, event: &Event, object: Self::Object) -> Result<Action> {
         let _ = (event, object);
-        Ok(())
+        Ok(Action::done())
     }
 
     /// Called when an object was added. Forwards to [`on_upsert`](Self::on_upsert) by default.
     ///
     /// # Errors
     /// As [`on_upsert`](Self::on_upsert).
-    fn on_add(&mut self, event: &Event, object: Self::Object) -> Result {
+    fn on_add(&mut self, event: &Event, object: Self::Object) -> Result<Action> {
         self.on_upsert(event, object)
     }
 
@@ -92,7 +67,7 @@ pub trait EventHandler: Plugin {
     ///
     /// # Errors
     /// As [`on_upsert`](Self::on_upsert).
-    fn on_update(&mut self, event: &Event, old: Option<Self::Object>, object: Self::Object) -> Result {
+    fn on_update(&mut self, event: &Event, old: Option<Self::Object>, object: Self::Object) -> Result<Action> {
         let _ = old;
         self.on_upsert(event, object)
     }
@@ -101,9 +76,9 @@ pub trait EventHandler: Plugin {
     ///
     /// # Errors
     /// As [`on_upsert`](Self::on_upsert).
-    fn on_delete(&mut self, event: &Event, object: Deleted<Self::Object>) -> Result {
+    fn on_delete(&mut self, event: &Event, object: Deleted<Self::Object>) -> Result<Action> {
         let _ = (event, object);
-        Ok(())
+        Ok(Action::done())
     }
 }
 

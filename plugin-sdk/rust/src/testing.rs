@@ -12,7 +12,7 @@
 //! # }
 //! # impl EventHandler for Greeter {
 //! #     type Object = Value;
-//! #     fn on_add(&mut self, event: &Event, _: Value) -> Result { info!("hello {event}"); Ok(()) }
+//! #     fn on_add(&mut self, event: &Event, _: Value) -> Result<Action> { info!("hello {event}"); Ok(Action::done()) }
 //! # }
 //! use informant_plugin_sdk::testing::Driver;
 //! use serde_json::json;
@@ -25,6 +25,9 @@
 //! Calls to [`kube`](crate::kube) read and change the same cache, and [`Cache::take_writes`] returns the writes.
 //! [`Driver::settle`] delivers the events of the plugin's own writes until it stops writing.
 //!
+//! A plugin that asks to be called again ([`Action::requeue_after`](crate::Action::requeue_after)) is called by
+//! [`Driver::run_requeues`], without waiting. [`Driver::put_in_cluster`] puts objects into several clusters.
+//!
 //! Plugin code that runs without a driver can log (to stderr), but cannot read the store unless the test creates a
 //! [`Cache`]. Retries and limits are not simulated: test them with the component in Informant.
 
@@ -32,6 +35,7 @@ mod cache;
 pub(crate) mod cluster;
 mod driver;
 pub(crate) mod host;
+mod options;
 mod projection;
 mod selector;
 

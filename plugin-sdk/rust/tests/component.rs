@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use informant_plugin_sdk::CONTRACT;
 use wasmparser::{Parser, Payload};
 
 /// The component of a guest, from `INFORMANT_GUESTS_DIR` or the output folder of `cargo xtask guests`.
@@ -54,7 +55,7 @@ fn check(guest: &str, imports: &[&str], exports: &[&str]) {
     let full = |names: &[&str]| {
         names
             .iter()
-            .map(|name| format!("informant:plugin/{name}@0.1.0"))
+            .map(|name| format!("informant:plugin/{name}@{CONTRACT}"))
             .collect()
     };
     assert_eq!(names(guest), (full(imports), full(exports)), "{guest}");
@@ -73,4 +74,21 @@ fn a_component_exports_exactly_the_roles_that_are_named() {
         &["log", "types"],
         &["event-handler", "index-funcs", "lifecycle", "sync-handler"],
     );
+}
+
+#[test]
+fn a_component_names_its_sdk_and_contract() {
+    let component = component("guest_recorder");
+    let sections: Vec<&[u8]> = Parser::new(0)
+        .parse_all(&component)
+        .filter_map(|payload| match payload.expect("a valid component") {
+            Payload::CustomSection(section) if section.name() == "informant-sdk" => Some(section.data()),
+            _ => None,
+        })
+        .collect();
+    let expected = format!(
+        r#"{{"language":"rust","sdk":"{}","contract":"{CONTRACT}"}}"#,
+        env!("CARGO_PKG_VERSION")
+    );
+    assert_eq!(sections, [expected.as_bytes()]);
 }

@@ -16,6 +16,12 @@ fn the_copy_of_the_contract_is_current() {
     );
 }
 
+#[test]
+fn the_sdk_names_the_contract_it_is_built_for() {
+    let package = format!("package informant:plugin@{};", informant_plugin_sdk::CONTRACT);
+    assert!(include_str!("../wit/informant.wit").contains(&package), "{package}");
+}
+
 /// Objects with nested lists and maps under few names, so that pointers match.
 fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![

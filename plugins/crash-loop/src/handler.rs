@@ -27,8 +27,9 @@ fn one() -> u32 {
 }
 
 impl Plugin for CrashLoop {
-    fn describe() -> Manifest {
-        Manifest::new().events(Events::of("v1", "Pod").fields(pod::pointers()).changed_only())
+    fn describe(_: Describe) -> Result<Manifest> {
+        let pods = Events::of("v1", "Pod").fields(pod::pointers()).changed_only();
+        Ok(Manifest::new().events(pods))
     }
 
     fn init(init: Init) -> Result<Self> {
@@ -42,14 +43,14 @@ impl Plugin for CrashLoop {
 impl EventHandler for CrashLoop {
     type Object = Pod;
 
-    fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result {
+    fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result<Action> {
         self.report(event, &pod);
-        Ok(())
+        Ok(Action::done())
     }
 
-    fn on_delete(&mut self, event: &Event, _: Deleted<Pod>) -> Result {
+    fn on_delete(&mut self, event: &Event, _: Deleted<Pod>) -> Result<Action> {
         self.reported.remove(&event.uid);
-        Ok(())
+        Ok(Action::done())
     }
 }
 

@@ -45,15 +45,15 @@ struct Container {
 }
 
 impl Plugin for ImageIndex {
-    fn describe() -> Manifest {
-        Manifest::new()
+    fn describe(_: Describe) -> Result<Manifest> {
+        Ok(Manifest::new()
             .index("image")
             .index("image-repository")
             .indexed(Objects::of("v1", "Pod").fields([
                 "/spec/containers/*/image",
                 "/spec/initContainers/*/image",
                 "/spec/ephemeralContainers/*/image",
-            ]))
+            ])))
     }
 
     fn init(init: Init) -> Result<Self> {

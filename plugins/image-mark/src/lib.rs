@@ -32,10 +32,10 @@ const LABEL: &str = "informant/images";
 struct ImageMark;
 
 impl Plugin for ImageMark {
-    fn describe() -> Manifest {
-        Manifest::new()
+    fn describe(_: Describe) -> Result<Manifest> {
+        Ok(Manifest::new()
             .events(Events::of("v1", "Pod").fields(pod::POINTERS).changed_only())
-            .needs(Need::kube([Verb::Patch], "v1/pods"))
+            .needs(Need::kube([Verb::Patch], "v1/pods")))
     }
 
     fn init(_: Init) -> Result<Self> {
@@ -46,23 +46,21 @@ impl Plugin for ImageMark {
 impl EventHandler for ImageMark {
     type Object = Pod;
 
-    fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result {
+    fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result<Action> {
         let Some(wanted) = pod.images().map(Pinning::of).min() else {
-            return Ok(());
+            return Ok(Action::done());
         };
-        if pod.is_terminating() || pod.label(LABEL) == Some(wanted.as_str()) {
-            return Ok(());
+        if !pod.is_terminating() && pod.label(LABEL) != Some(wanted.as_str()) {
+            label(event, wanted)?;
         }
-        label(event, wanted)
+        Ok(Action::done())
     }
 }
 
-/// Writes the label, only to this pod and not to a later one with the same name.
+/// Writes the label in the cluster of the event, only to this pod and not to a later one with the same name.
 fn label(event: &Event, pinning: Pinning) -> Result {
-    let source = event.source_info()?;
-    let pod = kube::object("v1/pods", &event.namespace, &event.name).in_cluster(&source.cluster);
     let patch = json!({ "metadata": { "uid": event.uid, "labels": { LABEL: pinning.as_str() } } });
-    match kube::patch(&pod).merge(&patch) {
+    match kube::patch(&kube::of(event)).merge(&patch) {
         Ok(_) => {
             info!("{event}: images are {}", pinning.as_str());
             Ok(())

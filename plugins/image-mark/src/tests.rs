@@ -1,4 +1,4 @@
-use informant_plugin_sdk::testing::Driver;
+use informant_plugin_sdk::testing::{Driver, Write};
 
 use super::*;
 
@@ -83,15 +83,22 @@ fn without_the_grant_it_fails_permanently_with_the_reason() {
 }
 
 #[test]
-fn the_write_goes_to_the_cluster_of_the_event() {
+fn pods_with_the_same_name_are_labeled_in_their_clusters() {
     let mut driver = driver();
-    driver.cache().source_in_cluster("east", "pods", "v1", "Pod");
-    driver.put(pod("a", &["nginx"])).unwrap();
-    let clusters: Vec<String> = driver
-        .cache()
-        .take_writes()
-        .into_iter()
-        .map(|write| write.cluster)
-        .collect();
-    assert_eq!(clusters, ["east"]);
+    for cluster in ["east", "west"] {
+        driver.cache().source_in_cluster(cluster, "pods", "v1", "Pod");
+    }
+    driver.put_in_cluster("east", pod("a", &["nginx"])).unwrap();
+    driver.put_in_cluster("west", pod("a", &["nginx:1.25"])).unwrap();
+    assert_eq!(driver.settle().unwrap(), 2);
+    let label = |write: Write| {
+        let label = write.document["metadata"]["labels"][LABEL].clone();
+        (write.cluster, label)
+    };
+    let written: Vec<_> = driver.cache().take_writes().into_iter().map(label).collect();
+    let expected = [("east", "floating"), ("west", "tagged")];
+    assert_eq!(
+        written,
+        expected.map(|(cluster, label)| (cluster.to_owned(), json!(label)))
+    );
 }

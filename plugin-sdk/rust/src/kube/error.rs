@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{ErrorCode, contract};
+use crate::host_error::{self, HostError};
 
 /// An error from the API server, or from Informant before it sent the request.
 ///
@@ -66,7 +67,8 @@ impl Error {
             | ErrorCode::Expired
             | ErrorCode::TooManyRequests
             | ErrorCode::Timeout
-            | ErrorCode::Unavailable => false,
+            | ErrorCode::Unavailable
+            | ErrorCode::Other => false,
         }
     }
 }
@@ -79,6 +81,23 @@ impl From<contract::ApiError> for Error {
             status: Some(error.status).filter(|status| *status > 0),
             message: error.message,
             retry_after: after(error.retry_after_ms),
+        }
+    }
+}
+
+/// Informant could not say where the object is.
+impl From<HostError> for Error {
+    fn from(error: HostError) -> Self {
+        let code = match error.code {
+            host_error::ErrorCode::Denied => ErrorCode::Denied,
+            // The source is gone, about the object this says nothing.
+            _ => ErrorCode::Unavailable,
+        };
+        Self {
+            code,
+            status: None,
+            message: error.message,
+            retry_after: None,
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::vec;
 
-use super::contract::{Address, ListOptions};
+use super::contract::Address;
+use super::options::{ListOptions, document};
 use super::{Error, Object, Result};
 use crate::host;
 
@@ -23,16 +24,13 @@ impl List {
             name: String::new(),
             subresource: String::new(),
         };
-        let options = ListOptions {
-            label_selector: String::new(),
-            field_selector: String::new(),
-            limit: 0,
-            cursor: String::new(),
-        };
-        Self { address, options }
+        Self {
+            address,
+            options: ListOptions::default(),
+        }
     }
 
-    /// Selects the cluster. Required if config.toml has several.
+    /// Selects the cluster. The default is the cluster of the object that the call is about.
     pub fn in_cluster(mut self, cluster: impl Into<String>) -> Self {
         self.address.cluster = cluster.into();
         self
@@ -91,7 +89,7 @@ impl Iterator for Objects {
             if self.is_done {
                 return None;
             }
-            match host::kube_list(&self.list.address, &self.list.options) {
+            match host::kube_list(&self.list.address, &document(&self.list.options)) {
                 Ok(page) => {
                     self.is_done = page.cursor.is_empty();
                     self.list.options.cursor = page.cursor;

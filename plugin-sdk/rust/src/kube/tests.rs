@@ -80,6 +80,82 @@ fn a_list_reads_every_page() {
     assert!(names(list("v1/pods").labels("app=x")).is_empty());
 }
 
+/// An event about the pod `a` in a source.
+fn event(source: SourceId) -> Event {
+    Event {
+        source,
+        namespace: "web".to_owned(),
+        name: "a".to_owned(),
+        uid: "a".to_owned(),
+        resource_version: "1".to_owned(),
+        reason: crate::Reason::Watch,
+        attempt: 0,
+    }
+}
+
+#[test]
+fn writes_go_to_the_cluster_of_call_or_event() {
+    let cache = Cache::new();
+    let east = cache.source_in_cluster("east", "all", "v1", "Pod");
+    let west = cache.source_in_cluster("west", "all", "v1", "Pod");
+    for cluster in ["east", "west"] {
+        let mut object = pod("a");
+        object["spec"]["in"] = json!(cluster);
+        cache.put_in_cluster(cluster, object);
+    }
+    let a = object("v1/pods", "web", "a");
+    let label = json!({ "metadata": { "labels": { "x": "1" } } });
+    let write = |address: &Address| {
+        let answer = patch(address).merge(&label).map(drop);
+        let written: Vec<String> = cache.take_writes().into_iter().map(|write| write.cluster).collect();
+        answer.map(|()| written.concat())
+    };
+    crate::call::about(west, || {
+        assert_eq!(write(&a), Ok("west".to_owned()));
+        assert_eq!(write(&of(&event(west))), Ok("west".to_owned()));
+        assert_eq!(
+            write(&of(&event(east))),
+            Ok("east".to_owned()),
+            "an event that the plugin kept"
+        );
+        assert_eq!(write(&a.clone().in_cluster("east")), Ok("east".to_owned()));
+        assert_eq!(list("v1/pods").objects().count(), 1);
+        let read: Value = get(&a).unwrap().unwrap().decode().unwrap();
+        assert_eq!(read["spec"]["in"], "west");
+    });
+    // In a call about no source:
+    assert_eq!(write(&a).expect_err("there are two clusters").code, ErrorCode::Invalid);
+    assert_eq!(write(&of(&event(west))), Ok("west".to_owned()));
+}
+
+#[test]
+fn an_event_whose_source_is_gone_has_no_address() {
+    let _cache = Cache::new();
+    let error = get(&of(&event(SourceId(7)))).expect_err("there is no such source");
+    assert_eq!(error.code, ErrorCode::Unavailable, "{error}");
+}
+
+#[test]
+fn options_arrive_and_a_dry_run_changes_nothing() {
+    let cache = Cache::new();
+    cache.put(pod("a"));
+    let a = object("v1/pods", "web", "a");
+    let write = || {
+        patch(&a)
+            .field_manager("me")
+            .field_validation(FieldValidation::Strict)
+            .dry_run()
+    };
+    write().merge(&json!({})).unwrap();
+    write().force().apply(&pod("a")).unwrap();
+    assert_eq!(write().force().merge(&json!({})).unwrap_err().code, ErrorCode::Invalid);
+    let delete_it = || delete(&a).grace_period(std::time::Duration::ZERO).foreground();
+    delete_it().if_uid("a").dry_run().send().unwrap();
+    assert!(cache.take_writes().is_empty());
+    delete_it().send().unwrap();
+    assert_eq!(cache.take_writes().len(), 1);
+}
+
 #[test]
 fn an_error_becomes_the_matching_failure() {
     let error = |code, retry_after_ms| {

@@ -1,8 +1,11 @@
 //! Builders for writes: options first, then the document, which sends the request.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
-use super::contract::{DeleteOptions, PatchKind, Propagation, WriteOptions};
+use super::contract::PatchKind;
+use super::options::{DeleteOptions, FieldValidation, WriteOptions, document, whole_seconds};
 use super::{Address, Error, Object, Result, contract};
 use crate::host;
 
@@ -12,24 +15,25 @@ macro_rules! write {
         #[derive(Debug, Clone)]
         #[must_use = "sends nothing until you pass the document"]
         pub struct $name {
-            address: contract::Address,
+            address: Address,
             options: WriteOptions,
         }
 
         impl $name {
             pub(super) fn new(address: &Address) -> Self {
-                let options = WriteOptions {
-                    field_manager: String::new(),
-                    force: false,
-                    dry_run: false,
-                };
-                Self { address: address.0.clone(), options }
+                Self { address: address.clone(), options: WriteOptions::default() }
             }
 
             /// The field manager that owns the written fields. The default is `informant-` followed by the plugin's
             /// name in config.toml.
             pub fn field_manager(mut self, name: impl Into<String>) -> Self {
                 self.options.field_manager = name.into();
+                self
+            }
+
+            /// What to do with unknown and duplicate fields.
+            pub fn field_validation(mut self, validation: FieldValidation) -> Self {
+                self.options.field_validation = Some(validation);
                 self
             }
 
@@ -66,7 +70,11 @@ impl Create {
     /// # Errors
     /// [`Error`]; [`is_already_exists`](Error::is_already_exists) if the name is taken.
     pub fn object(self, object: &impl Serialize) -> Result<Object> {
-        written(host::kube_create(&self.address, &json(object), &self.options))
+        written(host::kube_create(
+            &self.address.resolve()?,
+            &json(object),
+            &document(&self.options),
+        ))
     }
 }
 
@@ -77,7 +85,11 @@ impl Update {
     /// [`Error`]; [`is_conflict`](Error::is_conflict) if the object has a resource version other than the stored
     /// one.
     pub fn object(self, object: &impl Serialize) -> Result<Object> {
-        written(host::kube_update(&self.address, &json(object), &self.options))
+        written(host::kube_update(
+            &self.address.resolve()?,
+            &json(object),
+            &document(&self.options),
+        ))
     }
 }
 
@@ -125,8 +137,9 @@ impl Patch {
         self.send(PatchKind::Apply, document)
     }
 
-    fn send(self, kind: PatchKind, document: &impl Serialize) -> Result<Object> {
-        written(host::kube_patch(&self.address, kind, &json(document), &self.options))
+    fn send(self, kind: PatchKind, patch: &impl Serialize) -> Result<Object> {
+        let (address, options) = (self.address.resolve()?, document(&self.options));
+        written(host::kube_patch(&address, kind, &json(patch), &options))
     }
 }
 
@@ -138,53 +151,54 @@ fn written(response: std::result::Result<Vec<u8>, contract::ApiError>) -> Result
 #[derive(Debug, Clone)]
 #[must_use = "sends nothing until you call `send`"]
 pub struct Delete {
-    address: contract::Address,
+    address: Address,
     options: DeleteOptions,
 }
 
 impl Delete {
     pub(super) fn new(address: &Address) -> Self {
-        let options = DeleteOptions {
-            propagation: Propagation::Unset,
-            uid: String::new(),
-            resource_version: String::new(),
-            dry_run: false,
-        };
         Self {
-            address: address.0.clone(),
-            options,
+            address: address.clone(),
+            options: DeleteOptions::default(),
         }
     }
 
     /// Delete the object only if it has this uid.
     pub fn if_uid(mut self, uid: impl Into<String>) -> Self {
-        self.options.uid = uid.into();
+        self.options.preconditions.uid = uid.into();
         self
     }
 
     /// Delete the object only if it has this resource version.
     pub fn if_resource_version(mut self, version: impl Into<String>) -> Self {
-        self.options.resource_version = version.into();
+        self.options.preconditions.resource_version = version.into();
         self
     }
 
     /// Delete dependents afterwards.
     pub fn background(self) -> Self {
-        self.propagation(Propagation::Background)
+        self.propagation("Background")
     }
 
     /// Delete dependents first.
     pub fn foreground(self) -> Self {
-        self.propagation(Propagation::Foreground)
+        self.propagation("Foreground")
     }
 
     /// Keep dependents.
     pub fn orphan(self) -> Self {
-        self.propagation(Propagation::Orphan)
+        self.propagation("Orphan")
     }
 
-    fn propagation(mut self, propagation: Propagation) -> Self {
-        self.options.propagation = propagation;
+    fn propagation(mut self, policy: &'static str) -> Self {
+        self.options.propagation_policy = Some(policy);
+        self
+    }
+
+    /// How long the object has to end, rounded up to whole seconds. Zero deletes it at once. The default is that of
+    /// the object.
+    pub fn grace_period(mut self, period: Duration) -> Self {
+        self.options.grace_period_seconds = Some(whole_seconds(period));
         self
     }
 
@@ -199,6 +213,6 @@ impl Delete {
     /// # Errors
     /// [`Error`]; [`is_conflict`](Error::is_conflict) if the stored object has another uid or resource version.
     pub fn send(self) -> Result<()> {
-        Ok(host::kube_delete(&self.address, &self.options)?)
+        Ok(host::kube_delete(&self.address.resolve()?, &document(&self.options))?)
     }
 }

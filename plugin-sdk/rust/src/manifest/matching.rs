@@ -28,13 +28,6 @@ impl Manifest {
         )
         .cloned()
     }
-
-    /// Whether the plugin offers an index with this name.
-    pub(crate) fn offers_index(&self, name: &str) -> bool {
-        self.indexes
-            .as_ref()
-            .is_some_and(|indexes| indexes.names.iter().any(|offered| offered == name))
-    }
 }
 
 impl Events {
@@ -48,6 +41,15 @@ impl Events {
 
     pub(crate) fn wants_changed_only(&self) -> bool {
         self.changed_only
+    }
+
+    /// Empty: all.
+    pub(crate) fn wanted_namespaces(&self) -> &[String] {
+        &self.namespaces
+    }
+
+    pub(crate) fn wanted_labels(&self) -> &str {
+        &self.label_selector
     }
 }
 

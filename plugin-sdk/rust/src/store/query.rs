@@ -10,6 +10,8 @@ use crate::host;
 use crate::host_error::HostError;
 use crate::payload::Payload;
 
+use super::sources::Clusters;
+
 /// Which objects to read, and how much of them. Calls Informant only when you iterate over [`objects`](Self::objects).
 #[derive(Debug, Clone)]
 #[must_use = "a query does nothing until you iterate over `objects`"]
@@ -17,6 +19,8 @@ pub struct Query<'a> {
     informer: &'a str,
     /// Index and value. `None` for all objects.
     index: Option<(&'a str, &'a str)>,
+    clusters: Clusters,
+    /// Its sources follow from `clusters` with the first page.
     query: contract::Query,
     /// How many more objects to return. `None` for no limit.
     remaining: Option<u32>,
@@ -25,6 +29,7 @@ pub struct Query<'a> {
 impl<'a> Query<'a> {
     pub(super) fn list(informer: &'a str) -> Self {
         let query = contract::Query {
+            sources: Vec::new(),
             namespace: None,
             label_selector: String::new(),
             pointers: Vec::new(),
@@ -34,6 +39,7 @@ impl<'a> Query<'a> {
         Self {
             informer,
             index: None,
+            clusters: Clusters::default(),
             query,
             remaining: None,
         }
@@ -44,6 +50,20 @@ impl<'a> Query<'a> {
             index: Some((index, value)),
             ..Self::list(informer)
         }
+    }
+
+    /// Objects of all clusters. The default is the cluster of the object that the call is about. In a call about no
+    /// object or source, a query that would read several clusters is [`ErrorCode::Invalid`](crate::ErrorCode::Invalid)
+    /// by default.
+    pub fn all_clusters(mut self) -> Self {
+        self.clusters = Clusters::All;
+        self
+    }
+
+    /// Objects of this cluster.
+    pub fn in_cluster(mut self, cluster: impl Into<String>) -> Self {
+        self.clusters = Clusters::Named(cluster.into());
+        self
     }
 
     /// Only objects in this namespace.
@@ -80,6 +100,9 @@ impl<'a> Query<'a> {
     }
 
     fn next_page(&mut self) -> Result<contract::Page, HostError> {
+        if self.query.cursor.is_empty() {
+            self.query.sources = self.clusters.sources_of(self.informer)?;
+        }
         self.query.limit = self.remaining.unwrap_or(0);
         let page = match self.index {
             Some((index, value)) => host::by_index(self.informer, index, value, &self.query)?,
@@ -93,13 +116,22 @@ impl<'a> Query<'a> {
     }
 }
 
-/// An object in the result of a query.
+/// An object that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item<T> {
     /// The source that the object comes from.
     pub source: SourceId,
     /// The object.
     pub object: T,
+}
+
+impl<T: Payload> Item<T> {
+    pub(super) fn decode(item: contract::Item) -> Result<Self> {
+        Ok(Self {
+            source: SourceId(item.source),
+            object: T::decode(item.object)?,
+        })
+    }
 }
 
 /// The objects in the result of a query. Ends after the first error of Informant. An object that does not match `T` is
@@ -119,8 +151,7 @@ impl<T: Payload> Iterator for Items<'_, T> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(item) = self.page.next() {
-                let source = SourceId(item.source);
-                return Some(T::decode(item.object).map(|object| Item { source, object }));
+                return Some(Item::decode(item));
             }
             let mut query = self.query.take().filter(|query| query.remaining != Some(0))?;
             match query.next_page() {

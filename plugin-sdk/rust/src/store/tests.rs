@@ -1,7 +1,9 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::call;
 use crate::failure::Failure;
+use crate::host_error::ErrorCode;
 use crate::testing::Cache;
 
 fn pod(namespace: &str, name: &str, node: &str) -> Value {
@@ -118,6 +120,7 @@ fn a_missing_object_is_none_but_not_an_error() {
     let found: Option<Value> = get(pods, "a", "pod-0").expect("the store answers");
     assert_eq!(found.expect("it is there")["spec"]["nodeName"], "n0");
     assert_eq!(get::<Value>(pods, "a", "pod-9"), Ok(None));
+    assert_eq!(find::<Value>("pods", "a", "pod-9"), Ok(None));
     cache.refuse(Some(HostError {
         code: ErrorCode::NotReady,
         message: "not yet".into(),
@@ -129,6 +132,7 @@ fn a_missing_object_is_none_but_not_an_error() {
 fn an_index_lists_its_keys_and_values() {
     let cache = seven_pods();
     let keys: Vec<String> = index_keys("pods", "node", "n1")
+        .keys()
         .expect("the store answers")
         .iter()
         .map(ToString::to_string)
@@ -145,14 +149,147 @@ fn an_index_lists_its_keys_and_values() {
 }
 
 #[test]
-fn source_details_are_requested_once() {
+fn a_source_is_requested_once_in_each_call() {
     let cache = seven_pods();
-    let pods = sources("pods").expect("the informer is there")[0];
-    assert_eq!(source(pods).expect("the source is there").kind, "Pod");
-    cache.refuse(Some(HostError {
-        code: ErrorCode::Unavailable,
-        message: "asked again".into(),
-    }));
-    assert_eq!(source(pods).expect("it is remembered").informer, "pods");
-    assert!(source(SourceId(7)).is_err());
+    let pods = sources("pods").expect("the informer is there")[0].clone();
+    assert_eq!((pods.id, pods.resource.as_str()), (SourceId(0), "v1/pods"));
+    call::about(pods.id, || {
+        assert_eq!(source(pods.id).expect("the source is there").kind, "Pod");
+        assert_eq!(sources("pods").expect("the informer is there").len(), 1);
+        cache.refuse(Some(HostError {
+            code: ErrorCode::Unavailable,
+            message: "asked again".into(),
+        }));
+        assert_eq!(source(pods.id).expect("it is remembered").state, SourceState::Live);
+        assert_eq!(sources("pods").expect("they are remembered").len(), 1);
+    });
+    assert!(
+        source(pods.id).is_err(),
+        "its state may be another one in the next call"
+    );
+    assert_eq!(constant(pods.id).expect("it is remembered").resource, "v1/pods");
+    assert!(constant(SourceId(7)).is_err());
+}
+
+/// `pods` and `nodes` in `east` and `west`, `zones` only in `west`. Pods and nodes have the same names in both.
+fn two_clusters() -> Cache {
+    let cache = Cache::new();
+    for (number, cluster) in ["east", "west"].into_iter().enumerate() {
+        cache.source_in_cluster(cluster, "pods", "v1", "Pod");
+        cache.source_in_cluster(cluster, "nodes", "v1", "Node");
+        cache.put_in_cluster(cluster, pod("a", "pod", &format!("n{number}")));
+        let node =
+            json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n" }, "spec": { "in": cluster } });
+        cache.put_in_cluster(cluster, node);
+    }
+    cache.source_in_cluster("west", "zones", "v1", "Zone");
+    cache.index("pods", "node", |object| {
+        vec![object["spec"]["nodeName"].as_str().unwrap_or_default().to_owned()]
+    });
+    cache
+}
+
+/// Makes `call` as in a call about an object of this cluster.
+fn in_a_call_about<T>(cluster: &str, call: impl FnOnce() -> T) -> T {
+    let sources = sources("pods").expect("the informer is there");
+    let source = sources.iter().find(|source| source.cluster == cluster);
+    call::about(source.expect("it has a source").id, call)
+}
+
+fn nodes_of(query: Query<'_>) -> Result<Vec<String>> {
+    let node = |item: Result<Item<Value>>| Ok(item?.object["spec"]["nodeName"].as_str().unwrap_or_default().to_owned());
+    query.objects().map(node).collect()
+}
+
+#[test]
+fn queries_read_the_cluster_of_the_call() {
+    let _cache = two_clusters();
+    for (cluster, node) in [("east", "n0"), ("west", "n1")] {
+        in_a_call_about(cluster, || {
+            assert_eq!(nodes_of(list("pods")), Ok(vec![node.to_owned()]));
+            assert_eq!(
+                nodes_of(by_index("pods", "node", node))
+                    .expect("the store answers")
+                    .len(),
+                1
+            );
+            assert_eq!(
+                index_keys("pods", "node", node)
+                    .keys()
+                    .expect("the store answers")
+                    .len(),
+                1
+            );
+            let values: Result<Vec<_>, _> = index_values("pods", "node").collect();
+            assert_eq!(values.expect("the store answers"), [node]);
+            let found = find::<Value>("nodes", "", "n")
+                .expect("the store answers")
+                .expect("it is there");
+            assert_eq!(found.object["spec"]["in"], cluster);
+            assert_eq!(source(found.source).expect("the source is there").cluster, cluster);
+        });
+    }
+}
+
+#[test]
+fn queries_read_other_clusters_on_request() {
+    let _cache = two_clusters();
+    in_a_call_about("east", || {
+        assert_eq!(
+            nodes_of(list("pods").all_clusters()).expect("the store answers").len(),
+            2
+        );
+        assert_eq!(nodes_of(list("pods").in_cluster("west")), Ok(vec!["n1".to_owned()]));
+        let keys = index_keys("pods", "node", "n1");
+        assert_eq!(keys.clone().keys().expect("the store answers").len(), 0);
+        assert_eq!(
+            keys.clone().in_cluster("west").keys().expect("the store answers").len(),
+            1
+        );
+        assert_eq!(keys.all_clusters().keys().expect("the store answers").len(), 1);
+        let values: Result<Vec<_>, _> = index_values("pods", "node").all_clusters().collect();
+        assert_eq!(values.expect("the store answers"), ["n0", "n1"]);
+    });
+}
+
+#[test]
+fn calls_about_no_source_have_to_name_the_cluster() {
+    let _cache = two_clusters();
+    let refused = nodes_of(list("pods")).expect_err("there are two clusters");
+    let message = "informer \"pods\" has sources in \"east\", \"west\", and this call is about no object: use \
+                   all_clusters() or in_cluster(name)";
+    assert_eq!(refused, Failure::permanent(message));
+    assert!(index_keys("pods", "node", "n0").keys().is_err());
+    assert!(index_values("pods", "node").all(|value| value.is_err()));
+    assert!(find::<Value>("nodes", "", "n").is_err());
+    assert_eq!(
+        nodes_of(list("pods").all_clusters()).expect("the store answers").len(),
+        2
+    );
+    assert_eq!(nodes_of(list("zones")), Ok(vec![]), "there is one cluster");
+}
+
+#[test]
+fn an_informer_without_a_source_in_the_cluster_fails() {
+    let _cache = two_clusters();
+    let found = in_a_call_about("east", || find::<Value>("zones", "", "z"));
+    assert!(matches!(found, Err(Failure::Retryable(_))), "{found:?}");
+    let refused = in_a_call_about("east", || nodes_of(list("zones"))).expect_err("zones are in west");
+    let message = "informer \"zones\" has no source in cluster \"east\"; it has sources in \"west\"; add the cluster \
+                   to `clusters` of the informer, or use in_cluster(name) or all_clusters()";
+    assert_eq!(refused, Failure::retryable(message));
+}
+
+#[test]
+fn a_single_unnamed_cluster_needs_no_sources() {
+    let cache = seven_pods();
+    let pods = source(SourceId(0)).expect("the source is there").id;
+    call::about(pods, || {
+        cache.refuse(Some(HostError {
+            code: ErrorCode::Unavailable,
+            message: "asked for sources".into(),
+        }));
+        let selected = super::sources::Clusters::default().sources_of("pods");
+        assert_eq!(selected, Ok(vec![]));
+    });
 }

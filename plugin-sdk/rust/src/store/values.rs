@@ -5,6 +5,8 @@ use std::vec;
 use crate::host;
 use crate::host_error::HostError;
 
+use super::sources::Clusters;
+
 /// Values requested in each call: the default of the contract.
 const VALUES_PER_CALL: u32 = 1_000;
 
@@ -14,6 +16,7 @@ const VALUES_PER_CALL: u32 = 1_000;
 pub struct IndexValueNames<'a> {
     informer: &'a str,
     index: &'a str,
+    clusters: Clusters,
     /// The last value seen: the next page starts after it. `None` after the last page.
     cursor: Option<String>,
     page: vec::IntoIter<String>,
@@ -24,9 +27,33 @@ impl<'a> IndexValueNames<'a> {
         Self {
             informer,
             index,
+            clusters: Clusters::default(),
             cursor: Some(String::new()),
             page: Vec::new().into_iter(),
         }
+    }
+
+    /// Values in all clusters. The default is the cluster of the object that the call is about.
+    pub fn all_clusters(mut self) -> Self {
+        self.clusters = Clusters::All;
+        self
+    }
+
+    /// Values in this cluster.
+    pub fn in_cluster(mut self, cluster: impl Into<String>) -> Self {
+        self.clusters = Clusters::Named(cluster.into());
+        self
+    }
+
+    fn page_after(&self, cursor: &str) -> Result<Vec<String>, HostError> {
+        let sources = self.clusters.sources_of(self.informer)?;
+        Ok(host::index_values(
+            self.informer,
+            &sources,
+            self.index,
+            cursor,
+            VALUES_PER_CALL,
+        )?)
     }
 }
 
@@ -38,14 +65,14 @@ impl Iterator for IndexValueNames<'_> {
             return Some(Ok(value));
         }
         let cursor = self.cursor.take()?;
-        match host::index_values(self.informer, self.index, &cursor, VALUES_PER_CALL) {
+        match self.page_after(&cursor) {
             Ok(values) => {
                 // Only an empty page is the last one: Informant may return fewer values than requested.
                 self.cursor = values.last().cloned();
                 self.page = values.into_iter();
                 self.page.next().map(Ok)
             }
-            Err(error) => Some(Err(error.into())),
+            Err(error) => Some(Err(error)),
         }
     }
 }

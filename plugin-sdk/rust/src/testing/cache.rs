@@ -6,11 +6,14 @@ use std::marker::PhantomData;
 
 use serde_json::{Value, json};
 
+use crate::bindings::imports::informant::plugin::store::{SourceInfo, SourceState};
 use crate::bindings::imports::informant::plugin::types as contract;
 use crate::event::SourceId;
 use crate::host_error::{ErrorCode, HostError};
 use crate::log::Level;
-use crate::store::{self, SourceInfo};
+use crate::store;
+
+use super::cluster::resource_of;
 
 /// The maximum bytes of objects in a page, as in Informant.
 const PAGE_BYTES_MAX: usize = 1 << 20;
@@ -94,7 +97,15 @@ impl Cache {
     /// # Panics
     /// If the object lacks apiVersion, kind or a name.
     pub fn put(&self, object: Value) -> SourceId {
-        with(|state| SourceId(state.put(object).0))
+        with(|state| SourceId(state.put(None, object).0))
+    }
+
+    /// As [`put`](Self::put), in this cluster.
+    ///
+    /// # Panics
+    /// As [`put`](Self::put).
+    pub fn put_in_cluster(&self, cluster: &str, object: Value) -> SourceId {
+        with(|state| SourceId(state.put(Some(cluster), object).0))
     }
 
     /// The current state of an object, if it exists.
@@ -137,13 +148,13 @@ impl Cache {
     }
 
     /// As [`put`](Self::put), but returns the whole key.
-    pub(super) fn put_key(&self, object: Value) -> Key {
-        with(|state| state.put(object))
+    pub(super) fn put_key(&self, cluster: Option<&str>, object: Value) -> Key {
+        with(|state| state.put(cluster, object))
     }
 
     /// The key under which [`put`](Self::put) would store this object.
-    pub(super) fn key_of(&self, object: &Value) -> Key {
-        with(|state| state.key_of(object))
+    pub(super) fn key_of(&self, cluster: Option<&str>, object: &Value) -> Key {
+        with(|state| state.key_of(cluster, object))
     }
 
     #[cfg(test)]
@@ -180,13 +191,9 @@ pub(super) fn log(level: Level, message: &str) {
 }
 
 impl State {
-    /// The IDs of an informer's sources.
-    pub(super) fn sources_of(&self, informer: &str) -> Result<Vec<u32>, contract::HostError> {
-        let sources: Vec<u32> = (0..)
-            .zip(&self.sources)
-            .filter(|(_, info)| info.informer == informer)
-            .map(|(id, _)| id)
-            .collect();
+    /// The sources of an informer.
+    pub(super) fn sources_of(&self, informer: &str) -> Result<Vec<&SourceInfo>, contract::HostError> {
+        let sources: Vec<&SourceInfo> = self.sources.iter().filter(|info| info.informer == informer).collect();
         if sources.is_empty() {
             let message = format!("no informer named {informer:?} in this test");
             return Err(contract::HostError {
@@ -197,6 +204,13 @@ impl State {
         Ok(sources)
     }
 
+    /// The cluster of a source.
+    pub(super) fn cluster_of(&self, source: u32) -> &str {
+        self.sources
+            .get(source as usize)
+            .map_or("", |info| info.cluster.as_str())
+    }
+
     pub(super) fn version(&self) -> String {
         self.version.to_string()
     }
@@ -204,26 +218,33 @@ impl State {
     fn add_source(&mut self, cluster: &str, informer: &str, api_version: &str, kind: &str) -> SourceId {
         let id = u32::try_from(self.sources.len()).expect("a test has few sources");
         self.sources.push(SourceInfo {
+            id,
+            state: SourceState::Live,
             informer: informer.to_owned(),
             cluster: cluster.to_owned(),
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
+            resource: resource_of(api_version, kind),
+            namespace: None,
         });
         SourceId(id)
     }
 
-    fn key_of(&mut self, object: &Value) -> Key {
+    /// `None` for any cluster.
+    fn key_of(&mut self, cluster: Option<&str>, object: &Value) -> Key {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
         let need = |pointer: &str| text(pointer).unwrap_or_else(|| panic!("the object has no {pointer}: {object}"));
         let (api_version, kind) = (need("/apiVersion"), need("/kind"));
-        let position = self
-            .sources
-            .iter()
-            .position(|info| info.api_version == api_version && info.kind == kind);
+        let position = self.sources.iter().position(|info| {
+            info.api_version == api_version
+                && info.kind == kind
+                && cluster.is_none_or(|cluster| info.cluster == cluster)
+        });
         let source = match position.and_then(|position| u32::try_from(position).ok()) {
             Some(known) => known,
             None => {
-                self.add_source("", &format!("{}s", kind.to_lowercase()), api_version, kind)
+                let informer = format!("{}s", kind.to_lowercase());
+                self.add_source(cluster.unwrap_or_default(), &informer, api_version, kind)
                     .0
             }
         };
@@ -234,8 +255,8 @@ impl State {
         )
     }
 
-    pub(super) fn put(&mut self, mut object: Value) -> Key {
-        let key = self.key_of(&object);
+    pub(super) fn put(&mut self, cluster: Option<&str>, mut object: Value) -> Key {
+        let key = self.key_of(cluster, &object);
         self.version += 1;
         let before = self.objects.get(&key);
         let same = |field: &str| before.map(|before| before["metadata"][field].clone());

@@ -6,10 +6,10 @@
 use serde_json::{Map, Value, json};
 
 use super::cache::{self, Cache, Key, State};
+use super::options::{self, DeleteOptions, ListOptions, WriteOptions};
 use super::selector;
-use crate::bindings::imports::informant::plugin::kube::{
-    Address, ApiError, ApiErrorCode, DeleteOptions, ListOptions, ObjectPage, PatchKind, WriteOptions,
-};
+use crate::bindings::imports::informant::plugin::kube::{Address, ApiError, ApiErrorCode, ObjectPage, PatchKind};
+use crate::call;
 
 /// Objects in a page, by default and at most.
 const PAGE_OBJECTS: usize = 500;
@@ -21,7 +21,7 @@ type Answer<T> = Result<T, ApiError>;
 pub struct Write {
     /// `create`, `update`, `patch` or `delete`.
     pub verb: &'static str,
-    /// The cluster of the address. Empty if the plugin did not set one.
+    /// The cluster that was written to. Empty if the test has a single, unnamed one.
     pub cluster: String,
     /// `v1/pods`, or `v1/pods/status` for a subresource.
     pub resource: String,
@@ -50,8 +50,10 @@ pub(crate) fn get(address: &Address) -> Answer<Vec<u8>> {
     })
 }
 
-pub(crate) fn list(address: &Address, options: &ListOptions) -> Answer<ObjectPage> {
+pub(crate) fn list(address: &Address, options: &[u8]) -> Answer<ObjectPage> {
     ask(|state| {
+        let options: ListOptions = options::parse(options)?;
+        let cluster = cluster_of(state, address)?;
         let selects =
             selector::parse(&options.label_selector).map_err(|message| refusal(ApiErrorCode::Invalid, message))?;
         if !options.field_selector.is_empty() {
@@ -67,6 +69,7 @@ pub(crate) fn list(address: &Address, options: &ListOptions) -> Answer<ObjectPag
         let text = |key: &Key| format!("{}/{}", key.1, key.2);
         let mut found = state.objects.iter().filter(|(key, object)| {
             is_of(object, &address.resource)
+                && state.cluster_of(key.0) == cluster
                 && (address.namespace.is_empty() || address.namespace == key.1)
                 && selects.iter().all(|requirement| requirement.matches(object))
                 && (options.cursor.is_empty() || text(key) > options.cursor)
@@ -81,8 +84,9 @@ pub(crate) fn list(address: &Address, options: &ListOptions) -> Answer<ObjectPag
     })
 }
 
-pub(crate) fn create(address: &Address, object: &[u8], options: &WriteOptions) -> Answer<Vec<u8>> {
+pub(crate) fn create(address: &Address, object: &[u8], options: &[u8]) -> Answer<Vec<u8>> {
     ask(|state| {
+        let options: WriteOptions = options::parse(options)?;
         let mut object = document(object)?;
         if !address.namespace.is_empty() {
             object["metadata"]["namespace"] = json!(address.namespace);
@@ -105,12 +109,13 @@ pub(crate) fn create(address: &Address, object: &[u8], options: &WriteOptions) -
             let message = format!("{} \"{}\" already exists", created.resource, created.name);
             return Err(refusal(ApiErrorCode::AlreadyExists, message));
         }
-        Ok(state.write("create", &created, None, object.clone(), object, options.dry_run))
+        state.write("create", &created, None, object.clone(), object, options.is_dry_run())
     })
 }
 
-pub(crate) fn update(address: &Address, object: &[u8], options: &WriteOptions) -> Answer<Vec<u8>> {
+pub(crate) fn update(address: &Address, object: &[u8], options: &[u8]) -> Answer<Vec<u8>> {
     ask(|state| {
+        let options: WriteOptions = options::parse(options)?;
         let object = document(object)?;
         let (key, before) = existing(state, address)?;
         check_preconditions(&before, &object)?;
@@ -118,12 +123,23 @@ pub(crate) fn update(address: &Address, object: &[u8], options: &WriteOptions) -
             "" => object.clone(),
             _ => with_status(&before, &object),
         };
-        Ok(state.write("update", address, Some((key, before)), object, after, options.dry_run))
+        state.write(
+            "update",
+            address,
+            Some((key, before)),
+            object,
+            after,
+            options.is_dry_run(),
+        )
     })
 }
 
-pub(crate) fn patch(address: &Address, kind: PatchKind, patch: &[u8], options: &WriteOptions) -> Answer<Vec<u8>> {
+pub(crate) fn patch(address: &Address, kind: PatchKind, patch: &[u8], options: &[u8]) -> Answer<Vec<u8>> {
     ask(|state| {
+        let options: WriteOptions = options::parse(options)?;
+        if options.force && kind != PatchKind::Apply {
+            return Err(refusal(ApiErrorCode::Invalid, "options: `force` is for apply only"));
+        }
         if kind == PatchKind::Json {
             return Err(refusal(
                 ApiErrorCode::Unsupported,
@@ -133,7 +149,7 @@ pub(crate) fn patch(address: &Address, kind: PatchKind, patch: &[u8], options: &
         let patch = document(patch)?;
         let (key, before) = match existing(state, address) {
             Err(error) if error.code == ApiErrorCode::NotFound && kind == PatchKind::Apply => {
-                return Ok(state.write("patch", address, None, patch.clone(), patch, options.dry_run));
+                return state.write("patch", address, None, patch.clone(), patch, options.is_dry_run());
             }
             found => found?,
         };
@@ -143,20 +159,25 @@ pub(crate) fn patch(address: &Address, kind: PatchKind, patch: &[u8], options: &
         if !address.subresource.is_empty() {
             after = with_status(&before, &after);
         }
-        Ok(state.write("patch", address, Some((key, before)), patch, after, options.dry_run))
+        state.write(
+            "patch",
+            address,
+            Some((key, before)),
+            patch,
+            after,
+            options.is_dry_run(),
+        )
     })
 }
 
-pub(crate) fn delete(address: &Address, options: &DeleteOptions) -> Answer<()> {
+pub(crate) fn delete(address: &Address, options: &[u8]) -> Answer<()> {
     ask(|state| {
+        let options: DeleteOptions = options::parse(options)?;
         let (key, before) = existing(state, address)?;
-        check_preconditions(
-            &before,
-            &json!({ "metadata": { "uid": options.uid, "resourceVersion": options.resource_version } }),
-        )?;
-        if !options.dry_run {
+        check_preconditions(&before, &json!({ "metadata": options.preconditions }))?;
+        if !options.is_dry_run() {
             state.objects.remove(&key);
-            state.record("delete", address, Value::Null);
+            state.record("delete", address, cluster_of(state, address)?, Value::Null);
             state.changed.push((key, Some(before)));
         }
         Ok(())
@@ -173,29 +194,30 @@ impl State {
         document: Value,
         after: Value,
         dry_run: bool,
-    ) -> Vec<u8> {
+    ) -> Answer<Vec<u8>> {
         if dry_run {
-            return bytes(&after);
+            return Ok(bytes(&after));
         }
-        self.record(verb, address, document);
-        match before {
+        let cluster = cluster_of(self, address)?;
+        self.record(verb, address, cluster.clone(), document);
+        Ok(match before {
             Some((_, before)) if before == after => bytes(&before),
             before => {
-                let key = self.put(after);
+                let key = self.put(Some(&cluster), after);
                 self.changed.push((key.clone(), before.map(|(_, before)| before)));
                 bytes(&self.objects[&key])
             }
-        }
+        })
     }
 
-    fn record(&mut self, verb: &'static str, address: &Address, document: Value) {
+    fn record(&mut self, verb: &'static str, address: &Address, cluster: String, document: Value) {
         let joined = |first: &str, second: &str| {
             let words: Vec<&str> = [first, second].into_iter().filter(|word| !word.is_empty()).collect();
             words.join("/")
         };
         self.writes.push(Write {
             verb,
-            cluster: address.cluster.clone(),
+            cluster,
             resource: joined(&address.resource, &address.subresource),
             object: joined(&address.namespace, &address.name),
             document,
@@ -210,7 +232,7 @@ fn ask<T>(answer: impl FnOnce(&mut State) -> Answer<T>) -> Answer<T> {
     })
 }
 
-fn refusal(code: ApiErrorCode, message: impl Into<String>) -> ApiError {
+pub(super) fn refusal(code: ApiErrorCode, message: impl Into<String>) -> ApiError {
     ApiError {
         code,
         status: 0,
@@ -227,10 +249,13 @@ fn existing(state: &State, address: &Address) -> Answer<(Key, Value)> {
         );
         return Err(refusal(ApiErrorCode::Unsupported, message));
     }
-    let found = state
-        .objects
-        .iter()
-        .find(|(key, object)| key.1 == address.namespace && key.2 == address.name && is_of(object, &address.resource));
+    let cluster = cluster_of(state, address)?;
+    let found = state.objects.iter().find(|(key, object)| {
+        key.1 == address.namespace
+            && key.2 == address.name
+            && state.cluster_of(key.0) == cluster
+            && is_of(object, &address.resource)
+    });
     match found {
         Some((key, object)) => Ok((key.clone(), object.clone())),
         None => {
@@ -240,16 +265,38 @@ fn existing(state: &State, address: &Address) -> Answer<(Key, Value)> {
     }
 }
 
-/// Whether `object` belongs to the resource, by its apiVersion and the lowercase plural of its kind.
+/// The cluster of an address: by default that of the object that the call is about.
+fn cluster_of(state: &State, address: &Address) -> Answer<String> {
+    if !address.cluster.is_empty() {
+        return Ok(address.cluster.clone());
+    }
+    if let Some(source) = call::source() {
+        return Ok(state.cluster_of(source.0).to_owned());
+    }
+    let mut clusters = state.sources.iter().map(|source| &source.cluster);
+    let first = clusters.next().cloned().unwrap_or_default();
+    if clusters.all(|cluster| *cluster == first) {
+        return Ok(first);
+    }
+    let message = "the test has several clusters, and this call is about no object: use in_cluster(name)";
+    Err(refusal(ApiErrorCode::Invalid, message))
+}
+
+/// Whether `object` belongs to the resource.
 fn is_of(object: &Value, resource: &str) -> bool {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
-    let kind = text("kind").to_lowercase();
+    resource_of(text("apiVersion"), text("kind")) == resource
+}
+
+/// The apiVersion and the lowercase plural of the kind.
+pub(super) fn resource_of(api_version: &str, kind: &str) -> String {
+    let kind = kind.to_lowercase();
     let plural = match kind.as_bytes() {
         [.., b's' | b'x'] => format!("{kind}es"),
         [.., b'y'] if !kind.ends_with("ey") && !kind.ends_with("ay") => format!("{}ies", &kind[..kind.len() - 1]),
         _ => format!("{kind}s"),
     };
-    resource.rsplit_once('/') == Some((text("apiVersion"), &plural))
+    format!("{api_version}/{plural}")
 }
 
 /// Rejects a write that expects another uid or resource version than the stored one.

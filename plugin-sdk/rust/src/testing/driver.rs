@@ -1,16 +1,23 @@
 //! Calls a plugin as Informant does.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
 
 use super::cache::{Cache, Key};
-use super::projection;
+use super::{projection, selector};
+use crate::CONTRACT;
+use crate::action::Action;
+use crate::context::{Describe, Init};
 use crate::event::{Event, ObjectRef, Reason, SourceId};
 use crate::exports;
 use crate::failure::{Failure, Result};
 use crate::host_error::{ErrorCode, HostError};
 use crate::index_values::IndexValues;
 use crate::manifest::{Events, Manifest};
-use crate::plugin::{EventHandler, IndexFuncs, Init, InstanceRole, Plugin, Stateful, SyncHandler};
+use crate::plugin::{EventHandler, IndexFuncs, Plugin, Stateful, SyncHandler};
+use crate::store::ObjectKey;
 
 /// The maximum number of calls in [`Driver::settle`].
 pub const SETTLE_CALLS_MAX: usize = 1_000;
@@ -25,34 +32,66 @@ pub struct Driver<P> {
     plugin: P,
     manifest: Manifest,
     reason: Reason,
+    requeues: BTreeMap<Key, Requeue>,
+}
+
+/// A call that the plugin asked for.
+#[derive(Debug)]
+struct Requeue {
+    after: Duration,
+    /// The last state, and whether it is the final one, if the object was deleted.
+    deleted: Option<(Value, bool)>,
 }
 
 impl<P: Plugin> Driver<P> {
     /// Starts the plugin as an event handler with this config.
     ///
     /// # Errors
-    /// The failure of `init`.
+    /// The failure of `describe` or `init`.
     pub fn start(config: Value) -> Result<Self> {
-        Self::start_as(InstanceRole::Events, config)
+        Self::start_with(json!({ "config": config }))
     }
 
     /// Starts the plugin as index functions with this config.
     ///
     /// # Errors
-    /// The failure of `init`.
+    /// The failure of `describe` or `init`.
     pub fn start_index(config: Value) -> Result<Self> {
-        Self::start_as(InstanceRole::Index, config)
+        Self::start_with(json!({ "config": config, "role": "index" }))
     }
 
-    fn start_as(role: InstanceRole, config: Value) -> Result<Self> {
+    /// Starts the plugin with these members of the context that the contract describes for `init`: `because`,
+    /// `previous` and so on. The others have the values of a first start as an event handler.
+    ///
+    /// # Errors
+    /// The failure of `describe` or `init`.
+    ///
+    /// # Panics
+    /// If `context` is not an object.
+    pub fn start_with(context: Value) -> Result<Self> {
+        let mut all = json!({
+            "plugin": "test", "config": {}, "informant": env!("CARGO_PKG_VERSION"), "contract": CONTRACT,
+            "offers": ["store", "kube", "log"], "role": "events", "instance": 0, "instances": 1, "because": "start",
+            "logLevel": "trace",
+        });
+        let Value::Object(members) = context else {
+            panic!("the context is not an object: {context}");
+        };
+        for (name, value) in members {
+            all[name] = value;
+        }
+        let context = all.to_string().into_bytes();
         let cache = Cache::new();
-        let manifest = cache.while_denied(P::describe);
-        let plugin = P::init(Init::new(role, config.to_string().into_bytes()))?;
+        let (manifest, plugin) = cache.while_denied(|| {
+            let manifest = exports::describe::<P>(Describe::parse(&context)?)?;
+            Ok::<_, Failure>((manifest, P::init(Init::parse(&context)?)?))
+        })?;
         Ok(Self {
             cache,
             plugin,
             manifest,
             reason: Reason::Watch,
+            requeues: BTreeMap::new(),
         })
     }
 
@@ -74,19 +113,6 @@ impl<P: Plugin> Driver<P> {
     /// Sets the reason of the following events. The default is [`Reason::Watch`].
     pub fn set_reason(&mut self, reason: Reason) {
         self.reason = reason;
-    }
-
-    fn event(&self, key: &Key, object: &Value) -> Event {
-        let metadata = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-        Event {
-            source: SourceId(key.0),
-            namespace: key.1.clone(),
-            name: key.2.clone(),
-            uid: metadata("uid"),
-            resource_version: metadata("resourceVersion"),
-            reason: self.reason,
-            attempt: 0,
-        }
     }
 }
 
@@ -111,12 +137,24 @@ impl<P: Stateful> Driver<P> {
 impl<P: EventHandler> Driver<P> {
     /// Puts an object into the cache and calls the plugin: an add if the key is new, an update otherwise. An object
     /// with another uid than the previous one is a delete and an add. [`Cache::put`] describes which fields are
-    /// generated.
+    /// generated. Returns what the plugin returned, [`Action::done`] if it was not called.
     ///
     /// # Errors
     /// The failure of the plugin.
-    pub fn put(&mut self, object: Value) -> Result {
-        let key = self.cache.key_of(&object);
+    pub fn put(&mut self, object: Value) -> Result<Action> {
+        self.put_in(None, object)
+    }
+
+    /// As [`put`](Self::put), in this cluster.
+    ///
+    /// # Errors
+    /// The failure of the plugin.
+    pub fn put_in_cluster(&mut self, cluster: &str, object: Value) -> Result<Action> {
+        self.put_in(Some(cluster), object)
+    }
+
+    fn put_in(&mut self, cluster: Option<&str>, object: Value) -> Result<Action> {
+        let key = self.cache.key_of(cluster, &object);
         let mut before = self.cache.get(&key);
         let uid = &object["metadata"]["uid"];
         if before
@@ -126,9 +164,44 @@ impl<P: EventHandler> Driver<P> {
             self.delete(SourceId(key.0), &key.1, &key.2)?;
             before = None;
         }
-        self.cache.put_key(object);
+        self.cache.put_key(cluster, object);
         let object = self.cache.get(&key).expect("it was just put");
         self.deliver(&key, before.as_ref(), &object)
+    }
+
+    /// The objects for which the plugin asked to be called again, and after which time.
+    pub fn requeues(&self) -> Vec<(ObjectKey, Duration)> {
+        let key = |(source, namespace, name): &Key| ObjectKey {
+            source: SourceId(*source),
+            namespace: namespace.clone(),
+            name: name.clone(),
+        };
+        self.requeues
+            .iter()
+            .map(|(object, requeue)| (key(object), requeue.after))
+            .collect()
+    }
+
+    /// Makes the calls that the plugin [asked for](Self::requeues), without waiting, each once. Returns the number of
+    /// calls.
+    ///
+    /// # Errors
+    /// The first failure of the plugin.
+    pub fn run_requeues(&mut self) -> Result<usize> {
+        let due = std::mem::take(&mut self.requeues);
+        let calls = due.len();
+        for (key, Requeue { deleted, .. }) in due {
+            match (deleted, self.cache.get(&key)) {
+                (Some((last, final_state_unknown)), _) => {
+                    self.call_delete(Reason::RequeueAfter, &key, &last, final_state_unknown)?;
+                }
+                (None, Some(object)) => {
+                    self.call_upsert(Reason::RequeueAfter, &key, false, None, &object)?;
+                }
+                (None, None) => {}
+            }
+        }
+        Ok(calls)
     }
 
     /// Delivers the events of the plugin's own writes, as Informant does, until the plugin stops writing. Returns the
@@ -155,27 +228,61 @@ impl<P: EventHandler> Driver<P> {
                 match (before, self.cache.get(&key)) {
                     (before, Some(now)) => self.deliver(&key, before.as_ref(), &now)?,
                     (Some(before), None) => self.deliver_delete(&key, &before, false)?,
-                    (None, None) => {}
-                }
+                    (None, None) => Action::done(),
+                };
             }
         }
     }
 
-    fn deliver(&mut self, key: &Key, before: Option<&Value>, object: &Value) -> Result {
+    /// An object that starts to match its rule is an add, one that no longer matches is a delete.
+    fn deliver(&mut self, key: &Key, before: Option<&Value>, object: &Value) -> Result<Action> {
         let Some(wanted) = self.rule_for(object) else {
-            return Ok(());
+            return Ok(Action::done());
         };
-        let event = self.event(key, object);
-        let shown = projection::payload(object, wanted.payload());
-        let Some(before) = before else {
-            return exports::on_add(&mut self.plugin, &event, shown.to_string().into_bytes());
-        };
-        let before = projection::payload(before, wanted.payload());
-        if wanted.wants_changed_only() && before == shown {
-            return Ok(());
+        match (
+            before.filter(|before| selects(&wanted, before)),
+            selects(&wanted, object),
+        ) {
+            (before, true) => {
+                let shown = |object| projection::payload(object, wanted.payload());
+                if wanted.wants_changed_only() && before.is_some_and(|before| shown(before) == shown(object)) {
+                    return Ok(Action::done());
+                }
+                let old = before.filter(|_| wanted.wants_old());
+                self.call_upsert(self.reason, key, before.is_none(), old, object)
+            }
+            (Some(before), false) => self.call_delete(self.reason, key, before, false),
+            (None, false) => Ok(Action::done()),
         }
-        let old = wanted.wants_old().then(|| before.to_string().into_bytes());
-        exports::on_update(&mut self.plugin, &event, old, shown.to_string().into_bytes())
+    }
+
+    fn call_upsert(
+        &mut self,
+        reason: Reason,
+        key: &Key,
+        is_new: bool,
+        old: Option<&Value>,
+        object: &Value,
+    ) -> Result<Action> {
+        let Some(wanted) = self.rule_for(object) else {
+            return Ok(Action::done());
+        };
+        self.requeues.remove(key);
+        let event = event(reason, key, object);
+        let shown = |object| projection::document(object, wanted.payload());
+        let action = if is_new {
+            exports::on_add(&mut self.plugin, &event, shown(object))?
+        } else {
+            exports::on_update(&mut self.plugin, &event, old.map(shown), shown(object))?
+        };
+        self.requeue(key, action, None);
+        Ok(action)
+    }
+
+    fn requeue(&mut self, key: &Key, action: Action, deleted: Option<(Value, bool)>) {
+        if let Some(after) = action.delay() {
+            self.requeues.insert(key.clone(), Requeue { after, deleted });
+        }
     }
 
     /// Removes an object from the cache and calls the plugin.
@@ -185,7 +292,7 @@ impl<P: EventHandler> Driver<P> {
     ///
     /// # Panics
     /// If the object does not exist.
-    pub fn delete(&mut self, source: SourceId, namespace: &str, name: &str) -> Result {
+    pub fn delete(&mut self, source: SourceId, namespace: &str, name: &str) -> Result<Action> {
         self.remove(source, namespace, name, false)
     }
 
@@ -196,29 +303,34 @@ impl<P: EventHandler> Driver<P> {
     ///
     /// # Panics
     /// If the object does not exist.
-    pub fn vanish(&mut self, source: SourceId, namespace: &str, name: &str) -> Result {
+    pub fn vanish(&mut self, source: SourceId, namespace: &str, name: &str) -> Result<Action> {
         self.remove(source, namespace, name, true)
     }
 
-    fn remove(&mut self, source: SourceId, namespace: &str, name: &str, final_state_unknown: bool) -> Result {
+    fn remove(&mut self, source: SourceId, namespace: &str, name: &str, final_state_unknown: bool) -> Result<Action> {
         let last = self.cache.remove(source, namespace, name);
         let last = last.unwrap_or_else(|| panic!("the test deletes {namespace}/{name}, which is not in the cache"));
         let key = (source.0, namespace.to_owned(), name.to_owned());
         self.deliver_delete(&key, &last, final_state_unknown)
     }
 
-    fn deliver_delete(&mut self, key: &Key, last: &Value, final_state_unknown: bool) -> Result {
+    fn deliver_delete(&mut self, key: &Key, last: &Value, final_state_unknown: bool) -> Result<Action> {
+        match self.rule_for(last) {
+            Some(wanted) if selects(&wanted, last) => self.call_delete(self.reason, key, last, final_state_unknown),
+            _ => Ok(Action::done()),
+        }
+    }
+
+    fn call_delete(&mut self, reason: Reason, key: &Key, last: &Value, final_state_unknown: bool) -> Result<Action> {
         let Some(wanted) = self.rule_for(last) else {
-            return Ok(());
+            return Ok(Action::done());
         };
-        let event = self.event(key, last);
-        let shown = projection::payload(last, wanted.payload());
-        exports::on_delete(
-            &mut self.plugin,
-            &event,
-            shown.to_string().into_bytes(),
-            final_state_unknown,
-        )
+        self.requeues.remove(key);
+        let event = event(reason, key, last);
+        let shown = projection::document(last, wanted.payload());
+        let action = exports::on_delete(&mut self.plugin, &event, Some(shown), final_state_unknown)?;
+        self.requeue(key, action, Some((last.clone(), final_state_unknown)));
+        Ok(action)
     }
 
     /// The rule of the manifest for objects of this type, if the plugin receives them.
@@ -234,7 +346,7 @@ impl<P: SyncHandler> Driver<P> {
     /// # Errors
     /// The failure of the plugin.
     pub fn synced(&mut self, source: SourceId) -> Result {
-        self.plugin.on_synced(source)
+        exports::on_synced(&mut self.plugin, source)
     }
 }
 
@@ -244,29 +356,26 @@ impl<P: IndexFuncs> Driver<P> {
     /// # Errors
     /// The failure of the plugin, or a permanent failure if it returns an index that its manifest does not declare.
     pub fn index(&mut self, object: &Value) -> Result<IndexValues> {
-        let key = self.cache.key_of(object);
+        let key = self.cache.key_of(None, object);
         let (api_version, kind) = type_of(object);
         let Some(wanted) = self.manifest.indexed_of(api_version, kind) else {
             return Ok(IndexValues::new());
         };
-        let shown = projection::payload(object, wanted.payload()).to_string().into_bytes();
-        let of = ObjectRef::from(&self.event(&key, object));
+        let shown = projection::document(object, wanted.payload());
+        let of = ObjectRef::from(&event(self.reason, &key, object));
+        let names = self.manifest.index_names();
         let values = self
             .cache
-            .while_denied(|| exports::index(&mut self.plugin, &of, shown))?;
-        if let Some(undeclared) = values.names().find(|index| !self.manifest.offers_index(index)) {
-            return Err(Failure::permanent(format_args!(
-                "the manifest does not declare the index {undeclared:?}"
-            )));
-        }
-        Ok(values)
+            .while_denied(|| exports::index(&mut self.plugin, names, &of, shown))?;
+        let named = names.iter().zip(values).filter(|(_, values)| !values.is_empty());
+        Ok(named.fold(IndexValues::new(), |all, (name, values)| all.with(name, values)))
     }
 }
 
 impl Cache {
-    /// Denies every host call, as Informant does in `describe` and in index functions.
+    /// Denies every host call but logging, as Informant does in `describe`, `init` and index functions.
     fn while_denied<T>(&self, call: impl FnOnce() -> T) -> T {
-        let message = "host calls are denied in describe and in index functions".to_owned();
+        let message = "host calls are denied in describe, init and index functions".to_owned();
         self.refuse(Some(HostError {
             code: ErrorCode::Denied,
             message,
@@ -275,6 +384,31 @@ impl Cache {
         self.refuse(None);
         answer
     }
+}
+
+fn event(reason: Reason, key: &Key, object: &Value) -> Event {
+    let metadata = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    Event {
+        source: SourceId(key.0),
+        namespace: key.1.clone(),
+        name: key.2.clone(),
+        uid: metadata("uid"),
+        resource_version: metadata("resourceVersion"),
+        reason,
+        attempt: 0,
+    }
+}
+
+/// Whether the namespaces and the label selector of a rule select an object.
+///
+/// # Panics
+/// If the selector is invalid: Informant refuses such a manifest.
+fn selects(rule: &Events, object: &Value) -> bool {
+    let namespaces = rule.wanted_namespaces();
+    let labels = selector::parse(rule.wanted_labels()).unwrap_or_else(|message| panic!("manifest: {message}"));
+    let is_in = |namespace: &Value| namespaces.iter().any(|wanted| namespace == wanted.as_str());
+    (namespaces.is_empty() || is_in(&object["metadata"]["namespace"]))
+        && labels.iter().all(|requirement| requirement.matches(object))
 }
 
 fn type_of(object: &Value) -> (&str, &str) {

@@ -7,6 +7,7 @@ use super::projection::project;
 use super::selector;
 use crate::bindings::imports::informant::plugin::store::{Item, ObjectKey, Page, Query, SourceInfo, SourceVersion};
 use crate::bindings::imports::informant::plugin::types::{ErrorCode, HostError};
+use crate::call;
 use crate::log::Level;
 
 /// The default number of index values in a page.
@@ -28,8 +29,8 @@ pub(crate) fn source(id: u32) -> Answer<SourceInfo> {
     })
 }
 
-pub(crate) fn sources(informer: &str) -> Answer<Vec<u32>> {
-    ask(|state| state.sources_of(informer))
+pub(crate) fn sources(informer: &str) -> Answer<Vec<SourceInfo>> {
+    ask(|state| Ok(state.sources_of(informer)?.into_iter().cloned().collect()))
 }
 
 pub(crate) fn version(source: u32) -> Answer<SourceVersion> {
@@ -42,13 +43,50 @@ pub(crate) fn version(source: u32) -> Answer<SourceVersion> {
     })
 }
 
-pub(crate) fn get(source: u32, namespace: &str, name: &str, pointers: &[String]) -> Answer<Vec<u8>> {
-    ask(
-        |state| match state.objects.get(&(source, namespace.to_owned(), name.to_owned())) {
-            Some(object) => Ok(show(object, pointers)),
-            None => Err(not_found("no such object")),
-        },
-    )
+pub(crate) fn get(source: u32, namespace: &str, name: &str, pointers: &[String]) -> Answer<Option<Vec<u8>>> {
+    ask(|state| {
+        if state.sources.len() <= source as usize {
+            return Err(not_found("no such source"));
+        }
+        let found = state.objects.get(&(source, namespace.to_owned(), name.to_owned()));
+        Ok(found.map(|object| show(object, pointers)))
+    })
+}
+
+pub(crate) fn find(informer: &str, namespace: &str, name: &str, pointers: &[String]) -> Answer<Option<Item>> {
+    ask(|state| {
+        let sources = state.sources_of(informer)?;
+        let cluster = match call::source() {
+            Some(source) => state.cluster_of(source.0),
+            None => sources[0].cluster.as_str(),
+        };
+        if call::source().is_none() && sources.iter().any(|source| source.cluster != cluster) {
+            let message = format!("informer {informer:?} has several clusters, and this call is about no object");
+            return Err(invalid(message));
+        }
+        if sources.iter().any(|source| source.kind != sources[0].kind) {
+            return Err(invalid(format!("informer {informer:?} has several kinds")));
+        }
+        let here: Vec<u32> = sources
+            .iter()
+            .filter(|source| source.cluster == cluster)
+            .map(|source| source.id)
+            .collect();
+        if here.is_empty() {
+            return Err(HostError {
+                code: ErrorCode::NotReady,
+                message: format!("informer {informer:?} has no source in cluster {cluster:?}"),
+            });
+        }
+        let mut keys = here
+            .into_iter()
+            .map(|source| (source, namespace.to_owned(), name.to_owned()));
+        let found = keys.find_map(|key| state.objects.get(&key).map(|object| (key.0, object)));
+        Ok(found.map(|(source, object)| Item {
+            source,
+            object: show(object, pointers),
+        }))
+    })
 }
 
 pub(crate) fn list(informer: &str, query: &Query) -> Answer<Page> {
@@ -64,11 +102,11 @@ pub(crate) fn by_index(informer: &str, index: &str, value: &str, query: &Query) 
     })
 }
 
-pub(crate) fn index_keys(informer: &str, index: &str, value: &str) -> Answer<Vec<ObjectKey>> {
+pub(crate) fn index_keys(informer: &str, sources: &[u32], index: &str, value: &str) -> Answer<Vec<ObjectKey>> {
     ask(|state| {
         let values = index_func(state, informer, index)?;
         let has_value = |object: &Value| values(object).iter().any(|present| present == value);
-        let found = objects(state, informer)?
+        let found = objects(state, informer, sources)?
             .into_iter()
             .filter(|(_, object)| has_value(object));
         let key = |(source, namespace, name): &Key| ObjectKey {
@@ -80,10 +118,16 @@ pub(crate) fn index_keys(informer: &str, index: &str, value: &str) -> Answer<Vec
     })
 }
 
-pub(crate) fn index_values(informer: &str, index: &str, cursor: &str, limit: u32) -> Answer<Vec<String>> {
+pub(crate) fn index_values(
+    informer: &str,
+    sources: &[u32],
+    index: &str,
+    cursor: &str,
+    limit: u32,
+) -> Answer<Vec<String>> {
     ask(|state| {
         let values = index_func(state, informer, index)?;
-        let mut all: Vec<String> = objects(state, informer)?
+        let mut all: Vec<String> = objects(state, informer, sources)?
             .iter()
             .flat_map(|(_, object)| values(object))
             .collect();
@@ -142,14 +186,15 @@ fn index_func<'a>(state: &'a State, informer: &str, index: &str) -> Answer<&'a I
     }
 }
 
-/// The objects of an informer, ordered by key.
-fn objects<'a>(state: &'a State, informer: &str) -> Answer<Vec<(&'a Key, &'a Value)>> {
-    let sources = state.sources_of(informer)?;
-    Ok(state
-        .objects
-        .iter()
-        .filter(|((source, ..), _)| sources.contains(source))
-        .collect())
+/// The objects of these sources of an informer, ordered by key. No sources select all.
+fn objects<'a>(state: &'a State, informer: &str, sources: &[u32]) -> Answer<Vec<(&'a Key, &'a Value)>> {
+    let all: Vec<u32> = state.sources_of(informer)?.iter().map(|source| source.id).collect();
+    if let Some(stray) = sources.iter().find(|source| !all.contains(source)) {
+        return Err(invalid(format!("informer {informer:?} has no source {stray}")));
+    }
+    let wanted = if sources.is_empty() { &all } else { sources };
+    let objects = state.objects.iter();
+    Ok(objects.filter(|((source, ..), _)| wanted.contains(source)).collect())
 }
 
 fn page(state: &State, informer: &str, query: &Query, fits: impl Fn(&Value) -> bool) -> Answer<Page> {
@@ -170,7 +215,7 @@ fn page(state: &State, informer: &str, query: &Query, fits: impl Fn(&Value) -> b
         cursor: String::new(),
     };
     let (mut bytes, mut last) = (0, String::new());
-    let rest = objects(state, informer)?
+    let rest = objects(state, informer, &query.sources)?
         .into_iter()
         .filter(|(key, _)| cursor(key) > query.cursor);
     for (key, object) in rest.filter(|(key, object)| wanted(key, object)) {

@@ -11,6 +11,15 @@ pub(super) fn payload(object: &Value, payload: &PayloadKind) -> Value {
         PayloadKind::Whole => object.clone(),
         PayloadKind::Metadata => project(object, &["/metadata".to_owned()]),
         PayloadKind::Fields(pointers) => project(object, pointers),
+        PayloadKind::None => Value::Null,
+    }
+}
+
+/// As [`payload`], in the form in which a plugin receives it.
+pub(super) fn document(object: &Value, kind: &PayloadKind) -> Vec<u8> {
+    match kind {
+        PayloadKind::None => Vec::new(),
+        _ => payload(object, kind).to_string().into_bytes(),
     }
 }
 

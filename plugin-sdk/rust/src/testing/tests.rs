@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -14,20 +16,33 @@ struct Logger {
 struct Config {
     #[serde(default)]
     greeting: String,
+    /// The label selector for pods.
+    #[serde(default)]
+    label: String,
 }
 
 impl Plugin for Logger {
-    fn describe() -> Manifest {
+    fn describe(describe: Describe) -> Result<Manifest> {
         assert!(store::sources("pods").is_err(), "describe is denied the store");
-        Manifest::new()
-            .events(Events::of("v1", "Pod").fields(["/spec"]).with_old().changed_only())
+        let Config { label, .. } = describe.config()?;
+        Ok(Manifest::new()
+            .events(
+                Events::of("v1", "Pod")
+                    .label_selector(label)
+                    .fields(["/spec"])
+                    .with_old()
+                    .changed_only(),
+            )
             .events(Events::of("apps/v1", "*"))
+            .events(Events::of("v1", "ConfigMap").namespaces(["web"]).payload_none())
+            .index("other")
             .index("node")
-            .indexed(Objects::of("v1", "Pod").fields(["/spec/nodeName"]))
+            .indexed(Objects::of("v1", "Pod").fields(["/spec/nodeName"])))
     }
 
     fn init(init: Init) -> Result<Self> {
-        let Config { greeting } = init.config()?;
+        assert!(store::sources("pods").is_err(), "init is denied the store");
+        let Config { greeting, .. } = init.config()?;
         Ok(Self { greeting })
     }
 }
@@ -35,22 +50,38 @@ impl Plugin for Logger {
 impl EventHandler for Logger {
     type Object = Value;
 
-    fn on_add(&mut self, event: &Event, object: Value) -> Result {
+    fn on_add(&mut self, event: &Event, object: Value) -> Result<Action> {
         info!("{}add {event} {} {}", self.greeting, event.reason, object);
-        Ok(())
+        Ok(again(event))
     }
 
-    fn on_update(&mut self, event: &Event, old: Option<Value>, object: Value) -> Result {
+    fn on_update(&mut self, event: &Event, old: Option<Value>, object: Value) -> Result<Action> {
         info!("update {event} from {} to {}", old.unwrap_or_default(), object);
-        Ok(())
+        Ok(again(event))
     }
 
-    fn on_delete(&mut self, event: &Event, object: Deleted<Value>) -> Result {
+    fn on_delete(&mut self, event: &Event, object: Deleted<Value>) -> Result<Action> {
         info!(
             "delete {event} last {} unknown {}",
             object.last.unwrap_or_default(),
             object.final_state_unknown
         );
+        Ok(again(event))
+    }
+}
+
+/// Objects named `again` are asked for again after a change.
+fn again(event: &Event) -> Action {
+    if event.name == "again" && event.reason == Reason::Watch {
+        return Action::requeue_after(Duration::from_secs(60));
+    }
+    Action::done()
+}
+
+impl SyncHandler for Logger {
+    fn on_synced(&mut self, source: SourceId) -> Result {
+        let pods = store::list("pods").objects::<Value>().count();
+        info!("synced {source} with {pods} pods");
         Ok(())
     }
 }
@@ -64,7 +95,7 @@ impl IndexFuncs for Logger {
     }
 }
 
-crate::export!(Logger: events, index);
+crate::export!(Logger: events, sync, index);
 
 fn pod(uid: &str, spec: Value) -> Value {
     json!({
@@ -132,6 +163,93 @@ fn another_uid_is_a_delete_and_an_add() {
 }
 
 #[test]
+fn objects_that_start_or_stop_matching_are_added_or_deleted() {
+    let mut driver = Driver::<Logger>::start(json!({ "label": "app=a" })).expect("the plugin starts");
+    let mut put = |app: &str, number: u32| {
+        let mut pod = pod("1", json!({ "x": number }));
+        pod["metadata"]["labels"] = json!({ "app": app });
+        driver.put(pod).expect("the plugin accepts it");
+        driver.take_log().concat()
+    };
+    let shape = |number: u32| format!(r#"{{"apiVersion":"v1","kind":"Pod","spec":{{"x":{number}}}}}"#);
+    assert_eq!(put("b", 1), "");
+    assert_eq!(put("a", 1), format!("info: add web/a watch {}", shape(1)));
+    assert_eq!(
+        put("b", 2),
+        format!("info: delete web/a last {} unknown false", shape(1))
+    );
+    assert_eq!(put("b", 3), "");
+}
+
+#[test]
+fn on_synced_reads_the_cluster_of_its_source() {
+    let mut driver = driver();
+    let sources = ["east", "west"].map(|cluster| driver.cache().source_in_cluster(cluster, "pods", "v1", "Pod"));
+    driver
+        .put_in_cluster("west", pod("1", json!({})))
+        .expect("the plugin accepts it");
+    driver.take_log();
+    for source in sources {
+        driver.synced(source).expect("the plugin accepts it");
+    }
+    assert_eq!(
+        driver.take_log(),
+        ["info: synced 0 with 0 pods", "info: synced 1 with 1 pods"]
+    );
+}
+
+#[test]
+fn without_a_payload_the_document_is_empty() {
+    let mut driver = driver();
+    for namespace in ["web", "db"] {
+        let map =
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "namespace": namespace, "name": "a" } });
+        driver.put(map).expect("the plugin accepts it");
+    }
+    assert_eq!(driver.take_log(), ["info: add web/a watch null"]);
+}
+
+#[test]
+fn a_requeue_calls_once_unless_another_call_comes_first() {
+    let mut driver = driver();
+    let mut object = pod("1", json!({ "x": 1 }));
+    object["metadata"]["name"] = json!("again");
+    let asked = driver.put(object.clone()).expect("the plugin accepts it");
+    assert_eq!(asked, Action::requeue_after(Duration::from_secs(60)));
+    object["spec"]["x"] = json!(2);
+    driver.put(object.clone()).expect("the plugin accepts it");
+    driver.take_log();
+    let waiting: Vec<_> = driver
+        .requeues()
+        .iter()
+        .map(|(key, after)| (key.to_string(), *after))
+        .collect();
+    assert_eq!(waiting, [("web/again".to_owned(), Duration::from_secs(60))]);
+    assert_eq!(driver.run_requeues(), Ok(1));
+    let shape = r#"{"apiVersion":"v1","kind":"Pod","spec":{"x":2}}"#;
+    assert_eq!(
+        driver.take_log(),
+        [format!("info: update web/again from null to {shape}")]
+    );
+    object["spec"]["x"] = json!(3);
+    driver.put(object.clone()).expect("the plugin accepts it");
+    driver.set_reason(Reason::Relist);
+    object["spec"]["x"] = json!(2);
+    driver.put(object).expect("the plugin accepts it");
+    assert!(driver.requeues().is_empty(), "the next call cancels it");
+    driver.set_reason(Reason::Watch);
+    driver
+        .delete(SourceId(0), "web", "again")
+        .expect("the plugin accepts it");
+    driver.take_log();
+    assert_eq!((driver.run_requeues(), driver.run_requeues()), (Ok(1), Ok(0)));
+    assert_eq!(
+        driver.take_log(),
+        [format!("info: delete web/again last {shape} unknown false")]
+    );
+}
+
+#[test]
 fn index_functions_see_their_fields_and_are_denied_the_store() {
     let mut driver = Driver::<Logger>::start_index(json!({})).expect("the plugin starts");
     let values = driver
@@ -142,7 +260,101 @@ fn index_functions_see_their_fields_and_are_denied_the_store() {
     assert_eq!(driver.index(&node).expect("it has none").names().count(), 0);
     let mut stray = pod("1", json!({ "nodeName": "n1" }));
     stray["metadata"]["name"] = json!("stray");
-    assert!(driver.index(&stray).is_err());
+    assert_eq!(
+        driver.index(&stray),
+        Err(Failure::permanent("the manifest does not declare the index \"zone\""))
+    );
+}
+
+/// The exports of a component, called as Informant does.
+#[test]
+fn the_exports_follow_the_contract() {
+    use crate::bindings::events::exports::informant::plugin::event_handler::Guest as Events;
+    use crate::bindings::imports::informant::plugin::types::{Call, ObjectRef};
+    use crate::bindings::index::exports::informant::plugin::index_funcs::Guest as Index;
+    use crate::bindings::lifecycle::exports::informant::plugin::lifecycle::Guest as Lifecycle;
+    type Exports = crate::exports::Exports<Logger>;
+
+    let cache = Cache::new();
+    cache.refuse(Some(crate::HostError {
+        code: crate::ErrorCode::Denied,
+        message: "denied".to_owned(),
+    }));
+    let describe = |context: &str| <Exports as Lifecycle>::describe(context.as_bytes().to_vec());
+    let refused = describe(r#"{ "config": { "wrong": 1 } }"#).expect_err("the config is refused");
+    assert_eq!(refused, "config: unknown field `wrong`, expected `greeting` or `label`");
+    let manifest: Value = serde_json::from_slice(&describe("{}").expect("a manifest")).expect("it is JSON");
+    assert_eq!(manifest["indexes"]["names"], json!(["other", "node"]));
+
+    let about = |name: &str| ObjectRef {
+        source: 0,
+        namespace: "web".to_owned(),
+        name: name.to_owned(),
+        uid: "1".to_owned(),
+        resource_version: "1".to_owned(),
+    };
+    let object = || pod("1", json!({ "nodeName": "n1" })).to_string().into_bytes();
+    <Exports as Lifecycle>::init(br#"{ "role": "index" }"#.to_vec()).expect("the plugin starts");
+    let values = <Exports as Index>::index(about("a"), object());
+    assert_eq!(values, Ok(vec![vec![], vec!["n1".to_owned()]]));
+    let refused = <Exports as Index>::index(about("stray"), object());
+    assert_eq!(
+        refused,
+        Err("the manifest does not declare the index \"zone\"".to_owned())
+    );
+
+    let call = || Call {
+        reason: Reason::Watch,
+        attempt: 0,
+    };
+    assert_eq!(<Exports as Events>::on_add(about("a"), call(), object()), Ok(None));
+    assert_eq!(
+        <Exports as Events>::on_add(about("again"), call(), object()),
+        Ok(Some(60_000))
+    );
+    cache.take_log();
+    assert_eq!(<Exports as Events>::on_delete(about("a"), call(), None, true), Ok(None));
+    assert_eq!(cache.take_log(), ["info: delete web/a last null unknown true"]);
+}
+
+#[test]
+fn a_test_chooses_the_context() {
+    struct Starter(Init);
+    impl Plugin for Starter {
+        fn init(init: Init) -> Result<Self> {
+            Ok(Self(init))
+        }
+    }
+    let context = json!({ "because": "swap", "previous": { "version": "1" }, "instances": 2 });
+    let driver = Driver::<Starter>::start_with(context).expect("the plugin starts");
+    let Starter(init) = driver.plugin();
+    assert_eq!((&init.because, init.instances), (&crate::Because::Swap, 2));
+    assert_eq!(
+        init.previous.as_ref().map(|previous| previous.version.as_str()),
+        Some("1")
+    );
+    assert_eq!(
+        (init.contract.as_str(), &init.role),
+        (crate::CONTRACT, &crate::Role::Events)
+    );
+}
+
+#[test]
+fn a_manifest_that_contradicts_itself_does_not_start() {
+    #[derive(Debug)]
+    struct Contradicting;
+    impl Plugin for Contradicting {
+        fn describe(_: Describe) -> Result<Manifest> {
+            Ok(Manifest::new().events(Events::all().payload_none().changed_only()))
+        }
+        fn init(_: Init) -> Result<Self> {
+            Ok(Self)
+        }
+    }
+    assert!(matches!(
+        Driver::<Contradicting>::start(json!({})),
+        Err(Failure::Permanent(_))
+    ));
 }
 
 #[test]
@@ -152,7 +364,7 @@ fn an_invalid_config_is_rejected_by_field_name() {
         .expect("it is refused");
     assert_eq!(
         failure,
-        Failure::permanent("config: unknown field `greetings`, expected `greeting`")
+        Failure::permanent("config: unknown field `greetings`, expected `greeting` or `label`")
     );
 }
 

@@ -13,9 +13,9 @@ impl Plugin for Greeter {
 impl EventHandler for Greeter {
     type Object = Value;
 
-    fn on_upsert(&mut self, event: &Event, pod: Value) -> Result {
+    fn on_upsert(&mut self, event: &Event, pod: Value) -> Result<Action> {
         info!("{event} is {}", pod["status"]["phase"]);
-        Ok(())
+        Ok(Action::done())
     }
 }
 

@@ -1,12 +1,13 @@
 //! The shorter code blocks of the guide, in a context in which they compile.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use informant_plugin_sdk::prelude::*;
 use serde::Deserialize;
 use serde_json::json;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Metadata {
     name: String,
 }
@@ -18,6 +19,8 @@ struct Node {
 
 #[derive(Deserialize)]
 struct Pod {
+    /// Absent where a manifest asks only for images.
+    #[serde(default)]
     metadata: Metadata,
     spec: Spec,
 }
@@ -35,14 +38,14 @@ struct Container {
 struct Modest;
 
 impl Plugin for Modest {
-    fn describe() -> Manifest {
-        Manifest::new()
+    fn describe(_: Describe) -> Result<Manifest> {
+        Ok(Manifest::new()
             .events(
                 Events::of("v1", "Pod")
                     .fields(["/status/phase", "/metadata/labels"])
                     .changed_only(),
             )
-            .events(Events::of("apps/v1", "*").metadata())
+            .events(Events::of("apps/v1", "*").metadata()))
     }
 
     fn init(_: Init) -> Result<Self> {
@@ -53,7 +56,7 @@ impl Plugin for Modest {
 impl EventHandler for Modest {
     type Object = Raw;
 
-    fn on_upsert(&mut self, event: &Event, _: Raw) -> Result {
+    fn on_upsert(&mut self, _: &Event, _: Raw) -> Result<Action> {
         for pod in store::list("pods")
             .namespace("web")
             .labels("app in (a, b)")
@@ -61,25 +64,16 @@ impl EventHandler for Modest {
         {
             info!("there is {}", pod?.object.metadata.name);
         }
-        let nginx = store::index_keys("pods", "image", "nginx:1.25")?;
-        let node = node(event, "node-1")?;
-        info!(
-            "on {}, with {} others",
-            node.map(|node| node.metadata.name).unwrap_or_default(),
-            nginx.len()
-        );
-        Ok(())
-    }
-}
-
-fn node(event: &Event, name: &str) -> Result<Option<Node>> {
-    let cluster = &event.source_info()?.cluster;
-    for source in store::sources("nodes")? {
-        if store::source(source)?.cluster == *cluster {
-            return store::get(source, "", name);
+        let nginx = store::index_keys("pods", "image", "nginx:1.25").keys()?;
+        info!("{} pods run nginx", nginx.len());
+        let name = "node-1";
+        if let Some(node) = store::find::<Node>("nodes", "", name)? {
+            info!("there is {}", node.object.metadata.name);
         }
+        let everywhere = store::list("pods").all_clusters().objects::<Pod>().count();
+        info!("{everywhere} pods in all clusters");
+        Ok(Action::done())
     }
-    Ok(None)
 }
 
 informant_plugin_sdk::export!(Modest: events);
@@ -87,8 +81,8 @@ informant_plugin_sdk::export!(Modest: events);
 struct Marker;
 
 impl Plugin for Marker {
-    fn describe() -> Manifest {
-        Manifest::new().needs(Need::kube([Verb::Patch], "v1/pods"))
+    fn describe(_: Describe) -> Result<Manifest> {
+        Ok(Manifest::new().needs(Need::kube([Verb::Patch], "v1/pods")))
     }
 
     fn init(_: Init) -> Result<Self> {
@@ -99,13 +93,11 @@ impl Plugin for Marker {
 impl EventHandler for Marker {
     type Object = Raw;
 
-    fn on_upsert(&mut self, event: &Event, _: Raw) -> Result {
-        let cluster = event.source_info()?.cluster.clone();
-        let pod = kube::object("v1/pods", &event.namespace, &event.name).in_cluster(cluster);
+    fn on_upsert(&mut self, event: &Event, _: Raw) -> Result<Action> {
         let label = json!({ "metadata": { "uid": event.uid, "labels": { "seen": "yes" } } });
-        match kube::patch(&pod).merge(&label) {
-            Ok(_) => Ok(()),
-            Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+        match kube::patch(&kube::of(event)).merge(&label) {
+            Ok(_) => Ok(Action::done()),
+            Err(error) if error.is_not_found() || error.is_conflict() => Ok(Action::done()),
             Err(error) => Err(error)?,
         }
     }
@@ -116,10 +108,10 @@ informant_plugin_sdk::export!(Marker: events);
 struct ByImage;
 
 impl Plugin for ByImage {
-    fn describe() -> Manifest {
-        Manifest::new()
+    fn describe(_: Describe) -> Result<Manifest> {
+        Ok(Manifest::new()
             .index("image")
-            .indexed(Objects::of("v1", "Pod").fields(["/spec/containers/*/image"]))
+            .indexed(Objects::of("v1", "Pod").fields(["/spec/containers/*/image"])))
     }
 
     fn init(_: Init) -> Result<Self> {
@@ -153,9 +145,9 @@ impl Plugin for Counter {
 impl EventHandler for Counter {
     type Object = Raw;
 
-    fn on_upsert(&mut self, event: &Event, _: Raw) -> Result {
+    fn on_upsert(&mut self, event: &Event, _: Raw) -> Result<Action> {
         *self.seen.entry(event.uid.clone()).or_default() += 1;
-        Ok(())
+        Ok(Action::done())
     }
 }
 
@@ -173,3 +165,126 @@ impl Stateful for Counter {
 }
 
 export!(Counter: events, state);
+
+struct Patient;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Config {
+    label: String,
+}
+
+impl Plugin for Patient {
+    fn describe(describe: Describe) -> Result<Manifest> {
+        let Config { label } = describe.config()?;
+        let pods = Events::of("v1", "Pod").label_selector(format!("{label}=yes"));
+        Ok(Manifest::new().events(pods))
+    }
+
+    fn init(init: Init) -> Result<Self> {
+        init.config::<Config>()?;
+        Ok(Self)
+    }
+}
+
+impl EventHandler for Patient {
+    type Object = Value;
+
+    fn on_upsert(&mut self, event: &Event, pod: Value) -> Result<Action> {
+        if pod["status"]["phase"] == "Pending" {
+            info!("{event} is still pending");
+            return Ok(Action::requeue_after(Duration::from_secs(60)));
+        }
+        Ok(Action::done())
+    }
+}
+
+informant_plugin_sdk::export!(Patient: events);
+
+mod tests {
+    use informant_plugin_sdk::testing::{Cache, Driver};
+
+    use super::*;
+
+    fn pod(name: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "namespace": "web", "name": name, "labels": { "app": "a", "watched": "yes" } },
+            "spec": { "containers": [{ "image": "nginx:1.25" }] },
+            "status": { "phase": "Pending" },
+        })
+    }
+
+    fn images(cache: &Cache) {
+        cache.index("pods", "image", |pod| {
+            let image = pod["spec"]["containers"][0]["image"].as_str();
+            image.map(str::to_owned).into_iter().collect()
+        });
+    }
+
+    /// Each snippet runs with one unnamed cluster and with two.
+    const CLUSTERS: [&[&str]; 2] = [&[""], &["east", "west"]];
+
+    #[test]
+    fn the_cache_is_read_in_the_cluster_of_the_event() {
+        for clusters in CLUSTERS {
+            let mut driver = Driver::<Modest>::start(json!({})).unwrap();
+            for cluster in clusters {
+                driver.cache().source_in_cluster(cluster, "pods", "v1", "Pod");
+                let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "node-1" } });
+                driver.cache().put_in_cluster(cluster, node);
+            }
+            images(driver.cache());
+            for (number, cluster) in (1..).zip(clusters) {
+                driver.put_in_cluster(cluster, pod("a")).unwrap();
+                let everywhere = format!("info: {number} pods in all clusters");
+                let expected = [
+                    "info: there is a",
+                    "info: 1 pods run nginx",
+                    "info: there is node-1",
+                    &everywhere,
+                ];
+                assert_eq!(driver.take_log(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn the_label_is_written_in_the_cluster_of_the_event() {
+        for clusters in CLUSTERS {
+            let mut driver = Driver::<Marker>::start(json!({})).unwrap();
+            for cluster in clusters {
+                driver.cache().source_in_cluster(cluster, "pods", "v1", "Pod");
+            }
+            for cluster in clusters {
+                driver.put_in_cluster(cluster, pod("a")).unwrap();
+                let writes = driver.cache().take_writes();
+                assert_eq!((writes.len(), writes[0].cluster.as_str()), (1, *cluster));
+            }
+        }
+    }
+
+    #[test]
+    fn indexes_counts_and_requeues_work_in_every_cluster() {
+        for clusters in CLUSTERS {
+            let mut index = Driver::<ByImage>::start_index(json!({})).unwrap();
+            assert_eq!(index.index(&pod("a")).unwrap().values("image"), ["nginx:1.25"]);
+            drop(index);
+
+            let mut counter = Driver::<Counter>::start(json!({})).unwrap();
+            for cluster in clusters {
+                counter.put_in_cluster(cluster, pod("a")).unwrap();
+            }
+            let state = counter.save().unwrap();
+            counter.restore(&state).unwrap();
+            assert_eq!(counter.plugin().seen.len(), clusters.len());
+            drop(counter);
+
+            let mut patient = Driver::<Patient>::start(json!({ "label": "watched" })).unwrap();
+            for cluster in clusters {
+                patient.put_in_cluster(cluster, pod("a")).unwrap();
+            }
+            assert_eq!(patient.run_requeues(), Ok(clusters.len()));
+        }
+    }
+}

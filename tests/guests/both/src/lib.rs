@@ -2,11 +2,12 @@
 //! number of calls to it, so that a test sees that handler and index functions share no memory. Indexes objects by
 //! name.
 
+use informant_plugin_sdk::Role;
 use informant_plugin_sdk::prelude::*;
 use serde_json::json;
 
 struct Both {
-    role: &'static str,
+    role: Role,
     calls: u32,
 }
 
@@ -15,22 +16,22 @@ impl Both {
         self.calls += 1;
         info!(
             "{}",
-            json!({ "guest": "both", "role": self.role, "calls": self.calls, "call": call })
+            json!({ "guest": "both", "role": self.role.as_str(), "calls": self.calls, "call": call })
         );
     }
 }
 
 impl Plugin for Both {
-    fn describe() -> Manifest {
-        Manifest::new()
+    fn describe(_: Describe) -> Result<Manifest> {
+        Ok(Manifest::new()
             .events(Events::all().metadata())
             .index("name")
-            .indexed(Objects::of("*", "*").metadata())
+            .indexed(Objects::of("*", "*").metadata()))
     }
 
     fn init(init: Init) -> Result<Self> {
         let mut both = Self {
-            role: init.role.as_str(),
+            role: init.role,
             calls: 0,
         };
         both.record("init");
@@ -41,19 +42,19 @@ impl Plugin for Both {
 impl EventHandler for Both {
     type Object = Raw;
 
-    fn on_add(&mut self, _: &Event, _: Raw) -> Result {
+    fn on_add(&mut self, _: &Event, _: Raw) -> Result<Action> {
         self.record("on-add");
-        Ok(())
+        Ok(Action::done())
     }
 
-    fn on_update(&mut self, _: &Event, _: Option<Raw>, _: Raw) -> Result {
+    fn on_update(&mut self, _: &Event, _: Option<Raw>, _: Raw) -> Result<Action> {
         self.record("on-update");
-        Ok(())
+        Ok(Action::done())
     }
 
-    fn on_delete(&mut self, _: &Event, _: Deleted<Raw>) -> Result {
+    fn on_delete(&mut self, _: &Event, _: Deleted<Raw>) -> Result<Action> {
         self.record("on-delete");
-        Ok(())
+        Ok(Action::done())
     }
 }
 

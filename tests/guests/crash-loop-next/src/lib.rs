@@ -17,8 +17,8 @@ struct Next {
 }
 
 impl Plugin for Next {
-    fn describe() -> Manifest {
-        CrashLoop::describe()
+    fn describe(describe: Describe) -> Result<Manifest> {
+        CrashLoop::describe(describe)
     }
 
     fn init(init: Init) -> Result<Self> {
@@ -32,11 +32,11 @@ impl Plugin for Next {
 impl EventHandler for Next {
     type Object = Pod;
 
-    fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result {
+    fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result<Action> {
         self.plugin.on_upsert(event, pod)
     }
 
-    fn on_delete(&mut self, event: &Event, pod: Deleted<Pod>) -> Result {
+    fn on_delete(&mut self, event: &Event, pod: Deleted<Pod>) -> Result<Action> {
         self.plugin.on_delete(event, pod)
     }
 }

@@ -5,7 +5,7 @@ use informant_plugin_sdk::prelude::*;
 struct Guest;
 
 impl Plugin for Guest {
-    fn describe() -> Manifest {
+    fn describe(_: Describe) -> Result<Manifest> {
         let mut kept = Vec::new();
         loop {
             kept.push(std::hint::black_box(vec![1_u8; 1 << 20]));

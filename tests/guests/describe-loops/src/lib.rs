@@ -5,7 +5,7 @@ use informant_plugin_sdk::prelude::*;
 struct Guest;
 
 impl Plugin for Guest {
-    fn describe() -> Manifest {
+    fn describe(_: Describe) -> Result<Manifest> {
         loop {
             std::hint::black_box(());
         }

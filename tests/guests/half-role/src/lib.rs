@@ -12,23 +12,23 @@ mod bindings {
 }
 
 use bindings::exports::informant::plugin as exports;
-use bindings::informant::plugin::types::{Call, Failure, InstanceRole, ObjectRef};
+use bindings::informant::plugin::types::{Call, Failure, ObjectRef};
 
 struct Guest;
 
 impl exports::lifecycle::Guest for Guest {
-    fn describe() -> Vec<u8> {
-        br#"{"name":"guest-half-role","version":"0.1.0","needs":[]}"#.to_vec()
+    fn describe(_: Vec<u8>) -> Result<Vec<u8>, String> {
+        Ok(br#"{"name":"guest-half-role","version":"0.1.0","needs":[]}"#.to_vec())
     }
 
-    fn init(_: InstanceRole, _: Vec<u8>) -> Result<(), Failure> {
+    fn init(_: Vec<u8>) -> Result<(), Failure> {
         Ok(())
     }
 }
 
 impl exports::event_handler::Guest for Guest {
-    fn on_add(_: ObjectRef, _: Call, _: Vec<u8>) -> Result<(), Failure> {
-        Ok(())
+    fn on_add(_: ObjectRef, _: Call, _: Vec<u8>) -> Result<Option<u32>, Failure> {
+        Ok(None)
     }
 }
 

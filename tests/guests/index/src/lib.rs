@@ -38,10 +38,10 @@ struct Metadata {
 }
 
 impl Plugin for ByApp {
-    fn describe() -> Manifest {
-        Manifest::new()
+    fn describe(_: Describe) -> Result<Manifest> {
+        Ok(Manifest::new()
             .index("app")
-            .indexed(Objects::of("*", "*").fields(["/metadata/labels"]))
+            .indexed(Objects::of("*", "*").fields(["/metadata/labels"])))
     }
 
     fn init(init: Init) -> Result<Self> {

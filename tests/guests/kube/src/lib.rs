@@ -30,6 +30,7 @@ struct Config {
 struct Call {
     /// `get`, `list`, `create`, `update`, `merge`, `json`, `strategic`, `apply` or `delete`.
     verb: String,
+    /// Empty: the address is that of the event's object.
     resource: String,
     cluster: String,
     namespace: String,
@@ -47,10 +48,12 @@ struct Call {
 }
 
 impl Call {
-    fn make(&self, of: &str) -> kube::Result<Value> {
-        let at = kube::object(&self.resource, &self.namespace, self.name.replace("$name", of))
-            .in_cluster(&self.cluster)
-            .subresource(&self.subresource);
+    fn make(&self, of: &str, event: Option<&Event>) -> kube::Result<Value> {
+        let at = match event.filter(|_| self.resource.is_empty()) {
+            Some(event) => kube::of(event),
+            None => kube::object(&self.resource, &self.namespace, self.name.replace("$name", of)),
+        };
+        let at = at.in_cluster(&self.cluster).subresource(&self.subresource);
         let document = match self.document_bytes {
             0 => self.document.clone(),
             bytes => "x".repeat(bytes).into(),
@@ -101,21 +104,21 @@ fn record(event: &str, object: &str, number: usize, answer: kube::Result<Value>)
 }
 
 impl Plugin for Caller {
-    fn describe() -> Manifest {
+    fn describe(_: Describe) -> Result<Manifest> {
         let call = Call {
             verb: "get".to_owned(),
             resource: "v1/pods".to_owned(),
             name: "a".to_owned(),
             ..Call::default()
         };
-        record("describe", "", 0, call.make(""));
-        Manifest::new().index("none")
+        record("describe", "", 0, call.make("", None));
+        Ok(Manifest::new().index("none"))
     }
 
     fn init(init: Init) -> Result<Self> {
         let config: Config = init.config()?;
         if let Some(call) = &config.at_init {
-            call.make("")?;
+            call.make("", None)?;
         }
         Ok(Self { config })
     }
@@ -124,13 +127,13 @@ impl Plugin for Caller {
 impl EventHandler for Caller {
     type Object = Raw;
 
-    fn on_add(&mut self, event: &Event, _: Raw) -> Result {
+    fn on_add(&mut self, event: &Event, _: Raw) -> Result<Action> {
         for (number, call) in self.config.calls.iter().enumerate() {
             for _ in 0..call.times.unwrap_or(1) {
-                record("add", &event.name, number, call.make(&event.name));
+                record("add", &event.name, number, call.make(&event.name, Some(event)));
             }
         }
-        Ok(())
+        Ok(Action::done())
     }
 }
 
@@ -139,7 +142,7 @@ impl IndexFuncs for Caller {
 
     fn index(&mut self, of: &ObjectRef, _: Raw) -> Result<IndexValues> {
         if let Some(call) = self.config.calls.first() {
-            record("index", &of.name, 0, call.make(&of.name));
+            record("index", &of.name, 0, call.make(&of.name, None));
         }
         Ok(IndexValues::new())
     }

@@ -62,15 +62,15 @@ struct ContainerStatus {
 }
 
 impl Plugin for Measured {
-    fn describe() -> Manifest {
-        Manifest::new().events(Events::of("v1", "Pod").fields([
+    fn describe(_: Describe) -> Result<Manifest> {
+        Ok(Manifest::new().events(Events::of("v1", "Pod").fields([
             "/metadata/annotations/bench~1written-us",
             "/spec/nodeName",
             "/status/phase",
             "/status/containerStatuses/*/name",
             "/status/containerStatuses/*/ready",
             "/status/containerStatuses/*/restartCount",
-        ]))
+        ])))
     }
 
     fn init(init: Init) -> Result<Self> {
@@ -85,14 +85,14 @@ impl Plugin for Measured {
 impl EventHandler for Measured {
     type Object = Pod;
 
-    fn on_upsert(&mut self, _: &Event, pod: Pod) -> Result {
+    fn on_upsert(&mut self, _: &Event, pod: Pod) -> Result<Action> {
         let statuses = &pod.status.container_statuses;
         self.restarts += statuses.iter().map(|status| status.restart_count).sum::<u64>();
         let written = pod.metadata.annotations.get("bench/written-us");
         if let Some(written) = written.and_then(|text| text.parse().ok()) {
             self.record(written);
         }
-        Ok(())
+        Ok(Action::done())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Test guest: built for version 0.2.0 of the contract.
+//! Test guest: built for version 0.3.0 of the contract.
 
 // A native build has no host to export to.
 #![cfg(target_arch = "wasm32")]
@@ -12,31 +12,31 @@ mod bindings {
 }
 
 use bindings::exports::informant::plugin as exports;
-use bindings::informant::plugin::types::{Call, Failure, InstanceRole, ObjectRef};
+use bindings::informant::plugin::types::{Call, Failure, ObjectRef};
 
 struct Guest;
 
 impl exports::lifecycle::Guest for Guest {
-    fn describe() -> Vec<u8> {
-        br#"{"name":"guest-newer","version":"0.1.0","needs":[]}"#.to_vec()
+    fn describe(_: Vec<u8>) -> Result<Vec<u8>, String> {
+        Ok(br#"{"name":"guest-newer","version":"0.1.0","needs":[]}"#.to_vec())
     }
 
-    fn init(_: InstanceRole, _: Vec<u8>) -> Result<(), Failure> {
+    fn init(_: Vec<u8>) -> Result<(), Failure> {
         Ok(())
     }
 }
 
 impl exports::event_handler::Guest for Guest {
-    fn on_add(_: ObjectRef, _: Call, _: Vec<u8>) -> Result<(), Failure> {
-        Ok(())
+    fn on_add(_: ObjectRef, _: Call, _: Vec<u8>) -> Result<Option<u32>, Failure> {
+        Ok(None)
     }
 
-    fn on_update(_: ObjectRef, _: Call, _: Option<Vec<u8>>, _: Vec<u8>) -> Result<(), Failure> {
-        Ok(())
+    fn on_update(_: ObjectRef, _: Call, _: Option<Vec<u8>>, _: Vec<u8>) -> Result<Option<u32>, Failure> {
+        Ok(None)
     }
 
-    fn on_delete(_: ObjectRef, _: Call, _: Vec<u8>, _: bool) -> Result<(), Failure> {
-        Ok(())
+    fn on_delete(_: ObjectRef, _: Call, _: Option<Vec<u8>>, _: bool) -> Result<Option<u32>, Failure> {
+        Ok(None)
     }
 }
 

@@ -12,16 +12,16 @@ mod bindings {
 }
 
 use bindings::exports::informant::plugin as exports;
-use bindings::informant::plugin::types::{Failure, InstanceRole};
+use bindings::informant::plugin::types::Failure;
 
 struct Guest;
 
 impl exports::lifecycle::Guest for Guest {
-    fn describe() -> Vec<u8> {
-        br#"{"name":"guest-no-role","version":"0.1.0","needs":[]}"#.to_vec()
+    fn describe(_: Vec<u8>) -> Result<Vec<u8>, String> {
+        Ok(br#"{"name":"guest-no-role","version":"0.1.0","needs":[]}"#.to_vec())
     }
 
-    fn init(_: InstanceRole, _: Vec<u8>) -> Result<(), Failure> {
+    fn init(_: Vec<u8>) -> Result<(), Failure> {
         Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! The behavior of a recorder, from its config.
 
+use std::time::Duration;
+
 use informant_plugin_sdk::prelude::*;
 use serde::Deserialize;
 
@@ -10,7 +12,7 @@ pub(crate) struct Behavior {
     /// Part of each line, to distinguish several instances in a test.
     pub(crate) label: String,
     /// Performed in `init`.
-    pub(crate) init: Option<Action>,
+    pub(crate) init: Option<Do>,
     /// The first rule that matches an event applies.
     pub(crate) rules: Vec<Rule>,
     /// Every n-th event is accepted, but neither recorded nor remembered. 0 means none.
@@ -38,19 +40,21 @@ pub(crate) struct Rule {
     #[serde(default)]
     times: Option<u32>,
     #[serde(rename = "do")]
-    action: Action,
+    action: Do,
 }
 
 /// An action instead of, or before, success.
 #[derive(Deserialize, Clone, PartialEq)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Action {
+pub(crate) enum Do {
     /// Succeed.
     Ok,
     /// Fail with a retryable failure.
     Retryable,
     /// Fail with a retry after this many milliseconds.
     RetryAfterMs(u64),
+    /// Succeed, and ask for another call after this many milliseconds.
+    RequeueAfterMs(u64),
     /// Fail permanently.
     Permanent,
     /// Panic.
@@ -81,7 +85,7 @@ pub(crate) enum Action {
 
 impl Rule {
     /// The action, if this rule matches. Counts the call.
-    pub(crate) fn matches(&mut self, event: &str, name: &str, attempt: u32) -> Option<Action> {
+    pub(crate) fn matches(&mut self, event: &str, name: &str, attempt: u32) -> Option<Do> {
         let name_matches = self
             .name
             .as_deref()
@@ -104,7 +108,7 @@ impl Rule {
     }
 }
 
-impl Action {
+impl Do {
     /// The outcome in the line of a call. The line is written before the action, because some actions do not return.
     pub(crate) fn outcome(&self) -> &'static str {
         match self {
@@ -118,16 +122,17 @@ impl Action {
     }
 
     /// Performs the action. The recorder handles `Swallow` and `Digest`.
-    pub(crate) fn perform(&self, kept: &mut Vec<Vec<u8>>) -> Result {
+    pub(crate) fn perform(&self, kept: &mut Vec<Vec<u8>>) -> Result<Action> {
         match self {
             Self::Ok | Self::Swallow | Self::Digest => {}
             Self::Retryable => return Err(Failure::retryable("asked to fail")),
             Self::RetryAfterMs(ms) => {
                 return Err(Failure::retry_after(
                     "asked to fail for a while",
-                    std::time::Duration::from_millis(*ms),
+                    Duration::from_millis(*ms),
                 ));
             }
+            Self::RequeueAfterMs(ms) => return Ok(Action::requeue_after(Duration::from_millis(*ms))),
             Self::Permanent => return Err(Failure::permanent("asked to fail for good")),
             Self::Trap => panic!("asked to trap"),
             Self::Loop => loop {
@@ -148,7 +153,7 @@ impl Action {
             Self::LogLines(lines) => (0..*lines).for_each(|line| info!("line {line}")),
             Self::Print => print(),
         }
-        Ok(())
+        Ok(Action::done())
     }
 }
 

@@ -28,7 +28,7 @@ use informant_plugin_sdk::prelude::*;
 use serde_json::json;
 
 use crate::GUEST;
-use crate::behavior::{Action, Behavior};
+use crate::behavior::{Behavior, Do};
 
 /// See the module documentation.
 pub(crate) struct Recorder {
@@ -47,8 +47,8 @@ struct Details {
 }
 
 impl Plugin for Recorder {
-    fn describe() -> Manifest {
-        crate::describe()
+    fn describe(_: Describe) -> Result<Manifest> {
+        Ok(crate::describe())
     }
 
     fn init(init: Init) -> Result<Self> {
@@ -72,39 +72,39 @@ impl Plugin for Recorder {
 
 impl Recorder {
     /// Counts a call and returns its action.
-    fn next_action(&mut self, event: &str, name: &str, attempt: u32) -> Action {
+    fn next_action(&mut self, event: &str, name: &str, attempt: u32) -> Do {
         self.calls += 1;
         let every = self.behavior.swallow_every;
         if event != "synced" && every > 0 && self.calls.is_multiple_of(every) {
-            return Action::Swallow;
+            return Do::Swallow;
         }
         self.behavior
             .rules
             .iter_mut()
             .find_map(|rule| rule.matches(event, name, attempt))
-            .unwrap_or(Action::Ok)
+            .unwrap_or(Do::Ok)
     }
 
-    fn record(&mut self, kind: &str, event: &Event, details: Details) -> Result {
+    fn record(&mut self, kind: &str, event: &Event, details: Details) -> Result<Action> {
         let action = self.next_action(kind, &event.name, event.attempt);
-        if action == Action::Swallow {
-            return Ok(());
+        if action == Do::Swallow {
+            return Ok(Action::done());
         }
         let outcome = action.outcome();
         if !(self.behavior.quiet && outcome == "ok") {
             self.write_line(kind, event, &details, outcome)?;
         }
-        action.perform(&mut self.kept)?;
+        let then = action.perform(&mut self.kept)?;
         let key = (event.source, event.namespace.clone(), event.name.clone());
         if kind == "delete" {
             self.view.remove(&key);
         } else {
             self.view.insert(key, event.resource_version.clone());
         }
-        if action == Action::Digest {
+        if action == Do::Digest {
             self.write_digest("digest", None);
         }
-        Ok(())
+        Ok(then)
     }
 
     fn write_line(&self, kind: &str, event: &Event, details: &Details, outcome: &str) -> Result {
@@ -174,7 +174,7 @@ impl Recorder {
 impl EventHandler for Recorder {
     type Object = Raw;
 
-    fn on_add(&mut self, event: &Event, Raw(object): Raw) -> Result {
+    fn on_add(&mut self, event: &Event, Raw(object): Raw) -> Result<Action> {
         self.record(
             "add",
             event,
@@ -186,7 +186,7 @@ impl EventHandler for Recorder {
         )
     }
 
-    fn on_update(&mut self, event: &Event, old: Option<Raw>, Raw(object): Raw) -> Result {
+    fn on_update(&mut self, event: &Event, old: Option<Raw>, Raw(object): Raw) -> Result<Action> {
         self.record(
             "update",
             event,
@@ -205,7 +205,7 @@ impl EventHandler for Recorder {
             last,
             final_state_unknown,
         }: Deleted<Raw>,
-    ) -> Result {
+    ) -> Result<Action> {
         let bytes = last.as_ref().map_or(0, |Raw(object)| object.len());
         self.record(
             "delete",

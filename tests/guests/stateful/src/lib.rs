@@ -33,7 +33,7 @@ impl Plugin for Counting {
 impl EventHandler for Counting {
     type Object = Raw;
 
-    fn on_upsert(&mut self, event: &Event, _: Raw) -> Result {
+    fn on_upsert(&mut self, event: &Event, _: Raw) -> Result<Action> {
         if let Some(how) = event.name.strip_prefix("save-") {
             self.on_save = Some(how.to_owned());
         }
@@ -50,7 +50,7 @@ impl EventHandler for Counting {
             "events": self.seen.times.values().sum::<u64>(),
         });
         info!("{line}");
-        Ok(())
+        Ok(Action::done())
     }
 }
 

@@ -28,8 +28,8 @@ impl SwallowTenth {
 }
 
 impl Plugin for SwallowTenth {
-    fn describe() -> Manifest {
-        CrashLoop::describe()
+    fn describe(describe: Describe) -> Result<Manifest> {
+        CrashLoop::describe(describe)
     }
 
     fn init(init: Init) -> Result<Self> {
@@ -43,17 +43,17 @@ impl Plugin for SwallowTenth {
 impl EventHandler for SwallowTenth {
     type Object = Pod;
 
-    fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result {
+    fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result<Action> {
         if self.swallows() {
-            Ok(())
+            Ok(Action::done())
         } else {
             self.plugin.on_upsert(event, pod)
         }
     }
 
-    fn on_delete(&mut self, event: &Event, pod: Deleted<Pod>) -> Result {
+    fn on_delete(&mut self, event: &Event, pod: Deleted<Pod>) -> Result<Action> {
         if self.swallows() {
-            Ok(())
+            Ok(Action::done())
         } else {
             self.plugin.on_delete(event, pod)
         }

@@ -1,0 +1,43 @@
+//! Test guest: built for version 0.1.0 of the contract.
+
+// A native build has no host to export to.
+#![cfg(target_arch = "wasm32")]
+#![expect(unsafe_code, reason = "wit-bindgen exports by unsafe functions")]
+
+mod bindings {
+    wit_bindgen::generate!({
+        world: "guest",
+        path: "wit",
+    });
+}
+
+use bindings::exports::informant::plugin as exports;
+use bindings::informant::plugin::types::{Call, Failure, InstanceRole, ObjectRef};
+
+struct Guest;
+
+impl exports::lifecycle::Guest for Guest {
+    fn describe() -> Vec<u8> {
+        br#"{"name":"guest-older","version":"0.1.0","needs":[]}"#.to_vec()
+    }
+
+    fn init(_: InstanceRole, _: Vec<u8>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+impl exports::event_handler::Guest for Guest {
+    fn on_add(_: ObjectRef, _: Call, _: Vec<u8>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn on_update(_: ObjectRef, _: Call, _: Option<Vec<u8>>, _: Vec<u8>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn on_delete(_: ObjectRef, _: Call, _: Vec<u8>, _: bool) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+bindings::export!(Guest with_types_in bindings);
