@@ -89,6 +89,8 @@ async fn a_javascript_exception_is_a_failure_with_its_position() {
         "later",
         "unknown",
         "promise",
+        "number",
+        "range",
     ];
     for name in names {
         pods.apply(name);
@@ -120,6 +122,8 @@ async fn a_javascript_exception_is_a_failure_with_its_position() {
     INFO later: succeeded
     ERROR default/unknown: guest.js:32:24: HostError: unknown informer "services"; [plugin.hello] in config.toml lists: pods (in unknown < onAdd)
     ERROR default/promise: Permanent: onAdd returned a promise; the functions of a plugin must not be async
+    ERROR default/number: TypeError: onAdd returned 60000; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
+    ERROR default/range: TypeError: onAdd returned { requeueAfter: -1 }, which is not a whole number of milliseconds from 0 to 4294967295; for a minute, return { requeueAfter: 60_000 }
     "#);
     let tries = |name: &str| lines.iter().filter(|line| line.contains(name)).count();
     // A call that would be denied again is not retried.
@@ -152,7 +156,7 @@ async fn javascript_computes_an_index() {
     insta::assert_snapshot!(failed.join("\n"), @r#"
     TypeError: index returned blue; it must return an object of index names and values
     TypeError: index returned {"of":"one"} as a value of "team"; a value must be a string, a number or a boolean, or an array of these
-    guest.js:87:53: RangeError: no team
+    guest.js:90:53: RangeError: no team
     "#);
     assert_eq!(
         (index.under("team", "blue"), index.under("team", "red")),

@@ -181,6 +181,48 @@ async fn a_script_exception_is_a_failure_with_its_position() {
     assert_eq!(plugin.status().restarts, 0, "an exception does not cost the instance");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_script_that_returns_no_valid_delay_fails() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = r#"
+        const returned = { number: 60_000, half: { requeueAfter: 0.5 }, typo: { requeueafter: 5 }, boolean: false };
+        export const onAdd = async (pod, event) => returned[event.name] ?? null;
+    "#;
+    let plugin = run(&world, text, |spec| spec.retry.attempts = 1).await;
+    let mut pods = attached(&world, &plugin).await;
+    for name in ["number", "half", "typo", "boolean", "nothing"] {
+        pods.apply(name);
+        idle(&world, &plugin).await;
+    }
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @r#"
+    ERROR default/number: handler.js: TypeError: onAdd returned 60000; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
+    ERROR default/half: handler.js: TypeError: onAdd returned { requeueAfter: 0.5 }, which is not a whole number of milliseconds from 0 to 4294967295; for a minute, return { requeueAfter: 60_000 }
+    ERROR default/typo: handler.js: TypeError: onAdd returned {"requeueafter":5}; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
+    ERROR default/boolean: handler.js: TypeError: onAdd returned false; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
+    "#);
+    assert_eq!(plugin.listener().dead_letters().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_manifest_of_a_script_depends_on_its_configuration() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = r#"
+        export const manifest = { name: informant.config.greeting, indexes: [informant.config.greeting] };
+        export function index(pod) { return { [informant.config.greeting]: pod.metadata.name } }
+    "#;
+    let plugin = run(&world, text, |_| {}).await;
+    assert_eq!(
+        (plugin.manifest().name.as_str(), plugin.manifest().index_names()),
+        ("hello", &["hello".to_owned()][..])
+    );
+}
+
 /// The error of loading an invalid script.
 async fn refusal(world: &World, text: impl AsRef<[u8]>) -> String {
     let path = write(world, text);
