@@ -33,7 +33,7 @@ use super::world::{World, locked, version_of};
 const VERSIONS: [(&str, &str); 3] = [("1", "0"), ("2", "0"), ("3", "1")];
 
 /// The reasons of calls, in the order of the contract.
-const REASONS: [Reason; 8] = [
+const REASONS: [Reason; 10] = [
     Reason::Initial,
     Reason::Watch,
     Reason::Relist,
@@ -42,6 +42,8 @@ const REASONS: [Reason; 8] = [
     Reason::Requeue,
     Reason::Reconfigured,
     Reason::Restored,
+    Reason::RequeueAfter,
+    Reason::Trigger,
 ];
 
 /// The guests of one run.

@@ -5,11 +5,12 @@
 ;; Text instead of Rust: the simulation then needs no build of a guest, and compiles it in milliseconds. `VERSION` is
 ;; replaced by a digit; `RESTORES` by 0, or by 1 for a version that rejects the state of the previous one.
 (component
-  (import "informant:plugin/types@0.1.0" (instance $types
+  (import "informant:plugin/types@0.2.0" (instance $types
     (type $object-ref-record (record (field "source" u32) (field "namespace" string) (field "name" string)
       (field "uid" string) (field "resource-version" string)))
     (export "object-ref" (type (eq $object-ref-record)))
-    (type $reason-enum (enum "initial" "watch" "relist" "resync" "replay" "requeue" "reconfigured" "restored"))
+    (type $reason-enum (enum "initial" "watch" "relist" "resync" "replay" "requeue" "reconfigured" "restored"
+      "requeue-after" "trigger" "other"))
     (export "reason" (type $reason (eq $reason-enum)))
     (type $call-record (record (field "reason" $reason) (field "attempt" u32)))
     (export "call" (type (eq $call-record)))
@@ -17,28 +18,26 @@
     (export "retry-later" (type $retry-later (eq $retry-later-record)))
     (type $failure-variant (variant (case "retryable" string) (case "retry-after" $retry-later)
       (case "permanent" string)))
-    (export "failure" (type (eq $failure-variant)))
-    (type $role-enum (enum "events" "index" "transform"))
-    (export "instance-role" (type (eq $role-enum)))))
-  (import "informant:plugin/log@0.1.0" (instance $log
+    (export "failure" (type (eq $failure-variant)))))
+  (import "informant:plugin/log@0.2.0" (instance $log
     (type $level-enum (enum "trace" "debug" "info" "warn" "error"))
     (export "level" (type $level (eq $level-enum)))
     (export "log" (func (param "level" $level) (param "message" string)))))
-  (import "informant:plugin/kube@0.1.0" (instance $kube
+  (import "informant:plugin/kube@0.2.0" (instance $kube
     (type $address-record (record (field "cluster" string) (field "resource" string) (field "namespace" string)
       (field "name" string) (field "subresource" string)))
     (export "address" (type $address (eq $address-record)))
     (type $code-enum (enum "denied" "forbidden" "unauthorized" "not-found" "already-exists" "conflict" "invalid"
-      "expired" "too-large" "too-many-requests" "timeout" "unavailable" "unsupported"))
+      "expired" "too-large" "too-many-requests" "timeout" "unavailable" "unsupported"
+      "other"))
     (export "api-error-code" (type $code (eq $code-enum)))
     (type $error-record (record (field "code" $code) (field "status" u16) (field "message" string)
       (field "retry-after-ms" u32)))
     (export "api-error" (type $error (eq $error-record)))
-    (export "get" (func (param "a" $address) (result (result (list u8) (error $error)))))))
+    (export "get" (func (param "address" $address) (result (result (list u8) (error $error)))))))
   (alias export $types "object-ref" (type $object-ref))
   (alias export $types "call" (type $call))
   (alias export $types "failure" (type $failure))
-  (alias export $types "instance-role" (type $role))
 
   ;; Memory: 16 the count of calls, 32 digits, 64 the result of a call, 128 the API server's answer, 256 texts, 1,024
   ;; the line, 65,536 arguments, which are freed when the call ends.
@@ -95,9 +94,11 @@
       (call $log (i32.const 2) (i32.const 1024) (i32.sub (global.get $end) (i32.const 1024)))
       (global.set $end (i32.const 1024)))
 
+    ;; Success, without another call.
     (func $ok (result i32)
       (call $reset)
       (i32.store8 (i32.const 64) (i32.const 0))
+      (i32.store8 (i32.const 68) (i32.const 0))
       (i32.const 64))
 
     ;; A failure of this case, with the API server's retry-after-ms.
@@ -163,8 +164,8 @@
     (func (export "on-delete")
       (param $source i32) (param $ns i32) (param $ns-bytes i32) (param $name i32) (param $name-bytes i32)
       (param $uid i32) (param $uid-bytes i32) (param $version i32) (param $version-bytes i32)
-      (param $reason i32) (param $attempt i32) (param $last i32) (param $last-bytes i32) (param $unknown i32)
-      (result i32)
+      (param $reason i32) (param $attempt i32) (param $has-last i32) (param $last i32) (param $last-bytes i32)
+      (param $unknown i32) (result i32)
       (call $event (i32.const 304) (i32.const 6) (local.get $source) (local.get $ns) (local.get $ns-bytes)
         (local.get $name) (local.get $name-bytes) (local.get $uid) (local.get $uid-bytes)
         (local.get $version) (local.get $version-bytes) (local.get $reason) (local.get $attempt)
@@ -176,11 +177,12 @@
       (call $write)
       (call $ok))
 
-    (func (export "describe") (result i32)
-      (i32.store (i32.const 64) (i32.const 512))
-      (i32.store (i32.const 68) (i32.const 86))
+    (func (export "describe") (param i32 i32) (result i32)
+      (i32.store8 (i32.const 64) (i32.const 0))
+      (i32.store (i32.const 68) (i32.const 512))
+      (i32.store (i32.const 72) (i32.const 86))
       (i32.const 64))
-    (func (export "init") (param i32 i32 i32) (result i32) (call $ok))
+    (func (export "init") (param i32 i32) (result i32) (call $ok))
     (func (export "save") (result i32)
       (i32.store8 (i32.const 64) (i32.const 0))
       (i32.store (i32.const 68) (i32.const 16))
@@ -194,17 +196,18 @@
   (core instance $code (instantiate $code
     (with "memory" (instance $memory))
     (with "host" (instance (export "log" (func $log-lowered)) (export "get" (func $get-lowered))))))
-  (func $describe (result (list u8))
-    (canon lift (core func $code "describe") (memory $mem)))
-  (func $init (param "role" $role) (param "config" (list u8)) (result (result (error $failure)))
+  (func $describe (param "context" (list u8)) (result (result (list u8) (error string)))
+    (canon lift (core func $code "describe") (memory $mem) (realloc $realloc)))
+  (func $init (param "context" (list u8)) (result (result (error $failure)))
     (canon lift (core func $code "init") (memory $mem) (realloc $realloc)))
-  (func $on-add (param "o" $object-ref) (param "c" $call) (param "object" (list u8)) (result (result (error $failure)))
+  (func $on-add (param "about" $object-ref) (param "call" $call) (param "object" (list u8))
+    (result (result (option u32) (error $failure)))
     (canon lift (core func $code "on-add") (memory $mem) (realloc $realloc)))
-  (func $on-update (param "o" $object-ref) (param "c" $call) (param "old" (option (list u8)))
-    (param "object" (list u8)) (result (result (error $failure)))
+  (func $on-update (param "about" $object-ref) (param "call" $call) (param "old" (option (list u8)))
+    (param "object" (list u8)) (result (result (option u32) (error $failure)))
     (canon lift (core func $code "on-update") (memory $mem) (realloc $realloc)))
-  (func $on-delete (param "o" $object-ref) (param "c" $call) (param "last" (list u8))
-    (param "final-state-unknown" bool) (result (result (error $failure)))
+  (func $on-delete (param "about" $object-ref) (param "call" $call) (param "last" (option (list u8)))
+    (param "final-state-unknown" bool) (result (result (option u32) (error $failure)))
     (canon lift (core func $code "on-delete") (memory $mem) (realloc $realloc)))
   (func $on-synced (param "source" u32) (result (result (error $failure)))
     (canon lift (core func $code "on-synced") (memory $mem)))
@@ -217,7 +220,7 @@
     (export "on-delete" (func $on-delete)))
   (instance $sync (export "on-synced" (func $on-synced)))
   (instance $state (export "save" (func $save)) (export "restore" (func $restore)))
-  (export "informant:plugin/lifecycle@0.1.0" (instance $lifecycle))
-  (export "informant:plugin/event-handler@0.1.0" (instance $events))
-  (export "informant:plugin/sync-handler@0.1.0" (instance $sync))
-  (export "informant:plugin/state@0.1.0" (instance $state)))
+  (export "informant:plugin/lifecycle@0.2.0" (instance $lifecycle))
+  (export "informant:plugin/event-handler@0.2.0" (instance $events))
+  (export "informant:plugin/sync-handler@0.2.0" (instance $sync))
+  (export "informant:plugin/state@0.2.0" (instance $state)))

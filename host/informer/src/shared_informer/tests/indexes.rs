@@ -126,7 +126,7 @@ fn plugin(feed: &IndexFeedHandle, delay: Arc<dyn Fn() -> Duration + Send + Sync>
             environment.sleep(delay()).await;
             feed.complete(jobs.into_iter().map(|job| {
                 let revision = job.object.label("revision").map(|value| value.into_owned());
-                let values = vec![("revision".to_owned(), revision.into_iter().collect())];
+                let values = vec![revision.into_iter().collect()];
                 job.answer(Ok(values))
             }));
         }
