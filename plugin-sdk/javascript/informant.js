@@ -135,7 +135,8 @@ export const plugin = (definition) => {
   };
   const read = (bytes) => {
     try {
-      return decoded(bytes);
+      // Empty if the manifest asks for no payload.
+      return bytes.length === 0 ? undefined : decoded(bytes);
     } catch (error) {
       throw failure(new Permanent(`the document is not JSON: ${error.message}`), "Informant");
     }

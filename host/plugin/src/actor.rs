@@ -317,6 +317,18 @@ impl PluginContext {
         self.counters.reloaded("rolled-back");
     }
 
+    /// Logs that `init` of an instance for `actor` is tried again after `wait`.
+    pub(crate) fn log_init_failure(&self, actor: ActorKind, problem: &LoadProblem, wait: Duration) {
+        let plugin: &str = self.counters.plugin();
+        tracing::warn!(
+            plugin,
+            role = actor.as_str(),
+            error = %problem,
+            retry_in_seconds = wait.as_secs_f64(),
+            "plugin not initialized; trying again"
+        );
+    }
+
     /// Counts an instance that was lost or could not be created.
     pub(crate) fn count_loss(&self, reason: &'static str, error: &str) {
         let now = self.now();

@@ -8,6 +8,7 @@ use crate::component::manifest::ManifestError;
 use crate::component::roles::CONTRACT;
 use crate::component::script::SCRIPT_BYTES_MAX;
 use crate::engine::limiter::Mib;
+use crate::plugin::INIT_RETRY_AT_SWAP;
 use crate::{Digest, TrapReport};
 
 /// A component that was not loaded or not swapped in. Whatever was running keeps running unchanged.
@@ -130,7 +131,7 @@ pub enum LoadProblem {
     },
     /// It is built for a contract that is no longer supported.
     #[error(
-        "built for the older contract {found}, but this Informant supports {CONTRACT}; rebuild it with version {} of the SDK",
+        "built for the older contract {found}, but this Informant supports {CONTRACT}; rebuild it with the SDK of this Informant (version {})",
         env!("CARGO_PKG_VERSION")
     )]
     OlderContract {
@@ -208,6 +209,14 @@ pub enum LoadProblem {
         message: String,
         /// How long the plugin asks to wait.
         after: Option<Duration>,
+    },
+    /// At a swap, `init` failed until [`INIT_RETRY_AT_SWAP`](crate::INIT_RETRY_AT_SWAP) had passed.
+    #[error("init for the role {role} still failed after {} s: {message}; reload it when that is solved", INIT_RETRY_AT_SWAP.as_secs())]
+    InitGaveUp {
+        /// `events` or `index`.
+        role: &'static str,
+        /// The plugin's last message.
+        message: String,
     },
     /// The old version's state cannot be transferred to the new one.
     ///

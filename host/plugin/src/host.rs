@@ -16,9 +16,9 @@ use crate::actor::PluginContext;
 use crate::actor::config::PluginConfig;
 use crate::artifacts::Artifacts;
 use crate::artifacts::last_good::LastGood;
-use crate::component::file::{self, PluginFile};
 use crate::component::binary::SdkInfo;
 use crate::component::context::DescribeContext;
+use crate::component::file::{self, PluginFile};
 use crate::component::manifest::Manifest;
 use crate::component::script::{Script, ScriptRunner, is_script};
 use crate::component::{DENIED_IN_DESCRIBE, LoadedVersion, PluginComponent};
@@ -243,7 +243,11 @@ impl HostInner {
         let version = self.describe(file, spec.sha256, &config.context, spec.limits).await?;
         if !version.component.stubs.is_empty() {
             let (plugin, functions) = (&*spec.name, version.component.stubs.join(", "));
-            tracing::warn!(plugin, functions, "plugin imports functions of a newer contract; calling one traps");
+            tracing::warn!(
+                plugin,
+                functions,
+                "plugin imports functions of a newer contract; calling one traps"
+            );
         }
         let (last_good, kept, path) = (self.last_good.clone(), file.clone(), spec.component.clone());
         self.blocking(move || last_good.keep(&path, kept.digest(), kept.bytes()))

@@ -106,12 +106,7 @@ impl Instance {
     }
 
     /// Calls `on-add`. None if the component lacks the role `event-handler`; the same for the other calls.
-    pub(crate) async fn on_add(
-        &mut self,
-        about: ObjectRef<'_>,
-        call: Call,
-        object: &[u8],
-    ) -> Option<Called<Handled>> {
+    pub(crate) async fn on_add(&mut self, about: ObjectRef<'_>, call: Call, object: &[u8]) -> Option<Called<Handled>> {
         let guest = self.exports.events.as_ref()?;
         begin(&mut self.store, CallSubject::Source(about.source));
         let answer = self

@@ -40,8 +40,8 @@ mod status;
 mod testing;
 
 pub use artifacts::digest::{Digest, DigestError};
-pub use component::file::{PluginFile, ReadFileError, read_regular_file};
 pub use component::binary::SdkInfo;
+pub use component::file::{PluginFile, ReadFileError, read_regular_file};
 pub use component::manifest::{EventRule, IndexRule, Indexes, Manifest, ManifestError, Requirement};
 pub use component::roles::{CONTRACT, Roles};
 pub use component::script::is_script;
@@ -81,7 +81,7 @@ pub mod limits {
         INDEX_KEYS_MAX, INDEX_VALUES_DEFAULT, INDEX_VALUES_LIMIT_MAX, PAGE_BYTES_MAX, PAGE_ITEMS_MAX, POINTERS_MAX,
     };
     pub use crate::instance::guest::TRANSFER_BYTES_MAX;
-    pub use crate::plugin::INIT_RETRY_AT_SWAP;
     pub use crate::instance::output::{CALL_BYTES_MAX, LINE_BYTES_MAX, TAIL_LINES_MAX};
+    pub use crate::plugin::INIT_RETRY_AT_SWAP;
     pub use crate::spec::{CALL, CPU, INSTANCES, MEMORY_BYTES};
 }

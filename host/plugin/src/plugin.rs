@@ -608,8 +608,13 @@ async fn instances(
                 let instance = parts.instance(&config, &version, actor, StartCause::Swap, previous.clone());
                 match instance.await {
                     Ok(instance) => break Some(instance),
-                    Err(LoadProblem::InitRetryable { after, .. }) if parts.now() < until => {
-                        parts.host.env.sleep(failures.wait(after)).await;
+                    Err(problem @ LoadProblem::InitRetryable { .. }) if parts.now() < until => {
+                        let wait = failures.wait(&problem).min(until - parts.now());
+                        parts.log_init_failure(actor, &problem, wait);
+                        parts.host.env.sleep(wait).await;
+                    }
+                    Err(LoadProblem::InitRetryable { role, message, .. }) => {
+                        return Err(LoadProblem::InitGaveUp { role, message });
                     }
                     Err(problem) => return Err(problem),
                 }

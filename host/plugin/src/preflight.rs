@@ -15,8 +15,8 @@ use crate::error::{LoadError, LoadProblem};
 use crate::host::{self, HostInner, Inspection, PluginHost};
 use crate::hostcalls::kube::KubeAccess;
 use crate::hostcalls::store::{StoreAccess, StoreReader};
-use crate::instance::{DENIED_IN_INIT, Instance};
 use crate::instance::watchdog::CallWatchdog;
+use crate::instance::{DENIED_IN_INIT, Instance};
 use crate::spec::PluginSpec;
 
 /// The result of a preflight.
@@ -51,17 +51,15 @@ impl PluginHost {
     }
 }
 
-async fn start(
-    parts: &Arc<HostInner>,
-    config: &Arc<PluginConfig>,
-    version: &LoadedVersion,
-) -> Result<(), LoadProblem> {
+async fn start(parts: &Arc<HostInner>, config: &Arc<PluginConfig>, version: &LoadedVersion) -> Result<(), LoadProblem> {
     host::validate(&config.spec)?;
     version.manifest.check_grants(&config.spec)?;
     for actor in [ActorKind::Events, ActorKind::Index] {
         if actor.is_needed(version.component.roles) {
             let (of, config, version) = (Arc::clone(parts), Arc::clone(config), version.clone());
-            parts.on_guests(async move { init(&of, &config, &version, actor).await }).await??;
+            parts
+                .on_guests(async move { init(&of, &config, &version, actor).await })
+                .await??;
         }
     }
     Ok(())

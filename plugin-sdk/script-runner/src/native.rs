@@ -81,9 +81,9 @@ fn find<'js>(
     parsed(&ctx, found.map(|item| item.object))
 }
 
-/// The object of a JSON document, or undefined.
+/// The object of a JSON document, or undefined. The document is empty if the manifest asks for no payload.
 pub(crate) fn parsed<'js>(ctx: &Ctx<'js>, document: Option<Vec<u8>>) -> Result<Value<'js>> {
-    match document {
+    match document.filter(|document| !document.is_empty()) {
         Some(document) => ctx.json_parse(document),
         None => Ok(Value::new_undefined(ctx.clone())),
     }

@@ -108,7 +108,7 @@ impl Program {
 
     pub(crate) fn on_add(&self, about: &ObjectRef, call: Call, object: Vec<u8>) -> Result<Option<u32>, Thrown> {
         self.call("onAdd", self.on_add.as_ref(), |ctx, arguments| {
-            arguments.push_arg(ctx.json_parse(object)?)?;
+            arguments.push_arg(native::parsed(ctx, Some(object))?)?;
             arguments.push_arg(self.event(ctx, about, call)?)
         })
     }
@@ -122,7 +122,7 @@ impl Program {
     ) -> Result<Option<u32>, Thrown> {
         self.call("onUpdate", self.on_update.as_ref(), |ctx, arguments| {
             arguments.push_arg(native::parsed(ctx, old)?)?;
-            arguments.push_arg(ctx.json_parse(object)?)?;
+            arguments.push_arg(native::parsed(ctx, Some(object))?)?;
             arguments.push_arg(self.event(ctx, about, call)?)
         })
     }

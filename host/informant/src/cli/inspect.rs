@@ -90,7 +90,10 @@ fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io:
     line("size", &show_size(inspection.size_bytes as u64))?;
     line("contract", &inspection.contract)?;
     let sdk = inspection.sdk.as_ref();
-    line("sdk", &sdk.map_or_else(|| "unknown".to_owned(), |sdk| format!("{} {}", sdk.language, sdk.sdk)))?;
+    line(
+        "sdk",
+        &sdk.map_or_else(|| "unknown".to_owned(), |sdk| format!("{} {}", sdk.language, sdk.sdk)),
+    )?;
     line("roles", &inspection.roles.to_string())?;
     for (number, rule) in event_rules(inspection).iter().enumerate() {
         line(if number == 0 { "events" } else { "" }, rule)?;
@@ -103,7 +106,10 @@ fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io:
     }
     for (number, function) in inspection.stubs.iter().enumerate() {
         let head = if number == 0 { "newer" } else { "" };
-        line(head, &format!("{function}: this Informant does not have it; a call traps"))?;
+        line(
+            head,
+            &format!("{function}: this Informant does not have it; a call traps"),
+        )?;
     }
     match manifest.kube_requirements().as_slice() {
         [] => line("needs", "no grants"),

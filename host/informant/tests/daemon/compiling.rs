@@ -116,7 +116,10 @@ async fn compilation_is_limited_in_time() {
     };
     let file = folder.path().join("bomb.wasm");
     fs::write(&file, with_module(&bomb(2_000, 2_000))).unwrap();
-    let error = host(folder.path(), limits).inspect(&file, serde_json::json!({})).await.unwrap_err();
+    let error = host(folder.path(), limits)
+        .inspect(&file, serde_json::json!({}))
+        .await
+        .unwrap_err();
     insta::assert_snapshot!(error.problem(), @"does not compile: it takes longer than 2s, the limit for compiling one component");
 }
 
@@ -130,6 +133,9 @@ async fn compilation_is_limited_in_memory() {
     };
     let file = folder.path().join("bomb.wasm");
     fs::write(&file, with_module(&bomb(2_000, 2_000))).unwrap();
-    let error = host(folder.path(), limits).inspect(&file, serde_json::json!({})).await.unwrap_err();
+    let error = host(folder.path(), limits)
+        .inspect(&file, serde_json::json!({}))
+        .await
+        .unwrap_err();
     insta::assert_snapshot!(error.problem(), @"does not compile: it needs more than 1024 MiB of memory, the limit for compiling one component");
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use informant_cache::Reason;
 use informant_cache::listener::{Delivery, DeliveryOutcome, Notification};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::{Object, Payload};
@@ -74,7 +75,14 @@ impl Buffers {
         };
         let source = delivery.source.0;
         match &delivery.notification {
-            Notification::Add(object) if !event.selects(object) => None,
+            Notification::Add(object) if !event.selects(object) => {
+                // What is requeued may be the delete that the handler did not accept when the object stopped to match.
+                let is_possible = delivery.reason == Reason::Requeue && event.selects_namespace(object.namespace());
+                match is_possible {
+                    true => instance.on_delete(object_ref(source, object), call, None, false).await,
+                    false => None,
+                }
+            }
             Notification::Add(object) => {
                 let document = render(&mut self.object, &event.payload, object);
                 instance.on_add(object_ref(source, object), call, document).await

@@ -9,6 +9,7 @@ use std::time::Duration;
 use informant_cache::Moment;
 
 use crate::TrapKind;
+use crate::error::LoadProblem;
 
 /// The window in which losses count: 60 s.
 pub const LOSS_WINDOW: Duration = Duration::from_secs(60);
@@ -45,8 +46,12 @@ pub const INIT_RETRY_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct InitFailures(u32);
 
 impl InitFailures {
-    /// How long to wait after another one, which asks to wait for `after`.
-    pub(crate) fn wait(&mut self, after: Option<Duration>) -> Duration {
+    /// How long to wait after another one, which may ask for a time.
+    pub(crate) fn wait(&mut self, failure: &LoadProblem) -> Duration {
+        let after = match failure {
+            LoadProblem::InitRetryable { after, .. } => *after,
+            _ => None,
+        };
         let doubled = INIT_RETRY_INITIAL.saturating_mul(2u32.saturating_pow(self.0));
         self.0 = self.0.saturating_add(1);
         after.unwrap_or(doubled).min(INIT_RETRY_MAX)

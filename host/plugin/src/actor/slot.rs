@@ -257,19 +257,13 @@ impl InstanceSlot {
 
     /// `init` failed or trapped, or the pool has no free slot.
     fn record_rebuild_failure(&mut self, problem: &LoadProblem) {
-        let plugin: &str = self.context.counters.plugin();
-        if let LoadProblem::InitRetryable { after, .. } = problem {
-            let wait = self.init_failures.wait(*after);
-            tracing::warn!(
-                plugin,
-                role = self.actor.as_str(),
-                error = %problem,
-                retry_in_seconds = wait.as_secs_f64(),
-                "plugin not initialized; trying again"
-            );
+        if let LoadProblem::InitRetryable { .. } = problem {
+            let wait = self.init_failures.wait(problem);
+            self.context.log_init_failure(self.actor, problem, wait);
             self.context.count_loss("init", &problem.to_string());
             return self.apply_decision(RestartDecision::RebuildAfter(wait), &problem.to_string());
         }
+        let plugin: &str = self.context.counters.plugin();
         tracing::warn!(plugin, role = self.actor.as_str(), error = %problem, "plugin instance not rebuilt");
         let kind = match problem {
             LoadProblem::Trapped(report) => report.kind,

@@ -118,7 +118,9 @@ fn log_level() -> Option<&'static str> {
         (tracing::enabled!(target: GUEST_TARGET, Level::WARN), "warn"),
         (tracing::enabled!(target: GUEST_TARGET, Level::ERROR), "error"),
     ];
-    enabled.into_iter().find_map(|(is_enabled, name)| is_enabled.then_some(name))
+    enabled
+        .into_iter()
+        .find_map(|(is_enabled, name)| is_enabled.then_some(name))
 }
 
 #[cfg(test)]
@@ -138,7 +140,11 @@ mod tests {
                 digest: Digest::of(b"before"),
             }),
         };
-        let text = |json: Vec<u8>| String::from_utf8(json).unwrap().replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        let text = |json: Vec<u8>| {
+            String::from_utf8(json)
+                .unwrap()
+                .replace(env!("CARGO_PKG_VERSION"), "VERSION")
+        };
         insta::assert_snapshot!(text(context.to_json()), @r#"{"plugin":"greeter","config":{"greeting":"hi"},"informant":"VERSION","contract":"0.2.0","offers":["store","kube","log"]}"#);
         insta::assert_snapshot!(text(context.to_init_json(&start)), @r#"{"plugin":"greeter","config":{"greeting":"hi"},"informant":"VERSION","contract":"0.2.0","offers":["store","kube","log"],"role":"events","instance":0,"instances":1,"because":"swap","previous":{"version":"1.3.0","digest":"6db7d803e74f1ffa7d8f5adc0bf95b3e15bf4c8373fffadf546227cc6c6742cb"}}"#);
     }

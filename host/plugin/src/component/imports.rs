@@ -159,7 +159,7 @@ mod tests {
         imports wasi:config/store@0.2.0, which Informant does not provide; it provides WASI 0.2 without http, tls, config and keyvalue: build it without them
         imports informant:plugin/kv@0.2.0, which Informant does not provide yet; upgrade Informant, or build it without this import
         built for the newer contract 0.3.0, but this Informant supports 0.2.0; upgrade Informant, or build it with an older SDK
-        built for the older contract 0.0.1, but this Informant supports 0.2.0; rebuild it with version 0.1.0 of the SDK
+        built for the older contract 0.0.1, but this Informant supports 0.2.0; rebuild it with the SDK of this Informant (version 0.1.0)
         imports acme:tools/clock@1.0.0, which Informant does not provide; build it without this import, or compose it with a component that exports it (wac plug)
         imports read-file, which Informant does not provide: it is not an interface of a package; import only what the SDK's world contains
         "#);

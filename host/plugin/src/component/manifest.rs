@@ -252,7 +252,10 @@ impl EventRule {
     #[must_use]
     pub fn selects(&self, object: &Object) -> bool {
         self.selects_namespace(object.namespace())
-            && self.label_selector.as_ref().is_none_or(|selector| selector.matches(object))
+            && self
+                .label_selector
+                .as_ref()
+                .is_none_or(|selector| selector.matches(object))
     }
 
     /// Whether events of objects in `namespace` may be delivered.

@@ -8,8 +8,8 @@
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, Linker};
 
-use crate::component::interface_name::InterfaceName;
 use crate::component::imports::OURS;
+use crate::component::interface_name::InterfaceName;
 use crate::component::roles::{CONTRACT, PACKAGE, offered_version};
 use crate::instance::guest::GuestState;
 
@@ -29,7 +29,9 @@ pub(crate) fn linker_with_stubs(
         let (Some(name), ComponentItem::ComponentInstance(functions)) = (InterfaceName::parse(import), item.ty) else {
             continue;
         };
-        let is_newer = name.version.is_some_and(|version| version.is_newer_than(&offered_version()));
+        let is_newer = name
+            .version
+            .is_some_and(|version| version.is_newer_than(&offered_version()));
         if name.package != PACKAGE || !is_newer {
             continue;
         }

@@ -23,12 +23,8 @@ pub(crate) use self::wait::CallTime;
 
 use self::wait::TooLate;
 use crate::hostcalls::grant::ResourceAttributes;
-use crate::hostcalls::kube_api::{
-    KubeAction, KubeAddress, KubeCall, KubeError, KubeErrorCode, KubePatchKind,
-};
-use crate::instance::bindings::informant::plugin::kube::{
-    self, Address, ApiError, ObjectPage, PatchKind,
-};
+use crate::hostcalls::kube_api::{KubeAction, KubeAddress, KubeCall, KubeError, KubeErrorCode, KubePatchKind};
+use crate::instance::bindings::informant::plugin::kube::{self, Address, ApiError, ObjectPage, PatchKind};
 use crate::instance::guest::GuestState;
 
 /// Objects of one page: at most 500, which is also the default.

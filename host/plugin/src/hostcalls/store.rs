@@ -246,7 +246,13 @@ impl StoreReader {
                 ),
             ));
         }
-        let reads = |source: &&Arc<Source>| source.info().namespace.as_deref().is_none_or(|own| own == key.namespace);
+        let reads = |source: &&Arc<Source>| {
+            source
+                .info()
+                .namespace
+                .as_deref()
+                .is_none_or(|own| own == key.namespace)
+        };
         let Some(source) = sources.iter().find(reads) else {
             return Err(error(
                 ErrorCode::Invalid,

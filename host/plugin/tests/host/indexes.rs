@@ -129,13 +129,13 @@ async fn a_failing_object_is_left_out_and_listed() {
     default/grow-0: index for v1 Pod default/grow-0 trapped: it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
     default/loop-0: index for v1 Pod default/loop-0 did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
     default/many-0: more than 1024 values or 65536 bytes of them for one object; index a field with fewer values
-    default/stray-0: the plugin returned values for index "stray", which its manifest does not declare
+    default/stray-0: the manifest does not declare the index "stray"
     default/trap-0: index for v1 Pod default/trap-0 trapped: it panicked; it wrote: panicked at tests/guests/index/src/lib.rs:68:23: asked to trap
     "#);
     assert_eq!(plugin.status().restarts, 3);
     insta::assert_snapshot!(world.metrics("informant_plugin_index_objects"), @r#"
-    informant_plugin_index_objects_total{plugin="guest_index",result="error"} 1
-    informant_plugin_index_objects_total{plugin="guest_index",result="ok"} 5
+    informant_plugin_index_objects_total{plugin="guest_index",result="error"} 2
+    informant_plugin_index_objects_total{plugin="guest_index",result="ok"} 4
     informant_plugin_index_objects_total{plugin="guest_index",result="timeout"} 1
     informant_plugin_index_objects_total{plugin="guest_index",result="trap"} 2
     "#);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use informant_plugin_host::{KubeApi, KubeCall, KubeFuture, KubeGrant, Plugin, PluginSpec};
 use serde_json::{Value, json};
 
-use crate::world::{World, guest, spec};
+use crate::world::{World, guest, idle, spec};
 
 /// A cluster that records its calls, and answers after a while, or never.
 #[derive(Default)]
@@ -316,4 +316,43 @@ async fn an_ungranted_requirement_is_rejected_at_load_and_at_reload() {
     let digest = plugin.digest();
     assert!(plugin.swap(&guest("image_mark")).await.is_err());
     assert_eq!(plugin.digest(), digest, "the old version keeps running");
+}
+
+#[tokio::test]
+async fn an_empty_cluster_is_that_of_the_object() {
+    let cluster = Cluster::answering(Some(0));
+    let world = World::with_cluster(cluster.clone());
+    let calls = json!([
+        { "verb": "get" },
+        { "verb": "get", "resource": "v1/nodes", "name": "n1" },
+        { "verb": "get", "resource": "v1/nodes", "name": "n1", "cluster": "west" },
+    ]);
+    let plugin = world
+        .run("guest_kube", json!({ "calls": calls }), |spec| {
+            spec.informers = vec![("pods".into(), "pods".into())];
+            spec.allow_kube = grants(json!([
+                { "verbs": ["get"], "resource": "v1/pods" },
+                { "verbs": ["get"], "resource": "v1/nodes" },
+            ]));
+        })
+        .await;
+    let mut sent = Vec::new();
+    for name in ["east", "west"] {
+        let mut pods = world.pods_of("pods", name);
+        pods.attach(&plugin.listener());
+        pods.apply("a");
+        idle(&world, &plugin).await;
+        sent.extend(cluster.take().into_iter().map(|call| {
+            let address = call.address;
+            format!("{name}: {} in {}", address.resource, address.cluster)
+        }));
+    }
+    insta::assert_snapshot!(sent.join("\n"), @"
+    east: v1/pods in east
+    east: v1/nodes in east
+    east: v1/nodes in west
+    west: v1/pods in west
+    west: v1/nodes in west
+    west: v1/nodes in west
+    ");
 }

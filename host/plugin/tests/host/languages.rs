@@ -2,6 +2,7 @@
 
 use informant_plugin_host::{PluginSpec, PluginState};
 use serde_json::{Value, json};
+use wasmparser::{Encoding, Parser, Payload, TypeRef};
 
 use crate::world::{World, guest, is_built};
 
@@ -168,4 +169,48 @@ async fn thousands_of_large_objects_do_not_leak_memory() {
             status.last_error
         );
     }
+}
+
+/// The parameters of each handler in a guest's core module: above 16, there would be one, a pointer to a copy in memory.
+fn flat_parameters(component: &[u8]) -> Vec<(String, usize)> {
+    let (mut types, mut functions, mut found) = (Vec::new(), Vec::new(), Vec::new());
+    for payload in Parser::new(0).parse_all(component) {
+        match payload.unwrap() {
+            Payload::Version {
+                encoding: Encoding::Module,
+                ..
+            } => (types, functions) = (Vec::new(), Vec::new()),
+            Payload::TypeSection(section) => {
+                let all = section.into_iter_err_on_gc_types();
+                types = all.map(|ty| ty.unwrap().params().len()).collect();
+            }
+            Payload::ImportSection(section) => {
+                for import in section.into_imports() {
+                    if let TypeRef::Func(ty) = import.unwrap().ty {
+                        functions.push(ty);
+                    }
+                }
+            }
+            Payload::FunctionSection(section) => functions.extend(section.into_iter().map(Result::unwrap)),
+            Payload::ExportSection(section) => {
+                for export in section.into_iter().map(Result::unwrap) {
+                    if let Some(name) = export.name.strip_prefix("informant:plugin/event-handler@0.2.0#") {
+                        let ty = functions[export.index as usize];
+                        found.push((name.to_owned(), types[ty as usize]));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn the_parameters_of_handlers_are_passed_without_a_copy() {
+    let component = std::fs::read(guest("guest_recorder")).unwrap();
+    let counts = flat_parameters(&component);
+    let counts: Vec<(&str, usize)> = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    assert_eq!(counts, [("on-add", 13), ("on-delete", 15), ("on-update", 16)]);
 }

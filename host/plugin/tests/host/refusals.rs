@@ -73,6 +73,7 @@ async fn components_that_are_not_plugins_are_rejected() {
         "guest_command",
         "guest_no_role",
         "guest_newer",
+        "guest_older",
         "guest_foreign_import",
         "guest_half_role",
         "guest_wrong_type",
@@ -85,12 +86,13 @@ async fn components_that_are_not_plugins_are_rejected() {
     insta::assert_snapshot!(text, @r#"
     plugin "guest_command": FOLDER/guest_command.wasm: a command (it exports wasi:cli/run@0.2.0), not a library; Rust: use crate-type = ["cdylib"] and no main; C and Go: build a reactor (-mexec-model=reactor, -buildmode=c-shared)
     plugin "guest_no_role": FOLDER/guest_no_role.wasm: exports no role; export at least one of event-handler, sync-handler and index-funcs in addition to lifecycle; Rust: list them in export!(Type: events, sync, index)
-    plugin "guest_newer": FOLDER/guest_newer.wasm: built for the newer contract 0.2.0, but this Informant supports 0.1.0; upgrade Informant, or build it with an older SDK
+    plugin "guest_newer": FOLDER/guest_newer.wasm: built for the newer contract 0.3.0, but this Informant supports 0.2.0; upgrade Informant, or build it with an older SDK
+    plugin "guest_older": FOLDER/guest_older.wasm: built for the older contract 0.1.0, but this Informant supports 0.2.0; rebuild it with the SDK of this Informant (version 0.1.0)
     plugin "guest_foreign_import": FOLDER/guest_foreign_import.wasm: imports acme:pager/pager@1.0.0, which Informant does not provide; build it without this import, or compose it with a component that exports it (wac plug)
-    plugin "guest_half_role": FOLDER/guest_half_role.wasm: on-update of informant:plugin/event-handler@0.1.0 is missing; build it with the SDK for contract 0.1.0
-    plugin "guest_wrong_type": FOLDER/guest_wrong_type.wasm: on-add of informant:plugin/event-handler@0.1.0 has the wrong type: expected record of 5 fields, found 6 fields; build it with the SDK for contract 0.1.0
+    plugin "guest_half_role": FOLDER/guest_half_role.wasm: on-update of informant:plugin/event-handler@0.2.0 is missing; build it with the SDK for contract 0.2.0
+    plugin "guest_wrong_type": FOLDER/guest_wrong_type.wasm: on-add of informant:plugin/event-handler@0.2.0 has the wrong type: expected record of 5 fields, found 6 fields; build it with the SDK for contract 0.2.0
     plugin "guest_manifest_text": FOLDER/guest_manifest_text.wasm: its manifest (returned by describe) is not valid: expected ident at line 1 column 2
-    plugin "guest_manifest_unknown_key": FOLDER/guest_manifest_unknown_key.wasm: its manifest (returned by describe) is not valid: unknown field `payloads`, expected one of `apiVersion`, `kind`, `payload`, `old`, `changed-only` at line 1 column 107
+    plugin "guest_manifest_unknown_key": FOLDER/guest_manifest_unknown_key.wasm: its manifest (returned by describe) is not valid: unknown field `payloads`, expected one of `apiVersion`, `kind`, `payload`, `old`, `changedOnly`, `namespaces`, `labelSelector` at line 1 column 107
     "#);
 }
 
@@ -100,14 +102,14 @@ async fn foreign_components_are_rejected() {
     let http = r#"(component
         (import "wasi:http/outgoing-handler@0.2.6" (instance))
         (instance $i)
-        (export "informant:plugin/lifecycle@0.1.0" (instance $i))
-        (export "informant:plugin/event-handler@0.1.0" (instance $i)))"#;
+        (export "informant:plugin/lifecycle@0.2.0" (instance $i))
+        (export "informant:plugin/event-handler@0.2.0" (instance $i)))"#;
     let stranger = r#"(component (instance $i) (export "acme:shop/cart@1.0.0" (instance $i)))"#;
     let older = r#"(component (instance $i) (export "informant:plugin/lifecycle@0.0.7" (instance $i)))"#;
     let hollow = r#"(component
         (instance $i)
-        (export "informant:plugin/lifecycle@0.1.0" (instance $i))
-        (export "informant:plugin/event-handler@0.1.0" (instance $i)))"#;
+        (export "informant:plugin/lifecycle@0.2.0" (instance $i))
+        (export "informant:plugin/event-handler@0.2.0" (instance $i)))"#;
     let mut text = String::new();
     for (name, component) in [
         ("http.wasm", http),
@@ -121,8 +123,8 @@ async fn foreign_components_are_rejected() {
     insta::assert_snapshot!(text, @r#"
     plugin "greeter": FOLDER/http.wasm: imports wasi:http/outgoing-handler@0.2.6, which Informant does not provide; build it without HTTP (JavaScript: disableFeatures: ["http", "fetch-event"] for componentize-js)
     plugin "greeter": FOLDER/stranger.wasm: does not export informant:plugin/lifecycle: it is a component, but not a plugin; build it with a plugin SDK (its exports: acme:shop/cart@1.0.0)
-    plugin "greeter": FOLDER/older.wasm: built for the older contract 0.0.7, but this Informant supports 0.1.0; rebuild it with the current SDK
-    plugin "greeter": FOLDER/hollow.wasm: describe of informant:plugin/lifecycle@0.1.0 is missing; build it with the SDK for contract 0.1.0
+    plugin "greeter": FOLDER/older.wasm: built for the older contract 0.0.7, but this Informant supports 0.2.0; rebuild it with the SDK of this Informant (version 0.1.0)
+    plugin "greeter": FOLDER/hollow.wasm: describe of informant:plugin/lifecycle@0.2.0 is missing; build it with the SDK for contract 0.2.0
     "#);
 }
 
@@ -143,7 +145,7 @@ async fn components_that_misbehave_during_load_are_rejected() {
         text += &refusal(&world, spec).await;
         text.push('\n');
     }
-    for action in ["trap", "loop", "grow", "recurse", "exit", "permanent", "retryable"] {
+    for action in ["trap", "loop", "grow", "recurse", "exit", "permanent"] {
         let spec = PluginSpec {
             limits,
             ..spec("guest_recorder", json!({ "init": action }))
@@ -157,13 +159,12 @@ async fn components_that_misbehave_during_load_are_rejected() {
     plugin "guest_describe_traps": FOLDER/guest_describe_traps.wasm: describe trapped: it panicked; it wrote: panicked at tests/guests/describe-traps/src/lib.rs:9:9: asked to trap in describe
     plugin "guest_describe_loops": FOLDER/guest_describe_loops.wasm: describe did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
     plugin "guest_describe_grows": FOLDER/guest_describe_grows.wasm: describe trapped: it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it panicked; it wrote: panicked at tests/guests/recorder/src/behavior.rs:132:27: asked to trap
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it panicked; it wrote: panicked at tests/guests/recorder/src/behavior.rs:137:27: asked to trap
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: out-of-bounds memory access: unbounded recursion exhausted its stack, or a pointer is invalid
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it called exit(1); a plugin must return instead of exiting
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: asked to fail for good; check the plugin's `config` in config.toml
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: asked to fail; check the plugin's `config` in config.toml
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: config: unknown field `greeting`, expected one of `label`, `init`, `rules`, `swallow-every`, `read-back`, `quiet`; check the plugin's `config` in config.toml
     "#);
 }
@@ -237,7 +238,11 @@ async fn inspect_shows_roles_manifest_and_digest() {
             .any(|import| import.starts_with("informant:plugin/log@"))
     );
     assert_eq!(inspection.digest, Digest::of(&fs::read(guest("guest_both")).unwrap()));
-    let error = world.host.inspect(Path::new("/no/such/file.wasm"), json!({})).await.unwrap_err();
+    let error = world
+        .host
+        .inspect(Path::new("/no/such/file.wasm"), json!({}))
+        .await
+        .unwrap_err();
     insta::assert_snapshot!(error, @"/no/such/file.wasm: cannot be read: No such file or directory (os error 2)");
 }
 

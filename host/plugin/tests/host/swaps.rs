@@ -167,7 +167,11 @@ async fn the_old_version_finishes_its_current_call() {
         })
         .await;
     // Compiled beforehand, so that the swap is ready while the call is under way.
-    world.host.inspect(&guest("guest_recorder_v2"), json!({})).await.unwrap();
+    world
+        .host
+        .inspect(&guest("guest_recorder_v2"), json!({}))
+        .await
+        .unwrap();
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
     pods.apply("slow");

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -20,8 +20,8 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::DefaultGuard;
-use tracing::{Event, Metadata, Subscriber};
+use tracing::subscriber::{DefaultGuard, Interest};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 /// How long a condition may take to become true, in real time. Generous: CI machines are slow and shared.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -145,9 +145,14 @@ impl World {
 
     /// An informer's only source, empty and synced.
     pub(crate) fn pods(&self, informer: &str) -> Pods {
+        self.pods_of(informer, "")
+    }
+
+    /// An informer's source in a cluster, empty and synced.
+    pub(crate) fn pods_of(&self, informer: &str, cluster: &str) -> Pods {
         let info = SourceInfo {
             informer: informer.to_owned(),
-            cluster: String::new(),
+            cluster: cluster.to_owned(),
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),
             resource: "v1/pods".to_owned(),
@@ -240,8 +245,13 @@ impl Pods {
 
     /// Writes a pod with `rest`; the informer publishes and delivers it.
     pub(crate) fn apply_with(&mut self, name: &str, rest: &str) {
+        self.apply_in("default", name, rest);
+    }
+
+    /// The same in any namespace.
+    pub(crate) fn apply_in(&mut self, namespace: &str, name: &str, rest: &str) {
         self.version += 1;
-        let new = pod(name, self.version, rest);
+        let new = pod_in(namespace, name, self.version, rest);
         let kind = match self.writer.add(new.clone()) {
             Some(old) => ChangeKind::Update { old, new },
             None => ChangeKind::Add(new),
@@ -332,8 +342,12 @@ impl Pods {
 }
 
 pub(crate) fn pod(name: &str, version: u64, rest: &str) -> Object {
+    pod_in("default", name, version, rest)
+}
+
+fn pod_in(namespace: &str, name: &str, version: u64, rest: &str) -> Object {
     let json = format!(
-        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"namespace":"default","name":"{name}","uid":"uid-{name}","resourceVersion":"{version}"{rest}}}}}"#
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"namespace":"{namespace}","name":"{name}","uid":"uid-{name}","resourceVersion":"{version}"{rest}}}}}"#
     );
     Object::parse(json.as_bytes(), &Shape::of("v1", "Pod")).unwrap()
 }
@@ -374,9 +388,16 @@ impl Environment for TestEnvironment {
     }
 }
 
-/// A subscriber that keeps the log.
+/// A subscriber that keeps the log, and logs the level `trace` or not.
 #[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<Line>>>);
+pub(crate) struct Log {
+    lines: Arc<Mutex<Vec<Line>>>,
+    lacks_trace: Arc<AtomicBool>,
+    /// Which lines end tracing, and how many of them are left until then.
+    ends_tracing: Arc<Mutex<Option<(LineFilter, usize)>>>,
+}
+
+type LineFilter = fn(&Value) -> bool;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
@@ -387,12 +408,39 @@ pub(crate) struct Line {
 
 impl Log {
     pub(crate) fn lines(&self) -> Vec<Line> {
-        self.0.lock().unwrap().clone()
+        self.lines.lock().unwrap().clone()
+    }
+
+    /// From now on the level `trace` is logged.
+    pub(crate) fn start_tracing(&self) {
+        self.lacks_trace.store(false, Ordering::Relaxed);
+    }
+
+    /// From now on the level `trace` is not logged.
+    pub(crate) fn stop_tracing(&self) {
+        self.lacks_trace.store(true, Ordering::Relaxed);
+    }
+
+    /// After `count` lines that `filter` selects the level `trace` is not logged.
+    pub(crate) fn stop_tracing_after(&self, filter: LineFilter, count: usize) {
+        *self.ends_tracing.lock().unwrap() = Some((filter, count));
+    }
+
+    fn count_down(&self, line: &Line) {
+        let mut ends = self.ends_tracing.lock().unwrap();
+        let Some((filter, left)) = &mut *ends else { return };
+        if serde_json::from_str(&line.message).is_ok_and(|line| filter(&line)) {
+            *left -= 1;
+            if *left == 0 {
+                *ends = None;
+                self.stop_tracing();
+            }
+        }
     }
 
     /// The lines that are JSON documents, which recorders write.
     pub(crate) fn json(&self) -> Vec<Value> {
-        let lines = self.0.lock().unwrap();
+        let lines = self.lines.lock().unwrap();
         lines
             .iter()
             .filter_map(|line| serde_json::from_str(&line.message).ok())
@@ -409,8 +457,13 @@ impl Log {
 }
 
 impl Subscriber for Log {
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("informant")
+        let is_hidden = *metadata.level() == Level::TRACE && self.lacks_trace.load(Ordering::Relaxed);
+        metadata.target().starts_with("informant") && !is_hidden
     }
 
     fn new_span(&self, _span: &Attributes<'_>) -> Id {
@@ -427,7 +480,8 @@ impl Subscriber for Log {
             ..Line::default()
         };
         event.record(&mut line);
-        self.0.lock().unwrap().push(line);
+        self.count_down(&line);
+        self.lines.lock().unwrap().push(line);
     }
 
     fn enter(&self, _span: &Id) {}

@@ -72,3 +72,27 @@ fn only_the_outermost_components_names_count() {
     assert_eq!(surface.imports, ["wasi:io/poll@0.2.6"]);
     assert_eq!(surface.exports, ["informant:plugin/lifecycle@0.2.0"]);
 }
+
+#[test]
+fn the_sdk_is_found_in_nested_modules() {
+    let section = r#"(@custom "informant-sdk" "{\"language\":\"rust\",\"sdk\":\"1.2.3\",\"contract\":\"0.2.0\"}")"#;
+    let sdk_of = |text: String| surface(&wat::parse_str(text).unwrap()).unwrap().sdk;
+    let found = |text: String| sdk_of(text).map(|sdk| [sdk.language, sdk.sdk, sdk.contract].join(" "));
+    assert_eq!(
+        found(format!("(component {section})")).as_deref(),
+        Some("rust 1.2.3 0.2.0")
+    );
+    let nested = format!("(component (component (core module {section})))");
+    assert_eq!(found(nested).as_deref(), Some("rust 1.2.3 0.2.0"));
+    assert_eq!(sdk_of("(component (core module))".to_owned()), None);
+    // What is not such a document, or too long, is as good as none.
+    assert_eq!(
+        sdk_of(r#"(component (@custom "informant-sdk" "rust"))"#.to_owned()),
+        None
+    );
+    let long = format!(
+        r#""{{\"language\":\"{}\",\"sdk\":\"\",\"contract\":\"\"}}""#,
+        "x".repeat(5_000)
+    );
+    assert_eq!(sdk_of(format!(r#"(component (@custom "informant-sdk" {long}))"#)), None);
+}

@@ -196,9 +196,19 @@ mod tests {
             ("a=b", "spec.nodeName=n", 500, "c")
         );
         assert_eq!(list(b"").unwrap(), list(b"{}").unwrap());
-        let options = patch(br#"{"force":true,"fieldValidation":"Strict","dryRun":["All"]}"#, true, "m").unwrap();
+        let options = patch(
+            br#"{"force":true,"fieldValidation":"Strict","dryRun":["All"]}"#,
+            true,
+            "m",
+        )
+        .unwrap();
         assert_eq!(
-            (&*options.field_manager, options.field_validation, options.force, options.dry_run),
+            (
+                &*options.field_manager,
+                options.field_validation,
+                options.force,
+                options.dry_run
+            ),
             ("m", Some("Strict"), true, true)
         );
         let options = br#"{"propagationPolicy":"Orphan","gracePeriodSeconds":0,"preconditions":{"uid":"u"}}"#;

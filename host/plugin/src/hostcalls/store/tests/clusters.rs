@@ -108,7 +108,10 @@ async fn a_query_reads_only_the_selected_sources() {
     let page = list(&mut reader, of(Vec::new())).await.unwrap();
     assert_eq!(page.items.len(), 2);
     let page = list(&mut reader, of(vec![clusters.west])).await.unwrap();
-    assert_eq!(page.items.iter().map(|item| item.source).collect::<Vec<_>>(), [clusters.west]);
+    assert_eq!(
+        page.items.iter().map(|item| item.source).collect::<Vec<_>>(),
+        [clusters.west]
+    );
     let keys = reader.keys("main", &[clusters.east], "node", "n1").await.unwrap();
     assert_eq!(keys.iter().map(|key| key.source).collect::<Vec<_>>(), [clusters.east]);
     insta::assert_snapshot!(message(list(&mut reader, of(vec![99])).await), @r#"ErrorCode::Invalid: sources: 99 is not a source of the informer "main"; call sources again"#);

@@ -1,0 +1,145 @@
+//! Rules of a manifest's `events` that select by namespace and labels, or pass no payload.
+
+use informant_object::Key;
+use informant_plugin_host::{Plugin, PluginSpec};
+
+use crate::world::{Pods, World, hello_log, idle};
+
+/// A script whose rule for pods has these members; it logs each event. None where there is no script runner.
+async fn run(world: &World, members: &str) -> Option<(Plugin, Pods)> {
+    let may_lack = std::env::var_os("INFORMANT_TESTS_WITHOUT_SCRIPTS").is_some();
+    if may_lack {
+        return None;
+    }
+    let text = format!(
+        r#"
+        export const manifest = {{ events: [{{ apiVersion: "v1", kind: "Pod", {members} }}] }};
+        const shown = (object) => object?.metadata ? `${{object.metadata.labels?.app}}@${{object.metadata.resourceVersion}}` : object;
+        export const onAdd = (pod, event) => console.log(`add ${{event}} ${{shown(pod)}} ${{event.reason}}`);
+        export const onUpdate = (old, pod, event) => console.log(`update ${{event}} ${{shown(pod)}}`);
+        export function onDelete(last, event) {{
+          console.log(`delete ${{event}} ${{shown(last)}} at ${{event.resourceVersion}} ${{event.reason}}`);
+          if (event.name === "stuck" && event.reason !== "requeue") throw informant.permanent("asked to fail");
+        }}
+    "#
+    );
+    let path = world.cache.path().join("handler.js");
+    std::fs::write(&path, text).unwrap();
+    let plugin = world.host.load(PluginSpec::new("hello", path)).await.unwrap();
+    plugin.start().await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    idle(world, &plugin).await;
+    Some((plugin, pods))
+}
+
+/// Writes a pod in `default` with this label, and waits until it is handled.
+async fn label(world: &World, plugin: &Plugin, pods: &mut Pods, name: &str, app: &str) {
+    pods.apply_with(name, &format!(r#","labels":{{"app":"{app}"}}"#));
+    idle(world, plugin).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_start_or_stop_matching_are_adds_and_deletes() {
+    let world = World::for_scripts();
+    let Some((plugin, mut pods)) = run(&world, r#"labelSelector: "app in (web, api)""#).await else {
+        return;
+    };
+    for app in ["db", "web", "api", "db", "db", "web"] {
+        label(&world, &plugin, &mut pods, "a", app).await;
+    }
+    pods.delete("a");
+    idle(&world, &plugin).await;
+    for app in ["db", "cache"] {
+        label(&world, &plugin, &mut pods, "never", app).await;
+    }
+    pods.delete("never");
+    idle(&world, &plugin).await;
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @"
+    INFO add default/a web@3 watch
+    INFO update default/a api@4
+    INFO delete default/a api@4 at 5 watch
+    INFO add default/a web@7 watch
+    INFO delete default/a web@7 at 7 watch
+    ");
+    let filtered = world.metrics("informant_handler_events_total");
+    assert!(
+        filtered.contains(r#"event="delete",result="filtered"} 1"#),
+        "{filtered}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn merged_updates_are_judged_by_what_was_delivered() {
+    let world = World::for_scripts();
+    let Some((plugin, mut pods)) = run(&world, r#"labelSelector: "app=web""#).await else {
+        return;
+    };
+    label(&world, &plugin, &mut pods, "a", "web").await;
+    plugin.pause().await;
+    for (name, app) in [("a", "db"), ("a", "web"), ("b", "web"), ("b", "db")] {
+        pods.apply_with(name, &format!(r#","labels":{{"app":"{app}"}}"#));
+    }
+    plugin.resume().await;
+    idle(&world, &plugin).await;
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @"
+    INFO add default/a web@2 watch
+    INFO update default/a web@4
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_selects_namespaces() {
+    let world = World::for_scripts();
+    let Some((plugin, mut pods)) = run(&world, r#"namespaces: ["web", "api"], payload: "metadata""#).await else {
+        return;
+    };
+    for namespace in ["web", "default", "api"] {
+        pods.apply_in(namespace, "a", "");
+        idle(&world, &plugin).await;
+    }
+    pods.delete("a");
+    idle(&world, &plugin).await;
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @"
+    INFO add web/a undefined@2 watch
+    INFO add api/a undefined@4 watch
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_requeued_object_that_no_longer_matches_is_a_delete() {
+    let world = World::for_scripts();
+    let Some((plugin, mut pods)) = run(&world, r#"labelSelector: "app=web""#).await else {
+        return;
+    };
+    label(&world, &plugin, &mut pods, "stuck", "web").await;
+    label(&world, &plugin, &mut pods, "stuck", "db").await;
+    assert_eq!(plugin.listener().dead_letters().len(), 1);
+    let key = Key::new("default", "stuck");
+    let _ = plugin.listener().requeue(pods.id, key.as_ref(), plugin.now());
+    idle(&world, &plugin).await;
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @"
+    INFO add default/stuck web@2 watch
+    INFO delete default/stuck web@2 at 3 watch
+    ERROR default/stuck: handler.js:8:85: Error: asked to fail
+    INFO delete default/stuck undefined at 3 requeue
+    ");
+    assert_eq!(plugin.listener().dead_letters().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_without_payload_passes_keys_alone() {
+    let world = World::for_scripts();
+    let Some((plugin, mut pods)) = run(&world, r#"payload: "none""#).await else {
+        return;
+    };
+    label(&world, &plugin, &mut pods, "a", "web").await;
+    label(&world, &plugin, &mut pods, "a", "db").await;
+    pods.delete("a");
+    idle(&world, &plugin).await;
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @"
+    INFO add default/a undefined watch
+    INFO update default/a undefined
+    INFO delete default/a undefined at 3 watch
+    ");
+}
