@@ -30,7 +30,7 @@ fn marker(allow: &str) -> Result<String> {
 
 const GRANT: &str = r#"allow.kube = [{ verbs = ["patch"], resource = "v1/pods", namespaces = ["default"] }]"#;
 
-async fn wait_for_label(client: &Client, name: &str, wanted: &str) -> Result<()> {
+pub(super) async fn wait_for_label(client: &Client, name: &str, wanted: &str) -> Result<()> {
     wait::until(&format!("{name} to be marked {wanted}"), ARRIVES_WITHIN, async || {
         let pod = client.get(&pods(name)).await.map_err(|error| format!("{error:#}"))?;
         let label = pod["metadata"]["labels"]["informant/images"]

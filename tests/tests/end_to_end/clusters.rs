@@ -12,6 +12,7 @@ use informant_tests::guests;
 use informant_tests::objects::{pod, pods};
 use serde_json::Value;
 
+use super::acting::wait_for_label;
 use super::queries::names;
 
 const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
@@ -48,9 +49,12 @@ impl Clusters {
         let config = format!(
             "[cluster.east]\nkubeconfig = {:?}\n[cluster.west]\nkubeconfig = {file:?}\ncontext = {context:?}\n\n\
              [informer.pods]\nresource = \"pods\"\nlabel-selector = \"app=test\"\n\n\
-             [plugin.images]\ncomponent = {:?}\ninformers = [\"pods\"]\n",
+             [plugin.images]\ncomponent = {:?}\ninformers = [\"pods\"]\n\n\
+             [plugin.marks]\ncomponent = {:?}\ninformers = [\"pods\"]\n\
+             allow.kube = [{{ verbs = [\"patch\"], resource = \"v1/pods\" }}]\n",
             east.kubeconfig(),
-            guests::component("image-index")?
+            guests::component("image-index")?,
+            guests::component("image-mark")?
         );
         let daemon = Daemon::start(east.folder(), &east.kubeconfig(), &config).await?;
         daemon.wait_until_ready().await?;
@@ -83,6 +87,11 @@ async fn queries_are_answered_over_both(east: Cluster, west: Cluster) -> Result<
     in_east.post(&pods(""), &pod("db-0", "postgres:17")).await?;
     in_west.post(&pods(""), &pod("web-0", "nginx:1.25")).await?;
     let mut clusters = Clusters::start(east, west).await?;
+
+    // A plugin that writes does so in the cluster of the object.
+    for client in [&in_east, &in_west] {
+        wait_for_label(client, "web-0", "tagged").await?;
+    }
 
     // One name in two clusters is two objects, in lists and in a plugin's index.
     let both = ["east/pod/web-0", "west/pod/web-0"];

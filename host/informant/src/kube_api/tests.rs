@@ -264,3 +264,15 @@ fn request_has_the_plugins_user_agent_and_an_escaped_path() {
         "{agent}"
     );
 }
+
+#[tokio::test]
+async fn an_address_without_a_cluster_needs_a_single_one() {
+    let client = || Client::new(ApiServer::new(Options::default()).service(), "default");
+    let clusters = ["east", "west"].map(|name| (name.to_owned(), client()));
+    let api = ClusterApi::of(BTreeMap::from(clusters), Arc::new(TokioEnvironment::current(0)));
+    let mut elsewhere = call("v1/configmaps", "m", KubeAction::Get);
+    let none = api.call(elsewhere.clone()).await.unwrap_err().message;
+    elsewhere.address.cluster = "north".to_owned();
+    let unknown = api.call(elsewhere).await.unwrap_err().message;
+    insta::assert_snapshot!([none, unknown].join("\n"), @"");
+}

@@ -110,7 +110,7 @@ async fn init_that_asks_for_it_is_retried_at_a_start() {
     let world = World::new();
     let (plugin, mut pods) = loaded(&world, json!({ "fails-while-traced": true })).await;
     pods.apply("a");
-    world.recorded(9, is_init).await;
+    world.until("its failures", || waits(&world).len() >= 9).await;
     let status = plugin.status();
     assert_eq!((status.state, status.instances), (PluginState::Restarting, 0));
     let because = status.because.unwrap();
@@ -121,7 +121,9 @@ async fn init_that_asks_for_it_is_retried_at_a_start() {
     insta::assert_snapshot!(waits(&world)[..9].join(" "), @"1.0 2.0 4.0 8.0 16.0 32.0 60.0 60.0 60.0");
     world.log.stop_tracing();
     world.recorded(1, is_event).await;
-    assert_eq!(plugin.status().state, PluginState::Running);
+    world
+        .until("both roles", || plugin.status().state == PluginState::Running)
+        .await;
     assert!(
         causes(&world).iter().all(|cause| cause == "start"),
         "{:?}",

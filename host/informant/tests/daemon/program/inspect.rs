@@ -1,6 +1,6 @@
 //! `informant plugin inspect`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{output, transcript};
 use crate::world::{World, component};
@@ -73,6 +73,48 @@ async fn inspect_describes_a_component() {
         .await
         .stdout;
     let json: Value = serde_json::from_slice(&json).unwrap();
-    assert_eq!(json["contract"], "informant:plugin@0.1.0");
+    assert_eq!(json["contract"], "0.2.0");
+    assert_eq!(
+        json["sdk"],
+        json!({ "language": "rust", "sdk": env!("CARGO_PKG_VERSION"), "contract": "0.2.0" })
+    );
     assert!(component("crash-loop").metadata().unwrap().len() == json["sizeBytes"].as_u64().unwrap());
+}
+
+/// What `inspect` shows of the rules of the component `starts.wasm`, or why it fails.
+async fn rules(world: &World, args: &[&str]) -> String {
+    let args = [&["plugin", "inspect", "starts.wasm"], args].concat();
+    let text = transcript(world, &args).await;
+    let shown = |line: &&str| {
+        ["events", "indexes", "error", "exit"]
+            .iter()
+            .any(|head| line.starts_with(head))
+    };
+    text.lines().filter(shown).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inspect_uses_the_configuration_that_it_is_given() {
+    let world = World::unreachable().await;
+    world.install("guest-starts", "starts.wasm");
+    let plugin = |name: &str, kind: &str| {
+        format!(
+            "[plugin.{name}]\ncomponent = \"starts.wasm\"\ninformers = [\"pods\"]\nconfig = {{ kind = \"{kind}\" }}\n"
+        )
+    };
+    let pods = "[informer.pods]\nresource = \"v1/pods\"\n";
+    let mut texts = vec![rules(&world, &[]).await];
+    world.configure(pods);
+    texts.push(rules(&world, &["--config", "config.toml"]).await);
+    world.configure(&format!("{pods}{}", plugin("nodes", "Node")));
+    texts.push(rules(&world, &["--config", "config.toml"]).await);
+    world.configure(&format!(
+        "{pods}{}{}",
+        plugin("nodes", "Node"),
+        plugin("secrets", "Secret")
+    ));
+    texts.push(rules(&world, &["--config", "config.toml"]).await);
+    texts.push(rules(&world, &["--config", "config.toml", "--plugin", "secrets"]).await);
+    texts.push(rules(&world, &["--config", "config.toml", "--plugin", "absent"]).await);
+    insta::assert_snapshot!(texts.join("\n"), @"");
 }
