@@ -30,13 +30,13 @@ pub use activities::Activities;
 pub use metrics::{DaemonMetrics, Metrics};
 
 /// The plugin contract, as in `wit/`.
-pub(crate) const CONTRACT: &str = "informant:plugin@0.1.0";
+pub(crate) const CONTRACT: &str = "informant:plugin@0.2.0";
 
 /// The long output of `--version`: the versions of the program, of the plugin contract and of the engine that runs
 /// guests.
 pub(crate) const LONG_VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
-    "\ncontract: informant:plugin@0.1.0\nwasmtime: ",
+    "\ncontract: informant:plugin@0.2.0\nwasmtime: ",
     env!("INFORMANT_WASMTIME_VERSION"),
 );
 

@@ -179,6 +179,8 @@ fn help_of_plugin_inspect() {
       <FILE>  Component or script file
 
     Options:
+      -c, --config <FILE>    Configuration file: the manifest may depend on the `config` of the plugin that has this component
+          --plugin <NAME>    The plugin in the configuration file, if several have this component
       -o, --output <FORMAT>  Output format [default: text] [possible values: text, json]
       -h, --help             Print help (see more with '--help')
     ");

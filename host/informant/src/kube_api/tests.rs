@@ -274,5 +274,8 @@ async fn an_address_without_a_cluster_needs_a_single_one() {
     let none = api.call(elsewhere.clone()).await.unwrap_err().message;
     elsewhere.address.cluster = "north".to_owned();
     let unknown = api.call(elsewhere).await.unwrap_err().message;
-    insta::assert_snapshot!([none, unknown].join("\n"), @"");
+    insta::assert_snapshot!([none, unknown].join("\n"), @r#"
+    the call is about no object, so its address must name a cluster; config.toml has east, west
+    there is no cluster named "north"; config.toml has east, west
+    "#);
 }

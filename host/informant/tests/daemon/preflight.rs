@@ -45,11 +45,24 @@ async fn check_reports_missing_grants() {
 async fn check_denies_calls_in_init_as_the_daemon_does() {
     let call = "{ verb = \"get\", resource = \"v1/pods\", namespace = \"default\", name = \"a\" }";
     let text = check("guest-kube", &format!("config = {{ at-init = {call} }}\n")).await;
-    insta::assert_snapshot!(text, @"");
+    insta::assert_snapshot!(text, @"
+    exit 3
+    plugin tried: guest-kube 0.1.0, event-handler, index-funcs, SIZE sha256 DIGEST
+    --
+    error: config.toml:8:10: [plugin.tried] ./plugin.wasm: init for the role events failed: in init, only log can be called: read the cache from on-synced on, and act on the cluster in a handler; check the plugin's `config` in config.toml
+    config.toml is invalid
+    ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn check_warns_if_init_asks_to_be_retried() {
     let text = check("guest-recorder", "config = { init = \"retryable\" }\n").await;
-    insta::assert_snapshot!(text, @"");
+    insta::assert_snapshot!(text, @"
+    exit 0
+    plugin tried: guest-recorder 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
+    config.toml is valid
+    --
+    warning: config.toml:8:10: [plugin.tried] ./plugin.wasm: init for the role events failed and will be tried again: asked to fail
+      help: Informant tries until it succeeds
+    ");
 }

@@ -16,11 +16,12 @@ async fn inspect_describes_a_component() {
     component crash-loop.wasm
     sha256    DIGEST
     size      SIZE
-    contract  informant:plugin@0.1.0
+    contract  0.2.0
+    sdk       rust 0.1.0
     roles     event-handler, sync-handler
     events    v1 Pod: fields /status/initContainerStatuses/*/name /status/initContainerStatuses/*/restartCount /status/initContainerStatuses/*/state/waiting/reason /status/initContainerStatuses/*/state/running/startedAt /status/initContainerStatuses/*/state/terminated/reason /status/initContainerStatuses/*/state/terminated/exitCode /status/initContainerStatuses/*/lastState/terminated/reason /status/initContainerStatuses/*/lastState/terminated/exitCode /status/containerStatuses/*/name /status/containerStatuses/*/restartCount /status/containerStatuses/*/state/waiting/reason /status/containerStatuses/*/state/running/startedAt /status/containerStatuses/*/state/terminated/reason /status/containerStatuses/*/state/terminated/exitCode /status/containerStatuses/*/lastState/terminated/reason /status/containerStatuses/*/lastState/terminated/exitCode, only if it changed
-    imports   informant:plugin/types@0.1.0
-              informant:plugin/log@0.1.0
+    imports   informant:plugin/types@0.2.0
+              informant:plugin/log@0.2.0
               wasi:io/poll@0.2.6
               wasi:io/error@0.2.6
               wasi:io/streams@0.2.6
@@ -43,11 +44,12 @@ async fn inspect_describes_a_component() {
     component image-index.wasm
     sha256    DIGEST
     size      SIZE
-    contract  informant:plugin@0.1.0
+    contract  0.2.0
+    sdk       rust 0.1.0
     roles     index-funcs
     indexes   image, image-repository of v1 Pod: fields /spec/containers/*/image /spec/initContainers/*/image /spec/ephemeralContainers/*/image
-    imports   informant:plugin/types@0.1.0
-              informant:plugin/log@0.1.0
+    imports   informant:plugin/types@0.2.0
+              informant:plugin/log@0.2.0
               wasi:io/poll@0.2.6
               wasi:io/error@0.2.6
               wasi:io/streams@0.2.6
@@ -116,5 +118,21 @@ async fn inspect_uses_the_configuration_that_it_is_given() {
     texts.push(rules(&world, &["--config", "config.toml"]).await);
     texts.push(rules(&world, &["--config", "config.toml", "--plugin", "secrets"]).await);
     texts.push(rules(&world, &["--config", "config.toml", "--plugin", "absent"]).await);
-    insta::assert_snapshot!(texts.join("\n"), @"");
+    insta::assert_snapshot!(texts.join("\n"), @"
+    exit 0
+    events    v1 Pod: whole objects
+    indexes   by-pod of v1 Pod: whole objects
+    exit 1
+    error: no plugin in config.toml has the component starts.wasm; name one with --plugin
+    exit 0
+    events    v1 Node: whole objects
+    indexes   by-node of v1 Node: whole objects
+    exit 1
+    error: several plugins in config.toml have the component starts.wasm: choose one with --plugin (nodes, secrets)
+    exit 0
+    events    v1 Secret: whole objects
+    indexes   by-secret of v1 Secret: whole objects
+    exit 1
+    error: config.toml has no [plugin.absent]
+    ");
 }
