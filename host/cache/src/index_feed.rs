@@ -127,7 +127,7 @@ pub struct IndexFeedCounters {
 }
 
 /// The values of one object for each index of the feed, in the order of [`IndexFeedHandle::names`].
-pub type IndexValues = Vec<Vec<String>>;
+pub type ValuesByIndex = Vec<Vec<String>>;
 
 /// One object to compute. Completed by an [`IndexResult`] with the same `number`, `source` and `key`.
 #[derive(Clone, Debug)]
@@ -152,13 +152,13 @@ pub struct IndexResult {
     /// The job's key.
     pub key: Key,
     /// The object's values, or the error.
-    pub values: Result<IndexValues, String>,
+    pub values: Result<ValuesByIndex, String>,
 }
 
 impl IndexJob {
     /// The result of this job.
     #[must_use]
-    pub fn answer(self, values: Result<IndexValues, String>) -> IndexResult {
+    pub fn answer(self, values: Result<ValuesByIndex, String>) -> IndexResult {
         IndexResult {
             number: self.number,
             source: self.source,

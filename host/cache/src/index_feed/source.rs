@@ -7,7 +7,9 @@ use std::time::Duration;
 use informant_object::{Key, KeyRef, Object};
 
 use crate::index::IndexFailures;
-use crate::index_feed::{HOLD_BASE, HOLD_MAX, IndexState, IndexValues, NamedContents, OVERRUN_WINDOW, RecentFailures};
+use crate::index_feed::{
+    HOLD_BASE, HOLD_MAX, IndexState, NamedContents, OVERRUN_WINDOW, RecentFailures, ValuesByIndex,
+};
 use crate::listener::{ChangeKind, ObjectChange};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Cursor, IndexContents, Moment, Snapshot};
@@ -160,7 +162,7 @@ impl SourceFeed {
     }
 
     /// Accepts a result. None if it is superseded, otherwise whether it is a failure.
-    pub(super) fn complete(&mut self, key: &Key, number: u64, values: Result<IndexValues, String>) -> Option<bool> {
+    pub(super) fn complete(&mut self, key: &Key, number: u64, values: Result<ValuesByIndex, String>) -> Option<bool> {
         if self.computing.get(key) != Some(&number) {
             return None;
         }
@@ -177,7 +179,7 @@ impl SourceFeed {
         Some(failed)
     }
 
-    fn set(&mut self, key: &Key, values: &IndexValues) -> Result<(), String> {
+    fn set(&mut self, key: &Key, values: &ValuesByIndex) -> Result<(), String> {
         if values.len() != self.names.len() {
             return Err(format!(
                 "the plugin returned values for {} indexes, but its manifest names {}",

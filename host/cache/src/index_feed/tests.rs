@@ -22,7 +22,7 @@ fn object(name: &str, words: &str) -> Object {
 }
 
 /// The index function.
-fn values(object: &Object) -> Result<IndexValues, String> {
+fn values(object: &Object) -> Result<ValuesByIndex, String> {
     let text = object.text();
     let (_, spec) = text.split_once(r#""spec":""#).expect("every test object has it");
     let words: Vec<String> = spec

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use informant_cache::IndexFeedHandle;
-use informant_cache::index_feed::{IndexJob, IndexResult, IndexValues};
+use informant_cache::index_feed::{IndexJob, IndexResult, ValuesByIndex};
 
 use crate::TrapKind;
 use crate::actor::deliver::{object_ref, render};
@@ -136,7 +136,7 @@ impl IndexActor {
         self.slot.update_memory();
     }
 
-    async fn compute(&mut self, job: &IndexJob) -> Result<IndexValues, String> {
+    async fn compute(&mut self, job: &IndexJob) -> Result<ValuesByIndex, String> {
         let InstanceSlot {
             context,
             version,
@@ -251,6 +251,6 @@ impl IndexActor {
 }
 
 /// No values in any index.
-fn no_values(manifest: &Manifest) -> IndexValues {
+fn no_values(manifest: &Manifest) -> ValuesByIndex {
     vec![Vec::new(); manifest.index_names().len()]
 }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use informant_cache::index_feed::IndexValues;
+use informant_cache::index_feed::ValuesByIndex;
 use wasmtime::component::types::{self, ComponentItem};
 use wasmtime::component::{Component, ComponentNamedList, Lift, Lower};
 
@@ -104,7 +104,7 @@ pub(crate) fn check_names(surface: &Surface) -> Result<ExportedRoles, LoadProble
             "sync-handler" => roles.sync_handler = true,
             "index-funcs" => roles.index_funcs = true,
             "state" => roles.state = true,
-            // Judged when the manifest is known, which may leave it out.
+            // Checked when the manifest is known, which may leave it out.
             role => unknown.push(role.to_owned()),
         }
     }
@@ -214,7 +214,7 @@ type Answer = Result<(), Failure>;
 pub(crate) type Handled = Result<Option<u32>, Failure>;
 
 /// What `index` returns.
-pub(crate) type IndexAnswer = Result<IndexValues, String>;
+pub(crate) type IndexAnswer = Result<ValuesByIndex, String>;
 
 /// A function that a role must have, and the component's export of that name.
 struct FunctionCheck<'a> {

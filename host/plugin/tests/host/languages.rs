@@ -171,7 +171,8 @@ async fn thousands_of_large_objects_do_not_leak_memory() {
     }
 }
 
-/// The parameters of each handler in a guest's core module: above 16, there would be one, a pointer to a copy in memory.
+/// The number of parameters of each handler in a guest's core module. Instead of more than 16 there would be one: a
+/// pointer to a copy in memory.
 fn flat_parameters(component: &[u8]) -> Vec<(String, usize)> {
     let (mut types, mut functions, mut found) = (Vec::new(), Vec::new(), Vec::new());
     for payload in Parser::new(0).parse_all(component) {

@@ -1,4 +1,4 @@
-//! `init`: what it is told, and that it is tried again while it asks for it.
+//! `init`: the context that it receives, and that it is tried again while it asks for it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -141,7 +141,7 @@ async fn init_is_retried_after_the_time_it_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_old_version_runs_while_the_new_ones_init_is_retried() {
+async fn the_old_version_runs_while_a_new_init_is_retried() {
     let world = World::new();
     let (plugin, mut pods) = loaded(&world, json!({ "label": "old" })).await;
     idle(&world, &plugin).await;
@@ -188,7 +188,7 @@ async fn a_swap_whose_init_keeps_failing_ends_after_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retries_of_init_after_a_trap_do_not_lead_to_quarantine() {
+async fn retries_of_init_after_a_trap_cause_no_quarantine() {
     let world = World::new();
     world.log.stop_tracing();
     let (plugin, mut pods) = loaded(&world, json!({ "fails-while-traced": true, "retry-after-ms": 100 })).await;

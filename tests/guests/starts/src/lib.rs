@@ -4,9 +4,9 @@
 //! tells whether the store and the cluster denied a call. Each event writes
 //! `{"guest":"starts","event":"add","name":"a"}`.
 //!
-//! It receives the events of the kind in its config. `init` fails, retryable, while the host logs the level `trace`, if
-//! the config says so: nothing else that `init` sees differs from one attempt to the next. An object named `trap`
-//! makes it panic.
+//! It receives the events of the kind in its config. With `fails-while-traced`, `init` fails, retryable, as long as the
+//! host logs the level `trace`: nothing else that `init` sees differs from one attempt to the next. An object named
+//! `trap` makes it panic.
 
 use informant_plugin_sdk::prelude::*;
 use serde::Deserialize;
