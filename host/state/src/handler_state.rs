@@ -64,15 +64,13 @@ pub(crate) struct Incarnation {
     pub(crate) uid: Option<Box<str>>,
 }
 
-/// Whether the end of an incarnation is to be written.
+/// The limit because of which the end of an incarnation is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RecordedEnd {
-    /// As the row with this number, new or in place of what is known of it.
-    Row(u32),
+pub(crate) enum EndLimit {
     /// There are [`INCARNATIONS_MAX`] of its key.
-    TooManyOfKey,
+    OfKey,
     /// There are [`TOMBSTONES_MAX`].
-    TooMany,
+    OfHandler,
 }
 
 /// What checking a listener found.
@@ -128,29 +126,30 @@ impl HandlerState {
         self.tombstones += 1;
     }
 
-    /// Records that the incarnation `uid` of a key has ended.
-    pub(crate) fn end(&mut self, key: &Key, uid: Option<&str>) -> RecordedEnd {
+    /// Records that the incarnation `uid` of a key has ended. Returns the number of the row to write: a new one, or the
+    /// one of what is known of it.
+    pub(crate) fn end(&mut self, key: &Key, uid: Option<&str>) -> Result<u32, EndLimit> {
         let known = self.open.get(key).map_or(&[][..], Vec::as_slice);
         let same = known.iter().find(|one| uid.is_some() && one.uid.as_deref() == uid);
         if let Some(same) = same {
-            return RecordedEnd::Row(same.number);
+            return Ok(same.number);
         }
         if let Some(last) = known
             .last()
             .filter(|_| seeded_bug(SeededBug::OnlyLastIncarnationStored))
         {
-            return RecordedEnd::Row(last.number);
+            return Ok(last.number);
         }
         if known.len() >= INCARNATIONS_MAX {
-            return RecordedEnd::TooManyOfKey;
+            return Err(EndLimit::OfKey);
         }
         if self.tombstones >= TOMBSTONES_MAX {
-            return RecordedEnd::TooMany;
+            return Err(EndLimit::OfHandler);
         }
         let number = known.last().map_or(0, |last| last.number.wrapping_add(1));
         let uid = uid.map(Box::from);
         self.add(key.clone(), Incarnation { number, uid });
-        RecordedEnd::Row(number)
+        Ok(number)
     }
 
     /// Forgets incarnations of an open key. Returns whether none is left.

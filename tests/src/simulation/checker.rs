@@ -248,7 +248,7 @@ impl Checker {
                 after,
                 continues,
             } => self.resumed(*handler, *after, *continues),
-            Entry::Killed { handler, dropped } => self.killed(*handler, *dropped),
+            Entry::Killed { handler, dropped } => self.killed(*handler, dropped),
             Entry::Begin(call) => self.begin(at, call),
             Entry::Remembers { handler, calls } => self.remembers(at, *handler, *calls),
             Entry::End {

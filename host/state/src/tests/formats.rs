@@ -138,3 +138,17 @@ fn incarnations_of_one_key_are_bounded_and_counted() {
         "the oldest ones: {received}"
     );
 }
+
+#[test]
+fn incarnations_in_the_first_batch_are_bounded_and_counted() {
+    let (_folder, path) = kept(options());
+    let mut process = Process::start(&path, options());
+    process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
+    process.attach(OnStart::Continue);
+    for version in 0..INCARNATIONS_MAX as u64 + 4 {
+        process.delete("a", 10 * version + 10);
+        process.write(object("a", &format!("v{version}"), 10 * version + 11));
+    }
+    process.recorder.run_once();
+    assert_eq!(incarnations_dropped(&process), 4);
+}
