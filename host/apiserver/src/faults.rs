@@ -84,7 +84,7 @@ pub enum Fault {
     FreezeReplicas {},
     /// Lets frozen replicas catch up.
     ThawReplicas {},
-    /// Removes all rules and thaws all watches and replicas.
+    /// Removes all rules, releases held requests, and thaws all watches and replicas.
     Clear,
 }
 
@@ -210,6 +210,20 @@ impl Faults {
         });
     }
 
+    /// Holds the next `times` requests that match until [`release`](Self::release) or [`clear`](Self::clear).
+    pub fn hold(&self, filter: Filter, times: u32) {
+        self.rule(Rule {
+            filter,
+            times: Some(times),
+            action: Action::Hold,
+        });
+    }
+
+    /// Lets all requests that are held continue, and holds no more.
+    pub fn release(&self) {
+        self.inner.rules().release();
+    }
+
     /// Responds with 403 to all matching requests, until [`allow`](Self::allow) with the same filter or
     /// [`clear`](Self::clear).
     pub fn forbid(&self, filter: Filter) {
@@ -241,7 +255,7 @@ impl Faults {
         self.inner.rules().active()
     }
 
-    /// Removes all rules and thaws all watches and replicas.
+    /// Removes all rules, releases held requests, and thaws all watches and replicas.
     pub fn clear(&self) {
         self.inner.rules().clear();
         self.inner.freeze_replicas(false);

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use http::{Method, header};
-use informant_apiserver::{Action, Answer, ApiServer, Ending, Fault, Filter, Injection, Options, Rule, ServiceError};
+use informant_apiserver::{
+    Action, Answer, ApiServer, Ending, Fault, Faults, Filter, Injection, Options, Rule, ServiceError,
+};
 use serde_json::{Value, json};
 
 use crate::support::{Client, PODS, WatchItem, pod, server};
@@ -204,6 +206,23 @@ async fn requests_can_be_delayed_and_reset() {
         (Some(ServiceError::Reset), Duration::from_secs(40))
     );
     assert_eq!(client.get(PODS).await.code, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_requests_continue_when_released_or_cleared() {
+    let server = server();
+    let client = Client::of(&server);
+    for end in [Faults::release as fn(&Faults), Faults::clear] {
+        let faults = server.faults();
+        faults.hold(pods(), 2);
+        let (mut held, minute) = (Box::pin(client.get(PODS)), Duration::from_secs(60));
+        assert!(tokio::time::timeout(minute, &mut held).await.is_err());
+        end(&faults);
+        assert_eq!(held.await.code, 200);
+        // Nor is the next one held.
+        let next = tokio::time::timeout(minute, client.get(PODS)).await;
+        assert_eq!(next.expect("it is held").code, 200);
+    }
 }
 
 #[tokio::test(start_paused = true)]
