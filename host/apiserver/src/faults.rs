@@ -219,7 +219,7 @@ impl Faults {
         });
     }
 
-    /// Lets all requests that are held continue, and holds no more.
+    /// Lets all requests that are held continue. Later ones are not held.
     pub fn release(&self) {
         self.inner.rules().release();
     }

@@ -390,7 +390,7 @@ mod tests {
         LoginFailed("no token".into()).into()
     }
 
-    /// A source whose login fails while the sender says so; if not `unmarked_only`, also for a sign of life.
+    /// A source whose login fails while the sender is true; if not `unmarked_only`, also for a sign of life.
     fn rig_with_login(server: &ApiServer, error: LoginError, unmarked_only: bool) -> (Rig, watch::Sender<bool>) {
         let (service, fails) = (server.service(), watch::Sender::new(false));
         let failing = fails.subscribe();
