@@ -127,7 +127,7 @@ impl ApiError {
     pub(crate) fn is_of_login(&self) -> bool {
         let Self::Unreachable(error) = self else { return false };
         // kube's client returns an error of its own login as that of any middleware: `kube::Error::Service`.
-        causes(&**error).any(|cause| cause.is::<kube::client::AuthError>() || cause.is::<LoginFailed>())
+        causes(error).any(|cause| cause.is::<kube::client::AuthError>() || cause.is::<LoginFailed>())
     }
 
     /// The cause, which decides what to do next.
