@@ -6,7 +6,9 @@ use crate::testing::Replaceable;
 #[tokio::test(start_paused = true)]
 async fn new_sources_hold_nothing_of_a_lost_history() {
     let servers = Replaceable::new();
-    [&servers.old, &servers.new].map(put_namespaces);
+    for server in [&servers.old, &servers.new] {
+        put_namespaces(server);
+    }
     put(&servers.old, "a/kept", 1);
     put(&servers.old, "a/lost", 1);
     let in_b = Filter::any().namespace("b");
