@@ -268,7 +268,13 @@ impl PersistedSource {
                     let row_key = schema::ended_key(self.number, name, key.as_ref(), number);
                     tables.ended.insert(&row_key[..], &row[..])?;
                 }
-                Err(limit) => metrics.dropped(limit, uid.as_deref()),
+                Err(limit) => {
+                    metrics.dropped(limit, uid.as_deref());
+                    if handler.is_unattached() {
+                        // An earlier process may have delivered this incarnation. Beyond the limits it is counted, too.
+                        let _ = handler.unstored.add(ended.clone());
+                    }
+                }
             }
         }
         Ok(())
@@ -293,7 +299,9 @@ impl PersistedSource {
         let accepts = on_start == OnStart::Continue && !handler.all_open;
         handler.all_open = !accepts;
         let resume = if is_verified {
-            Some(self.resume(tables, &name, &handler, accepts)?)
+            let resume = self.resume(tables, &name, &handler, accepts)?;
+            handler.unstored.clear();
+            Some(resume)
         } else {
             tables.clear_handler(self.number, &name)?;
             None

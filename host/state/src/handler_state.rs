@@ -10,19 +10,20 @@ use informant_object::{Key, SourceId};
 
 use crate::metrics::HandlerMetrics;
 use crate::schema::HandlerRow;
-use crate::source::OnStart;
+use crate::source::{OnStart, UnpersistedDeletes};
 
 /// How many open keys of one handler are checked in its listener at once, under its lock: well below a millisecond. The
 /// rest follows with the next batches.
 pub const OPEN_KEYS_CHECKED_MAX: usize = 1_024;
 
 /// How many deletes are stored for one handler and source while it does not acknowledge them. Further ones are not
-/// stored, and are counted in `state_tombstones_dropped`: after a restart they are missing.
+/// stored, and are counted in `state_tombstones_dropped`: after a restart they are missing. A handler that is not
+/// attached yet receives them in this process.
 pub const TOMBSTONES_MAX: usize = 100_000;
 
 /// How many incarnations of one key are stored for one handler while it does not acknowledge their deletes. Further
 /// ones are not stored, and are counted in `state_incarnations_dropped`: if the handler receives one of them and the
-/// process is killed, its delete is missing.
+/// process is killed, its delete is missing. A handler that is not attached yet receives them in this process.
 ///
 /// A handler has received at most one of them without its delete; the others are still pending, or acknowledged within
 /// the last [`ACKNOWLEDGED_INTERVAL`](crate::ACKNOWLEDGED_INTERVAL).
@@ -42,6 +43,8 @@ pub(crate) struct HandlerState {
     pub(crate) open: BTreeMap<Key, Vec<Incarnation>>,
     /// How many incarnations `open` has.
     pub(crate) tombstones: usize,
+    /// Deletes that are not stored because of a limit, and that come with its attachment.
+    pub(crate) unstored: UnpersistedDeletes,
     /// The keys of the dead letters in the database.
     pub(crate) letters: BTreeSet<Key>,
     /// How far the listener's dead letters were read.
@@ -118,6 +121,11 @@ impl HandlerState {
         let incarnations = self.open.remove(key).unwrap_or_default();
         self.tombstones -= incarnations.len();
         incarnations
+    }
+
+    /// Whether it receives what ends now with its attachment, not as a change.
+    pub(crate) fn is_unattached(&self) -> bool {
+        self.listener.is_none() || self.attached_unread
     }
 
     /// Adds an incarnation as it was read from its row.

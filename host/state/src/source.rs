@@ -89,7 +89,7 @@ pub(crate) struct Ended {
     pub(crate) row: EndedRow,
 }
 
-/// Deletes that are not persisted yet, in the order in which they happened.
+/// Deletes that are not persisted, in the order in which they happened.
 #[derive(Debug, Default)]
 pub(crate) struct UnpersistedDeletes {
     deletes: BTreeMap<Key, Vec<Ended>>,
