@@ -120,6 +120,8 @@ pub enum Injection {
     HugeLineBytes(usize),
     /// These bytes, a newline added.
     Raw(String),
+    /// The same, in watches that have sent their initial events; the others ignore it.
+    RawAfterInitialEvents(String),
 }
 
 /// Control of a server's faults. Cheap to clone.

@@ -125,6 +125,30 @@ async fn invalid_lines_can_be_injected_into_a_watch() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_line_can_be_kept_out_of_initial_events() {
+    let server = server();
+    server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
+    server.faults().rule(Rule {
+        filter: Filter::any().verb("watch"),
+        times: Some(1),
+        action: Action::Freeze,
+    });
+    let client = Client::of(&server);
+    let initial = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut list = client.watch(&format!("{PODS}?{initial}")).await;
+    let line =
+        Injection::RawAfterInitialEvents(json!({"type": "MODIFIED", "object": pod("old", json!({}))}).to_string());
+    server.faults().inject(&pods(), &line);
+    list.is_silent().await;
+    server.faults().thaw_watches(&pods());
+    assert_eq!(list.short().await, "ADDED a@5");
+    assert_eq!(list.event().await["type"], "BOOKMARK");
+    list.is_silent().await;
+    server.faults().inject(&pods(), &line);
+    assert_eq!(list.event().await["type"], "MODIFIED");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_huge_line_is_a_framed_event_of_an_object() {
     let server = server();
     server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
