@@ -5,6 +5,12 @@ use informant_tests::simulation::{History, check, run, run_seeds};
 /// The number of seeds in the fixed set. `cargo xtask sim` runs others.
 const FIXED_SEEDS: u64 = 100;
 
+/// A seed with a durable informer whose process is killed.
+const WITH_KILLS: u64 = 22;
+
+/// A seed with an index whose values come from outside.
+const WITH_FED_INDEX: u64 = 7;
+
 #[test]
 #[expect(clippy::print_stdout, reason = "how long it took is part of the result")]
 fn delivery_contract_holds_for_fixed_seeds() {
@@ -16,8 +22,15 @@ fn delivery_contract_holds_for_fixed_seeds() {
 #[test]
 fn a_seed_replays_to_the_byte() {
     // The last two have WebAssembly handlers.
-    for seed in [1, 7, 42, 20, 40] {
+    for seed in [1, WITH_FED_INDEX, WITH_KILLS, 42, 20, 40] {
         let (first, second) = (run(seed).history.to_string(), run(seed).history.to_string());
+        if seed == WITH_KILLS {
+            assert!(first.contains(r#""what":"killed""#), "seed {seed} kills no process");
+        }
+        if seed == WITH_FED_INDEX {
+            let is_ready = first.contains(r#""at_rest":false,"index":["#);
+            assert!(is_ready, "seed {seed} queries no index whose values come from outside");
+        }
         assert!(
             first == second,
             "seed {seed} replayed differently: {}",

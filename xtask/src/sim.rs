@@ -14,6 +14,15 @@ pub(crate) struct Args {
     rest: Vec<String>,
 }
 
+impl Args {
+    /// These arguments.
+    pub(crate) fn of(rest: &[&str]) -> Args {
+        Args {
+            rest: rest.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
 /// Builds the simulation as the tests do, with debug assertions, and runs it.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     cargo::run(cargo::cargo()?.args(["build", "--locked", "--package", "informant-tests", "--bin", "sim"]))?;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::{c_plugins, cargo, cluster_tools, deny, guests, js_plugins, report, script_runner, workspace, zig};
+use crate::{c_plugins, cargo, cluster_tools, deny, guests, js_plugins, report, script_runner, sim, workspace, zig};
 
 /// How to run the checks.
 #[derive(clap::Args)]
@@ -192,8 +192,12 @@ fn build() -> Result<()> {
 }
 
 fn long_simulation() -> Result<()> {
-    let mut command = Command::new(std::env::current_exe()?);
-    cargo::run(command.args(["sim", "--seeds", "10000"]))
+    let seeds = sim::Args::of(&["--seeds", "10000"]);
+    ensure!(
+        sim::run(&seeds)? == ExitCode::SUCCESS,
+        "the simulation found violations"
+    );
+    Ok(())
 }
 
 /// All tests. Without Go, zig or npm, the tests that need them are skipped and report that.

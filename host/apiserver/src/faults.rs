@@ -84,7 +84,7 @@ pub enum Fault {
     FreezeReplicas {},
     /// Lets frozen replicas catch up.
     ThawReplicas {},
-    /// Removes all rules and thaws all watches and replicas.
+    /// Removes all rules, releases held requests, and thaws all watches and replicas.
     Clear,
 }
 
@@ -120,6 +120,8 @@ pub enum Injection {
     HugeLineBytes(usize),
     /// These bytes, a newline added.
     Raw(String),
+    /// The same, in watches that have sent their initial events; the others ignore it.
+    RawAfterInitialEvents(String),
 }
 
 /// Control of a server's faults. Cheap to clone.
@@ -210,6 +212,20 @@ impl Faults {
         });
     }
 
+    /// Holds the next `times` requests that match until [`release`](Self::release) or [`clear`](Self::clear).
+    pub fn hold(&self, filter: Filter, times: u32) {
+        self.rule(Rule {
+            filter,
+            times: Some(times),
+            action: Action::Hold,
+        });
+    }
+
+    /// Lets all requests that are held continue. Later ones are not held.
+    pub fn release(&self) {
+        self.inner.rules().release();
+    }
+
     /// Responds with 403 to all matching requests, until [`allow`](Self::allow) with the same filter or
     /// [`clear`](Self::clear).
     pub fn forbid(&self, filter: Filter) {
@@ -241,7 +257,7 @@ impl Faults {
         self.inner.rules().active()
     }
 
-    /// Removes all rules and thaws all watches and replicas.
+    /// Removes all rules, releases held requests, and thaws all watches and replicas.
     pub fn clear(&self) {
         self.inner.rules().clear();
         self.inner.freeze_replicas(false);

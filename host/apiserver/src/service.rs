@@ -63,16 +63,26 @@ impl ApiService {
         let verb = attributes.verb;
         self.record(&head, verb);
         // Faults must not block the endpoint that clears them.
-        let effects = if route == Route::Faults {
-            RuleEffects::default()
-        } else {
-            self.inner.rules().evaluate(&attributes)
+        let (effects, released) = {
+            let mut rules = self.inner.rules();
+            let effects = match route {
+                Route::Faults => RuleEffects::default(),
+                _ => rules.evaluate(&attributes),
+            };
+            (effects, rules.released())
         };
         if !effects.delay.is_zero() {
             tokio::select! {
                 biased;
                 () = restart.cancelled() => {}
                 () = self.inner.options.clock.sleep(effects.delay) => {}
+            }
+        }
+        if effects.held {
+            tokio::select! {
+                biased;
+                () = restart.cancelled() => {}
+                () = released.cancelled() => {}
             }
         }
         if restart.is_cancelled() {

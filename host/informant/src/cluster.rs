@@ -177,7 +177,7 @@ impl Cluster {
     pub async fn reconnect(section: &ClusterSection, current: &Arc<Self>) -> Result<Arc<Self>, ClusterError> {
         let config = read(section.clone()).await?;
         let of = config.clone();
-        if blocking(&subject(&config), move || settings(&of)).await? != current.settings {
+        if blocking(&files(&config), move || settings(&of)).await? != current.settings {
             return Self::login(config).await.map(Arc::new);
         }
         if let Some(credentials) = &current.credentials {
@@ -188,14 +188,14 @@ impl Cluster {
 
     async fn login(config: Config) -> Result<Self, ClusterError> {
         let of = config.clone();
-        let subject = subject(&config);
-        let settings = blocking(&subject, move || settings(&of)).await?;
+        let files = files(&config);
+        let settings = blocking(&files, move || settings(&of)).await?;
         let (url, insecure) = (url(&config), config.accept_invalid_certs);
         let source = Source::of(&config.auth_info);
         let (client, credentials) = match source {
             // Building it reads certificates, and may run the program of an auth provider.
             None => (
-                blocking(&subject, move || Client::try_from(config))
+                blocking(&files, move || Client::try_from(config))
                     .await?
                     .map_err(ClusterError::Client)?,
                 None,
@@ -222,12 +222,20 @@ impl Cluster {
 /// Reads the kubeconfig of a section.
 async fn read(section: ClusterSection) -> Result<Config, ClusterError> {
     let runtime = tokio::runtime::Handle::current();
-    let subject = match &section.kubeconfig {
-        Some(path) => path.clone(),
-        None if section.in_cluster => "in-cluster".into(),
-        None => "kubeconfig".into(),
+    let mut config = match section.kubeconfig.clone().filter(|_| !section.in_cluster) {
+        Some(path) => {
+            let file = path.clone();
+            let kubeconfig = blocking(&path, move || read_kubeconfig(&file)).await??;
+            let authority = authority(&kubeconfig, &section).unwrap_or_else(|| path.clone());
+            let load = move || runtime.block_on(Config::from_custom_kubeconfig(kubeconfig, &options(&section)));
+            let config = blocking(&authority, load).await?;
+            config.map_err(|source| ClusterError::Kubeconfig { path, source })?
+        }
+        None => {
+            let files = if section.in_cluster { "in-cluster" } else { "kubeconfig" };
+            blocking(Path::new(files), move || runtime.block_on(infer(&section))).await??
+        }
     };
-    let mut config = blocking(&subject, move || runtime.block_on(infer(&section))).await??;
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_MAX);
     config.read_timeout = None;
@@ -235,17 +243,42 @@ async fn read(section: ClusterSection) -> Result<Config, ClusterError> {
     Ok(config)
 }
 
-/// Waits for the disk on a blocking thread, one for each `subject`.
+/// Waits for the disk on a blocking thread, one for the same `files`.
 async fn blocking<T: Send + 'static>(
-    subject: &Path,
+    files: &Path,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ClusterError> {
-    one_at_a_time(subject, work).await.map_err(ClusterError::LoginAborted)
+    one_at_a_time(files, work).await.map_err(ClusterError::LoginAborted)
 }
 
-/// What the files of a client are read for.
-fn subject(config: &Config) -> PathBuf {
-    config.cluster_url.to_string().into()
+/// The files that building a client reads or runs, joined; its URL if there are none. A client with other files does
+/// not wait for those that hang.
+fn files(config: &Config) -> PathBuf {
+    let user = &config.auth_info;
+    let program = user
+        .auth_provider
+        .as_ref()
+        .and_then(|provider| provider.config.get("cmd-path"));
+    let files = [user.client_certificate.as_ref(), user.client_key.as_ref(), program];
+    let files: Vec<_> = files.into_iter().flatten().map(String::as_str).collect();
+    match &*files {
+        [] => config.cluster_url.to_string().into(),
+        files => files.join("\n").into(),
+    }
+}
+
+/// The file with the certificate authority of the cluster that a section selects.
+fn authority(kubeconfig: &Kubeconfig, section: &ClusterSection) -> Option<PathBuf> {
+    let name = section.context.as_ref().or(kubeconfig.current_context.as_ref())?;
+    let context = kubeconfig.contexts.iter().find(|context| &context.name == name)?;
+    let name = &context.context.as_ref()?.cluster;
+    let cluster = kubeconfig.clusters.iter().find(|cluster| &cluster.name == name)?;
+    cluster
+        .cluster
+        .as_ref()?
+        .certificate_authority
+        .as_ref()
+        .map(PathBuf::from)
 }
 
 fn url(config: &Config) -> String {
@@ -302,23 +335,28 @@ impl ClusterFlags {
     }
 }
 
+/// Without a kubeconfig in the section.
 async fn infer(section: &ClusterSection) -> Result<Config, ClusterError> {
     if section.in_cluster {
         return Config::incluster().map_err(ClusterError::InCluster);
     }
-    let options = KubeConfigOptions {
-        context: section.context.clone(),
-        ..KubeConfigOptions::default()
-    };
-    match (&section.kubeconfig, &options.context) {
-        (Some(path), _) => from_file(path, &options).await,
+    match &section.context {
         // A context implies a kubeconfig: the pod's service account would be another cluster.
-        (None, Some(_)) => Config::from_kubeconfig(&options).await.map_err(ClusterError::Context),
-        (None, None) => Config::infer().await.map_err(ClusterError::NotConfigured),
+        Some(_) => Config::from_kubeconfig(&options(section))
+            .await
+            .map_err(ClusterError::Context),
+        None => Config::infer().await.map_err(ClusterError::NotConfigured),
     }
 }
 
-async fn from_file(path: &Path, options: &KubeConfigOptions) -> Result<Config, ClusterError> {
+fn options(section: &ClusterSection) -> KubeConfigOptions {
+    KubeConfigOptions {
+        context: section.context.clone(),
+        ..KubeConfigOptions::default()
+    }
+}
+
+fn read_kubeconfig(path: &Path) -> Result<Kubeconfig, ClusterError> {
     let failed = |source| ClusterError::Kubeconfig {
         path: path.to_owned(),
         source,
@@ -330,10 +368,7 @@ async fn from_file(path: &Path, options: &KubeConfigOptions) -> Result<Config, C
             path.to_owned(),
         ))
     })?;
-    let kubeconfig = Kubeconfig::read_from(path).map_err(failed)?;
-    Config::from_custom_kubeconfig(kubeconfig, options)
-        .await
-        .map_err(failed)
+    Kubeconfig::read_from(path).map_err(failed)
 }
 
 #[cfg(test)]

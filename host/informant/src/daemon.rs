@@ -260,12 +260,13 @@ fn serve(
     admin: TcpListener,
     metrics: &Metrics,
 ) -> Result<(HttpServer, HttpServer)> {
-    let start = |name, listener, routes| {
-        HttpServer::start(name, listener, routes, ConnectionLimits::default(), &metrics.servers)
+    let start = |name, listener, routes, limits| {
+        HttpServer::start(name, listener, routes, limits, &metrics.servers)
             .with_context(|| format!("cannot start the {name} server"))
     };
-    let health = start("health", health, health_routes(state.clone()))?;
-    let admin = start("admin", admin, admin_routes(state))?;
+    let health_limits = ConnectionLimits::of_health();
+    let health = start("health", health, health_routes(state.clone()), health_limits)?;
+    let admin = start("admin", admin, admin_routes(state), ConnectionLimits::default())?;
     tracing::info!(address = %health.address(), "health server listening");
     tracing::info!(address = %admin.address(), "admin server listening");
     Ok((health, admin))

@@ -4,7 +4,8 @@
 //! bind ──▶ accept ──▶ connection: head within 10 s ──▶ routes ──▶ answer, read without a pause of 30 s ─┐
 //!             │            ▲                                                                            │
 //!             │            └──────────────── next request within 10 s ◀─────────────────────────────────┘
-//!             └ at the limit: the connection that has waited longest for a request, or is read slowest, is closed
+//!             └ at the limit: the connection that has waited longest for a request, or else the one whose answer takes
+//!               longest, is closed
 //! ```
 //!
 //! Each server has a thread of its own, so that neither informers nor another server's answers delay it.
@@ -45,6 +46,16 @@ pub(crate) struct ConnectionLimits {
     pub(crate) request_wait: Duration,
     pub(crate) read_pause: Duration,
     pub(crate) answer_spared: Duration,
+}
+
+impl ConnectionLimits {
+    /// Of the health server, which answers probes.
+    pub(crate) fn of_health() -> Self {
+        Self {
+            answer_spared: connections::HEALTH_ANSWER_SPARED,
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for ConnectionLimits {

@@ -6,7 +6,7 @@
 //! answered within [`PROBE_MAX`]; else each silent source ends its watch and is shown as stale.
 //!
 //! After such an outage one source at a time asks whether the API server is back, and all of them return as soon as it
-//! is, at a limited rate, however long their own back-off still is.
+//! is, at a limited rate, however long their own back-off still is. The same holds after a login that failed.
 //!
 //! Source: client-go's HTTP/2 ping (30 s + 15 s), which has no counterpart in HTTP/1.1.
 
@@ -20,7 +20,7 @@ use kube::Client;
 use kube::client::Body;
 use tokio::sync::watch;
 
-use crate::api::{self, ApiError};
+use crate::api::{self, ApiError, WithoutLogin};
 use crate::backoff::with_jitter;
 use crate::metrics::SourceMetrics;
 
@@ -30,6 +30,9 @@ pub const CLUSTER_SILENCE_MAX: Duration = Duration::from_secs(25);
 /// How long the API server may take to answer that request. Together with [`CLUSTER_SILENCE_MAX`], an API server that
 /// hangs is noticed within 40 s.
 pub const PROBE_MAX: Duration = Duration::from_secs(15);
+
+/// How long nothing may be received from a cluster whose API server cannot be asked, because the login fails.
+const UNKNOWN_SILENCE_MAX: Duration = CLUSTER_SILENCE_MAX.saturating_mul(2);
 
 /// How often an API server that does not respond is asked whether it is back, plus up to half.
 pub const RECOVERY_PROBE_PERIOD: Duration = Duration::from_secs(2);
@@ -57,12 +60,23 @@ struct ClusterHealth {
     /// When something was last received, in nanoseconds plus one; 0 is never. Written at most once per second and
     /// connection.
     received: AtomicU64,
-    /// Held by the source that probes.
+    /// Held by the source that asks for a sign of life.
+    asker: tokio::sync::Mutex<()>,
+    /// Held by the source that waits for the API server's return.
     prober: tokio::sync::Mutex<NextProbe>,
-    /// Whether the API server did not answer the last probe.
-    lost: watch::Sender<bool>,
+    reach: watch::Sender<Reach>,
     /// When the next source may return after an outage.
     next_recovery: Mutex<Moment>,
+}
+
+/// What the last requests say about the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Available,
+    /// Requests are not sent, because the login fails. Open watches continue.
+    NoLogin,
+    /// It does not answer.
+    Lost,
 }
 
 /// Not before then is the API server asked again whether it is back.
@@ -84,8 +98,9 @@ impl ClusterClient {
         let health = ClusterHealth {
             url: url.into(),
             received: AtomicU64::new(0),
+            asker: tokio::sync::Mutex::default(),
             prober: tokio::sync::Mutex::new(NextProbe(Moment::ZERO)),
-            lost: watch::Sender::new(false),
+            reach: watch::Sender::new(Reach::Available),
             next_recovery: Mutex::new(Moment::ZERO),
         };
         Self {
@@ -134,7 +149,7 @@ impl ClusterLink {
         };
         self.received(self.environment.now());
         if code < 500 {
-            self.health().set_lost(None);
+            self.health().set_available();
         }
         opened
     }
@@ -146,7 +161,7 @@ impl ClusterLink {
     }
 
     /// When the cluster last gave a sign of life; asks for one if it has been silent for too long. A login that fails
-    /// is no reason to end a watch.
+    /// is no reason to end a watch, unless nothing was received for [`UNKNOWN_SILENCE_MAX`].
     ///
     /// # Errors
     /// [`ApiError::Unresponsive`].
@@ -154,23 +169,20 @@ impl ClusterLink {
         if let Some(known) = self.health().known_state(self.environment.now()) {
             return known;
         }
-        let mut lost = self.health().lost.subscribe();
-        let _prober = tokio::select! {
-            biased;
-            prober = self.health().prober.lock() => prober,
-            // A source that waits for the server's return keeps the lock meanwhile. The sender lives as long as this.
-            _ = lost.wait_for(|lost| *lost) => return Err(unresponsive()),
-        };
+        // At most `PROBE_MAX` for each source that asks before this one; the first answer is that of all.
+        let _asker = self.health().asker.lock().await;
         // Another source may have asked meanwhile.
         if let Some(known) = self.health().known_state(self.environment.now()) {
             return known;
         }
-        match self.probe().await {
-            Ok(_) => Ok(self.environment.now()),
+        let answer = self.probe(Some(WithoutLogin)).await;
+        let now = self.environment.now();
+        match answer {
+            Ok(_) => Ok(now),
             // It says nothing about the API server, so nothing is known until the next one.
-            Err(error) if error.is_of_login() => Ok(self.environment.now()),
+            Err(error) if error.is_of_login() && self.health().silence(now) < UNKNOWN_SILENCE_MAX => Ok(now),
             Err(error) => {
-                self.health().set_lost(Some(&error));
+                self.health().set_lost(&error);
                 Err(unresponsive())
             }
         }
@@ -206,13 +218,13 @@ impl ClusterLink {
         }
     }
 
-    /// Resolves once the cluster is found unresponsive and then responds again.
+    /// Resolves once the cluster is found unresponsive, or the login to it fails, and then requests are answered again.
     async fn recovered(&self) {
-        let mut lost = self.health().lost.subscribe();
+        let mut reach = self.health().reach.subscribe();
         let noticed = async {
             // The sender lives as long as this link.
-            let _ = lost.wait_for(|lost| *lost).await;
-            let _ = lost.wait_for(|lost| !*lost).await;
+            let _ = reach.wait_for(|reach| *reach != Reach::Available).await;
+            let _ = reach.wait_for(|reach| *reach == Reach::Available).await;
         };
         tokio::select! {
             biased;
@@ -221,27 +233,32 @@ impl ClusterLink {
         }
     }
 
-    /// Asks on behalf of all sources of the cluster whether it is back. Never resolves if it was not lost.
+    /// Asks on behalf of all sources of the cluster whether it is back, with a login, because they need one, too. Never
+    /// resolves if it was not away.
     async fn probe_until_ready(&self) {
         let mut was_away = false;
         {
             let mut next = self.health().prober.lock().await;
             loop {
                 self.environment.sleep(next.0 - self.environment.now()).await;
-                match self.probe().await {
+                match self.probe(None).await {
                     // Anything but a server error: not every user may read it.
                     Ok(status) if status < 500 => break,
                     // Not ready yet, but alive.
                     Ok(_) => {}
-                    Err(error) if error.is_of_login() => {}
-                    Err(error) => self.health().set_lost(Some(&error)),
+                    Err(error) if error.is_of_login() => self.health().set_no_login(),
+                    // Perhaps it is the login that takes so long.
+                    Err(ApiError::TooSlow(_)) if self.probe(Some(WithoutLogin)).await.is_ok() => {
+                        self.health().set_no_login();
+                    }
+                    Err(error) => self.health().set_lost(&error),
                 }
                 was_away = true;
                 let period = with_jitter(RECOVERY_PROBE_PERIOD, 50, self.environment.random());
                 next.0 = self.environment.now() + period;
             }
         }
-        self.health().set_lost(None);
+        self.health().set_available();
         if !was_away {
             // It was only this source's request.
             std::future::pending::<()>().await;
@@ -249,8 +266,8 @@ impl ClusterLink {
     }
 
     /// Sends the request for a sign of life; returns the HTTP status of the answer.
-    async fn probe(&self) -> Result<u16, ApiError> {
-        let answer = api::probe(&self.cluster.client, &self.environment, PROBE_PATH, PROBE_MAX).await;
+    async fn probe(&self, login: Option<WithoutLogin>) -> Result<u16, ApiError> {
+        let answer = api::probe(&self.cluster.client, &self.environment, PROBE_PATH, login, PROBE_MAX).await;
         self.metrics
             .count_probe(if answer.is_ok() { "answered" } else { "unanswered" });
         if answer.is_ok() {
@@ -263,28 +280,57 @@ impl ClusterLink {
 impl ClusterHealth {
     /// The last sign of life if it is recent enough, or else whether the API server is known not to respond.
     fn known_state(&self, now: Moment) -> Option<Result<Moment, ApiError>> {
-        let received = self.received.load(Ordering::Relaxed).checked_sub(1);
-        match received.map(Moment::from_nanos) {
+        match self.received() {
             Some(received) if now - received < CLUSTER_SILENCE_MAX => Some(Ok(received)),
-            _ => self.lost.borrow().then(|| Err(unresponsive())),
+            _ => (*self.reach.borrow() == Reach::Lost).then(|| Err(unresponsive())),
         }
     }
 
-    /// Records whether the API server does not respond.
-    fn set_lost(&self, error: Option<&ApiError>) {
-        let lost = error.is_some();
-        if *self.lost.borrow() == lost {
-            return;
+    /// How long nothing has been received.
+    fn silence(&self, now: Moment) -> Duration {
+        now - self.received().unwrap_or(Moment::ZERO)
+    }
+
+    fn received(&self) -> Option<Moment> {
+        let stamp = self.received.load(Ordering::Relaxed);
+        stamp.checked_sub(1).map(Moment::from_nanos)
+    }
+
+    /// The API server does not respond.
+    fn set_lost(&self, error: &ApiError) {
+        if self.replace(Reach::Lost, |before| before != Reach::Lost).is_some() {
+            tracing::warn!(url = self.shown_url(), %error, "API server unavailable");
         }
-        let changed = self
-            .lost
-            .send_if_modified(|before| std::mem::replace(before, lost) != lost);
-        let url = Some(self.url.as_str()).filter(|url| !url.is_empty());
-        match error {
-            _ if !changed => {}
-            Some(error) => tracing::warn!(url, %error, "API server unavailable"),
-            None => tracing::info!(url, "API server available again"),
+    }
+
+    /// The login fails. Says nothing about an API server that did not respond before.
+    fn set_no_login(&self) {
+        self.replace(Reach::NoLogin, |before| before == Reach::Available);
+    }
+
+    /// Requests are answered.
+    fn set_available(&self) {
+        if self.replace(Reach::Available, |before| before != Reach::Available) == Some(Reach::Lost) {
+            tracing::info!(url = self.shown_url(), "API server available again");
         }
+    }
+
+    /// Sets what is known if that changes it; returns what was known before.
+    fn replace(&self, reach: Reach, changes: impl Fn(Reach) -> bool) -> Option<Reach> {
+        let before = *self.reach.borrow();
+        if !changes(before) {
+            return None;
+        }
+        let mut replaced = None;
+        self.reach.send_if_modified(|known| {
+            replaced = changes(*known).then(|| std::mem::replace(known, reach));
+            replaced.is_some()
+        });
+        replaced
+    }
+
+    fn shown_url(&self) -> Option<&str> {
+        Some(self.url.as_str()).filter(|url| !url.is_empty())
     }
 
     /// How long a source waits before it returns after an outage, so that not all of them return at once.
@@ -302,23 +348,20 @@ fn unresponsive() -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use informant_apiserver::Filter;
+    use informant_apiserver::{ApiServer, Ending, Filter};
     use informant_cache::SourceState;
     use prometheus_client::registry::Registry;
-    use tower::Service as _;
+    use tower::{BoxError, Service as _};
 
     use super::*;
-    use crate::testing::{Rig, RigOptions, api_server, pass, settle};
+    use crate::LoginFailed;
+    use crate::testing::{Rig, RigOptions, api_server, pass, put, settle};
     use crate::{InformerMetrics, TokioEnvironment};
 
-    /// Without a server.
-    fn link() -> ClusterLink {
-        let service = tower::service_fn(async |_: Request<Body>| {
-            std::future::pending::<Result<Response<Body>, std::convert::Infallible>>().await
-        });
+    fn link(client: Client) -> ClusterLink {
         let metrics = InformerMetrics::register(&mut Registry::default());
         ClusterLink {
-            cluster: Client::new(service, "default").into(),
+            cluster: client.into(),
             environment: Arc::new(TokioEnvironment::current(1)),
             metrics: Arc::new(metrics.source("pods", "")),
         }
@@ -326,44 +369,100 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn silent_source_does_not_wait_for_the_servers_return() {
-        let link = link();
+        let service = tower::service_fn(async |_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, BoxError>>().await
+        });
+        let link = link(Client::new(service, "default"));
         let _waits_for_return = link.health().prober.lock().await;
-        let asked = link.sign_of_life();
-        let found_lost = async {
-            settle().await;
-            link.health().set_lost(Some(&unresponsive()));
-        };
-        let ended = tokio::time::timeout(Duration::from_secs(1), async { tokio::join!(asked, found_lost) }).await;
-        assert!(ended.expect("it waits for the lock").0.is_err());
+        let ended = tokio::time::timeout(PROBE_MAX + CLUSTER_SILENCE_MAX, link.sign_of_life()).await;
+        assert!(ended.expect("it waits for the lock").is_err());
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn failing_login_ends_no_silent_watch() {
-        let server = api_server();
-        let (service, login_works) = (server.service(), watch::Sender::new(true));
-        let works = login_works.subscribe();
+    /// What a client whose login failed returns.
+    type LoginError = fn() -> BoxError;
+
+    /// As kube's client returns the errors of its own login.
+    fn of_kube() -> BoxError {
+        kube::client::AuthError::UnrefreshableTokenResponse.into()
+    }
+
+    fn of_service() -> BoxError {
+        LoginFailed("no token".into()).into()
+    }
+
+    /// A source whose login fails while the sender is true; if not `unmarked_only`, also for a sign of life.
+    fn rig_with_login(server: &ApiServer, error: LoginError, unmarked_only: bool) -> (Rig, watch::Sender<bool>) {
+        let (service, fails) = (server.service(), watch::Sender::new(false));
+        let failing = fails.subscribe();
         let service = tower::service_fn(move |request: Request<Body>| {
-            let (mut service, works) = (service.clone(), *works.borrow());
+            let spared = unmarked_only && request.extensions().get::<WithoutLogin>().is_some();
+            let (mut service, fails) = (service.clone(), *failing.borrow() && !spared);
             async move {
-                if works {
-                    return service.call(request).await.map_err(tower::BoxError::from);
+                match fails {
+                    true => Err(error()),
+                    false => service.call(request).await.map_err(BoxError::from),
                 }
-                let error = kube::client::AuthError::UnrefreshableTokenResponse;
-                Err(kube::Error::Auth(error).into())
             }
         });
         let options = RigOptions {
             client: Some(Client::new(service, "default").into()),
             ..RigOptions::default()
         };
-        let rig = Rig::start_with(&server, options);
-        settle().await;
-        server.faults().freeze_watches(&Filter::any());
-        login_works.send_replace(false);
-        for _ in 0..100 {
-            pass(1).await;
-            assert_eq!(rig.informer.status().state, SourceState::Live);
+        (Rig::start_with(server, options), fails)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failing_login_ends_silent_watch_one_period_later() {
+        for error in [of_kube as LoginError, of_service] {
+            let server = api_server();
+            let (rig, login_fails) = rig_with_login(&server, error, false);
+            settle().await;
+            server.faults().freeze_watches(&Filter::any());
+            login_fails.send_replace(true);
+            for _ in 1..UNKNOWN_SILENCE_MAX.as_secs() {
+                pass(1).await;
+                assert_eq!(rig.informer.status().state, SourceState::Live);
+            }
+            pass(5).await;
+            assert_eq!(rig.informer.status().state, SourceState::Stale);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn source_returns_as_soon_as_the_login_works() {
+        let server = api_server();
+        let (rig, login_fails) = rig_with_login(&server, of_service, true);
+        settle().await;
+        login_fails.send_replace(true);
+        server.faults().drop_watches(&Filter::any(), Ending::Reset);
+        // Its own back-off is long by then.
+        pass(300).await;
+        assert_eq!(rig.informer.status().state, SourceState::Stale);
+        login_fails.send_replace(false);
+        pass(4).await;
+        // A watch that is reopened proves nothing by itself.
+        put(&server, "a", 1);
+        settle().await;
+        assert_eq!(rig.informer.status().state, SourceState::Live);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_sources_return_after_a_login_that_hung() {
+        let service = tower::service_fn(async |request: Request<Body>| {
+            if request.extensions().get::<WithoutLogin>().is_none() {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, BoxError>(Response::new(Body::empty()))
+        });
+        let link = link(Client::new(service, "default"));
+        let login_works = async {
+            pass(60).await;
+            assert_eq!(*link.health().reach.borrow(), Reach::NoLogin, "it is no outage");
+            link.health().set_available();
+        };
+        let all = async { tokio::join!(link.recovered(), link.recovered(), login_works) };
+        let returned = tokio::time::timeout(Duration::from_secs(61), all).await;
+        returned.expect("each source waits for its own back-off");
     }
 
     #[tokio::test(start_paused = true)]
@@ -373,7 +472,7 @@ mod tests {
         let service = tower::service_fn(move |request: Request<Body>| {
             let mut service = service.clone();
             async move {
-                if request.uri().path() == PROBE_PATH && request.extensions().get::<api::WithoutLogin>().is_none() {
+                if request.uri().path() == PROBE_PATH && request.extensions().get::<WithoutLogin>().is_none() {
                     std::future::pending::<()>().await;
                 }
                 service.call(request).await

@@ -33,7 +33,7 @@ mod status;
 mod testing;
 mod update_channel;
 
-pub use api::{ApiError, ApiErrorCause, WithoutLogin};
+pub use api::{ApiError, ApiErrorCause, LoginFailed, WithoutLogin};
 pub use backoff::BackoffOptions;
 pub use cluster_client::{
     CLUSTER_SILENCE_MAX, ClusterClient, PROBE_MAX, RECOVERIES_PER_SECOND_MAX, RECOVERY_PROBE_PERIOD,

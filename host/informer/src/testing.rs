@@ -474,8 +474,8 @@ impl Replaceable {
         }
     }
 
-    /// An informer on the old server, and once it is replaced on the new one.
-    pub(crate) fn start(&self) -> Rig {
+    /// A client of the old server, and once it is replaced of the new one.
+    pub(crate) fn client(&self) -> Client {
         let (old, new) = (self.old.service(), self.new.service());
         let is_replaced = Arc::clone(&self.is_replaced);
         let service = tower::service_fn(move |request| {
@@ -486,8 +486,12 @@ impl Replaceable {
             };
             async move { service.call(request).await }
         });
+        Client::new(service, "default")
+    }
+
+    pub(crate) fn start(&self) -> Rig {
         let options = RigOptions {
-            client: Some(Client::new(service, "default").into()),
+            client: Some(self.client().into()),
             ..RigOptions::default()
         };
         Rig::start_with(&self.old, options)

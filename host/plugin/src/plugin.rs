@@ -382,6 +382,17 @@ impl Plugin {
         error
     }
 
+    /// Clears the last [`refuse`](Self::refuse): the file has the content of the running version again.
+    pub fn clear_refusal(&self) {
+        let mut status = self.0.context.status();
+        let Some(reload) = status.last_reload.take_if(|reload| reload.refused.is_some()) else {
+            return;
+        };
+        status
+            .last_error
+            .take_if(|(_, error)| reload.refused.as_ref() == Some(error));
+    }
+
     /// Records the result of a reload.
     fn count(&self, refused: Option<&LoadError>) {
         let context = &self.0.context;

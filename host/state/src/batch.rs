@@ -1,15 +1,17 @@
 //! Persists one batch of one source: writes acknowledgements and changes into a transaction. Delivery follows in
 //! `deliver`.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use informant_cache::ListenerHandle;
 use informant_cache::listener::{ChangeKind, ObjectChange, ResumeState};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
-use informant_object::Object;
+use informant_cache::{ListenerHandle, Snapshot};
+use informant_object::{Key, Object};
 use redb::ReadableTable as _;
 
-use crate::handler_state::{Acknowledgements, HandlerState, RecordedEnd};
+use crate::deliver::for_each_change;
+use crate::handler_state::{Acknowledgements, HandlerState};
 use crate::journal::JournalEntry;
 use crate::reconcile::{Difference, LateDeletes, damaged, difference};
 use crate::recorder::source_row;
@@ -76,6 +78,7 @@ impl PersistedSource {
             self.close(tables, name, acknowledged)?;
         }
         let mut current = self.current.clone();
+        let ends = OnceCell::new();
         let was_known = self.is_verified;
         if !was_known {
             self.persist_all(tables, batch)?;
@@ -101,10 +104,11 @@ impl PersistedSource {
                         if !was_known && !seeded_bug(SeededBug::LaterDeletesResumed) {
                             // All deletes of this batch are stored already; the listener receives the later ones as
                             // changes.
-                            let later = self.deletes_in(&current, &batch.entries[place + 1..]);
-                            resume
-                                .deletes
-                                .retain(|gone| !later.iter().any(|ended| ended.is_of(gone)));
+                            let ends = ends.get_or_init(|| ends_in(&self.current, &batch.entries));
+                            resume.deletes.retain(|gone| {
+                                let uid = gone.last.as_ref().map(|last| last.uid().into());
+                                ends.get(&(gone.key.clone(), uid)).is_none_or(|last| *last < place)
+                            });
                         }
                         batch.resumes.insert(place, resume);
                     }
@@ -226,15 +230,7 @@ impl PersistedSource {
 
     /// The incarnation that a change ends.
     pub(crate) fn ended(&self, change: &ObjectChange) -> Option<Ended> {
-        let (key, last, unknown) = match &change.kind {
-            ChangeKind::Update { old, new } if old.uid() != new.uid() => (old.key().to_key(), Some(old), true),
-            ChangeKind::Delete {
-                last,
-                key,
-                final_state_unknown,
-            } => (key.clone(), last.as_ref(), *final_state_unknown),
-            ChangeKind::Add(_) | ChangeKind::Update { .. } => return None,
-        };
+        let (key, last, unknown) = end_of(change)?;
         let uid = last.map(|last| last.uid().into());
         let last = last.map_or_else(Vec::new, |last| self.encode(last));
         let row = EndedRow { unknown, last };
@@ -268,12 +264,17 @@ impl PersistedSource {
             let recorded = handler.end(key, uid.as_deref());
             let metrics = handler.metrics.get_or_insert_with(|| self.metrics.handler(name));
             match recorded {
-                RecordedEnd::Row(number) => {
+                Ok(number) => {
                     let row_key = schema::ended_key(self.number, name, key.as_ref(), number);
                     tables.ended.insert(&row_key[..], &row[..])?;
                 }
-                RecordedEnd::TooManyOfKey => drop(metrics.incarnations_dropped.inc()),
-                RecordedEnd::TooMany => drop(metrics.tombstones_dropped.inc()),
+                Err(limit) => {
+                    metrics.dropped(limit, uid.as_deref());
+                    if handler.is_unattached() {
+                        // An earlier process may have delivered this incarnation. Beyond the limits it is counted, too.
+                        let _ = handler.unstored.add(ended.clone());
+                    }
+                }
             }
         }
         Ok(())
@@ -298,7 +299,9 @@ impl PersistedSource {
         let accepts = on_start == OnStart::Continue && !handler.all_open;
         handler.all_open = !accepts;
         let resume = if is_verified {
-            Some(self.resume(tables, &name, &handler, accepts)?)
+            let resume = self.resume(tables, &name, &handler, accepts)?;
+            handler.unstored.clear();
+            Some(resume)
         } else {
             tables.clear_handler(self.number, &name)?;
             None
@@ -360,4 +363,29 @@ impl PersistedSource {
     fn encode(&self, object: &Object) -> Vec<u8> {
         schema::encode_state(self.number, object, self.options.content, self.options.cipher.as_ref())
     }
+}
+
+/// The incarnation that a change ends: its key, its last known state, and whether its final state is unknown.
+fn end_of(change: &ObjectChange) -> Option<(Key, Option<&Object>, bool)> {
+    match &change.kind {
+        ChangeKind::Update { old, new } if old.uid() != new.uid() => Some((old.key().to_key(), Some(old), true)),
+        ChangeKind::Delete {
+            last,
+            key,
+            final_state_unknown,
+        } => Some((key.clone(), last.as_ref(), *final_state_unknown)),
+        ChangeKind::Add(_) | ChangeKind::Update { .. } => None,
+    }
+}
+
+/// The incarnations, by key and uid, that `entries` end, which follow the snapshot `before`: each with the index of the
+/// last entry that ends it. Nothing is encoded, unlike in [`PersistedSource::ended`].
+fn ends_in(before: &Snapshot, entries: &[JournalEntry]) -> BTreeMap<(Key, Option<Box<str>>), usize> {
+    let mut ends = BTreeMap::new();
+    for_each_change(before, entries, |place, change| {
+        if let Some((key, last, _)) = end_of(change) {
+            ends.insert((key, last.map(|last| last.uid().into())), place);
+        }
+    });
+    ends
 }

@@ -8,7 +8,7 @@ use crate::batch::SourceBatch;
 use crate::handler_state::HandlerState;
 use crate::journal::JournalEntry;
 use crate::reconcile::difference;
-use crate::source::{Ended, ListenerNames, PersistedSource};
+use crate::source::{ListenerNames, PersistedSource};
 
 impl PersistedSource {
     /// Invalidates what could not be persisted, to be read again later. Attached listeners are recorded nevertheless.
@@ -41,34 +41,18 @@ impl PersistedSource {
 
     /// Records the deletes in `entries`, which are not persisted one by one.
     pub(crate) fn record_deletes(&mut self, entries: &[JournalEntry]) {
-        for ended in self.deletes_in(&self.current, entries) {
-            if !self.unpersisted_deletes.add(ended) {
-                for metrics in self.handlers.values().filter_map(|handler| handler.metrics.as_ref()) {
-                    metrics.tombstones_dropped.inc();
-                }
+        let mut deletes = Vec::new();
+        for_each_change(&self.current, entries, |_, change| deletes.extend(self.ended(change)));
+        for ended in deletes {
+            let uid = ended.uid.clone();
+            let Err(limit) = self.unpersisted_deletes.add(ended) else {
+                continue;
+            };
+            for (name, handler) in &mut self.handlers {
+                let metrics = handler.metrics.get_or_insert_with(|| self.metrics.handler(name));
+                metrics.dropped(limit, uid.as_deref());
             }
         }
-    }
-
-    /// The incarnations that `entries` end, which follow the snapshot `before`.
-    pub(crate) fn deletes_in(&self, before: &Snapshot, entries: &[JournalEntry]) -> Vec<Ended> {
-        let (mut current, mut deletes) = (before.clone(), Vec::new());
-        for entry in entries {
-            match entry {
-                JournalEntry::Push(snapshot, changes, _) => {
-                    deletes.extend(changes.iter().filter_map(|change| self.ended(change)));
-                    current = snapshot.clone();
-                }
-                JournalEntry::Difference(snapshot, now) => {
-                    let changes = difference(&current, snapshot, *now);
-                    deletes.extend(changes.iter().filter_map(|change| self.ended(change)));
-                    current = snapshot.clone();
-                }
-                JournalEntry::Begin { snapshot, .. } => current = snapshot.clone(),
-                _ => {}
-            }
-        }
-        deletes
     }
 
     /// Whether the listener is new and has a name.
@@ -213,5 +197,25 @@ impl PersistedSource {
         let void = before - resume.deletes.len();
         self.metrics.void_deletes.inc_by(void as u64);
         resume
+    }
+}
+
+/// Calls `each` for the changes in `entries`, which follow the snapshot `before`, with the index of their entry.
+pub(crate) fn for_each_change(before: &Snapshot, entries: &[JournalEntry], mut each: impl FnMut(usize, &ObjectChange)) {
+    let mut current = before;
+    for (place, entry) in entries.iter().enumerate() {
+        match entry {
+            JournalEntry::Push(snapshot, changes, _) => {
+                changes.iter().for_each(|change| each(place, change));
+                current = snapshot;
+            }
+            JournalEntry::Difference(snapshot, now) => {
+                let changes = difference(current, snapshot, *now);
+                changes.iter().for_each(|change| each(place, change));
+                current = snapshot;
+            }
+            JournalEntry::Begin { snapshot, .. } => current = snapshot,
+            _ => {}
+        }
     }
 }

@@ -10,19 +10,20 @@ use informant_object::{Key, SourceId};
 
 use crate::metrics::HandlerMetrics;
 use crate::schema::HandlerRow;
-use crate::source::OnStart;
+use crate::source::{OnStart, UnpersistedDeletes};
 
 /// How many open keys of one handler are checked in its listener at once, under its lock: well below a millisecond. The
 /// rest follows with the next batches.
 pub const OPEN_KEYS_CHECKED_MAX: usize = 1_024;
 
 /// How many deletes are stored for one handler and source while it does not acknowledge them. Further ones are not
-/// stored, and are counted in `state_tombstones_dropped`: after a restart they are missing.
+/// stored, and are counted in `state_tombstones_dropped`: after a restart they are missing. A handler that is not
+/// attached yet receives them in this process.
 pub const TOMBSTONES_MAX: usize = 100_000;
 
 /// How many incarnations of one key are stored for one handler while it does not acknowledge their deletes. Further
 /// ones are not stored, and are counted in `state_incarnations_dropped`: if the handler receives one of them and the
-/// process is killed, its delete is missing.
+/// process is killed, its delete is missing. A handler that is not attached yet receives them in this process.
 ///
 /// A handler has received at most one of them without its delete; the others are still pending, or acknowledged within
 /// the last [`ACKNOWLEDGED_INTERVAL`](crate::ACKNOWLEDGED_INTERVAL).
@@ -42,6 +43,8 @@ pub(crate) struct HandlerState {
     pub(crate) open: BTreeMap<Key, Vec<Incarnation>>,
     /// How many incarnations `open` has.
     pub(crate) tombstones: usize,
+    /// Deletes that are not stored because of a limit, and that come with its attachment.
+    pub(crate) unstored: UnpersistedDeletes,
     /// The keys of the dead letters in the database.
     pub(crate) letters: BTreeSet<Key>,
     /// How far the listener's dead letters were read.
@@ -64,15 +67,13 @@ pub(crate) struct Incarnation {
     pub(crate) uid: Option<Box<str>>,
 }
 
-/// Whether the end of an incarnation is to be written.
+/// The limit because of which the end of an incarnation is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RecordedEnd {
-    /// As the row with this number, new or in place of what is known of it.
-    Row(u32),
+pub(crate) enum EndLimit {
     /// There are [`INCARNATIONS_MAX`] of its key.
-    TooManyOfKey,
+    OfKey,
     /// There are [`TOMBSTONES_MAX`].
-    TooMany,
+    OfHandler,
 }
 
 /// What checking a listener found.
@@ -122,35 +123,41 @@ impl HandlerState {
         incarnations
     }
 
+    /// Whether it receives what ends now with its attachment, not as a change.
+    pub(crate) fn is_unattached(&self) -> bool {
+        self.listener.is_none() || self.attached_unread
+    }
+
     /// Adds an incarnation as it was read from its row.
     pub(crate) fn add(&mut self, key: Key, incarnation: Incarnation) {
         self.open.entry(key).or_default().push(incarnation);
         self.tombstones += 1;
     }
 
-    /// Records that the incarnation `uid` of a key has ended.
-    pub(crate) fn end(&mut self, key: &Key, uid: Option<&str>) -> RecordedEnd {
+    /// Records that the incarnation `uid` of a key has ended. Returns the number of the row to write: a new one, or the
+    /// one of what is known of it.
+    pub(crate) fn end(&mut self, key: &Key, uid: Option<&str>) -> Result<u32, EndLimit> {
         let known = self.open.get(key).map_or(&[][..], Vec::as_slice);
         let same = known.iter().find(|one| uid.is_some() && one.uid.as_deref() == uid);
         if let Some(same) = same {
-            return RecordedEnd::Row(same.number);
+            return Ok(same.number);
         }
         if let Some(last) = known
             .last()
             .filter(|_| seeded_bug(SeededBug::OnlyLastIncarnationStored))
         {
-            return RecordedEnd::Row(last.number);
+            return Ok(last.number);
         }
         if known.len() >= INCARNATIONS_MAX {
-            return RecordedEnd::TooManyOfKey;
+            return Err(EndLimit::OfKey);
         }
         if self.tombstones >= TOMBSTONES_MAX {
-            return RecordedEnd::TooMany;
+            return Err(EndLimit::OfHandler);
         }
         let number = known.last().map_or(0, |last| last.number.wrapping_add(1));
         let uid = uid.map(Box::from);
         self.add(key.clone(), Incarnation { number, uid });
-        RecordedEnd::Row(number)
+        Ok(number)
     }
 
     /// Forgets incarnations of an open key. Returns whether none is left.

@@ -11,6 +11,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::handler_state::EndLimit;
+
 /// The metrics of the state database. Clones share the same counters.
 #[derive(Clone, Debug, Default)]
 pub struct StateMetrics {
@@ -30,6 +32,8 @@ pub struct StateMetrics {
     open: Family<HandlerLabel, Gauge>,
     tombstones_dropped: Family<HandlerLabel, Counter>,
     incarnations_dropped: Family<HandlerLabel, Counter>,
+    /// Which ones they were, by uid, if that is recorded.
+    dropped: Option<DroppedUids>,
     /// How many sources use the series of a handler.
     users: Arc<Mutex<BTreeMap<HandlerLabel, usize>>>,
     /// When the transaction in progress began.
@@ -48,6 +52,9 @@ struct HandlerLabel {
     cluster: String,
     plugin: String,
 }
+
+/// Uids, each with the handler for which its end was not stored.
+type DroppedUids = Arc<Mutex<Vec<(HandlerLabel, String)>>>;
 
 /// One source's share of a gauge that is the sum over several.
 #[derive(Debug)]
@@ -103,14 +110,28 @@ impl Drop for GaugeShare {
 }
 
 impl StateMetrics {
-    /// How many ended incarnations were not stored for a handler of an informer in the only cluster.
-    pub(crate) fn incarnations_dropped(&self, informer: &str, handler: &str) -> u64 {
+    /// Records, without a limit, which incarnations are not stored.
+    pub(crate) fn recording_dropped() -> Self {
+        Self {
+            dropped: Some(Arc::default()),
+            ..Self::default()
+        }
+    }
+
+    /// The uids of the ended incarnations that were not stored for a handler of an informer in the only cluster, if
+    /// they are recorded.
+    pub(crate) fn incarnations_dropped(&self, informer: &str, handler: &str) -> Vec<String> {
         let label = HandlerLabel {
             informer: informer.to_owned(),
             cluster: String::new(),
             plugin: handler.to_owned(),
         };
-        self.incarnations_dropped.get_or_create(&label).get()
+        let Some(dropped) = &self.dropped else {
+            return Vec::new();
+        };
+        let dropped = dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_handler = dropped.iter().filter(|(of, _)| *of == label);
+        of_handler.map(|(_, uid)| uid.clone()).collect()
     }
 
     /// For how long the transaction in progress has been running, including the flush; none if there is none.
@@ -249,6 +270,20 @@ impl DurableSourceMetrics {
 
     pub(crate) fn unreadable(&self) {
         self.all.unreadable.inc();
+    }
+}
+
+impl HandlerMetrics {
+    /// Counts the end of an incarnation that is not stored.
+    pub(crate) fn dropped(&self, limit: EndLimit, uid: Option<&str>) {
+        match limit {
+            EndLimit::OfKey => self.incarnations_dropped.inc(),
+            EndLimit::OfHandler => self.tombstones_dropped.inc(),
+        };
+        if let (Some(dropped), Some(uid)) = (&self.all.dropped, uid) {
+            let mut dropped = dropped.lock().unwrap_or_else(PoisonError::into_inner);
+            dropped.push((self.of.clone(), uid.to_owned()));
+        }
     }
 }
 

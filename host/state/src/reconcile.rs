@@ -54,6 +54,7 @@ impl PersistedSource {
                 handler.on_start = before.on_start;
                 handler.attached_unread = before.attached_unread;
                 handler.replay_seen = before.replay_seen;
+                handler.unstored = std::mem::take(&mut before.unstored);
                 handler.metrics = before.metrics.take();
             }
             self.read_open(tables, &name, &mut handler)?;
@@ -102,6 +103,15 @@ impl PersistedSource {
     fn last_state(&self, key: KeyRef<'_>, row: &EndedRow) -> Option<Object> {
         let state = schema::decode_state(self.number, key, &row.last, self.options.cipher.as_ref());
         state.ok()?.object()
+    }
+
+    /// The delete in a row, as handlers receive it.
+    fn vanished(&self, key: &Key, row: &EndedRow) -> Vanished {
+        Vanished {
+            key: key.clone(),
+            last: self.last_state(key.as_ref(), row),
+            final_state_unknown: row.unknown,
+        }
     }
 
     /// How `snapshot` differs from the stored objects. With `all`, every object counts as changed.
@@ -190,16 +200,16 @@ impl PersistedSource {
                 continue;
             };
             let row = EndedRow::decode(found.value()).map_err(damaged)?;
-            let last = self.last_state(key.as_ref(), &row);
-            if accepts && is_letter(key, last.as_ref()) {
+            let vanished = self.vanished(key, &row);
+            if accepts && is_letter(key, vanished.last.as_ref()) {
                 continue;
             }
-            deletes.push(Vanished {
-                key: key.clone(),
-                last,
-                final_state_unknown: row.unknown,
-            });
+            deletes.push(vanished);
         }
+        let unstored = handler.unstored.all();
+        deletes.extend(unstored.iter().map(|ended| self.vanished(&ended.key, &ended.row)));
+        // Those of one key follow each other, the stored ones first: they are older.
+        deletes.sort_by(|one, other| one.key.cmp(&other.key));
         let accepted = if accepts {
             Some(self.accepted(tables, handler, &letters)?.into())
         } else {
@@ -229,7 +239,9 @@ impl PersistedSource {
             }
         }
         for handler in self.handlers.values_mut() {
-            handler.attached_unread = false;
+            if std::mem::take(&mut handler.attached_unread) {
+                handler.unstored.clear();
+            }
         }
         Ok(late)
     }

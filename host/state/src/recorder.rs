@@ -206,7 +206,8 @@ impl Recorder {
         batches
     }
 
-    /// The second half: delivery to listeners.
+    /// The second half: delivery to listeners. Batches belong to sources by position; since the commit only new sources
+    /// have come.
     pub(crate) fn deliver(&mut self, batches: Vec<SourceBatch>) {
         for (source, batch) in self.sources.iter_mut().zip(batches) {
             source.deliver(batch);
@@ -222,7 +223,8 @@ impl Recorder {
         }
     }
 
-    fn handle_commands(&mut self) {
+    /// Handles commands. New sources come last, and none goes.
+    pub(crate) fn handle_commands(&mut self) {
         let commands = std::mem::take(&mut self.shared.commands().waiting);
         for command in commands {
             match command {

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use informant_cache::listener::Vanished;
 use informant_cache::{ListenerHandle, Moment, Snapshot};
-use informant_object::{Key, Object, SourceId};
+use informant_object::{Key, SourceId};
 
 use crate::cipher::Cipher;
-use crate::handler_state::{HandlerState, INCARNATIONS_MAX, TOMBSTONES_MAX};
+use crate::handler_state::{EndLimit, HandlerState, INCARNATIONS_MAX, TOMBSTONES_MAX};
 use crate::journal::SourceQueue;
 use crate::metrics::DurableSourceMetrics;
 use crate::schema::{EndedRow, SourceRow, StoredContent};
@@ -90,14 +89,7 @@ pub(crate) struct Ended {
     pub(crate) row: EndedRow,
 }
 
-impl Ended {
-    /// Whether `gone` is the same incarnation.
-    pub(crate) fn is_of(&self, gone: &Vanished) -> bool {
-        self.key == gone.key && self.uid.as_deref() == gone.last.as_ref().map(Object::uid)
-    }
-}
-
-/// Deletes that are not persisted yet, in the order in which they happened.
+/// Deletes that are not persisted, in the order in which they happened.
 #[derive(Debug, Default)]
 pub(crate) struct UnpersistedDeletes {
     deletes: BTreeMap<Key, Vec<Ended>>,
@@ -105,22 +97,25 @@ pub(crate) struct UnpersistedDeletes {
 }
 
 impl UnpersistedDeletes {
-    /// Adds a delete. Returns false if there are too many, or too many of its key.
-    pub(crate) fn add(&mut self, ended: Ended) -> bool {
+    /// Adds a delete, unless there are too many.
+    pub(crate) fn add(&mut self, ended: Ended) -> Result<(), EndLimit> {
         if self.len >= TOMBSTONES_MAX && !self.deletes.contains_key(&ended.key) {
-            return false;
+            return Err(EndLimit::OfHandler);
         }
         let of_key = self.deletes.entry(ended.key.clone()).or_default();
         if let Some(same) = of_key.iter_mut().find(|one| one.uid.is_some() && one.uid == ended.uid) {
             *same = ended;
-            return true;
+            return Ok(());
         }
-        let fits = of_key.len() < INCARNATIONS_MAX && self.len < TOMBSTONES_MAX;
-        if fits {
-            of_key.push(ended);
-            self.len += 1;
+        if of_key.len() >= INCARNATIONS_MAX {
+            return Err(EndLimit::OfKey);
         }
-        fits
+        if self.len >= TOMBSTONES_MAX {
+            return Err(EndLimit::OfHandler);
+        }
+        of_key.push(ended);
+        self.len += 1;
+        Ok(())
     }
 
     /// Whether the delete of this incarnation is one of them.

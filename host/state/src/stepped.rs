@@ -31,11 +31,9 @@ pub struct SteppedState {
     recorder: Recorder,
     shared: Arc<Shared>,
     metrics: StateMetrics,
+    /// What is on the disk and not delivered yet.
+    committed: Vec<SourceBatch>,
 }
-
-/// A transaction that is on the disk, and whose changes are not delivered yet.
-#[must_use = "its changes have to be delivered"]
-pub struct CommittedBatch(Vec<SourceBatch>);
 
 impl MemoryDisk {
     /// A copy as the next process finds it if this one is killed now: what is not committed is lost.
@@ -55,7 +53,7 @@ impl SteppedState {
     /// # Errors
     /// [`OpenError`] if what is on the disk is not a database.
     pub fn open(disk: &MemoryDisk) -> Result<Self, OpenError> {
-        let (disk, metrics) = (disk.clone(), StateMetrics::default());
+        let (disk, metrics) = (disk.clone(), StateMetrics::recording_dropped());
         let open = move || match file::open_on(disk.clone()) {
             Ok(database) => Ok(OpenedDatabase {
                 database,
@@ -73,6 +71,7 @@ impl SteppedState {
             recorder,
             shared,
             metrics,
+            committed: Vec::new(),
         })
     }
 
@@ -82,14 +81,14 @@ impl SteppedState {
         let _ = self.shared.waker.callback.set(Box::new(waker));
     }
 
-    /// Opens a source. Writes and delivers everything that is pending first.
+    /// Opens a source. Neither writes nor delivers what is pending: it may come between a commit and its delivery.
     ///
     /// # Errors
     /// [`StateClosed`] never happens while this exists.
     pub fn source(&mut self, options: SourceOptions) -> Result<SourceJournal, StateClosed> {
         let (reply, answer) = mpsc::channel();
         self.shared.command(RecorderCommand::Open(Box::new(options), reply));
-        self.recorder.run_once();
+        self.recorder.handle_commands();
         answer.try_recv().map_err(|_| StateClosed)
     }
 
@@ -98,14 +97,16 @@ impl SteppedState {
         self.shared.name(listener, name, on_start);
     }
 
-    /// Commits everything that is pending, and what handlers have acknowledged.
-    pub fn commit(&mut self) -> CommittedBatch {
-        CommittedBatch(self.recorder.commit())
+    /// Commits everything that is pending, and what handlers have acknowledged. Delivers first what was committed
+    /// before.
+    pub fn commit(&mut self) {
+        self.deliver();
+        self.committed = self.recorder.commit();
     }
 
-    /// Delivers what was committed. The batches of one database have to be delivered in their order.
-    pub fn deliver(&mut self, batch: CommittedBatch) {
-        self.recorder.deliver(batch.0);
+    /// Delivers what was committed, if that is not done.
+    pub fn deliver(&mut self) {
+        self.recorder.deliver(std::mem::take(&mut self.committed));
     }
 
     /// The longest pause until the next [`commit`](Self::commit) while nothing is pending.
@@ -114,9 +115,10 @@ impl SteppedState {
         self.recorder.pause()
     }
 
-    /// How many ended incarnations were not stored for a handler, see [`INCARNATIONS_MAX`](crate::INCARNATIONS_MAX).
+    /// The uids of the ended incarnations that were not stored for a handler, see
+    /// [`INCARNATIONS_MAX`](crate::INCARNATIONS_MAX).
     #[must_use]
-    pub fn incarnations_dropped(&self, informer: &str, handler: &str) -> u64 {
+    pub fn incarnations_dropped(&self, informer: &str, handler: &str) -> Vec<String> {
         self.metrics.incarnations_dropped(informer, handler)
     }
 }

@@ -134,6 +134,9 @@ struct KeyState {
     newest: Option<ObjectVersion>,
     /// The last state that a call accepted: existing (true) or deleted.
     accepted: Option<(bool, ObjectVersion)>,
+    /// A call began with another state since, which it did not accept: after a restore, the accepted version may come
+    /// again as a new state.
+    went_on: bool,
     /// The last state whose delivery ended, successful or not; none after a delete.
     last_ended: Option<ObjectVersion>,
     /// The state of the last delete because of a changed selection.
@@ -248,7 +251,7 @@ impl Checker {
                 after,
                 continues,
             } => self.resumed(*handler, *after, *continues),
-            Entry::Killed { handler, dropped } => self.killed(*handler, *dropped),
+            Entry::Killed { handler, dropped } => self.killed(*handler, dropped),
             Entry::Begin(call) => self.begin(at, call),
             Entry::Remembers { handler, calls } => self.remembers(at, *handler, *calls),
             Entry::End {

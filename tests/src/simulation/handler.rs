@@ -119,7 +119,7 @@ impl Handler {
     }
 
     /// Its process is killed: it receives nothing more, and what it still answers does not count.
-    pub(super) fn kill(&self, world: &World, dropped: u64) {
+    pub(super) fn kill(&self, world: &World, dropped: Vec<String>) {
         self.listener.abandon();
         world.record(Entry::Killed {
             handler: self.id,

@@ -197,8 +197,8 @@ pub enum Entry {
     Killed {
         /// The handler.
         handler: u32,
-        /// How many ended incarnations its process did not store for it, as it counted.
-        dropped: u64,
+        /// The uids of the ended incarnations that its process did not store for it: too many of their keys.
+        dropped: Vec<String>,
     },
     /// An index whose values come from outside was queried.
     FedIndexChecked {

@@ -245,7 +245,7 @@ impl Process {
         for (handler, (name, _)) in running.handlers.iter().zip(HANDLERS) {
             let dropped = state
                 .as_ref()
-                .map_or(0, |state| state.incarnations_dropped(INFORMER, name));
+                .map_or_else(Vec::new, |state| state.incarnations_dropped(INFORMER, name));
             handler.kill(&self.world, dropped);
         }
         drop(state);
@@ -279,13 +279,13 @@ impl Recording {
                 () = self.pending.notified() => {}
                 () = environment.sleep(pause) => {}
             }
-            let Some(batch) = locked(&self.state).as_mut().map(SteppedState::commit) else {
+            let Some(()) = locked(&self.state).as_mut().map(SteppedState::commit) else {
                 return;
             };
             // Committed and not delivered yet.
             environment.sleep(Duration::from_millis(disk_ms)).await;
             match &mut *locked(&self.state) {
-                Some(state) => state.deliver(batch),
+                Some(state) => state.deliver(),
                 None => return,
             }
             environment.sleep(COMMIT_INTERVAL).await;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 use super::filter::{Attributes, Filter};
 use crate::status::Status;
@@ -20,6 +21,9 @@ pub enum Action {
     LoseAnswer,
     /// Waits before the request is processed.
     DelayMs(u64),
+    /// Waits until [`Faults::release`](super::Faults::release), or until all faults are cleared, before the request is
+    /// processed.
+    Hold,
     /// Responds with 403 as RBAC would; access reviews deny it too.
     Forbid,
     /// Makes the watch that the request opens silent: no events, no bookmarks, no end at its timeout.
@@ -116,12 +120,15 @@ pub struct Rule {
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     active: Vec<Rule>,
+    /// Canceled when the requests that are held now are released.
+    released: CancellationToken,
 }
 
 /// The combined effects of all rules on one request.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct RuleEffects {
     pub(crate) delay: Duration,
+    pub(crate) held: bool,
     pub(crate) answer: Option<Answer>,
     pub(crate) forbidden: bool,
     pub(crate) lose_answer: bool,
@@ -150,6 +157,17 @@ impl Rules {
 
     pub(crate) fn clear(&mut self) {
         self.active.clear();
+        self.release();
+    }
+
+    /// Removes the rules that hold requests, and lets those that are held continue.
+    pub(crate) fn release(&mut self) {
+        self.active.retain(|rule| rule.action != Action::Hold);
+        std::mem::take(&mut self.released).cancel();
+    }
+
+    pub(crate) fn released(&self) -> CancellationToken {
+        self.released.clone()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -169,6 +187,7 @@ impl Rules {
             }
             match &rule.action {
                 Action::DelayMs(milliseconds) => effects.delay += Duration::from_millis(*milliseconds),
+                Action::Hold => effects.held = true,
                 Action::LoseAnswer => effects.lose_answer = true,
                 Action::Freeze => effects.frozen = true,
                 Action::SplitFramesBytes(bytes) => effects.split_bytes = Some((*bytes).max(1)),

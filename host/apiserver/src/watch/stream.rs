@@ -204,6 +204,7 @@ impl WatchStream {
             match command {
                 WatchCommand::Freeze => self.frozen = true,
                 WatchCommand::Thaw => self.frozen = false,
+                WatchCommand::Inject(Injection::RawAfterInitialEvents(_)) if self.has_initial_events_left() => {}
                 WatchCommand::Inject(injection) => return Some(WatchStep::Frame(self.inject(injection))),
                 WatchCommand::End(Ending::Clean) => {
                     self.ended = true;
@@ -218,6 +219,10 @@ impl WatchStream {
                 WatchCommand::End(ending @ (Ending::MidLine | Ending::MidLineClean)) => self.cut = Some(ending),
             }
         }
+    }
+
+    fn has_initial_events_left(&self) -> bool {
+        self.initial_end_due || self.initial.len() > 0
     }
 
     /// Sends new events, and handles bookmarks and the deadline.
@@ -333,7 +338,7 @@ impl WatchStream {
             Injection::Garbage => line::document("ADDED", &line::garbage()),
             Injection::UnknownType => line::document("RENAMED", &line::garbage()),
             Injection::NotJson => Bytes::from_static(b"this line is not JSON\n"),
-            Injection::Raw(text) => Bytes::from(text + "\n"),
+            Injection::Raw(text) | Injection::RawAfterInitialEvents(text) => Bytes::from(text + "\n"),
             Injection::HugeLineBytes(bytes) => self.begin_huge_line(bytes),
         }
     }

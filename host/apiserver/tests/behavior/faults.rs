@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use http::{Method, header};
-use informant_apiserver::{Action, Answer, ApiServer, Ending, Fault, Filter, Injection, Options, Rule, ServiceError};
+use informant_apiserver::{
+    Action, Answer, ApiServer, Ending, Fault, Faults, Filter, Injection, Options, Rule, ServiceError,
+};
 use serde_json::{Value, json};
 
 use crate::support::{Client, PODS, WatchItem, pod, server};
@@ -123,6 +125,30 @@ async fn invalid_lines_can_be_injected_into_a_watch() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_line_can_be_kept_out_of_initial_events() {
+    let server = server();
+    server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
+    server.faults().rule(Rule {
+        filter: Filter::any().verb("watch"),
+        times: Some(1),
+        action: Action::Freeze,
+    });
+    let client = Client::of(&server);
+    let initial = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut list = client.watch(&format!("{PODS}?{initial}")).await;
+    let line =
+        Injection::RawAfterInitialEvents(json!({"type": "MODIFIED", "object": pod("old", json!({}))}).to_string());
+    server.faults().inject(&pods(), &line);
+    list.is_silent().await;
+    server.faults().thaw_watches(&pods());
+    assert_eq!(list.short().await, "ADDED a@5");
+    assert_eq!(list.event().await["type"], "BOOKMARK");
+    list.is_silent().await;
+    server.faults().inject(&pods(), &line);
+    assert_eq!(list.event().await["type"], "MODIFIED");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_huge_line_is_a_framed_event_of_an_object() {
     let server = server();
     server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
@@ -204,6 +230,23 @@ async fn requests_can_be_delayed_and_reset() {
         (Some(ServiceError::Reset), Duration::from_secs(40))
     );
     assert_eq!(client.get(PODS).await.code, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_requests_continue_when_released_or_cleared() {
+    let server = server();
+    let client = Client::of(&server);
+    for end in [Faults::release as fn(&Faults), Faults::clear] {
+        let faults = server.faults();
+        faults.hold(pods(), 2);
+        let (mut held, minute) = (Box::pin(client.get(PODS)), Duration::from_secs(60));
+        assert!(tokio::time::timeout(minute, &mut held).await.is_err());
+        end(&faults);
+        assert_eq!(held.await.code, 200);
+        // Nor is the next one held.
+        let next = tokio::time::timeout(minute, client.get(PODS)).await;
+        assert_eq!(next.expect("it is held").code, 200);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -224,6 +224,9 @@ fn problems(plugin: &PluginView) -> Vec<String> {
             .as_ref()
             .map(|why| format!("{name} is {}: {why}", plugin.state)),
     );
+    if plugin.state == "quarantined" {
+        lines.push(format!("`informant plugin resume {name}` ends the quarantine"));
+    }
     let Some(loaded) = &plugin.loaded else {
         return lines;
     };

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::{Request, Response, StatusCode};
-use informant_informer::WithoutLogin;
+use informant_informer::{LoginFailed, WithoutLogin};
 use kube::client::Body;
 use tokio::time::Instant;
 use tower::{BoxError, Service};
@@ -44,7 +44,7 @@ async fn send(credentials: Arc<Credentials>, request: Request<Body>) -> Result<R
     {
         return send_as(&at_hand, request).await;
     }
-    let used = credentials.get().await?;
+    let used = credentials.get().await.map_err(|error| LoginFailed(error.into()))?;
     let again = copy(&request);
     let response = send_as(&used, request).await?;
     if response.status() != StatusCode::UNAUTHORIZED {

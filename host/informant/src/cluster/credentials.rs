@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::exec_login::{self, ExecError, LOGIN_MAX};
-use super::subject;
+use super::files;
 use crate::one_at_a_time::one_at_a_time;
 
 /// The age at which a token file is read again. As in client-go.
@@ -313,7 +313,7 @@ impl Reader {
             config.auth_info.client_certificate_data = Some(STANDARD.encode(&identity.certificate));
             config.auth_info.client_key_data = Some(STANDARD.encode(&identity.key).into());
         }
-        let client = one_at_a_time(&subject(&config), move || Client::try_from(config)).await;
+        let client = one_at_a_time(&files(&config), move || Client::try_from(config)).await;
         let client = client.map_err(|_| LoginError::Aborted)?;
         client.map_err(|error| LoginError::Client(Arc::new(error)))
     }

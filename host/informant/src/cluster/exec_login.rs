@@ -5,6 +5,8 @@
 //!
 //! Source: client-go `plugin/pkg/client/auth/exec`, which has neither a deadline nor a bound.
 
+mod mask;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -64,6 +66,8 @@ enum ExecProblem {
     Run(#[source] std::io::Error),
     #[error("ended with {status}{stderr}")]
     Failed { status: ExitStatus, stderr: String },
+    #[error("was not started within {} s; its file system may hang", .after.as_secs())]
+    NotStarted { after: Duration },
     #[error("did not end within {} s and was killed{stderr}", .after.as_secs())]
     Late { after: Duration, stderr: String },
     #[error("printed more than {LOGIN_STDOUT_BYTES_MAX} bytes and was killed")]
@@ -172,11 +176,12 @@ struct Output {
 }
 
 async fn output(mut command: Command, exec: &ExecConfig, deadline: Duration) -> Result<Output, ExecProblem> {
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let (mut stdout, mut stderr, mut started) = (Vec::new(), Vec::new(), false);
     let program = command.as_std().get_program().to_owned();
     let run = async {
         // Starting waits for the file system that has the program.
         let child = one_at_a_time(Path::new(&program), move || command.spawn().map(Running::new)).await;
+        started = true;
         let child = child.unwrap_or_else(|error| Err(std::io::Error::other(error)));
         let mut child = child.map_err(|source| ExecProblem::Start {
             hint: install_hint(exec),
@@ -187,9 +192,10 @@ async fn output(mut command: Command, exec: &ExecConfig, deadline: Duration) -> 
     match tokio::time::timeout(deadline, run).await {
         Ok(Ok(status)) => Ok(Output { status, stdout, stderr }),
         Ok(Err(problem)) => Err(problem),
+        Err(_) if !started => Err(ExecProblem::NotStarted { after: deadline }),
         Err(_) => Err(ExecProblem::Late {
             after: deadline,
-            stderr: shown(&stderr, parse(&stdout).as_ref()),
+            stderr: shown(&stderr, &stdout, parse(&stdout).as_ref()),
         }),
     }
 }
@@ -278,15 +284,14 @@ async fn drain(mut pipe: impl AsyncRead + Unpin, kept: &mut Vec<u8>) -> std::io:
 
 fn credentials(output: &Output, wanted: &str) -> Result<Login, ExecProblem> {
     let parsed = parse(&output.stdout);
-    let stderr = shown(&output.stderr, parsed.as_ref());
+    let stderr = shown(&output.stderr, &output.stdout, parsed.as_ref());
     if !output.status.success() {
         return Err(ExecProblem::Failed {
             status: output.status,
             stderr,
         });
     }
-    let is_kind = |parsed: &ExecCredential| parsed.kind.as_deref() == Some("ExecCredential");
-    let parsed = parsed.filter(is_kind).ok_or(ExecProblem::NotCredential {
+    let parsed = parsed.ok_or(ExecProblem::NotCredential {
         bytes: output.stdout.len(),
         stderr,
     })?;
@@ -316,13 +321,19 @@ fn credentials(output: &Output, wanted: &str) -> Result<Login, ExecProblem> {
 
 /// Some print YAML, which client-go accepts, too. The parser's error may quote a token.
 fn parse(stdout: &[u8]) -> Option<ExecCredential> {
-    serde_saphyr::from_slice(stdout).ok()
+    let parsed: Option<ExecCredential> = serde_saphyr::from_slice(stdout).ok();
+    parsed.filter(|parsed| parsed.kind.as_deref() == Some("ExecCredential"))
 }
 
-/// What a message shows of standard error: `; it printed: …`. Never the credentials.
-fn shown(stderr: &[u8], credentials: Option<&ExecCredential>) -> String {
+/// What a message shows of standard error: `; it printed: …`. Never the credentials: nothing if they are unknown.
+fn shown(stderr: &[u8], stdout: &[u8], credentials: Option<&ExecCredential>) -> String {
     let status = credentials.and_then(|credentials| credentials.status.as_ref());
-    let text = without_secrets(stderr, status);
+    if status.is_none() && !stdout.trim_ascii().is_empty() && !stderr.trim_ascii().is_empty() {
+        return "; its standard error is not shown, because it may repeat credentials from an output that cannot be \
+                read; run the program by hand"
+            .to_owned();
+    }
+    let text = mask::shapes(&without_secrets(stderr, status));
     match text.trim() {
         "" => String::new(),
         text => format!("; it printed: {}", escape::line(text)),

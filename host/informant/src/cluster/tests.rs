@@ -158,6 +158,66 @@ async fn token_file_that_hangs_is_read_once_at_a_time() {
     Cluster::connect(&section).await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn certificate_that_hangs_delays_no_other_client() {
+    let url = "http://127.0.0.1:1";
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let user = |file: &str| json!({ "client-certificate": file, "client-key": "key" });
+    let path = |file: &str| folder.path().join(file).display().to_string();
+    let files = format!("{}\n{}", path("hangs"), path("key"));
+    let hanging = turn(Path::new(&files)).acquire_owned().await.unwrap();
+    let connect =
+        async |section: &ClusterSection| tokio::time::timeout(Duration::from_secs(60), Cluster::connect(section)).await;
+    let hung = section(&folder, url, &user("hangs"));
+    assert!(connect(&hung).await.is_err(), "it is read a second time");
+    // Another cluster section with the same address, and the same one after its kubeconfig was edited.
+    let section_of_other = section(&other, url, &json!({ "token": "t" }));
+    connect(&section_of_other).await.expect("it waits").unwrap();
+    let edited = section(&folder, url, &user("good"));
+    let error = connect(&edited).await.expect("it waits").unwrap_err();
+    assert!(matches!(error, ClusterError::Client(_)), "{error}");
+    drop(hanging);
+}
+
+#[tokio::test(start_paused = true)]
+async fn certificate_authority_that_hangs_delays_no_other_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let hanging = turn(&folder.path().join("hangs")).acquire_owned().await.unwrap();
+    let connect = async |file: &str| {
+        let section = section(&folder, "https://127.0.0.1:1", &json!({ "token": "t" }));
+        let path = section.kubeconfig.as_ref().unwrap();
+        let text = std::fs::read_to_string(path).unwrap();
+        let authority = format!(r#""certificate-authority":"{file}","server""#);
+        std::fs::write(path, text.replace(r#""server""#, &authority)).unwrap();
+        tokio::time::timeout(Duration::from_secs(60), Cluster::connect(&section)).await
+    };
+    assert!(connect("hangs").await.is_err(), "it is read a second time");
+    let error = connect("absent").await.expect("it waits").unwrap_err();
+    assert!(matches!(error, ClusterError::Kubeconfig { .. }), "{error}");
+    drop(hanging);
+}
+
+#[tokio::test]
+async fn failed_login_is_marked_for_sources() {
+    let (_, url) = Server::start("other").await;
+    let folder = tempfile::tempdir().unwrap();
+    write(
+        &folder,
+        "token",
+        "first\",\"expirationTimestamp\":\"2020-01-01T00:00:00Z",
+    );
+    let cluster = Cluster::connect(&section(&folder, &url, &exec(&folder))).await.unwrap();
+    std::fs::remove_file(folder.path().join("token")).unwrap();
+    write(&folder, "token", "\",\"x\":\"");
+    let request = http::Request::get("/readyz").body(kube::client::Body::empty()).unwrap();
+    let error = cluster.client.send(request).await.unwrap_err();
+    let kube::Error::Service(error) = error else {
+        panic!("{error}")
+    };
+    assert!(error.is::<informant_informer::LoginFailed>(), "{error}");
+    assert!(error.to_string().contains("login program `sh`"), "{error}");
+}
+
 #[tokio::test]
 async fn kubeconfig_that_never_ends_is_refused() {
     let section = ClusterSection {

@@ -293,6 +293,10 @@ impl PluginSupervisor {
                 if file.unreadable.take().is_some() {
                     let component = content.path().display();
                     tracing::info!(plugin = %self.entry.name, %component, "plugin file readable again");
+                    let running = running.map(|running| &running.attachments.plugin);
+                    if let Some(plugin) = running.filter(|plugin| plugin.digest() == content.digest()) {
+                        plugin.clear_refusal();
+                    }
                 }
                 if for_section || file.tried != Some(content.digest()) {
                     self.prepare(running, file, content);

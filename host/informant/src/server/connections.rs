@@ -15,13 +15,17 @@ use super::ConnectionLimits;
 use crate::metrics::{ConnectionEnd, ListenerMetrics};
 
 /// How many connections a server has at most. One more closes the one that has waited longest for a request. If all are
-/// being answered, it closes the one whose answer takes longest and longer than [`ANSWER_SPARED`]; otherwise the new
-/// one is closed.
+/// being answered, it closes the one whose answer takes longest and longer than [`ANSWER_SPARED`], or
+/// [`HEALTH_ANSWER_SPARED`] for the health server; otherwise the new one is closed.
 pub(crate) const CONNECTIONS_MAX: usize = 256;
 
 /// How long an answer may take although the server has [`CONNECTIONS_MAX`] connections: 60 s. Clients that read slowly,
 /// but without a pause, would otherwise lock out probes.
 pub(crate) const ANSWER_SPARED: Duration = Duration::from_secs(60);
+
+/// [`ANSWER_SPARED`] of the health server: 5 s. Kubernetes restarts a pod whose liveness probe fails three times within
+/// 30 s, and its other answers are short.
+pub(crate) const HEALTH_ANSWER_SPARED: Duration = Duration::from_secs(5);
 
 /// The share of the process's file descriptors that each server's connections may take: one of so many.
 const DESCRIPTORS_SHARE: u64 = 4;

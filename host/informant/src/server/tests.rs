@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::connections::{ConnectionPermit, Connections};
 use super::*;
 
 /// How long anything may take on a busy machine.
@@ -176,6 +177,22 @@ async fn new_connection_replaces_the_longest_answer() {
     server
         .shows("http_connections_closed_total{server=\"test\",reason=\"long-answer\"} 1")
         .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_answers_of_health_server_fail_one_probe_at_most() {
+    let metrics = ServerMetrics::register(&mut Registry::default()).of("health");
+    let limits = ConnectionLimits {
+        connections: 4,
+        ..ConnectionLimits::of_health()
+    };
+    let connections = Connections::new(limits, metrics);
+    let slow: Vec<_> = (0..4).map(|_| connections.admit().unwrap()).collect();
+    let _answers: Vec<_> = slow.iter().map(ConnectionPermit::answering).collect();
+    assert!(connections.admit().is_none());
+    let probe_period = Duration::from_secs(10);
+    tokio::time::sleep(probe_period).await;
+    assert!(connections.admit().is_some());
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use informant::daemon::SETTLE;
-use informant_apiserver::{Action, Filter, Rule};
+use informant_apiserver::Filter;
 use serde_json::Value;
 
 use super::world::{Running, World, pod, until};
@@ -84,16 +84,15 @@ async fn sections_that_return_during_their_removal_run_again() {
     world.server.create("v1/configmaps", "default", read).unwrap();
     let daemon = world.daemon(&both).await;
     daemon.wait_until_ready().await;
-    // The plugin is in a call for as long as the API server takes, and its removal waits for that.
-    world.server.faults().rule(Rule {
-        filter: Filter::any().verb("get").resource("configmaps"),
-        action: Action::DelayMs(6_000),
-        times: Some(1),
-    });
+    // The plugin is in a call until the API server answers, and its removal waits for that.
+    let faults = world.server.faults();
+    faults.hold(Filter::any().verb("get").resource("configmaps"), 1);
     world.create_pod("web-0", "nginx");
     let in_flight = async || {
-        let (_, text) = daemon.get("/api/v1/plugins").await;
-        text.contains("\"inFlight\":1").then_some(()).ok_or(text)
+        let plugins = daemon.json("/api/v1/plugins").await;
+        let mut items = plugins["items"].as_array().into_iter().flatten();
+        let calls = items.any(|plugin| plugin["name"] == "caller" && plugin["inFlight"] == 1);
+        calls.then_some(()).ok_or_else(|| plugins.to_string())
     };
     until("the call", in_flight).await;
     for text in [&stays, &both] {
@@ -107,6 +106,7 @@ async fn sections_that_return_during_their_removal_run_again() {
         until("the edit", was_read).await;
     }
     in_flight().await.expect("the call still runs");
+    faults.release();
 
     reloads(&daemon, "ok", 1.0).await;
     assert_eq!(configuration(&daemon).await["state"], "applied");

@@ -85,6 +85,28 @@ async fn pipe_as_component_is_refused_and_later_edits_apply() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn restoring_the_running_plugin_file_clears_its_refusal() {
+    let world = World::start().await;
+    world.install("guest-recorder", "recorder.wasm");
+    let daemon = world
+        .daemon(&format!("{PODS}{}", plugin("running", "recorder.wasm")))
+        .await;
+    daemon.wait_for_events("running", "sync", 1.0).await;
+    make_pipe(&world, "recorder.wasm");
+    daemon.wait_for_metric(RELOADS, &["result=\"refused\""], 1.0).await;
+
+    world.install("guest-recorder", "recorder.wasm");
+    until("the refusal to be cleared", async || {
+        let item = daemon.json("/api/v1/plugins").await["items"][0].clone();
+        match item["lastReload"].is_null() && item["lastError"].is_null() {
+            true => Ok(()),
+            false => Err(item.to_string()),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn devices_and_directories_are_refused_as_plugin_files() {
     let world = World::start().await;
     std::fs::create_dir(world.path("directory.js")).unwrap();

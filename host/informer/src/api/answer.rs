@@ -70,8 +70,8 @@ pub(crate) async fn open(
 #[derive(Debug, Clone, Copy)]
 pub struct WithoutLogin;
 
-/// GETs `path` only to learn whether the API server answers within `deadline`; returns the HTTP status of its answer.
-/// Boxed, because reading the body of another request may lead here.
+/// GETs `path` only to learn whether the API server answers within `deadline`, [`WithoutLogin`] if so marked; returns
+/// the HTTP status of its answer. Boxed, because reading the body of another request may lead here.
 ///
 /// # Errors
 /// [`ApiError`] if there is no answer; a refusal is one.
@@ -79,11 +79,14 @@ pub(crate) fn probe<'a>(
     client: &'a Client,
     environment: &'a Arc<dyn Environment>,
     path: &'a str,
+    login: Option<WithoutLogin>,
     deadline: Duration,
 ) -> Pin<Box<dyn Future<Output = Result<u16, ApiError>> + Send + 'a>> {
     Box::pin(async move {
         let mut request = build_as(Request::get(path), JSON)?;
-        request.extensions_mut().insert(WithoutLogin);
+        if let Some(mark) = login {
+            request.extensions_mut().insert(mark);
+        }
         let answered = async {
             let response = client.send(request).await;
             let response = response.map_err(|error| ApiError::Unreachable(Box::new(error)))?;

@@ -1,10 +1,17 @@
 //! [`ApiError`]: why a request failed.
 
+use std::error::Error;
 use std::time::Duration;
 
 use informant_object::frames::ListError;
 
 use super::status::StatusBody;
+
+/// What the service of a client returns if it did not send a request because it has no credentials. Sources do not
+/// count it as a sign that the API server is down.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct LoginFailed(pub Box<dyn Error + Send + Sync>);
 
 /// Why a request of a source, or of discovery, failed.
 ///
@@ -118,7 +125,9 @@ impl ApiError {
 
     /// Whether the request was not sent because the client has no credentials.
     pub(crate) fn is_of_login(&self) -> bool {
-        matches!(self, Self::Unreachable(error) if matches!(**error, kube::Error::Auth(_)))
+        let Self::Unreachable(error) = self else { return false };
+        // kube's client returns an error of its own login as that of any middleware: `kube::Error::Service`.
+        causes(error).any(|cause| cause.is::<kube::client::AuthError>() || cause.is::<LoginFailed>())
     }
 
     /// The cause, which decides what to do next.
@@ -169,19 +178,21 @@ fn message_after(reason: &str, message: &str) -> String {
 
 /// An error with its causes: the texts of kube and hyper alone lack the details.
 fn chain(error: &kube::Error) -> String {
-    const DEPTH_MAX: usize = 8;
     let mut text = error.to_string();
-    let mut next = std::error::Error::source(error);
-    for _ in 0..DEPTH_MAX {
-        let Some(cause) = next else { break };
+    for cause in causes(error) {
         let cause_text = cause.to_string();
         if !text.contains(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);
         }
-        next = cause.source();
     }
     text
+}
+
+/// The causes of an error.
+fn causes(error: &kube::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    const DEPTH_MAX: usize = 8;
+    std::iter::successors(error.source(), |&cause| cause.source()).take(DEPTH_MAX)
 }
 
 #[cfg(test)]

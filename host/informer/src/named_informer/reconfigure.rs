@@ -29,6 +29,9 @@ const CATCH_UP_STEP: Duration = Duration::from_millis(50);
 
 type Sources = BTreeMap<SourceScope, Arc<SharedInformer>>;
 
+/// The epoch of each source: see [`Snapshot::epoch`](informant_cache::Snapshot::epoch).
+type Epochs = BTreeMap<SourceScope, u64>;
+
 /// Sources that are still being built.
 pub(super) struct PendingSources {
     pub(super) sources: Sources,
@@ -55,6 +58,7 @@ impl NamedInformer {
     ///   anything, until all have synced; the old ones stay in use until then. Objects that a new source has too (same
     ///   namespace, name and uid) are neither deleted nor redelivered; their queued events continue under the new
     ///   source's number. Handlers receive deletes for the others.
+    ///   If the cluster is rolled back meanwhile, they are built again: what they have read may be lost history.
     ///
     /// A later change replaces one that is in progress.
     ///
@@ -62,6 +66,10 @@ impl NamedInformer {
     /// [`ReconfigureError`]; nothing has changed then.
     pub async fn reconfigure(&self, spec: InformerSpec) -> Result<(), ReconfigureError> {
         let _guard = self.0.reconfigure_lock.lock().await;
+        self.reconfigure_locked(spec).await
+    }
+
+    async fn reconfigure_locked(&self, spec: InformerSpec) -> Result<(), ReconfigureError> {
         let before = {
             let members = self.0.members();
             members.running()?;
@@ -79,6 +87,8 @@ impl NamedInformer {
         } else {
             Visibility::Public
         };
+        // Before the new sources list: what they read is of these epochs or of later ones.
+        let epochs = epochs(&present);
         let mut started = Sources::new();
         for (scope, source) in new {
             started.insert(scope, self.0.start_source(source, &spec, visibility)?);
@@ -94,7 +104,7 @@ impl NamedInformer {
             .cloned()
             .collect();
         if overlap {
-            self.start_handoff(spec, started, removed);
+            self.start_handoff(spec, started, removed, epochs);
         } else {
             self.deliver_after_draining(&started).await;
             self.replace_sources(spec, started, &removed);
@@ -160,7 +170,7 @@ impl NamedInformer {
     }
 
     /// Builds sources next to the ones that they replace.
-    fn start_handoff(&self, spec: InformerSpec, started: Sources, removed: Vec<SourceScope>) {
+    fn start_handoff(&self, spec: InformerSpec, started: Sources, removed: Vec<SourceScope>, epochs: Epochs) {
         let mut members = self.0.members();
         members.spec = spec;
         for source in started.values() {
@@ -194,25 +204,41 @@ impl NamedInformer {
             }
             if let Some(parts) = Weak::upgrade(&parts) {
                 // Runs to the end, which takes milliseconds.
-                NamedInformer(parts).finish_handoff(&cancel, started, &removed).await;
+                NamedInformer(parts)
+                    .finish_handoff(&cancel, started, &removed, &epochs)
+                    .await;
             }
         };
         self.0.environment.spawn("informer-handoff", Box::pin(task));
     }
 
     /// The new sources have synced: they replace the old ones.
-    async fn finish_handoff(&self, cancel: &CancellationToken, started: Sources, removed: &[SourceScope]) {
+    async fn finish_handoff(
+        &self,
+        cancel: &CancellationToken,
+        started: Sources,
+        removed: &[SourceScope],
+        began: &Epochs,
+    ) {
         let _guard = self.0.reconfigure_lock.lock().await;
         if cancel.is_cancelled() {
             return;
         }
-        let draining: Vec<_> = {
+        let (draining, spec) = {
             let members = self.0.members();
-            removed
-                .iter()
-                .filter_map(|scope| members.sources.get(scope).cloned())
-                .collect()
+            let leaving = removed.iter().filter_map(|scope| members.sources.get_key_value(scope));
+            let draining: Sources = leaving
+                .map(|(scope, source)| (scope.clone(), Arc::clone(source)))
+                .collect();
+            (draining, members.spec.clone())
         };
+        let is_rolled_back = |(scope, epoch): (&SourceScope, &u64)| began.get(scope) != Some(epoch);
+        // The new sources may hold objects of the lost history and not know it, if their versions had not gone beyond
+        // the restored ones: they are built again. If that fails, late objects are better than none.
+        if epochs(&draining).iter().any(is_rolled_back) && self.reconfigure_locked(spec).await.is_ok() {
+            return;
+        }
+        let draining: Vec<_> = draining.into_values().collect();
         let mut quiesced = Vec::with_capacity(draining.len());
         for source in &draining {
             // A stopped source has delivered everything it will.
@@ -334,6 +360,14 @@ async fn reconfigure_all(
         changed.push((source, before));
     }
     Ok(())
+}
+
+fn epochs(sources: &Sources) -> Epochs {
+    let epoch = |source: &SharedInformer| source.snapshot().epoch();
+    sources
+        .iter()
+        .map(|(scope, source)| (scope.clone(), epoch(source)))
+        .collect()
 }
 
 /// Whether a new source may not have seen yet what an outgoing one has.

@@ -4,6 +4,7 @@ mod durable;
 mod random;
 mod resources;
 mod returns;
+mod rolled_back;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -33,13 +34,17 @@ struct World {
 /// An API server with some namespaces.
 fn cluster() -> ApiServer {
     let server = api_server();
+    put_namespaces(&server);
+    server
+}
+
+fn put_namespaces(server: &ApiServer) {
     for name in ["a", "b", "c"] {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         server
             .put("v1/namespaces", "", namespace)
             .expect("the namespace is written");
     }
-    server
 }
 
 fn spec(namespaces: &[&str]) -> InformerSpec {

@@ -69,11 +69,25 @@ fn warn_of(context: &PluginContext, letter: &DeadLetter, suppressed: u64) {
     );
 }
 
-/// The command that redelivers the event, and the suppressed ones if there are any.
+/// The command that redelivers the event, and the suppressed ones if there are any. Without a key, it redelivers all
+/// dead letters of the plugin.
 fn redeliver_command(plugin: &str, letter: &DeadLetter, suppressed: u64) -> String {
-    match suppressed {
-        0 => format!("informant plugin requeue {plugin} --key {}", letter.key),
+    match shell_word(&letter.key.to_string()) {
+        Some(key) if suppressed == 0 => format!("informant plugin requeue {plugin} --key {key}"),
         _ => format!("informant plugin requeue {plugin}"),
+    }
+}
+
+/// `key` as one word of a POSIX shell: names of RBAC objects may contain `$(id)` or `;`. None for keys that cannot be
+/// pasted safely: the log escapes quotes, backslashes and control characters, which would change the quoting. A hyphen
+/// in front would start an option.
+fn shell_word(key: &str) -> Option<String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._/:@%+=,-".contains(&byte);
+    let is_quotable = |byte: u8| matches!(byte, b' '..=b'~') && !b"'\"\\".contains(&byte);
+    match key {
+        _ if key.starts_with('-') => None,
+        _ if key.bytes().all(is_plain) => Some(key.to_owned()),
+        _ => key.bytes().all(is_quotable).then(|| format!("'{key}'")),
     }
 }
 
@@ -105,5 +119,24 @@ mod tests {
             redeliver_command("greeter", &letter, 59),
             "informant plugin requeue greeter"
         );
+        let hostile = DeadLetter {
+            key: Key::parse("$(id);x").unwrap(),
+            ..letter
+        };
+        let command = redeliver_command("greeter", &hostile, 0);
+        assert_eq!(command, "informant plugin requeue greeter --key '$(id);x'");
+    }
+
+    #[test]
+    fn keys_that_a_shell_would_expand_are_quoted() {
+        for plain in ["default/web-0", "system:node", "a.b_c@d%2f+e=f,g"] {
+            assert_eq!(shell_word(plain).as_deref(), Some(plain));
+        }
+        for special in ["a b", "$(id)", "`id`", "a;id", "a&b|c>d", "*", "~root", "!x", "#x"] {
+            assert_eq!(shell_word(special), Some(format!("'{special}'")));
+        }
+        for unsafe_to_paste in ["a'b", "a\"b", "a\\b", "a\nb", "a\u{1b}b", "a\u{202e}b", "-x"] {
+            assert_eq!(shell_word(unsafe_to_paste), None, "{unsafe_to_paste:?}");
+        }
     }
 }

@@ -58,6 +58,10 @@ impl Plugin {
         let plugin: &str = context.counters.plugin();
         let failed = self.digest();
         let Some(version) = self.last_good().await else {
+            if context.status().reloads == 0 {
+                tracing::error!(plugin, failed = %failed.short(), reason = because, "plugin failed soon after its start; no earlier version to roll back to");
+                return None;
+            }
             tracing::error!(plugin, failed = %failed.short(), reason = because, "new version failed; no previous version to roll back to");
             return None;
         };

@@ -456,3 +456,13 @@ fn deletes_right_after_the_start_are_delivered_once_in_order() {
     );
     assert_eq!(process.metrics.source("pods", "").void_deletes.get(), 0);
 }
+
+#[test]
+fn deletes_between_the_first_list_and_the_attach_are_delivered() {
+    let (_folder, path) = kept(options());
+    let mut process = Process::start(&path, options());
+    process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
+    process.delete("a", 4);
+    process.attach(OnStart::Continue);
+    assert_eq!(process.settle(), "delete a@1, synced");
+}

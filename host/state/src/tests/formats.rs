@@ -132,9 +132,109 @@ fn incarnations_of_one_key_are_bounded_and_counted() {
     process.crash(&crashed);
     assert_eq!(incarnations_dropped(&process), 4);
     let received = next_process(&crashed, &WITHOUT_A, OnStart::Continue);
-    assert_eq!(received.matches("delete a").count(), INCARNATIONS_MAX, "{received}");
+    let stored_and_last = INCARNATIONS_MAX + 1;
+    assert_eq!(received.matches("delete a").count(), stored_and_last, "{received}");
     assert!(
         received.starts_with("delete a@1, delete a@11"),
         "the oldest ones: {received}"
     );
+}
+
+#[test]
+fn incarnations_in_the_first_batch_are_bounded_and_counted() {
+    let (_folder, path) = kept(options());
+    let mut process = Process::start(&path, options());
+    process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
+    process.attach(OnStart::Continue);
+    for version in 0..INCARNATIONS_MAX as u64 + 4 {
+        process.delete("a", 10 * version + 10);
+        process.write(object("a", &format!("v{version}"), 10 * version + 11));
+    }
+    let received = process.settle();
+    assert_eq!(incarnations_dropped(&process), 4);
+    assert_eq!(
+        received, "delete a@1, add a@201, synced",
+        "the later ones came as changes, and were merged away"
+    );
+}
+
+/// A file of a process whose handler received `a@200`, and before it as many deletes of `a` as are stored. It was
+/// killed before their acknowledgements were stored.
+fn full_before_the_last() -> (tempfile::TempDir, PathBuf) {
+    let (folder, path) = kept(options());
+    let crashed = folder.path().join("crashed");
+    let mut process = Process::start(&path, options());
+    process.sync([object("b", "u2", 2), object("c", "u3", 3)]);
+    process.recorder.run_once();
+    // No handler is there yet.
+    for version in 1..INCARNATIONS_MAX as u64 {
+        process.write(object("a", &format!("v{version}"), 2 * version));
+        process.delete("a", 2 * version + 1);
+    }
+    process.write(object("a", "last", 200));
+    process.attach(OnStart::Continue);
+    process.recorder.run_once();
+    let received = process.handle_all();
+    assert!(received.ends_with("add a@200, synced"), "{received}");
+    assert_eq!(incarnations_dropped(&process), 0);
+    process.crash(&crashed);
+    (folder, crashed)
+}
+
+/// All deletes of `a` have to come, the last one as `last`.
+fn assert_all_come(mut process: Process, last: &str) {
+    let received = process.settle();
+    assert!(received.ends_with(last), "{received}");
+    assert_eq!(received.matches("delete a").count(), INCARNATIONS_MAX + 1, "{received}");
+    assert!(
+        received.matches("add a").count() <= 1,
+        "no add between them: {received}"
+    );
+    assert_eq!(incarnations_dropped(&process), 1, "it was not stored");
+}
+
+#[test]
+fn delete_beyond_the_limit_reaches_a_handler_attached_later() {
+    for is_attached_at_once in [false, true] {
+        let (_folder, crashed) = full_before_the_last();
+        let mut process = Process::start(&crashed, options());
+        process.sync([object("a", "new", 300), object("b", "u2", 2)]);
+        if !is_attached_at_once {
+            process.recorder.run_once();
+        }
+        process.attach(OnStart::Continue);
+        assert_all_come(process, "delete a@200?, add a@300, synced");
+    }
+}
+
+#[test]
+fn delete_beyond_the_limit_before_the_attachment_survives_a_failure() {
+    let (_folder, crashed) = full_before_the_last();
+    let mut process = Process::start(&crashed, options());
+    process.sync([object("a", "last", 200), object("b", "u2", 2), object("c", "u3", 3)]);
+    process.recorder.run_once();
+    process.delete("a", 300);
+    process.recorder.run_once();
+    // Everything that is stored is read again.
+    process.recorder.store().fail_disk_full();
+    process.write(object("d", "u4", 400));
+    process.recorder.run_once();
+    process.recorder.reopen();
+    process.recorder.run_once();
+    process.attach(OnStart::Continue);
+    assert_all_come(process, "delete a@200, add d@400, synced");
+}
+
+#[test]
+fn delete_beyond_the_limit_comes_late_from_an_unreadable_database() {
+    let (_folder, crashed) = full_before_the_last();
+    let metrics = StateMetrics::default();
+    let mut store = TableStore::open(crashed.clone(), metrics.clone()).unwrap();
+    store.fail_disk_full();
+    let mut process = Process::start_on(&crashed, store, metrics, options());
+    process.sync([object("a", "new", 300), object("b", "u2", 2)]);
+    process.attach(OnStart::Continue);
+    assert_eq!(process.settle(), "add a@300, add b@2, synced");
+    process.recorder.reopen();
+    assert_all_come(process, "delete a@200?, add a@300");
 }

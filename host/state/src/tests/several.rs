@@ -5,6 +5,7 @@ use redb::ReadableTable as _;
 
 use super::*;
 use crate::handler_state::OPEN_KEYS_CHECKED_MAX;
+use crate::stepped::{MemoryDisk, SteppedState};
 
 const OLD: SourceId = SourceId(3);
 
@@ -199,4 +200,46 @@ fn flush_checks_every_open_key() {
     process.journal().flush(Box::new(|| {}));
     process.recorder.run_once();
     assert_eq!(process.metrics.open_keys_of("pods", "", HANDLER), Some(0));
+}
+
+#[test]
+fn source_opened_after_a_commit_does_not_deliver_later_changes() {
+    let mut state = SteppedState::open(&MemoryDisk::default()).unwrap();
+    let (journal, mut store) = (state.source(options()).unwrap(), StoreWriter::default());
+    journal.begin(SOURCE, &store.publish(), false);
+    let listener = ListenerHandle::new(ListenerOptions::default());
+    journal.attach(&listener, Moment::ZERO);
+    state.commit();
+    state.deliver();
+    let mut add = |name: &str, version: u64| {
+        let object = object(name, "u1", version);
+        store.add(object.clone());
+        let change = ObjectChange {
+            kind: ChangeKind::Add(object),
+            reason: Reason::Watch,
+            received: Moment::ZERO,
+        };
+        journal.push(&store.publish(), &[change], Moment::ZERO);
+    };
+    let received = || {
+        let mut received = Vec::new();
+        while let NextDelivery::Deliver(delivery) = listener.next(Moment::ZERO) {
+            received.push(shown(&delivery));
+            listener.done(delivery.token, DeliveryOutcome::Ok, Moment::ZERO);
+        }
+        received.join(", ")
+    };
+    received();
+    add("a", 1);
+    state.commit();
+    add("b", 2);
+    let mut other = options();
+    other.identity.informer = "others".to_owned();
+    state.source(other).unwrap();
+    assert_eq!(received(), "", "neither is delivered yet");
+    state.deliver();
+    assert_eq!(received(), "add a@1");
+    state.commit();
+    state.commit();
+    assert_eq!(received(), "add b@2", "the second commit delivers the first one");
 }

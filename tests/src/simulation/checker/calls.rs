@@ -60,6 +60,10 @@ impl Checker {
         if may_go_back && key_state.goes_back(&running) {
             key_state.restores += 1;
         }
+        key_state.went_on |= key_state
+            .accepted
+            .as_ref()
+            .is_some_and(|(_, accepted)| accepted != object);
         key_state.newest = Some(object.clone());
         key_state.running = Some(running);
         for (clause, message) in findings {
@@ -142,7 +146,8 @@ impl Checker {
             return None;
         }
         let by_source = matches!(call.reason.as_str(), "watch" | "relist");
-        if by_source && call.kind != EventKind::Delete && accepted.version == call.object.version {
+        if by_source && !key_state.went_on && call.kind != EventKind::Delete && accepted.version == call.object.version
+        {
             let message = format!("received {accepted} again, which it had accepted");
             return Some((Clause::Resumable, message));
         }
@@ -288,6 +293,7 @@ impl KeyState {
         match ended {
             Ended::Ok => {
                 self.refused = None;
+                self.went_on = false;
                 self.accepted = Some((is_there, call.object.clone()));
             }
             Ended::Retry | Ended::Trap => return,

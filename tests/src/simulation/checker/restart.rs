@@ -13,8 +13,6 @@ pub(super) struct Knowledge {
     received: BTreeMap<Key, Vec<Incarnation>>,
     /// The incarnations whose delete was accepted or refused for good.
     over: BTreeSet<String>,
-    /// How many ended incarnations were not stored.
-    dropped: u64,
 }
 
 #[derive(Clone)]
@@ -55,22 +53,33 @@ impl Knowledge {
         self.over.insert(object.uid.clone());
     }
 
-    /// The process is killed: deletes that were handed out and not accepted have to be reported again.
-    fn killed(&mut self, dropped: u64) {
-        self.dropped += dropped;
-        let all = self.received.values_mut().flatten();
-        all.for_each(|one| one.delete_began = false);
+    /// The process is killed: deletes that were handed out and not accepted have to be reported again. What is not
+    /// stored cannot be reported; of those, a handler has received at most one of a key without its delete. Returns
+    /// them.
+    fn killed(&mut self, dropped: &[String]) -> Vec<ObjectVersion> {
+        let mut unreportable = Vec::new();
+        for of_key in self.received.values_mut() {
+            of_key.iter_mut().for_each(|one| one.delete_began = false);
+            if let Some(place) = of_key.iter().position(|one| dropped.contains(&one.object.uid)) {
+                unreportable.push(of_key.remove(place).object);
+            }
+        }
+        unreportable
     }
 }
 
 impl Checker {
-    pub(super) fn killed(&mut self, id: u32, dropped: u64) {
+    pub(super) fn killed(&mut self, id: u32, dropped: &[String]) {
         self.removed_handlers.insert(id);
         let Some(mut handler) = self.handlers.remove(&id) else {
             return;
         };
         if let Some(durable) = &mut handler.durable {
-            durable.killed(dropped);
+            for gone in durable.killed(dropped) {
+                let state = handler.keys.entry(key_of(&gone)).or_default();
+                // It still exists for the handler, which will not receive its delete.
+                state.accepted.take_if(|(_, accepted)| accepted.uid == gone.uid);
+            }
         }
         self.killed.insert(id, handler);
     }
@@ -106,8 +115,7 @@ impl Checker {
             let message = format!("received a state of {object} after it accepted its delete");
             Some((Clause::DeleteSeenOnce, message))
         } else {
-            // What is not stored cannot be reported.
-            let mut undeleted = durable.undeleted_besides(object).filter(|_| durable.dropped == 0);
+            let mut undeleted = durable.undeleted_besides(object);
             let born = |object: &ObjectVersion| self.born.get(&object.uid);
             undeleted
                 .find(|other| born(other) < born(object) && !self.revived.contains(&other.uid))
@@ -129,16 +137,9 @@ impl Checker {
             self.revived.contains(&object.uid) || cluster.iter().any(|now| now.uid == object.uid)
         };
         let all = durable.received.values().flatten().filter(|one| !one.delete_began);
-        let lost: Vec<_> = all.filter(|one| !exists(&one.object)).collect();
-        if lost.len() as u64 <= durable.dropped {
-            return Vec::new();
-        }
-        let message = |object: &ObjectVersion| {
-            let dropped = durable.dropped;
-            format!("handler {id} received {object}, but never its delete; {dropped} counted as not stored")
-        };
-        let lost = lost.into_iter().map(|one| (Clause::AtLeastOnce, message(&one.object)));
-        lost.collect()
+        let lost = all.filter(|one| !exists(&one.object));
+        let message = |object: &ObjectVersion| format!("handler {id} received {object}, but never its delete");
+        lost.map(|one| (Clause::AtLeastOnce, message(&one.object))).collect()
     }
 
     /// An index whose values come from outside is complete or not ready, and ready at rest.

@@ -537,6 +537,36 @@ fn repeated_state_without_a_reason_is_detected() {
 }
 
 #[test]
+fn version_may_come_again_after_a_restored_state_that_failed() {
+    let (restored, accepted) = (object("a", "u1", 1), object("a", "u1", 2));
+    let failed = |reason| {
+        [
+            with_reason(begin(EventKind::Update, &restored, Some(1)), reason),
+            end(&restored, Ended::Retry),
+        ]
+    };
+    let mut entries = vec![
+        written(&restored),
+        written(&accepted),
+        begin(EventKind::Add, &accepted, Some(2)),
+        end(&accepted, Ended::Ok),
+        Entry::Restored {
+            version: 1,
+            objects: vec![restored.clone()],
+        },
+    ];
+    entries.extend(["restored", "retry"].into_iter().flat_map(failed));
+    entries.extend([
+        written(&accepted),
+        begin(EventKind::Update, &accepted, Some(2)),
+        end(&accepted, Ended::Trap),
+        begin(EventKind::Update, &accepted, Some(2)),
+        end(&accepted, Ended::Ok),
+    ]);
+    assert_eq!(clauses(entries), NOTHING);
+}
+
+#[test]
 fn object_never_delivered_is_detected() {
     let one = object("a", "u1", 1);
     let entries = vec![handler_added(true), written(&one), synced(), at_rest(&[&one])];

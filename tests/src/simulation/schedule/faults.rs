@@ -58,7 +58,8 @@ impl Schedule {
     }
 
     /// Watches send a state again that is older than what their informers have seen, as after a reconnect to a server
-    /// with an older history.
+    /// with an older history. Not among the initial events of a WatchList: those are a list, and no API server shows an
+    /// older state there.
     fn replay_the_past(&mut self) -> String {
         let newest_of = |watched: &Arc<Watched>| watched.stored().iter().map(|object| object.version).max();
         let informers = self.world.informers();
@@ -79,7 +80,7 @@ impl Schedule {
         self.world
             .server()
             .faults()
-            .inject(&all_namespaces, &Injection::Raw(line));
+            .inject(&all_namespaces, &Injection::RawAfterInitialEvents(line));
         format!("send {} again", version_of(state))
     }
 

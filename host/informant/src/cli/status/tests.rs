@@ -258,6 +258,7 @@ fn paused_and_quarantined_plugins_are_not_called_retrying() {
     paused is paused: requested by command
     paused failed on 1 object; it retries when it is resumed
     quarantined is quarantined: it trapped too often
+    `informant plugin resume quarantined` ends the quarantine
     quarantined failed on 7 objects; it retries when it is resumed
     ");
 }

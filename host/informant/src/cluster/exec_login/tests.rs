@@ -132,9 +132,36 @@ async fn login_error_shows_neither_private_key_nor_cut_token() {
     let cut = error(&exec(&format!("{} exit 7", print(&cut))), LONG).await;
     assert!(cut.ends_with("xxx[token]"), "{}", &cut[cut.len() - 20..]);
 
-    let late = format!("{} sleep 1000", print("secret-token"));
-    let late = error(&exec(&late), Duration::from_secs(2)).await;
-    assert!(late.ends_with("it printed: [token]"), "{late}");
+    // As shown of a program that has printed them and does not end.
+    let late = shown(
+        b"secret-token",
+        credential.as_bytes(),
+        parse(credential.as_bytes()).as_ref(),
+    );
+    assert_eq!(late, "; it printed: [token]");
+}
+
+#[tokio::test]
+async fn stderr_is_hidden_next_to_output_that_cannot_be_read() {
+    // An error after the credentials, another document, a part of them, or no kind.
+    let outputs = [
+        r#"{"kind":"ExecCredential","status":{"token":"secret-1"}} warning"#,
+        r#"{"kind":"ExecCredential","status":{"token":"secret-1"#,
+        "token: secret-1",
+    ];
+    for output in outputs {
+        for end in ["exit 7", "exit 0"] {
+            let error = error(
+                &exec(&format!("printf '%s' '{output}'; echo got secret-1 >&2; {end}")),
+                LONG,
+            )
+            .await;
+            assert!(error.contains("its standard error is not shown"), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+    let unknown = error(&exec("echo 'got eyJhbGciOiJ9.eyJzdWIi.c2ln' >&2; exit 7"), LONG).await;
+    assert!(unknown.ends_with("it printed: got [token]"), "{unknown}");
 }
 
 #[tokio::test]
@@ -142,8 +169,11 @@ async fn login_program_that_cannot_start_takes_one_thread() {
     let mut exec = exec("");
     exec.command = Some("/usr/bin/env".to_owned());
     let _starting = turn(Path::new("/usr/bin/env")).acquire_owned().await.unwrap();
-    let error = error(&exec, Duration::from_millis(100)).await;
-    assert!(error.contains("did not end within 0 s"), "{error}");
+    let error = error(&exec, Duration::from_secs(1)).await;
+    assert!(
+        error.ends_with("was not started within 1 s; its file system may hang"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Starts an informer: waits for its cluster, discovers its resource, and starts the reflectors.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,10 @@ pub const DISCOVERY_RETRY_MAX: Duration = resource_follower::DISCOVERY_INTERVAL;
 
 /// How often the log names another reason for which discovery fails. The text of some errors differs each time.
 const DISCOVERY_LOG_PERIOD: Duration = Duration::from_secs(60);
+
+/// A discovery that takes longer than 10 s is reported, and continues: a login program may need 30 s, and a request
+/// without a response fails after 90 s.
+const DISCOVERY_WAIT_REPORTED: Duration = Duration::from_secs(10);
 
 /// Which failed attempts are logged. The status shows each.
 #[derive(Debug, Default)]
@@ -158,15 +163,19 @@ impl Startup<'_> {
         let Some(section) = self.status.section() else {
             return std::future::pending().await;
         };
+        let mut is_wait_logged = false;
         loop {
             let environment = Arc::clone(self.environment);
-            let found = match &section.resource.value {
-                Resources::One(name) => one(cluster, environment, name).await,
-                Resources::Several(pattern) => {
-                    resource_follower::first(self.status, &cluster.client, environment, pattern, &section).await
+            let attempt = async {
+                match &section.resource.value {
+                    Resources::One(name) => one(cluster, environment, name).await,
+                    Resources::Several(pattern) => {
+                        resource_follower::first(self.status, &cluster.client, environment, pattern, &section).await
+                    }
                 }
             };
-            let error = match found {
+            let report = || self.report_wait(cluster, !std::mem::replace(&mut is_wait_logged, true));
+            let error = match report_if_slow(&**self.environment, attempt, report).await {
                 Ok(found) => {
                     self.metrics.daemon.discovered(informer, of, true);
                     return found;
@@ -188,6 +197,36 @@ impl Startup<'_> {
             delay = (delay * 2).min(DISCOVERY_RETRY_MAX);
         }
     }
+
+    /// Shows, and logs if `is_new`, that the API server has not responded yet.
+    fn report_wait(&self, cluster: &Cluster, is_new: bool) {
+        let waited_seconds = DISCOVERY_WAIT_REPORTED.as_secs();
+        if is_new {
+            let (informer, cluster_name) = (self.status.name(), cluster_field(&self.status.cluster));
+            tracing::warn!(informer, cluster = cluster_name, url = %cluster.url, waited_seconds, "discovery is waiting for the API server");
+        }
+        let reason = format!("discovery is waiting for the API server; no response within {waited_seconds} s");
+        self.status.set_phase(InformerPhase::Discovering {
+            last_error: Some(reason.into()),
+        });
+    }
+}
+
+/// Waits for `attempt`, and calls `report` once if that takes longer than [`DISCOVERY_WAIT_REPORTED`].
+async fn report_if_slow<T>(
+    environment: &dyn Environment,
+    attempt: impl Future<Output = T>,
+    report: impl FnOnce(),
+) -> T {
+    let mut attempt = pin!(attempt);
+    tokio::select! {
+        biased;
+        found = &mut attempt => found,
+        () = environment.sleep(DISCOVERY_WAIT_REPORTED) => {
+            report();
+            attempt.await
+        }
+    }
 }
 
 async fn one(
@@ -201,7 +240,20 @@ async fn one(
 
 #[cfg(test)]
 mod tests {
+    use informant_informer::TokioEnvironment;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_slow_discovery_is_reported_and_it_continues() {
+        let environment = TokioEnvironment::current(0);
+        for (seconds, reported) in [(9, false), (50, true)] {
+            let mut is_reported = false;
+            let attempt = environment.sleep(Duration::from_secs(seconds));
+            report_if_slow(&environment, attempt, || is_reported = true).await;
+            assert_eq!(is_reported, reported, "after {seconds} s");
+        }
+    }
 
     #[test]
     fn changing_discovery_errors_are_logged_once_a_minute() {

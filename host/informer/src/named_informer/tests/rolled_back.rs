@@ -1,0 +1,46 @@
+//! A cluster that is rolled back while namespaces change.
+
+use super::*;
+use crate::testing::Replaceable;
+
+#[tokio::test(start_paused = true)]
+async fn new_sources_hold_nothing_of_a_lost_history() {
+    let servers = Replaceable::new();
+    for server in [&servers.old, &servers.new] {
+        put_namespaces(server);
+    }
+    put(&servers.old, "a/kept", 1);
+    put(&servers.old, "a/lost", 1);
+    let in_b = Filter::any().namespace("b");
+    servers.old.faults().forbid(in_b);
+    let catalog = Catalog::new();
+    let environment = Arc::new(TokioEnvironment::current(3));
+    let metrics = InformerMetrics::default();
+    let informer = NamedInformer::start(spec(&[]), servers.client(), environment, catalog.clone(), &metrics).unwrap();
+    settle().await;
+    informer.reconfigure(spec(&["a", "b"])).await.unwrap();
+    settle().await;
+    // The source of `a` has its first list, and sees nothing of `c`: its version stays below the restored one.
+    for revision in 1..=30 {
+        put(&servers.old, "c/one", revision);
+    }
+    put(&servers.new, "a/kept", 1);
+    for revision in 1..=15 {
+        put(&servers.new, "c/one", revision);
+    }
+    settle().await;
+    servers.old.faults().restart(Duration::from_secs(20), false);
+    pass(2).await;
+    servers.replace();
+    pass(60).await;
+    put(&servers.new, "a/later", 1);
+    put(&servers.new, "b/later", 1);
+    pass(60).await;
+    let sources = catalog.sources_of("pods");
+    assert_eq!(sources.len(), 2);
+    let lister = Lister::new(catalog, "pods");
+    let everything = LabelSelector::everything();
+    let found = lister.list(&everything);
+    let found: Vec<_> = found.map(|found| found.object.key().to_string()).collect();
+    assert_eq!(sorted(found), ["a/kept", "a/later", "b/later"]);
+}
