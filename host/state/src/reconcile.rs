@@ -211,6 +211,7 @@ impl PersistedSource {
             deletes,
             accepted,
             dead_letters,
+            ..ResumeState::default()
         })
     }
 
