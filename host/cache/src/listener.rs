@@ -25,8 +25,8 @@
 //! - A failing key delays no other key: it is retried with growing back-off, at most
 //!   [`retries_per_second_max`](ListenerOptions::retries_per_second_max) keys a second, and becomes a [`DeadLetter`]
 //!   when it runs out of attempts.
-//! - A handler that [asks for another call](DeliveryOutcome::RequeueAfter) of a key receives one, with its present state,
-//!   unless it is called for the key before. Such a timer is no pending event.
+//! - A handler that [asks for another call](DeliveryOutcome::RequeueAfter) of a key receives one, with its present
+//!   state, unless it is called for the key before. Such a timer is no pending event.
 //!
 //! Order across keys is not guaranteed. No I/O, no clock (time is passed in), no tasks.
 

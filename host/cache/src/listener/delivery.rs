@@ -75,9 +75,9 @@ pub enum DeliveryOutcome {
     /// The handler accepted it.
     Ok,
     /// The handler accepted it, and asks to be called again for the key after this time, at least
-    /// [`REQUEUE_AFTER_MIN`](super::REQUEUE_AFTER_MIN): with [`Reason::RequeueAfter`], as an update to the present state
-    /// without `old`, or as the same delete. The next call for the key, for whatever reason, cancels it. After
-    /// [`Notification::Synced`] it is the same as `Ok`.
+    /// [`REQUEUE_AFTER_MIN`](super::REQUEUE_AFTER_MIN). That call has [`Reason::RequeueAfter`]; it is an update to the
+    /// present state without `old`, or the same delete. The next call for the key, for whatever reason, cancels it.
+    /// After [`Notification::Synced`] it is the same as `Ok`.
     RequeueAfter(Duration),
     /// The handler was not called, because no field it subscribes to changed (see [`Delivery::exact_old`]). Counts as
     /// accepted.

@@ -38,8 +38,8 @@ pub const RETRIED_DELETES_MAX: usize = 10_000;
 /// The shortest wait before a call that a handler asked for; shorter ones are raised to it.
 pub const REQUEUE_AFTER_MIN: Duration = Duration::from_millis(100);
 
-/// How many calls in a row for one state of an object may ask for another call after [`REQUEUE_AFTER_MIN`]. From then on
-/// [`REQUEUE_AFTER_MIN_UNCHANGED`] applies, until the object changes.
+/// How many calls in a row for one state of an object may ask for another call after [`REQUEUE_AFTER_MIN`]. From then
+/// on [`REQUEUE_AFTER_MIN_UNCHANGED`] applies, until the object changes.
 pub const REQUEUES_IN_A_ROW_MAX: u32 = 20;
 
 /// The shortest wait before a call after [`REQUEUES_IN_A_ROW_MAX`] calls for the same state; shorter ones are raised to

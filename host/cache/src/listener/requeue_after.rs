@@ -1,13 +1,13 @@
 //! Requeues: a handler that succeeded asks to be called again for the key after some time.
 //!
-//! A requeue is a timer of a key, and no event: it is neither pending nor a retry, and a stop does not wait for it. When
-//! it is due, it is delivered as soon as the consumer asks for a delivery; until then it waits here, however many are
-//! due. Requeues take turns with everything else.
+//! A requeue is a timer of a key, and no event: it is neither pending nor a retry, and a stop does not wait for it.
+//! When it is due, it is delivered as soon as the consumer asks for a delivery; until then it waits here, however many
+//! are due. Requeues take turns with everything else.
 //!
-//! - The next call of the key cancels it, whatever the reason and the outcome. The call counts when it *ends*, so that a
-//!   durable handler's requeue is on disk until then; a delivery that was filtered or given back was no call. One
-//!   exception for the same purpose: while the call that it asked for fails and is retried, it stays. Its key is busy
-//!   all that time, so no other call can come of it.
+//! - The next call of the key cancels it, whatever the reason and the outcome. The call counts when it *ends*, so that
+//!   a durable handler's requeue is on disk until then; a delivery that was filtered or given back was no call. One
+//!   exception for the same purpose: while the requeued call itself fails and is retried, the requeue stays. Its key is
+//!   busy all that time, so it causes no other call.
 //! - While its key has an event pending or in flight, or a cursor will still pass the key, it waits: usually that call
 //!   cancels it.
 //! - An object that is gone when its requeue is due has none. Its delete, if the handler receives one, was a call.
@@ -238,6 +238,8 @@ impl Listener {
             remaining: requeue.due - now,
             delete: requeue.delete.clone(),
         };
+        // A source that is not attached yet has none of those that an earlier process recorded.
+        self.sources.get(source)?;
         Some(match self.requeues.take_unrecorded(source)? {
             Unrecorded::All => RequeueChanges {
                 is_complete: true,

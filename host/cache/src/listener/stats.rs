@@ -54,7 +54,8 @@ pub struct ListenerCounters {
     pub resync_keys_skipped: u64,
     /// `old` states dropped because of [`pending_bytes_max`](super::ListenerOptions::pending_bytes_max).
     pub olds_dropped: u64,
-    /// Deletes, pending or requeued, cut to their metadata because of [`pending_bytes_max`](super::ListenerOptions::pending_bytes_max).
+    /// Deletes, pending or requeued, cut to their metadata because of
+    /// [`pending_bytes_max`](super::ListenerOptions::pending_bytes_max).
     pub deletes_cut: u64,
     /// Changes refused because the listener was closed.
     pub refused: u64,

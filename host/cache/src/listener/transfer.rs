@@ -10,8 +10,8 @@ use crate::{Moment, Snapshot};
 
 impl Listener {
     /// Attaches `new` in place of `olds` for the keys in its `scope`. Their pending, failing and in-flight events and
-    /// their requeues continue under the new id, and `changes` are the difference between what `olds` delivered and `snapshot`. If
-    /// `olds` were not delivered completely yet, `snapshot` is delivered as a replay.
+    /// their requeues continue under the new id, and `changes` are the difference between what `olds` delivered and
+    /// `snapshot`. If `olds` were not delivered completely yet, `snapshot` is delivered as a replay.
     ///
     /// `olds` deliver nothing more by resync, replay or the rest of an initial list: their outdated objects would
     /// follow those of `new`.

@@ -49,7 +49,7 @@ fn timer(name: &str, remaining: u64, deleted: bool) -> RequeueTimer {
 fn journal_reads_all_requeues_then_changes() {
     let mut rig = Rig::new(options());
     requeue(&mut rig, "a", 1, 5);
-    assert_eq!(changes(&rig), "none", "nobody records them");
+    assert_eq!(changes(&rig), "none", "it is not recorded");
     rig.listener.record_requeues(PODS);
     assert_eq!(changes(&rig), "all; a in 5s; removed");
     assert_eq!(changes(&rig), "none");
