@@ -223,8 +223,7 @@ fn index_of(snapshot: &Snapshot) -> Index {
 fn recomputed(snapshot: &Snapshot) -> Index {
     let mut index = Index::new();
     for object in snapshot.iter() {
-        for (name, values) in values(object).unwrap_or_default() {
-            let name = if name == "word" { "word" } else { "count" };
+        for (name, values) in ["word", "count"].into_iter().zip(values(object).unwrap_or_default()) {
             for value in values {
                 index.entry((name, value)).or_default().insert(object.key().to_key());
             }
