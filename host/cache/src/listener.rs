@@ -72,7 +72,7 @@ pub use self::options::{
 };
 pub use self::push::{ChangeKind, ObjectChange};
 pub use self::replay::RequeueResult;
-pub use self::requeue_after::{RequeueChanges, RequeueTimer, SlowedKey};
+pub use self::requeue_after::{RequeueChanges, RequeueTimer, SlowedKey, Triggered};
 pub use self::resume::{AcceptedStates, OpenKey, OpenKeys, ResumeState, Vanished};
 pub use self::retry::RetriedKey;
 pub use self::stats::{InFlight, ListenerCounters, ListenerStats};

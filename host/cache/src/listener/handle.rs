@@ -10,7 +10,7 @@ use crate::listener::wake::{Waker, WakingLock};
 use crate::listener::{
     DeadLetter, DeadLetterChanges, Delivery, DeliveryOutcome, DeliveryToken, Listener, ListenerOptions, ListenerStats,
     NextBatch, NextDelivery, ObjectChange, OpenKey, OpenKeys, Pause, RequeueChanges, RequeueResult, ResumeState,
-    RetriedKey, SlowedKey, Vanished,
+    RetriedKey, SlowedKey, Triggered, Vanished,
 };
 use crate::{Moment, Snapshot};
 
@@ -288,6 +288,13 @@ impl ListenerHandle {
     /// absent.
     pub fn requeue(&self, source: SourceId, key: KeyRef<'_>, now: Moment) -> RequeueResult {
         self.change(|listener| listener.requeue(source, key, now))
+    }
+
+    /// Asks for a call, with reason `Trigger`, for each of the live objects at `keys`. Holds the lock meanwhile: pass
+    /// at most about a thousand keys at a time. The calls take turns with other deliveries, and wait while the handler
+    /// is paused; a stop does not wait for them.
+    pub fn trigger(&self, source: SourceId, keys: &[Key], now: Moment) -> Triggered {
+        self.change(|listener| listener.trigger(source, keys, now))
     }
 
     /// No longer accepts changes. Accepted events, initial lists and replays are still delivered; then the consumer

@@ -1,4 +1,5 @@
-//! Requeues: a handler that succeeded asks to be called again for the key after some time.
+//! Requeues: a handler that succeeded asks to be called again for the key after some time; or an operator asks for a
+//! call now (a trigger).
 //!
 //! A requeue is a timer of a key, and no event: it is neither pending nor a retry, and a stop does not wait for it.
 //! When it is due, it is delivered as soon as the consumer asks for a delivery; until then it waits here, however many
@@ -62,6 +63,20 @@ pub struct SlowedKey {
     pub next: Moment,
 }
 
+/// The result of a trigger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Triggered {
+    /// Objects for which a call was asked for.
+    pub triggered: usize,
+    /// Objects whose events are pending or in flight, or that a cursor will deliver anyway.
+    pub waiting: usize,
+}
+
+/// Whether a call is made because of an entry in the table of requeues.
+const fn is_requeued(reason: Reason) -> bool {
+    matches!(reason, Reason::RequeueAfter | Reason::Trigger)
+}
+
 impl Listener {
     /// The handler accepted the slot's head and asks for another call after `wait`.
     pub(super) fn set_requeue(&mut self, id: SlotId, wait: Duration, now: Moment) {
@@ -97,6 +112,7 @@ impl Listener {
         };
         let requeue = Requeue {
             due: now + wait.max(wait_min),
+            reason: Reason::RequeueAfter,
             in_a_row,
             is_slowed: in_a_row > REQUEUES_IN_A_ROW_MAX && wait < wait_min,
             version,
@@ -135,7 +151,7 @@ impl Listener {
 
     /// The call of the slot's head failed and will be retried.
     pub(super) fn retry_requeue(&mut self, id: SlotId) {
-        if self.queue.slots.get(id).head.reason != Reason::RequeueAfter {
+        if !is_requeued(self.queue.slots.get(id).head.reason) {
             self.cancel_requeue(id);
         }
     }
@@ -153,13 +169,47 @@ impl Listener {
         let state = self.sources.get(slot.source);
         let exists = state.is_none_or(|state| state.snapshot.get(key).is_some());
         let is_gone = slot.head.is_delete() && requeue.delete.is_none() && !exists;
-        if is_gone || slot.head.reason == Reason::RequeueAfter {
+        if is_gone || is_requeued(slot.head.reason) {
             self.requeues.remove(slot.source, key);
             self.queue.counters.requeues_dropped += 1;
         } else {
             let due = requeue.due;
             self.requeues.look_at(slot.source, key, due);
         }
+    }
+
+    /// Asks for a call for each of the live objects at `keys`, now. A requeue of the key becomes this call; a key that
+    /// is busy, or that a cursor will still pass, is called anyway.
+    pub(super) fn trigger(&mut self, source: SourceId, keys: &[Key], now: Moment) -> Triggered {
+        let mut done = Triggered::default();
+        let Some(state) = self.sources.get(source).filter(|_| !self.closed) else {
+            return done;
+        };
+        let mut wanted = Vec::new();
+        for key in keys {
+            let Some(object) = state.snapshot.get(key.as_ref()) else {
+                continue;
+            };
+            let is_covered = state.cursor.as_ref().is_some_and(|cursor| cursor.covers(key.as_ref()));
+            if is_covered || self.is_busy(source, key.as_ref()) {
+                done.waiting += 1;
+            } else {
+                done.triggered += 1;
+                wanted.push((key.clone(), object.version().to_version()));
+            }
+        }
+        for (key, version) in wanted {
+            let requeue = Requeue {
+                due: now,
+                reason: Reason::Trigger,
+                in_a_row: 0,
+                is_slowed: false,
+                version,
+                delete: None,
+            };
+            self.insert_requeue(source, key, requeue);
+        }
+        done
     }
 
     /// When to look at the next requeue. A closed listener starts none.
@@ -183,7 +233,7 @@ impl Listener {
                 self.requeues.look_at(source, key, now + REQUEUE_CHECK_INTERVAL);
                 continue;
             }
-            let Some((due, notification)) = self.requeued(source, key) else {
+            let Some((due, reason, notification)) = self.requeued(source, key) else {
                 self.requeues.remove(source, key);
                 self.queue.counters.requeues_dropped += 1;
                 continue;
@@ -191,14 +241,14 @@ impl Listener {
             // From now on it waits for the end of its call.
             self.requeues.look_at(source, key, Moment::NEVER);
             self.queue.counters.shown += 1;
-            let event = PendingEvent::of_maybe_seen(notification, Reason::RequeueAfter, due);
+            let event = PendingEvent::of_maybe_seen(notification, reason, due);
             return Some(self.queue.deliver_now(hash, source, event, now));
         }
         None
     }
 
-    /// What the requeue of a key delivers, and since when it is due. None if its object is gone.
-    fn requeued(&self, source: SourceId, key: KeyRef<'_>) -> Option<(Moment, Notification)> {
+    /// What the requeue of a key delivers, since when it is due, and why. None if its object is gone.
+    fn requeued(&self, source: SourceId, key: KeyRef<'_>) -> Option<(Moment, Reason, Notification)> {
         let requeue = self.requeues.get(source, key)?;
         let notification = match &requeue.delete {
             Some(LastDelete {
@@ -214,7 +264,7 @@ impl Listener {
                 new: self.sources.get(source)?.snapshot.get(key)?.clone(),
             },
         };
-        Some((requeue.due, notification))
+        Some((requeue.due, requeue.reason, notification))
     }
 
     /// Sets the requeues that an earlier process recorded.
@@ -222,6 +272,7 @@ impl Listener {
         for timer in timers {
             let requeue = Requeue {
                 due: now + timer.remaining,
+                reason: Reason::RequeueAfter,
                 in_a_row: 0,
                 is_slowed: false,
                 version: ResourceVersion::default(),

@@ -6,14 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use informant_object::{AsKey, Key, KeyRef, Object, ResourceVersion, SourceId};
 
-use crate::Moment;
 use crate::listener::LastDelete;
 use crate::listener::options::REQUEUE_CHANGES_MAX;
+use crate::{Moment, Reason};
 
-/// A call that a handler asked for.
+/// A call that a handler or an operator asked for.
 #[derive(Debug)]
 pub(super) struct Requeue {
     pub(super) due: Moment,
+    /// [`Reason::RequeueAfter`] or [`Reason::Trigger`].
+    pub(super) reason: Reason,
     /// How many calls in a row for the same state asked for another one.
     pub(super) in_a_row: u32,
     /// The handler asked for a shorter wait than it may.
