@@ -25,6 +25,8 @@
 //! - A failing key delays no other key: it is retried with growing back-off, at most
 //!   [`retries_per_second_max`](ListenerOptions::retries_per_second_max) keys a second, and becomes a [`DeadLetter`]
 //!   when it runs out of attempts.
+//! - A handler that [asks for another call](DeliveryOutcome::RequeueAfter) of a key receives one, with its present
+//!   state, unless it is called for the key before. Such a timer is no pending event.
 //!
 //! Order across keys is not guaranteed. No I/O, no clock (time is passed in), no tasks.
 
@@ -40,6 +42,8 @@ mod pull;
 mod push;
 mod queue;
 mod replay;
+mod requeue_after;
+mod requeues;
 mod resume;
 mod retry;
 mod slots;
@@ -62,11 +66,13 @@ pub use self::delivery::{Delivery, DeliveryOutcome, DeliveryToken, NextBatch, Ne
 pub use self::handle::ListenerHandle;
 pub use self::options::{
     CRASHES_MAX, DEAD_LETTERS_MAX, ERROR_BYTES_MAX, FailurePolicy, ListenerOptions, PENDING_BYTES_MAX,
-    PENDING_EVENTS_MAX, RESYNC_MIN, RETRIED_DELETES_MAX, RETRIES_PER_SECOND_MAX, RETRY_AFTER_MAX,
+    PENDING_EVENTS_MAX, REQUEUE_AFTER_MIN, REQUEUE_AFTER_MIN_UNCHANGED, REQUEUE_CHANGES_MAX, REQUEUED_DELETES_MAX,
+    REQUEUES_IN_A_ROW_MAX, RESYNC_MIN, RETRIED_DELETES_MAX, RETRIES_PER_SECOND_MAX, RETRY_AFTER_MAX,
     RETRY_ERROR_BYTES_MAX, RetryPolicy, UNACCEPTED_KEYS_MAX,
 };
 pub use self::push::{ChangeKind, ObjectChange};
 pub use self::replay::RequeueResult;
+pub use self::requeue_after::{RequeueChanges, RequeueTimer, SlowedKey, Triggered};
 pub use self::resume::{AcceptedStates, OpenKey, OpenKeys, ResumeState, Vanished};
 pub use self::retry::RetriedKey;
 pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
@@ -74,6 +80,7 @@ pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
 use self::dead_letter::DeadLetters;
 use self::queue::Queue;
 use self::replay::ReplayGate;
+use self::requeues::Requeues;
 use self::retry::{RetryRate, Timers};
 use self::sources::AttachedSources;
 use crate::Moment;
@@ -98,6 +105,7 @@ struct Listener {
     timers: Timers,
     retry_rate: RetryRate,
     letters: DeadLetters,
+    requeues: Requeues,
     /// When the next resync is due; none before the first source is attached, or without resync.
     resync_next: Option<Moment>,
     swapping: bool,
@@ -108,6 +116,8 @@ struct Listener {
     retries_ended: bool,
     /// The next delivery comes from a cursor, if one runs.
     cursor_turn: bool,
+    /// The next delivery is a requeue, if one is due.
+    requeue_turn: bool,
     /// The consumer waits until then, or until it is woken.
     waits_until: Option<Moment>,
     /// Sources that became synced and were not yet reported to the callback.
@@ -124,6 +134,7 @@ impl Listener {
             timers: Timers::default(),
             retry_rate: RetryRate::default(),
             letters: DeadLetters::new(options.dead_letters_max, options.pending_bytes_max),
+            requeues: Requeues::default(),
             resync_next: None,
             swapping: false,
             quarantined: false,
@@ -131,6 +142,7 @@ impl Listener {
             closed: false,
             retries_ended: false,
             cursor_turn: false,
+            requeue_turn: false,
             waits_until: None,
             newly_synced: Vec::new(),
             replay_gate: ReplayGate::default(),

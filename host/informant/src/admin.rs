@@ -7,6 +7,7 @@
 //! /api/v1/get/RESOURCE  /api/v1/sources[/ID]  /api/v1/plugins  /api/v1/dead-letters  /api/v1/retries
 //! /api/v1/configuration
 //! POST: /api/v1/plugins/NAME/pause  /api/v1/plugins/NAME/resume  /api/v1/plugins/NAME/requeue
+//! /api/v1/plugins/NAME/trigger
 //! ```
 //!
 //! Reads the [`StatusRegistry`], snapshots and listeners; only a POST changes something, and only for one plugin. It
@@ -19,6 +20,7 @@ mod objects;
 mod origin;
 mod plugins;
 mod sources;
+mod trigger;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,10 +47,11 @@ pub(crate) use objects::{
 pub(crate) use origin::KnownHosts;
 pub use plugins::{
     DeadLetterView, LoadedView, Paused, PluginView, Plugins, RETRIES_LISTED_MAX, RETRIES_SHOWN_MAX, ReloadView,
-    RequeueRequest, Requeued, Resumed, RetryView, StuckView,
+    RequeueRequest, Requeued, Resumed, RetryView, SLOWED_SHOWN_MAX, SlowedView, StuckView,
 };
 pub use sources::{AgedText, FAILED_NAMED_MAX, FailedView, IndexFailuresView, SourceView, Sources};
 pub(crate) use sources::{resource_or_section, running_in};
+pub use trigger::{TriggerRequest, TriggeredObjects};
 
 use crate::daemon::StatusRegistry;
 use crate::metrics::{Metrics, MetricsFormat};
@@ -165,6 +168,7 @@ pub(crate) fn admin_routes(state: AdminState) -> Router {
         .route("/api/v1/plugins/{name}/pause", post(plugins::pause))
         .route("/api/v1/plugins/{name}/resume", post(plugins::resume))
         .route("/api/v1/plugins/{name}/requeue", post(plugins::requeue))
+        .route("/api/v1/plugins/{name}/trigger", post(trigger::trigger))
         .route("/api/v1/dead-letters", get(plugins::dead_letters))
         .route("/api/v1/retries", get(plugins::retries))
         .route("/api/v1/configuration", get(configuration))

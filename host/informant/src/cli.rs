@@ -104,6 +104,8 @@ enum PluginCommand {
     Resume(plugin::ResumeArgs),
     /// Redeliver dead-lettered events to a plugin
     Requeue(plugin::RequeueArgs),
+    /// Call a plugin's handler for live objects, although nothing changed
+    Trigger(plugin::TriggerArgs),
 }
 
 /// The configuration file if `--config` is absent.
@@ -170,6 +172,7 @@ impl Cli {
                 PluginCommand::Pause(args) => plugin::pause(&args),
                 PluginCommand::Resume(args) => plugin::resume(&args),
                 PluginCommand::Requeue(args) => plugin::requeue(&args),
+                PluginCommand::Trigger(args) => plugin::trigger(&args),
             },
             Command::Compile => return compile_worker(),
         };

@@ -268,13 +268,23 @@ const GAUGES: [(&str, &str, Reading); 5] = [
         "Bytes of object states that only this listener holds",
         |stats| stats.bytes as u64,
     ),
+    (
+        "listener_requeues",
+        "Keys for which the handler asked for another call",
+        |stats| stats.requeues as u64,
+    ),
+    (
+        "listener_requeues_slowed",
+        "Requeues that are spaced because the object does not change",
+        |stats| stats.slowed as u64,
+    ),
     ("dead_letters", "Dead letters that can be requeued", |stats| {
         stats.dead_letters as u64
     }),
 ];
 
 /// Counters by plugin.
-const COUNTERS: [(&str, &str, Reading); 16] = [
+const COUNTERS: [(&str, &str, Reading); 17] = [
     ("listener_accepted", "Changes accepted from informers", |stats| {
         stats.counters.accepted
     }),
@@ -347,6 +357,11 @@ const COUNTERS: [(&str, &str, Reading); 16] = [
         "listener_late",
         "Results of calls whose source had been removed",
         |stats| stats.counters.late,
+    ),
+    (
+        "listener_requeues_dropped",
+        "Requeues dropped because the object is gone, or at the limit of those of deletes",
+        |stats| stats.counters.requeues_dropped,
     ),
     (
         "dead_letters_evicted",

@@ -43,10 +43,11 @@ impl PersistedSource {
         let entries = self.queue.take();
         let somebody_waits = entries.iter().any(|entry| matches!(entry, JournalEntry::Flush(_)));
         let mut acknowledged = BTreeMap::new();
+        let now = self.now();
         for (name, handler) in &mut self.handlers {
             match self.id {
                 Some(id) if self.is_verified => {
-                    let found = handler.poll_acknowledged(id, somebody_waits);
+                    let found = handler.poll_acknowledged(id, now, somebody_waits);
                     if !found.is_empty() {
                         acknowledged.insert(name.clone(), found);
                     }
@@ -157,6 +158,9 @@ impl PersistedSource {
         }
         if let Some(changes) = &found.letters {
             handler.persist_letters(tables, (self.number, name), &self.options, changes)?;
+        }
+        if let Some(changes) = &found.requeues {
+            handler.persist_requeues(tables, (self.number, name), &self.options, changes)?;
         }
         Ok(())
     }

@@ -105,7 +105,7 @@ impl PersistedSource {
                     self.push(id, snapshot, &changes, now, &later);
                 }
                 (JournalEntry::Attach(listener, now), Some(id)) => {
-                    self.now = now;
+                    self.delivered(now);
                     self.gate_replays(&listener, id);
                     match resumes.remove(&place) {
                         Some(resume) => {
@@ -163,7 +163,7 @@ impl PersistedSource {
         now: Moment,
         later: &[ListenerHandle],
     ) {
-        self.now = now;
+        self.delivered(now);
         let is_here = |listener: &&ListenerHandle| !later.iter().any(|other| other.ptr_eq(listener));
         for listener in self.listeners().filter(is_here) {
             listener.push(id, &snapshot, changes, now);
@@ -179,7 +179,7 @@ impl PersistedSource {
             deletes: gone,
             ..ResumeState::default()
         };
-        listener.push_vanished(id, self.drop_obsolete_deletes(resume).deletes, self.now);
+        listener.push_vanished(id, self.drop_obsolete_deletes(resume).deletes, self.now());
     }
 
     /// Removes deletes of objects that exist (again). The delete stays unless the object is known to be the same.

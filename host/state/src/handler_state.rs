@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use informant_cache::ListenerHandle;
-use informant_cache::listener::{DeadLetterChanges, OpenKey, OpenKeys};
+use informant_cache::listener::{DeadLetterChanges, OpenKey, OpenKeys, RequeueChanges};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
+use informant_cache::{ListenerHandle, Moment};
 use informant_object::{Key, SourceId};
 
 use crate::metrics::HandlerMetrics;
@@ -49,6 +49,10 @@ pub(crate) struct HandlerState {
     pub(crate) letters: BTreeSet<Key>,
     /// How far the listener's dead letters were read.
     pub(crate) letters_seen: Option<u64>,
+    /// The database may have requeues of it.
+    pub(crate) has_requeues: bool,
+    /// The listener remembers which of its requeues changed since they were read.
+    pub(crate) records_requeues: bool,
     /// The key that was checked last.
     pub(crate) asked: Option<Key>,
     /// The row in the database.
@@ -89,12 +93,14 @@ pub(crate) struct Acknowledgements {
     pub(crate) finished: Vec<(Key, Vec<u32>)>,
     /// How the dead letters changed.
     pub(crate) letters: Option<DeadLetterChanges>,
+    /// How the requeues changed.
+    pub(crate) requeues: Option<RequeueChanges>,
 }
 
 impl Acknowledgements {
     pub(crate) fn is_empty(&self) -> bool {
         let has_keys = !self.opened.is_empty() || !self.closed.is_empty() || !self.finished.is_empty();
-        !has_keys && self.all_open.is_none() && self.letters.is_none()
+        !has_keys && self.all_open.is_none() && self.letters.is_none() && self.requeues.is_none()
     }
 }
 
@@ -173,7 +179,7 @@ impl HandlerState {
 
     /// Reads from the listener what the handler has acknowledged; of all open keys if `all`, else of the next ones in
     /// turn.
-    pub(crate) fn poll_acknowledged(&mut self, source: SourceId, all: bool) -> Acknowledgements {
+    pub(crate) fn poll_acknowledged(&mut self, source: SourceId, now: Moment, all: bool) -> Acknowledgements {
         let mut found = Acknowledgements::default();
         let Some(listener) = &self.listener else { return found };
         let max = if self.all_open { OPEN_KEYS_CHECKED_MAX } else { 0 };
@@ -219,6 +225,8 @@ impl HandlerState {
             }
         }
         found.letters = self.poll_letters(source);
+        // After the acknowledgements: a key that a call closed has the requeue that the same call asked for.
+        found.requeues = self.poll_requeues(source, now);
         found
     }
 

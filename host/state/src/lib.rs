@@ -46,6 +46,7 @@ mod letters;
 mod metrics;
 mod reconcile;
 mod recorder;
+mod requeues;
 mod schema;
 mod source;
 pub mod stepped;

@@ -89,6 +89,7 @@ impl PersistedSource {
             let key = schema::key_of(found?.0.value(), prefix.len()).map_err(damaged)?;
             handler.letters.insert(key);
         }
+        handler.has_requeues = tables.requeues.range::<&[u8]>(&prefix[..]..&end[..])?.next().is_some();
         for found in tables.ended.range::<&[u8]>(&prefix[..]..&end[..])? {
             let (key, value) = found?;
             let (key, number) = schema::incarnation_of(key.value(), prefix.len()).map_err(damaged)?;
@@ -221,6 +222,7 @@ impl PersistedSource {
             deletes,
             accepted,
             dead_letters,
+            requeues: self.restored_requeues(tables, name)?,
         })
     }
 

@@ -9,6 +9,7 @@
 //! | `open` | number, handler, namespace, name | nothing more |
 //! | `ended` | number, handler, namespace, name, incarnation | how it ended, last state |
 //! | `dead_letters` | number, handler, namespace, name | dead letter |
+//! | `requeues` | number, handler, namespace, name | when the next call is due, last state of a delete |
 //!
 //! A key is open for a handler if it has a row in `open` or in `ended`. `ended` has a row for each incarnation that was
 //! deleted and whose delete the handler has not accepted; incarnations of a key are numbered in their order.
@@ -39,6 +40,7 @@ pub(crate) const HANDLERS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::
 pub(crate) const OPEN: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("open");
 pub(crate) const ENDED: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("ended");
 pub(crate) const DEAD_LETTERS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("dead_letters");
+pub(crate) const REQUEUES: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("requeues");
 
 /// The value of a row in `open`.
 pub(crate) const IS_OPEN: &[u8] = &[0];

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use informant_cache::{ListenerHandle, Moment, Snapshot};
 use informant_object::{Key, SourceId};
@@ -143,8 +144,8 @@ pub(crate) struct PersistedSource {
     pub(crate) id: Option<SourceId>,
     /// The snapshot that was delivered last.
     pub(crate) current: Snapshot,
-    /// When something was delivered last.
-    pub(crate) now: Moment,
+    /// When something was delivered last, by the environment's clock and by this thread's.
+    delivered: (Moment, Instant),
     /// Whether the stored rows are known to match; otherwise they must be read and compared first.
     pub(crate) is_verified: bool,
     /// Every key is to be opened: versions are not comparable with the stored ones.
@@ -173,7 +174,7 @@ impl PersistedSource {
             metrics,
             id: None,
             current: Snapshot::default(),
-            now: Moment::ZERO,
+            delivered: (Moment::ZERO, Instant::now()),
             is_verified: false,
             versions_incomparable: false,
             handlers: BTreeMap::new(),
@@ -184,6 +185,18 @@ impl PersistedSource {
             is_transient: false,
             forget_at_end: false,
         }
+    }
+
+    /// Something is delivered at `now`.
+    pub(crate) fn delivered(&mut self, now: Moment) {
+        self.delivered = (now, Instant::now());
+    }
+
+    /// The time now, by the clock of the environment. The recorder has no access to that clock: this is the time of the
+    /// last delivery, plus what has passed since.
+    pub(crate) fn now(&self) -> Moment {
+        let (now, read) = self.delivered;
+        now + read.elapsed()
     }
 
     /// Lets the database be compared and repaired before anything more is written.

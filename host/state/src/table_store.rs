@@ -20,6 +20,7 @@ pub(crate) struct Tables<'t> {
     pub(crate) open: Rows<'t>,
     pub(crate) ended: Rows<'t>,
     pub(crate) dead_letters: Rows<'t>,
+    pub(crate) requeues: Rows<'t>,
 }
 
 /// Opens the database.
@@ -138,6 +139,7 @@ pub(crate) fn tables(transaction: &WriteTransaction) -> Result<Tables<'_>, redb:
         open: transaction.open_table(schema::OPEN)?,
         ended: transaction.open_table(schema::ENDED)?,
         dead_letters: transaction.open_table(schema::DEAD_LETTERS)?,
+        requeues: transaction.open_table(schema::REQUEUES)?,
     })
 }
 
@@ -151,6 +153,7 @@ impl Tables<'_> {
             &mut self.open,
             &mut self.ended,
             &mut self.dead_letters,
+            &mut self.requeues,
         ];
         for rows in of_handlers.into_iter().chain([&mut self.objects]) {
             rows.retain_in::<&[u8], _>(&prefix[..]..&end[..], |_, _| false)?;
@@ -163,7 +166,13 @@ impl Tables<'_> {
         self.handlers.remove(&schema::handler_key(source, handler)[..])?;
         let prefix = schema::open_prefix(source, handler);
         let end = schema::after(&prefix);
-        for rows in [&mut self.open, &mut self.ended, &mut self.dead_letters] {
+        let rows_by_key = [
+            &mut self.open,
+            &mut self.ended,
+            &mut self.dead_letters,
+            &mut self.requeues,
+        ];
+        for rows in rows_by_key {
             rows.retain_in::<&[u8], _>(&prefix[..]..&end[..], |_, _| false)?;
         }
         Ok(())

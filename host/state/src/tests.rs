@@ -8,6 +8,7 @@ mod disk;
 mod endings;
 mod formats;
 mod property;
+mod requeues;
 mod several;
 
 use std::collections::BTreeSet;

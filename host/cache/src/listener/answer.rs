@@ -45,12 +45,20 @@ impl Listener {
             now,
         };
         match outcome {
-            DeliveryOutcome::Ok | DeliveryOutcome::RequeueAfter(_) => {
+            DeliveryOutcome::Ok => {
                 self.queue.counters.ok += 1;
+                self.cancel_requeue(id);
+                self.succeed(id);
+            }
+            DeliveryOutcome::RequeueAfter(wait) => {
+                self.queue.counters.ok += 1;
+                self.queue.counters.requeued += 1;
+                self.set_requeue(id, wait, now);
                 self.succeed(id);
             }
             DeliveryOutcome::Filtered => {
                 self.queue.counters.filtered += 1;
+                self.keep_requeue(id);
                 self.succeed(id);
             }
             _ if self.is_outdated_synced(id) => self.drop_outdated(id),
@@ -108,6 +116,7 @@ impl Listener {
     }
 
     fn skip(&mut self, id: SlotId) {
+        self.cancel_requeue(id);
         let slot = self.queue.slots.get(id);
         if let Some(key) = slot.head.notification.key() {
             self.letters.record_unaccepted(slot.source, key, slot.head.is_delete());
@@ -165,6 +174,7 @@ impl Listener {
             now,
         } = call;
         error.truncate(error.floor_char_boundary(RETRY_ERROR_BYTES_MAX));
+        self.retry_requeue(id);
         let slot = self.queue.slots.get_mut(id);
         // A wait that the handler asked for is not an attempt, and does not lengthen the next back-off.
         let counted = u32::from(!matches!(cause, FailureCause::WaitRequested(_)));
@@ -196,6 +206,7 @@ impl Listener {
 
     /// Makes the event a dead letter. Events behind it are delivered as usual.
     fn give_up(&mut self, id: SlotId, result: &'static str, error: String, now: Moment) {
+        self.cancel_requeue(id);
         let slot = self.queue.slots.get(id);
         if slot.head.notification.key().is_none() {
             // A dead letter is about an object, and `Synced` has none.

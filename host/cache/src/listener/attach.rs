@@ -58,6 +58,7 @@ impl Listener {
                 .is_some_and(|slot| slot.state == SlotState::BackingOff)
         });
         self.letters.detach(source);
+        self.queue.counters.requeues_dropped += self.requeues.detach(source);
         self.newly_synced.retain(|other| *other != source);
         self.ungate(source);
         if let Some(state) = self.sources.remove(source) {
@@ -123,7 +124,9 @@ impl Listener {
             in_flight: queue.in_flight,
             failing: queue.failing,
             keyed: queue.is_keyed(),
-            bytes: queue.bytes,
+            bytes: queue.bytes + self.requeues.bytes(),
+            requeues: self.requeues.len(),
+            slowed: self.requeues.slowed(),
             dead_letters: self.letters.len(),
             sources: self.sources.len(),
             syncing: self.sources.iter().filter(|source| source.syncing.is_some()).count(),

@@ -54,7 +54,7 @@ pub struct DeadLetterChanges {
     pub added: Vec<DeadLetter>,
 }
 
-/// A delete that was not accepted.
+/// A delete that may be delivered again.
 #[derive(Clone, Debug)]
 pub struct LastDelete {
     /// The last known state; only its metadata above the limit on bytes.

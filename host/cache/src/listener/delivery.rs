@@ -24,7 +24,8 @@ pub struct Delivery {
     /// 0 at the first attempt, plus 1 per retry, whether or not the handler asked for it. Resets when a newer state
     /// folds in.
     pub attempt: u32,
-    /// When the frame of the oldest folded event was read; for events of a cursor, when the cursor started.
+    /// When the frame of the oldest folded event was read; for events of a cursor, when the cursor started; for a call
+    /// that the handler asked for, when it was due.
     pub received: Moment,
     /// `old` is exactly the state of the last successful delivery; nothing was folded, failed or is pending in between.
     /// If the fields a handler subscribes to are equal in `old` and `new`, the consumer may skip the call and report
@@ -41,7 +42,8 @@ pub enum Notification {
     /// The object changed.
     Update {
         /// The last state whose delivery ended, successfully or not. None if it was dropped
-        /// ([`ListenerOptions::pending_bytes_max`](super::ListenerOptions::pending_bytes_max)).
+        /// ([`ListenerOptions::pending_bytes_max`](super::ListenerOptions::pending_bytes_max)), and in a call that the
+        /// handler [asked for](DeliveryOutcome::RequeueAfter).
         old: Option<Object>,
         /// The current state.
         new: Object,
@@ -72,7 +74,10 @@ pub struct DeliveryToken {
 pub enum DeliveryOutcome {
     /// The handler accepted it.
     Ok,
-    /// The handler accepted it, and asks to be called again for the key after this time.
+    /// The handler accepted it, and asks to be called again for the key after this time, at least
+    /// [`REQUEUE_AFTER_MIN`](super::REQUEUE_AFTER_MIN). That call has [`Reason::RequeueAfter`]; it is an update to the
+    /// present state without `old`, or the same delete. The next call for the key, for whatever reason, cancels it.
+    /// After [`Notification::Synced`] it is the same as `Ok`.
     RequeueAfter(Duration),
     /// The handler was not called, because no field it subscribes to changed (see [`Delivery::exact_old`]). Counts as
     /// accepted.
@@ -178,7 +183,8 @@ impl Delivery {
 }
 
 impl DeliveryOutcome {
-    /// The name of the result in metrics: `ok`, `filtered`, `retryable`, `permanent`, `trap`, `timeout`.
+    /// The name of the result in metrics: `ok`, `requeued`, `filtered`, `retryable`, `permanent`, `trap`,
+    /// `timeout`.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {

@@ -9,7 +9,8 @@ use crate::listener::cursor::CursorKind;
 use crate::listener::wake::{Waker, WakingLock};
 use crate::listener::{
     DeadLetter, DeadLetterChanges, Delivery, DeliveryOutcome, DeliveryToken, Listener, ListenerOptions, ListenerStats,
-    NextBatch, NextDelivery, ObjectChange, OpenKey, OpenKeys, Pause, RequeueResult, ResumeState, RetriedKey, Vanished,
+    NextBatch, NextDelivery, ObjectChange, OpenKey, OpenKeys, Pause, RequeueChanges, RequeueResult, ResumeState,
+    RetriedKey, SlowedKey, Triggered, Vanished,
 };
 use crate::{Moment, Snapshot};
 
@@ -133,7 +134,7 @@ impl ListenerHandle {
 
     /// Attaches `new` in place of `olds` for the keys in its `scope`, whose objects the handler has seen from them. It
     /// receives only `changes`, the difference between what `olds` delivered and `snapshot`; pending, failing and
-    /// in-flight events continue under the new source id. Informer side.
+    /// in-flight events and requeues continue under the new source id. Informer side.
     ///
     /// If `olds` were not delivered completely yet, `new` is delivered as by a [`replay`](Self::replay); if they were
     /// not attached, `new` is [attached](Self::attach) as usual. `olds` stay attached, for the deletes of objects that
@@ -150,9 +151,9 @@ impl ListenerHandle {
         self.change(|listener| listener.transfer(olds, new, scope, (snapshot, changes), now));
     }
 
-    /// Transfers the pending, failing and in-flight events of the keys in `scope` from `olds`, which were drained and
-    /// have pushed all their deletes, to `new`, which is attached next: whatever `new` delivers of a key follows the
-    /// key's delete. Informer side.
+    /// Transfers the pending, failing and in-flight events and the requeues of the keys in `scope` from `olds`, which
+    /// were drained and have pushed all their deletes, to `new`, which is attached next: whatever `new` delivers of a
+    /// key follows the key's delete. Informer side.
     pub fn transfer_pending(&self, olds: &[SourceId], new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
         self.change(|listener| listener.transfer_pending(olds, new, scope));
     }
@@ -181,6 +182,14 @@ impl ListenerHandle {
     #[must_use]
     pub fn retried_keys(&self, max: usize) -> (usize, Vec<RetriedKey>) {
         self.0.listener.lock().retried_keys(max)
+    }
+
+    /// How many keys ask for another call again and again without a change, at shorter intervals than they may
+    /// ([`REQUEUE_AFTER_MIN_UNCHANGED`](super::REQUEUE_AFTER_MIN_UNCHANGED)), and the first `max` of them by source and
+    /// key. Visits every requeue if there are such keys.
+    #[must_use]
+    pub fn slowed_keys(&self, max: usize) -> (usize, Vec<SlowedKey>) {
+        self.0.listener.lock().slowed_keys(max)
     }
 
     /// The next delivery. Consumer side.
@@ -239,7 +248,7 @@ impl ListenerHandle {
 
     /// Redelivers every source, with reason `Replay`: pending deletes first, then every object as an add, merged with
     /// its pending events; [`Notification::Synced`](super::Notification::Synced) at the end. Keys in back-off stay
-    /// there. The replay of a [gated](Self::gate_replays) source starts once it is recorded.
+    /// there; requeues are canceled. The replay of a [gated](Self::gate_replays) source starts once it is recorded.
     ///
     /// From now on a delete is delivered even for an object that the cursor has not reached, since the handler may have
     /// seen it before.
@@ -279,6 +288,13 @@ impl ListenerHandle {
     /// absent.
     pub fn requeue(&self, source: SourceId, key: KeyRef<'_>, now: Moment) -> RequeueResult {
         self.change(|listener| listener.requeue(source, key, now))
+    }
+
+    /// Asks for a call, with reason `Trigger`, for each of the live objects at `keys`. Holds the lock meanwhile: pass
+    /// at most about a thousand keys at a time. The calls take turns with other deliveries, and wait while the handler
+    /// is paused; a stop does not wait for them.
+    pub fn trigger(&self, source: SourceId, keys: &[Key], now: Moment) -> Triggered {
+        self.change(|listener| listener.trigger(source, keys, now))
     }
 
     /// No longer accepts changes. Accepted events, initial lists and replays are still delivered; then the consumer
@@ -340,6 +356,23 @@ impl ListenerHandle {
         listener.letters.changes(source, seen)
     }
 
+    /// Remembers from now on which requeues of `source` change, for [`requeue_changes`](Self::requeue_changes), until
+    /// the source is detached. Call it again if recorded changes were lost. Journal side.
+    pub fn record_requeues(&self, source: SourceId) {
+        self.0.listener.lock().requeues.record(source);
+    }
+
+    /// What has changed in the requeues of a [recorded](Self::record_requeues) source since the last call, which is
+    /// everything at first. None if nothing has. Journal side.
+    ///
+    /// Read acknowledgements ([`are_open`](Self::are_open)) first and record both at once: then no key is recorded as
+    /// acknowledged without the requeue that the same call asked for. A requeue is removed only when the call that it
+    /// asked for, or another one of the key, has ended.
+    #[must_use]
+    pub fn requeue_changes(&self, source: SourceId, now: Moment) -> Option<RequeueChanges> {
+        self.0.listener.lock().requeue_changes(source, now)
+    }
+
     /// The dead letters, oldest first.
     #[must_use]
     pub fn dead_letters(&self) -> Vec<DeadLetter> {
@@ -394,7 +427,9 @@ impl ListenerHandle {
 impl ListenerHandle {
     /// Checks the running counts against the slots.
     pub(super) fn check(&self) {
-        self.0.listener.lock().queue.check();
+        let listener = self.0.listener.lock();
+        listener.queue.check();
+        listener.requeues.check();
     }
 }
 

@@ -35,6 +35,29 @@ pub const RETRIES_PER_SECOND_MAX: usize = 10;
 /// letter at once: names may never come back, so nothing else bounds their number.
 pub const RETRIED_DELETES_MAX: usize = 10_000;
 
+/// The shortest wait before a call that a handler asked for; shorter ones are raised to it.
+pub const REQUEUE_AFTER_MIN: Duration = Duration::from_millis(100);
+
+/// How many calls in a row for one state of an object may ask for another call after [`REQUEUE_AFTER_MIN`]. From then
+/// on [`REQUEUE_AFTER_MIN_UNCHANGED`] applies, until the object changes.
+pub const REQUEUES_IN_A_ROW_MAX: u32 = 20;
+
+/// The shortest wait before a call after [`REQUEUES_IN_A_ROW_MAX`] calls for the same state; shorter ones are raised to
+/// it, and the keys are listed ([`ListenerHandle::slowed_keys`](super::ListenerHandle::slowed_keys)).
+pub const REQUEUE_AFTER_MIN_UNCHANGED: Duration = Duration::from_secs(10);
+
+/// How many deletes may wait for a call that the handler asked for. Above it the one that is due first is dropped, and
+/// counted as [`ListenerCounters::requeues_dropped`](super::ListenerCounters::requeues_dropped): names may never come
+/// back, so nothing else bounds their number.
+pub const REQUEUED_DELETES_MAX: usize = 10_000;
+
+/// How many changed requeues of a source a listener remembers for its journal. Above it the next read returns all of
+/// them.
+pub const REQUEUE_CHANGES_MAX: usize = 16_384;
+
+/// How often a due requeue is looked at while its key is busy or ahead of a cursor.
+pub(super) const REQUEUE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The longest error text kept with a dead letter, in bytes; the rest is cut off.
 pub const ERROR_BYTES_MAX: usize = 4_096;
 
@@ -71,6 +94,8 @@ pub struct ListenerOptions {
     pub retries_per_second_max: usize,
     /// See [`RETRIED_DELETES_MAX`].
     pub retried_deletes_max: usize,
+    /// See [`REQUEUED_DELETES_MAX`].
+    pub requeued_deletes_max: usize,
     /// See [`DEAD_LETTERS_MAX`].
     pub dead_letters_max: usize,
     /// What happens after a failure.
@@ -112,6 +137,7 @@ impl Default for ListenerOptions {
             retry: RetryPolicy::default(),
             retries_per_second_max: RETRIES_PER_SECOND_MAX,
             retried_deletes_max: RETRIED_DELETES_MAX,
+            requeued_deletes_max: REQUEUED_DELETES_MAX,
             dead_letters_max: DEAD_LETTERS_MAX,
             on_failure: FailurePolicy::Retry,
             seed: 0,

@@ -98,7 +98,8 @@ impl Listener {
     /// When the next timer fires.
     fn next_due(&self) -> Option<Moment> {
         let resync = self.resync_next.filter(|_| !self.closed);
-        [self.next_retry(), resync].into_iter().flatten().min()
+        let timers = [self.next_retry(), resync, self.next_requeue()];
+        timers.into_iter().flatten().min()
     }
 
     fn fire_timers(&mut self, now: Moment) {
@@ -129,9 +130,23 @@ impl Listener {
         }
     }
 
-    /// The next delivery: the queue and the cursors take turns, so that neither delays the other. Deletes that were
-    /// pending when a replay started go before any cursor.
+    /// The next delivery: due requeues and everything else take turns, so that neither delays the other.
     fn take(&mut self, now: Moment, steps_left: &mut usize) -> Option<Delivery> {
+        let requeue_first = std::mem::replace(&mut self.requeue_turn, true);
+        if requeue_first && let Some(delivery) = self.take_requeue(now, steps_left) {
+            self.requeue_turn = false;
+            return Some(delivery);
+        }
+        let event = self.take_event(now, steps_left);
+        if event.is_some() || requeue_first {
+            return event;
+        }
+        self.take_requeue(now, steps_left)
+    }
+
+    /// The next delivery that is no requeue: the queue and the cursors take turns. Deletes that were pending when a
+    /// replay started go before any cursor.
+    fn take_event(&mut self, now: Moment, steps_left: &mut usize) -> Option<Delivery> {
         let cursor_first = self.cursor_turn && self.queue.draining == 0;
         self.cursor_turn = !cursor_first;
         if cursor_first && let Some(delivery) = self.take_from_cursor(now, steps_left) {

@@ -77,6 +77,7 @@ impl Listener {
                 .is_some_and(|slot| slot.state == SlotState::BackingOff)
         });
         self.letters.clear_unaccepted();
+        self.requeues.clear();
         for source in self.sources.ids() {
             let untouched = |source: SourceId| {
                 let cursor = self.sources.get(source).and_then(|state| state.cursor.as_ref());

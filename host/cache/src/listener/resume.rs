@@ -9,7 +9,7 @@ use informant_object::{AsKey, Key, Object, ResourceVersion, SourceId};
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::PendingEvent;
 use crate::listener::slots::Slot;
-use crate::listener::{DeadLetter, Listener, Notification};
+use crate::listener::{DeadLetter, Listener, Notification, RequeueTimer};
 use crate::{Moment, Reason, Snapshot};
 
 /// What was persisted about a handler and a source by an earlier process.
@@ -21,6 +21,8 @@ pub struct ResumeState {
     pub accepted: Option<Arc<AcceptedStates>>,
     /// Its dead letters, oldest first. Their source and times are set when they are restored.
     pub dead_letters: Vec<DeadLetter>,
+    /// The calls that it asked for.
+    pub requeues: Vec<RequeueTimer>,
 }
 
 /// An object that was deleted while the process was down.
@@ -125,6 +127,7 @@ impl Listener {
                 ..letter
             });
         }
+        self.restore_requeues(source, resume.requeues, now);
         self.push_vanished(source, resume.deletes, now);
     }
 

@@ -11,15 +11,21 @@ use crate::Moment;
 /// in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListenerCounters {
-    /// Changes that were pushed and accepted, and requeued keys. A change that is delivered as two (see
+    /// Changes that were pushed and accepted, and keys requeued on request. A change that is delivered as two (see
     /// [`ChangeKind::Update`](super::ChangeKind::Update)) counts twice.
     pub accepted: u64,
-    /// Events produced by cursors: initial adds, replays, resyncs; and `Synced`.
+    /// Events produced by cursors: initial adds, replays, resyncs; `Synced`; and calls that the handler asked for.
     pub shown: u64,
     /// Deliveries, including retries, excluding those given back.
     pub delivered: u64,
     /// Deliveries that the handler accepted.
     pub ok: u64,
+    /// Those among them for which the handler asked for another call.
+    pub requeued: u64,
+    /// Calls that the handler asked for and that will not be made: their object was gone, the event was filtered, too
+    /// many deletes waited ([`requeued_deletes_max`](super::ListenerOptions::requeued_deletes_max)), or the source was
+    /// detached. Without those that were canceled by another call of the key or by a replay.
+    pub requeues_dropped: u64,
     /// Deliveries for which the handler was not called, because no field it subscribes to changed.
     pub filtered: u64,
     /// Deliveries that failed and will be retried.
@@ -48,7 +54,8 @@ pub struct ListenerCounters {
     pub resync_keys_skipped: u64,
     /// `old` states dropped because of [`pending_bytes_max`](super::ListenerOptions::pending_bytes_max).
     pub olds_dropped: u64,
-    /// Deletes cut to their metadata because of [`pending_bytes_max`](super::ListenerOptions::pending_bytes_max).
+    /// Deletes, pending or requeued, cut to their metadata because of
+    /// [`pending_bytes_max`](super::ListenerOptions::pending_bytes_max).
     pub deletes_cut: u64,
     /// Changes refused because the listener was closed.
     pub refused: u64,
@@ -74,6 +81,10 @@ pub struct ListenerStats {
     pub in_flight: usize,
     /// Keys under retry: their last delivery failed, and they are in back-off, ready again, or in flight again.
     pub failing: usize,
+    /// Calls that the handler asked for and that have not ended. Not pending, even if they are due.
+    pub requeues: usize,
+    /// Those among them that are slowed down ([`ListenerHandle::slowed_keys`](super::ListenerHandle::slowed_keys)).
+    pub slowed: usize,
     /// New events fold into the pending ones of their key.
     pub keyed: bool,
     /// Bytes of states that only this listener keeps in memory.

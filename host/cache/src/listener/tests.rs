@@ -7,6 +7,9 @@ mod failures;
 mod order;
 mod property;
 mod replay_gate;
+mod requeue_journal;
+mod requeue_limits;
+mod requeues;
 mod resume;
 mod retries;
 mod transfer;
@@ -217,6 +220,11 @@ impl Rig {
 
 pub(super) fn retryable() -> DeliveryOutcome {
     DeliveryOutcome::Retryable("no luck".to_owned())
+}
+
+/// Success, and a request to be called again.
+pub(super) fn again(after: Duration) -> DeliveryOutcome {
+    DeliveryOutcome::RequeueAfter(after)
 }
 
 pub(super) fn permanent() -> DeliveryOutcome {

@@ -9,9 +9,9 @@ use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Snapshot};
 
 impl Listener {
-    /// Attaches `new` in place of `olds` for the keys in its `scope`. Their pending, failing and in-flight events
-    /// continue under the new id, and `changes` are the difference between what `olds` delivered and `snapshot`. If
-    /// `olds` were not delivered completely yet, `snapshot` is delivered as a replay.
+    /// Attaches `new` in place of `olds` for the keys in its `scope`. Their pending, failing and in-flight events and
+    /// their requeues continue under the new id, and `changes` are the difference between what `olds` delivered and
+    /// `snapshot`. If `olds` were not delivered completely yet, `snapshot` is delivered as a replay.
     ///
     /// `olds` deliver nothing more by resync, replay or the rest of an initial list: their outdated objects would
     /// follow those of `new`.
@@ -62,6 +62,7 @@ impl Listener {
         self.queue.forget_sync_counts(old);
         self.queue.transfer_keys_to(old, new, scope);
         self.letters.transfer_keys_to(old, new, scope);
+        self.requeues.transfer_keys_to(old, new, scope);
     }
 
     /// How many keys of a source have events pending or in flight.

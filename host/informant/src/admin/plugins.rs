@@ -14,7 +14,7 @@
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use informant_cache::listener::{DeadLetter, ListenerStats, RequeueResult, RetriedKey};
+use informant_cache::listener::{DeadLetter, ListenerStats, RequeueResult, RetriedKey, SlowedKey};
 use informant_cache::{Environment, IndexFeedHandle, Moment};
 use informant_object::Key;
 use informant_plugin_host::{Plugin, PluginState, PluginStatus, StuckOn};
@@ -86,6 +86,15 @@ pub struct LoadedView {
     /// Those of them that failed first, at most [`RETRIES_SHOWN_MAX`].
     #[serde(default)]
     pub retries: Vec<RetryView>,
+    /// Objects for which it will be called again because its handler asked for that.
+    #[serde(default)]
+    pub requeues: usize,
+    /// Those of them whose calls are spaced: the handler asks again and again, although the object does not change.
+    #[serde(default)]
+    pub slowed: usize,
+    /// The first of these, at most [`SLOWED_SHOWN_MAX`].
+    #[serde(default)]
+    pub slowed_objects: Vec<SlowedView>,
     /// Whether it is paused, whatever else its state is.
     #[serde(default)]
     pub paused: bool,
@@ -150,6 +159,18 @@ pub struct RetryView {
     pub next_ms: u64,
 }
 
+/// An object for which a handler asks for another call again and again.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SlowedView {
+    /// The object.
+    pub object: String,
+    /// Calls in a row, for the same state of the object, that asked for another one.
+    pub requeues: u32,
+    /// When the next call is due.
+    pub next_ms: u64,
+}
+
 /// A running call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -198,6 +219,9 @@ pub struct Paused {
 
 /// How many keys under retry the status of a plugin shows.
 pub const RETRIES_SHOWN_MAX: usize = 3;
+
+/// How many slowed objects the status of a plugin lists.
+pub const SLOWED_SHOWN_MAX: usize = 3;
 
 /// How many keys under retry `/api/v1/retries` lists. Their number is always exact.
 pub const RETRIES_LISTED_MAX: usize = 1_000;
@@ -280,7 +304,7 @@ pub(super) async fn requeue(
 pub(super) struct Empty {}
 
 /// The plugin named `name`, if it is loaded.
-fn loaded(registry: &StatusRegistry, name: &str) -> Result<Plugin, AdminError> {
+pub(super) fn loaded(registry: &StatusRegistry, name: &str) -> Result<Plugin, AdminError> {
     let Some(entry) = registry.plugin(name) else {
         let entries = registry.plugins();
         let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
@@ -317,6 +341,8 @@ fn item(entry: &PluginEntry, environment: &dyn Environment) -> PluginView {
             loaded.last_dead_letter = last.map(|letter| dead_letter(&letter, now));
             let (_, oldest) = listener.retried_keys(RETRIES_SHOWN_MAX);
             loaded.retries = oldest.iter().map(|key| retry(key, now)).collect();
+            let (_, slowed) = listener.slowed_keys(SLOWED_SHOWN_MAX);
+            loaded.slowed_objects = slowed.iter().map(|key| slowed_object(key, now)).collect();
             (status.state.as_str(), status.because, Some(loaded))
         }
     };
@@ -353,6 +379,9 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
         in_flight: listener.in_flight,
         failing: listener.failing,
         retries: Vec::new(),
+        requeues: listener.requeues,
+        slowed: listener.slowed,
+        slowed_objects: Vec::new(),
         paused: status.paused,
         keyed: listener.keyed,
         dead_letters: listener.dead_letters,
@@ -383,6 +412,14 @@ fn retry(key: &RetriedKey, now: Moment) -> RetryView {
         attempts: key.attempts,
         error: key.error.clone(),
         age_ms: age_ms(now, key.since),
+        next_ms: millis(key.next - now),
+    }
+}
+
+fn slowed_object(key: &SlowedKey, now: Moment) -> SlowedView {
+    SlowedView {
+        object: key.key.to_string(),
+        requeues: key.requeues,
         next_ms: millis(key.next - now),
     }
 }

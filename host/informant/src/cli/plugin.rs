@@ -1,4 +1,4 @@
-//! `informant plugin list | pause | resume | requeue`: inspects and manages the plugins of a running daemon.
+//! `informant plugin list | pause | resume | requeue | trigger`: inspects and manages the plugins of a running daemon.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,10 @@ use serde_json::json;
 use super::client::{AdminArgs, escape};
 use super::table::{self, or_dash};
 use super::{Exit, output};
-use crate::admin::{LoadedView, Paused, PluginView, Plugins, RequeueRequest, Requeued, Resumed, RetryView};
+use crate::admin::{
+    LoadedView, Paused, PluginView, Plugins, RequeueRequest, Requeued, Resumed, RetryView, TriggerRequest,
+    TriggeredObjects,
+};
 
 /// `informant plugin list`.
 #[derive(Debug, Args)]
@@ -52,6 +55,41 @@ pub(super) struct RequeueArgs {
     all: bool,
     #[command(flatten)]
     admin: AdminArgs,
+}
+
+/// `informant plugin trigger`.
+#[derive(Debug, Args)]
+pub(super) struct TriggerArgs {
+    /// Plugin name, as in the configuration
+    name: String,
+    #[command(flatten)]
+    selection: SelectionArgs,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// Which objects.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+struct SelectionArgs {
+    /// Every object of the plugin's informers
+    #[arg(long)]
+    all: bool,
+    /// Objects in this cluster
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// Objects of this informer
+    #[arg(long, value_name = "NAME")]
+    informer: Option<String>,
+    /// Objects in this namespace
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Objects with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<String>,
+    /// This object
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    key: Option<String>,
 }
 
 /// Output formats.
@@ -123,6 +161,36 @@ pub(super) fn requeue(args: &RequeueArgs) -> Result<Exit> {
                 Ok(Exit::Done)
             }
         })
+}
+
+pub(super) fn trigger(args: &TriggerArgs) -> Result<Exit> {
+    let path = path(&args.name, "trigger");
+    let selection = &args.selection;
+    let request = TriggerRequest {
+        all: selection.all,
+        cluster: selection.cluster.clone(),
+        informer: selection.informer.clone(),
+        namespace: selection.namespace.clone(),
+        label_selector: selection.selector.clone(),
+        key: selection.key.clone(),
+    };
+    args.admin.with_client(
+        async |client| match client.post::<TriggeredObjects>(&path, &request).await? {
+            Err(error) => Ok(output::refused(&error)),
+            Ok(done) => {
+                output::to_stdout(|out| writeln!(out, "plugin/{} {}", args.name, triggered(done)))?;
+                Ok(Exit::Done)
+            }
+        },
+    )
+}
+
+fn triggered(done: TriggeredObjects) -> String {
+    match (done.triggered, done.waiting) {
+        (0, 0) => "has no such objects".to_owned(),
+        (triggered, 0) => format!("triggered: {triggered}"),
+        (triggered, waiting) => format!("triggered: {triggered}, already pending: {waiting}"),
+    }
 }
 
 fn path(name: &str, verb: &str) -> String {
@@ -212,6 +280,22 @@ fn retry(retry: &RetryView) -> String {
     format!("  {event} of {object}: {attempts} in {age}, next {next}: {error}")
 }
 
+/// The objects whose requeues are spaced, and the first of them.
+fn slowed(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
+    let name = &plugin.name;
+    let objects = match loaded.slowed {
+        0 => return Vec::new(),
+        1 => "1 object".to_owned(),
+        many => format!("{many} objects"),
+    };
+    let head = format!("{name} keeps asking for calls for {objects} without a change; at least 10s pass between them");
+    let first = loaded.slowed_objects.iter().map(|slowed| {
+        let (object, requeues, next) = (&slowed.object, slowed.requeues, table::duration(slowed.next_ms));
+        format!("  {object}: {requeues} calls in a row, next in {next}")
+    });
+    std::iter::once(head).chain(first).collect()
+}
+
 /// Shorter calls are not reported as stuck.
 const STUCK_MS: u64 = 1_000;
 
@@ -239,6 +323,7 @@ fn problems(plugin: &PluginView) -> Vec<String> {
         lines.push(format!("{name} is stuck on {event}{object} for {time}"));
     }
     lines.extend(retries(plugin, loaded));
+    lines.extend(slowed(plugin, loaded));
     if let Some(letter) = &loaded.last_dead_letter {
         let (event, object, error) = (&letter.event, &letter.object, &letter.error);
         let age = table::ago(letter.age_ms);

@@ -36,7 +36,7 @@ fn resume_delivers_vanished_objects_first() {
     let resume = ResumeState {
         deletes: vec![vanished("x"), vanished("y")],
         accepted: None,
-        dead_letters: Vec::new(),
+        ..ResumeState::default()
     };
     insta::assert_snapshot!(resumed(resume).drain(), @"
     delete x@1? relist
@@ -53,7 +53,7 @@ fn resume_skips_accepted_states() {
     let resume = ResumeState {
         deletes: vec![vanished("c")],
         accepted: accepted(&[("a", "u", "2"), ("b", "u", "2"), ("c", "old", "4")]),
-        dead_letters: Vec::new(),
+        ..ResumeState::default()
     };
     insta::assert_snapshot!(resumed(resume).drain(), @"
     delete c@1? relist
@@ -68,7 +68,7 @@ fn resume_delivers_changes_ahead_of_the_cursor() {
     let mut rig = resumed(ResumeState {
         deletes: Vec::new(),
         accepted: accepted(&[("a", "u", "2"), ("b", "u", "3"), ("c", "u", "4")]),
-        dead_letters: Vec::new(),
+        ..ResumeState::default()
     });
     rig.write(PODS, state("b", "u", 5, 0));
     rig.delete("c");
@@ -84,7 +84,7 @@ fn open_keys_are_those_not_finished() {
     let mut rig = resumed(ResumeState {
         deletes: Vec::new(),
         accepted: accepted(&[("a", "u", "2")]),
-        dead_letters: Vec::new(),
+        ..ResumeState::default()
     });
     let keys = ["a", "b", "c", "d"].map(|name| key(name).to_key());
     let open = |rig: &Rig| {
@@ -110,7 +110,7 @@ fn refused_changes_make_open_keys_unknown() {
     let mut rig = resumed(ResumeState {
         deletes: Vec::new(),
         accepted: None,
-        dead_letters: Vec::new(),
+        ..ResumeState::default()
     });
     rig.drain();
     let a = [key("a").to_key()];
@@ -138,7 +138,7 @@ fn resumed_deletes_of_one_key_stay_apart() {
             vanished_as("y", "u3", 3),
         ],
         accepted: accepted(&[("a", "u", "2"), ("b", "u", "3"), ("c", "u", "4")]),
-        dead_letters: Vec::new(),
+        ..ResumeState::default()
     };
     let expected = "delete x@1? relist\ndelete y@3? relist\ndelete x@2? relist\nsynced initial\n";
     assert_eq!(resumed(several()).drain(), expected);
@@ -154,7 +154,7 @@ fn failing_resumed_delete_becomes_a_dead_letter_before_the_next() {
     let mut rig = resumed(ResumeState {
         deletes: vec![vanished_as("x", "u1", 1), vanished_as("x", "u2", 2)],
         accepted: accepted(&[("a", "u", "2"), ("b", "u", "3"), ("c", "u", "4")]),
-        dead_letters: Vec::new(),
+        ..ResumeState::default()
     });
     for _ in 0..100 {
         let taken = rig.take();
@@ -176,7 +176,7 @@ fn object_deleted_ahead_of_the_cursor_follows_its_predecessor() {
         let mut rig = resumed(ResumeState {
             deletes: vec![vanished("c")],
             accepted: accepted(&[("a", "u", "2"), ("b", "u", "3")]),
-            dead_letters: Vec::new(),
+            ..ResumeState::default()
         });
         if keyed {
             rig.listener.pause(Pause::Quarantine);
@@ -195,7 +195,7 @@ fn object_deleted_behind_the_cursor_follows_its_predecessor() {
     let mut rig = resumed(ResumeState {
         deletes: vec![vanished("a")],
         accepted: accepted(&[("b", "u", "3"), ("c", "u", "4")]),
-        dead_letters: Vec::new(),
+        ..ResumeState::default()
     });
     assert_eq!(rig.take(), "delete a@1? relist");
     // The cursor passes `a` while its predecessor's delete is in flight.
@@ -239,6 +239,7 @@ fn restored_dead_letters_are_listed_requeued_and_bounded() {
         deletes: Vec::new(),
         accepted: accepted(&[("b", "u", "3")]),
         dead_letters: vec![letter("x", "1"), letter("y", "2"), letter("b", "3")],
+        ..ResumeState::default()
     };
     rig.listener.attach_resumed(PODS, &snapshot, resume, rig.now);
     assert_eq!(rig.drain(), "synced initial\n", "it is unchanged");

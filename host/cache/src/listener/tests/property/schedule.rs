@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
 
+use super::requeues::Requeues;
 use super::witness::Witness;
 use crate::listener::tests::*;
 
@@ -46,6 +47,8 @@ pub(super) enum Answer {
     RetryAfter,
     Permanent,
     Trapped,
+    /// Success, and a request for another call after this many milliseconds.
+    RequeueAfter(u64),
 }
 
 fn any_write() -> impl Strategy<Value = Write> {
@@ -75,6 +78,7 @@ pub(super) fn any_op() -> impl Strategy<Value = Op> {
         1 => Just(Answer::RetryAfter),
         1 => Just(Answer::Permanent),
         1 => Just(Answer::Trapped),
+        3 => (0..3_000_u64).prop_map(Answer::RequeueAfter),
     ];
     prop_oneof![
         10 => any_writes(),
@@ -124,6 +128,7 @@ pub(super) struct Run {
     retries: Vec<Moment>,
     /// Keys whose last delivery failed and that will be retried.
     retried: BTreeMap<(SourceId, String), Retried>,
+    requeues: Requeues,
 }
 
 impl Run {
@@ -148,6 +153,7 @@ impl Run {
             pauses: BTreeSet::new(),
             retries: Vec::new(),
             retried: BTreeMap::new(),
+            requeues: Requeues::default(),
         };
         run.toggle(0);
         run
@@ -178,6 +184,7 @@ impl Run {
                     }
                 }
                 self.listener.replay(self.now);
+                self.requeues.replayed();
             }
             Op::Requeue(source, name) => {
                 if let Some(source) = self.attached[source] {
@@ -212,6 +219,7 @@ impl Run {
                 );
                 self.witness.detached(source);
                 self.retried.retain(|(of, _), _| *of != source);
+                self.requeues.detached(source);
                 self.detached = true;
             }
             None => {
@@ -277,12 +285,25 @@ impl Run {
                 assert!(!must_wait, "the consumer was not woken for {}", shown(&delivery));
                 assert!(self.pauses.is_empty(), "{}: paused", shown(&delivery));
                 self.check_retry(&delivery);
+                self.requeues.taken(&delivery, self.now);
                 self.witness.handed_out(&delivery);
                 self.in_flight.push(delivery);
             }
-            NextDelivery::WaitUntil(until) => self.received = Some(until),
-            NextDelivery::Idle => self.received = Some(Moment::NEVER),
+            NextDelivery::WaitUntil(until) => self.waits(until),
+            NextDelivery::Idle => self.waits(Moment::NEVER),
             NextDelivery::Closed => panic!("it was not closed"),
+        }
+    }
+
+    /// There is nothing to deliver before `until`.
+    fn waits(&mut self, until: Moment) {
+        self.received = Some(until);
+        // Those of objects that are gone were dropped just now.
+        self.check_requeues();
+        if self.pauses.is_empty() {
+            let in_flight = self.in_flight.iter().map(retry_key);
+            let busy: BTreeSet<_> = self.retried.keys().cloned().chain(in_flight).collect();
+            self.requeues.check_none_is_late(&busy, until, self.now);
         }
     }
 
@@ -295,12 +316,18 @@ impl Run {
             Answer::RetryAfter => DeliveryOutcome::RetryAfter(error, Duration::from_millis(700)),
             Answer::Permanent => DeliveryOutcome::Permanent(error),
             Answer::Trapped => DeliveryOutcome::Trapped(error),
+            Answer::RequeueAfter(millis) => again(Duration::from_millis(millis)),
         };
         let before = self.stats().counters;
         self.listener.done(delivery.token, outcome.clone(), self.now);
         let after = self.stats().counters;
         let retried = after.retried > before.retried;
         self.note_failures(&delivery, &outcome, retried);
+        if let Some(index) = self.attached.iter().position(|it| *it == Some(delivery.source)) {
+            let published = self.stores[index].published();
+            self.requeues
+                .answered(&delivery, &outcome, retried, published, self.now);
+        }
         if matches!(outcome, DeliveryOutcome::RetryAfter(..)) && self.options.retried_deletes_max > 0 {
             assert_eq!(
                 after.dead_lettered, before.dead_lettered,
@@ -367,9 +394,21 @@ impl Run {
         self.listener.stats()
     }
 
+    fn check_requeues(&mut self) {
+        for (source, store) in self.attached.iter().zip(&self.stores) {
+            if let Some(source) = source {
+                self.listener.record_requeues(*source);
+                let all = self.listener.requeue_changes(*source, self.now);
+                let timers = all.expect("everything, at first").timers;
+                self.requeues.check(*source, &timers, store.published(), self.now);
+            }
+        }
+    }
+
     /// Invariants at any time.
-    fn check(&self) {
+    fn check(&mut self) {
         self.listener.check();
+        self.check_requeues();
         let stats = self.stats();
         let slots_max = SOURCES * (NAMES.len() + 1);
         assert!(
@@ -377,7 +416,8 @@ impl Run {
             "{}",
             stats.pending
         );
-        let kept_max = self.options.pending_bytes_max + slots_max * 2 * state("a", "uid-100", 100, 0).size_bytes();
+        // Pending events and requeued deletes each have the whole limit.
+        let kept_max = 2 * self.options.pending_bytes_max + slots_max * 3 * state("a", "uid-100", 100, 0).size_bytes();
         // Deliveries in flight were abandoned, and are not dropped by the queue.
         assert!(
             stats.bytes <= kept_max + self.in_flight.len() * 1_000,
@@ -427,15 +467,21 @@ impl Run {
             let resync_waits = self.options.resync.is_some_and(|_| self.stats().pending == 0);
             match self.received {
                 Some(Moment::NEVER) => break,
-                Some(_) if resync_waits && self.stats().syncing == 0 => break,
+                Some(_) if resync_waits && self.stats().syncing + self.stats().requeues == 0 => break,
                 Some(until) => self.now = until,
                 None => {}
             }
         }
         let stats = self.stats();
         assert_eq!(
-            (stats.pending, stats.in_flight, stats.bytes, stats.syncing),
-            (0, 0, 0, 0),
+            (
+                stats.pending,
+                stats.in_flight,
+                stats.bytes,
+                stats.syncing,
+                stats.requeues
+            ),
+            (0, 0, 0, 0, 0),
             "at rest"
         );
         for (source, store) in self.attached.iter().zip(&self.stores) {
@@ -456,7 +502,7 @@ impl Run {
 }
 
 /// The key of a delivery; an empty name for `Synced`.
-fn retry_key(delivery: &Delivery) -> (SourceId, String) {
+pub(super) fn retry_key(delivery: &Delivery) -> (SourceId, String) {
     let name = delivery.key().map_or(String::new(), |key| key.name.to_owned());
     (delivery.source, name)
 }

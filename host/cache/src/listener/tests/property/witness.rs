@@ -49,6 +49,13 @@ fn state_of(notification: &Notification) -> Option<(u64, String, bool)> {
     Some((number(object), object.uid().to_owned(), there))
 }
 
+/// Whether it is a delete that the handler accepted before, and asked for again. Meanwhile a new incarnation may have
+/// been filtered, of which the handler knows nothing.
+fn repeats_a_delete(delivery: &Delivery) -> bool {
+    let is_delete = matches!(delivery.notification, Notification::Delete { .. });
+    is_delete && delivery.reason == Reason::RequeueAfter
+}
+
 fn number(object: &Object) -> u64 {
     object.version().number().expect("versions are numbers here")
 }
@@ -143,6 +150,10 @@ impl Witness {
             key.states.contains(&(version, uid.clone())),
             "{line}: it never was like that"
         );
+        if repeats_a_delete(delivery) {
+            key.received.push(line);
+            return;
+        }
         if let Some((last_version, last_uid, last_there)) = &key.last {
             assert!(version >= *last_version, "{line}: after version {last_version}");
             assert!(
@@ -181,8 +192,10 @@ impl Witness {
         let Some(key) = delivery.key() else { return };
         let key = self.key(delivery.source, key.name);
         key.in_flight = None;
-        key.last = key.last_before.take();
         key.received.pop();
+        if !repeats_a_delete(delivery) {
+            key.last = key.last_before.take();
+        }
     }
 
     pub(super) fn answered(&mut self, delivery: &Delivery, outcome: &DeliveryOutcome, retried: bool) {
@@ -196,7 +209,7 @@ impl Witness {
             seen.to_attempt.remove(name);
         }
         key.retried = retried;
-        if !retried {
+        if !retried && !repeats_a_delete(delivery) {
             let version = state_of(&delivery.notification).map(|(version, ..)| version);
             key.ended = version.map(|version| (version, outcome.is_ok()));
         }

@@ -1,0 +1,132 @@
+//! `POST /api/v1/plugins/NAME/trigger`: calls a plugin's handler for live objects, although nothing changed.
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
+use informant_cache::Source;
+use informant_object::{Key, LabelSelector, Object};
+use serde::{Deserialize, Serialize};
+
+use super::AdminState;
+use super::error::{AdminError, Code};
+use super::plugins::loaded;
+
+/// Objects examined, and calls asked for, before yielding: 1,024.
+const OBJECTS_BETWEEN_YIELDS_MAX: usize = 1_024;
+
+/// The objects to call the handler for: those that match every member. At least one member is required.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct TriggerRequest {
+    /// Every object of the plugin's informers, as far as the other members allow.
+    pub all: bool,
+    /// Objects in this cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// Objects of this informer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub informer: Option<String>,
+    /// Objects in this namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Objects with these labels, in Kubernetes label selector syntax.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<String>,
+    /// The object `namespace/name`, or the name of a cluster-scoped object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// The result of a trigger.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TriggeredObjects {
+    /// Objects for which the handler will be called.
+    pub triggered: usize,
+    /// Objects whose events are pending or being handled already.
+    pub waiting: usize,
+}
+
+/// A parsed request.
+struct Selection {
+    request: TriggerRequest,
+    selector: LabelSelector,
+    key: Option<Key>,
+}
+
+impl Selection {
+    fn parse(request: TriggerRequest) -> Result<Selection, AdminError> {
+        let invalid = |message: String| AdminError::new(Code::Invalid, message);
+        let TriggerRequest {
+            all,
+            cluster,
+            informer,
+            namespace,
+            label_selector,
+            key,
+        } = &request;
+        let selects = [cluster, informer, namespace, label_selector, key];
+        if !all && selects.into_iter().all(Option::is_none) {
+            return Err(invalid(
+                "select objects (cluster, informer, namespace, labelSelector, key), or set all".to_owned(),
+            ));
+        }
+        let selector = LabelSelector::parse(label_selector.as_deref().unwrap_or_default())
+            .map_err(|error| invalid(format!("labelSelector: {error}")))?;
+        let key = key.as_deref().map(Key::parse).transpose();
+        let key = key.map_err(|error| invalid(format!("key: {error}")))?;
+        Ok(Selection { request, selector, key })
+    }
+
+    fn selects_source(&self, source: &Source) -> bool {
+        let info = source.info();
+        let matches = |wanted: &Option<String>, value: &str| wanted.as_ref().is_none_or(|wanted| wanted == value);
+        matches(&self.request.cluster, &info.cluster) && matches(&self.request.informer, &info.informer)
+    }
+
+    fn selects(&self, object: &Object) -> bool {
+        let namespace = self.request.namespace.as_deref();
+        namespace.is_none_or(|namespace| namespace == object.namespace())
+            && self.key.as_ref().is_none_or(|key| key.as_ref() == object.key())
+            && self.selector.matches(object)
+    }
+}
+
+pub(super) async fn trigger(
+    State(state): State<AdminState>,
+    Path(name): Path<String>,
+    request: Result<Json<TriggerRequest>, JsonRejection>,
+) -> Result<Json<TriggeredObjects>, AdminError> {
+    let Json(request) = request.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
+    let selection = Selection::parse(request)?;
+    let plugin = loaded(&state.registry, &name)?;
+    let listener = plugin.listener();
+    let mut done = TriggeredObjects::default();
+    for source in state.registry.catalog().all() {
+        if !listener.is_attached(source.id()) || !selection.selects_source(&source) {
+            continue;
+        }
+        let snapshot = source.snapshot();
+        let mut after: Option<Key> = None;
+        loop {
+            let mut last = None;
+            let chunk = snapshot.after(after.as_ref().map(Key::as_ref)).take(OBJECTS_BETWEEN_YIELDS_MAX);
+            let examined = chunk.inspect(|object| last = Some(object.key().to_key()));
+            let keys: Vec<Key> = examined
+                .filter(|object| selection.selects(object))
+                .map(|object| object.key().to_key())
+                .collect();
+            let triggered = listener.trigger(source.id(), &keys, state.environment.now());
+            done.triggered += triggered.triggered;
+            done.waiting += triggered.waiting;
+            let Some(last) = last else { break };
+            after = Some(last);
+            tokio::task::yield_now().await;
+        }
+    }
+    if let Some(key) = selection.key.filter(|_| done == TriggeredObjects::default()) {
+        let message = format!("plugin {name} watches no object {key} that the request selects");
+        return Err(AdminError::new(Code::NotFound, message));
+    }
+    tracing::info!(plugin = %name, triggered = done.triggered, waiting = done.waiting, "calls triggered");
+    Ok(Json(done))
+}
