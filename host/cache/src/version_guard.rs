@@ -73,8 +73,11 @@ pub struct VersionGuardStats {
 /// Checks a source's events and lists by their versions.
 #[derive(Clone, Debug, Default)]
 pub struct VersionGuard {
-    /// The highest version seen in this epoch.
+    /// The highest version of an event or a list in this epoch.
     high_water: Option<u64>,
+    /// The version of the last bookmark since the last list. It says nothing about events, which may follow with older
+    /// versions where the API server's progress is ahead of its events. But no later state of the database is older.
+    bookmark: Option<u64>,
     epoch: u64,
     /// The version that cannot be compared and turned the guard off.
     off: Option<ResourceVersion>,
@@ -118,12 +121,17 @@ impl VersionGuard {
         EventVerdict::Outdated
     }
 
+    /// A bookmark arrived: a list that is older comes from a lagging replica or a restored database.
+    pub fn bookmark(&mut self, version: VersionRef<'_>) {
+        self.bookmark = self.bookmark.max(version.number());
+    }
+
     /// Checks a list after its last page, when its version is known and none of it was used.
     pub fn check_list(&mut self, list: VersionRef<'_>, source: ListSource) -> ListVerdict {
         let Some(number) = self.number(list) else {
             return ListVerdict::Accept;
         };
-        match self.high_water {
+        match self.high_water() {
             Some(high_water)
                 if number < high_water && source == ListSource::Cache && !seeded_bug(SeededBug::VersionGuardOff) =>
             {
@@ -134,16 +142,22 @@ impl VersionGuard {
                 }
             }
             Some(high_water) if number < high_water => {
-                self.high_water = Some(number);
+                self.begin_at(number);
                 self.epoch += 1;
                 self.stats.restored += 1;
                 ListVerdict::Restored { epoch: self.epoch }
             }
             _ => {
-                self.high_water = Some(number);
+                self.begin_at(number);
                 ListVerdict::Accept
             }
         }
+    }
+
+    /// A list was accepted: what follows is compared with it.
+    fn begin_at(&mut self, list: u64) {
+        self.high_water = Some(list);
+        self.bookmark = None;
     }
 
     /// Checks one item of an accepted list against the stored version of its object; false means to keep the stored
@@ -170,10 +184,10 @@ impl VersionGuard {
         self.off.as_ref()
     }
 
-    /// The highest version seen in this epoch.
+    /// The highest version seen in this epoch, including bookmarks.
     #[must_use]
     pub fn high_water(&self) -> Option<u64> {
-        self.high_water
+        self.high_water.max(self.bookmark)
     }
 
     /// Resumes from the high-water of an earlier process. Call it before any check.

@@ -232,7 +232,7 @@ impl Subject {
     pub(super) async fn is_busy(&self) -> Result<bool> {
         let before = self.usage()?.cpu;
         tokio::time::sleep(BUSY_SAMPLE).await;
-        Ok(self.usage()?.cpu - before > IDLE_MAX)
+        Ok(self.usage()?.cpu.saturating_sub(before) > IDLE_MAX)
     }
 
     /// The calls of its handler so far. Informant's include the filtered ones.

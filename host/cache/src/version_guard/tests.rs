@@ -92,6 +92,29 @@ fn older_consistent_list_starts_a_new_epoch() {
 }
 
 #[test]
+fn list_older_than_a_bookmark_is_compared_with_the_bookmark() {
+    let bookmarked = || {
+        let mut guard = listed_at("20");
+        guard.bookmark(at("30"));
+        guard
+    };
+    assert!(matches!(
+        bookmarked().check_list(at("29"), ListSource::Cache),
+        ListVerdict::Outdated { high_water: 30, .. }
+    ));
+    assert_eq!(
+        bookmarked().check_list(at("20"), ListSource::Consistent),
+        ListVerdict::Restored { epoch: 1 }
+    );
+    assert_eq!(bookmarked().check_list(at("30"), ListSource::Cache), ListVerdict::Accept);
+    assert_eq!(
+        event(&mut bookmarked(), "21", None),
+        EventVerdict::Accept,
+        "events may follow with older versions"
+    );
+}
+
+#[test]
 fn older_item_of_an_accepted_list_is_rejected() {
     let mut guard = listed_at("100");
     assert!(guard.check_item(at("50"), at("50")));

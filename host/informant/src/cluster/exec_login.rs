@@ -130,7 +130,7 @@ impl ExecError {
 /// Runs the program and reads the credentials that it prints.
 ///
 /// # Errors
-/// [`ExecError`], which never contains a credential.
+/// [`ExecError`]. Of standard error it contains only what [`shown`] leaves.
 pub(super) async fn run(exec: &ExecConfig, deadline: Duration) -> Result<Login, ExecError> {
     let failed = |problem| ExecError::new(exec, problem);
     let (command, version) = command(exec).map_err(failed)?;
@@ -325,7 +325,8 @@ fn parse(stdout: &[u8]) -> Option<ExecCredential> {
     parsed.filter(|parsed| parsed.kind.as_deref() == Some("ExecCredential"))
 }
 
-/// What a message shows of standard error: `; it printed: …`. Never the credentials: nothing if they are unknown.
+/// What a message shows of standard error: `; it printed: …`. Without the credentials of standard output: nothing if
+/// these cannot be read. A token that is only on standard error is masked if it has a [known form](mask::shapes).
 fn shown(stderr: &[u8], stdout: &[u8], credentials: Option<&ExecCredential>) -> String {
     let status = credentials.and_then(|credentials| credentials.status.as_ref());
     if status.is_none() && !stdout.trim_ascii().is_empty() && !stderr.trim_ascii().is_empty() {
