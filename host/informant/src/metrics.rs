@@ -247,7 +247,7 @@ struct StatusCollector(StatusRegistry);
 type Reading = fn(&ListenerStats) -> u64;
 
 /// Gauges by plugin: name, help and statistic.
-const GAUGES: [(&str, &str, Reading); 5] = [
+const GAUGES: [(&str, &str, Reading); 7] = [
     (
         "listener_pending",
         "Events waiting for the plugin, including those in back-off",

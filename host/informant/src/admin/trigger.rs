@@ -109,7 +109,9 @@ pub(super) async fn trigger(
         let mut after: Option<Key> = None;
         loop {
             let mut last = None;
-            let chunk = snapshot.after(after.as_ref().map(Key::as_ref)).take(OBJECTS_BETWEEN_YIELDS_MAX);
+            let chunk = snapshot
+                .after(after.as_ref().map(Key::as_ref))
+                .take(OBJECTS_BETWEEN_YIELDS_MAX);
             let examined = chunk.inspect(|object| last = Some(object.key().to_key()));
             let keys: Vec<Key> = examined
                 .filter(|object| selection.selects(object))
