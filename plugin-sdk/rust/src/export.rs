@@ -15,7 +15,7 @@
 /// # impl Plugin for CrashLoop {
 /// #     fn init(_: Init) -> Result<Self> { Ok(CrashLoop) }
 /// # }
-/// # impl EventHandler for CrashLoop { type Object = Value; }
+/// # impl EventHandler for CrashLoop {}
 /// # impl SyncHandler for CrashLoop { fn on_synced(&mut self, _: SourceId) -> Result { Ok(()) } }
 /// export!(CrashLoop: events, sync);
 /// ```
@@ -28,15 +28,32 @@
 /// # impl Plugin for CrashLoop {
 /// #     fn init(_: Init) -> Result<Self> { Ok(CrashLoop) }
 /// # }
-/// # impl EventHandler for CrashLoop { type Object = Value; }
+/// # impl EventHandler for CrashLoop {}
 /// export!(CrashLoop: evnets);
+/// ```
+///
+/// A plugin with handlers for several kinds lists their types. The first that matches the object's
+/// [`Kind`](crate::Kind) receives it, so a type for any kind, such as `Value`, comes last:
+///
+/// ```
+/// # use informant_plugin_sdk::prelude::*;
+/// # use serde::Deserialize;
+/// # struct Watcher;
+/// # impl Plugin for Watcher {
+/// #     fn init(_: Init) -> Result<Self> { Ok(Watcher) }
+/// # }
+/// # #[derive(Deserialize)] struct Pod {}
+/// # impl Kind for Pod { const API_VERSION: &'static str = "v1"; const KIND: &'static str = "Pod"; }
+/// # impl EventHandler<Pod> for Watcher {}
+/// # impl EventHandler<Value> for Watcher {}
+/// export!(Watcher: events(Pod, Value));
 /// ```
 ///
 /// Call it once in a plugin. In a native build it exports nothing, so that the plugin's tests link on every platform,
 /// but it checks the same.
 #[macro_export]
 macro_rules! export {
-    ($plugin:ty: $($role:ident),+ $(,)?) => {
+    ($plugin:ty: $($role:ident $(($($object:ty),+ $(,)?))?),+ $(,)?) => {
         impl $crate::__private::Named for $plugin {
             const NAME: &'static str = env!("CARGO_PKG_NAME");
             const VERSION: &'static str = env!("CARGO_PKG_VERSION");
@@ -51,7 +68,7 @@ macro_rules! export {
             #[unsafe(link_section = "informant-sdk")]
             static SDK: [u8; $crate::__private::SDK.len()] = $crate::__private::sdk_section();
         };
-        $($crate::__plays_role!($plugin, $role);)+
+        $($crate::__plays_role!($plugin, $role $(($($object),+))?);)+
     };
 }
 
@@ -79,6 +96,33 @@ macro_rules! __export_role {
 macro_rules! __plays_role {
     ($plugin:ty, events) => {
         const _: fn() = $crate::__private::plays_events::<$plugin>;
+        impl $crate::__private::HandleEvents for $plugin {
+            fn handle(
+                &mut self,
+                event: &$crate::Event,
+                change: $crate::__private::Change,
+            ) -> $crate::Result<$crate::Action> {
+                $crate::__private::handle::<$plugin, _>(self, event, change)
+            }
+        }
+    };
+    ($plugin:ty, events($($object:ty),+)) => {
+        const _: fn() = $crate::__private::plays_events::<$plugin>;
+        impl $crate::__private::HandleEvents for $plugin {
+            fn handle(
+                &mut self,
+                event: &$crate::Event,
+                change: $crate::__private::Change,
+            ) -> $crate::Result<$crate::Action> {
+                let source = $crate::__private::source_of(event)?;
+                $(
+                    if $crate::__private::is_of::<$object>(&source) {
+                        return $crate::__private::handle::<$plugin, $object>(self, event, change);
+                    }
+                )+
+                $crate::__private::no_handler(&source)
+            }
+        }
     };
     ($plugin:ty, sync) => {
         const _: fn() = $crate::__private::plays_sync::<$plugin>;
@@ -89,7 +133,7 @@ macro_rules! __plays_role {
     ($plugin:ty, state) => {
         const _: fn() = $crate::__private::plays_state::<$plugin>;
     };
-    ($plugin:ty, $other:ident) => {
+    ($plugin:ty, $other:ident $($objects:tt)?) => {
         compile_error!(concat!(
             "unknown role `",
             stringify!($other),

@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::marker::PhantomData;
+use std::rc::Rc;
 
 use crate::action::Action;
 use crate::bindings::imports::informant::plugin::types as contract;
@@ -16,7 +17,9 @@ use crate::index_values::IndexValues;
 use crate::manifest::{Manifest, Named};
 use crate::payload::Payload;
 use crate::plugin::{EventHandler, IndexFuncs, Plugin, Stateful, SyncHandler};
-use crate::{bindings, call, log};
+use crate::projection::Kind;
+use crate::store::SourceInfo;
+use crate::{bindings, call, log, store};
 
 thread_local! {
     // `Any`, because the plugin's type is unknown to this crate.
@@ -45,33 +48,76 @@ pub(crate) fn describe<P: Plugin>(describe: Describe) -> Result<Manifest> {
     Ok(manifest)
 }
 
-pub(crate) fn on_add<P: EventHandler>(plugin: &mut P, event: &Event, object: Vec<u8>) -> Result<Action> {
-    let object = P::Object::decode(object)?;
-    call::about(event.source, || plugin.on_add(event, object))
+/// A change of an object, as it arrives.
+#[derive(Debug)]
+pub enum Change {
+    /// For `on_add`.
+    Add(Vec<u8>),
+    /// For `on_update`: the old state, if there is one, and the new one.
+    Update(Option<Vec<u8>>, Vec<u8>),
+    /// For `on_delete`.
+    Delete(Deleted<Vec<u8>>),
 }
 
-pub(crate) fn on_update<P: EventHandler>(
-    plugin: &mut P,
-    event: &Event,
-    old: Option<Vec<u8>>,
-    object: Vec<u8>,
-) -> Result<Action> {
-    let old = old.map(P::Object::decode).transpose()?;
-    let object = P::Object::decode(object)?;
-    call::about(event.source, || plugin.on_update(event, old, object))
+/// Passes a change to the plugin's handler for objects of that kind. Implemented by `export!`.
+pub trait HandleEvents: Plugin {
+    /// # Errors
+    /// The failure of the handler, or a permanent failure if the object does not match its type.
+    fn handle(&mut self, event: &Event, change: Change) -> Result<Action>;
 }
 
-pub(crate) fn on_delete<P: EventHandler>(
-    plugin: &mut P,
-    event: &Event,
-    last: Option<Vec<u8>>,
-    final_state_unknown: bool,
-) -> Result<Action> {
-    let deleted = Deleted {
-        last: last.map(P::Object::decode).transpose()?,
-        final_state_unknown,
-    };
-    call::about(event.source, || plugin.on_delete(event, deleted))
+/// Calls a handler. `T` is inferred if the plugin has only one.
+///
+/// # Errors
+/// As [`HandleEvents::handle`].
+pub fn handle<P: EventHandler<T>, T: Payload>(plugin: &mut P, event: &Event, change: Change) -> Result<Action> {
+    match change {
+        Change::Add(object) => {
+            let object = T::decode(object)?;
+            call::about(event.source, || plugin.on_add(event, object))
+        }
+        Change::Update(old, object) => {
+            let old = old.map(T::decode).transpose()?;
+            let object = T::decode(object)?;
+            call::about(event.source, || plugin.on_update(event, old, object))
+        }
+        Change::Delete(Deleted {
+            last,
+            final_state_unknown,
+        }) => {
+            let last = last.map(T::decode).transpose()?;
+            let deleted = Deleted {
+                last,
+                final_state_unknown,
+            };
+            call::about(event.source, || plugin.on_delete(event, deleted))
+        }
+    }
+}
+
+/// Whether objects of this source are of the kind `T`.
+pub fn is_of<T: Kind>(source: &SourceInfo) -> bool {
+    let matches = |pattern, text: &str| pattern == "*" || pattern == text;
+    matches(T::API_VERSION, &source.api_version) && matches(T::KIND, &source.kind)
+}
+
+/// The source of an event.
+///
+/// # Errors
+/// That of Informant.
+pub fn source_of(event: &Event) -> Result<Rc<SourceInfo>> {
+    Ok(store::constant(event.source)?)
+}
+
+/// The failure for an event of a kind that `export!` does not list.
+///
+/// # Errors
+/// Always.
+pub fn no_handler(source: &SourceInfo) -> Result<Action> {
+    let SourceInfo { api_version, kind, .. } = source;
+    Err(Failure::permanent(format_args!(
+        "no handler for {api_version} {kind}: add its type to `events(…)` in export!, or remove its rule from the manifest"
+    )))
 }
 
 pub(crate) fn on_synced<P: SyncHandler>(plugin: &mut P, source: SourceId) -> Result {
@@ -111,14 +157,13 @@ impl<P: Plugin + Named> bindings::lifecycle::exports::informant::plugin::lifecyc
     }
 }
 
-impl<P: EventHandler> bindings::events::exports::informant::plugin::event_handler::Guest for Exports<P> {
+impl<P: HandleEvents> bindings::events::exports::informant::plugin::event_handler::Guest for Exports<P> {
     fn on_add(
         about: contract::ObjectRef,
         call: contract::Call,
         object: Vec<u8>,
     ) -> Result<Option<u32>, contract::Failure> {
-        let action = with_plugin::<P, _>(|plugin| on_add(plugin, &Event::new(about, call), object))?;
-        Ok(action.into_ms())
+        handle_event::<P>(about, call, Change::Add(object))
     }
 
     fn on_update(
@@ -127,8 +172,7 @@ impl<P: EventHandler> bindings::events::exports::informant::plugin::event_handle
         old: Option<Vec<u8>>,
         object: Vec<u8>,
     ) -> Result<Option<u32>, contract::Failure> {
-        let action = with_plugin::<P, _>(|plugin| on_update(plugin, &Event::new(about, call), old, object))?;
-        Ok(action.into_ms())
+        handle_event::<P>(about, call, Change::Update(old, object))
     }
 
     fn on_delete(
@@ -137,10 +181,21 @@ impl<P: EventHandler> bindings::events::exports::informant::plugin::event_handle
         last: Option<Vec<u8>>,
         final_state_unknown: bool,
     ) -> Result<Option<u32>, contract::Failure> {
-        let event = Event::new(about, call);
-        let action = with_plugin::<P, _>(|plugin| on_delete(plugin, &event, last, final_state_unknown))?;
-        Ok(action.into_ms())
+        let deleted = Deleted {
+            last,
+            final_state_unknown,
+        };
+        handle_event::<P>(about, call, Change::Delete(deleted))
     }
+}
+
+fn handle_event<P: HandleEvents>(
+    about: contract::ObjectRef,
+    call: contract::Call,
+    change: Change,
+) -> Result<Option<u32>, contract::Failure> {
+    let action = with_plugin::<P, _>(|plugin| plugin.handle(&Event::new(about, call), change))?;
+    Ok(action.into_ms())
 }
 
 impl<P: SyncHandler> bindings::sync::exports::informant::plugin::sync_handler::Guest for Exports<P> {
@@ -183,7 +238,7 @@ impl<P: Stateful> bindings::state::exports::informant::plugin::state::Guest for 
 }
 
 /// Compiles only if `P` implements the trait of a role that `export!` lists.
-pub fn plays_events<P: EventHandler>() {}
+pub fn plays_events<P: HandleEvents>() {}
 
 /// As [`plays_events`].
 pub fn plays_sync<P: SyncHandler>() {}

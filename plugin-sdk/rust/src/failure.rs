@@ -2,8 +2,6 @@
 //!
 //! A failure is a result: it leads to a retry or a dead letter. A panic is a trap: the plugin loses its memory.
 
-use std::any::Any;
-use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
@@ -17,10 +15,10 @@ pub type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
 /// Why a call failed, and how Informant handles it.
 ///
-/// `?` converts any [`std::error::Error`] into a [`Failure::Retryable`] with the error and its causes. Two kinds of
-/// errors become [`Failure::Permanent`], because a retry cannot succeed: a JSON document that does not match its type,
+/// `?` converts any error that anyhow takes, `anyhow::Error` included, into a [`Failure::Retryable`] with the error and
+/// its causes. Two kinds of errors become [`Failure::Permanent`], because a retry cannot succeed: a JSON document that does not match its type,
 /// and a host call that would be rejected again ([`HostError::is_lasting`], [`kube::Error::is_lasting`]). A
-/// [`kube::Error`] with a `retry_after` becomes [`Failure::RetryAfter`].
+/// [`kube::Error`] with a `retry_after` becomes [`Failure::RetryAfter`]. The same holds for an error with such a cause.
 ///
 /// This conversion is the reason why `Failure` does not implement `std::error::Error`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,20 +76,19 @@ impl fmt::Display for Failure {
     }
 }
 
-impl<E: Error + 'static> From<E> for Failure {
+impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
-        let message = chain(&error);
-        let any: &dyn Any = &error;
-        let kube_error = any.downcast_ref::<kube::Error>();
+        let error = error.into();
+        // The error and its causes in one line.
+        let message = format!("{error:#}");
+        let kube_error = cause::<kube::Error>(&error);
         if let Some(after) = kube_error.and_then(|error| error.retry_after) {
             return Self::RetryAfter(message, after);
         }
-        let lasting = any.downcast_ref::<HostError>().is_some_and(HostError::is_lasting)
+        let lasting = cause::<HostError>(&error).is_some_and(HostError::is_lasting)
             || kube_error.is_some_and(kube::Error::is_lasting);
         // A truncated or malformed document stays so; only an I/O error can be temporary.
-        let malformed = any
-            .downcast_ref::<serde_json::Error>()
-            .is_some_and(|error| !error.is_io());
+        let malformed = cause::<serde_json::Error>(&error).is_some_and(|error| !error.is_io());
         if lasting || malformed {
             Self::Permanent(message)
         } else {
@@ -100,16 +97,9 @@ impl<E: Error + 'static> From<E> for Failure {
     }
 }
 
-/// An error and its causes in one line.
-fn chain(error: &dyn Error) -> String {
-    let mut message = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        message.push_str(": ");
-        message.push_str(&error.to_string());
-        cause = error.source();
-    }
-    message
+/// The first of an error and its causes that is an `E`.
+fn cause<E: std::error::Error + 'static>(error: &anyhow::Error) -> Option<&E> {
+    error.chain().find_map(|cause| cause.downcast_ref())
 }
 
 impl From<Failure> for contract::Failure {
@@ -130,8 +120,8 @@ mod tests {
     use super::*;
     use crate::host_error::ErrorCode;
 
-    fn failure_from<E: Error + 'static>(error: E) -> Failure {
-        fn fails<E: Error + 'static>(error: E) -> Result {
+    fn failure_from<E: Into<anyhow::Error>>(error: E) -> Failure {
+        fn fails<E: Into<anyhow::Error>>(error: E) -> Result {
             Err(error)?
         }
         fails(error).expect_err("an error was given")
@@ -141,6 +131,31 @@ mod tests {
     fn an_ordinary_error_is_retryable() {
         let error = std::io::Error::other("the disk is elsewhere");
         assert_eq!(failure_from(error), Failure::retryable("the disk is elsewhere"));
+    }
+
+    #[test]
+    fn an_error_with_context_is_classified_by_its_cause() {
+        use anyhow::Context;
+        let denied = HostError {
+            code: ErrorCode::Denied,
+            message: "not granted".into(),
+        };
+        let failure = failure_from(
+            Err::<(), _>(denied)
+                .context("reading nodes")
+                .expect_err("an error was given"),
+        );
+        assert_eq!(failure, Failure::permanent("reading nodes: not granted"));
+        let failure = failure_from(anyhow::anyhow!("the disk is elsewhere").context("writing"));
+        assert_eq!(failure, Failure::retryable("writing: the disk is elsewhere"));
+        let busy = kube::Error {
+            code: kube::ErrorCode::TooManyRequests,
+            status: Some(429),
+            message: "busy".into(),
+            retry_after: Some(Duration::from_secs(3)),
+        };
+        let failure = failure_from(anyhow::Error::from(busy).context("labeling"));
+        assert_eq!(failure, Failure::retry_after("labeling: busy", Duration::from_secs(3)));
     }
 
     #[test]

@@ -6,24 +6,14 @@
 //! ```
 //! use informant_plugin_sdk::prelude::*;
 //!
-//! struct Greeter;
-//!
-//! impl Plugin for Greeter {
-//!     fn init(_: Init) -> Result<Self> {
-//!         Ok(Greeter)
-//!     }
+//! #[informant::handler]
+//! fn on_pod(event: &Event, pod: Value) -> Result {
+//!     info!("{event} is {}", pod["status"]["phase"]);
+//!     Ok(())
 //! }
-//!
-//! impl EventHandler for Greeter {
-//!     type Object = Value;
-//!     fn on_upsert(&mut self, event: &Event, pod: Value) -> Result<Action> {
-//!         info!("{event} is {}", pod["status"]["phase"]);
-//!         Ok(Action::done())
-//!     }
-//! }
-//!
-//! export!(Greeter: events);
 //! ```
+//!
+//! A plugin with state, several kinds of objects or other roles is a type with [traits](Plugin), named in [`export!`].
 //!
 //! With `[lib] crate-type = ["cdylib"]` in Cargo.toml, `cargo build --release --target wasm32-wasip2` builds the
 //! component. `cargo test` runs the plugin's tests natively, with [`testing`] in place of Informant.
@@ -39,6 +29,9 @@
 //! One instance handles all events of a plugin, one call at a time, so a plugin can keep its state in `&mut self`.
 //! Index functions run in separate instances, which share no memory with it.
 
+// The name by which the macros refer to this crate.
+pub extern crate self as informant;
+
 mod action;
 #[cfg_attr(
     not(target_arch = "wasm32"),
@@ -52,6 +45,7 @@ mod event;
 mod export;
 mod exports;
 mod failure;
+pub mod finalizer;
 mod host;
 mod host_error;
 mod index_values;
@@ -59,8 +53,10 @@ pub mod kube;
 pub mod log;
 mod manifest;
 mod names;
+mod owner;
 mod payload;
 mod plugin;
+mod projection;
 pub mod store;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
@@ -71,9 +67,62 @@ pub use event::{Deleted, Event, ObjectRef, Reason, SourceId};
 pub use failure::{Failure, Result};
 pub use host_error::{ErrorCode, HostError};
 pub use index_values::IndexValues;
+pub use informant_plugin_sdk_macros::Projection;
+/// Makes a function a plugin: the handler of adds and updates of one kind.
+///
+/// ```
+/// use informant_plugin_sdk::prelude::*;
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize, Projection)]
+/// #[projection(api_version = "v1", kind = "Pod")]
+/// struct Pod {
+///     status: Status,
+/// }
+///
+/// #[derive(Deserialize, Projection)]
+/// struct Status {
+///     phase: String,
+/// }
+///
+/// #[informant::handler]
+/// fn on_pod(event: &Event, pod: Pod) -> Result {
+///     info!("{event} is {}", pod.status.phase);
+///     Ok(())
+/// }
+/// ```
+///
+/// - The type of the object is a [`Kind`]: the manifest has a rule for it, and asks only for the fields that it reads.
+///   `Value` is every object, whole. For any other type, name the objects:
+///   `#[informant::handler(api_version = "v1", kind = "Pod")]`.
+/// - `Option<Pod>` receives deletes, too, as `None`.
+/// - The function returns `Result`, or `Result<Action>` to be called again later. `?` takes any error.
+/// - Arguments of the attribute change the rule, like the methods of [`Events`] with these names: `changed_only`,
+///   `namespaces = ["web"]`, `label_selector = "app=web"`. `needs = Need::kube([Verb::Patch], "v1/pods")` is
+///   [`Manifest::needs`].
+/// - The plugin is a type named like the function: `OnPod`. Use it in tests: `Driver::<OnPod>`.
+///
+/// A crate has one such function. A plugin with state, with a config, or for several kinds implements [`Plugin`] and
+/// [`EventHandler`]. The attribute needs the name `informant`, which the [`prelude`] has.
+///
+/// ```compile_fail
+/// use informant_plugin_sdk::prelude::*;
+///
+/// #[derive(serde::Deserialize)]
+/// struct Pod {}
+///
+/// // Which objects is this?
+/// #[informant::handler]
+/// fn on_pod(event: &Event, pod: Pod) -> Result {
+///     Ok(())
+/// }
+/// ```
+pub use informant_plugin_sdk_macros::handler;
 pub use manifest::{Events, KubeNeed, Manifest, Need, Objects, PayloadKind, Verb};
+pub use owner::OwnerReference;
 pub use payload::{Payload, Raw};
 pub use plugin::{EventHandler, IndexFuncs, Plugin, Stateful, SyncHandler};
+pub use projection::{Kind, Projection};
 
 macro_rules! contract {
     () => {
@@ -86,11 +135,14 @@ pub const CONTRACT: &str = contract!();
 
 /// What most plugins need: `use informant_plugin_sdk::prelude::*`.
 pub mod prelude {
+    /// The name by which `#[informant::handler]` and `#[derive(Projection)]` refer to this crate.
+    pub use crate::informant;
     pub use crate::{
-        Action, Deleted, Describe, Event, EventHandler, Events, Failure, IndexFuncs, IndexValues, Init, Manifest, Need,
-        ObjectRef, Objects, Plugin, Raw, Reason, Result, SourceId, Stateful, SyncHandler, Verb, kube, store,
+        Action, Deleted, Describe, Event, EventHandler, Events, Failure, IndexFuncs, IndexValues, Init, Kind, Manifest,
+        Need, ObjectRef, Objects, OwnerReference, Plugin, Projection, Raw, Reason, Result, SourceId, Stateful,
+        SyncHandler, Verb, finalizer, kube, store,
     };
-    pub use crate::{debug, error, export, info, trace, warn};
+    pub use crate::{debug, error, export, handler, info, trace, warn};
     pub use serde_json::Value;
 }
 
@@ -98,8 +150,12 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod __private {
     pub use crate::bindings;
-    pub use crate::exports::{Exports, plays_events, plays_index, plays_state, plays_sync};
+    pub use crate::exports::{
+        Change, Exports, HandleEvents, handle, is_of, no_handler, plays_events, plays_index, plays_state, plays_sync,
+        source_of,
+    };
     pub use crate::manifest::Named;
+    pub use crate::projection::below;
 
     /// The content of the section `informant-sdk` of a component. `informant plugin inspect` shows it.
     pub const SDK: &[u8] = concat!(

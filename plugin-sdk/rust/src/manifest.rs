@@ -6,6 +6,7 @@
 use serde::{Serialize, Serializer};
 
 use crate::failure::{Failure, Result};
+use crate::projection::Kind;
 
 #[cfg(not(target_arch = "wasm32"))]
 mod matching;
@@ -175,6 +176,14 @@ impl Events {
         }
     }
 
+    /// Objects of the kind of `T`, and the part of them that `T` reads.
+    pub fn of_type<T: Kind>() -> Self {
+        Self {
+            payload: T::payload(),
+            ..Self::of(T::API_VERSION, T::KIND)
+        }
+    }
+
     /// Every object.
     pub fn all() -> Self {
         Self::of("*", "*")
@@ -194,8 +203,8 @@ impl Events {
         self
     }
 
-    /// No document: the handler receives only the [`Event`](crate::Event). Use `()` as its
-    /// [`Object`](crate::EventHandler::Object). Cannot be combined with [`changed_only`](Self::changed_only) and
+    /// No document: the handler receives only the [`Event`](crate::Event). Implement
+    /// [`EventHandler<()>`](crate::EventHandler). Cannot be combined with [`changed_only`](Self::changed_only) and
     /// [`with_old`](Self::with_old).
     #[must_use]
     pub fn payload_none(mut self) -> Self {

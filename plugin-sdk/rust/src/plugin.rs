@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::action::Action;
 use crate::context::{Describe, Init};
@@ -40,16 +41,17 @@ pub trait Plugin: Sized + 'static {
 /// An event reports what the cache saw, so most handlers treat an add and an update alike: the object now has this
 /// state. Such handlers implement [`on_upsert`](Self::on_upsert), to which `on_add` and `on_update` forward by default.
 /// The other defaults do nothing.
-pub trait EventHandler: Plugin {
-    /// The type that objects are decoded to: see [`Payload`].
-    type Object: Payload;
-
+///
+/// `T` is the type that objects are decoded to: see [`Payload`]. A plugin for objects of several kinds implements the
+/// trait for a type of each [`Kind`](crate::Kind) and lists the types in [`export!`](crate::export!):
+/// `export!(Watcher: events(Pod, Node))`.
+pub trait EventHandler<T: Payload = Value>: Plugin {
     /// Called when an object was added or updated. The [`Action`] says whether Informant calls again later without a
     /// change.
     ///
     /// # Errors
     /// A [`Failure`] tells Informant whether and when to retry.
-    fn on_upsert(&mut self, event: &Event, object: Self::Object) -> Result<Action> {
+    fn on_upsert(&mut self, event: &Event, object: T) -> Result<Action> {
         let _ = (event, object);
         Ok(Action::done())
     }
@@ -58,7 +60,7 @@ pub trait EventHandler: Plugin {
     ///
     /// # Errors
     /// As [`on_upsert`](Self::on_upsert).
-    fn on_add(&mut self, event: &Event, object: Self::Object) -> Result<Action> {
+    fn on_add(&mut self, event: &Event, object: T) -> Result<Action> {
         self.on_upsert(event, object)
     }
 
@@ -67,7 +69,7 @@ pub trait EventHandler: Plugin {
     ///
     /// # Errors
     /// As [`on_upsert`](Self::on_upsert).
-    fn on_update(&mut self, event: &Event, old: Option<Self::Object>, object: Self::Object) -> Result<Action> {
+    fn on_update(&mut self, event: &Event, old: Option<T>, object: T) -> Result<Action> {
         let _ = old;
         self.on_upsert(event, object)
     }
@@ -76,7 +78,7 @@ pub trait EventHandler: Plugin {
     ///
     /// # Errors
     /// As [`on_upsert`](Self::on_upsert).
-    fn on_delete(&mut self, event: &Event, object: Deleted<Self::Object>) -> Result<Action> {
+    fn on_delete(&mut self, event: &Event, object: Deleted<T>) -> Result<Action> {
         let _ = (event, object);
         Ok(Action::done())
     }
@@ -103,7 +105,7 @@ pub trait SyncHandler: Plugin {
 /// # impl Plugin for Counter {
 /// #     fn init(_: Init) -> Result<Self> { Ok(Counter { restarts: BTreeMap::new() }) }
 /// # }
-/// # impl EventHandler for Counter { type Object = Value; }
+/// # impl EventHandler for Counter {}
 /// impl Stateful for Counter {
 ///     type State = BTreeMap<String, u64>;
 ///

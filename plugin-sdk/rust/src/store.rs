@@ -14,8 +14,8 @@
 //! for pod in store::by_index("pods", "image", "nginx:1.25").namespace("web").objects::<Value>() {
 //!     info!("{}", pod?.object["metadata"]["name"]);
 //! }
-//! if let Some(node) = store::find::<Value>("nodes", "", node)? {
-//!     info!("{}", node.object["status"]["nodeInfo"]);
+//! if let Some(node) = store::get::<Value>("nodes", "", node)? {
+//!     info!("{}", node["status"]["nodeInfo"]);
 //! }
 //! # Ok(())
 //! # }
@@ -52,48 +52,63 @@ pub fn version(source: SourceId) -> Result<SourceVersion, HostError> {
     Ok(host::version(source.0)?)
 }
 
-/// Reads one object of this source, whole. Returns `None` if it is not in the cache. `namespace` is empty for
-/// cluster-scoped objects.
-///
-/// # Errors
-/// Errors of Informant ([`ErrorCode::NotReady`] before the initial list of the source, [`ErrorCode::Denied`]), and a
-/// document that does not match `T`.
-pub fn get<T: Payload>(source: SourceId, namespace: &str, name: &str) -> Result<Option<T>> {
-    get_fields(source, namespace, name, &[])
+/// Where an object is read from: `"pods".into()`, `event.source.into()`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin<'a> {
+    /// An informer, in the cluster of the object that the call is about; in a call about no object, in the only
+    /// cluster.
+    Informer(&'a str),
+    /// A source, such as [`Event::source`](crate::Event::source).
+    Source(SourceId),
 }
 
-/// Reads the fields of one object at these JSON pointers; `*` matches every element. Returns `None` if the object is
-/// not in the cache.
+impl<'a> From<&'a str> for Origin<'a> {
+    fn from(informer: &'a str) -> Self {
+        Self::Informer(informer)
+    }
+}
+
+impl<'a> From<&'a String> for Origin<'a> {
+    fn from(informer: &'a String) -> Self {
+        Self::Informer(informer)
+    }
+}
+
+impl From<SourceId> for Origin<'_> {
+    fn from(source: SourceId) -> Self {
+        Self::Source(source)
+    }
+}
+
+/// Reads one object of an informer or a source, whole: `store::get("nodes", "", "node-1")`. Returns `None` if it is not
+/// in the cache. `namespace` is empty for cluster-scoped objects.
+///
+/// # Errors
+/// Errors of Informant ([`ErrorCode::NotReady`] before the initial list of the source; [`ErrorCode::Denied`];
+/// [`ErrorCode::Invalid`] for an informer that has several kinds, or if several clusters are possible), and a document
+/// that does not match `T`.
+pub fn get<'a, T: Payload>(origin: impl Into<Origin<'a>>, namespace: &str, name: &str) -> Result<Option<T>> {
+    get_fields(origin, namespace, name, &[])
+}
+
+/// As [`get`], but reads only the fields at these JSON pointers; `*` matches every element.
 ///
 /// # Errors
 /// As for [`get`]; [`ErrorCode::Invalid`] for a malformed pointer.
-pub fn get_fields<T: Payload>(source: SourceId, namespace: &str, name: &str, pointers: &[&str]) -> Result<Option<T>> {
-    let found = host::get(source.0, namespace, name, &owned(pointers)).map_err(HostError::from)?;
-    found.map(T::decode).transpose()
-}
-
-/// Reads one object of an informer, whole, from the cluster of the object that the call is about; in a call about no
-/// object, from the only cluster. Returns `None` if it is not in the cache. `namespace` is empty for cluster-scoped
-/// objects.
-///
-/// # Errors
-/// As for [`get`]; [`ErrorCode::Invalid`] if the informer has several kinds, or if several clusters are possible.
-pub fn find<T: Payload>(informer: &str, namespace: &str, name: &str) -> Result<Option<Item<T>>> {
-    find_fields(informer, namespace, name, &[])
-}
-
-/// As [`find`], but reads only the fields at these JSON pointers; `*` matches every element.
-///
-/// # Errors
-/// As for [`find`]; [`ErrorCode::Invalid`] for a malformed pointer.
-pub fn find_fields<T: Payload>(
-    informer: &str,
+pub fn get_fields<'a, T: Payload>(
+    origin: impl Into<Origin<'a>>,
     namespace: &str,
     name: &str,
     pointers: &[&str],
-) -> Result<Option<Item<T>>> {
-    let found = host::find(informer, namespace, name, &owned(pointers)).map_err(HostError::from)?;
-    found.map(Item::decode).transpose()
+) -> Result<Option<T>> {
+    let pointers = owned(pointers);
+    let found = match origin.into() {
+        Origin::Source(source) => host::get(source.0, namespace, name, &pointers),
+        Origin::Informer(informer) => {
+            host::find(informer, namespace, name, &pointers).map(|found| found.map(|item| item.object))
+        }
+    };
+    found.map_err(HostError::from)?.map(T::decode).transpose()
 }
 
 fn owned(pointers: &[&str]) -> Vec<String> {

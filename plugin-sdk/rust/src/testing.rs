@@ -11,9 +11,9 @@
 //! #     fn init(_: Init) -> Result<Self> { Ok(Greeter) }
 //! # }
 //! # impl EventHandler for Greeter {
-//! #     type Object = Value;
 //! #     fn on_add(&mut self, event: &Event, _: Value) -> Result<Action> { info!("hello {event}"); Ok(Action::done()) }
 //! # }
+//! # export!(Greeter: events);
 //! use informant_plugin_sdk::testing::Driver;
 //! use serde_json::json;
 //!

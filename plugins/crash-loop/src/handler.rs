@@ -40,9 +40,7 @@ impl Plugin for CrashLoop {
     }
 }
 
-impl EventHandler for CrashLoop {
-    type Object = Pod;
-
+impl EventHandler<Pod> for CrashLoop {
     fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result<Action> {
         self.report(event, &pod);
         Ok(Action::done())

@@ -29,32 +29,15 @@ use pod::Pod;
 /// The label that the plugin writes.
 const LABEL: &str = "informant/images";
 
-struct ImageMark;
-
-impl Plugin for ImageMark {
-    fn describe(_: Describe) -> Result<Manifest> {
-        Ok(Manifest::new()
-            .events(Events::of("v1", "Pod").fields(pod::POINTERS).changed_only())
-            .needs(Need::kube([Verb::Patch], "v1/pods")))
+#[informant::handler(changed_only, needs = Need::kube([Verb::Patch], "v1/pods"))]
+fn image_mark(event: &Event, pod: Pod) -> Result {
+    let Some(wanted) = pod.images().map(Pinning::of).min() else {
+        return Ok(());
+    };
+    if !pod.is_terminating() && pod.label(LABEL) != Some(wanted.as_str()) {
+        label(event, wanted)?;
     }
-
-    fn init(_: Init) -> Result<Self> {
-        Ok(Self)
-    }
-}
-
-impl EventHandler for ImageMark {
-    type Object = Pod;
-
-    fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result<Action> {
-        let Some(wanted) = pod.images().map(Pinning::of).min() else {
-            return Ok(Action::done());
-        };
-        if !pod.is_terminating() && pod.label(LABEL) != Some(wanted.as_str()) {
-            label(event, wanted)?;
-        }
-        Ok(Action::done())
-    }
+    Ok(())
 }
 
 /// Writes the label in the cluster of the event, only to this pod and not to a later one with the same name.
@@ -70,8 +53,6 @@ fn label(event: &Event, pinning: Pinning) -> Result {
         Err(error) => Err(error)?,
     }
 }
-
-export!(ImageMark: events);
 
 #[cfg(test)]
 mod tests;

@@ -2,25 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use informant_plugin_sdk::prelude::*;
 use serde::Deserialize;
 
 /// The fields that the manifest requests: changes of other fields are no events.
-pub(crate) const POINTERS: [&str; 5] = [
-    "/metadata/labels",
-    "/metadata/deletionTimestamp",
-    "/spec/initContainers/*/image",
-    "/spec/containers/*/image",
-    "/spec/ephemeralContainers/*/image",
-];
-
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Projection)]
+#[projection(api_version = "v1", kind = "Pod")]
 pub(crate) struct Pod {
     metadata: Metadata,
     #[serde(default)]
     spec: Spec,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Projection)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
     #[serde(default)]
@@ -28,7 +22,7 @@ struct Metadata {
     deletion_timestamp: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Projection)]
 #[serde(rename_all = "camelCase", default)]
 struct Spec {
     init_containers: Vec<Container>,
@@ -36,7 +30,7 @@ struct Spec {
     ephemeral_containers: Vec<Container>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Projection)]
 struct Container {
     #[serde(default)]
     image: String,

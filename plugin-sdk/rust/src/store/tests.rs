@@ -120,7 +120,7 @@ fn a_missing_object_is_none_but_not_an_error() {
     let found: Option<Value> = get(pods, "a", "pod-0").expect("the store answers");
     assert_eq!(found.expect("it is there")["spec"]["nodeName"], "n0");
     assert_eq!(get::<Value>(pods, "a", "pod-9"), Ok(None));
-    assert_eq!(find::<Value>("pods", "a", "pod-9"), Ok(None));
+    assert_eq!(get::<Value>("pods", "a", "pod-9"), Ok(None));
     cache.refuse(Some(HostError {
         code: ErrorCode::NotReady,
         message: "not yet".into(),
@@ -222,11 +222,10 @@ fn queries_read_the_cluster_of_the_call() {
             );
             let values: Result<Vec<_>, _> = index_values("pods", "node").collect();
             assert_eq!(values.expect("the store answers"), [node]);
-            let found = find::<Value>("nodes", "", "n")
+            let found = get::<Value>("nodes", "", "n")
                 .expect("the store answers")
                 .expect("it is there");
-            assert_eq!(found.object["spec"]["in"], cluster);
-            assert_eq!(source(found.source).expect("the source is there").cluster, cluster);
+            assert_eq!(found["spec"]["in"], cluster);
         });
     }
 }
@@ -261,7 +260,7 @@ fn calls_about_no_source_have_to_name_the_cluster() {
     assert_eq!(refused, Failure::permanent(message));
     assert!(index_keys("pods", "node", "n0").keys().is_err());
     assert!(index_values("pods", "node").all(|value| value.is_err()));
-    assert!(find::<Value>("nodes", "", "n").is_err());
+    assert!(get::<Value>("nodes", "", "n").is_err());
     assert_eq!(
         nodes_of(list("pods").all_clusters()).expect("the store answers").len(),
         2
@@ -272,7 +271,7 @@ fn calls_about_no_source_have_to_name_the_cluster() {
 #[test]
 fn an_informer_without_a_source_in_the_cluster_fails() {
     let _cache = two_clusters();
-    let found = in_a_call_about("east", || find::<Value>("zones", "", "z"));
+    let found = in_a_call_about("east", || get::<Value>("zones", "", "z"));
     assert!(matches!(found, Err(Failure::Retryable(_))), "{found:?}");
     let refused = in_a_call_about("east", || nodes_of(list("zones"))).expect_err("zones are in west");
     let message = "informer \"zones\" has no source in cluster \"east\"; it has sources in \"west\"; add the cluster \

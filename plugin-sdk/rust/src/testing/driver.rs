@@ -10,19 +10,20 @@ use super::{projection, selector};
 use crate::CONTRACT;
 use crate::action::Action;
 use crate::context::{Describe, Init};
-use crate::event::{Event, ObjectRef, Reason, SourceId};
-use crate::exports;
+use crate::event::{Deleted, Event, ObjectRef, Reason, SourceId};
+use crate::exports::{self, Change, HandleEvents};
 use crate::failure::{Failure, Result};
 use crate::host_error::{ErrorCode, HostError};
 use crate::index_values::IndexValues;
 use crate::manifest::{Events, Manifest};
-use crate::plugin::{EventHandler, IndexFuncs, Plugin, Stateful, SyncHandler};
+use crate::plugin::{IndexFuncs, Plugin, Stateful, SyncHandler};
 use crate::store::ObjectKey;
 
 /// The maximum number of calls in [`Driver::settle`].
 pub const SETTLE_CALLS_MAX: usize = 1_000;
 
-/// A running plugin with the cache that it reads.
+/// A running plugin with the cache that it reads. Events need the plugin's [`export!`](crate::export!) with the role
+/// `events`.
 ///
 /// The plugin receives objects as its manifest requests: only those kinds and fields, `old` if requested, and no
 /// unchanged payloads with `changed_only`. So a test finds a field that is missing in the manifest.
@@ -134,7 +135,7 @@ impl<P: Stateful> Driver<P> {
     }
 }
 
-impl<P: EventHandler> Driver<P> {
+impl<P: HandleEvents> Driver<P> {
     /// Puts an object into the cache and calls the plugin: an add if the key is new, an update otherwise. An object
     /// with another uid than the previous one is a delete and an add. [`Cache::put`] describes which fields are
     /// generated. Returns what the plugin returned, [`Action::done`] if it was not called.
@@ -270,11 +271,12 @@ impl<P: EventHandler> Driver<P> {
         self.requeues.remove(key);
         let event = event(reason, key, object);
         let shown = |object| projection::document(object, wanted.payload());
-        let action = if is_new {
-            exports::on_add(&mut self.plugin, &event, shown(object))?
+        let change = if is_new {
+            Change::Add(shown(object))
         } else {
-            exports::on_update(&mut self.plugin, &event, old.map(shown), shown(object))?
+            Change::Update(old.map(shown), shown(object))
         };
+        let action = self.plugin.handle(&event, change)?;
         self.requeue(key, action, None);
         Ok(action)
     }
@@ -328,7 +330,11 @@ impl<P: EventHandler> Driver<P> {
         self.requeues.remove(key);
         let event = event(reason, key, last);
         let shown = projection::document(last, wanted.payload());
-        let action = exports::on_delete(&mut self.plugin, &event, Some(shown), final_state_unknown)?;
+        let deleted = Deleted {
+            last: Some(shown),
+            final_state_unknown,
+        };
+        let action = self.plugin.handle(&event, Change::Delete(deleted))?;
         self.requeue(key, action, Some((last.clone(), final_state_unknown)));
         Ok(action)
     }

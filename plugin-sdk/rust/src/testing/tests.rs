@@ -48,8 +48,6 @@ impl Plugin for Logger {
 }
 
 impl EventHandler for Logger {
-    type Object = Value;
-
     fn on_add(&mut self, event: &Event, object: Value) -> Result<Action> {
         info!("{}add {event} {} {}", self.greeting, event.reason, object);
         Ok(again(event))

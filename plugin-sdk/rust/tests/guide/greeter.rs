@@ -2,34 +2,21 @@
 
 use informant_plugin_sdk::prelude::*;
 
-struct Greeter;
-
-impl Plugin for Greeter {
-    fn init(_: Init) -> Result<Self> {
-        Ok(Greeter)
-    }
+#[informant::handler(api_version = "v1", kind = "Pod")]
+fn on_pod(event: &Event, pod: Value) -> Result {
+    info!("{event} is {}", pod["status"]["phase"]);
+    Ok(())
 }
-
-impl EventHandler for Greeter {
-    type Object = Value;
-
-    fn on_upsert(&mut self, event: &Event, pod: Value) -> Result<Action> {
-        info!("{event} is {}", pod["status"]["phase"]);
-        Ok(Action::done())
-    }
-}
-
-export!(Greeter: events);
 
 #[cfg(test)]
 mod tests {
-    use super::Greeter;
+    use super::OnPod;
     use informant_plugin_sdk::testing::Driver;
     use serde_json::json;
 
     #[test]
     fn a_pod_is_greeted_with_its_phase() {
-        let mut driver = Driver::<Greeter>::start(json!({})).unwrap();
+        let mut driver = Driver::<OnPod>::start(json!({})).unwrap();
         let metadata = json!({ "namespace": "web", "name": "a" });
         let status = json!({ "phase": "Running" });
         driver

@@ -7,17 +7,19 @@ use informant_plugin_sdk::prelude::*;
 use serde::Deserialize;
 use serde_json::json;
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Projection)]
 struct Metadata {
     name: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Projection)]
+#[projection(api_version = "v1", kind = "Node")]
 struct Node {
     metadata: Metadata,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Projection)]
+#[projection(api_version = "v1", kind = "Pod")]
 struct Pod {
     /// Absent where a manifest asks only for images.
     #[serde(default)]
@@ -25,12 +27,12 @@ struct Pod {
     spec: Spec,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Projection)]
 struct Spec {
     containers: Vec<Container>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Projection)]
 struct Container {
     image: String,
 }
@@ -53,9 +55,7 @@ impl Plugin for Modest {
     }
 }
 
-impl EventHandler for Modest {
-    type Object = Raw;
-
+impl EventHandler<Raw> for Modest {
     fn on_upsert(&mut self, _: &Event, _: Raw) -> Result<Action> {
         for pod in store::list("pods")
             .namespace("web")
@@ -67,8 +67,8 @@ impl EventHandler for Modest {
         let nginx = store::index_keys("pods", "image", "nginx:1.25").keys()?;
         info!("{} pods run nginx", nginx.len());
         let name = "node-1";
-        if let Some(node) = store::find::<Node>("nodes", "", name)? {
-            info!("there is {}", node.object.metadata.name);
+        if let Some(node) = store::get::<Node>("nodes", "", name)? {
+            info!("there is {}", node.metadata.name);
         }
         let everywhere = store::list("pods").all_clusters().objects::<Pod>().count();
         info!("{everywhere} pods in all clusters");
@@ -90,9 +90,7 @@ impl Plugin for Marker {
     }
 }
 
-impl EventHandler for Marker {
-    type Object = Raw;
-
+impl EventHandler<Raw> for Marker {
     fn on_upsert(&mut self, event: &Event, _: Raw) -> Result<Action> {
         let label = json!({ "metadata": { "uid": event.uid, "labels": { "seen": "yes" } } });
         match kube::patch(&kube::of(event)).merge(&label) {
@@ -142,9 +140,7 @@ impl Plugin for Counter {
     }
 }
 
-impl EventHandler for Counter {
-    type Object = Raw;
-
+impl EventHandler<Raw> for Counter {
     fn on_upsert(&mut self, event: &Event, _: Raw) -> Result<Action> {
         *self.seen.entry(event.uid.clone()).or_default() += 1;
         Ok(Action::done())
@@ -165,6 +161,36 @@ impl Stateful for Counter {
 }
 
 export!(Counter: events, state);
+
+struct Watcher;
+
+impl Plugin for Watcher {
+    fn describe(_: Describe) -> Result<Manifest> {
+        Ok(Manifest::new()
+            .events(Events::of_type::<Pod>())
+            .events(Events::of_type::<Node>()))
+    }
+
+    fn init(_: Init) -> Result<Self> {
+        Ok(Self)
+    }
+}
+
+impl EventHandler<Pod> for Watcher {
+    fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result<Action> {
+        info!("{event} has {} containers", pod.spec.containers.len());
+        Ok(Action::done())
+    }
+}
+
+impl EventHandler<Node> for Watcher {
+    fn on_upsert(&mut self, event: &Event, _: Node) -> Result<Action> {
+        info!("{event} is a node");
+        Ok(Action::done())
+    }
+}
+
+export!(Watcher: events(Pod, Node));
 
 struct Patient;
 
@@ -188,8 +214,6 @@ impl Plugin for Patient {
 }
 
 impl EventHandler for Patient {
-    type Object = Value;
-
     fn on_upsert(&mut self, event: &Event, pod: Value) -> Result<Action> {
         if pod["status"]["phase"] == "Pending" {
             info!("{event} is still pending");
@@ -215,6 +239,10 @@ mod tests {
         })
     }
 
+    fn node() -> Value {
+        json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "node-1" } })
+    }
+
     fn images(cache: &Cache) {
         cache.index("pods", "image", |pod| {
             let image = pod["spec"]["containers"][0]["image"].as_str();
@@ -231,8 +259,7 @@ mod tests {
             let mut driver = Driver::<Modest>::start(json!({})).unwrap();
             for cluster in clusters {
                 driver.cache().source_in_cluster(cluster, "pods", "v1", "Pod");
-                let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "node-1" } });
-                driver.cache().put_in_cluster(cluster, node);
+                driver.cache().put_in_cluster(cluster, node());
             }
             images(driver.cache());
             for (number, cluster) in (1..).zip(clusters) {
@@ -279,6 +306,15 @@ mod tests {
             counter.restore(&state).unwrap();
             assert_eq!(counter.plugin().seen.len(), clusters.len());
             drop(counter);
+
+            let mut watcher = Driver::<Watcher>::start(json!({})).unwrap();
+            for cluster in clusters {
+                watcher.put_in_cluster(cluster, pod("a")).unwrap();
+                watcher.put_in_cluster(cluster, node()).unwrap();
+                let expected = ["info: web/a has 1 containers", "info: node-1 is a node"];
+                assert_eq!(watcher.take_log(), expected);
+            }
+            drop(watcher);
 
             let mut patient = Driver::<Patient>::start(json!({ "label": "watched" })).unwrap();
             for cluster in clusters {

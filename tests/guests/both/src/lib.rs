@@ -39,9 +39,7 @@ impl Plugin for Both {
     }
 }
 
-impl EventHandler for Both {
-    type Object = Raw;
-
+impl EventHandler<Raw> for Both {
     fn on_add(&mut self, _: &Event, _: Raw) -> Result<Action> {
         self.record("on-add");
         Ok(Action::done())

@@ -29,9 +29,7 @@ impl Plugin for Next {
     }
 }
 
-impl EventHandler for Next {
-    type Object = Pod;
-
+impl EventHandler<Pod> for Next {
     fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result<Action> {
         self.plugin.on_upsert(event, pod)
     }

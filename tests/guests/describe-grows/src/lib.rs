@@ -17,8 +17,6 @@ impl Plugin for Guest {
     }
 }
 
-impl EventHandler for Guest {
-    type Object = Raw;
-}
+impl EventHandler<Raw> for Guest {}
 
 export!(Guest: events);

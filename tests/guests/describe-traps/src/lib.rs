@@ -14,8 +14,6 @@ impl Plugin for Guest {
     }
 }
 
-impl EventHandler for Guest {
-    type Object = Raw;
-}
+impl EventHandler<Raw> for Guest {}
 
 export!(Guest: events);

@@ -124,9 +124,7 @@ impl Plugin for Caller {
     }
 }
 
-impl EventHandler for Caller {
-    type Object = Raw;
-
+impl EventHandler<Raw> for Caller {
     fn on_add(&mut self, event: &Event, _: Raw) -> Result<Action> {
         for (number, call) in self.config.calls.iter().enumerate() {
             for _ in 0..call.times.unwrap_or(1) {

@@ -82,9 +82,7 @@ impl Plugin for Measured {
     }
 }
 
-impl EventHandler for Measured {
-    type Object = Pod;
-
+impl EventHandler<Pod> for Measured {
     fn on_upsert(&mut self, _: &Event, pod: Pod) -> Result<Action> {
         let statuses = &pod.status.container_statuses;
         self.restarts += statuses.iter().map(|status| status.restart_count).sum::<u64>();

@@ -171,9 +171,7 @@ impl Recorder {
     }
 }
 
-impl EventHandler for Recorder {
-    type Object = Raw;
-
+impl EventHandler<Raw> for Recorder {
     fn on_add(&mut self, event: &Event, Raw(object): Raw) -> Result<Action> {
         self.record(
             "add",

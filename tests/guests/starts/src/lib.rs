@@ -80,9 +80,7 @@ impl Plugin for Starts {
     }
 }
 
-impl EventHandler for Starts {
-    type Object = Raw;
-
+impl EventHandler<Raw> for Starts {
     fn on_upsert(&mut self, event: &Event, _: Raw) -> Result<Action> {
         assert_ne!(event.name, "trap", "asked to trap");
         info!("{}", json!({ "guest": "starts", "event": "add", "name": event.name }));

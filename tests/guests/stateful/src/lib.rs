@@ -30,9 +30,7 @@ impl Plugin for Counting {
     }
 }
 
-impl EventHandler for Counting {
-    type Object = Raw;
-
+impl EventHandler<Raw> for Counting {
     fn on_upsert(&mut self, event: &Event, _: Raw) -> Result<Action> {
         if let Some(how) = event.name.strip_prefix("save-") {
             self.on_save = Some(how.to_owned());

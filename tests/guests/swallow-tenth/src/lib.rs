@@ -40,9 +40,7 @@ impl Plugin for SwallowTenth {
     }
 }
 
-impl EventHandler for SwallowTenth {
-    type Object = Pod;
-
+impl EventHandler<Pod> for SwallowTenth {
     fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result<Action> {
         if self.swallows() {
             Ok(Action::done())
