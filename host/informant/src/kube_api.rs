@@ -80,10 +80,7 @@ impl ClusterApi {
 
     fn client(&self, cluster: &str) -> Result<Client, KubeError> {
         let names = self.clusters.names();
-        let meant = match &names[..] {
-            [only] if cluster.is_empty() => only,
-            _ => cluster,
-        };
+        let meant = meant(&names, cluster);
         self.clusters.client(meant).map_err(|why| match why {
             ClientUnavailable::Unknown => {
                 let known = match &names[..] {
@@ -116,7 +113,23 @@ impl std::fmt::Debug for ClusterApi {
     }
 }
 
+/// The name of the cluster that `cluster` means: the only one, if it is empty.
+fn meant<'a>(names: &'a [String], cluster: &'a str) -> &'a str {
+    match names {
+        [only] if cluster.is_empty() => only,
+        _ => cluster,
+    }
+}
+
 impl KubeApi for ClusterApi {
+    fn cluster(&self, name: &str) -> Result<String, KubeError> {
+        match self.client(name) {
+            Err(error) if error.code == KubeErrorCode::Invalid => Err(error),
+            // Its login may be pending.
+            _ => Ok(meant(&self.clusters.names(), name).to_owned()),
+        }
+    }
+
     fn call(&self, call: KubeCall) -> KubeFuture {
         let prepared = self
             .client(&call.address.cluster)

@@ -19,6 +19,7 @@ pub(crate) mod state_transfer;
 mod command_flag;
 mod dead_letters;
 mod deliver;
+mod outcomes;
 mod retries;
 mod source_rules;
 
@@ -34,6 +35,7 @@ use informant_cache::{ListenerHandle, Moment};
 use tokio_util::sync::CancellationToken;
 
 use crate::actor::config::PluginConfig;
+use crate::actor::outcomes::FailureWarnings;
 use crate::actor::probation::Probation;
 use crate::component::LoadedVersion;
 use crate::component::context::{InstanceStart, PreviousVersion, StartCause};
@@ -50,6 +52,7 @@ use crate::instance::wasi::WasiMode;
 use crate::instance::watchdog::CallWatchdog;
 use crate::metrics::PluginCounters;
 use crate::status::{PluginState, Reload, StuckOn};
+use crate::writes::Writes;
 use crate::{Digest, Roles};
 
 /// The reason `store` and `kube` return to an index function with `denied`.
@@ -66,7 +69,10 @@ pub(crate) struct PluginContext {
     pub(crate) counters: PluginCounters,
     /// Ends running calls and the actors.
     pub(crate) abort: CancellationToken,
-    kube: Arc<KubeRights>,
+    pub(crate) kube: Arc<KubeRights>,
+    /// The writes that handlers deferred.
+    pub(crate) writes: Writes,
+    warnings: Mutex<FailureWarnings>,
     /// The configuration of new instances. Each actor has that of its own instance.
     config: Mutex<Arc<PluginConfig>>,
     pub(crate) probation: Probation,
@@ -162,6 +168,8 @@ impl PluginContext {
             listener.pause(Pause::Operator);
         }
         PluginContext {
+            writes: Writes::new(&config.spec.limits, counters.writes()),
+            warnings: Mutex::default(),
             counters,
             kube: Arc::new(kube),
             abort: CancellationToken::new(),

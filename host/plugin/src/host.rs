@@ -405,6 +405,9 @@ pub(crate) fn validate(spec: &PluginSpec) -> Result<(), LoadProblem> {
             limits.instances
         ));
     }
+    if limits.writes_in_flight == 0 || limits.writes_per_second == 0 {
+        return refuse("a limit is 0: set limits.writes-in-flight and writes to more than 0".to_owned());
+    }
     if limits.pending == 0 || limits.memory_bytes == 0 || limits.cpu.is_zero() || limits.call.is_zero() {
         return refuse("a limit is 0: set limits.memory, cpu, call and pending to more than 0".to_owned());
     }

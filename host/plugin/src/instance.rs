@@ -24,6 +24,7 @@ use crate::instance::bindings::informant::plugin::types::{self, Call, Failure, O
 use crate::instance::guest::{GuestState, InstanceResources, TRANSFER_BYTES_MAX};
 use crate::instance::trap::TrapReport;
 use crate::instance::watchdog::{Abandoned, CallWatchdog};
+use crate::writes::DeferredWrite;
 
 /// The reason `store` and `kube` return to `init` with `denied`.
 pub(crate) const DENIED_IN_INIT: &str =
@@ -77,6 +78,11 @@ impl Instance {
             exports,
             watchdog,
         })
+    }
+
+    /// Takes the writes that the last call deferred. Only after its success.
+    pub(crate) fn take_writes(&mut self) -> Vec<DeferredWrite> {
+        self.store.data_mut().kube.take_writes()
     }
 
     /// Linear memory, in bytes.
@@ -225,6 +231,7 @@ impl Exports {
 fn begin(store: &mut Store<GuestState>, subject: CallSubject) {
     store.set_epoch_deadline(1);
     let state = store.data_mut();
+    state.kube.begin_call(matches!(subject, CallSubject::Source(_)));
     state.reader.begin_call(subject);
     state.limiter.begin();
     state.budget.begin();

@@ -21,6 +21,7 @@
 //! - `actor`: the two tasks that own an instance each (`events`, `index`), and how a lost instance is replaced.
 //! - `simulated`: a host for simulations, without a ticker and threads.
 //! - `hostcalls`: the interfaces `store` and `kube`, and the grants that authorize them.
+//! - `writes`: the queue of writes that handlers deferred.
 
 mod actor;
 mod artifacts;
@@ -38,6 +39,7 @@ mod spec;
 mod status;
 #[cfg(test)]
 mod testing;
+mod writes;
 
 pub use artifacts::digest::{Digest, DigestError};
 pub use component::binary::SdkInfo;
@@ -60,6 +62,7 @@ pub use preflight::Preflight;
 pub use simulated::SimulatedGuests;
 pub use spec::{Limits, OnFailure, PluginSpec, ReplayPolicy};
 pub use status::{PluginState, PluginStatus, Reload, StuckOn};
+pub use writes::WritesStatus;
 
 /// Every limit of this crate that is not configured per plugin ([`Limits`]), with the behavior at the limit.
 pub mod limits {
@@ -83,5 +86,8 @@ pub mod limits {
     pub use crate::instance::guest::TRANSFER_BYTES_MAX;
     pub use crate::instance::output::{CALL_BYTES_MAX, LINE_BYTES_MAX, TAIL_LINES_MAX};
     pub use crate::plugin::INIT_RETRY_AT_SWAP;
-    pub use crate::spec::{CALL, CPU, INSTANCES, MEMORY_BYTES};
+    pub use crate::spec::{CALL, CPU, INSTANCES, MEMORY_BYTES, WRITES_IN_FLIGHT, WRITES_PER_SECOND};
+    pub use crate::writes::{
+        CALL_WRITES_BYTES_MAX, CALL_WRITES_MAX, WRITES_BURST, WRITES_LAST, WRITES_WAITING_BYTES_MAX, WRITES_WAITING_MAX,
+    };
 }

@@ -12,6 +12,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::hostcalls::kube::{KubeCounters, KubeFamilies};
 use crate::status::PluginState;
+use crate::writes::{WriteCounters, WriteFamilies};
 
 /// All metrics of this crate. Cheap to clone.
 #[derive(Clone)]
@@ -32,6 +33,7 @@ struct Families {
     compile_seconds: Histogram,
     artifacts: Family<ArtifactLabels, Counter>,
     kube: KubeFamilies,
+    writes: WriteFamilies,
     /// The users of each plugin's series: while a plugin is replaced by another of the same name, there are two.
     users: Mutex<BTreeMap<String, Users>>,
 }
@@ -72,7 +74,15 @@ pub(crate) struct IndexCounters {
 const EVENTS: [&str; 4] = ["add", "update", "delete", "sync"];
 
 /// Label values of a call's result.
-const RESULTS: [&str; 6] = ["ok", "filtered", "retryable", "permanent", "trap", "timeout"];
+const RESULTS: [&str; 7] = [
+    "ok",
+    "requeued",
+    "filtered",
+    "retryable",
+    "permanent",
+    "trap",
+    "timeout",
+];
 
 /// Label values of the reason an instance is rebuilt.
 const RESTART_REASONS: [&str; 4] = ["trap", "timeout", "aborted", "init"];
@@ -154,6 +164,7 @@ impl PluginMetrics {
             compile_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 12)),
             artifacts: Family::default(),
             kube: KubeFamilies::new(),
+            writes: WriteFamilies::default(),
             users: Mutex::default(),
         };
         families.register(registry);
@@ -254,6 +265,7 @@ impl Families {
             self.artifacts.clone(),
         );
         self.kube.register(registry);
+        self.writes.register(registry);
     }
 }
 
@@ -274,6 +286,7 @@ impl Families {
         self.log_dropped.remove(&labels);
         self.state_lost.remove(&labels);
         self.kube.forget(name);
+        self.writes.forget(name);
         for state in PluginState::ALL {
             self.state.remove(&StateLabels {
                 plugin: plugin(),
@@ -336,6 +349,11 @@ impl PluginCounters {
     /// The counters of its calls to the cluster.
     pub(crate) fn kube(&self) -> KubeCounters {
         self.families.kube.of(&self.plugin)
+    }
+
+    /// The counters of its deferred writes.
+    pub(crate) fn writes(&self) -> WriteCounters {
+        self.families.writes.of(&self.plugin)
     }
 
     /// The counters of events from the informer `informer`.

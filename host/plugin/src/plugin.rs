@@ -26,6 +26,7 @@ use crate::host;
 use crate::instance::Instance;
 use crate::spec::PluginSpec;
 use crate::status::{PluginState, PluginStatus, Reload};
+use crate::writes::{self, WRITES_LAST};
 use crate::{Digest, Roles};
 
 /// A plugin. Clones are the same plugin.
@@ -118,6 +119,7 @@ impl Plugin {
         let channel = || mailbox(Arc::clone(&context.host.env), context.abort.clone());
         let ((events_commands, events_mailbox), (index_commands, index_mailbox)) = (channel(), channel());
         context.listener.set_waker(events_mailbox.waker());
+        context.writes.set_waker(events_mailbox.waker());
         let slot = |instance, actor| InstanceSlot::new(Arc::clone(&context), version.clone(), instance, actor);
         let events = EventActor::new(slot(events, ActorKind::Events), events_mailbox);
         let index = IndexActor::new(slot(index, ActorKind::Index), index_mailbox, feed.clone());
@@ -130,6 +132,11 @@ impl Plugin {
             .host
             .env
             .spawn("plugin-index", Box::pin(running.track_future(index.run())));
+        let writer = writes::run(Arc::clone(&context), events_commands.clone());
+        context
+            .host
+            .env
+            .spawn("plugin-writer", Box::pin(running.track_future(writer)));
         running.close();
         Ok(Plugin(Arc::new(Inner {
             context,
@@ -245,6 +252,7 @@ impl Plugin {
             stuck_on: status.stuck_on.clone(),
             pending: stats.pending,
             dead_letters: stats.dead_letters,
+            writes: self.0.context.writes.stats(),
         }
     }
 
@@ -426,6 +434,7 @@ impl Plugin {
         let context = &self.0.context;
         let options = context.host.listener_options(&config.spec);
         context.listener.set_options(options, context.now());
+        context.writes.set_limits(&config.spec.limits);
         let paused = config.spec.paused;
         if paused != context.config().spec.paused {
             context.set_paused(paused.then_some(PausedBy::Section));
@@ -555,11 +564,13 @@ impl Plugin {
     }
 
     /// Stops it: closes the listener, delivers the accepted events, and ends. Does not wait for events in back-off, nor
-    /// while it is paused or quarantined. After `deadline` the rest is dropped and counted, including a running call.
+    /// while it is paused or quarantined. Deferred writes are made until the last second. After `deadline` the rest is
+    /// dropped and counted, including a running call.
     pub async fn stop(&self, deadline: Duration) -> Stopped {
         let context = &self.0.context;
         context.listener.close();
         context.listener.end_retries();
+        self.end_writes(deadline);
         let over = context.host.env.sleep(deadline);
         self.send_to_all(|| ActorCommand::Drain).await;
         tokio::select! {
@@ -576,6 +587,14 @@ impl Plugin {
             tracing::warn!(plugin, undelivered, "plugin stopped with undelivered events");
         }
         Stopped { undelivered }
+    }
+
+    /// For a stop that ends after `deadline`: from [`WRITES_LAST`](crate::limits::WRITES_LAST) before that on, no
+    /// deferred write starts. What was not made leaves its event unacknowledged.
+    pub fn end_writes(&self, deadline: Duration) {
+        let context = &self.0.context;
+        let left = deadline.saturating_sub(WRITES_LAST);
+        context.writes.end_at(context.now() + left);
     }
 
     async fn send_to_all(&self, command: impl Fn() -> ActorCommand) {

@@ -19,6 +19,12 @@ pub const CALL: Duration = Duration::from_secs(30);
 /// Instances of one plugin with the role `events`: 1.
 pub const INSTANCES: u32 = 1;
 
+/// Deferred writes of one plugin in flight: 16.
+pub const WRITES_IN_FLIGHT: usize = 16;
+
+/// Deferred writes of one plugin in a second: 20, after bursts of [`WRITES_BURST`](crate::limits::WRITES_BURST).
+pub const WRITES_PER_SECOND: u32 = 20;
+
 /// One plugin as configured by the operator.
 #[derive(Clone, Debug)]
 pub struct PluginSpec {
@@ -66,6 +72,10 @@ pub struct Limits {
     pub pending: usize,
     /// Instances that share the plugin's keys.
     pub instances: u32,
+    /// Deferred writes that are in flight at once; further ones wait.
+    pub writes_in_flight: usize,
+    /// Deferred writes in a second, after a burst; further ones wait.
+    pub writes_per_second: u32,
 }
 
 /// What a new instance receives when it replaces another.
@@ -121,6 +131,8 @@ impl Default for Limits {
             call: CALL,
             pending: informant_cache::listener::PENDING_EVENTS_MAX,
             instances: INSTANCES,
+            writes_in_flight: WRITES_IN_FLIGHT,
+            writes_per_second: WRITES_PER_SECOND,
         }
     }
 }

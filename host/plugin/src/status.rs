@@ -10,7 +10,7 @@ use informant_cache::listener::Delivery;
 use informant_object::{Key, KeyRef, SourceId};
 
 use crate::actor::PluginContext;
-use crate::{Digest, Roles};
+use crate::{Digest, Roles, WritesStatus};
 
 /// A plugin's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,6 +71,8 @@ pub struct PluginStatus {
     pub pending: usize,
     /// Its dead-lettered events.
     pub dead_letters: usize,
+    /// Its deferred writes.
+    pub writes: WritesStatus,
 }
 
 /// A reload.

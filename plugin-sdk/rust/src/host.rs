@@ -4,8 +4,9 @@
 #[cfg(target_arch = "wasm32")]
 pub(crate) use crate::bindings::imports::informant::plugin::{
     kube::{
-        create as kube_create, delete as kube_delete, get as kube_get, list as kube_list, patch as kube_patch,
-        update as kube_update,
+        create as kube_create, defer_create as kube_defer_create, defer_delete as kube_defer_delete,
+        defer_patch as kube_defer_patch, defer_update as kube_defer_update, delete as kube_delete, get as kube_get,
+        list as kube_list, patch as kube_patch, update as kube_update,
     },
     log::log,
     store::{by_index, find, get, index_keys, index_values, list, source, sources, version},
@@ -15,6 +16,10 @@ pub(crate) use crate::bindings::imports::informant::plugin::{
 pub(crate) use crate::testing::cluster::{
     create as kube_create, delete as kube_delete, get as kube_get, list as kube_list, patch as kube_patch,
     update as kube_update,
+};
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use crate::testing::deferred::{
+    create as kube_defer_create, delete as kube_defer_delete, patch as kube_defer_patch, update as kube_defer_update,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use crate::testing::host::{

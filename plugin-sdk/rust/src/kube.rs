@@ -11,14 +11,15 @@
 //! # use informant_plugin_sdk::prelude::*;
 //! # use serde_json::json;
 //! # fn example(event: &Event) -> Result {
-//! let label = json!({ "metadata": { "uid": event.uid, "labels": { "seen": "yes" } } });
-//! match kube::patch(&kube::of(event)).merge(&label) {
-//!     // The object is gone or was replaced: that has its own event.
-//!     Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
-//!     done => Ok(done.map(drop)?),
-//! }
+//! let label = json!({ "metadata": { "labels": { "seen": "yes" } } });
+//! kube::defer_patch(&kube::of(event)).merge(&label)?;
+//! # Ok(())
 //! # }
 //! ```
+//!
+//! This write is *deferred*: Informant makes it once the handler has succeeded, and calls the handler again if the
+//! write fails. So a failed call has changed nothing, and no call waits for the API server. See [`Deferred`]. The other
+//! functions send their request at once and return the answer, for handlers that need it.
 //!
 //! A call goes to the cluster of the object that the current call from Informant is about, or, in `on_synced`, of the
 //! source, unless the address names another one.
@@ -33,12 +34,14 @@ use crate::failure::Result as AnyResult;
 use crate::payload::Payload;
 use crate::{host, store};
 
+mod deferred;
 mod error;
 mod list;
 mod options;
 mod write;
 
 pub use contract::ApiErrorCode as ErrorCode;
+pub use deferred::Deferred;
 pub use error::Error;
 pub use list::{List, Objects};
 pub use options::FieldValidation;
@@ -53,12 +56,15 @@ pub struct Address {
     address: contract::Address,
     /// The source of the object, which has its resource and cluster.
     of: Option<SourceId>,
+    /// The uid of the object, if it is known.
+    uid: String,
 }
 
 /// The address of the event's object, in its cluster. Works for every kind, also where the informer is a pattern (`*`).
 pub fn of(event: &Event) -> Address {
     Address {
         of: Some(event.source),
+        uid: event.uid.clone(),
         ..object("", &event.namespace, &event.name)
     }
 }
@@ -75,6 +81,7 @@ pub fn object(resource: impl Into<String>, namespace: impl Into<String>, name: i
             subresource: String::new(),
         },
         of: None,
+        uid: String::new(),
     }
 }
 
@@ -173,6 +180,26 @@ pub fn patch(object: &Address) -> Patch {
 /// Deletes an object.
 pub fn delete(object: &Address) -> Delete {
     Delete::new(object)
+}
+
+/// Creates an object after the call: [`Create::defer`].
+pub fn defer_create(at: &Address) -> Deferred<Create> {
+    create(at).defer()
+}
+
+/// Replaces an object after the call: [`Update::defer`].
+pub fn defer_update(object: &Address) -> Deferred<Update> {
+    update(object).defer()
+}
+
+/// Patches an object after the call: [`Patch::defer`].
+pub fn defer_patch(object: &Address) -> Deferred<Patch> {
+    patch(object).defer()
+}
+
+/// Deletes an object after the call: [`Delete::defer`].
+pub fn defer_delete(object: &Address) -> Deferred<Delete> {
+    delete(object).defer()
 }
 
 #[cfg(test)]

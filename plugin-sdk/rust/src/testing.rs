@@ -23,7 +23,8 @@
 //! ```
 //!
 //! Calls to [`kube`](crate::kube) read and change the same cache, and [`Cache::take_writes`] returns the writes.
-//! [`Driver::settle`] delivers the events of the plugin's own writes until it stops writing.
+//! Deferred writes are made when the handler has succeeded, and dropped if it failed. [`Driver::settle`] delivers the
+//! events of the plugin's own writes until it stops writing.
 //!
 //! A plugin that asks to be called again ([`Action::requeue_after`](crate::Action::requeue_after)) is called by
 //! [`Driver::run_requeues`], without waiting. [`Driver::put_in_cluster`] puts objects into several clusters.
@@ -33,6 +34,7 @@
 
 mod cache;
 pub(crate) mod cluster;
+pub(crate) mod deferred;
 mod driver;
 pub(crate) mod host;
 mod options;

@@ -95,6 +95,12 @@ pub struct LoadedView {
     /// The first of these, at most [`SLOWED_SHOWN_MAX`].
     #[serde(default)]
     pub slowed_objects: Vec<SlowedView>,
+    /// Its deferred writes that wait or are in flight.
+    #[serde(default)]
+    pub writes_waiting: usize,
+    /// How long none of them is sent, because the API server asked for that.
+    #[serde(default)]
+    pub writes_paused_ms: Option<u64>,
     /// Whether it is paused, whatever else its state is.
     #[serde(default)]
     pub paused: bool,
@@ -382,6 +388,12 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
         requeues: listener.requeues,
         slowed: listener.slowed,
         slowed_objects: Vec::new(),
+        writes_waiting: status.writes.waiting,
+        writes_paused_ms: status
+            .writes
+            .paused_until
+            .filter(|until| *until > now)
+            .map(|until| u64::try_from((until - now).as_millis()).unwrap_or(u64::MAX)),
         paused: status.paused,
         keyed: listener.keyed,
         dead_letters: listener.dead_letters,

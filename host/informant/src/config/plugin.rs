@@ -42,7 +42,15 @@ const KEYS: Keys = Keys {
 };
 
 const LIMIT_KEYS: Keys = Keys {
-    known: &["call", "cpu", "instances", "memory", "pending"],
+    known: &[
+        "call",
+        "cpu",
+        "instances",
+        "memory",
+        "pending",
+        "writes",
+        "writes-in-flight",
+    ],
     planned: &[],
 };
 
@@ -69,6 +77,11 @@ const CPU_MAX: Duration = Duration::from_secs(60);
 const CALL_MAX: Duration = Duration::from_secs(600);
 /// Most pending events that are kept in full.
 const PENDING_EVENTS_MAX: u64 = 1_000_000;
+
+/// Most deferred writes in flight.
+const WRITES_IN_FLIGHT_MAX: u64 = 1_000;
+/// Most deferred writes in a second.
+const WRITES_PER_SECOND_MAX: u64 = 100_000;
 
 const ON_FAILURE: [(&str, OnFailure); 3] = [
     ("retry", OnFailure::Retry),
@@ -329,6 +342,9 @@ fn read_limits(table: &Table<'_>) -> Limits {
     let pending = limits
         .integer("pending", 1..=PENDING_EVENTS_MAX)
         .and_then(|n| usize::try_from(n.value).ok());
+    let in_flight = limits.integer("writes-in-flight", 1..=WRITES_IN_FLIGHT_MAX);
+    let in_flight = in_flight.and_then(|n| usize::try_from(n.value).ok());
+    let per_second = limits.rate("writes", 1..=WRITES_PER_SECOND_MAX);
     Limits {
         memory_bytes: limits
             .size_bytes("memory", MEMORY_BYTES_MIN..=MEMORY_BYTES_MAX)
@@ -337,5 +353,9 @@ fn read_limits(table: &Table<'_>) -> Limits {
         cpu: limits.duration("cpu", TIME_MIN..=CPU_MAX).unwrap_or(default.cpu),
         call: limits.duration("call", TIME_MIN..=CALL_MAX).unwrap_or(default.call),
         pending: pending.unwrap_or(default.pending),
+        writes_in_flight: in_flight.unwrap_or(default.writes_in_flight),
+        writes_per_second: per_second
+            .and_then(|rate| u32::try_from(rate).ok())
+            .unwrap_or(default.writes_per_second),
     }
 }

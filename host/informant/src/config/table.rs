@@ -223,6 +223,19 @@ impl<'t> Table<'t> {
         self.out_of_range(key, self.entries.get(key)?, &text.value, &low, &high)
     }
 
+    /// How many in a second.
+    pub(crate) fn rate(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        let text = self.string_with_unit(key, units::RATE_FORM)?;
+        let Some(rate) = units::parse_rate(&text.value) else {
+            return self.malformed(key, &text, "a rate", units::RATE_FORM);
+        };
+        if range.contains(&rate) {
+            return Some(rate);
+        }
+        let (low, high) = (format!("{}/s", range.start()), format!("{}/s", range.end()));
+        self.out_of_range(key, self.entries.get(key)?, &text.value, &low, &high)
+    }
+
     /// One of a few words.
     pub(crate) fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Option<T> {
         self.word(key, &self.string(key)?, choices)

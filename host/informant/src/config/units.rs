@@ -19,6 +19,16 @@ pub(crate) const DURATION_FORM: &str = "a number and a unit: \"500ms\", \"5s\", 
 /// The format of a size, for messages.
 pub(crate) const SIZE_FORM: &str = "a whole number and a unit: \"512KiB\", \"64MiB\", \"1GiB\"";
 
+/// The format of a rate, for messages.
+pub(crate) const RATE_FORM: &str = "a whole number for each second: \"20/s\"";
+
+/// Reads `"20/s"`.
+pub(crate) fn parse_rate(text: &str) -> Option<u64> {
+    let number = text.strip_suffix("/s")?.trim_end();
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| number.parse().ok()).flatten()
+}
+
 /// Reads `"5s"`, `"1m 30s"`.
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     humantime::parse_duration(text).ok()
@@ -73,6 +83,20 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(parse_size_bytes(text), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_are_whole_numbers_for_each_second() {
+        for (text, rate) in [
+            ("20/s", Some(20)),
+            ("5 /s", Some(5)),
+            ("20", None),
+            ("/s", None),
+            ("1.5/s", None),
+            ("60/m", None),
+        ] {
+            assert_eq!(parse_rate(text), rate, "{text}");
         }
     }
 

@@ -43,6 +43,7 @@ impl Daemon {
             let _activity = self.activities.begin("supervisors: end");
             self.supervisors.wait().await;
         }
+        self.end_writes(until);
         let retrying = self.stop_informers(until - AFTER_DELIVERY).await;
         self.stop_plugins(until).await;
         let durables = self.durables.clone();
@@ -54,6 +55,15 @@ impl Daemon {
         self.admin.stop();
         self.health.stop();
         ShutdownReport { undelivered, retrying }
+    }
+
+    /// Tells the plugins by when their deferred writes must have ended.
+    fn end_writes(&self, until: Instant) {
+        for entry in self.registry.plugins() {
+            if let PluginPhase::Running(plugin) = entry.phase() {
+                plugin.end_writes(until - Instant::now());
+            }
+        }
     }
 
     /// How many events listeners have dropped so far.

@@ -12,17 +12,18 @@ use std::time::Duration;
 
 use informant_cache::Moment;
 use informant_cache::listener::{Delivery, DeliveryOutcome, DeliveryToken, NextBatch, Pause};
+use informant_object::KeyRef;
 
-use crate::actor::dead_letters::DeadLetterWarnings;
 use crate::actor::deliver::{Buffers, DeliveryResult, outcome_of_loss};
 use crate::actor::mailbox::{ActorCommand, CandidateInstance, Mailbox, Step, Wakeup};
-use crate::actor::retries::RetryWarnings;
 use crate::actor::slot::{InstanceSlot, Refill};
 use crate::actor::source_rules::SourceRules;
 use crate::actor::state_transfer::{TransferredState, transfer_state};
+use crate::instance::Instance;
 use crate::plugin::SwapKind;
 use crate::spec::{OnFailure, ReplayPolicy};
 use crate::status::{PluginState, StuckOn, track_stuck_call};
+use crate::writes::HandledEvent;
 
 /// Events taken from the listener at once, under one lock.
 const BATCH_EVENTS_MAX: usize = 64;
@@ -39,8 +40,6 @@ pub(crate) struct EventActor {
     buffers: Buffers,
     batch: Vec<Delivery>,
     answers: Vec<(DeliveryToken, DeliveryOutcome)>,
-    dead_letter_warnings: DeadLetterWarnings,
-    retry_warnings: RetryWarnings,
     /// An outcome that is not reported yet is a failure.
     has_failed: bool,
     started: bool,
@@ -67,8 +66,6 @@ impl EventActor {
             buffers: Buffers::default(),
             batch: Vec::with_capacity(BATCH_EVENTS_MAX),
             answers: Vec::with_capacity(BATCH_EVENTS_MAX),
-            dead_letter_warnings: DeadLetterWarnings::default(),
-            retry_warnings: RetryWarnings::default(),
             has_failed: false,
             started: false,
             draining: false,
@@ -80,6 +77,7 @@ impl EventActor {
     pub(crate) async fn run(mut self) {
         while self.step().await == Step::Continue {}
         self.slot.end();
+        self.slot.context.writes.close();
     }
 
     async fn step(&mut self) -> Step {
@@ -98,6 +96,9 @@ impl EventActor {
                 return self.wait(None).await;
             }
             return self.refill().await;
+        }
+        if self.slot.context.writes.is_full() {
+            return self.wait(None).await;
         }
         let now = self.slot.context.now();
         match std::mem::take(&mut self.replay_due) {
@@ -144,7 +145,8 @@ impl EventActor {
         let mut batch = std::mem::take(&mut self.batch);
         let mut deliveries = batch.drain(..);
         for delivery in deliveries.by_ref() {
-            now = self.handle(&delivery, now).await;
+            let has_written;
+            (now, has_written) = self.handle(&delivery, now).await;
             let (mut is_over, mut is_paused) = (false, false);
             if now - answered > FLUSH_MAX {
                 self.answer(now);
@@ -159,6 +161,7 @@ impl EventActor {
                 self.handle_command(command).await;
                 is_paused = self.slot.context.is_paused();
             }
+            is_paused |= has_written && self.slot.context.writes.is_full();
             if self.slot.is_empty() || self.replay_due.is_some() || is_over || is_paused {
                 break;
             }
@@ -173,8 +176,8 @@ impl EventActor {
         self.slot.update_memory();
     }
 
-    /// Makes one call. Returns when it ended.
-    async fn handle(&mut self, delivery: &Delivery, began: Moment) -> Moment {
+    /// Makes one call. Returns when it ended, and whether it has committed writes.
+    async fn handle(&mut self, delivery: &Delivery, began: Moment) -> (Moment, bool) {
         let InstanceSlot {
             context,
             version,
@@ -199,56 +202,51 @@ impl EventActor {
             DeliveryResult::Answered(outcome) => (Some(outcome), None),
             DeliveryResult::Lost(report) => (outcome_of_loss(&report), Some(report)),
         };
+        let mut has_written = false;
         if let Some(outcome) = outcome {
-            rule.counters.count(delivery.notification.as_str(), outcome.as_str());
+            // Also after a failure: what it leaves behind must not be committed with the next delivery.
+            let writes = instance.as_mut().map(Instance::take_writes).unwrap_or_default();
+            has_written = outcome.is_ok() && !writes.is_empty();
             if outcome != DeliveryOutcome::Filtered {
                 context.counters.seconds.observe((now - began).as_secs_f64());
                 context.counters.lag.observe((now - delivery.received).as_secs_f64());
             }
-            if !outcome.is_ok() {
-                // To ask for a retry after some time is not worth a warning.
-                self.has_failed |= !matches!(outcome, DeliveryOutcome::RetryAfter(..));
-                self.record_failure(&outcome, delivery);
+            if has_written {
+                let event = HandledEvent {
+                    token: delivery.token,
+                    source: delivery.source,
+                    key: delivery.key().map(KeyRef::to_key),
+                    event: delivery.notification.as_str(),
+                    attempt: delivery.attempt,
+                    counters: rule.counters.clone(),
+                    outcome,
+                };
+                context.writes.commit(event, writes);
+            } else {
+                rule.counters.count(delivery.notification.as_str(), outcome.as_str());
+                if !outcome.is_ok() {
+                    // To ask for a retry after some time is not worth a warning.
+                    self.has_failed |= !matches!(outcome, DeliveryOutcome::RetryAfter(..));
+                    self.record_failure(&outcome, delivery);
+                }
+                self.answers.push((delivery.token, outcome));
             }
-            self.answers.push((delivery.token, outcome));
         }
         if let Some(report) = loss {
             self.slot.record_loss(&report);
         }
-        now
+        (now, has_written)
     }
 
     fn record_failure(&mut self, outcome: &DeliveryOutcome, delivery: &Delivery) {
-        let (DeliveryOutcome::Permanent(message)
-        | DeliveryOutcome::Retryable(message)
-        | DeliveryOutcome::RetryAfter(message, _)) = outcome
-        else {
-            // A trap is reported with the loss of the instance.
-            return;
-        };
         if tracing::enabled!(tracing::Level::DEBUG) {
+            let key = delivery.key().map(KeyRef::to_key);
+            let (event, attempt) = (delivery.notification.as_str(), delivery.attempt);
             let context = &self.slot.context;
-            let plugin: &str = context.counters.plugin();
-            // A removed source no longer has a name.
-            let info = context.host.catalog.info(delivery.source);
-            let informer = info.as_ref().map(|info| info.informer.as_str());
-            let cluster = info.as_ref().map(|info| info.cluster.as_str());
-            let cluster = cluster.filter(|cluster| !cluster.is_empty());
-            let (event, result, attempt) = (delivery.notification.as_str(), outcome.as_str(), delivery.attempt);
-            let key = delivery.key().map(|key| key.to_key().to_string());
-            tracing::debug!(
-                plugin,
-                informer,
-                cluster,
-                event,
-                key,
-                attempt,
-                result,
-                error = message,
-                "handler failed"
-            );
+            context.log_failure(delivery.source, key.as_ref(), event, attempt, outcome);
         }
-        if self.slot.config.spec.on_failure == OnFailure::Quarantine && matches!(outcome, DeliveryOutcome::Permanent(_))
+        if let DeliveryOutcome::Permanent(message) = outcome
+            && self.slot.config.spec.on_failure == OnFailure::Quarantine
         {
             self.slot.quarantine(&format!("on-failure = \"quarantine\": {message}"));
         }
@@ -256,13 +254,8 @@ impl EventActor {
 
     fn answer(&mut self, now: Moment) {
         if !self.answers.is_empty() {
-            let dead = self.slot.context.listener.done_batch(self.answers.drain(..), now);
-            if dead > 0 {
-                self.dead_letter_warnings.count(&self.slot.context, dead, now);
-            }
-            if std::mem::take(&mut self.has_failed) {
-                self.retry_warnings.failed(&self.slot.context, now);
-            }
+            let has_failed = std::mem::take(&mut self.has_failed);
+            self.slot.context.answer(self.answers.drain(..), has_failed, now);
         }
     }
 
@@ -298,6 +291,10 @@ impl EventActor {
                     self.slot.context.listener.resume(Pause::Quarantine);
                 }
             }
+            ActorCommand::Quarantine(message) if !self.slot.is_quarantined() => {
+                self.slot.quarantine(&format!("on-failure = \"quarantine\": {message}"));
+            }
+            ActorCommand::Quarantine(_) => {}
             ActorCommand::Drain => {
                 self.started = true;
                 self.draining = true;

@@ -207,8 +207,8 @@ impl IndexActor {
                     self.slot.reset();
                 }
             }
-            // Only events are paused.
-            ActorCommand::Pause => {}
+            // Only events are paused, and only handlers write.
+            ActorCommand::Pause | ActorCommand::Quarantine(_) => {}
             // Index values that are not computed yet need not be delivered.
             ActorCommand::Drain => return Step::Stop,
         }

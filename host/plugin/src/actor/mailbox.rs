@@ -29,6 +29,8 @@ pub(crate) enum ActorCommand {
     Pause,
     /// End a quarantine.
     Resume,
+    /// Quarantine the plugin, for this reason: a deferred write failed permanently.
+    Quarantine(String),
     /// Deliver the pending events, then end.
     Drain,
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! guest ─▶ address valid? ─▶ granted? ─▶ not too large? ─▶ KubeApi, within the remaining time of the call ─▶ answer
+//!                                                      └─▶ deferred: made after the call succeeded (`crate::writes`)
 //! ```
 //!
 //! Promises: nothing is sent that config.toml does not grant, and `denied` contains the line that would grant it; a
@@ -10,22 +11,22 @@
 
 mod access;
 mod convert;
+mod defer;
 mod document;
+mod gate;
 mod metrics;
 mod options;
 mod wait;
 
-use std::sync::Arc;
-
 pub(crate) use self::access::{KubeAccess, KubeGrants, KubeRights};
+pub(crate) use self::gate::{describe, send};
 pub(crate) use self::metrics::{KubeCounters, KubeFamilies};
 pub(crate) use self::wait::CallTime;
 
-use self::wait::TooLate;
-use crate::hostcalls::grant::ResourceAttributes;
-use crate::hostcalls::kube_api::{KubeAction, KubeAddress, KubeCall, KubeError, KubeErrorCode, KubePatchKind};
+use crate::hostcalls::kube_api::{KubeAction, KubeAddress, KubeError, KubeErrorCode};
 use crate::instance::bindings::informant::plugin::kube::{self, Address, ApiError, ObjectPage, PatchKind};
 use crate::instance::guest::GuestState;
+use crate::writes::{CallWrites, DeferredWrite};
 
 /// Objects of one page: at most 500, which is also the default.
 pub const KUBE_PAGE_OBJECTS_MAX: u32 = 500;
@@ -51,6 +52,8 @@ pub(crate) struct KubeCaller {
     /// Why every call is denied at present, if so.
     denied: Option<&'static str>,
     time: CallTime,
+    /// The writes that the current call has deferred.
+    deferred: CallWrites,
 }
 
 impl KubeCaller {
@@ -60,7 +63,18 @@ impl KubeCaller {
             access,
             denied: None,
             time,
+            deferred: CallWrites::default(),
         }
+    }
+
+    /// A call into the guest begins. `commits`: its success commits the writes that it defers.
+    pub(crate) fn begin_call(&mut self, commits: bool) {
+        self.deferred.begin(commits);
+    }
+
+    /// The call succeeded: takes the writes that it deferred.
+    pub(crate) fn take_writes(&mut self) -> Vec<DeferredWrite> {
+        self.deferred.take()
     }
 
     /// Denies all calls for this reason, or no longer.
@@ -74,13 +88,33 @@ impl KubeCaller {
             None => self.access.rights(),
         }
     }
+
+    fn create(&self, object: Vec<u8>, options: &[u8]) -> Result<KubeAction, KubeError> {
+        let options = options::write(options, &self.access.field_manager())?;
+        Ok(KubeAction::Create(object, options))
+    }
+
+    fn update(&self, object: Vec<u8>, options: &[u8]) -> Result<KubeAction, KubeError> {
+        let options = options::write(options, &self.access.field_manager())?;
+        Ok(KubeAction::Update(object, options))
+    }
+
+    fn patch(&self, kind: PatchKind, document: Vec<u8>, options: &[u8]) -> Result<KubeAction, KubeError> {
+        let options = options::patch(options, kind == PatchKind::Apply, &self.access.field_manager())?;
+        Ok(KubeAction::Patch(kind.into(), document, options))
+    }
 }
 
 impl GuestState {
-    async fn act(&mut self, mut address: Address, action: Result<KubeAction, KubeError>) -> Answer<Vec<u8>> {
+    /// Adds the cluster of the object that the current call is about, if `address` names none.
+    fn complete(&self, address: &mut Address) {
         if address.cluster.is_empty() {
             address.cluster = self.reader.cluster_of_call().unwrap_or_default();
         }
+    }
+
+    async fn act(&mut self, mut address: Address, action: Result<KubeAction, KubeError>) -> Answer<Vec<u8>> {
+        self.complete(&mut address);
         let verb = action.as_ref().map(KubeAction::verb).ok();
         self.budget.begin_wait();
         let rights = self.kube.rights();
@@ -102,7 +136,7 @@ impl GuestState {
     }
 }
 
-/// Authorizes a call and makes it.
+/// Validates the address of a call and makes it, within the remaining `time`.
 async fn call(
     rights: &KubeRights,
     grants: &KubeGrants,
@@ -111,85 +145,8 @@ async fn call(
     action: Result<KubeAction, KubeError>,
 ) -> Result<Vec<u8>, KubeError> {
     let (address, action) = (KubeAddress::try_from(address)?, action?);
-    authorize(&rights.plugin, grants, &address, &action)?;
-    let Some(api) = &rights.api else {
-        let message = "no cluster is connected: kube calls need `informant run`";
-        return Err(KubeError::new(KubeErrorCode::Unavailable, message));
-    };
-    let call = KubeCall {
-        plugin: Arc::clone(&rights.plugin),
-        address,
-        action,
-        answer_bytes_max: KUBE_ANSWER_BYTES_MAX,
-    };
     let wait_max = time.left().min(KUBE_WAIT_MAX);
-    let made = async {
-        // Never closed.
-        let _permit = rights.permits.acquire().await;
-        api.call(call).await
-    };
-    match wait::at_most(&*rights.env, wait_max, made).await {
-        Ok(answer) => answer,
-        Err(TooLate) => Err(KubeError::new(
-            KubeErrorCode::Timeout,
-            format!(
-                "no response within {wait_max:?}; a write may still have taken effect; read the object before you retry"
-            ),
-        )),
-    }
-}
-
-/// Rejects calls that are not granted, invalid or too large.
-fn authorize(plugin: &str, grants: &KubeGrants, address: &KubeAddress, action: &KubeAction) -> Result<(), KubeError> {
-    let refuse = |code, message: String| Err(KubeError::new(code, message));
-    let of_collection = matches!(action, KubeAction::List(_))
-        || (matches!(action, KubeAction::Create(..)) && address.subresource.is_empty());
-    if of_collection && !(address.name.is_empty() && address.subresource.is_empty()) {
-        let message = format!(
-            "{} addresses a collection, not an object: leave name and subresource empty",
-            action.verb()
-        );
-        return refuse(KubeErrorCode::Invalid, message);
-    }
-    if !of_collection && address.name.is_empty() {
-        return refuse(
-            KubeErrorCode::Invalid,
-            format!("{} needs the name of an object", action.verb()),
-        );
-    }
-    let document = action.document();
-    if document.len() > KUBE_DOCUMENT_BYTES_MAX {
-        let message = format!(
-            "the document is too large: {} bytes; at most {KUBE_DOCUMENT_BYTES_MAX} are allowed",
-            document.len()
-        );
-        return refuse(KubeErrorCode::TooLarge, message);
-    }
-    let made = match action {
-        KubeAction::Create(document, _) if address.subresource.is_empty() => document::name_of(document)?,
-        _ => String::new(),
-    };
-    let call = ResourceAttributes {
-        verb: action.verb(),
-        resource: &address.resource,
-        namespace: &address.namespace,
-        name: if made.is_empty() { &address.name } else { &made },
-        subresource: &address.subresource,
-    };
-    grants.authorize(plugin, &call)?;
-    match action {
-        // It may create the object.
-        KubeAction::Patch(KubePatchKind::Apply, document, _) | KubeAction::Update(document, _)
-            if address.subresource.is_empty() && !document::has_uid(document)? =>
-        {
-            let create = ResourceAttributes {
-                verb: crate::KubeVerb::Create,
-                ..call
-            };
-            grants.authorize(plugin, &create)
-        }
-        _ => Ok(()),
-    }
+    gate::send(rights, grants, address, action, wait_max, Some(&rights.permits)).await
 }
 
 impl kube::Host for GuestState {
@@ -209,8 +166,7 @@ impl kube::Host for GuestState {
         object: Vec<u8>,
         options: Vec<u8>,
     ) -> wasmtime::Result<Answer<Vec<u8>>> {
-        let options = options::write(&options, &self.kube.access.field_manager());
-        let action = options.map(|options| KubeAction::Create(object, options));
+        let action = self.kube.create(object, &options);
         Ok(self.act(address, action).await)
     }
 
@@ -220,8 +176,7 @@ impl kube::Host for GuestState {
         object: Vec<u8>,
         options: Vec<u8>,
     ) -> wasmtime::Result<Answer<Vec<u8>>> {
-        let options = options::write(&options, &self.kube.access.field_manager());
-        let action = options.map(|options| KubeAction::Update(object, options));
+        let action = self.kube.update(object, &options);
         Ok(self.act(address, action).await)
     }
 
@@ -232,13 +187,38 @@ impl kube::Host for GuestState {
         document: Vec<u8>,
         options: Vec<u8>,
     ) -> wasmtime::Result<Answer<Vec<u8>>> {
-        let options = options::patch(&options, kind == PatchKind::Apply, &self.kube.access.field_manager());
-        let action = options.map(|options| KubeAction::Patch(kind.into(), document, options));
+        let action = self.kube.patch(kind, document, &options);
         Ok(self.act(address, action).await)
     }
 
     async fn delete(&mut self, address: Address, options: Vec<u8>) -> wasmtime::Result<Answer<()>> {
         let action = options::delete(&options).map(KubeAction::Delete);
         Ok(self.act(address, action).await.map(|_last_state| ()))
+    }
+
+    fn defer_create(&mut self, address: Address, object: Vec<u8>, options: Vec<u8>) -> wasmtime::Result<Answer<()>> {
+        let action = self.kube.create(object, &options);
+        Ok(self.defer(address, action))
+    }
+
+    fn defer_update(&mut self, address: Address, object: Vec<u8>, options: Vec<u8>) -> wasmtime::Result<Answer<()>> {
+        let action = self.kube.update(object, &options);
+        Ok(self.defer(address, action))
+    }
+
+    fn defer_patch(
+        &mut self,
+        address: Address,
+        kind: PatchKind,
+        document: Vec<u8>,
+        options: Vec<u8>,
+    ) -> wasmtime::Result<Answer<()>> {
+        let action = self.kube.patch(kind, document, &options);
+        Ok(self.defer(address, action))
+    }
+
+    fn defer_delete(&mut self, address: Address, options: Vec<u8>) -> wasmtime::Result<Answer<()>> {
+        let action = options::delete(&options).map(KubeAction::Delete);
+        Ok(self.defer(address, action))
     }
 }

@@ -19,6 +19,14 @@ pub trait KubeApi: Send + Sync + 'static {
     /// Makes one call, without retries, which are up to the caller. Returns the body of the API server's response, a
     /// JSON document.
     fn call(&self, call: KubeCall) -> KubeFuture;
+
+    /// The full name of a cluster, which may be empty for the only one. So that each object has one address.
+    ///
+    /// # Errors
+    /// [`KubeErrorCode::Invalid`] if there is no such cluster.
+    fn cluster(&self, name: &str) -> Result<String, KubeError> {
+        Ok(name.to_owned())
+    }
 }
 
 /// One call.

@@ -22,3 +22,4 @@ mod starts;
 mod states;
 mod swaps;
 mod world;
+mod writes;

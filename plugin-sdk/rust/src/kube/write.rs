@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::contract::PatchKind;
 use super::options::{DeleteOptions, FieldValidation, WriteOptions, document, whole_seconds};
-use super::{Address, Error, Object, Result, contract};
+use super::{Address, Deferred, Error, Object, Result, contract};
 use crate::host;
 
 macro_rules! write {
@@ -15,8 +15,8 @@ macro_rules! write {
         #[derive(Debug, Clone)]
         #[must_use = "sends nothing until you pass the document"]
         pub struct $name {
-            address: Address,
-            options: WriteOptions,
+            pub(super) address: Address,
+            pub(super) options: WriteOptions,
         }
 
         impl $name {
@@ -35,6 +35,11 @@ macro_rules! write {
             pub fn field_validation(mut self, validation: FieldValidation) -> Self {
                 self.options.field_validation = Some(validation);
                 self
+            }
+
+            /// Makes the request after the call from Informant has succeeded.
+            pub fn defer(self) -> Deferred<Self> {
+                Deferred(self)
             }
 
             /// Validate the request and return the result without changing anything.
@@ -60,7 +65,7 @@ write!(
 );
 
 /// Documents are serializable values of the plugin. One that cannot be written as JSON is a bug in the plugin.
-fn json(document: &impl Serialize) -> Vec<u8> {
+pub(super) fn json(document: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(document).expect("a document can be written as JSON: the keys of its maps are strings")
 }
 
@@ -151,8 +156,8 @@ fn written(response: std::result::Result<Vec<u8>, contract::ApiError>) -> Result
 #[derive(Debug, Clone)]
 #[must_use = "sends nothing until you call `send`"]
 pub struct Delete {
-    address: Address,
-    options: DeleteOptions,
+    pub(super) address: Address,
+    pub(super) options: DeleteOptions,
 }
 
 impl Delete {
@@ -206,6 +211,11 @@ impl Delete {
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = true;
         self
+    }
+
+    /// Makes the request after the call from Informant has succeeded.
+    pub fn defer(self) -> Deferred<Self> {
+        Deferred(self)
     }
 
     /// Deletes the object. The delete arrives as an event; finalizers can delay it.

@@ -39,6 +39,8 @@ pub(super) struct State {
     pub(super) page_bytes_max: usize,
     /// The writes of the plugin to the cluster.
     pub(super) writes: Vec<super::cluster::Write>,
+    /// The writes that the present call has deferred.
+    pub(super) deferred: Vec<super::deferred::DeferredWrite>,
     /// The objects that these writes changed, each with its previous state.
     pub(super) changed: Vec<(Key, Option<Value>)>,
     version: u64,
@@ -66,6 +68,7 @@ impl Cache {
             refusal: None,
             page_bytes_max: PAGE_BYTES_MAX,
             writes: Vec::new(),
+            deferred: Vec::new(),
             changed: Vec::new(),
             version: 0,
             log: Vec::new(),

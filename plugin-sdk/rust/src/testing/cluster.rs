@@ -14,7 +14,7 @@ use crate::call;
 /// Objects in a page, by default and at most.
 const PAGE_OBJECTS: usize = 500;
 
-type Answer<T> = Result<T, ApiError>;
+pub(super) type Answer<T> = Result<T, ApiError>;
 
 /// A write of the plugin, with the arguments of its call.
 #[derive(Debug, Clone, PartialEq)]
@@ -225,7 +225,7 @@ impl State {
     }
 }
 
-fn ask<T>(answer: impl FnOnce(&mut State) -> Answer<T>) -> Answer<T> {
+pub(super) fn ask<T>(answer: impl FnOnce(&mut State) -> Answer<T>) -> Answer<T> {
     cache::with(|state| match &state.refusal {
         Some(denied) => Err(refusal(ApiErrorCode::Denied, denied.message.clone())),
         None => answer(state),
@@ -266,7 +266,7 @@ fn existing(state: &State, address: &Address) -> Answer<(Key, Value)> {
 }
 
 /// The cluster of an address: by default that of the object that the call is about.
-fn cluster_of(state: &State, address: &Address) -> Answer<String> {
+pub(super) fn cluster_of(state: &State, address: &Address) -> Answer<String> {
     if !address.cluster.is_empty() {
         return Ok(address.cluster.clone());
     }
@@ -337,7 +337,7 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-fn document(json: &[u8]) -> Answer<Value> {
+pub(super) fn document(json: &[u8]) -> Answer<Value> {
     match serde_json::from_slice(json) {
         Ok(Value::Object(members)) => Ok(Value::Object(members)),
         Ok(_) => Err(refusal(ApiErrorCode::Invalid, "the document is not a JSON object")),

@@ -276,7 +276,8 @@ impl<P: HandleEvents> Driver<P> {
         } else {
             Change::Update(old.map(shown), shown(object))
         };
-        let action = self.plugin.handle(&event, change)?;
+        let answer = self.plugin.handle(&event, change);
+        let action = self.with_deferred(answer)?;
         self.requeue(key, action, None);
         Ok(action)
     }
@@ -334,7 +335,8 @@ impl<P: HandleEvents> Driver<P> {
             last: Some(shown),
             final_state_unknown,
         };
-        let action = self.plugin.handle(&event, Change::Delete(deleted))?;
+        let answer = self.plugin.handle(&event, Change::Delete(deleted));
+        let action = self.with_deferred(answer)?;
         self.requeue(key, action, Some((last.clone(), final_state_unknown)));
         Ok(action)
     }
@@ -352,7 +354,21 @@ impl<P: SyncHandler> Driver<P> {
     /// # Errors
     /// The failure of the plugin.
     pub fn synced(&mut self, source: SourceId) -> Result {
-        exports::on_synced(&mut self.plugin, source)
+        let answer = exports::on_synced(&mut self.plugin, source);
+        self.with_deferred(answer)
+    }
+}
+
+impl<P> Driver<P> {
+    /// Makes the writes that a call has deferred if it succeeded, or drops them.
+    fn with_deferred<T>(&self, answer: Result<T>) -> Result<T> {
+        match answer {
+            Ok(done) => Ok(self.cache.make_deferred().map(|()| done)?),
+            Err(failure) => {
+                self.cache.drop_deferred();
+                Err(failure)
+            }
+        }
     }
 }
 

@@ -55,8 +55,8 @@ impl DeleteOptions {
 #[derive(Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Preconditions {
-    uid: String,
-    resource_version: String,
+    pub(super) uid: String,
+    pub(super) resource_version: String,
 }
 
 /// An empty document has no options.

@@ -376,3 +376,86 @@ fn the_store_without_a_cache_explains_what_to_do() {
 fn logging_without_a_cache_does_not_panic() {
     cache::log(crate::log::Level::Info, "to stderr");
 }
+
+/// Labels each pod with deferred writes, and deletes the map of the same name.
+struct Defers;
+
+impl Plugin for Defers {
+    fn init(_: Init) -> Result<Self> {
+        Ok(Self)
+    }
+}
+
+impl EventHandler<Value> for Defers {
+    fn on_upsert(&mut self, event: &Event, pod: Value) -> Result<Action> {
+        let seen = json!({ "metadata": { "labels": { "seen": "yes" } } });
+        if pod["metadata"]["labels"]["seen"] != "yes" {
+            kube::defer_patch(&kube::of(event)).merge(&seen)?;
+        }
+        if event.name == "fails" {
+            return Err(Failure::retryable("not yet"));
+        }
+        if event.name == "rival" {
+            let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "rival" } });
+            let maps = kube::collection("v1/configmaps", &event.namespace);
+            kube::defer_create(&maps).object(&map)?;
+            kube::defer_create(&maps).object(&map)?;
+            kube::defer_delete(&kube::of(event)).send()?;
+        }
+        Ok(Action::done())
+    }
+
+    fn on_delete(&mut self, event: &Event, _: Deleted<Value>) -> Result<Action> {
+        let map = kube::object("v1/configmaps", &event.namespace, &event.name);
+        kube::delete(&map).if_uid("gone").defer().send()?;
+        Ok(Action::done())
+    }
+}
+
+crate::export!(Defers: events);
+
+fn named(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "namespace": "web", "name": name } })
+}
+
+#[test]
+fn deferred_writes_are_made_after_a_success_only() {
+    let mut driver = Driver::<Defers>::start(json!({})).unwrap();
+    driver.put(named("a")).unwrap();
+    let writes = driver.cache().take_writes();
+    assert_eq!(writes.len(), 1, "{writes:?}");
+    assert_eq!(writes[0].object, "web/a");
+    assert_eq!(driver.settle().unwrap(), 1, "the second call finds nothing to do");
+    driver.put(named("fails")).unwrap_err();
+    assert!(driver.cache().take_writes().is_empty());
+    let source = driver.cache().put(named("a"));
+    driver.delete(source, "web", "a").unwrap();
+    assert!(driver.cache().take_writes().is_empty(), "it was gone");
+}
+
+#[test]
+fn the_first_deferred_write_that_fails_ends_the_rest() {
+    let mut driver = Driver::<Defers>::start(json!({})).unwrap();
+    let failure = driver.put(named("rival")).unwrap_err();
+    assert!(failure.to_string().contains("already exists"), "{failure}");
+    let verbs: Vec<&str> = driver.cache().take_writes().iter().map(|write| write.verb).collect();
+    assert_eq!(verbs, ["patch", "create"]);
+}
+
+#[test]
+fn deferred_writes_that_repeat_badly_are_invalid() {
+    let cache = super::Cache::new();
+    let pods = kube::collection("v1/pods", "web");
+    let generated = json!({ "metadata": { "generateName": "a-" } });
+    let error = kube::defer_create(&pods).object(&generated).unwrap_err();
+    assert!(error.message.contains("metadata.name"), "{error}");
+    let pod = kube::object("v1/pods", "web", "a");
+    let error = kube::defer_delete(&pod).send().unwrap_err();
+    assert!(error.message.contains("preconditions.uid"), "{error}");
+    for _ in 0..100 {
+        kube::defer_patch(&pod).merge(&json!({})).unwrap();
+    }
+    let error = kube::defer_patch(&pod).merge(&json!({})).unwrap_err();
+    assert_eq!(error.code, kube::ErrorCode::TooLarge);
+    assert!(cache.make_deferred().unwrap_err().is_not_found());
+}

@@ -103,6 +103,25 @@ impl EventHandler<Raw> for Marker {
 
 informant_plugin_sdk::export!(Marker: events);
 
+/// As [`Marker`], without waiting.
+struct Deferrer;
+
+impl Plugin for Deferrer {
+    fn init(_: Init) -> Result<Self> {
+        Ok(Self)
+    }
+}
+
+impl EventHandler<Raw> for Deferrer {
+    fn on_upsert(&mut self, event: &Event, _: Raw) -> Result<Action> {
+        let label = json!({ "metadata": { "labels": { "seen": "yes" } } });
+        kube::defer_patch(&kube::of(event)).merge(&label)?;
+        Ok(Action::done())
+    }
+}
+
+informant_plugin_sdk::export!(Deferrer: events);
+
 struct ByImage;
 
 impl Plugin for ByImage {

@@ -4,6 +4,9 @@
 //! {"event":"add","object":"web-0","call":0,"code":"ok","status":0,"message":"","answer":{"kind":"Pod"}}
 //! ```
 //!
+//! `defers` makes it a deferred write. With `on-updates`, updates make the calls, too. While an event has fewer
+//! attempts than `fails`, its call fails after them; `traps` likewise.
+//!
 //! `init` makes the call under `at-init`, and fails if the call fails.
 //!
 //! `event` is `add`, `index` or `describe`. The latter two also make the first call, which has to be denied.
@@ -22,6 +25,9 @@ struct Caller {
 struct Config {
     calls: Vec<Call>,
     at_init: Option<Call>,
+    on_updates: bool,
+    fails: u32,
+    traps: u32,
 }
 
 /// One call. `$name` in `name` is replaced by the name of the event's object.
@@ -45,6 +51,8 @@ struct Call {
     page_size: u32,
     /// The number of times to make the call.
     times: Option<u32>,
+    /// Whether the write is deferred.
+    defers: bool,
 }
 
 impl Call {
@@ -58,6 +66,9 @@ impl Call {
             0 => self.document.clone(),
             bytes => "x".repeat(bytes).into(),
         };
+        if self.defers {
+            return self.defer(&at, &document);
+        }
         let patch = || match self.force {
             true => kube::patch(&at).field_manager(&self.field_manager).force(),
             false => kube::patch(&at).field_manager(&self.field_manager),
@@ -84,6 +95,36 @@ impl Call {
             _ => patch().apply(&document)?,
         };
         Ok(read(answer))
+    }
+}
+
+impl Call {
+    fn defer(&self, at: &kube::Address, document: &Value) -> kube::Result<Value> {
+        match self.verb.as_str() {
+            "delete" if self.uid.is_empty() => kube::defer_delete(at).send(),
+            "delete" => kube::delete(at).if_uid(&self.uid).defer().send(),
+            "create" => kube::defer_create(at).object(document),
+            "update" => kube::defer_update(at).object(document),
+            "merge" => kube::defer_patch(at).merge(document),
+            "json" => kube::defer_patch(at).json(document),
+            "strategic" => kube::defer_patch(at).strategic(document),
+            _ => kube::defer_patch(at).apply(document),
+        }?;
+        Ok(Value::Null)
+    }
+}
+
+/// `document` with the object's label `want` in place of each `$want`.
+fn with_wanted(document: &Value, wanted: &str) -> Value {
+    match document {
+        Value::String(text) if text == "$want" => wanted.into(),
+        Value::Object(members) => {
+            let members = members
+                .iter()
+                .map(|(name, value)| (name.clone(), with_wanted(value, wanted)));
+            Value::Object(members.collect())
+        }
+        other => other.clone(),
     }
 }
 
@@ -124,14 +165,30 @@ impl Plugin for Caller {
     }
 }
 
-impl EventHandler<Raw> for Caller {
-    fn on_add(&mut self, event: &Event, _: Raw) -> Result<Action> {
+impl EventHandler<Value> for Caller {
+    fn on_add(&mut self, event: &Event, pod: Value) -> Result<Action> {
+        let wanted = pod["metadata"]["labels"]["want"].as_str().unwrap_or_default();
         for (number, call) in self.config.calls.iter().enumerate() {
+            let call = Call {
+                document: with_wanted(&call.document, wanted),
+                ..call.clone()
+            };
             for _ in 0..call.times.unwrap_or(1) {
                 record("add", &event.name, number, call.make(&event.name, Some(event)));
             }
         }
+        assert!(event.attempt >= self.config.traps, "a trap that was asked for");
+        if event.attempt < self.config.fails {
+            return Err(Failure::retryable("a failure that was asked for"));
+        }
         Ok(Action::done())
+    }
+
+    fn on_upsert(&mut self, event: &Event, pod: Value) -> Result<Action> {
+        match self.config.on_updates {
+            true => self.on_add(event, pod),
+            false => Ok(Action::done()),
+        }
     }
 }
 

@@ -57,6 +57,8 @@ fn loaded() -> LoadedView {
         requeues: 0,
         slowed: 0,
         slowed_objects: Vec::new(),
+        writes_waiting: 0,
+        writes_paused_ms: None,
         paused: false,
         keyed: false,
         dead_letters: 0,

@@ -136,12 +136,12 @@ resync = "10ms"
 [plugin.p]
 component = "p.wasm"
 informers = ["pods"]
-limits = { pending = 0, memory = "8GiB", cpu = "2m", call = "1h", instances = 0 }
+limits = { pending = 0, memory = "8GiB", cpu = "2m", call = "1h", instances = 0, writes = "0/s" }
 
 [plugin.q]
 component = "q.wasm"
 informers = ["pods"]
-limits = { pending = 99999999999999999999999, memory = "64mb", cpu = "1 second later" }
+limits = { pending = 99999999999999999999999, memory = "64mb", cpu = "1 second later", writes = "9/m" }
 "#
     ), @r#"
     error: config.toml:4:10: `resync` = 10ms is out of range
@@ -156,12 +156,16 @@ limits = { pending = 99999999999999999999999, memory = "64mb", cpu = "1 second l
       help: from 10ms to 10m
     error: config.toml:9:79: `instances` = 0 is out of range
       help: from 1 to 1024
+    error: config.toml:9:91: `writes` = 0/s is out of range
+      help: from 1/s to 100000/s
     error: config.toml:14:22: `pending` = 99999999999999999999999 is out of range
       help: from 1 to 1000000
     error: config.toml:14:56: `memory` = "64mb" is not a size
       help: write a whole number and a unit: "512KiB", "64MiB", "1GiB"
     error: config.toml:14:70: `cpu` = "1 second later" is not a duration
       help: write a number and a unit: "500ms", "5s", "1m 30s", "2h"
+    error: config.toml:14:97: `writes` = "9/m" is not a rate
+      help: write a whole number for each second: "20/s"
     "#);
 }
 

@@ -89,25 +89,10 @@ impl KubeGrants {
         }
         let message = format!(
             "{} is not granted; in config.toml, set in [plugin.{}]: {}",
-            describe(call),
+            call,
             plugin,
             allow_line(&grants, &[call.suggested_grant()])
         );
         Err(KubeError::new(KubeErrorCode::Denied, message))
     }
-}
-
-/// `patch v1/pods/status "a" in namespace "web"`.
-fn describe(call: &ResourceAttributes<'_>) -> String {
-    let mut text = format!("{} {}", call.verb, call.resource);
-    for (before, word, after) in [
-        ("/", call.subresource, ""),
-        (" \"", call.name, "\""),
-        (" in namespace \"", call.namespace, "\""),
-    ] {
-        if !word.is_empty() {
-            text.extend([before, word, after]);
-        }
-    }
-    text
 }

@@ -1,0 +1,52 @@
+//! Deferred writes: validated and authorized at once, made after the call succeeded.
+
+use super::Answer;
+use super::gate::{self, authorize};
+use crate::hostcalls::kube_api::{KubeAction, KubeAddress, KubeError, KubeErrorCode};
+use crate::instance::bindings::informant::plugin::kube::{Address, ApiError};
+use crate::instance::guest::GuestState;
+use crate::writes::{DeferredWrite, Target};
+
+impl GuestState {
+    /// Adds a write to those of the current call.
+    pub(super) fn defer(&mut self, mut address: Address, action: Result<KubeAction, KubeError>) -> Answer<()> {
+        self.complete(&mut address);
+        let write = self.write(address, action);
+        write
+            .and_then(|write| self.kube.deferred.push(write))
+            .map_err(ApiError::from)
+    }
+
+    fn write(&self, address: Address, action: Result<KubeAction, KubeError>) -> Result<DeferredWrite, KubeError> {
+        let (rights, grants) = self.kube.rights()?;
+        self.kube.deferred.check_open()?;
+        let (mut address, action) = (KubeAddress::try_from(address)?, action?);
+        authorize(&rights.plugin, grants, &address, &action)?;
+        let made = gate::name_made(&address, &action)?;
+        check_repeatable(&address, &action, &made)?;
+        address.cluster = gate::api(rights)?.cluster(&address.cluster)?;
+        let name = if made.is_empty() { &address.name } else { &made };
+        let target = Target::new(&address, name);
+        Ok(DeferredWrite {
+            address,
+            action,
+            target,
+        })
+    }
+}
+
+/// Rejects writes that another attempt would make once more, on another object.
+fn check_repeatable(address: &KubeAddress, action: &KubeAction, made: &str) -> Result<(), KubeError> {
+    let problem = match action {
+        KubeAction::Create(..) if address.subresource.is_empty() && made.is_empty() => {
+            "a deferred create needs metadata.name: with generateName, each attempt would create one more object; derive \
+             the name from the object that the call is about, or use the direct create"
+        }
+        KubeAction::Delete(options) if options.uid.is_empty() => {
+            "a deferred delete needs preconditions.uid: the name may belong to another object by then; set the uid of \
+             the object to delete"
+        }
+        _ => return Ok(()),
+    };
+    Err(KubeError::new(KubeErrorCode::Invalid, problem))
+}

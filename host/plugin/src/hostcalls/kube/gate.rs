@@ -1,0 +1,154 @@
+//! The gate: every call of a plugin to a cluster, direct or deferred, leaves through [`send`]. What closes it (grants)
+//! is checked when the call is sent.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use super::access::{KubeGrants, KubeRights};
+use super::document;
+use super::wait::{self, TooLate};
+use super::{KUBE_ANSWER_BYTES_MAX, KUBE_DOCUMENT_BYTES_MAX};
+use crate::hostcalls::grant::ResourceAttributes;
+use crate::hostcalls::kube_api::{KubeAction, KubeAddress, KubeApi, KubeCall, KubeError, KubeErrorCode, KubePatchKind};
+
+/// Sends a call if it is valid and granted. It ends within `wait_max`, including the wait for a permit of `turns`.
+///
+/// # Errors
+/// [`KubeError`]; without a status if nothing was sent, or if there was no response.
+pub(crate) async fn send(
+    rights: &KubeRights,
+    grants: &KubeGrants,
+    address: KubeAddress,
+    action: KubeAction,
+    wait_max: Duration,
+    turns: Option<&Semaphore>,
+) -> Result<Vec<u8>, KubeError> {
+    authorize(&rights.plugin, grants, &address, &action)?;
+    let api = api(rights)?;
+    let call = KubeCall {
+        plugin: Arc::clone(&rights.plugin),
+        address,
+        action,
+        answer_bytes_max: KUBE_ANSWER_BYTES_MAX,
+    };
+    let made = async {
+        let _permit = match turns {
+            // Never closed.
+            Some(turns) => turns.acquire().await.ok(),
+            None => None,
+        };
+        api.call(call).await
+    };
+    match wait::at_most(&*rights.env, wait_max, made).await {
+        Ok(answer) => answer,
+        Err(TooLate) => Err(KubeError::new(
+            KubeErrorCode::Timeout,
+            format!(
+                "no response within {wait_max:?}; a write may still have taken effect; read the object before you retry"
+            ),
+        )),
+    }
+}
+
+/// The clusters.
+///
+/// # Errors
+/// [`KubeErrorCode::Unavailable`] where there is none.
+pub(super) fn api(rights: &KubeRights) -> Result<&dyn KubeApi, KubeError> {
+    rights.api.as_deref().ok_or_else(|| {
+        let message = "no cluster is connected: kube calls need `informant run`";
+        KubeError::new(KubeErrorCode::Unavailable, message)
+    })
+}
+
+/// `patch v1/pods/status "a" in namespace "web"`, for messages.
+pub(crate) fn describe(address: &KubeAddress, action: &KubeAction) -> String {
+    let made = name_made(address, action).unwrap_or_default();
+    attributes(address, action, &made).to_string()
+}
+
+/// Rejects calls that are not granted, invalid or too large.
+pub(super) fn authorize(
+    plugin: &str,
+    grants: &KubeGrants,
+    address: &KubeAddress,
+    action: &KubeAction,
+) -> Result<(), KubeError> {
+    let refuse = |code, message: String| Err(KubeError::new(code, message));
+    let of_collection = matches!(action, KubeAction::List(_))
+        || (matches!(action, KubeAction::Create(..)) && address.subresource.is_empty());
+    if of_collection && !(address.name.is_empty() && address.subresource.is_empty()) {
+        let message = format!(
+            "{} addresses a collection, not an object: leave name and subresource empty",
+            action.verb()
+        );
+        return refuse(KubeErrorCode::Invalid, message);
+    }
+    if !of_collection && address.name.is_empty() {
+        return refuse(
+            KubeErrorCode::Invalid,
+            format!("{} needs the name of an object", action.verb()),
+        );
+    }
+    let document = action.document();
+    if document.len() > KUBE_DOCUMENT_BYTES_MAX {
+        let message = format!(
+            "the document is too large: {} bytes; at most {KUBE_DOCUMENT_BYTES_MAX} are allowed",
+            document.len()
+        );
+        return refuse(KubeErrorCode::TooLarge, message);
+    }
+    let made = name_made(address, action)?;
+    let call = attributes(address, action, &made);
+    grants.authorize(plugin, &call)?;
+    match action {
+        // It may create the object.
+        KubeAction::Patch(KubePatchKind::Apply, document, _) | KubeAction::Update(document, _)
+            if address.subresource.is_empty() && !document::has_uid(document)? =>
+        {
+            let create = ResourceAttributes {
+                verb: crate::KubeVerb::Create,
+                ..call
+            };
+            grants.authorize(plugin, &create)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The name of the object that a call creates; empty if it creates none, or if the API server generates the name.
+pub(super) fn name_made(address: &KubeAddress, action: &KubeAction) -> Result<String, KubeError> {
+    match action {
+        KubeAction::Create(document, _) if address.subresource.is_empty() => document::name_of(document),
+        _ => Ok(String::new()),
+    }
+}
+
+fn attributes<'a>(address: &'a KubeAddress, action: &KubeAction, made: &'a str) -> ResourceAttributes<'a> {
+    ResourceAttributes {
+        verb: action.verb(),
+        resource: &address.resource,
+        namespace: &address.namespace,
+        name: if made.is_empty() { &address.name } else { made },
+        subresource: &address.subresource,
+    }
+}
+
+impl fmt::Display for ResourceAttributes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        for (before, word, after) in [
+            ("/", self.subresource, ""),
+            (" \"", self.name, "\""),
+            (" in namespace \"", self.namespace, "\""),
+        ] {
+            if !word.is_empty() {
+                write!(f, "{before}{word}{after}")?;
+            }
+        }
+        Ok(())
+    }
+}

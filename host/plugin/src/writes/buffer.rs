@@ -1,0 +1,101 @@
+//! The writes that one call has deferred so far.
+
+use std::sync::Arc;
+
+use crate::hostcalls::kube_api::{KubeAction, KubeAddress, KubeError, KubeErrorCode};
+use crate::writes::{CALL_WRITES_BYTES_MAX, CALL_WRITES_MAX};
+
+/// Bytes that a write takes besides its document and its address.
+const OVERHEAD_BYTES: usize = 256;
+
+/// The reason `defer-*` returns `denied` where no event's success commits the writes.
+const DENIED_OUTSIDE_HANDLERS: &str = "writes can be deferred in on-add, on-update, on-delete and on-synced only: Informant makes them when the event \
+     was handled";
+
+/// A write that was validated and authorized.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeferredWrite {
+    /// With the name of the cluster, unless config.toml has a single, unnamed one.
+    pub(crate) address: KubeAddress,
+    pub(crate) action: KubeAction,
+    pub(crate) target: Target,
+}
+
+/// The object that a write changes: one cluster, one resource, one name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Target(Arc<str>);
+
+/// The writes of the current call into one instance.
+#[derive(Debug, Default)]
+pub(crate) struct CallWrites {
+    /// Whether the call is one whose success commits writes.
+    is_open: bool,
+    writes: Vec<DeferredWrite>,
+    bytes: usize,
+}
+
+impl Target {
+    /// The object called `name` at `address`. A subresource belongs to its object.
+    pub(crate) fn new(address: &KubeAddress, name: &str) -> Target {
+        let KubeAddress {
+            cluster,
+            resource,
+            namespace,
+            ..
+        } = address;
+        // The words contain no space.
+        Target(format!("{cluster} {resource} {namespace} {name}").into())
+    }
+}
+
+impl DeferredWrite {
+    /// Bytes it takes in memory.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.action.document().len() + 2 * self.target.0.len() + OVERHEAD_BYTES
+    }
+}
+
+impl CallWrites {
+    /// A call begins: what the last one deferred and did not commit is dropped. `commits`: its success commits writes.
+    pub(crate) fn begin(&mut self, commits: bool) {
+        self.is_open = commits;
+        self.writes.clear();
+        self.bytes = 0;
+    }
+
+    /// Whether the call may defer writes.
+    pub(crate) fn check_open(&self) -> Result<(), KubeError> {
+        match self.is_open {
+            true => Ok(()),
+            false => Err(KubeError::new(KubeErrorCode::Denied, DENIED_OUTSIDE_HANDLERS)),
+        }
+    }
+
+    /// Adds a write.
+    ///
+    /// # Errors
+    /// [`KubeErrorCode::TooLarge`] at [`CALL_WRITES_MAX`] and [`CALL_WRITES_BYTES_MAX`].
+    pub(crate) fn push(&mut self, write: DeferredWrite) -> Result<(), KubeError> {
+        let bytes = self.bytes + write.size_bytes();
+        let limit = match () {
+            () if self.writes.len() == CALL_WRITES_MAX => format!("{CALL_WRITES_MAX} writes"),
+            () if bytes > CALL_WRITES_BYTES_MAX => format!("{CALL_WRITES_BYTES_MAX} bytes of writes"),
+            () => {
+                self.writes.push(write);
+                self.bytes = bytes;
+                return Ok(());
+            }
+        };
+        let message = format!(
+            "a call can defer at most {limit}: change the rest in further calls, for which the handler can ask \
+             (requeue after)"
+        );
+        Err(KubeError::new(KubeErrorCode::TooLarge, message))
+    }
+
+    /// The call succeeded: takes its writes.
+    pub(crate) fn take(&mut self) -> Vec<DeferredWrite> {
+        self.bytes = 0;
+        std::mem::take(&mut self.writes)
+    }
+}
