@@ -182,6 +182,46 @@ static contract_string_t copied(const char *text) {
     return (contract_string_t){memory, length};
 }
 
+/* --- clusters --- */
+
+bool informant_address(const informant_event *event, informant_plugin_kube_address_t *address, informant_plugin_store_host_error_t *error) {
+    informant_plugin_store_source_info_t source;
+    if (!informant_plugin_store_source(event->source, &source, error)) return false;
+    /* Takes two members of the source, which then owns them no longer. */
+    *address = (informant_plugin_kube_address_t){.cluster = source.cluster, .resource = source.resource,
+                                                 .namespace_ = copied(event->namespace), .name = copied(event->name)};
+    source.cluster = source.resource = (contract_string_t){NULL, 0};
+    informant_plugin_store_source_info_free(&source);
+    return true;
+}
+
+static bool are_equal(contract_string_t a, contract_string_t b) { return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0); }
+
+bool informant_sources(const informant_event *event, const char *informer, contract_list_u32_t *sources,
+                       informant_plugin_store_host_error_t *error) {
+    informant_plugin_store_source_info_t source;
+    if (!informant_plugin_store_source(event->source, &source, error)) return false;
+    contract_string_t name = {(uint8_t *)informer, strlen(informer)};
+    informant_plugin_store_list_source_info_t all;
+    bool ok = informant_plugin_store_sources(&name, &all, error);
+    if (ok) {
+        *sources = (contract_list_u32_t){informant_allocate(all.len * sizeof(uint32_t)), 0};
+        for (size_t i = 0; i < all.len; i++)
+            if (are_equal(all.ptr[i].cluster, source.cluster)) sources->ptr[sources->len++] = all.ptr[i].id;
+        informant_plugin_store_list_source_info_free(&all);
+        /* An empty list would select all clusters. A pattern has its sources only once its cluster was asked for its kinds, so a retry can
+         * succeed. */
+        if (sources->len == 0) {
+            free(sources->ptr);
+            *error = (informant_plugin_store_host_error_t){INFORMANT_PLUGIN_TYPES_ERROR_CODE_NOT_READY,
+                                                           copied("the informer has no source in the cluster of the object")};
+            ok = false;
+        }
+    }
+    informant_plugin_store_source_info_free(&source);
+    return ok;
+}
+
 /* --- the contract's exports --- */
 
 /* `indexes.names` of the manifest. */

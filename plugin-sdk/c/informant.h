@@ -67,6 +67,15 @@ void informant_log(informant_level level, const char *format, ...) INFORMANT_PRI
  * NULL from malloc corrupts it without a trap. */
 void *informant_allocate(size_t size);
 
+/* Sets `address` to the event's object, of whatever kind, in its cluster. Free it with informant_plugin_kube_address_free. If it returns false,
+ * free the error. */
+bool informant_address(const informant_event *event, informant_plugin_kube_address_t *address, informant_plugin_store_host_error_t *error);
+
+/* Sets `sources` to those of the informer in the cluster of the event's object: for informant_plugin_store_query_t and for indexes, which
+ * otherwise read all clusters. Free `sources.ptr` with free. If it returns false, free the error. */
+bool informant_sources(const informant_event *event, const char *informer, contract_list_u32_t *sources,
+                       informant_plugin_store_host_error_t *error);
+
 /* Define these functions for the roles that your plugin plays. */
 
 /* Sets the manifest, which is not freed. The default is informant_manifest. `context` is as for informant_init, without the members about the

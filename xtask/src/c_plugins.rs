@@ -1,4 +1,4 @@
-//! Builds the plugins in C: `plugins/*-c` and the test guest of their SDK. zig compiles them, and the component linker
+//! Builds the plugins in C: `plugins/*-c` and the test guests of their SDK. zig compiles them, and the component linker
 //! of Rust turns them into components.
 //!
 //! That linker (`wasm-component-ld`) calls another linker for the core module. In its place it gets a script that
@@ -22,6 +22,12 @@ const SECTION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     r#"","contract":"0.2.0"}"#
 );
+
+/// The test guests, and the names of their components.
+const GUESTS: [(&str, &str); 2] = [
+    ("guest.c", "guest_c.wasm"),
+    ("conformance.c", "guest_conformance_c.wasm"),
+];
 
 /// Replaces the linker of core modules: copies the linked module to `-o FILE`.
 const COPY_MODULE: &str = "#!/bin/sh\nwhile [ $# -gt 0 ]; do\n  case $1 in -o) shift; out=$1 ;; esac\n  shift\ndone\nexec cp \"$INFORMANT_CORE_MODULE\" \"$out\"\n";
@@ -49,8 +55,11 @@ pub(crate) fn build() -> Result<()> {
         }
     }
     refuses_misspelled_handlers(&zig, &sdk)?;
-    let guest = sdk.join("tests").join("guest.c");
-    build_one(&zig, &sdk, &[guest], &out.join("guest_c.wasm")).context("failed to build the test guest in C")
+    for (source, component) in GUESTS {
+        let source = sdk.join("tests").join(source);
+        build_one(&zig, &sdk, &[source], &out.join(component)).context("failed to build a test guest in C")?;
+    }
+    Ok(())
 }
 
 fn build_one(zig: &Path, sdk: &Path, sources: &[PathBuf], component: &Path) -> Result<()> {

@@ -94,6 +94,12 @@ impl World {
         World::of(tempfile::tempdir().unwrap(), cache_dir, script_runner(), None)
     }
 
+    /// With a cluster to act on, and with the compiled guests of the tests before.
+    pub(crate) fn for_conformance(cluster: Arc<dyn KubeApi>) -> World {
+        let cache_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance");
+        World::of(tempfile::tempdir().unwrap(), cache_dir, script_runner(), Some(cluster))
+    }
+
     /// Like a program that was built without the script runner.
     pub(crate) fn without_runner() -> World {
         let cache = tempfile::tempdir().unwrap();
@@ -150,12 +156,17 @@ impl World {
 
     /// An informer's source in a cluster, empty and synced.
     pub(crate) fn pods_of(&self, informer: &str, cluster: &str) -> Pods {
+        self.objects_of(informer, cluster, "Pod", "v1/pods")
+    }
+
+    /// As [`pods_of`](Self::pods_of), for another kind: its objects are written like pods.
+    pub(crate) fn objects_of(&self, informer: &str, cluster: &str, kind: &'static str, resource: &str) -> Pods {
         let info = SourceInfo {
             informer: informer.to_owned(),
             cluster: cluster.to_owned(),
             api_version: "v1".to_owned(),
-            kind: "Pod".to_owned(),
-            resource: "v1/pods".to_owned(),
+            kind: kind.to_owned(),
+            resource: resource.to_owned(),
             namespace: None,
         };
         let id = self.catalog.add_source(info);
@@ -166,6 +177,7 @@ impl World {
         self.catalog.source(id).unwrap().set_synced();
         Pods {
             id,
+            kind,
             writer,
             listeners: Vec::new(),
             env: Arc::clone(&self.env),
@@ -232,6 +244,7 @@ pub(crate) struct Pods {
     pub(crate) id: SourceId,
     pub(crate) writer: StoreWriter,
     pub(crate) version: u64,
+    kind: &'static str,
     listeners: Vec<ListenerHandle>,
     env: Arc<TestEnvironment>,
 }
@@ -251,7 +264,7 @@ impl Pods {
     /// The same in any namespace.
     pub(crate) fn apply_in(&mut self, namespace: &str, name: &str, rest: &str) {
         self.version += 1;
-        let new = pod_in(namespace, name, self.version, rest);
+        let new = object_in(self.kind, namespace, name, self.version, rest);
         let kind = match self.writer.add(new.clone()) {
             Some(old) => ChangeKind::Update { old, new },
             None => ChangeKind::Add(new),
@@ -292,13 +305,22 @@ impl Pods {
     }
 
     pub(crate) fn delete(&mut self, name: &str) {
+        self.remove(name, false);
+    }
+
+    /// As [`delete`](Self::delete), but the final state is unknown.
+    pub(crate) fn vanish(&mut self, name: &str) {
+        self.remove(name, true);
+    }
+
+    fn remove(&mut self, name: &str, final_state_unknown: bool) {
         let key = Key::new("default", name);
         let last = self.writer.delete(key.as_ref());
         self.version += 1;
         self.tell(vec![ChangeKind::Delete {
             last,
             key,
-            final_state_unknown: false,
+            final_state_unknown,
         }]);
     }
 
@@ -342,14 +364,14 @@ impl Pods {
 }
 
 pub(crate) fn pod(name: &str, version: u64, rest: &str) -> Object {
-    pod_in("default", name, version, rest)
+    object_in("Pod", "default", name, version, rest)
 }
 
-fn pod_in(namespace: &str, name: &str, version: u64, rest: &str) -> Object {
+fn object_in(kind: &str, namespace: &str, name: &str, version: u64, rest: &str) -> Object {
     let json = format!(
-        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"namespace":"{namespace}","name":"{name}","uid":"uid-{name}","resourceVersion":"{version}"{rest}}}}}"#
+        r#"{{"apiVersion":"v1","kind":"{kind}","metadata":{{"namespace":"{namespace}","name":"{name}","uid":"uid-{name}","resourceVersion":"{version}"{rest}}}}}"#
     );
-    Object::parse(json.as_bytes(), &Shape::of("v1", "Pod")).unwrap()
+    Object::parse(json.as_bytes(), &Shape::of("v1", kind)).unwrap()
 }
 
 /// tokio's clock, paused or not.

@@ -1,0 +1,187 @@
+/* The conformance kit in C. tests/guests/README.md describes what it does. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "informant.h"
+
+/* Longer texts are not logged, in bytes. */
+enum { SHOWN_MAX = 1000 };
+
+static uint64_t calls;
+
+informant_result informant_describe(json context, const char **manifest) {
+    static char text[1000];
+    json config = json_at(context, "config"), wanted = json_at(config, "payload");
+    char *payload = json_string(wanted), rule[200] = "\"whole\"";
+    if (*payload == '/') snprintf(rule, sizeof rule, "{\"fields\":[\"%s\"]}", payload);
+    else if (*payload) snprintf(rule, sizeof rule, "\"%s\"", payload);
+    free(payload);
+    snprintf(text, sizeof text,
+             "{\"name\":\"conformance\",\"version\":\"1\",\"roles\":[\"event-handler\",\"sync-handler\",\"index-funcs\",\"state\"],"
+             "\"events\":[{\"apiVersion\":\"*\",\"kind\":\"*\",\"payload\":%s,\"old\":%s}],"
+             "\"indexes\":{\"names\":[\"text\"],\"objects\":[{\"apiVersion\":\"*\",\"kind\":\"*\"}]}}",
+             rule, json_is(json_at(config, "old"), "yes") ? "true" : "false");
+    *manifest = text;
+    return informant_ok();
+}
+
+/* The object's text, or "-". To be freed. */
+static char *text_of(json object) {
+    json text = json_at(object, "spec/text");
+    return json_is_absent(text) ? strcpy(informant_allocate(2), "-") : json_string(text);
+}
+
+static const char *parts_of(json object) {
+    bool metadata = !json_is_absent(json_at(object, "metadata")), spec = !json_is_absent(json_at(object, "spec"));
+    return metadata && spec ? "metadata+spec" : metadata ? "metadata" : spec ? "spec" : "nothing";
+}
+
+static bool wants(json object, const char *action) { return json_is(json_at(object, "metadata/annotations/do"), action); }
+
+static contract_string_t borrowed(const char *text) { return (contract_string_t){(uint8_t *)text, strlen(text)}; }
+
+/* Appends the text of an object to a list, separated by commas. */
+static char *joined(char *list, const contract_list_u8_t *object) {
+    char *text = text_of(json_of(object->ptr, object->len));
+    char *longer = informant_allocate(strlen(list) + strlen(text) + 2);
+    sprintf(longer, "%s%s%s", list, *list ? "," : "", text);
+    free(list), free(text);
+    return longer;
+}
+
+/* The texts of all objects in the sources, or NULL. To be freed. */
+static char *listed(contract_list_u32_t sources, informant_plugin_store_host_error_t *error) {
+    contract_string_t pods = borrowed("pods");
+    informant_plugin_store_query_t query = {.sources = sources};
+    informant_plugin_store_page_t page;
+    char *texts = strcpy(informant_allocate(1), "");
+    do {
+        if (!informant_plugin_store_list(&pods, &query, &page, error)) {
+            free(texts), contract_string_free(&query.cursor);
+            return NULL;
+        }
+        for (size_t i = 0; i < page.items.len; i++) texts = joined(texts, &page.items.ptr[i].object);
+        contract_string_free(&query.cursor);
+        query.cursor = page.cursor;
+        page.cursor = (contract_string_t){NULL, 0};
+        informant_plugin_store_page_free(&page);
+    } while (query.cursor.len);
+    return texts;
+}
+
+static bool reads(const informant_event *event, informant_plugin_store_host_error_t *error) {
+    contract_string_t pods = borrowed("pods"), namespace = borrowed("default"), peer = borrowed("peer"), index = borrowed("namespace");
+    contract_list_string_t whole = {NULL, 0};
+    informant_plugin_store_option_item_t found;
+    if (!informant_plugin_store_find(&pods, &namespace, &peer, &whole, &found, error)) return false;
+    char *text = found.is_some ? joined(strcpy(informant_allocate(1), ""), &found.val.object) : strcpy(informant_allocate(2), "-");
+    informant_plugin_store_option_item_free(&found);
+    contract_list_u32_t here, everywhere = {NULL, 0};
+    bool ok = informant_sources(event, "pods", &here, error);
+    if (ok) {
+        informant_plugin_store_list_object_key_t keys;
+        char *in_cluster = listed(here, error), *in_all = in_cluster ? listed(everywhere, error) : NULL;
+        ok = in_all && informant_plugin_store_index_keys(&pods, &here, &index, &namespace, &keys, error);
+        if (ok) {
+            informant_log(INFORMANT_INFO, "found=%s listed=%s keys=%zu everywhere=%s", text, in_cluster, keys.len, in_all);
+            informant_plugin_store_list_object_key_free(&keys);
+        }
+        free(in_cluster), free(in_all), free(here.ptr);
+    }
+    free(text);
+    return ok;
+}
+
+static informant_result failed(informant_plugin_store_host_error_t *error) {
+    informant_result result = informant_retryable("%.*s", (int)error->message.len, error->message.ptr);
+    informant_plugin_store_host_error_free(error);
+    return result;
+}
+
+static informant_result patches(const informant_event *event) {
+    informant_plugin_kube_address_t address;
+    informant_plugin_store_host_error_t unknown;
+    if (!informant_address(event, &address, &unknown)) return failed(&unknown);
+    char text[200];
+    snprintf(text, sizeof text, "{\"metadata\":{\"uid\":\"%s\",\"labels\":{\"seen\":\"yes\"}}}", event->uid);
+    contract_list_u8_t patch = {(uint8_t *)text, strlen(text)}, options = {NULL, 0}, answer;
+    informant_plugin_kube_api_error_t error;
+    if (informant_plugin_kube_patch(&address, INFORMANT_PLUGIN_KUBE_PATCH_KIND_MERGE, &patch, &options, &answer, &error)) {
+        informant_log(INFORMANT_INFO, "patched");
+        contract_list_u8_free(&answer);
+    } else {
+        informant_log(INFORMANT_INFO, "%s", error.code == INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_DENIED ? "denied" : "another error");
+        informant_plugin_kube_api_error_free(&error);
+    }
+    informant_plugin_kube_address_free(&address);
+    return informant_ok();
+}
+
+static informant_result acts(const informant_event *event, json object, const char *text) {
+    bool is_first = event->attempt == 0;
+    if (wants(object, "retryable") && is_first) return informant_retryable("%s", text);
+    if (wants(object, "retry-after") && is_first) return informant_retry_after(50, "%s", text);
+    if (wants(object, "permanent")) return informant_permanent("%s", text);
+    if (wants(object, "trap") && is_first) __builtin_trap();
+    if (wants(object, "requeue") && event->reason != INFORMANT_PLUGIN_TYPES_REASON_REQUEUE_AFTER) return informant_requeue_after(100);
+    if (wants(object, "patch")) return patches(event);
+    informant_plugin_store_host_error_t error;
+    if (wants(object, "read") && !reads(event, &error)) return failed(&error);
+    return informant_ok();
+}
+
+/* The text, or its length. */
+static const char *shown(const char *text, char length[30]) {
+    snprintf(length, 30, "%zu", strlen(text));
+    return strlen(text) > SHOWN_MAX ? length : text;
+}
+
+static informant_result handles(const char *call, const informant_event *event, json old, json object) {
+    static const char *const REASONS[] = {"initial", "watch",        "relist",   "resync",        "replay", "requeue",
+                                          "reconfigured", "restored", "requeue-after", "trigger", "other"};
+    char *text = text_of(object), *before = text_of(old), lengths[2][30];
+    informant_log(INFORMANT_INFO, "%llu %s %s %s %u old=%s sees=%s text=%s", (unsigned long long)++calls, call, event->key, REASONS[event->reason],
+                  event->attempt, shown(before, lengths[0]), parts_of(object), shown(text, lengths[1]));
+    informant_result result = acts(event, object, text);
+    free(text), free(before);
+    return result;
+}
+
+informant_result informant_on_add(const informant_event *event, json object) { return handles("add", event, (json){NULL, NULL}, object); }
+
+informant_result informant_on_update(const informant_event *event, json old, json object) { return handles("update", event, old, object); }
+
+informant_result informant_on_delete(const informant_event *event, json last, bool final_state_unknown) {
+    return handles(final_state_unknown ? "vanish" : "delete", event, (json){NULL, NULL}, last);
+}
+
+informant_result informant_on_synced(uint32_t id) {
+    informant_plugin_store_source_info_t source;
+    informant_plugin_store_host_error_t error;
+    if (!informant_plugin_store_source(id, &source, &error)) return failed(&error);
+    informant_log(INFORMANT_INFO, "synced %.*s %.*s", (int)source.informer.len, source.informer.ptr, (int)source.cluster.len, source.cluster.ptr);
+    informant_plugin_store_source_info_free(&source);
+    return informant_ok();
+}
+
+informant_result informant_index(const informant_event *event, json object, informant_index_values *values) {
+    (void)event;
+    char *text = text_of(object);
+    informant_result result = informant_ok();
+    if (wants(object, "no-index")) result = informant_permanent("%s", text);
+    else informant_index_value(values, "text", text);
+    free(text);
+    return result;
+}
+
+informant_result informant_save(informant_state *state) {
+    informant_state_write(state, &calls, sizeof calls);
+    return informant_ok();
+}
+
+informant_result informant_restore(const uint8_t *state, size_t length) {
+    if (length != sizeof calls) return informant_permanent("a state of %zu bytes is not a state of this plugin", length);
+    memcpy(&calls, state, length);
+    return informant_ok();
+}
