@@ -18,7 +18,7 @@ const OBJECTS_BETWEEN_YIELDS_MAX: usize = 1_024;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct TriggerRequest {
-    /// Every object of the plugin's informers, as far as the other members allow.
+    /// Every object that the plugin handles, as far as the other members allow.
     pub all: bool,
     /// Objects in this cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,12 +99,19 @@ pub(super) async fn trigger(
     let Json(request) = request.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let selection = Selection::parse(request)?;
     let plugin = loaded(&state.registry, &name)?;
-    let listener = plugin.listener();
+    if !plugin.roles().event_handler {
+        let message = format!("plugin {name} has no event handler to call");
+        return Err(AdminError::new(Code::Invalid, message));
+    }
+    let (listener, manifest) = (plugin.listener(), plugin.manifest());
     let mut done = TriggeredObjects::default();
     for source in state.registry.catalog().all() {
         if !listener.is_attached(source.id()) || !selection.selects_source(&source) {
             continue;
         }
+        let Some(rule) = manifest.event_rule(&source.info().api_version, &source.info().kind) else {
+            continue;
+        };
         let snapshot = source.snapshot();
         let mut after: Option<Key> = None;
         loop {
@@ -114,7 +121,7 @@ pub(super) async fn trigger(
                 .take(OBJECTS_BETWEEN_YIELDS_MAX);
             let examined = chunk.inspect(|object| last = Some(object.key().to_key()));
             let keys: Vec<Key> = examined
-                .filter(|object| selection.selects(object))
+                .filter(|object| rule.selects(object) && selection.selects(object))
                 .map(|object| object.key().to_key())
                 .collect();
             let triggered = listener.trigger(source.id(), &keys, state.environment.now());
@@ -126,7 +133,7 @@ pub(super) async fn trigger(
         }
     }
     if let Some(key) = selection.key.filter(|_| done == TriggeredObjects::default()) {
-        let message = format!("plugin {name} watches no object {key} that the request selects");
+        let message = format!("plugin {name} handles no object {key} that the request selects");
         return Err(AdminError::new(Code::NotFound, message));
     }
     tracing::info!(plugin = %name, triggered = done.triggered, waiting = done.waiting, "calls triggered");

@@ -87,6 +87,8 @@ impl Buffers {
                 let document = render(&mut self.object, &event.payload, object);
                 instance.on_add(object_ref(source, object), call, document).await
             }
+            // A trigger is for objects that the handler handles.
+            Notification::Update { new, .. } if delivery.reason == Reason::Trigger && !event.selects(new) => None,
             Notification::Update { old, new } if !event.selects(new) => {
                 // The handler may have seen it while it matched, if the state before is unknown.
                 let last = match old {

@@ -15,6 +15,7 @@ mod newer;
 mod pauses;
 mod reconfigure;
 mod refusals;
+mod requeues;
 mod retries;
 mod rollbacks;
 mod rules;

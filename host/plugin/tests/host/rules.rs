@@ -1,5 +1,7 @@
 //! Rules of a manifest's `events` that select by namespace and labels, or pass no payload.
 
+use std::time::Duration;
+
 use informant_object::Key;
 use informant_plugin_host::{Plugin, PluginSpec};
 
@@ -141,5 +143,24 @@ async fn a_rule_without_payload_passes_keys_alone() {
     INFO add default/a undefined watch
     INFO update default/a undefined
     INFO delete default/a undefined at 3 watch
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_match_cannot_be_triggered() {
+    let world = World::for_scripts();
+    let Some((plugin, mut pods)) = run(&world, r#"labelSelector: "app=web""#).await else {
+        return;
+    };
+    label(&world, &plugin, &mut pods, "a", "web").await;
+    label(&world, &plugin, &mut pods, "b", "db").await;
+    let keys = ["a", "b"].map(|name| Key::new("default", name));
+    plugin.listener().trigger(pods.id, &keys, plugin.now());
+    // A call that is asked for is no pending event.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    idle(&world, &plugin).await;
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @"
+    INFO add default/a web@2 watch
+    INFO update default/a web@2
     ");
 }
