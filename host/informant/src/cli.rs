@@ -1,7 +1,7 @@
 //! The command line: its commands and flags.
 //!
 //! ```text
-//! informant run | check | get | status | apiserver | plugin inspect, list, resume, requeue
+//! informant run | check | get | status | apiserver | plugin inspect, list, pause, resume, requeue, trigger
 //! ```
 //!
 //! Flags that kubectl has too keep kubectl's names. Results go to stdout, everything else to stderr. Exit codes are
@@ -52,7 +52,7 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0    success; for run: stopped cleanly by one SIGINT or SIGTERM
-  1    failure; for get and plugin requeue: not found
+  1    failure; for get, plugin requeue and plugin trigger: not found
   2    invalid command line
   3    invalid configuration
   4    not ready: for get, the index is not attached, or --at-least was not seen in time

@@ -17,6 +17,7 @@ mod lifecycle;
 mod load;
 mod queries;
 mod quick_start;
+mod requeues;
 mod rights;
 mod scripts;
 mod stop_and_clear;

@@ -83,6 +83,17 @@ impl Selection {
         matches(&self.request.cluster, &info.cluster) && matches(&self.request.informer, &info.informer)
     }
 
+    fn without_sources(&self, plugin: &str) -> AdminError {
+        let named = |what: &str, name: &Option<String>| {
+            let name = name.as_ref().map(|name| format!(" of {what} \"{name}\""));
+            name.unwrap_or_default()
+        };
+        let (informer, cluster) = (&self.request.informer, &self.request.cluster);
+        let (informer, cluster) = (named("informer", informer), named("cluster", cluster));
+        let message = format!("plugin {plugin} receives no objects{informer}{cluster}; see `informant status`");
+        AdminError::new(Code::NotFound, message)
+    }
+
     fn selects(&self, object: &Object) -> bool {
         let namespace = self.request.namespace.as_deref();
         namespace.is_none_or(|namespace| namespace == object.namespace())
@@ -105,10 +116,12 @@ pub(super) async fn trigger(
     }
     let (listener, manifest) = (plugin.listener(), plugin.manifest());
     let mut done = TriggeredObjects::default();
-    for source in state.registry.catalog().all() {
-        if !listener.is_attached(source.id()) || !selection.selects_source(&source) {
-            continue;
-        }
+    let mut sources = state.registry.catalog().all();
+    sources.retain(|source| listener.is_attached(source.id()) && selection.selects_source(source));
+    if sources.is_empty() {
+        return Err(selection.without_sources(&name));
+    }
+    for source in sources {
         let Some(rule) = manifest.event_rule(&source.info().api_version, &source.info().kind) else {
             continue;
         };

@@ -72,7 +72,7 @@ pub(super) struct TriggerArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 struct SelectionArgs {
-    /// Every object of the plugin's informers
+    /// Every object that the plugin handles
     #[arg(long)]
     all: bool,
     /// Objects in this cluster

@@ -51,7 +51,7 @@ fn help_names_every_command() {
 
     Exit codes:
       0    success; for run: stopped cleanly by one SIGINT or SIGTERM
-      1    failure; for get and plugin requeue: not found
+      1    failure; for get, plugin requeue and plugin trigger: not found
       2    invalid command line
       3    invalid configuration
       4    not ready: for get, the index is not attached, or --at-least was not seen in time
@@ -282,6 +282,29 @@ fn help_of_plugin_requeue() {
     Options:
           --key <NAMESPACE/NAME>  Redeliver this object, whether the plugin failed on it or not [default: all dead letters]
           --all                   Redeliver all dead letters (the default)
+          --admin <ADDRESS:PORT>  Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>         Configuration file [default: config.toml]
+      -h, --help                  Print help (see more with '--help')
+    ");
+}
+
+#[test]
+fn help_of_plugin_trigger() {
+    insta::assert_snapshot!(help(&["plugin", "trigger"]), @"
+    Call a plugin's handler for live objects, although nothing changed
+
+    Usage: informant plugin trigger [OPTIONS] <--all|--cluster <NAME>|--informer <NAME>|--namespace <NAME>|--selector <SELECTOR>|--key <NAMESPACE/NAME>> <NAME>
+
+    Arguments:
+      <NAME>  Plugin name, as in the configuration
+
+    Options:
+          --all                   Every object that the plugin handles
+          --cluster <NAME>        Objects in this cluster
+          --informer <NAME>       Objects of this informer
+      -n, --namespace <NAME>      Objects in this namespace
+      -l, --selector <SELECTOR>   Objects with these labels
+          --key <NAMESPACE/NAME>  This object
           --admin <ADDRESS:PORT>  Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>         Configuration file [default: config.toml]
       -h, --help                  Print help (see more with '--help')

@@ -24,6 +24,7 @@ mod ports;
 mod preflight;
 mod program;
 mod reload;
+mod requeues;
 mod resources;
 mod stopping;
 mod wire_names;

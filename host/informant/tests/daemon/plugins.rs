@@ -21,6 +21,7 @@ async fn post(daemon: &Running, path: &str, body: &Value) -> (u16, Value) {
 }
 
 const REQUEUE: &str = "/api/v1/plugins/recorder/requeue";
+const TRIGGER: &str = "/api/v1/plugins/recorder/trigger";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requeue_redelivers_the_current_state_or_the_last_delete() {
@@ -269,6 +270,9 @@ async fn refused_requests_report_why() {
         (REQUEUE, json!({ "keys": "x" })),
         ("/api/v1/plugins/recodrer/resume", json!({})),
         ("/api/v1/plugins/broken/requeue", json!({})),
+        (TRIGGER, json!({})),
+        (TRIGGER, json!({ "key": "a/b/c" })),
+        (TRIGGER, json!({ "al": true })),
     ] {
         let (status, answer) = post(&daemon, path, &body).await;
         let message = answer["message"].as_str().unwrap_or_default();
@@ -281,6 +285,9 @@ async fn refused_requests_report_why() {
     400 "invalid" Failed to deserialize the JSON body into the target type: keys: unknown field `keys`, expected `key` at line 1 column 7
     404 "unknown-plugin" no plugin named "recodrer"; did you mean `recorder`?
     503 "not-ready" plugin broken is refused: plugin "broken": broken.wasm: cannot be read: No such file or directory (os error 2)
+    400 "invalid" select objects (cluster, informer, namespace, labelSelector, key), or set all
+    400 "invalid" key: "a/b/c" is not a key: more than one slash; write "namespace/name", or "name" for a cluster-scoped object
+    400 "invalid" Failed to deserialize the JSON body into the target type: al: unknown field `al`, expected one of `all`, `cluster`, `informer`, `namespace`, `labelSelector`, `key` at line 1 column 5
     "#);
     // A request that a web page could send on its own.
     let (status, _) = super::world::http_get(daemon.address(), REQUEUE).await;

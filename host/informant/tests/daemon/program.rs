@@ -118,16 +118,25 @@ impl Program {
     /// Waits for a log line with this message.
     pub(crate) async fn logged(&self, message: &str) -> Value {
         until(&format!("the log line {message:?}"), async || {
-            let log = self.log.lock().unwrap();
-            let lines = log.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            let has = |line: &Value| {
+            let lines = self.lines();
+            let has = |line: &&Value| {
                 line["fields"]["message"]
                     .as_str()
                     .is_some_and(|text| text.contains(message))
             };
-            lines.into_iter().find(has).ok_or_else(|| log.join("\n"))
+            lines
+                .iter()
+                .find(has)
+                .cloned()
+                .ok_or_else(|| self.log.lock().unwrap().join("\n"))
         })
         .await
+    }
+
+    /// The log so far.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        let log = self.log.lock().unwrap();
+        log.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -246,6 +246,22 @@ async fn keys_in_back_off_do_not_hold_the_end() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn requeues_do_not_hold_the_end() {
+    let world = World::start().await;
+    world.install("guest-recorder", "recorder.wasm");
+    world.create_pod("web-0", "nginx");
+    let minutes = "config = { rules = [{ do = { requeue-after-ms = 600_000 } }] }\n";
+    let config = format!("{PODS}[plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n{minutes}");
+    let mut program = Program::run(&world, &config).await;
+    wait_for_metric(program.address(), "informant_listener_requeues{plugin=\"recorder\"} 1").await;
+    let began = Instant::now();
+    assert_eq!(terminate(&mut program, STOP_MAX).await, Some(0));
+    assert!(began.elapsed() < STOP_MAX / 2, "{:?}", began.elapsed());
+    let line = program.logged("stopped").await;
+    assert_eq!(line["fields"]["undelivered"], 0, "{line}");
+}
+
 /// Waits until a process handles SIGTERM (15).
 async fn wait_until_terminate_is_handled(process: u32) {
     until("the signal handlers", async || {

@@ -97,7 +97,7 @@ fn configuration_values() {
 
 /// A daemon with at least one of everything that has a name of its own in an answer.
 async fn eventful(world: &World) -> Running {
-    for name in ["web-0", "fail-0", "trap-0", "loop-0", "again-0"] {
+    for name in ["web-0", "fail-0", "trap-0", "loop-0", "again-0", "slow-0"] {
         world.create_pod(name, "nginx");
     }
     for (guest, file) in [
@@ -113,7 +113,8 @@ async fn eventful(world: &World) -> Running {
         [informer.hidden]\nresource = \"v1/secrets\"\nrequired = false\n\
         [plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n\
         config = { rules = [{ name = \"fail-0\", do = \"permanent\" }, \
-        { name = \"trap-0\", attempts = 1, do = \"trap\" }, { name = \"again-0\", do = \"retryable\" }] }\n\
+        { name = \"trap-0\", attempts = 1, do = \"trap\" }, { name = \"again-0\", do = \"retryable\" }, \
+        { name = \"slow-0\", do = { requeue-after-ms = 0 } }] }\n\
         [plugin.looping]\ncomponent = \"looping.wasm\"\ninformers = [\"pods\"]\n\
         config = { rules = [{ name = \"loop-0\", do = \"loop\" }] }\nlimits = { cpu = \"60s\", call = \"2m\" }\n\
         [plugin.index]\ncomponent = \"index.wasm\"\ninformers = [\"pods\"]\n\
@@ -165,6 +166,7 @@ async fn eventful(world: &World) -> Running {
             "stuckOn",
             "because",
             "retries",
+            "slowedObjects",
         ];
         let of_sources = ["lastError", "indexFailures"];
         let missing = of_plugins.iter().filter(|name| !is_set(&plugins, name));
@@ -263,7 +265,7 @@ async fn json_members_and_headers() {
     lists.push(members_of("inspect -o json", &[inspection]));
     assert_snapshot!(lists.join("\n"), @r#"
     sources: items items[].apiVersion items[].bookmarkAgeMs items[].bytes items[].cluster items[].epoch items[].id items[].indexFailures items[].indexFailures[].failed items[].indexFailures[].failed[].key items[].indexFailures[].failed[].message items[].indexFailures[].failures items[].indexFailures[].index items[].indexes items[].informer items[].kind items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastEventAgeMs items[].namespace items[].objects items[].reconfiguring items[].relists items[].resource items[].resourceVersion items[].state items[].synced items[].trouble items[].watchList items[].watchListRefused items[].watches
-    plugins: items items[].because items[].coalesced items[].component items[].deadLetters items[].delivered items[].failing items[].inFlight items[].informers items[].instances items[].keyed items[].lastDeadLetter items[].lastDeadLetter.ageMs items[].lastDeadLetter.error items[].lastDeadLetter.event items[].lastDeadLetter.object items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastReload items[].lastReload.ageMs items[].lastReload.error items[].lastReload.result items[].manifestName items[].manifestVersion items[].memoryBytes items[].name items[].oldestPendingMs items[].paused items[].pending items[].previousSha256 items[].reloads items[].restarts items[].retries items[].retries[].ageMs items[].retries[].attempts items[].retries[].error items[].retries[].event items[].retries[].nextMs items[].retries[].object items[].roles items[].sha256 items[].state items[].stuckOn items[].stuckOn.event items[].stuckOn.forMs items[].stuckOn.object items[].stuckOn.source
+    plugins: items items[].because items[].coalesced items[].component items[].deadLetters items[].delivered items[].failing items[].inFlight items[].informers items[].instances items[].keyed items[].lastDeadLetter items[].lastDeadLetter.ageMs items[].lastDeadLetter.error items[].lastDeadLetter.event items[].lastDeadLetter.object items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastReload items[].lastReload.ageMs items[].lastReload.error items[].lastReload.result items[].manifestName items[].manifestVersion items[].memoryBytes items[].name items[].oldestPendingMs items[].paused items[].pending items[].previousSha256 items[].reloads items[].requeues items[].restarts items[].retries items[].retries[].ageMs items[].retries[].attempts items[].retries[].error items[].retries[].event items[].retries[].nextMs items[].retries[].object items[].roles items[].sha256 items[].slowed items[].slowedObjects items[].slowedObjects[].nextMs items[].slowedObjects[].object items[].slowedObjects[].requeues items[].state items[].stuckOn items[].stuckOn.event items[].stuckOn.forMs items[].stuckOn.object items[].stuckOn.source
     configuration: ageMs lastResult path refused state unreadable waiting waiting[].reason waiting[].section
     dead-letters: items items[].ageMs items[].attempts items[].error items[].event items[].informer items[].name items[].namespace items[].plugin items[].reason items[].result items[].source
     retries: items items[].ageMs items[].attempts items[].error items[].event items[].informer items[].name items[].namespace items[].nextMs items[].plugin items[].reason items[].result items[].source total
@@ -354,6 +356,9 @@ async fn metrics_with_types_and_labels() {
     informant_listener_olds_dropped counter {plugin}
     informant_listener_pending gauge {plugin}
     informant_listener_refused counter {plugin}
+    informant_listener_requeues gauge {plugin}
+    informant_listener_requeues_dropped counter {plugin}
+    informant_listener_requeues_slowed gauge {plugin}
     informant_listener_resync_ticks_skipped counter {plugin}
     informant_listener_retries_limited counter {plugin}
     informant_listener_shown counter {plugin}
@@ -490,7 +495,7 @@ async fn file_formats() {
     let snapshot = [&lines[0], &lines[1], lines.last().unwrap()]
         .map(|line| line.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" "));
     assert_snapshot!(format!("{format:?}: {}\ncache: {suffixes:?}\nsnapshot: {}", tables.join(" "), snapshot.join(" / ")), @r#"
-    "informant-state 2": dead_letters ended handlers meta objects open sources
+    "informant-state 2": dead_letters ended handlers meta objects open requeues sources
     cache: {"cwasm", "sha256", "wasm"}
     snapshot: objects random revision snapshot / group object plural version / end
     "#);

@@ -1,5 +1,6 @@
 //! Handlers that ask to be called again, and operators that ask for a call.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use informant_object::Key;
@@ -24,7 +25,13 @@ fn calls(world: &World) -> String {
     let shown = lines.map(|line| {
         let text = |member: &str| line[member].as_str().unwrap_or_default().to_owned();
         let old = if line["old"] == Value::Bool(true) { " old" } else { "" };
-        format!("{} {}@{}{old} {}", text("event"), text("name"), text("version"), text("reason"))
+        format!(
+            "{} {}@{}{old} {}",
+            text("event"),
+            text("name"),
+            text("version"),
+            text("reason")
+        )
     });
     shown.collect::<Vec<_>>().join("\n")
 }
@@ -56,7 +63,10 @@ async fn a_handler_is_called_again_for_the_objects_it_names() {
     assert_eq!(plugin.listener().stats().requeues, 0, "the delete was a call");
     let requeued = world.metrics("informant_handler_events_total");
     assert!(requeued.contains(r#"event="add",result="requeued"} 1"#), "{requeued}");
-    assert!(requeued.contains(r#"event="update",result="requeued"} 1"#), "{requeued}");
+    assert!(
+        requeued.contains(r#"event="update",result="requeued"} 1"#),
+        "{requeued}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,4 +119,24 @@ async fn a_trigger_calls_the_handler_once_for_each_key() {
     update a@2 trigger
     update later@3 trigger
     ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_due_keys_are_called_once_within_a_second() {
+    let world = World::new();
+    let (plugin, mut pods) = run(&world, "guest_recorder", 10_000, 5_000).await;
+    let names: Vec<String> = (0..10_000).map(|number| format!("later-{number}")).collect();
+    pods.apply_all(&names);
+    idle(&world, &plugin).await;
+    let delivered = || plugin.listener().stats().counters.delivered;
+    let before = delivered();
+    pass(&world, &plugin, 4).await;
+    assert_eq!((delivered(), plugin.listener().stats().requeues), (before, 10_000));
+    pass(&world, &plugin, 2).await;
+    assert_eq!((delivered(), plugin.listener().stats().requeues), (before + 10_000, 0));
+    let called: BTreeSet<String> = calls(&world).lines().map(str::to_owned).collect();
+    assert_eq!(
+        called.iter().filter(|call| call.ends_with("requeue-after")).count(),
+        10_000
+    );
 }
