@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use crate::bindings::exports::informant::plugin::event_handler::{self, Call, ObjectRef};
 use crate::bindings::exports::informant::plugin::lifecycle::{self, Failure};
-use crate::bindings::exports::informant::plugin::{index_funcs, sync_handler};
+use crate::bindings::exports::informant::plugin::{index_funcs, state, sync_handler};
 use crate::bindings::informant::plugin::log::{Level, log};
 use crate::program::Program;
 use crate::thrown::Thrown;
@@ -19,12 +19,15 @@ thread_local! {
 impl lifecycle::Guest for Runner {
     fn describe(context: Vec<u8>) -> Result<Vec<u8>, String> {
         report_panics();
-        Ok(Program::load(context)?.into_manifest().into_bytes())
+        let program = Program::load(context)?;
+        program.finish_loading();
+        Ok(program.into_manifest().into_bytes())
     }
 
     fn init(context: Vec<u8>) -> Result<(), Failure> {
         report_panics();
         let program = Program::load(context).map_err(Failure::Permanent)?;
+        program.finish_loading();
         PROGRAM.set(Some(program));
         Ok(())
     }
@@ -53,10 +56,7 @@ impl event_handler::Guest for Runner {
 
 impl sync_handler::Guest for Runner {
     fn on_synced(source: u32) -> Result<(), Failure> {
-        with_program(|program| program.on_synced(source)).map_err(|thrown| {
-            log(Level::Error, &thrown.message);
-            thrown.into_failure()
-        })
+        with_program(|program| program.on_synced(source)).map_err(|thrown| reported(thrown, ""))
     }
 }
 
@@ -66,16 +66,29 @@ impl index_funcs::Guest for Runner {
     }
 }
 
+impl state::Guest for Runner {
+    fn save() -> Result<Vec<u8>, Failure> {
+        with_program(Program::save).map_err(|thrown| reported(thrown, ""))
+    }
+
+    fn restore(state: Vec<u8>) -> Result<(), Failure> {
+        with_program(|program| program.restore(state)).map_err(|thrown| reported(thrown, ""))
+    }
+}
+
 /// Calls the script for `about`. An exception is logged and becomes a failure: the instance keeps running.
 fn handle<T>(about: &ObjectRef, function: impl FnOnce(&Program) -> Result<T, Thrown>) -> Result<T, Failure> {
     with_program(function).map_err(|thrown| {
         let separator = if about.namespace.is_empty() { "" } else { "/" };
-        log(
-            Level::Error,
-            &format!("{}{separator}{}: {}", about.namespace, about.name, thrown.message),
-        );
-        thrown.into_failure()
+        reported(thrown, &format!("{}{separator}{}: ", about.namespace, about.name))
     })
+}
+
+/// The failure of `thrown`, which is logged with what it is about. A delay that the script asked for is no error.
+fn reported(thrown: Thrown, about: &str) -> Failure {
+    let level = if thrown.is_error() { Level::Error } else { Level::Debug };
+    log(level, &format!("{about}{}", thrown.message));
+    thrown.into_failure()
 }
 
 fn with_program<T>(call: impl FnOnce(&Program) -> Result<T, Thrown>) -> Result<T, Thrown> {

@@ -1,7 +1,7 @@
 //! The script runner: runs a file of JavaScript as a plugin.
 //!
 //! ```text
-//! stdin: script, argv[1]: name ──▶ QuickJS ──▶ exports: onAdd, onUpdate, onDelete, onSynced, index, manifest
+//! stdin: script, argv[1]: name ──▶ QuickJS ──▶ exports: onAdd, onUpdate, onDelete, onSynced, index, save, restore
 //! call of the contract ──▶ JSON.parse ──▶ export ──▶ result or failure
 //! ```
 //!
@@ -10,7 +10,7 @@
 //! that a script does not export cost nothing. For an invalid script `describe` returns an error with file, line and
 //! column. An exception of a script is a failure and never a trap: the instance keeps running with its memory.
 //!
-//! `prelude.js` defines the globals of scripts: `console` and `informant`.
+//! The modules in `prelude/` are what scripts import as `informant`, and the global `console`.
 
 mod location;
 
@@ -21,7 +21,11 @@ mod exports;
 #[cfg(target_family = "wasm")]
 mod native;
 #[cfg(target_family = "wasm")]
+mod prelude;
+#[cfg(target_family = "wasm")]
 mod program;
+#[cfg(target_family = "wasm")]
+mod rejections;
 #[cfg(target_family = "wasm")]
 mod sdk_section;
 #[cfg(target_family = "wasm")]

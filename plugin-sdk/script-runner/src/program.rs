@@ -2,41 +2,49 @@
 
 use std::io::Read as _;
 
-use rquickjs::function::Args;
-use rquickjs::{Context, Ctx, Error, Function, Module, Object, Persistent, Runtime, Value};
+use rquickjs::function::{Args, IntoArgs};
+use rquickjs::{Context, Ctx, Error, FromJs, Function, Module, Object, Persistent, Runtime, Value};
 
 use crate::bindings::exports::informant::plugin::event_handler::{Call, ObjectRef};
+use crate::bindings::informant::plugin::log::{Level, log};
 use crate::bindings::informant::plugin::types::Reason;
 use crate::native;
-use crate::thrown::Thrown;
+use crate::prelude::{Prelude, SavedFunction};
+use crate::rejections::Rejections;
+use crate::thrown::{Source, Thrown};
 
-/// Defines `console` and `informant`, and the functions that the runner calls.
-const PRELUDE: &str = include_str!("prelude.js");
+/// The most arguments of a handler: the object and the event.
+const ARGUMENTS_MAX: usize = 2;
 
-/// The name of the prelude in stack traces, which differs from every script's.
-const PRELUDE_NAME: &str = "informant:prelude";
-
-/// The most arguments of a handler: `old`, the object, the event.
-const ARGUMENTS_MAX: usize = 3;
-
-type SavedFunction = Persistent<Function<'static>>;
+/// The call of `index`, which is about no event.
+const NO_CALL: Call = Call {
+    reason: Reason::Initial,
+    attempt: 0,
+};
 
 /// A loaded script.
 pub(crate) struct Program {
-    script: String,
+    source: Source,
     manifest: String,
-    on_add: Option<SavedFunction>,
-    on_update: Option<SavedFunction>,
-    on_delete: Option<SavedFunction>,
-    on_synced: Option<SavedFunction>,
-    index: Option<SavedFunction>,
-    /// Functions of the prelude: create an event, create a source, and validate what a handler and `index` returned.
-    event: SavedFunction,
-    source: SavedFunction,
-    requeue: SavedFunction,
-    values: SavedFunction,
+    on_add: Option<Handler>,
+    on_update: Option<Handler>,
+    on_delete: Option<Handler>,
+    on_synced: Option<Handler>,
+    index: Option<Handler>,
+    save: Option<Handler>,
+    restore: Option<Handler>,
+    prelude: Prelude,
+    rejections: Rejections,
     /// The engine's context. Dropped last, because it owns the functions.
     realm: Context,
+}
+
+/// A function that the script exports.
+struct Handler {
+    name: &'static str,
+    function: SavedFunction,
+    /// Whether it has a parameter for the object.
+    reads_object: bool,
 }
 
 impl Program {
@@ -45,59 +53,42 @@ impl Program {
     /// # Errors
     /// The reason why the script is invalid, with file, line and column.
     pub(crate) fn load(context: Vec<u8>) -> Result<Program, String> {
-        let script = std::env::args()
+        let name = std::env::args()
             .nth(1)
             .ok_or("the script has no name: pass it as the first argument")?;
-        let mut text = Vec::new();
+        let mut text = String::new();
         std::io::stdin()
-            .read_to_end(&mut text)
-            .map_err(|error| format!("{script}: cannot read the script from stdin: {error}"))?;
-        if let Some(at) = text.iter().position(|byte| *byte == 0) {
-            let line = text[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
-            return Err(format!("{script}:{line}: SyntaxError: NUL character in the script"));
+            .read_to_string(&mut text)
+            .map_err(|error| format!("{name}: cannot read the script from stdin: {error}"))?;
+        if let Some((before, _)) = text.split_once('\0') {
+            let line = before.matches('\n').count() + 1;
+            return Err(format!("{name}:{line}: SyntaxError: NUL character in the script"));
         }
+        let source = Source { name, text };
         let engine = |error: Error| format!("cannot start the JavaScript engine: {error}");
         let runtime = Runtime::new().map_err(engine)?;
+        let rejections = Rejections::of(&runtime);
         let realm = Context::full(&runtime).map_err(engine)?;
         realm.clone().with(|ctx| {
-            let loaded = Program::evaluate(&ctx, realm, script.clone(), text, context);
-            loaded.map_err(|error| Thrown::catch(&ctx, error, &script, None).message)
-        })
-    }
-
-    fn evaluate(
-        ctx: &Ctx<'_>,
-        realm: Context,
-        script: String,
-        text: Vec<u8>,
-        context: Vec<u8>,
-    ) -> rquickjs::Result<Program> {
-        let mut options = rquickjs::context::EvalOptions::default();
-        options.filename = Some(PRELUDE_NAME.to_owned());
-        let prelude: Function<'_> = ctx.eval_with_options(PRELUDE, options)?;
-        let prelude: Object<'_> = prelude.call((native::api(ctx, &script)?,))?;
-        let configure: Function<'_> = prelude.get("configure")?;
-        configure.call::<_, ()>((ctx.json_parse(context)?,))?;
-        let (module, evaluated) = Module::declare(ctx.clone(), script.as_str(), text)?.eval()?;
-        evaluated.finish::<()>()?;
-        let exports = module.namespace()?;
-        let stem = script.rsplit_once('.').map_or(script.as_str(), |(stem, _)| stem);
-        let describe: Function<'_> = prelude.get("describe")?;
-        let manifest = describe.call((exports.clone(), stem))?;
-        let prelude_function = |name: &str| saved(&prelude, name)?.ok_or(Error::Unknown);
-        Ok(Program {
-            on_add: saved(&exports, "onAdd")?,
-            on_update: saved(&exports, "onUpdate")?,
-            on_delete: saved(&exports, "onDelete")?,
-            on_synced: saved(&exports, "onSynced")?,
-            index: saved(&exports, "index")?,
-            event: prelude_function("event")?,
-            source: prelude_function("source")?,
-            requeue: prelude_function("requeue")?,
-            values: prelude_function("values")?,
-            manifest,
-            script,
-            realm,
+            let thrown = |error, prelude: Option<&Prelude>| Thrown::catch(&ctx, error, &source, prelude, None).message;
+            let prelude = Prelude::load(&ctx, context).map_err(|error| thrown(error, None))?;
+            let exports = evaluate(&ctx, &source).map_err(|error| thrown(error, Some(&prelude)))?;
+            let described = describe(&exports, &prelude, &source).map_err(|error| thrown(error, Some(&prelude)))?;
+            let handler = |name| Handler::find(&exports, &prelude, name).map_err(|error| thrown(error, Some(&prelude)));
+            Ok(Program {
+                manifest: described,
+                on_add: handler("onAdd")?,
+                on_update: handler("onUpdate")?,
+                on_delete: handler("onDelete")?,
+                on_synced: handler("onSynced")?,
+                index: handler("index")?,
+                save: handler("save")?,
+                restore: handler("restore")?,
+                source: source.without_text(),
+                prelude,
+                rejections,
+                realm,
+            })
         })
     }
 
@@ -107,9 +98,9 @@ impl Program {
     }
 
     pub(crate) fn on_add(&self, about: &ObjectRef, call: Call, object: Vec<u8>) -> Result<Option<u32>, Thrown> {
-        self.call("onAdd", self.on_add.as_ref(), |ctx, arguments| {
-            arguments.push_arg(native::parsed(ctx, Some(object))?)?;
-            arguments.push_arg(self.event(ctx, about, call)?)
+        self.call(self.on_add.as_ref(), |ctx, handler, arguments| {
+            arguments.push_arg(handler.object(ctx, Some(object))?)?;
+            arguments.push_arg(self.event(ctx, about, call, None)?)
         })
     }
 
@@ -120,10 +111,9 @@ impl Program {
         old: Option<Vec<u8>>,
         object: Vec<u8>,
     ) -> Result<Option<u32>, Thrown> {
-        self.call("onUpdate", self.on_update.as_ref(), |ctx, arguments| {
-            arguments.push_arg(native::parsed(ctx, old)?)?;
-            arguments.push_arg(native::parsed(ctx, Some(object))?)?;
-            arguments.push_arg(self.event(ctx, about, call)?)
+        self.call(self.on_update.as_ref(), |ctx, handler, arguments| {
+            arguments.push_arg(handler.object(ctx, Some(object))?)?;
+            arguments.push_arg(self.event(ctx, about, call, old)?)
         })
     }
 
@@ -135,124 +125,176 @@ impl Program {
         last: Option<Vec<u8>>,
         unknown: bool,
     ) -> Result<Option<u32>, Thrown> {
-        self.call("onDelete", self.on_delete.as_ref(), |ctx, arguments| {
-            arguments.push_arg(native::parsed(ctx, last)?)?;
-            let event = self.event(ctx, about, call)?;
+        self.call(self.on_delete.as_ref(), |ctx, handler, arguments| {
+            arguments.push_arg(handler.object(ctx, last)?)?;
+            let event = self.event(ctx, about, call, None)?;
             event.set("finalStateUnknown", unknown)?;
             arguments.push_arg(event)
         })
     }
 
     pub(crate) fn on_synced(&self, source: u32) -> Result<(), Thrown> {
-        self.call("onSynced", self.on_synced.as_ref(), |ctx, arguments| {
-            let make = self.source.clone().restore(ctx)?;
-            arguments.push_arg(make.call::<_, Object<'_>>((source,))?)
+        self.call(self.on_synced.as_ref(), |ctx, _, arguments| {
+            arguments.push_arg(call_saved::<_, Object<'_>>(ctx, &self.prelude.source, (source,))?)
         })
         .map(drop)
     }
 
     /// The values for each index, in the order of the manifest.
     pub(crate) fn index(&self, about: &ObjectRef, object: Vec<u8>) -> Result<Vec<Vec<String>>, Thrown> {
-        const NO_CALL: Call = Call {
-            reason: Reason::Initial,
-            attempt: 0,
-        };
-        self.with(|ctx| {
-            let Some(index) = self.index.clone() else {
-                return Ok(Vec::new());
-            };
-            let index = index.restore(ctx).map_err(|error| self.thrown(ctx, error, None))?;
-            let run = || {
-                let arguments = (ctx.json_parse(object)?, self.event(ctx, about, NO_CALL)?);
-                let result = settled(index.call(arguments)?)?;
-                self.values.clone().restore(ctx)?.call::<_, Vec<Vec<String>>>((result,))
-            };
-            run().map_err(|error| self.thrown(ctx, error, Some(("index", &index))))
+        let Some(handler) = &self.index else { return Ok(Vec::new()) };
+        self.with(Some(handler), |ctx| {
+            let event = self.event(ctx, about, NO_CALL, None)?;
+            let returned = self.settled(handler.on(ctx)?.call((handler.object(ctx, Some(object))?, event))?)?;
+            call_saved(ctx, &self.prelude.values, (returned,))
         })
     }
 
-    /// Calls `function`, if the script has it, with the arguments that `fill` adds. Returns the milliseconds after
-    /// which the script wants to be called again.
+    /// The document of the script's state.
+    pub(crate) fn save(&self) -> Result<Vec<u8>, Thrown> {
+        let Some(handler) = &self.save else { return Ok(b"null".to_vec()) };
+        self.with(Some(handler), |ctx| {
+            let state = self.settled(handler.on(ctx)?.call(())?)?;
+            let text: String = call_saved(ctx, &self.prelude.saved_state, (state,))?;
+            Ok(text.into_bytes())
+        })
+    }
+
+    /// Passes the document that the previous version saved.
+    pub(crate) fn restore(&self, document: Vec<u8>) -> Result<(), Thrown> {
+        let Some(handler) = &self.restore else { return Ok(()) };
+        self.with(Some(handler), |ctx| {
+            let state = native::parsed(ctx, Some(document))?;
+            self.settled(handler.on(ctx)?.call((state,))?).map(drop)
+        })
+    }
+
+    /// Logs the rejections of promises while the script was loaded.
+    pub(crate) fn finish_loading(&self) {
+        self.realm.with(|ctx| self.finish_jobs(&ctx));
+    }
+
+    /// Calls `handler`, if the script has it, with the arguments that `fill` adds. Returns the milliseconds after which
+    /// the script wants to be called again.
     fn call(
         &self,
-        name: &str,
-        function: Option<&SavedFunction>,
-        fill: impl for<'js> FnOnce(&Ctx<'js>, &mut Args<'js>) -> rquickjs::Result<()>,
+        handler: Option<&Handler>,
+        fill: impl for<'js> FnOnce(&Ctx<'js>, &Handler, &mut Args<'js>) -> rquickjs::Result<()>,
     ) -> Result<Option<u32>, Thrown> {
-        let Some(function) = function else { return Ok(None) };
-        self.with(|ctx| {
-            let function = function
-                .clone()
-                .restore(ctx)
-                .map_err(|error| self.thrown(ctx, error, None))?;
-            let run = || {
-                let mut arguments = Args::new(ctx.clone(), ARGUMENTS_MAX);
-                fill(ctx, &mut arguments)?;
-                let returned = settled(function.call_arg(arguments)?)?;
-                if returned.is_undefined() || returned.is_null() {
-                    return Ok(None);
-                }
-                let milliseconds: Option<f64> = self.requeue.clone().restore(ctx)?.call((name, returned))?;
-                // The prelude checks that it is a whole number in the range of u32.
-                Ok(milliseconds.map(|milliseconds| milliseconds as u32))
-            };
-            run().map_err(|error| self.thrown(ctx, error, Some((name, &function))))
+        let Some(handler) = handler else { return Ok(None) };
+        self.with(Some(handler), |ctx| {
+            let mut arguments = Args::new(ctx.clone(), ARGUMENTS_MAX);
+            fill(ctx, handler, &mut arguments)?;
+            let returned = self.settled(handler.on(ctx)?.call_arg(arguments)?)?;
+            if returned.is_undefined() || returned.is_null() {
+                return Ok(None);
+            }
+            let milliseconds: Option<f64> = call_saved(ctx, &self.prelude.requeue_after, (handler.name, returned))?;
+            // The prelude checks that it is a whole number in the range of u32.
+            Ok(milliseconds.map(|milliseconds| milliseconds as u32))
         })
     }
 
-    /// Runs `work` in the engine, and then its pending jobs.
-    fn with<T>(&self, work: impl for<'js> FnOnce(&Ctx<'js>) -> T) -> T {
+    /// Runs `work`, which calls `handler`, and then the jobs that are left.
+    fn with<T>(
+        &self,
+        handler: Option<&Handler>,
+        work: impl for<'js> FnOnce(&Ctx<'js>) -> rquickjs::Result<T>,
+    ) -> Result<T, Thrown> {
         self.realm.with(|ctx| {
-            let result = work(&ctx);
-            while ctx.execute_pending_job() {}
+            let result = work(&ctx).map_err(|error| {
+                let called = handler.and_then(|handler| Some((handler.name, handler.on(&ctx).ok()?)));
+                let called = called.as_ref().map(|(name, function)| (*name, function));
+                Thrown::catch(&ctx, error, &self.source, Some(&self.prelude), called)
+            });
+            self.finish_jobs(&ctx);
             result
         })
     }
 
-    fn thrown<'js>(&self, ctx: &Ctx<'js>, error: Error, called: Option<(&str, &Function<'js>)>) -> Thrown {
-        Thrown::catch(ctx, error, &self.script, called)
+    fn finish_jobs(&self, ctx: &Ctx<'_>) {
+        while ctx.execute_pending_job() {}
+        let (reasons, others) = self.rejections.take();
+        for reason in reasons {
+            let Ok(reason) = reason.restore(ctx) else { continue };
+            let thrown = Thrown::catch(ctx, ctx.throw(reason), &self.source, Some(&self.prelude), None);
+            log(Level::Error, &format!("{} (a promise that nothing awaits)", thrown.message));
+        }
+        if others > 0 {
+            log(Level::Error, &format!("{others} more rejected promises that nothing awaits"));
+        }
     }
 
-    fn event<'js>(&self, ctx: &Ctx<'js>, about: &ObjectRef, call: Call) -> rquickjs::Result<Object<'js>> {
-        self.event.clone().restore(ctx)?.call((
-            about.source,
-            about.namespace.as_str(),
-            about.name.as_str(),
-            about.uid.as_str(),
-            about.resource_version.as_str(),
-            reason(call.reason),
-            call.attempt,
-        ))
+    /// The value that a function returned or, if it is a promise, the value that it resolves to.
+    fn settled<'js>(&self, returned: Value<'js>) -> rquickjs::Result<Value<'js>> {
+        let Some(promise) = returned.as_promise() else { return Ok(returned) };
+        let value = promise.finish();
+        if value.is_err() {
+            self.rejections.forget(&returned);
+        }
+        value
+    }
+
+    fn event<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        about: &ObjectRef,
+        call: Call,
+        old: Option<Vec<u8>>,
+    ) -> rquickjs::Result<Object<'js>> {
+        // Parsed by the event's getter.
+        let document = old.as_deref().map(str::from_utf8).transpose()?;
+        let mut arguments = Args::new(ctx.clone(), 8);
+        arguments.push_arg(about.source)?;
+        arguments.push_arg(about.namespace.as_str())?;
+        arguments.push_arg(about.name.as_str())?;
+        arguments.push_arg(about.uid.as_str())?;
+        arguments.push_arg(about.resource_version.as_str())?;
+        arguments.push_arg(native::reason_number(call.reason))?;
+        arguments.push_arg(call.attempt)?;
+        arguments.push_arg(document)?;
+        self.prelude.event.clone().restore(ctx)?.call_arg(arguments)
     }
 }
 
-/// The function `name` of `object`, saved for later calls.
-fn saved(object: &Object<'_>, name: &str) -> rquickjs::Result<Option<SavedFunction>> {
-    let function = object.get::<_, Option<Function<'_>>>(name)?;
-    Ok(function.map(|function| Persistent::save(object.ctx(), function)))
-}
+impl Handler {
+    /// The function `name` of the script's exports, if there is one.
+    fn find(exports: &Object<'_>, prelude: &Prelude, name: &'static str) -> rquickjs::Result<Option<Handler>> {
+        let Some(function) = exports.get::<_, Option<Function<'_>>>(name)? else { return Ok(None) };
+        let ctx = exports.ctx();
+        Ok(Some(Handler {
+            name,
+            reads_object: call_saved(ctx, &prelude.reads_object, (function.clone(),))?,
+            function: Persistent::save(ctx, function),
+        }))
+    }
 
-/// The value that a function returned or, if it is a promise, the value that it resolves to.
-fn settled(value: Value<'_>) -> rquickjs::Result<Value<'_>> {
-    match value.as_promise() {
-        Some(promise) => promise.finish(),
-        None => Ok(value),
+    fn on<'js>(&self, ctx: &Ctx<'js>) -> rquickjs::Result<Function<'js>> {
+        self.function.clone().restore(ctx)
+    }
+
+    /// The object of `document`, if the function reads it.
+    fn object<'js>(&self, ctx: &Ctx<'js>, document: Option<Vec<u8>>) -> rquickjs::Result<Value<'js>> {
+        native::parsed(ctx, document.filter(|_| self.reads_object))
     }
 }
 
-/// The name of the case in the contract.
-fn reason(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Initial => "initial",
-        Reason::Watch => "watch",
-        Reason::Relist => "relist",
-        Reason::Resync => "resync",
-        Reason::Replay => "replay",
-        Reason::Requeue => "requeue",
-        Reason::Reconfigured => "reconfigured",
-        Reason::Restored => "restored",
-        Reason::RequeueAfter => "requeue-after",
-        Reason::Trigger => "trigger",
-        Reason::Other => "other",
-    }
+/// Evaluates the script. Returns its exports.
+fn evaluate<'js>(ctx: &Ctx<'js>, source: &Source) -> rquickjs::Result<Object<'js>> {
+    let (module, evaluated) = Module::declare(ctx.clone(), source.name.as_str(), source.text.as_str())?.eval()?;
+    evaluated.finish::<()>()?;
+    module.namespace()
+}
+
+fn describe(exports: &Object<'_>, prelude: &Prelude, source: &Source) -> rquickjs::Result<String> {
+    let stem = source.name.rsplit_once('.').map_or(source.name.as_str(), |(stem, _)| stem);
+    call_saved(exports.ctx(), &prelude.describe, (exports.clone(), stem))
+}
+
+fn call_saved<'js, A: IntoArgs<'js>, R: FromJs<'js>>(
+    ctx: &Ctx<'js>,
+    function: &SavedFunction,
+    arguments: A,
+) -> rquickjs::Result<R> {
+    function.clone().restore(ctx)?.call(arguments)
 }

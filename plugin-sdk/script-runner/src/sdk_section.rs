@@ -4,7 +4,7 @@
 
 /// The content of the section.
 const SDK: &[u8] = concat!(
-    r#"{"language":"script","sdk":""#,
+    r#"{"language":"javascript","sdk":""#,
     env!("CARGO_PKG_VERSION"),
     r#"","contract":"0.2.0"}"#
 )

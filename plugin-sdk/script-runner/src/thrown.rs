@@ -5,24 +5,55 @@ use rquickjs::{CaughtError, Coerced, Ctx, Error, Exception, Function, Object, Va
 use crate::bindings::exports::informant::plugin::lifecycle::Failure;
 use crate::bindings::informant::plugin::types::RetryLater;
 use crate::location;
+use crate::prelude::{MODULE, Prelude};
 
 /// The maximum length of the text of a thrown value that is not an Error, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
+
+/// The beginnings of the engine's messages about an import.
+const NO_MODULE: &str = "could not load module '";
+const NO_EXPORT: &str = "Could not find export '";
+
+/// A script's file.
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+impl Source {
+    /// After the script is loaded, errors are located by the engine alone.
+    pub(crate) fn without_text(&self) -> Source {
+        Source {
+            name: self.name.clone(),
+            text: String::new(),
+        }
+    }
+}
 
 /// An exception.
 pub(crate) struct Thrown {
     /// Contains file, line and column if they are known.
     pub(crate) message: String,
-    permanent: bool,
-    retry_after_ms: Option<u32>,
+    consequence: Consequence,
+}
+
+/// What Informant does about it.
+#[derive(Clone, Copy, Default)]
+enum Consequence {
+    /// Retries with back-off.
+    #[default]
+    Retry,
+    /// Retries after this time.
+    RetryAfter { milliseconds: u32 },
+    /// Does not retry.
+    GiveUp,
 }
 
 impl Thrown {
     pub(crate) fn new(message: String) -> Thrown {
         Thrown {
             message,
-            permanent: false,
-            retry_after_ms: None,
+            consequence: Consequence::default(),
         }
     }
 
@@ -30,11 +61,13 @@ impl Thrown {
     pub(crate) fn catch<'js>(
         ctx: &Ctx<'js>,
         error: Error,
-        script: &str,
+        source: &Source,
+        prelude: Option<&Prelude>,
         called: Option<(&str, &Function<'js>)>,
     ) -> Thrown {
+        let script = &source.name;
         let thrown = match CaughtError::from_error(ctx, error) {
-            CaughtError::Exception(exception) => from_error(&exception, script),
+            CaughtError::Exception(exception) => from_error(&exception, source, prelude),
             CaughtError::Value(value) => Thrown::new(describe_value(ctx, &value, script, called)),
             CaughtError::Error(Error::WouldBlock) => Thrown::new(format!(
                 "{script}: {} waits for a promise that never settles: scripts have no timers and no I/O",
@@ -47,42 +80,92 @@ impl Thrown {
         thrown
     }
 
+    /// Whether it is an error, and not a delay that the script asked for.
+    pub(crate) fn is_error(&self) -> bool {
+        !matches!(self.consequence, Consequence::RetryAfter { .. })
+    }
+
     pub(crate) fn into_failure(self) -> Failure {
-        match self.retry_after_ms {
-            _ if self.permanent => Failure::Permanent(self.message),
-            Some(after_ms) => Failure::RetryAfter(RetryLater {
+        match self.consequence {
+            Consequence::GiveUp => Failure::Permanent(self.message),
+            Consequence::RetryAfter { milliseconds } => Failure::RetryAfter(RetryLater {
                 message: self.message,
-                after_ms,
+                after_ms: milliseconds,
             }),
-            None => Failure::Retryable(self.message),
+            Consequence::Retry => Failure::Retryable(self.message),
         }
     }
 }
 
-fn from_error(exception: &Exception<'_>, script: &str) -> Thrown {
-    let object = exception.as_object();
-    let stack = exception.stack().unwrap_or_default();
+fn from_error(exception: &Exception<'_>, source: &Source, prelude: Option<&Prelude>) -> Thrown {
+    let (object, script) = (exception.as_object(), &source.name);
     let message = exception.message().unwrap_or_default();
     let message = if property::<bool>(object, "refuses") == Some(true) {
         format!("{script} {message}")
+    } else if let Some(message) = import_problem(object.ctx(), &message, source, prelude) {
+        message
     } else {
+        let stack = exception.stack().unwrap_or_default();
         let name = property::<Coerced<String>>(object, "name").map_or_else(|| "Error".to_owned(), |name| name.0);
         let location = location::innermost(&stack, script).map(|location| format!(":{location}"));
-        let hint = match message.starts_with("could not load module") {
-            true => "; a script is one file: bundle what it imports (esbuild --bundle --format=esm)",
-            false => "",
-        };
         let functions = location::functions(&stack, script).map(|names| format!(" (in {names})"));
         format!(
-            "{script}{}: {name}: {message}{hint}{}",
+            "{script}{}: {name}: {message}{}",
             location.unwrap_or_default(),
             functions.unwrap_or_default()
         )
     };
     Thrown {
         message,
-        permanent: property(object, "permanent").unwrap_or(false),
-        retry_after_ms: property::<f64>(object, "retryAfter").map(|milliseconds| milliseconds as u32),
+        consequence: prelude.map_or_else(Consequence::default, |prelude| consequence(object, prelude)),
+    }
+}
+
+/// What is wrong with an import, if `message` of the engine is about one.
+fn import_problem(ctx: &Ctx<'_>, message: &str, source: &Source, prelude: Option<&Prelude>) -> Option<String> {
+    let script = &source.name;
+    if let Some(module) = message.strip_prefix(NO_MODULE) {
+        let module = module.trim_end_matches('\'');
+        let line = line_of_import(&source.text, module);
+        return Some(format!(
+            "{script}{line} imports \"{module}\", but a script is one file: bundle it with what it imports \
+             (informant plugin build {script}), or import only \"{MODULE}\""
+        ));
+    }
+    let (export, module) = message.strip_prefix(NO_EXPORT)?.split_once("' in module '")?;
+    let prelude = prelude.filter(|_| module.trim_end_matches('\'') == MODULE)?;
+    let suggestion = prelude.suggestion.clone().restore(ctx).ok()?;
+    let hint = match suggestion.call::<_, Option<String>>((export, prelude.names.clone())) {
+        Ok(Some(meant)) => format!("did you mean {meant}?"),
+        _ => format!("it exports {}", prelude.names.join(", ")),
+    };
+    let line = line_of_import(&source.text, MODULE);
+    Some(format!("{script}{line} imports {export} from \"{MODULE}\", which does not export it; {hint}"))
+}
+
+/// `:LINE` of the first import of `module` in `text`. The engine does not say it.
+fn line_of_import(text: &str, module: &str) -> String {
+    let names_it = |line: &str| {
+        let is_import = line.contains("import") || line.contains("from");
+        is_import && ['"', '\''].iter().any(|quote| line.contains(&format!("{module}{quote}")))
+    };
+    let line = text.lines().position(names_it);
+    line.map_or_else(String::new, |line| format!(":{}", line + 1))
+}
+
+/// What follows from the Error `object`, as the prelude says.
+fn consequence(object: &Object<'_>, prelude: &Prelude) -> Consequence {
+    let found = prelude
+        .consequence
+        .clone()
+        .restore(object.ctx())
+        .and_then(|function| function.call::<_, Value<'_>>((object.clone(),)));
+    match found {
+        Ok(found) if found.is_string() => Consequence::GiveUp,
+        Ok(found) => found.as_number().map_or_else(Consequence::default, |milliseconds| Consequence::RetryAfter {
+            milliseconds: milliseconds as u32,
+        }),
+        Err(_) => Consequence::default(),
     }
 }
 

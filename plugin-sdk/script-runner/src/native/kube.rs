@@ -1,0 +1,116 @@
+//! The interface `kube`.
+
+use rquickjs::{Array, Ctx, Function, Object, Result, Value};
+
+use super::throw;
+use crate::bindings::informant::plugin::kube::{self, Address, ApiError, ApiErrorCode, PatchKind};
+
+pub(super) fn api<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
+    let api = Object::new(ctx.clone())?;
+    api.set("get", Function::new(ctx.clone(), get)?)?;
+    api.set("list", Function::new(ctx.clone(), list)?)?;
+    api.set("create", Function::new(ctx.clone(), create)?)?;
+    api.set("update", Function::new(ctx.clone(), update)?)?;
+    api.set("patch", Function::new(ctx.clone(), patch)?)?;
+    api.set("delete", Function::new(ctx.clone(), delete)?)?;
+    Ok(api)
+}
+
+fn get<'js>(ctx: Ctx<'js>, address: Array<'js>) -> Result<Value<'js>> {
+    answer(&ctx, kube::get(&read_address(&address)?))
+}
+
+/// `{ items, cursor }`.
+fn list<'js>(ctx: Ctx<'js>, address: Array<'js>, options: String) -> Result<Object<'js>> {
+    let page = kube::list(&read_address(&address)?, options.as_bytes()).map_err(|error| failed(&ctx, &error))?;
+    let items = Array::new(ctx.clone())?;
+    for (number, item) in page.items.into_iter().enumerate() {
+        items.set(number, ctx.json_parse(item)?)?;
+    }
+    let object = Object::new(ctx.clone())?;
+    object.set("items", items)?;
+    object.set("cursor", page.cursor)?;
+    Ok(object)
+}
+
+fn create<'js>(ctx: Ctx<'js>, address: Array<'js>, document: String, options: String) -> Result<Value<'js>> {
+    let address = read_address(&address)?;
+    answer(&ctx, kube::create(&address, document.as_bytes(), options.as_bytes()))
+}
+
+fn update<'js>(ctx: Ctx<'js>, address: Array<'js>, document: String, options: String) -> Result<Value<'js>> {
+    let address = read_address(&address)?;
+    answer(&ctx, kube::update(&address, document.as_bytes(), options.as_bytes()))
+}
+
+/// The prelude has checked `kind`.
+fn patch<'js>(
+    ctx: Ctx<'js>,
+    address: Array<'js>,
+    kind: String,
+    document: String,
+    options: String,
+) -> Result<Value<'js>> {
+    let kind = match kind.as_str() {
+        "json" => PatchKind::Json,
+        "strategic" => PatchKind::Strategic,
+        "apply" => PatchKind::Apply,
+        _ => PatchKind::Merge,
+    };
+    let address = read_address(&address)?;
+    answer(
+        &ctx,
+        kube::patch(&address, kind, document.as_bytes(), options.as_bytes()),
+    )
+}
+
+fn delete<'js>(ctx: Ctx<'js>, address: Array<'js>, options: String) -> Result<()> {
+    kube::delete(&read_address(&address)?, options.as_bytes()).map_err(|error| failed(&ctx, &error))
+}
+
+/// `[cluster, resource, namespace, name, subresource]`.
+fn read_address(address: &Array<'_>) -> Result<Address> {
+    Ok(Address {
+        cluster: address.get(0)?,
+        resource: address.get(1)?,
+        namespace: address.get(2)?,
+        name: address.get(3)?,
+        subresource: address.get(4)?,
+    })
+}
+
+fn answer<'js>(ctx: &Ctx<'js>, answer: std::result::Result<Vec<u8>, ApiError>) -> Result<Value<'js>> {
+    ctx.json_parse(answer.map_err(|error| failed(ctx, &error))?)
+}
+
+fn failed(ctx: &Ctx<'_>, error: &ApiError) -> rquickjs::Error {
+    throw(ctx, code(error.code), &error.message, |object| {
+        if error.status > 0 {
+            object.set("status", error.status)?;
+        }
+        if error.retry_after_ms > 0 {
+            object.set("retryAfterMs", error.retry_after_ms)?;
+        }
+        Ok(())
+    })
+}
+
+/// The name of the case in the contract.
+fn code(code: ApiErrorCode) -> &'static str {
+    match code {
+        ApiErrorCode::Denied => "denied",
+        ApiErrorCode::Forbidden => "forbidden",
+        ApiErrorCode::Unauthorized => "unauthorized",
+        ApiErrorCode::NotFound => "not-found",
+        ApiErrorCode::AlreadyExists => "already-exists",
+        ApiErrorCode::Conflict => "conflict",
+        ApiErrorCode::Invalid => "invalid",
+        ApiErrorCode::Expired => "expired",
+        ApiErrorCode::TooLarge => "too-large",
+        ApiErrorCode::TooManyRequests => "too-many-requests",
+        ApiErrorCode::Timeout => "timeout",
+        ApiErrorCode::Unavailable => "unavailable",
+        ApiErrorCode::Unsupported => "unsupported",
+        ApiErrorCode::Other => "other",
+    }
+}

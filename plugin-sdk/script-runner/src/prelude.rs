@@ -1,0 +1,81 @@
+//! The modules that scripts import, in JavaScript, and the functions in them that the runner calls.
+
+use rquickjs::module::Evaluated;
+use rquickjs::{Ctx, Function, Module, Object, Persistent, Result};
+
+use crate::native;
+
+/// The modules, each after those that it imports. Scripts import only the last one.
+const MODULES: [(&str, &str); 6] = [
+    ("informant:errors", include_str!("prelude/errors.js")),
+    ("informant:log", include_str!("prelude/log.js")),
+    ("informant:store", include_str!("prelude/store.js")),
+    ("informant:kube", include_str!("prelude/kube.js")),
+    ("informant:exports", include_str!("prelude/exports.js")),
+    (MODULE, include_str!("prelude/informant.js")),
+];
+
+/// The module that scripts import.
+pub(crate) const MODULE: &str = "informant";
+
+/// The global that hands [`native::api`] to the modules. It is gone before a script runs.
+const NATIVE: &str = "native";
+
+pub(crate) type SavedFunction = Persistent<Function<'static>>;
+
+/// The functions that the runner calls.
+pub(crate) struct Prelude {
+    /// The names that the module `informant` exports.
+    pub(crate) names: Vec<String>,
+    /// Creates the event of a call.
+    pub(crate) event: SavedFunction,
+    /// Creates the source of a call.
+    pub(crate) source: SavedFunction,
+    /// What follows from an exception.
+    pub(crate) consequence: SavedFunction,
+    /// Checks the exports of a script, and makes its manifest.
+    pub(crate) describe: SavedFunction,
+    /// The known name that is meant by a misspelled one.
+    pub(crate) suggestion: SavedFunction,
+    /// Whether a handler reads its object.
+    pub(crate) reads_object: SavedFunction,
+    /// Check what the script's functions returned.
+    pub(crate) requeue_after: SavedFunction,
+    pub(crate) values: SavedFunction,
+    pub(crate) saved_state: SavedFunction,
+}
+
+impl Prelude {
+    /// Defines the modules. `context` is the JSON document that `describe` and `init` receive.
+    pub(crate) fn load(ctx: &Ctx<'_>, context: Vec<u8>) -> Result<Prelude> {
+        ctx.globals().set(NATIVE, native::api(ctx, context)?)?;
+        let modules = MODULES.map(|(name, text)| evaluated(ctx, name, text));
+        ctx.globals().remove(NATIVE)?;
+        let [errors, _, store, _, exports, informant] = modules;
+        let (errors, store, exports) = (errors?, store?, exports?);
+        Ok(Prelude {
+            names: informant?.namespace()?.keys::<String>().collect::<Result<_>>()?,
+            event: saved(&store, "beginEvent")?,
+            source: saved(&store, "beginSource")?,
+            consequence: saved(&errors, "consequence")?,
+            describe: saved(&exports, "describe")?,
+            suggestion: saved(&exports, "suggestion")?,
+            reads_object: saved(&exports, "readsObject")?,
+            requeue_after: saved(&exports, "requeueAfter")?,
+            values: saved(&exports, "values")?,
+            saved_state: saved(&exports, "savedState")?,
+        })
+    }
+}
+
+fn evaluated<'js>(ctx: &Ctx<'js>, name: &str, text: &str) -> Result<Module<'js, Evaluated>> {
+    let (module, finished) = Module::declare(ctx.clone(), name, text)?.eval()?;
+    finished.finish::<()>()?;
+    Ok(module)
+}
+
+fn saved(module: &Module<'_, Evaluated>, name: &str) -> Result<SavedFunction> {
+    let namespace: Object<'_> = module.namespace()?;
+    let function = namespace.get::<_, Function<'_>>(name)?;
+    Ok(Persistent::save(namespace.ctx(), function))
+}

@@ -1,0 +1,81 @@
+// Errors that scripts throw and catch.
+const native = globalThis.native;
+
+const MILLISECONDS_MAX = 2 ** 32 - 1;
+const SHOWN_CHARS_MAX = 200;
+
+export const format = (value) => {
+  if (typeof value === "string") return value;
+  if (value instanceof Error) return `${value.name}: ${value.message}`;
+  if (typeof value === "object" && value !== null) {
+    try {
+      return JSON.stringify(value) ?? String(value);
+    } catch (error) {
+      return `${Object.prototype.toString.call(value)} (${error.message})`;
+    }
+  }
+  return String(value);
+};
+
+/** A value in an error. */
+export const shown = (value) => {
+  const text = typeof value === "string" ? JSON.stringify(value) : format(value);
+  return text.length > SHOWN_CHARS_MAX ? `${text.slice(0, SHOWN_CHARS_MAX)}…` : text;
+};
+
+/** Whether it is a delay in milliseconds that the contract can pass. */
+export const isDelay = (value) => Number.isInteger(value) && value >= 0 && value <= MILLISECONDS_MAX;
+
+export const DELAY_RANGE = `a whole number of milliseconds from 0 to ${MILLISECONDS_MAX}`;
+
+const named = (type, name) => Object.defineProperty(type.prototype, "name", { value: name, configurable: true, writable: true });
+
+export class Permanent extends Error {}
+named(Permanent, "Permanent");
+
+export class RetryAfter extends Error {
+  constructor(milliseconds, message = "not yet", options) {
+    if (!isDelay(milliseconds)) throw new TypeError(`RetryAfter: ${shown(milliseconds)} is not ${DELAY_RANGE}`);
+    super(message, options);
+    this.milliseconds = milliseconds;
+  }
+}
+named(RetryAfter, "RetryAfter");
+
+export class HostError extends Error {
+  constructor(code, message) {
+    super(message);
+    this.code = code;
+  }
+}
+named(HostError, "HostError");
+
+export class KubeError extends HostError {
+  get mayBeDone() {
+    return this.code === "timeout" || this.code === "unavailable";
+  }
+}
+named(KubeError, "KubeError");
+
+// The runner's functions throw an Error with a `code`. It gets its class here and keeps its stack.
+const hostCall = (type, call) => (...args) => {
+  try {
+    return call(...args);
+  } catch (error) {
+    throw error?.code === undefined ? error : Object.setPrototypeOf(error, type.prototype);
+  }
+};
+export const store = Object.fromEntries(Object.entries(native.store).map(([name, call]) => [name, hostCall(HostError, call)]));
+export const kube = Object.fromEntries(Object.entries(native.kube).map(([name, call]) => [name, hostCall(KubeError, call)]));
+
+// Codes of calls that would fail again.
+const PERMANENT_STORE_CODES = ["denied", "unknown-informer", "unknown-index", "unsupported", "invalid"];
+const PERMANENT_KUBE_CODES = ["denied", "invalid", "too-large", "unsupported"];
+
+/** What follows from an exception: "permanent", the delay before the retry, or undefined for the usual back-off. */
+export const consequence = (error) => {
+  if (error instanceof Permanent) return "permanent";
+  if (error instanceof RetryAfter) return error.milliseconds;
+  if (error instanceof KubeError) return PERMANENT_KUBE_CODES.includes(error.code) ? "permanent" : error.retryAfterMs;
+  return error instanceof HostError && PERMANENT_STORE_CODES.includes(error.code) ? "permanent" : undefined;
+};

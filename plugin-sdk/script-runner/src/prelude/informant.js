@@ -1,0 +1,15 @@
+// What scripts import: `import { … } from "informant"`. The types are in plugin-sdk/javascript/informant.d.ts.
+const native = globalThis.native;
+
+export { HostError, KubeError, Permanent, RetryAfter } from "informant:errors";
+export { kube } from "informant:kube";
+export { log } from "informant:log";
+export { store } from "informant:store";
+
+const freeze = (value) => {
+  if (typeof value === "object" && value !== null) Object.values(Object.freeze(value)).forEach(freeze);
+  return value;
+};
+
+export const context = freeze({ ...native.context, config: native.context.config ?? {} });
+export const config = context.config;

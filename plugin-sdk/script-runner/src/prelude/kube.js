@@ -1,0 +1,76 @@
+// The Kubernetes API server.
+import { HostError, kube as host, shown } from "informant:errors";
+import { Event } from "informant:store";
+
+const text = (value) => (value === undefined || value === null ? "" : String(value));
+
+// The most objects in a page.
+const PAGE_MAX = 500;
+
+const PATCH_TYPES = ["merge", "json", "strategic"];
+
+// The members of an address, in the order in which the runner reads them.
+const MEMBERS = ["cluster", "resource", "namespace", "name", "subresource"];
+
+// The contract's address. An event is the address of its object. Rejects unknown members: with a misspelled one, the
+// address would be another.
+const addressOf = (address) => {
+  if (address instanceof Event) return [address.cluster, address.resource, address.namespace, address.name, ""];
+  const given = Object.keys(address ?? {});
+  const unknown = given.find((name) => !MEMBERS.includes(name));
+  if (unknown !== undefined) throw new TypeError(`kube: an address has no member ${unknown}; it has resource, namespace, name, subresource and cluster`);
+  if (typeof address?.resource !== "string") {
+    throw new TypeError('kube: an address must have a resource: { resource: "v1/pods", … }, or be the event');
+  }
+  return MEMBERS.map((name) => text(address[name]));
+};
+
+const json = (document) => {
+  if (typeof document !== "object" || document === null) throw new TypeError(`kube: the document must be an object, not ${shown(document)}`);
+  return JSON.stringify(document);
+};
+
+// Options are documents of Kubernetes' meta/v1. Informant rejects members that it does not pass on.
+const optionsOf = (options) => (options === undefined ? "" : json(options));
+
+// The functions that write, with `send` for each of them. There is one set for each way to write.
+const writes = (send) => ({
+  create: (address, object, options) => send.create(addressOf(address), json(object), optionsOf(options)),
+  update: (address, object, options) => send.update(addressOf(address), json(object), optionsOf(options)),
+  patch(address, document, { type = "merge", ...options } = {}) {
+    if (!PATCH_TYPES.includes(type)) throw new TypeError(`kube.patch: unknown type ${shown(type)}; use ${PATCH_TYPES.join(", ")}, or kube.apply`);
+    return send.patch(addressOf(address), type, json(document), json(options));
+  },
+  apply: (address, object, options) => send.patch(addressOf(address), "apply", json(object), optionsOf(options)),
+  delete: (address, options) => send.delete(addressOf(address), optionsOf(options)),
+});
+
+export const kube = Object.freeze({
+  status(address) {
+    const [cluster, resource, namespace, name] = addressOf(address);
+    return Object.freeze({ cluster, resource, namespace, name, subresource: "status" });
+  },
+  get(address) {
+    try {
+      return host.get(addressOf(address));
+    } catch (error) {
+      if (!(error instanceof HostError) || error.code !== "not-found") throw error;
+      return undefined;
+    }
+  },
+  // Reads pages until there are `limit` objects.
+  list(address, { limit = Infinity, ...options } = {}) {
+    const objects = [];
+    if (limit <= 0) return objects;
+    let cursor = "";
+    do {
+      const left = limit - objects.length;
+      const next = { limit: Math.min(left, PAGE_MAX), continue: cursor === "" ? undefined : cursor };
+      const page = host.list(addressOf(address), json({ ...options, ...next }));
+      for (const object of page.items) objects.push(object);
+      cursor = page.cursor;
+    } while (cursor !== "" && objects.length < limit);
+    return objects;
+  },
+  ...writes(host),
+});
