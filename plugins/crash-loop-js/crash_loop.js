@@ -1,7 +1,7 @@
 // Reports containers that crash-loop or were OOM-killed: plugins/crash-loop in JavaScript, with the same reports.
 //
 // The plugin remembers its reports by the uid of the pod until the pod is deleted.
-import { Permanent, log, plugin } from "informant-plugin-sdk";
+import { Permanent, config, log } from "informant";
 
 // Ephemeral containers are never restarted. The messages of the state are not read, because they change with each back-off.
 const LISTS = ["/status/initContainerStatuses", "/status/containerStatuses"];
@@ -20,7 +20,24 @@ const FIELDS = [
 
 /** @type {Map<string, Map<string, Reported>>} By pod uid, then container. */
 const pods = new Map();
-let minRestarts = 1;
+
+const { "min-restarts": minRestarts = 1, ...rest } = config;
+const [unknown] = Object.keys(rest);
+if (unknown !== undefined) throw new Permanent(`config: unknown key \`${unknown}\`, expected \`min-restarts\``);
+if (!Number.isInteger(minRestarts) || minRestarts < 0) throw new Permanent("config: `min-restarts` is not an integer");
+
+export const manifest = {
+  name: "crash-loop-js",
+  version: "0.1.0",
+  events: [
+    {
+      apiVersion: "v1",
+      kind: "Pod",
+      payload: { fields: LISTS.flatMap((list) => FIELDS.map((field) => `${list}/*/${field}`)) },
+      changedOnly: true,
+    },
+  ],
+};
 
 /** @returns {Reported} */
 const noReports = () => ({ isLooping: false, oomKills: 0, loopingAt: -1, oomKilledAt: -1 });
@@ -78,40 +95,17 @@ const reportPod = (pod, event) => {
   }
 };
 
-export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugin({
-  manifest: {
-    name: "crash-loop-js",
-    version: "0.1.0",
-    events: [
-      {
-        apiVersion: "v1",
-        kind: "Pod",
-        payload: { fields: LISTS.flatMap((list) => FIELDS.map((field) => `${list}/*/${field}`)) },
-        changedOnly: true,
-      },
-    ],
-  },
+// An update is handled like an add: the pod now has this state.
+export const onAdd = reportPod;
+export const onUpdate = reportPod;
 
-  init({ "min-restarts": restarts = 1, ...rest }) {
-    const [unknown] = Object.keys(rest);
-    if (unknown !== undefined) throw new Permanent(`config: unknown key \`${unknown}\`, expected \`min-restarts\``);
-    if (!Number.isInteger(restarts) || restarts < 0) throw new Permanent("config: `min-restarts` is not an integer");
-    minRestarts = restarts;
-  },
+export function onDelete(_, event) {
+  pods.delete(event.uid);
+}
 
-  onAdd: reportPod,
-
-  // An update is handled like an add: the pod now has this state.
-  onUpdate: (_, pod, event) => reportPod(pod, event),
-
-  onDelete(_, event) {
-    pods.delete(event.uid);
-  },
-
-  onSynced(source) {
-    const reported = [...pods.values()].flatMap((containers) => [...containers.values()]);
-    const looping = reported.filter(({ isLooping }) => isLooping).length;
-    const killed = reported.reduce((sum, { oomKills }) => sum + oomKills, 0);
-    log.info(`source ${source} is synced; in all sources ${looping} containers crash-looping, ${killed} OOM kills seen`);
-  },
-});
+export function onSynced(source) {
+  const reported = [...pods.values()].flatMap((containers) => [...containers.values()]);
+  const looping = reported.filter(({ isLooping }) => isLooping).length;
+  const killed = reported.reduce((sum, { oomKills }) => sum + oomKills, 0);
+  log.info(`${source} is synced; in all sources ${looping} containers crash-looping, ${killed} OOM kills seen`);
+}

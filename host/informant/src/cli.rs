@@ -13,6 +13,7 @@
 )]
 
 mod apiserver;
+mod build;
 mod check;
 mod client;
 mod get;
@@ -94,6 +95,8 @@ pub(crate) fn compiler() -> Result<Compiler> {
 
 #[derive(Debug, Subcommand)]
 enum PluginCommand {
+    /// Bundle a script with what it imports, or make a component of it
+    Build(build::BuildArgs),
     /// Show a component's roles, imports and manifest
     Inspect(inspect::InspectArgs),
     /// List the plugins of a running `informant run`
@@ -167,6 +170,7 @@ impl Cli {
             Command::Rbac(args) => rbac::run(&args),
             Command::Apiserver(args) => apiserver::run(&args),
             Command::Plugin { command } => match command {
+                PluginCommand::Build(args) => build::run(&args),
                 PluginCommand::Inspect(args) => inspect::run(&args),
                 PluginCommand::List(args) => plugin::list(&args),
                 PluginCommand::Pause(args) => plugin::pause(&args),

@@ -53,7 +53,7 @@ pub(crate) struct ComponentParts {
     pub(crate) sdk: Option<SdkInfo>,
     pub(crate) pre: InstancePre<GuestState>,
     pub(crate) indices: Indices,
-    /// The script to run, if the component is the script runner.
+    /// The script to run, if the component is the script runner: the plugin's file, or a part of it.
     pub(crate) script: Option<Arc<Script>>,
     /// Shared with other plugins of the same component.
     _artifact: Arc<Artifact>,
@@ -97,7 +97,15 @@ impl PluginComponent {
         } = roles::check_names(&surface)?;
         imports::check_names(&surface)?;
         let size_bytes = bytes.len();
-        let artifact = artifacts.get(digest, bytes).await?;
+        // The code is that of the script runner, which is compiled once for all scripts.
+        let code = surface
+            .script
+            .as_ref()
+            .and_then(|script| bytes.strip_suffix(&script.section[..]));
+        let artifact = match code {
+            Some(code) => artifacts.get(Digest::of(code), Arc::from(code)).await?,
+            None => artifacts.get(digest, bytes).await?,
+        };
         roles::check_types(&artifact.component)?;
         let own = stubs::linker_with_stubs(&artifact.component, linker)
             .map_err(|error| LoadProblem::ImportType(format!("{error:#}")))?;
@@ -117,7 +125,7 @@ impl PluginComponent {
             sdk: surface.sdk,
             pre,
             indices,
-            script: None,
+            script: surface.script.map(|script| Arc::new(Script::embedded(script))),
             _artifact: artifact,
         })))
     }

@@ -51,7 +51,7 @@ pub enum LoadProblem {
     },
     /// The file exceeds the size limit of scripts.
     #[error(
-        "too large: {bytes} bytes; a script may have at most {SCRIPT_BYTES_MAX} (1 MiB); compile a larger program to a component (docs/guides/plugins.md, JavaScript)"
+        "too large: {bytes} bytes; a script may have at most {SCRIPT_BYTES_MAX} (1 MiB); make a component of a larger one: informant plugin build FILE --component"
     )]
     ScriptTooLarge {
         /// The file's length in bytes, or how many bytes were read before giving up.

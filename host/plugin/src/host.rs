@@ -164,12 +164,22 @@ impl PluginHost {
     /// # Errors
     /// [`LoadError`], as [`load`](Self::load) would give.
     pub async fn inspect(&self, path: &Path, config: serde_json::Value) -> Result<Inspection, LoadError> {
+        let file = self
+            .0
+            .read(path)
+            .await
+            .map_err(|problem| LoadError::new(path, problem))?;
+        self.inspect_file(&file, config).await
+    }
+
+    /// As [`inspect`](Self::inspect), for a file that need not exist.
+    ///
+    /// # Errors
+    /// As [`inspect`](Self::inspect).
+    pub async fn inspect_file(&self, file: &PluginFile, config: serde_json::Value) -> Result<Inspection, LoadError> {
         let context = DescribeContext::new("inspect", config);
-        let inspect = async {
-            let file = self.0.read(path).await?;
-            self.0.describe(&file, None, &context, Limits::default()).await
-        };
-        let version = inspect.await.map_err(|problem| LoadError::new(path, problem))?;
+        let described = self.0.describe(file, None, &context, Limits::default()).await;
+        let version = described.map_err(|problem| LoadError::new(file.path(), problem))?;
         Ok(Inspection::of(&version))
     }
 

@@ -46,7 +46,7 @@ pub use component::binary::SdkInfo;
 pub use component::file::{PluginFile, ReadFileError, read_regular_file};
 pub use component::manifest::{EventRule, IndexRule, Indexes, Manifest, ManifestError, Requirement};
 pub use component::roles::{CONTRACT, Roles};
-pub use component::script::is_script;
+pub use component::script::{is_script, script_component};
 pub use engine::compile::{ChildCompiler, CompileLimits, Compiler, compile_worker};
 pub use error::{HostError, LoadError, LoadProblem};
 pub use host::{HostOptions, Inspection, PluginHost};

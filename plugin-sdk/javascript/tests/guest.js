@@ -1,11 +1,15 @@
-// The test guest in JavaScript: throws, reads the cache, keeps state, computes an index, and converts UTF-8.
-import { KubeError, Permanent, RetryAfter, kube, log, plugin, store } from "informant-plugin-sdk";
+// @ts-check
+// The test guest in JavaScript: throws, reads the cache, writes, keeps state, computes an index, and converts UTF-8.
+import { HostError, KubeError, Permanent, RetryAfter, config, context, kube, log, store } from "informant";
 
+/** @type {string[]} */
 const remembered = [];
-let greeting;
+if (context.role === "events") log.debug(`${config.greeting}, ${context.role}`);
 
+/** @param {any} pod */
 const check = (pod) => pod.spec.nodeName;
 
+/** @type {Record<string, (pod: any, event: import("informant").Event) => any>} */
 const throwing = {
   type: (pod) => check(pod),
   error() {
@@ -18,6 +22,7 @@ const throwing = {
     throw undefined;
   },
   circle() {
+    /** @type {any} */
     const circle = {};
     circle.self = circle;
     throw circle;
@@ -30,13 +35,26 @@ const throwing = {
     log.info("later: succeeded");
   },
   unknown: () => store.list("services"),
-  promise: async () => {},
+  promise: async () => {
+    await null;
+    throw new Error("too late");
+  },
+  awaited: async () => log.info(await Promise.all([1, Promise.resolve(2)])),
+  floating() {
+    void Promise.reject(new Error("nobody looks"));
+    void Promise.reject(new Error("caught later")).catch(() => {});
+  },
+  delay: () => {
+    throw new RetryAfter(-1);
+  },
   number: () => 60_000,
   range: () => ({ requeueAfter: -1 }),
 };
 
+/** @param {import("informant").Event} event */
 const reads = (event) => {
-  log.info(event.informer, event.apiVersion, event.kind, event, store.version(event.source).synced);
+  log.info(event.informer, event.apiVersion, event.kind, event.resource, event, store.version(event.source).synced);
+  log.info(store.sources("pods").map(({ id, state, resource }) => ({ id, state, resource })), store.get(event, "default", "first")?.kind);
   log.info(store.get("pods", "default", "first", { fields: ["/metadata/name"] }));
   log.info(store.get("pods", "default", "absent") ?? "no such pod");
   log.info(store.list("pods", { labelSelector: "team=blue" }).map((pod) => pod.metadata.name));
@@ -45,12 +63,14 @@ const reads = (event) => {
   try {
     store.byIndex("pods", "color", "red");
   } catch (error) {
-    log.info(error.code, error);
+    if (error instanceof HostError) log.info(error.code, error instanceof KubeError, error);
   }
 };
 
+/** @param {number[]} bytes */
 const shownIn = (bytes) => JSON.stringify(new TextDecoder().decode(Uint8Array.from(bytes)));
 
+/** @param {any} pod */
 const texts = (pod) => {
   const { text } = pod.metadata;
   const bytes = new TextEncoder().encode(text);
@@ -67,53 +87,67 @@ const texts = (pod) => {
   console.log("console", { speaks: "too" });
 };
 
-export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugin({
-  manifest: { name: "guest-javascript", version: "1", indexes: ["team"] },
-  init(config, { role }) {
-    greeting = config.greeting;
-    if (role === "events") log.debug(`${greeting}, ${role}`);
-  },
-  onAdd(pod, event) {
-    remembered.push(event.name);
-    if (event.name === "reads") return reads(event);
-    if (event.name === "texts") return texts(pod);
-    if (event.name === "requeued") return event.reason === "requeue-after" ? log.info("called again") : { requeueAfter: 5_000 };
-    return throwing[event.name]?.(pod, event);
-  },
-  onUpdate(old, pod, event) {
-    log.info(event, old?.metadata.resourceVersion, pod.metadata.resourceVersion, event.reason, event.attempt);
-  },
-  onDelete(last, event) {
-    log.warn(`${event} is gone`, last?.metadata.name, event.finalStateUnknown, remembered);
-  },
-  index(pod) {
-    if (pod.metadata.name === "no-index") throw new RangeError("no team");
-    if (pod.metadata.name === "odd-index") return { team: ["blue", { of: "one" }] };
-    if (pod.metadata.name === "no-object") return "blue";
-    return { team: pod.metadata.labels?.team };
-  },
-  save: () => remembered,
-  restore(saved) {
-    remembered.push(...saved);
-  },
-});
+export const manifest = { name: "guest-javascript", version: "1", indexes: ["team"] };
+
+/** @type {import("informant").Handler} */
+export const onAdd = (pod, event) => {
+  remembered.push(event.name);
+  if (event.name === "reads") return reads(event);
+  if (event.name === "texts") return texts(pod);
+  if (event.name === "requeued") return event.reason === "requeue-after" ? log.info("called again") : { requeueAfter: 5_000 };
+  return throwing[event.name]?.(pod, event);
+};
+
+/** @type {import("informant").Handler} */
+export const onUpdate = (pod, event) => {
+  log.info(event, event.old?.metadata.resourceVersion, event.old === event.old, pod.metadata.resourceVersion, event.reason, event.attempt);
+};
+
+/** @type {import("informant").DeleteHandler} */
+export const onDelete = (last, event) => {
+  log.warn(`${event} is gone`, last?.metadata.name, event.finalStateUnknown, remembered);
+};
+
+/** @param {any} pod */
+export function index(pod) {
+  if (pod.metadata.name === "no-index") throw new RangeError("no team");
+  if (pod.metadata.name === "odd-index") return { team: ["blue", { of: "one" }] };
+  if (pod.metadata.name === "no-object") return "blue";
+  return { team: pod.metadata.labels?.team };
+}
+
+export const save = async () => remembered;
+
+/** @param {string[]} saved */
+export const restore = (saved) => {
+  remembered.push(...saved);
+};
 
 // Calls the cluster. The message of a call that is not granted contains the line that would grant it.
-throwing.acts = (_, { namespace, name, uid }) => {
+throwing.acts = (_, event) => {
+  const { namespace, name, uid } = event;
   const pod = { resource: "v1/pods", namespace, name };
-  log.info(kube.get(pod).kind, kube.list({ resource: "v1/pods" }, { labelSelector: "a=b", limit: 7 }).map((found) => found.metadata.name));
+  log.info(kube.get(pod)?.kind, kube.list({ resource: "v1/pods" }, { labelSelector: "a=b", limit: 7 }).map((found) => found.metadata.name));
   log.info(kube.create({ resource: "v1/configmaps", namespace }, { metadata: { name: "ä€😀" } }, { dryRun: ["All"] }).kind);
-  kube.patch(pod, { metadata: { uid, labels: { seen: "yes" } } });
+  kube.patch(event, { metadata: { uid, labels: { seen: "yes" } } });
   kube.patch(pod, [{ op: "remove", path: "/metadata/labels/seen" }], { type: "json" });
-  kube.patch(kube.status(pod), { status: { phase: "Running" } }, { type: "strategic", fieldManager: "me" });
+  kube.patch(kube.status(event), { status: { phase: "Running" } }, { type: "strategic", fieldManager: "me" });
   kube.apply(pod, { apiVersion: "v1", kind: "Pod" }, { force: true });
   kube.update(pod, { metadata: { uid } });
   kube.delete(pod, { preconditions: { uid }, propagationPolicy: "Foreground" });
-  for (const wrong of [() => kube.get({ ...pod, resource: "v1/secrets" }), () => kube.get({ ...pod, nmae: "a" }), () => kube.patch(pod, {}, { type: "apply" })]) {
+  /** @type {any} */
+  const untyped = kube;
+  for (const wrong of [
+    () => kube.get({ ...pod, resource: "v1/secrets" }),
+    () => untyped.get({ ...pod, nmae: "a" }),
+    () => untyped.patch(pod, {}, { type: "apply" }),
+    () => untyped.patch(pod, "labels"),
+    () => untyped.delete(undefined),
+  ]) {
     try {
       wrong();
     } catch (error) {
-      log.info(error instanceof KubeError, error.code ?? "no code", error);
+      log.info(error instanceof KubeError && error.code, error);
     }
   }
   kube.delete({ ...pod, resource: "v1/nodes", namespace: "" });

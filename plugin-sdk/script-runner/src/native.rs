@@ -89,12 +89,7 @@ fn decode(bytes: String, fatal: bool) -> Option<String> {
 
 /// Throws an Error with the message and the `code` of the host, and what else `fill` adds. The prelude gives it its
 /// class.
-fn throw(
-    ctx: &Ctx<'_>,
-    code: &str,
-    message: &str,
-    fill: impl FnOnce(&Object<'_>) -> Result<()>,
-) -> rquickjs::Error {
+fn throw(ctx: &Ctx<'_>, code: &str, message: &str, fill: impl FnOnce(&Object<'_>) -> Result<()>) -> rquickjs::Error {
     let make = || {
         let exception = Exception::from_message(ctx.clone(), message)?;
         let object = exception.as_object();

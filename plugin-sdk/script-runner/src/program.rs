@@ -142,7 +142,9 @@ impl Program {
 
     /// The values for each index, in the order of the manifest.
     pub(crate) fn index(&self, about: &ObjectRef, object: Vec<u8>) -> Result<Vec<Vec<String>>, Thrown> {
-        let Some(handler) = &self.index else { return Ok(Vec::new()) };
+        let Some(handler) = &self.index else {
+            return Ok(Vec::new());
+        };
         self.with(Some(handler), |ctx| {
             let event = self.event(ctx, about, NO_CALL, None)?;
             let returned = self.settled(handler.on(ctx)?.call((handler.object(ctx, Some(object))?, event))?)?;
@@ -152,7 +154,9 @@ impl Program {
 
     /// The document of the script's state.
     pub(crate) fn save(&self) -> Result<Vec<u8>, Thrown> {
-        let Some(handler) = &self.save else { return Ok(b"null".to_vec()) };
+        let Some(handler) = &self.save else {
+            return Ok(b"null".to_vec());
+        };
         self.with(Some(handler), |ctx| {
             let state = self.settled(handler.on(ctx)?.call(())?)?;
             let text: String = call_saved(ctx, &self.prelude.saved_state, (state,))?;
@@ -218,16 +222,24 @@ impl Program {
         for reason in reasons {
             let Ok(reason) = reason.restore(ctx) else { continue };
             let thrown = Thrown::catch(ctx, ctx.throw(reason), &self.source, Some(&self.prelude), None);
-            log(Level::Error, &format!("{} (a promise that nothing awaits)", thrown.message));
+            log(
+                Level::Error,
+                &format!("{} (a promise that nothing awaits)", thrown.message),
+            );
         }
         if others > 0 {
-            log(Level::Error, &format!("{others} more rejected promises that nothing awaits"));
+            log(
+                Level::Error,
+                &format!("{others} more rejected promises that nothing awaits"),
+            );
         }
     }
 
     /// The value that a function returned or, if it is a promise, the value that it resolves to.
     fn settled<'js>(&self, returned: Value<'js>) -> rquickjs::Result<Value<'js>> {
-        let Some(promise) = returned.as_promise() else { return Ok(returned) };
+        let Some(promise) = returned.as_promise() else {
+            return Ok(returned);
+        };
         let value = promise.finish();
         if value.is_err() {
             self.rejections.forget(&returned);
@@ -260,7 +272,9 @@ impl Program {
 impl Handler {
     /// The function `name` of the script's exports, if there is one.
     fn find(exports: &Object<'_>, prelude: &Prelude, name: &'static str) -> rquickjs::Result<Option<Handler>> {
-        let Some(function) = exports.get::<_, Option<Function<'_>>>(name)? else { return Ok(None) };
+        let Some(function) = exports.get::<_, Option<Function<'_>>>(name)? else {
+            return Ok(None);
+        };
         let ctx = exports.ctx();
         Ok(Some(Handler {
             name,
@@ -287,7 +301,10 @@ fn evaluate<'js>(ctx: &Ctx<'js>, source: &Source) -> rquickjs::Result<Object<'js
 }
 
 fn describe(exports: &Object<'_>, prelude: &Prelude, source: &Source) -> rquickjs::Result<String> {
-    let stem = source.name.rsplit_once('.').map_or(source.name.as_str(), |(stem, _)| stem);
+    let stem = source
+        .name
+        .rsplit_once('.')
+        .map_or(source.name.as_str(), |(stem, _)| stem);
     call_saved(exports.ctx(), &prelude.describe, (exports.clone(), stem))
 }
 

@@ -44,7 +44,12 @@ impl Rejections {
     /// Forgets `promise`: its rejection is handled.
     pub(crate) fn forget(&self, promise: &Value<'_>) {
         let mut state = self.0.borrow_mut();
-        let is_it = |(saved, _): &Rejection| saved.clone().restore(promise.ctx()).is_ok_and(|saved| saved == *promise);
+        let is_it = |(saved, _): &Rejection| {
+            saved
+                .clone()
+                .restore(promise.ctx())
+                .is_ok_and(|saved| saved == *promise)
+        };
         match state.first.iter().position(is_it) {
             Some(number) => drop(state.first.swap_remove(number)),
             None => state.others = state.others.saturating_sub(1),

@@ -140,14 +140,19 @@ fn import_problem(ctx: &Ctx<'_>, message: &str, source: &Source, prelude: Option
         _ => format!("it exports {}", prelude.names.join(", ")),
     };
     let line = line_of_import(&source.text, MODULE);
-    Some(format!("{script}{line} imports {export} from \"{MODULE}\", which does not export it; {hint}"))
+    Some(format!(
+        "{script}{line} imports {export} from \"{MODULE}\", which does not export it; {hint}"
+    ))
 }
 
 /// `:LINE` of the first import of `module` in `text`. The engine does not say it.
 fn line_of_import(text: &str, module: &str) -> String {
     let names_it = |line: &str| {
         let is_import = line.contains("import") || line.contains("from");
-        is_import && ['"', '\''].iter().any(|quote| line.contains(&format!("{module}{quote}")))
+        is_import
+            && ['"', '\'']
+                .iter()
+                .any(|quote| line.contains(&format!("{module}{quote}")))
     };
     let line = text.lines().position(names_it);
     line.map_or_else(String::new, |line| format!(":{}", line + 1))
@@ -162,9 +167,11 @@ fn consequence(object: &Object<'_>, prelude: &Prelude) -> Consequence {
         .and_then(|function| function.call::<_, Value<'_>>((object.clone(),)));
     match found {
         Ok(found) if found.is_string() => Consequence::GiveUp,
-        Ok(found) => found.as_number().map_or_else(Consequence::default, |milliseconds| Consequence::RetryAfter {
-            milliseconds: milliseconds as u32,
-        }),
+        Ok(found) => found
+            .as_number()
+            .map_or_else(Consequence::default, |milliseconds| Consequence::RetryAfter {
+                milliseconds: milliseconds as u32,
+            }),
         Err(_) => Consequence::default(),
     }
 }

@@ -100,7 +100,7 @@ async fn newcomer() -> Result<()> {
     from = process.line_count();
     save(
         &folder,
-        "export function onUpdate(old, pod) {\n  console.log(pod.metadata.name;\n}\n",
+        "export function onUpdate(pod, event) {\n  console.log(pod.metadata.name;\n}\n",
     )?;
     let refused = |line: &str| line.contains("handler.js:2:32: SyntaxError").then_some(());
     process

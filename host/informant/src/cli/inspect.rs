@@ -18,15 +18,22 @@ use crate::guests::Guests;
 pub(super) struct InspectArgs {
     /// Component or script file
     file: PathBuf,
+    #[command(flatten)]
+    config: ConfigOfPlugin,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
+    output: Format,
+}
+
+/// Selects the `config` that `describe` receives.
+#[derive(Debug, Args)]
+pub(super) struct ConfigOfPlugin {
     /// Configuration file: the manifest may depend on the `config` of the plugin that has this component
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The plugin in the configuration file, if several have this component
     #[arg(long, value_name = "NAME", requires = "config")]
     plugin: Option<String>,
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
-    output: Format,
 }
 
 /// Output formats.
@@ -39,9 +46,9 @@ enum Format {
 }
 
 pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
-    let config = args.config.as_deref().map(|file| config_of(args, file)).transpose()?;
+    let config = args.config.read(&args.file)?;
     let guests = Guests::for_inspection()?;
-    let inspection = guests.block_on(guests.host().inspect(&args.file, config.unwrap_or_else(|| json!({}))))?;
+    let inspection = guests.block_on(guests.host().inspect(&args.file, config))?;
     match args.output {
         Format::Text => output::to_stdout(|out| show(out, args, &inspection)),
         Format::Json => output::json(&as_json(args, &inspection)),
@@ -50,33 +57,37 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The `config` of the plugin in the configuration `file` that has the inspected component.
-fn config_of(args: &InspectArgs, file: &Path) -> Result<serde_json::Value> {
-    let config = Config::load(file)?;
-    if let Some(name) = &args.plugin {
-        let section = config.plugins.get(name);
-        let section = section.with_context(|| format!("{} has no [plugin.{name}]", file.display()))?;
-        return Ok(section.config.value.clone());
-    }
-    let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let wanted = canonical(&args.file);
-    let has_it = |(_, section): &(&String, &PluginSection)| canonical(&section.component.value) == wanted;
-    let found: Vec<_> = config.plugins.iter().filter(has_it).collect();
-    match found.as_slice() {
-        [(_, section)] => Ok(section.config.value.clone()),
-        [] => bail!(
-            "no plugin in {} has the component {}; name one with --plugin",
-            file.display(),
-            args.file.display()
-        ),
-        several => {
-            let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
-            bail!(
-                "several plugins in {} have the component {}: choose one with --plugin ({})",
-                file.display(),
-                args.file.display(),
-                names.join(", ")
-            )
+impl ConfigOfPlugin {
+    /// The `config` of the plugin in the configuration file that has the component or script `file`. Empty without a
+    /// configuration file.
+    pub(super) fn read(&self, file: &Path) -> Result<serde_json::Value> {
+        let Some(path) = &self.config else { return Ok(json!({})) };
+        let config = Config::load(path)?;
+        if let Some(name) = &self.plugin {
+            let section = config.plugins.get(name);
+            let section = section.with_context(|| format!("{} has no [plugin.{name}]", path.display()))?;
+            return Ok(section.config.value.clone());
+        }
+        let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let wanted = canonical(file);
+        let has_it = |(_, section): &(&String, &PluginSection)| canonical(&section.component.value) == wanted;
+        let found: Vec<_> = config.plugins.iter().filter(has_it).collect();
+        match found.as_slice() {
+            [(_, section)] => Ok(section.config.value.clone()),
+            [] => bail!(
+                "no plugin in {} has the component {}; name one with --plugin",
+                path.display(),
+                file.display()
+            ),
+            several => {
+                let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
+                bail!(
+                    "several plugins in {} have the component {}: choose one with --plugin ({})",
+                    path.display(),
+                    file.display(),
+                    names.join(", ")
+                )
+            }
         }
     }
 }

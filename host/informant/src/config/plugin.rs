@@ -192,7 +192,7 @@ fn read_script(table: &Table<'_>) -> Option<Located<PathBuf>> {
     }
     let problem = table.error(text.position, "`script` must name a file that ends in .js or .mjs");
     let help = match Path::new(&text.value).extension().and_then(OsStr::to_str) {
-        Some("ts" | "mts") => "compile it to JavaScript: esbuild NAME.ts --format=esm --outfile=NAME.js",
+        Some("ts" | "mts") => "build it, and name the result: informant plugin build NAME.ts",
         Some("wasm") => "for a component use component = \"NAME.wasm\"",
         _ => "scripts are JavaScript modules: script = \"NAME.js\"",
     };

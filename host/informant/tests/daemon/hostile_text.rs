@@ -92,7 +92,7 @@ async fn hostile_world() -> World {
     let says = format!("console.log({text}); console.error({text});");
     world.write(
         "fails.js",
-        format!("export function onAdd() {{ {says} throw informant.permanent({text}); }}").as_bytes(),
+        format!("import {{ Permanent }} from 'informant';\nexport function onAdd() {{ {says} throw new Permanent({text}); }}").as_bytes(),
     );
     world.write("broken.js", format!("{says} throw new Error({text});").as_bytes());
     world

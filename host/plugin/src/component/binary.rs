@@ -15,6 +15,9 @@ const SDK_SECTION: &str = "informant-sdk";
 /// Bytes of [`SDK_SECTION`] that are read: 4 KiB. A longer one is ignored.
 const SDK_SECTION_BYTES_MAX: usize = 4 << 10;
 
+/// The custom section that makes the script runner a plugin of its own: the script that it runs.
+const SCRIPT_SECTION: &str = "informant-script";
+
 /// The names a component imports and exports, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Surface {
@@ -22,6 +25,56 @@ pub(crate) struct Surface {
     pub(crate) exports: Vec<String>,
     /// None: built without an SDK, or with one that does not say.
     pub(crate) sdk: Option<SdkInfo>,
+    /// The script that it contains, if it is a script runner with one.
+    pub(crate) script: Option<EmbeddedScript>,
+}
+
+/// A script in a component: the content of its custom section `informant-script`, `NAME\0TEXT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EmbeddedScript {
+    /// The file that it was made from: what errors and stack traces show.
+    pub(crate) name: String,
+    pub(crate) text: Vec<u8>,
+    /// The section.
+    pub(crate) section: Vec<u8>,
+}
+
+impl EmbeddedScript {
+    pub(crate) fn new(name: &str, text: &[u8]) -> EmbeddedScript {
+        let content = [
+            &leb128(SCRIPT_SECTION.len()),
+            SCRIPT_SECTION.as_bytes(),
+            name.as_bytes(),
+            b"\0",
+            text,
+        ]
+        .concat();
+        EmbeddedScript {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            section: [&[0], &leb128(content.len())[..], &content].concat(),
+        }
+    }
+
+    fn parse(content: &[u8]) -> Option<EmbeddedScript> {
+        let end = content.iter().position(|byte| *byte == 0)?;
+        let name = str::from_utf8(&content[..end]).ok()?;
+        Some(EmbeddedScript::new(name, &content[end + 1..]))
+    }
+}
+
+/// An unsigned number in WebAssembly's encoding.
+fn leb128(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let low = (number & 0x7f) as u8;
+        number >>= 7;
+        if number == 0 {
+            bytes.push(low);
+            return bytes;
+        }
+        bytes.push(low | 0x80);
+    }
 }
 
 /// What a component was built with: the JSON document in its custom section `informant-sdk`.
@@ -72,6 +125,9 @@ pub(crate) fn surface(bytes: &[u8]) -> Result<Surface, LoadProblem> {
                         surface.exports.push(export.name.name.to_owned());
                     }
                 }
+            }
+            Payload::CustomSection(section) if depth == 0 && section.name() == SCRIPT_SECTION => {
+                surface.script = EmbeddedScript::parse(section.data());
             }
             // At any depth: compilers put it into the module that they make.
             Payload::CustomSection(section)

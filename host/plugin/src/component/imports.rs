@@ -90,9 +90,7 @@ fn check(import: &str) -> Result<(), LoadProblem> {
 fn hint(name: &InterfaceName<'_>) -> &'static str {
     let is_wasi = name.package.starts_with("wasi:");
     match (name.package, name.version) {
-        ("wasi:http", _) => {
-            "; build it without HTTP (JavaScript: disableFeatures: [\"http\", \"fetch-event\"] for componentize-js)"
-        }
+        ("wasi:http", _) => "; build it without HTTP",
         (_, Some(version)) if is_wasi && (version.major, version.minor) == (0, 3) => {
             "; build it for WASI 0.2 (Rust: --target wasm32-wasip2)"
         }
@@ -152,7 +150,7 @@ mod tests {
             text.push('\n');
         }
         insta::assert_snapshot!(text, @r#"
-        imports wasi:http/outgoing-handler@0.2.6, which Informant does not provide; build it without HTTP (JavaScript: disableFeatures: ["http", "fetch-event"] for componentize-js)
+        imports wasi:http/outgoing-handler@0.2.6, which Informant does not provide; build it without HTTP
         imports wasi:cli/stdout@0.3.0, which Informant does not provide; build it for WASI 0.2 (Rust: --target wasm32-wasip2)
         imports wasi:io/poll@0.2.0-rc-2023-11-10, which Informant does not provide; it provides WASI 0.2 and no drafts or release candidates: update the toolchain
         imports wasi:keyvalue/store@0.2.0-draft, which Informant does not provide; it provides WASI 0.2 and no drafts or release candidates: update the toolchain

@@ -9,6 +9,9 @@
 //! input, like any interpreter, with the file's name as its first argument. Its manifest activates the roles that the
 //! script exports (`roles`). So a script has the limits, the sandbox and the lifecycle of any plugin, and the runner is
 //! compiled once for all scripts and all their versions.
+//!
+//! A component in JavaScript is the runner with the script in a custom section ([`script_component`]). It runs like a
+//! script, with the runner that it brings instead of the one that ships with Informant.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -21,12 +24,13 @@ use wasmtime::component::Linker;
 use crate::Digest;
 use crate::artifacts::Artifacts;
 use crate::component::PluginComponent;
+use crate::component::binary::EmbeddedScript;
 use crate::component::file::PluginFile;
 use crate::error::LoadProblem;
 use crate::instance::guest::GuestState;
 
-/// Bytes of a script: 1 MiB, the size limit of a ConfigMap. A longer script was bundled from libraries and should be
-/// compiled to a component.
+/// Bytes of a script: 1 MiB, the size limit of a ConfigMap. A longer one, bundled from libraries, can be a component
+/// ([`script_component`]).
 pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
 
 /// The file extensions of scripts.
@@ -47,6 +51,13 @@ pub(crate) struct Script {
 pub(crate) struct ScriptRunner {
     component: Option<Cow<'static, [u8]>>,
     ready: OnceCell<PluginComponent>,
+}
+
+/// The component that runs `text` with `runner`, the script runner. `name` is the name of the script's file, which
+/// errors show.
+#[must_use]
+pub fn script_component(runner: &[u8], name: &str, text: &[u8]) -> Vec<u8> {
+    [runner, &EmbeddedScript::new(name, text).section].concat()
 }
 
 /// Whether the file `path` is a script, by its extension.
@@ -81,6 +92,14 @@ impl Script {
             name,
             text: Bytes::from_owner(bytes),
         })
+    }
+
+    /// The script in a component.
+    pub(crate) fn embedded(script: EmbeddedScript) -> Script {
+        Script {
+            name: script.name,
+            text: Bytes::from(script.text),
+        }
     }
 }
 
@@ -148,7 +167,7 @@ mod tests {
         assert_eq!(read(&vec![b' '; SCRIPT_BYTES_MAX]).map(|_| ()), Ok(()));
         insta::assert_snapshot!(
             read(&vec![b' '; SCRIPT_BYTES_MAX + 1]).unwrap_err(),
-            @"too large: 1048577 bytes; a script may have at most 1048576 (1 MiB); compile a larger program to a component (docs/guides/plugins.md, JavaScript)"
+            @"too large: 1048577 bytes; a script may have at most 1048576 (1 MiB); make a component of a larger one: informant plugin build FILE --component"
         );
         insta::assert_snapshot!(
             read(b"let a;\nlet b = '\xe9';").unwrap_err(),

@@ -15,13 +15,14 @@ async fn run(world: &World, members: &str) -> Option<(Plugin, Pods)> {
     }
     let text = format!(
         r#"
+        import {{ Permanent }} from "informant";
         export const manifest = {{ events: [{{ apiVersion: "v1", kind: "Pod", {members} }}] }};
         const shown = (object) => object?.metadata ? `${{object.metadata.labels?.app}}@${{object.metadata.resourceVersion}}` : object;
         export const onAdd = (pod, event) => console.log(`add ${{event}} ${{shown(pod)}} ${{event.reason}}`);
-        export const onUpdate = (old, pod, event) => console.log(`update ${{event}} ${{shown(pod)}}`);
+        export const onUpdate = (pod, event) => console.log(`update ${{event}} ${{shown(pod)}}`);
         export function onDelete(last, event) {{
           console.log(`delete ${{event}} ${{shown(last)}} at ${{event.resourceVersion}} ${{event.reason}}`);
-          if (event.name === "stuck" && event.reason !== "requeue") throw informant.permanent("asked to fail");
+          if (event.name === "stuck" && event.reason !== "requeue") throw new Permanent("asked to fail");
         }}
     "#
     );
@@ -120,12 +121,12 @@ async fn a_requeued_object_that_no_longer_matches_is_a_delete() {
     let key = Key::new("default", "stuck");
     let _ = plugin.listener().requeue(pods.id, key.as_ref(), plugin.now());
     idle(&world, &plugin).await;
-    insta::assert_snapshot!(hello_log(&world).join("\n"), @"
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @r#"
     INFO add default/stuck web@2 watch
     INFO delete default/stuck web@2 at 3 watch
-    ERROR default/stuck: handler.js:8:85: Error: asked to fail
+    ERROR default/stuck: handler.js:9:79: Permanent: asked to fail
     INFO delete default/stuck undefined at 3 requeue
-    ");
+    "#);
     assert_eq!(plugin.listener().dead_letters().len(), 0);
 }
 

@@ -55,17 +55,18 @@ async fn a_script_receives_objects_and_their_event_metadata() {
     }
     let world = World::for_scripts();
     let text = r#"
+        import { config, log, store } from "informant";
         export function onAdd(pod, event) {
-          console.log(informant.config.greeting, pod.metadata.name, event);
+          log.info(config.greeting, pod.metadata.name, event);
           console.info(`${event}: ${event.informer} ${event.apiVersion} ${event.kind}`);
         }
-        export const onUpdate = async (old, pod, { reason, attempt }) =>
+        export const onUpdate = async (pod, { old, reason, attempt }) =>
           console.debug(old.metadata.resourceVersion, pod.metadata.resourceVersion, reason, attempt);
         export function onDelete(last, event) {
           console.warn("gone:", last.metadata.name, event.finalStateUnknown);
         }
         export function onSynced(source) {
-          console.error("synced", source.informer, informant.list("pods").length);
+          console.error("synced", source.informer, store.list(source).length);
         }
     "#;
     let plugin = run(&world, text, |_| {}).await;
@@ -116,7 +117,7 @@ async fn a_script_exception_is_a_failure_with_its_position() {
     }
     let world = World::for_scripts();
     let text = r#"
-        const check = (pod) => pod.spec.nodeName;
+        import { Permanent, RetryAfter, store } from "informant"; const check = (pod) => pod.spec.nodeName;
         export function onAdd(pod, event) {
           switch (event.name) {
             case "type": return check(pod);
@@ -127,9 +128,9 @@ async fn a_script_exception_is_a_failure_with_its_position() {
             case "circle": { const circle = {}; circle.self = circle; throw circle; }
             case "rejected": return Promise.reject(new Error("later"));
             case "never": return new Promise(() => {});
-            case "refused": throw informant.permanent("never again");
-            case "unknown": return informant.list("services");
-            case "later": if (event.attempt < 2) throw informant.retryAfter(50, "not yet");
+            case "refused": throw new Permanent("never again");
+            case "unknown": return store.list("services");
+            case "later": if (event.attempt < 2) throw new RetryAfter(50);
           }
         }
     "#;
@@ -153,7 +154,7 @@ async fn a_script_exception_is_a_failure_with_its_position() {
         }
     }
     insta::assert_snapshot!(first.join("\n"), @r#"
-    ERROR default/type: handler.js:2:32: TypeError: cannot read property 'nodeName' of undefined (in check < onAdd)
+    ERROR default/type: handler.js:2:90: TypeError: cannot read property 'nodeName' of undefined (in check < onAdd)
     ERROR default/error: handler.js:6:37: RangeError: too far
     ERROR default/text: handler.js:3:16: onAdd threw "boom", which is not an Error and has no location; write throw new Error(…)
     ERROR default/nothing: handler.js:3:16: onAdd threw undefined, which is not an Error and has no location; write throw new Error(…)
@@ -161,8 +162,8 @@ async fn a_script_exception_is_a_failure_with_its_position() {
     ERROR default/circle: handler.js:3:16: onAdd threw a value of type object, which is not an Error and has no location; write throw new Error(…)
     ERROR default/rejected: handler.js:11:56: Error: later
     ERROR default/never: handler.js: onAdd waits for a promise that never settles: scripts have no timers and no I/O
-    ERROR default/refused: handler.js:13:45: Error: never again
-    ERROR default/unknown: handler.js:14:46: HostError: unknown informer "services"; [plugin.hello] in config.toml lists: pods
+    ERROR default/refused: handler.js:13:39: Permanent: never again
+    ERROR default/unknown: handler.js:14:42: HostError: unknown informer "services"; [plugin.hello] in config.toml lists: pods
     "#);
     let letters = || plugin.listener().dead_letters();
     world
@@ -213,8 +214,9 @@ async fn the_manifest_of_a_script_depends_on_its_configuration() {
     }
     let world = World::for_scripts();
     let text = r#"
-        export const manifest = { name: informant.config.greeting, indexes: [informant.config.greeting] };
-        export function index(pod) { return { [informant.config.greeting]: pod.metadata.name } }
+        import { config } from "informant";
+        export const manifest = { name: config.greeting, indexes: [config.greeting] };
+        export function index(pod) { return { [config.greeting]: pod.metadata.name } }
     "#;
     let plugin = run(&world, text, |_| {}).await;
     assert_eq!(
@@ -249,6 +251,9 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
         "const a = 1;\nconst b = a.b.c;\nexport function onAdd() {}",
         "throw 'no';",
         "import { x } from './other.js';\nexport function onAdd() {}",
+        "// Merges.\nimport { log } from 'informant';\nimport merge from 'lodash/merge';\nexport function onAdd() {}",
+        "import { log, stor } from 'informant';\nexport function onAdd() {}",
+        "import { fetch } from 'informant';\nexport function onAdd() {}",
         "module.exports = { onAdd() {} };",
         "",
         "function onAdd(pod) {}",
@@ -256,7 +261,11 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
         "export function onadd() {}\nexport function handle() {}",
         "export const onAdd = 5;",
         "export function handle() {}",
-        "informant.list('pods');\nexport function onAdd() {}",
+        "export function onAdd() {}\nexport function onChange() {}",
+        "export function onAdd() {}\nexport function init() {}",
+        "export function onAdd() {}\nexport function save() {}",
+        "export function save() {}\nexport function restore() {}",
+        "import { store } from 'informant';\nstore.list('pods');\nexport function onAdd() {}",
         "export const manifest = 'all';\nexport function onAdd() {}",
         "export const manifest = { events: [{ apiVersion: 'v1', kind: 'Pod', payload: 'half' }] };\nexport function onAdd() {}",
         "export const manifest = { indexes: ['node'] };\nexport function onAdd() {}",
@@ -273,15 +282,22 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
     plugin "hello": FOLDER/handler.js: handler.js:1:29: SyntaxError: unexpected token in expression: ''
     plugin "hello": FOLDER/handler.js: handler.js:2:11: TypeError: cannot read property 'c' of undefined
     plugin "hello": FOLDER/handler.js: handler.js: the script threw "no", which is not an Error and has no location; write throw new Error(…)
-    plugin "hello": FOLDER/handler.js: handler.js: ReferenceError: could not load module 'other.js'; a script is one file: bundle what it imports (esbuild --bundle --format=esm)
+    plugin "hello": FOLDER/handler.js: handler.js:1 imports "other.js", but a script is one file: bundle it with what it imports (informant plugin build handler.js), or import only "informant"
+    plugin "hello": FOLDER/handler.js: handler.js:3 imports "lodash/merge", but a script is one file: bundle it with what it imports (informant plugin build handler.js), or import only "informant"
+    plugin "hello": FOLDER/handler.js: handler.js:1 imports stor from "informant", which does not export it; did you mean store?
+    plugin "hello": FOLDER/handler.js: handler.js:1 imports fetch from "informant", which does not export it; it exports HostError, KubeError, Permanent, RetryAfter, config, context, kube, log, store
     plugin "hello": FOLDER/handler.js: handler.js:1:1: ReferenceError: module is not defined
-    plugin "hello": FOLDER/handler.js: handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index
-    plugin "hello": FOLDER/handler.js: handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index
-    plugin "hello": FOLDER/handler.js: handler.js exports no known function, only default; Informant calls onAdd, onUpdate, onDelete, onSynced, index; export functions by name, not as default
-    plugin "hello": FOLDER/handler.js: handler.js exports no known function, only onadd (did you mean onAdd?); Informant calls onAdd, onUpdate, onDelete, onSynced, index
+    plugin "hello": FOLDER/handler.js: handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js: handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js: handler.js exports no function to handle, only default; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore; export functions by name, not as default
+    plugin "hello": FOLDER/handler.js: handler.js exports onadd, which Informant does not call; did you mean onAdd?
     plugin "hello": FOLDER/handler.js: handler.js exports onAdd, which is not a function: 5
-    plugin "hello": FOLDER/handler.js: handler.js exports no known function, only handle; Informant calls onAdd, onUpdate, onDelete, onSynced, index
-    plugin "hello": FOLDER/handler.js: handler.js:1:10: HostError: describe must depend on the component alone: in describe, only log can be called
+    plugin "hello": FOLDER/handler.js: handler.js exports no function to handle, only handle; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js: handler.js exports onChange, which this Informant does not call; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js: handler.js exports init, which Informant does not call: the top level of the script runs in each instance
+    plugin "hello": FOLDER/handler.js: handler.js exports save alone: export both save and restore, or neither
+    plugin "hello": FOLDER/handler.js: handler.js exports no function to handle, only restore, save; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js: handler.js:2:7: HostError: describe must depend on the component alone: in describe, only log can be called
     plugin "hello": FOLDER/handler.js: handler.js exports a `manifest` that is not an object
     plugin "hello": FOLDER/handler.js: its manifest (returned by describe) is not valid: unknown variant `half`, expected one of `none`, `whole`, `metadata`, `fields` at line 1 column 90
     plugin "hello": FOLDER/handler.js: handler.js exports a manifest with `indexes`, but no function `index`
@@ -289,7 +305,63 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
     plugin "hello": FOLDER/handler.js: handler.js: the script waits for a promise that never settles: scripts have no timers and no I/O
     plugin "hello": FOLDER/handler.js: handler.js:1: SyntaxError: NUL character in the script
     plugin "hello": FOLDER/handler.js: not UTF-8: byte 0xff at line 1, column 19; save it as UTF-8
-    plugin "hello": FOLDER/handler.js: too large: 5242880 bytes; a script may have at most 1048576 (1 MiB); compile a larger program to a component (docs/guides/plugins.md, JavaScript)
+    plugin "hello": FOLDER/handler.js: too large: 5242880 bytes; a script may have at most 1048576 (1 MiB); make a component of a larger one: informant plugin build FILE --component
+    "#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_parsed_only_for_a_handler_with_parameters() {
+    if !can_run() {
+        return;
+    }
+    // A number takes 2 bytes of the document, but more than 8 of the engine's memory.
+    let numbers = vec!["1"; 600_000].join(",");
+    for (handler, expected) in [
+        ("function onAdd() { log.info(`called`) }", "INFO called"),
+        ("const onAdd = async () => log.info(`called`)", "INFO called"),
+        ("function onAdd(pod) { log.info(`called`) }", "out of memory"),
+        ("const onAdd = (...all) => log.info(`called`)", "out of memory"),
+        ("const onAdd = (pod = {}) => log.info(`called`)", "out of memory"),
+        (
+            "function onAdd() { log.info(`called`, arguments.length) }",
+            "out of memory",
+        ),
+    ] {
+        let world = World::for_scripts();
+        let text = format!("import {{ log }} from 'informant';\nexport {handler}");
+        let plugin = run(&world, &text, |spec| {
+            spec.limits.memory_bytes = 9 << 20;
+            spec.retry.attempts = 1;
+        })
+        .await;
+        let mut pods = attached(&world, &plugin).await;
+        pods.apply_with("large", &format!(r#"}},"spec":{{"numbers":[{numbers}]"#));
+        idle(&world, &plugin).await;
+        let lines = hello_log(&world);
+        assert!(lines.iter().any(|line| line.contains(expected)), "{handler}: {lines:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_is_warned_of_an_old_state_that_it_does_not_request() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = r#"
+        export const manifest = { events: [{ apiVersion: "v1", kind: "Pod", payload: "metadata" }] };
+        export const onUpdate = (pod, event) => console.log(event.old);
+    "#;
+    let plugin = run(&world, text, |_| {}).await;
+    let mut pods = attached(&world, &plugin).await;
+    for _ in 0..3 {
+        pods.apply("a");
+        idle(&world, &plugin).await;
+    }
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @r#"
+    WARN event.old is undefined: to receive it, write `old: true` into the rules of manifest.events
+    INFO undefined
+    INFO undefined
     "#);
 }
 
@@ -307,7 +379,7 @@ async fn an_endless_loop_in_a_script_is_interrupted() {
         error.contains("describe did not return: it ran for more than 200ms"),
         "{error}"
     );
-    let text = "let calls = 0;\nexport function onAdd(pod) { calls++; while (pod.metadata.name === 'loop') {} console.log(pod.metadata.name, calls) }";
+    let text = "let calls = 0;\nexport async function onAdd(pod) { calls++; while (pod.metadata.name === 'loop') await null; console.log(pod.metadata.name, calls) }";
     let plugin = run(&world, text, |spec| {
         spec.limits.cpu = Duration::from_millis(200);
         spec.on_restart = ReplayPolicy::Continue;
@@ -388,22 +460,23 @@ async fn a_script_computes_index_values_and_invalid_ones_are_errors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_cache_is_read_through_the_global_informant() {
+async fn a_script_reads_the_cache() {
     if !can_run() {
         return;
     }
     let world = World::for_scripts();
     let text = r#"
+        import { store } from "informant";
         export const manifest = { name: "reader", version: "1.2.3", events: [{ apiVersion: "v1", kind: "Pod", payload: "metadata" }] };
         export function onSynced({ informer }) {
           const names = (objects) => objects.map((object) => object.metadata.name).join(" ");
-          console.log(names(informant.list(informer)), "|", names(informant.list("pods", { limit: 2 })));
-          console.log(names(informant.list("pods", { labelSelector: "app=web", namespace: "default", fields: ["/metadata/name"] })));
-          console.log(informant.get("pods", "default", "a").metadata.uid, informant.get("pods", "default", "none"));
-          console.log(informant.get("pods", "default", "b", { fields: ["/metadata/labels"] }));
-          try { informant.byIndex("pods", "color", "red") } catch (error) { console.log(error.name, error.code, error.message) }
-          console.log(informant.byIndex("pods", "namespace", "default").length, informant.indexValues("pods", "namespace"));
-          console.log(informant.indexKeys("pods", "namespace", "default"));
+          console.log(names(store.list(informer)), "|", names(store.list("pods", { limit: 2 })));
+          console.log(names(store.list("pods", { labelSelector: "app=web", namespace: "default", fields: ["/metadata/name"] })));
+          console.log(store.get("pods", "default", "a").metadata.uid, store.get("pods", "default", "none"));
+          console.log(store.get("pods", "default", "b", { fields: ["/metadata/labels"] }));
+          try { store.byIndex("pods", "color", "red") } catch (error) { console.log(error.name, error.code, error.message) }
+          console.log(store.byIndex("pods", "namespace", "default").length, store.indexValues("pods", "namespace"));
+          console.log(store.indexKeys("pods", "namespace", "default"));
         }
     "#;
     let plugin = run(&world, text, |_| {}).await;

@@ -13,7 +13,9 @@ use informant_cache::{
     BoxFuture, Catalog, Environment, ListenerHandle, Moment, Reason, Snapshot, SourceInfo, SourceState, StoreWriter,
 };
 use informant_object::{Key, Object, ResourceVersion, Shape, SourceId};
-use informant_plugin_host::{Compiler, HostOptions, KubeApi, Plugin, PluginHost, PluginMetrics, PluginSpec};
+use informant_plugin_host::{
+    Compiler, HostOptions, KubeApi, Plugin, PluginHost, PluginMetrics, PluginSpec, script_component,
+};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -28,6 +30,9 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The built guest called `name`.
 pub(crate) fn guest(name: &str) -> PathBuf {
+    if let Some(source) = javascript_source(name) {
+        return javascript_component(name, &source);
+    }
     let path = guests_folder().join(format!("{name}.wasm"));
     assert!(path.exists(), "{} is missing: run `cargo xtask guests`", path.display());
     path
@@ -40,15 +45,37 @@ fn guests_folder() -> PathBuf {
     )
 }
 
-/// Whether the guest called `name` was built. It may be missing where its compiler is missing, but never in CI.
-pub(crate) fn is_built(name: &str) -> bool {
-    let is_built = guests_folder().join(format!("{name}.wasm")).is_file();
-    let compiler = if name.ends_with("_js") || name == "guest_javascript" {
-        "INFORMANT_TESTS_WITHOUT_JAVASCRIPT"
-    } else {
-        "INFORMANT_TESTS_WITHOUT_SCRIPTS"
+/// The script of a component in JavaScript.
+pub(crate) fn javascript_source(name: &str) -> Option<PathBuf> {
+    let file = match name {
+        "crash_loop_js" => "plugins/crash-loop-js/crash_loop.js",
+        "guest_javascript" => "plugin-sdk/javascript/tests/guest.js",
+        _ => return None,
     };
-    let may_lack = std::env::var_os(compiler).is_some();
+    Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file))
+}
+
+/// Makes the component that `informant plugin build --component` makes.
+fn javascript_component(name: &str, source: &Path) -> PathBuf {
+    let (runner, text) = (script_runner().unwrap(), std::fs::read(source).unwrap());
+    let file_name = source.file_name().unwrap().to_string_lossy();
+    let component = script_component(&runner, &file_name, &text);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.wasm"));
+    // Other tests may read it at the same time.
+    let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    std::fs::write(file.path(), component).unwrap();
+    file.persist(&path).unwrap();
+    path
+}
+
+/// Whether the guest called `name` was built. It may be missing where there is no C compiler for WebAssembly, but never
+/// in CI.
+pub(crate) fn is_built(name: &str) -> bool {
+    let is_built = match javascript_source(name) {
+        Some(_) => script_runner().is_some(),
+        None => guests_folder().join(format!("{name}.wasm")).is_file(),
+    };
+    let may_lack = std::env::var_os("INFORMANT_TESTS_WITHOUT_SCRIPTS").is_some();
     assert!(is_built || may_lack, "{name} is missing: run `cargo xtask guests`");
     is_built
 }
@@ -83,15 +110,26 @@ impl World {
 
     /// With a cluster to act on.
     pub(crate) fn with_cluster(cluster: Arc<dyn KubeApi>) -> World {
-        let cache = tempfile::tempdir().unwrap();
-        let cache_dir = cache.path().to_owned();
-        World::of(cache, cache_dir, script_runner(), Some(cluster))
+        World::of(
+            tempfile::tempdir().unwrap(),
+            World::shared_cache(),
+            script_runner(),
+            Some(cluster),
+        )
     }
 
     /// As [`new`](Self::new), with the compiled script runner of the tests before.
     pub(crate) fn for_scripts() -> World {
-        let cache_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("script-runner");
-        World::of(tempfile::tempdir().unwrap(), cache_dir, script_runner(), None)
+        World::of(
+            tempfile::tempdir().unwrap(),
+            World::shared_cache(),
+            script_runner(),
+            None,
+        )
+    }
+
+    fn shared_cache() -> PathBuf {
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join("script-runner")
     }
 
     /// With a cluster to act on, and with the compiled guests of the tests before.

@@ -55,7 +55,7 @@ informers = ["pods"]
     error: config.toml:7:10: [plugin.both] has both `component` and `script`
       help: keep one of them: a plugin is one file
     error: config.toml:11:10: `script` must name a file that ends in .js or .mjs
-      help: compile it to JavaScript: esbuild NAME.ts --format=esm --outfile=NAME.js
+      help: build it, and name the result: informant plugin build NAME.ts
     error: config.toml:15:10: `script` must name a file that ends in .js or .mjs
       help: for a component use component = "NAME.wasm"
     error: config.toml:19:13: `component` names a script

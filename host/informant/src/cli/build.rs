@@ -1,0 +1,168 @@
+//! `informant plugin build`: one file of a script and what it imports.
+//!
+//! ```text
+//! handler.ts ──esbuild──▶ one script ──▶ checked as `inspect` does ──▶ handler.js
+//!                                                               └────▶ handler.wasm: the script runner with the script
+//! ```
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use informant_plugin_host::limits::SCRIPT_BYTES_MAX;
+use informant_plugin_host::{PluginFile, is_script, script_component};
+
+use super::inspect::ConfigOfPlugin;
+use super::{Exit, output};
+use crate::config::show_size;
+use crate::guests::{self, Guests};
+
+/// The program that bundles.
+const ESBUILD: &str = "esbuild";
+
+/// Extensions of files that only a bundler understands.
+const TYPED: [&str; 5] = ["ts", "mts", "cts", "tsx", "jsx"];
+
+/// Its arguments. The script runner provides the module `informant` and implements ECMAScript 2023.
+const ARGUMENTS: [&str; 9] = [
+    "--bundle",
+    "--format=esm",
+    "--target=es2023",
+    "--platform=neutral",
+    "--main-fields=module,main",
+    "--charset=utf8",
+    "--external:informant",
+    "--define:process.env.NODE_ENV=\"production\"",
+    "--log-level=warning",
+];
+
+/// `informant plugin build`.
+#[derive(Debug, Args)]
+pub(super) struct BuildArgs {
+    /// TypeScript or JavaScript file
+    file: PathBuf,
+    /// Output file [default: the name of FILE with the extension .js, or .wasm with --component]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write a component, which contains the script and its runner. A .js file is not bundled
+    #[arg(long)]
+    component: bool,
+    #[command(flatten)]
+    config: ConfigOfPlugin,
+}
+
+pub(super) fn run(args: &BuildArgs) -> Result<Exit> {
+    let output = output_of(args)?;
+    let text = match args.component && !is_typed(&args.file) {
+        true => fs::read(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?,
+        false => bundle(&args.file)?,
+    };
+    // What errors show, and the name of the plugin if the manifest has none.
+    let script = output.with_extension("js");
+    let built = match args.component {
+        true => {
+            let runner = guests::script_runner()?;
+            let runner = runner.context(
+                "this informant was built without its script runner, so it cannot make a component; build it with \
+                 `cargo xtask build`",
+            )?;
+            let name = script.file_name().unwrap_or_default().to_string_lossy();
+            script_component(&runner, &name, &text)
+        }
+        false => text,
+    };
+    ensure!(
+        args.component || built.len() <= SCRIPT_BYTES_MAX,
+        "the bundle has {}, but a script may have at most {}: make a component with --component",
+        show_size(built.len() as u64),
+        show_size(SCRIPT_BYTES_MAX as u64)
+    );
+    let file = PluginFile::from_bytes(&output, built.clone());
+    check(&file, args)?;
+    write(&output, &built)?;
+    let (size, digest) = (show_size(built.len() as u64), file.digest());
+    output::to_stdout(|out| output::line(out, &format!("{}: {size}, sha256 {digest}", output.display())))
+        .context("cannot print the result")?;
+    Ok(Exit::Done)
+}
+
+/// The file to write.
+fn output_of(args: &BuildArgs) -> Result<PathBuf> {
+    let extension = if args.component { "wasm" } else { "js" };
+    let output = args
+        .output
+        .clone()
+        .unwrap_or_else(|| args.file.with_extension(extension));
+    ensure!(
+        is_script(&output) != args.component,
+        "the output {} must end in .{extension}",
+        output.display()
+    );
+    ensure!(
+        output != args.file,
+        "the output would replace {}: name another file with --output",
+        args.file.display()
+    );
+    Ok(output)
+}
+
+fn is_typed(file: &Path) -> bool {
+    file.extension()
+        .and_then(OsStr::to_str)
+        .is_some_and(|extension| TYPED.contains(&extension))
+}
+
+/// One script of `file` and everything that it imports but `informant`. esbuild prints its own errors.
+fn bundle(file: &Path) -> Result<Vec<u8>> {
+    ensure!(file.is_file(), "{} is not a file", file.display());
+    let program = esbuild_for(file).unwrap_or_else(|| PathBuf::from(ESBUILD));
+    let mut command = Command::new(&program);
+    command.arg(file).args(ARGUMENTS).stderr(Stdio::inherit());
+    let bundled = match command.output() {
+        Ok(bundled) => bundled,
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!(
+            "esbuild is not installed, which bundles TypeScript and packages: run `npm install --save-dev esbuild` in \
+             the folder of {}, or put esbuild into PATH",
+            file.display()
+        ),
+        Err(error) => return Err(error).with_context(|| format!("cannot run {}", program.display())),
+    };
+    ensure!(
+        bundled.status.success(),
+        "esbuild cannot bundle {}; its messages are above",
+        file.display()
+    );
+    Ok(bundled.stdout)
+}
+
+/// The esbuild in the nearest `node_modules` of the file's folder or of one above it.
+fn esbuild_for(file: &Path) -> Option<PathBuf> {
+    let file = file.canonicalize().ok()?;
+    let mut folders = file.ancestors().skip(1);
+    folders.find_map(|folder| {
+        let program = folder.join("node_modules").join(".bin").join(ESBUILD);
+        program.is_file().then_some(program)
+    })
+}
+
+/// Refuses what Informant would refuse to load.
+fn check(file: &PluginFile, args: &BuildArgs) -> Result<()> {
+    let config = args.config.read(file.path())?;
+    let guests = Guests::for_inspection()?;
+    let inspected = guests.block_on(guests.host().inspect_file(file, config));
+    inspected.context("nothing was written, because Informant would refuse it")?;
+    Ok(())
+}
+
+/// Writes the whole file or nothing: Informant may be running the previous one.
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".partial");
+    let partial = path.with_file_name(name);
+    let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, path));
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
