@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::{c_plugins, cargo, js_plugins, report, script_runner, workspace, zig};
+use crate::{c_plugins, cargo, js_tools, report, script_runner, workspace, zig};
 
 /// The target of plugins.
 pub(crate) const TARGET: &str = "wasm32-wasip2";
@@ -20,29 +20,26 @@ pub(crate) struct Args {
 enum Language {
     /// Plugins and test guests in Rust.
     Rust,
-    /// The script runner.
+    /// The script runner, for scripts and components in JavaScript.
     Script,
     /// Plugins in C.
     C,
-    /// Plugins in JavaScript.
-    #[value(name = "javascript")]
-    JavaScript,
 }
 
-/// Builds all components, or those that `args` select, and reports those that it skips because a tool is missing.
+/// Builds all components and installs the tools for tests, or builds those that `args` select, and reports those that it skips because a tool is missing.
 pub(crate) fn build_all(args: &Args) -> Result<()> {
     let wants = |language| args.only.is_empty() || args.only.contains(&language);
     if wants(Language::Rust) {
         build()?;
     }
     build_with_zig(&wants)?;
-    match js_plugins::missing() {
-        _ if !wants(Language::JavaScript) => Ok(()),
+    match js_tools::missing() {
+        _ if !args.only.is_empty() => Ok(()),
         Some(why) => {
-            report::skipped("plugins in JavaScript", why);
+            report::skipped("tools for tests of JavaScript", why);
             Ok(())
         }
-        None => js_plugins::build(),
+        None => js_tools::install(),
     }
 }
 

@@ -9,7 +9,7 @@ mod cluster_tools;
 mod demo;
 mod deny;
 mod guests;
-mod js_plugins;
+mod js_tools;
 mod peers;
 mod report;
 mod script_runner;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::{c_plugins, cargo, cluster_tools, deny, guests, js_plugins, report, script_runner, sim, workspace, zig};
+use crate::{c_plugins, cargo, cluster_tools, deny, guests, js_tools, report, script_runner, sim, workspace, zig};
 
 /// How to run the checks.
 #[derive(clap::Args)]
@@ -59,9 +59,9 @@ const STEPS: &[Step] = &[
         run: |_| c_plugins::build(),
     },
     Step {
-        what: "plugins in JavaScript",
-        missing: js_plugins::missing,
-        run: |_| js_plugins::build(),
+        what: "esbuild and TypeScript",
+        missing: js_tools::missing,
+        run: |_| js_tools::install(),
     },
     Step {
         what: "build",
@@ -213,7 +213,7 @@ fn tests(args: &Args) -> Result<()> {
     if zig::missing().is_some() {
         command.env("INFORMANT_TESTS_WITHOUT_SCRIPTS", "1");
     }
-    if js_plugins::missing().is_some() {
+    if js_tools::missing().is_some() {
         command.env("INFORMANT_TESTS_WITHOUT_JAVASCRIPT", "1");
     }
     cargo::run(&mut command)

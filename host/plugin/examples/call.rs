@@ -1,12 +1,14 @@
 //! Measures the cost of an event from its listener to the guest's answer, on one thread: `cargo run --release -p
 //! informant-plugin-host --example call`.
 //!
-//! Prints microseconds per event. Arguments: a component that handles pods (default: the benchmark's handler, where
-//! `cargo xtask guests` puts it), the number of events, and the size of a batch.
+//! Prints microseconds per event. Arguments: a component or script that handles pods (default: the benchmark's handler,
+//! where `cargo xtask guests` puts it), the number of events, the size of a batch, and `small` for pods of 300 bytes
+//! instead of 5 KiB.
 
 #![expect(clippy::print_stdout, reason = "it prints its results")]
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -32,6 +34,7 @@ async fn main() {
     let component = args.next().map_or_else(built, PathBuf::from);
     let mut number = |usual| args.next().and_then(|arg| arg.parse().ok()).unwrap_or(usual);
     let (events, at_once) = (number(200_000usize), number(20));
+    let is_small = args.next().is_some_and(|arg| arg == "small");
     let env: Arc<dyn Environment> = Arc::new(RealTime {
         began: Instant::now(),
         handle: Handle::current(),
@@ -48,7 +51,9 @@ async fn main() {
         catalog,
         metrics: PluginMetrics::register(&mut Registry::default()),
         kube: None,
-        script_runner: None,
+        script_runner: std::fs::read(in_target("informant_script_runner.wasm"))
+            .ok()
+            .map(Cow::Owned),
     })
     .expect("an engine");
     let plugin = host
@@ -61,7 +66,7 @@ async fn main() {
     while !listener.has_synced(source) {
         tokio::task::yield_now().await;
     }
-    let changes = updates(at_once, env.now());
+    let changes = updates(at_once, is_small, env.now());
     for _ in 0..ROUNDS {
         let began = Instant::now();
         for _ in 0..events / at_once {
@@ -74,11 +79,17 @@ async fn main() {
 }
 
 fn built() -> PathBuf {
-    PathBuf::from(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../target/wasm32-wasip2/plugin/guest_measured.wasm"
-    ))
+    in_target("guest_measured.wasm")
 }
+
+/// What `cargo xtask guests` has built.
+fn in_target(file: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/wasm32-wasip2/plugin");
+    folder.join(file)
+}
+
+/// A pod of 300 bytes.
+const SMALL: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"","namespace":"default","uid":"0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0","resourceVersion":"","labels":{"app":"web","team":"blue","tier":"front"}},"spec":{"nodeName":"node-1"},"status":{"phase":"Running","podIP":"10.0.0.17","startTime":"2026-11-22T09:00:00Z"}}"#;
 
 /// A synced source without objects.
 fn pods(catalog: &Catalog) -> (SourceId, Snapshot) {
@@ -99,8 +110,11 @@ fn pods(catalog: &Catalog) -> (SourceId, Snapshot) {
 }
 
 /// Updates of as many pods.
-fn updates(count: usize, received: Moment) -> Vec<ObjectChange> {
-    let text = include_str!("../../object/corpus/accepted/pod.json");
+fn updates(count: usize, is_small: bool, received: Moment) -> Vec<ObjectChange> {
+    let text = match is_small {
+        true => SMALL,
+        false => include_str!("../../object/corpus/accepted/pod.json"),
+    };
     let pod = |number: usize, version: u32| {
         let mut pod: serde_json::Value = serde_json::from_str(text).expect("a pod");
         pod["metadata"]["name"] = format!("pod-{number}").into();

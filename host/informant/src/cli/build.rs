@@ -133,7 +133,7 @@ fn bundle(file: &Path) -> Result<Vec<u8>> {
     };
     ensure!(
         bundled.status.success(),
-        "esbuild cannot bundle {}; its messages are above",
+        "esbuild cannot bundle {}; its messages are above (`npm install PACKAGE` adds a missing package)",
         file.display()
     );
     Ok(bundled.stdout)

@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod bindings;
+mod building;
 mod check_clusters;
 mod checks;
 mod clusters;

@@ -268,3 +268,36 @@ async fn promises_are_awaited_and_lost_rejections_are_logged() {
         assert!(plugin.listener().dead_letters().is_empty(), "the calls succeed");
     }
 }
+
+/// The declared types, which editors read.
+const TYPES: &str = include_str!("../../../../plugin-sdk/javascript/informant.d.ts");
+
+#[tokio::test(start_paused = true)]
+async fn every_name_of_the_javascript_api_is_declared() {
+    if forms().is_empty() {
+        return;
+    }
+    let world = World::for_scripts();
+    let script = world.cache.path().join("names.js");
+    let text = r#"
+        import * as informant from "informant";
+        const members = (value) => [value, Object.getPrototypeOf(value)].flatMap(Object.getOwnPropertyNames).filter((name) => name !== "constructor");
+        const deep = (name) => ["store", "kube", "log"].includes(name) ? Object.keys(informant[name]) : [];
+        const names = [...Object.keys(informant), ...Object.keys(informant).flatMap(deep)];
+        export const onAdd = (pod, event) => informant.log.info([...names, ...members(event)].join(" "));
+        export const onSynced = (source) => informant.log.info(members(source).join(" "));
+    "#;
+    std::fs::write(&script, text).unwrap();
+    let plugin = run(&world, &script).await;
+    let mut pods = world.pods("pods");
+    pods.apply("a");
+    pods.attach(&plugin.listener());
+    world.until("both lines", || hello_log(&world).len() == 2).await;
+    let lines = hello_log(&world).join(" ");
+    let names: Vec<&str> = lines.split(' ').filter(|name| *name != "INFO").collect();
+    assert!(names.len() > 45, "{names:?}");
+    let words: Vec<&str> = TYPES.split(|letter: char| !letter.is_alphanumeric()).collect();
+    for name in names {
+        assert!(words.contains(&name), "{name} is not in informant.d.ts");
+    }
+}

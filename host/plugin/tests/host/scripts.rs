@@ -343,7 +343,7 @@ async fn an_object_is_parsed_only_for_a_handler_with_parameters() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_is_warned_of_an_old_state_that_it_does_not_request() {
+async fn reading_an_old_state_that_was_not_requested_warns() {
     if !can_run() {
         return;
     }
