@@ -68,9 +68,8 @@ impl ConfigOfPlugin {
             let section = section.with_context(|| format!("{} has no [plugin.{name}]", path.display()))?;
             return Ok(section.config.value.clone());
         }
-        let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let wanted = canonical(file);
-        let has_it = |(_, section): &(&String, &PluginSection)| canonical(&section.component.value) == wanted;
+        let wanted = absolute(file);
+        let has_it = |(_, section): &(&String, &PluginSection)| absolute(&section.component.value) == wanted;
         let found: Vec<_> = config.plugins.iter().filter(has_it).collect();
         match found.as_slice() {
             [(_, section)] => Ok(section.config.value.clone()),
@@ -90,6 +89,17 @@ impl ConfigOfPlugin {
             }
         }
     }
+}
+
+/// The absolute path of a file that need not exist.
+fn absolute(path: &Path) -> PathBuf {
+    let in_folder = || {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+        Some(folder.join(path.file_name()?))
+    };
+    let found = path.canonicalize().ok().or_else(in_folder);
+    found.unwrap_or_else(|| path.to_owned())
 }
 
 fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io::Result<()> {
