@@ -26,7 +26,8 @@ enum Language {
     C,
 }
 
-/// Builds all components and installs the tools for tests, or builds those that `args` select, and reports those that it skips because a tool is missing.
+/// Builds all components and installs the tools for tests, or builds those that `args` select. Reports those that it
+/// skips because a tool is missing.
 pub(crate) fn build_all(args: &Args) -> Result<()> {
     let wants = |language| args.only.is_empty() || args.only.contains(&language);
     if wants(Language::Rust) {

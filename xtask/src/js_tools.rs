@@ -1,5 +1,5 @@
-//! Installs the tools for tests of plugins in JavaScript from npm: esbuild, which `informant plugin build` calls, and the
-//! TypeScript compiler, which checks the declarations of the API.
+//! Installs the tools for tests of plugins in JavaScript from npm: esbuild, which `informant plugin build` calls, and
+//! the TypeScript compiler, which checks the declarations of the API.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

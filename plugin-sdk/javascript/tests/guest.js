@@ -41,7 +41,7 @@ const throwing = {
   },
   awaited: async () => log.info(await Promise.all([1, Promise.resolve(2)])),
   floating() {
-    void Promise.reject(new Error("nobody looks"));
+    void Promise.reject(new Error("lost"));
     void Promise.reject(new Error("caught later")).catch(() => {});
   },
   delay: () => {

@@ -1,4 +1,4 @@
-//! Promises that were rejected and that nobody awaits: a script would not notice these errors.
+//! Promises that were rejected and that nothing awaits: a script would not notice these errors.
 
 use std::cell::RefCell;
 use std::rc::Rc;

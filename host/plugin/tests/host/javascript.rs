@@ -262,7 +262,7 @@ async fn promises_are_awaited_and_lost_rejections_are_logged() {
             insta::assert_snapshot!(hello_log(&world).join("\n"), @r#"
         DEBUG hello, events
         INFO [1,2]
-        ERROR guest.js:44:29: Error: nobody looks (in floating < onAdd) (a promise that nothing awaits)
+        ERROR guest.js:44:29: Error: lost (in floating < onAdd) (a promise that nothing awaits)
         "#);
         }
         assert!(plugin.listener().dead_letters().is_empty(), "the calls succeed");
