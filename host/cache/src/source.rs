@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informant_object::SourceId;
+use informant_object::{Shape, SourceId};
 
 use crate::store::Snapshot;
 
@@ -48,6 +48,9 @@ pub enum SourceState {
     Stopped,
 }
 
+/// Shapes of one source that are remembered: 8. Above that none is known.
+const SHAPES_MAX: usize = 8;
+
 /// The status of a source at one time.
 #[derive(Clone, Debug)]
 pub struct SourceStatus {
@@ -72,8 +75,16 @@ pub struct Source {
     /// Whether its informer has a resource pattern.
     of_pattern: AtomicBool,
     last_error: Mutex<Option<Arc<str>>>,
+    /// Its objects may have any of them. Empty: unknown.
+    shapes: Mutex<Shapes>,
     /// None once the source was removed: a late writer does not bring objects back.
     snapshot: Mutex<Option<Snapshot>>,
+}
+
+#[derive(Default)]
+struct Shapes {
+    known: Vec<Arc<Shape>>,
+    are_too_many: bool,
 }
 
 impl SourceState {
@@ -133,6 +144,7 @@ impl Source {
             listed: AtomicBool::new(true),
             of_pattern: AtomicBool::new(false),
             last_error: Mutex::default(),
+            shapes: Mutex::default(),
             snapshot: Mutex::new(Some(Snapshot::default())),
         }
     }
@@ -199,6 +211,23 @@ impl Source {
     pub fn is_left_out(&self) -> bool {
         let unreadable = matches!(self.state(), SourceState::Forbidden | SourceState::WaitingForResource);
         self.of_pattern.load(Ordering::Acquire) && unreadable && !self.is_synced()
+    }
+
+    /// Its objects may have this shape from now on.
+    pub fn add_shape(&self, shape: Arc<Shape>) {
+        let mut shapes = lock(&self.shapes);
+        shapes.are_too_many |= shapes.known.len() == SHAPES_MAX;
+        if shapes.are_too_many {
+            shapes.known.clear();
+        } else {
+            shapes.known.push(shape);
+        }
+    }
+
+    /// The shapes that its objects may have: what it drops of them. Empty if that is not known.
+    #[must_use]
+    pub fn shapes(&self) -> Vec<Arc<Shape>> {
+        lock(&self.shapes).known.clone()
     }
 
     pub(crate) fn is_listed(&self) -> bool {

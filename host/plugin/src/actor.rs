@@ -39,7 +39,7 @@ use crate::actor::outcomes::FailureWarnings;
 use crate::actor::probation::Probation;
 use crate::component::LoadedVersion;
 use crate::component::context::{InstanceStart, PreviousVersion, StartCause};
-use crate::component::manifest::Manifest;
+use crate::component::manifest::{Manifest, WritesEnd};
 use crate::engine::scheduler::OverrunHistory;
 use crate::error::LoadProblem;
 use crate::host::HostInner;
@@ -52,7 +52,7 @@ use crate::instance::wasi::WasiMode;
 use crate::instance::watchdog::CallWatchdog;
 use crate::metrics::PluginCounters;
 use crate::status::{PluginState, Reload, StuckOn};
-use crate::writes::Writes;
+use crate::writes::{OwnCache, Writes};
 use crate::{Digest, Roles};
 
 /// The reason `store` and `kube` return to an index function with `denied`.
@@ -70,6 +70,8 @@ pub(crate) struct PluginContext {
     /// Ends running calls and the actors.
     pub(crate) abort: CancellationToken,
     pub(crate) kube: Arc<KubeRights>,
+    /// What the cache has of the plugin's objects.
+    pub(crate) cache: Arc<OwnCache>,
     /// The writes that handlers deferred.
     pub(crate) writes: Writes,
     warnings: Mutex<FailureWarnings>,
@@ -157,11 +159,13 @@ impl PluginContext {
         version: &LoadedVersion,
     ) -> PluginContext {
         let counters = host.metrics.plugin(&config.spec.name);
+        let cache = Arc::new(OwnCache::new(host.catalog.clone(), &config.spec.informers));
         let kube = KubeRights::new(
             counters.plugin(),
             host.kube.clone(),
             Arc::clone(&host.env),
             counters.kube(),
+            Arc::clone(&cache),
         );
         let paused = config.spec.paused.then_some(PausedBy::Section);
         if paused.is_some() {
@@ -170,6 +174,7 @@ impl PluginContext {
         PluginContext {
             writes: Writes::new(&config.spec.limits, counters.writes()),
             warnings: Mutex::default(),
+            cache,
             counters,
             kube: Arc::new(kube),
             abort: CancellationToken::new(),
@@ -203,6 +208,7 @@ impl PluginContext {
     }
 
     pub(crate) fn set_config(&self, config: Arc<PluginConfig>) {
+        self.cache.set_informers(&config.spec.informers);
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
@@ -224,7 +230,7 @@ impl PluginContext {
         let mut instance = Instance::new(
             &self.host.engine,
             &version.component,
-            self.instance_resources(config, actor),
+            self.instance_resources(config, actor, &version.manifest),
             watchdog,
         )
         .await?;
@@ -232,11 +238,15 @@ impl PluginContext {
         Ok(instance)
     }
 
-    fn instance_resources(&self, config: &PluginConfig, actor: ActorKind) -> InstanceResources {
+    fn instance_resources(&self, config: &PluginConfig, actor: ActorKind, manifest: &Manifest) -> InstanceResources {
         let (access, kube) = match actor {
             ActorKind::Events => (
                 StoreAccess::Granted(Arc::clone(&config.grants)),
-                KubeAccess::Granted(Arc::clone(&self.kube), Arc::clone(&config.kube)),
+                KubeAccess::Granted {
+                    rights: Arc::clone(&self.kube),
+                    grants: Arc::clone(&config.kube),
+                    awaits_writes: manifest.writes == WritesEnd::Seen,
+                },
             ),
             ActorKind::Index => (
                 StoreAccess::Denied(DENIED_IN_INDEX),

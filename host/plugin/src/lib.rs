@@ -44,7 +44,7 @@ mod writes;
 pub use artifacts::digest::{Digest, DigestError};
 pub use component::binary::SdkInfo;
 pub use component::file::{PluginFile, ReadFileError, read_regular_file};
-pub use component::manifest::{EventRule, IndexRule, Indexes, Manifest, ManifestError, Requirement};
+pub use component::manifest::{EventRule, IndexRule, Indexes, Manifest, ManifestError, Requirement, WritesEnd};
 pub use component::roles::{CONTRACT, Roles};
 pub use component::script::{is_script, script_component};
 pub use engine::compile::{ChildCompiler, CompileLimits, Compiler, compile_worker};
@@ -62,7 +62,7 @@ pub use preflight::Preflight;
 pub use simulated::SimulatedGuests;
 pub use spec::{Limits, OnFailure, PluginSpec, ReplayPolicy};
 pub use status::{PluginState, PluginStatus, Reload, StuckOn};
-pub use writes::WritesStatus;
+pub use writes::{WritesStatus, WritingKey};
 
 /// Every limit of this crate that is not configured per plugin ([`Limits`]), with the behavior at the limit.
 pub mod limits {
@@ -88,6 +88,8 @@ pub mod limits {
     pub use crate::plugin::INIT_RETRY_AT_SWAP;
     pub use crate::spec::{CALL, CPU, INSTANCES, MEMORY_BYTES, WRITES_IN_FLIGHT, WRITES_PER_SECOND};
     pub use crate::writes::{
-        CALL_WRITES_BYTES_MAX, CALL_WRITES_MAX, WRITES_BURST, WRITES_LAST, WRITES_WAITING_BYTES_MAX, WRITES_WAITING_MAX,
+        CALL_WRITES_BYTES_MAX, CALL_WRITES_MAX, OWN_WRITES_MAX, SEEN_MAX, SPACING_MAX, SPACING_MIN,
+        SPACING_TARGETS_MAX, SPACING_WINDOW, SPACING_WRITES, WRITES_BURST, WRITES_LAST, WRITES_WAITING_BYTES_MAX,
+        WRITES_WAITING_MAX,
     };
 }

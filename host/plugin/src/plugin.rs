@@ -27,7 +27,7 @@ use crate::instance::Instance;
 use crate::spec::PluginSpec;
 use crate::status::{PluginState, PluginStatus, Reload};
 use crate::writes::{self, WRITES_LAST};
-use crate::{Digest, Roles};
+use crate::{Digest, Roles, WritingKey};
 
 /// A plugin. Clones are the same plugin.
 ///
@@ -195,6 +195,14 @@ impl Plugin {
     #[must_use]
     pub fn index_feed(&self) -> Option<IndexFeedHandle> {
         lock(&self.0.feed).clone()
+    }
+
+    /// The first `max` keys whose calls are spaced because they write to one object again and again, by source and key,
+    /// and how many there are.
+    #[must_use]
+    pub fn spaced_keys(&self, max: usize) -> (usize, Vec<WritingKey>) {
+        let context = &self.0.context;
+        context.writes.spaced_keys(context.now(), max)
     }
 
     /// Starts to call it.

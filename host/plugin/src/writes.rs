@@ -23,21 +23,38 @@
 //! bound may exceed it by its own writes. [`Limits`](crate::Limits) has the configurable ones: writes in flight, and
 //! writes per second, with bursts of [`WRITES_BURST`].
 //!
+//! A merge patch or an update that would change nothing is not sent ([`unchanged`]): if the object is in a live source
+//! of the plugin's informers, which keeps all fields that the write touches, and if the cache has seen the plugin's own
+//! writes to it ([`own`]). With `writes: "seen"` in the manifest the event ends when the cache has seen its writes
+//! ([`seen`]). A key whose calls write to one object again and again is spaced ([`spacing`]): the end of its event
+//! waits, and with it the next call.
+//!
 //! The queue is a state machine without a clock, tasks or I/O; the writer adds them.
 
 mod buffer;
+mod cached;
 mod metrics;
+mod own;
 mod queue;
 mod rate;
 mod result;
+mod seen;
+mod send;
+mod spacing;
+mod unchanged;
 mod writer;
 
 use std::time::Duration;
 
 pub(crate) use self::buffer::{CallWrites, DeferredWrite, Target};
+pub(crate) use self::cached::OwnCache;
 pub(crate) use self::metrics::{WriteCounters, WriteFamilies};
+pub use self::own::OWN_WRITES_MAX;
+pub(crate) use self::own::{OwnWrites, WriteInFlight};
 pub use self::queue::WritesStatus;
-pub(crate) use self::writer::{HandledEvent, Writes, run};
+pub use self::seen::SEEN_MAX;
+pub use self::spacing::{SPACING_MAX, SPACING_MIN, SPACING_TARGETS_MAX, SPACING_WINDOW, SPACING_WRITES, WritingKey};
+pub(crate) use self::writer::{HandledEvent, Writes, WrittenSoFar, run};
 
 /// Writes that one call may defer: 100. One more is `too-large`.
 pub const CALL_WRITES_MAX: usize = 100;

@@ -35,6 +35,8 @@ pub struct Manifest {
     #[serde(skip_serializing_if = "Option::is_none")]
     indexes: Option<Indexes>,
     needs: Vec<Need>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    writes: Option<&'static str>,
 }
 
 impl Manifest {
@@ -71,6 +73,15 @@ impl Manifest {
     #[must_use]
     pub fn needs(mut self, need: impl Into<Need>) -> Self {
         self.needs.push(need.into());
+        self
+    }
+
+    /// An event whose call deferred writes counts as handled only when the cache has seen them, but after 10 s at the
+    /// latest. So the next call for the object reads its own writes from [`store`](crate::store). The plugin needs an
+    /// informer for each object that it writes to.
+    #[must_use]
+    pub fn writes_seen(mut self) -> Self {
+        self.writes = Some("seen");
         self
     }
 

@@ -17,7 +17,7 @@ use axum::extract::{Path, Query, State};
 use informant_cache::listener::{DeadLetter, ListenerStats, RequeueResult, RetriedKey, SlowedKey};
 use informant_cache::{Environment, IndexFeedHandle, Moment};
 use informant_object::Key;
-use informant_plugin_host::{Plugin, PluginState, PluginStatus, StuckOn};
+use informant_plugin_host::{Plugin, PluginState, PluginStatus, StuckOn, WritingKey};
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
@@ -98,6 +98,12 @@ pub struct LoadedView {
     /// Its deferred writes that wait or are in flight.
     #[serde(default)]
     pub writes_waiting: usize,
+    /// Keys whose calls are spaced because they write to one object again and again.
+    #[serde(default)]
+    pub writes_spaced: usize,
+    /// The first of these, at most [`SLOWED_SHOWN_MAX`].
+    #[serde(default)]
+    pub writes_spaced_keys: Vec<WritingKeyView>,
     /// How long none of them is sent, because the API server asked for that.
     #[serde(default)]
     pub writes_paused_ms: Option<u64>,
@@ -119,6 +125,18 @@ pub struct LoadedView {
     pub last_error: Option<AgedText>,
     /// The longest-running call.
     pub stuck_on: Option<StuckView>,
+}
+
+/// A key whose calls are spaced because they write to one object again and again.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WritingKeyView {
+    /// The object of the events.
+    pub object: String,
+    /// The object that is written to.
+    pub target: String,
+    /// How long its next call waits after the last one.
+    pub wait_ms: u64,
 }
 
 /// An attempt to reload.
@@ -349,6 +367,9 @@ fn item(entry: &PluginEntry, environment: &dyn Environment) -> PluginView {
             loaded.retries = oldest.iter().map(|key| retry(key, now)).collect();
             let (_, slowed) = listener.slowed_keys(SLOWED_SHOWN_MAX);
             loaded.slowed_objects = slowed.iter().map(|key| slowed_object(key, now)).collect();
+            let (spaced, keys) = plugin.spaced_keys(SLOWED_SHOWN_MAX);
+            loaded.writes_spaced = spaced;
+            loaded.writes_spaced_keys = keys.iter().map(writing_key).collect();
             (status.state.as_str(), status.because, Some(loaded))
         }
     };
@@ -389,6 +410,8 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
         slowed: listener.slowed,
         slowed_objects: Vec::new(),
         writes_waiting: status.writes.waiting,
+        writes_spaced: 0,
+        writes_spaced_keys: Vec::new(),
         writes_paused_ms: status
             .writes
             .paused_until
@@ -405,6 +428,14 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
             age_ms: age_ms(now, *when),
         }),
         stuck_on: status.stuck_on.as_ref().map(|call| stuck(call, now)),
+    }
+}
+
+fn writing_key(key: &WritingKey) -> WritingKeyView {
+    WritingKeyView {
+        object: key.key.to_string(),
+        target: key.target.clone(),
+        wait_ms: u64::try_from(key.wait.as_millis()).unwrap_or(u64::MAX),
     }
 }
 

@@ -120,6 +120,9 @@ impl SharedInformer {
             members.generation += 1;
             members.generation
         };
+        if shape_changed && !self.source.shapes().is_empty() {
+            self.source.add_shape(Arc::new(shape.clone()));
+        }
         // A change in progress may use yet another shape.
         let shape_changed = shape_changed || self.status.reconfiguring().borrow().is_some();
         let (sender, updates) = channel(self.channel_bytes_max, Arc::clone(&self.metrics));

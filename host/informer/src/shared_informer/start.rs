@@ -148,6 +148,9 @@ impl SharedInformer {
         if spec.of_pattern {
             source.set_of_pattern();
         }
+        if options.transform.is_none() {
+            source.add_shape(Arc::new(shape.clone()));
+        }
         let metrics = metrics_of(&spec, metrics, &native_indexes);
         let status = Arc::new(status_of(&name, &source, &metrics, &environment, &options.reflector));
         let dropper = BackgroundDropper::new(&*environment);

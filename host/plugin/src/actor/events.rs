@@ -23,7 +23,7 @@ use crate::instance::Instance;
 use crate::plugin::SwapKind;
 use crate::spec::{OnFailure, ReplayPolicy};
 use crate::status::{PluginState, StuckOn, track_stuck_call};
-use crate::writes::HandledEvent;
+use crate::writes::{HandledEvent, WrittenSoFar};
 
 /// Events taken from the listener at once, under one lock.
 const BATCH_EVENTS_MAX: usize = 64;
@@ -220,6 +220,7 @@ impl EventActor {
                     attempt: delivery.attempt,
                     counters: rule.counters.clone(),
                     outcome,
+                    written: WrittenSoFar::default(),
                 };
                 context.writes.commit(event, writes);
             } else {

@@ -42,6 +42,20 @@ pub struct Manifest {
     /// The access that config.toml must grant.
     #[serde(default)]
     pub needs: Vec<Requirement>,
+    /// When an event counts as handled whose call deferred writes.
+    #[serde(default)]
+    pub writes: WritesEnd,
+}
+
+/// When deferred writes have ended.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum WritesEnd {
+    /// When the API server has accepted them.
+    #[default]
+    Done,
+    /// When the cache has seen them.
+    Seen,
 }
 
 /// A role, by its interface's name.

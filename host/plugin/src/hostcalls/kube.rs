@@ -19,7 +19,7 @@ mod options;
 mod wait;
 
 pub(crate) use self::access::{KubeAccess, KubeGrants, KubeRights};
-pub(crate) use self::gate::{describe, send};
+pub(crate) use self::gate::{describe, send, version_of};
 pub(crate) use self::metrics::{KubeCounters, KubeFamilies};
 pub(crate) use self::wait::CallTime;
 

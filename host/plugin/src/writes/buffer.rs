@@ -19,6 +19,10 @@ pub(crate) struct DeferredWrite {
     pub(crate) address: KubeAddress,
     pub(crate) action: KubeAction,
     pub(crate) target: Target,
+    /// The name of the object, which a create does not have in its address.
+    pub(crate) name: String,
+    /// Whether the event ends only when the cache has seen it.
+    pub(crate) is_awaited: bool,
 }
 
 /// The object that a write changes: one cluster, one resource, one name.
@@ -45,6 +49,18 @@ impl Target {
         } = address;
         // The words contain no space.
         Target(format!("{cluster} {resource} {namespace} {name}").into())
+    }
+}
+
+impl std::fmt::Display for Target {
+    /// `v1/pods web/a`, after the name of the cluster if there is one.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut words = self.0.split(' ');
+        for word in words.by_ref().take(2).filter(|word| !word.is_empty()).enumerate() {
+            write!(f, "{}{}", if word.0 == 0 { "" } else { " " }, word.1)?;
+        }
+        let object: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        write!(f, " {}", object.join("/"))
     }
 }
 

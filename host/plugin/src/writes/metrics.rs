@@ -21,6 +21,7 @@ pub(crate) struct WriteFamilies {
     waiting: Family<PluginLabels, Gauge>,
     waiting_bytes: Family<PluginLabels, Gauge>,
     full: Family<PluginLabels, Counter>,
+    spaced: Family<PluginLabels, Counter>,
 }
 
 /// The series of one plugin. A write waits for the network, so it can afford to look up its labels.
@@ -30,6 +31,7 @@ pub(crate) struct WriteCounters {
     waiting: Gauge,
     waiting_bytes: Gauge,
     full: Counter,
+    spaced: Counter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -67,6 +69,11 @@ impl WriteFamilies {
             "How often a plugin was not called because too many of its writes waited",
             self.full.clone(),
         );
+        registry.register(
+            "plugin_writes_spaced",
+            "Calls that were spaced because a plugin writes to one object again and again",
+            self.spaced.clone(),
+        );
     }
 
     pub(crate) fn of(&self, plugin: &Arc<str>) -> WriteCounters {
@@ -77,6 +84,7 @@ impl WriteFamilies {
             waiting: self.waiting.get_or_create(&labels).clone(),
             waiting_bytes: self.waiting_bytes.get_or_create(&labels).clone(),
             full: self.full.get_or_create(&labels).clone(),
+            spaced: self.spaced.get_or_create(&labels).clone(),
             families: self.clone(),
             plugin: Arc::clone(plugin),
         }
@@ -90,6 +98,7 @@ impl WriteFamilies {
         self.waiting.remove(&labels);
         self.waiting_bytes.remove(&labels);
         self.full.remove(&labels);
+        self.spaced.remove(&labels);
         for verb in KubeVerb::ALL {
             for result in RESULTS {
                 self.writes.remove(&labels_of(plugin, verb, result));
@@ -112,6 +121,11 @@ impl WriteCounters {
         let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         self.waiting.set(number(stats.waiting));
         self.waiting_bytes.set(number(stats.waiting_bytes));
+    }
+
+    /// The next call of a key is spaced.
+    pub(super) fn count_spaced(&self) {
+        self.spaced.inc();
     }
 
     /// The queue has reached a bound.

@@ -148,6 +148,16 @@ impl<T> WriteQueue<T> {
         }
     }
 
+    /// The write that was sent last needed no request.
+    pub(crate) fn was_not_sent(&mut self) {
+        self.rate.give_back();
+    }
+
+    /// What a call is about.
+    pub(crate) fn about(&mut self, number: CallNumber) -> Option<&mut T> {
+        self.calls.get_mut(&number).map(|call| &mut call.about)
+    }
+
     /// A write of a call ended. Returns what the call is about if that was its last one.
     pub(crate) fn ended(&mut self, number: CallNumber, end: WriteEnd, now: Moment) -> Option<T> {
         let call = self.calls.get_mut(&number)?;

@@ -38,6 +38,11 @@ impl WriteRate {
         self.full_at = full_at + self.interval;
         Ok(())
     }
+
+    /// The last write was not sent.
+    pub(crate) fn give_back(&mut self) {
+        self.full_at = self.full_at.saturating_sub(self.interval);
+    }
 }
 
 fn interval(per_second: u32) -> u64 {
@@ -58,5 +63,7 @@ mod tests {
         assert_eq!(rate.take(now), Err(now + Duration::from_millis(50)));
         let later = now + Duration::from_millis(120);
         assert_eq!((0..9).take_while(|_| rate.take(later).is_ok()).count(), 2);
+        rate.give_back();
+        assert!(rate.take(later).is_ok());
     }
 }

@@ -16,6 +16,8 @@ const OTHER_UID: [&str; 2] = ["UID in the precondition", "UID in precondition"];
 pub(crate) enum WriteResult {
     /// The API server accepted it.
     Ok,
+    /// It was not sent, because it would change nothing.
+    Unchanged,
     /// The object to delete is gone, or its name has another object.
     Gone,
     /// The API server asks to come back after this time.
@@ -45,6 +47,7 @@ impl WriteResult {
     pub(crate) const fn as_str(&self) -> &'static str {
         match self {
             WriteResult::Ok => "ok",
+            WriteResult::Unchanged => "unchanged",
             WriteResult::Gone => "gone",
             WriteResult::Throttled(_) => "throttled",
             WriteResult::Failed(outcome) => outcome.as_str(),

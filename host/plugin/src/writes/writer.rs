@@ -1,21 +1,28 @@
 //! The task that makes a plugin's writes, and what the event actor shares with it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use informant_cache::Moment;
 use informant_cache::listener::{DeliveryOutcome, DeliveryToken};
+use informant_cache::{LogThrottle, Moment};
 use informant_object::{Key, SourceId};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use crate::Limits;
 use crate::actor::PluginContext;
 use crate::actor::mailbox::{ActorCommand, CommandSender};
-use crate::hostcalls::kube::{KUBE_WAIT_MAX, describe, send};
 use crate::metrics::EventCounters;
 use crate::spec::OnFailure;
 use crate::writes::queue::{CallNumber, NextWrite, WriteEnd, WriteQueue, WritesStatus};
 use crate::writes::result::WriteResult;
-use crate::writes::{DeferredWrite, WriteCounters};
+use crate::writes::seen::{self, Written};
+use crate::writes::send::{Made, make};
+use crate::writes::spacing::{Spacing, WritingKey};
+use crate::writes::{DeferredWrite, SPACING_WINDOW, WriteCounters};
+
+/// Lines about spaced keys of one plugin within [`SPACING_WINDOW`]: 10. The next one says how many had none.
+const SPACING_WARNINGS_MAX: usize = 10;
 
 /// A callback that wakes the event actor.
 type Waker = Arc<dyn Fn() + Send + Sync>;
@@ -32,6 +39,17 @@ pub(crate) struct HandledEvent {
     pub(crate) counters: EventCounters,
     /// What the handler answered, a success.
     pub(crate) outcome: DeliveryOutcome,
+    /// What became of its writes so far.
+    pub(crate) written: WrittenSoFar,
+}
+
+/// What became of the writes of one call.
+#[derive(Default)]
+pub(crate) struct WrittenSoFar {
+    /// Those that the cache is to see.
+    awaited: Vec<Written>,
+    /// How long the next call of the key waits.
+    spaced: Option<Duration>,
 }
 
 /// The writes of one plugin: committed by the event actor, made by the writer.
@@ -41,11 +59,15 @@ pub(crate) struct Writes {
     changed: Notify,
     /// Wakes the event actor when there is room again.
     waker: Mutex<Option<Waker>>,
+    /// A stop has begun: keys are no longer spaced.
+    stopping: CancellationToken,
     counters: WriteCounters,
 }
 
 struct Shared {
     queue: WriteQueue<HandledEvent>,
+    spacing: Spacing,
+    spacing_warnings: LogThrottle,
     /// Nothing is committed any more.
     is_closed: bool,
 }
@@ -55,10 +77,13 @@ impl Writes {
         Writes {
             shared: Mutex::new(Shared {
                 queue: WriteQueue::new(limits),
+                spacing: Spacing::default(),
+                spacing_warnings: LogThrottle::new(SPACING_WARNINGS_MAX, SPACING_WINDOW),
                 is_closed: false,
             }),
             changed: Notify::new(),
             waker: Mutex::default(),
+            stopping: CancellationToken::new(),
             counters,
         }
     }
@@ -83,8 +108,9 @@ impl Writes {
         self.lock().queue.is_full()
     }
 
-    /// Starts no write from `at` on.
+    /// Starts no write from `at` on, for a stop.
     pub(crate) fn end_at(&self, at: Moment) {
+        self.stopping.cancel();
         self.change(|shared| shared.queue.end_at(at));
     }
 
@@ -95,6 +121,11 @@ impl Writes {
 
     pub(crate) fn stats(&self) -> WritesStatus {
         self.lock().queue.stats()
+    }
+
+    /// The first `max` keys that are spaced because they write to one object again and again, and how many there are.
+    pub(crate) fn spaced_keys(&self, now: Moment, max: usize) -> (usize, Vec<WritingKey>) {
+        self.lock().spacing.keys(now, max)
     }
 
     /// Changes the queue, shows it, and wakes who waits for the change.
@@ -164,63 +195,112 @@ pub(crate) async fn run(context: Arc<PluginContext>, actor: CommandSender) {
 fn start(context: &Arc<PluginContext>, actor: &CommandSender, number: CallNumber, write: Arc<DeferredWrite>) {
     let (parts, actor) = (Arc::clone(context), actor.clone());
     let task = async move {
+        let work = async {
+            let made = make(&parts, &write).await;
+            finish(&parts, &actor, number, &write, made).await;
+        };
         tokio::select! {
             biased;
             // Whether it was done stays unknown: the event is not acknowledged.
             () = parts.abort.cancelled() => {}
-            result = make(&parts, &write) => finish(&parts, &actor, number, &write, result).await,
+            () = work => {}
         }
     };
     context.host.env.spawn("plugin-write", Box::pin(task));
 }
 
-/// Makes a write, if it is still granted.
-async fn make(context: &PluginContext, write: &DeferredWrite) -> WriteResult {
-    let grants = Arc::clone(&context.config().kube);
-    let answer = send(
-        &context.kube,
-        &grants,
-        write.address.clone(),
-        write.action.clone(),
-        KUBE_WAIT_MAX,
-        None,
-    );
-    WriteResult::of(&write.action, &describe(&write.address, &write.action), answer.await)
-}
-
 /// Passes the result of a write on: the call's next write follows, or its event is done, or has failed.
-async fn finish(
-    context: &PluginContext,
-    actor: &CommandSender,
-    number: CallNumber,
-    write: &DeferredWrite,
-    result: WriteResult,
-) {
+async fn finish(context: &PluginContext, actor: &CommandSender, number: CallNumber, write: &DeferredWrite, made: Made) {
     let writes = &context.writes;
-    writes.counters.count(write.action.verb(), result.as_str());
-    let (end, failure) = match result {
-        WriteResult::Ok | WriteResult::Gone => (WriteEnd::Done, None),
-        WriteResult::Throttled(pause) => (WriteEnd::Pause(pause), None),
-        WriteResult::Failed(outcome) => (WriteEnd::Failed, Some(outcome)),
-    };
+    writes.counters.count(write.action.verb(), made.result.as_str());
     let now = context.now();
-    let Some(event) = writes.change(|shared| shared.queue.ended(number, end, now)) else {
-        return;
+    let (end, failure) = match made.result {
+        WriteResult::Ok | WriteResult::Unchanged | WriteResult::Gone => (WriteEnd::Done, None),
+        WriteResult::Throttled(pause) => (WriteEnd::Pause(pause), None),
+        WriteResult::Failed(ref outcome) => (WriteEnd::Failed, Some(outcome.clone())),
     };
+    let event = writes.change(|shared| {
+        if made.result == WriteResult::Unchanged {
+            shared.queue.was_not_sent();
+        }
+        note(context, shared, number, write, &made, now);
+        shared.queue.ended(number, end, now)
+    });
+    let Some(event) = event else { return };
     let quarantine_because = match &failure {
         Some(DeliveryOutcome::Permanent(message)) => Some(message.clone()),
         _ => None,
     };
     let outcome = failure.unwrap_or_else(|| event.outcome.clone());
-    event.counters.count(event.event, outcome.as_str());
     let has_failed = !outcome.is_ok();
     if has_failed {
         context.log_failure(event.source, event.key.as_ref(), event.event, event.attempt, &outcome);
+    } else {
+        wait_after(context, &event.written).await;
     }
-    context.answer([(event.token, outcome)], has_failed, now);
+    event.counters.count(event.event, outcome.as_str());
+    context.answer([(event.token, outcome)], has_failed, context.now());
     if let Some(message) = quarantine_because
         && context.config().spec.on_failure == OnFailure::Quarantine
     {
         actor.send(ActorCommand::Quarantine(message)).await;
+    }
+}
+
+/// Remembers what a write means for the end of its event.
+fn note(
+    context: &PluginContext,
+    shared: &mut Shared,
+    number: CallNumber,
+    write: &DeferredWrite,
+    made: &Made,
+    now: Moment,
+) {
+    let Shared {
+        queue,
+        spacing,
+        spacing_warnings,
+        ..
+    } = shared;
+    let Some(event) = queue.about(number) else { return };
+    if write.is_awaited && made.result == WriteResult::Ok {
+        let written = Written::new(&write.address, &write.name, &write.action, made.version.clone());
+        event.written.awaited.push(written);
+    }
+    let Some(key) = event.key.as_ref().filter(|_| made.is_effective) else {
+        return;
+    };
+    let Some(wait) = spacing.wrote(event.source, key, &write.target, now) else {
+        return;
+    };
+    event.written.spaced = event.written.spaced.max(Some(wait));
+    context.writes.counters.count_spaced();
+    if let Some(suppressed) = spacing_warnings.line(now) {
+        let plugin: &str = context.counters.plugin();
+        let info = context.host.catalog.info(event.source);
+        let informer = info.as_ref().map(|info| info.informer.as_str());
+        tracing::warn!(
+            plugin,
+            informer,
+            key = %key,
+            target_object = %write.target,
+            wait_seconds = wait.as_secs(),
+            suppressed = (suppressed > 0).then_some(suppressed),
+            "plugin writes to one object again and again; calls of the key are spaced"
+        );
+    }
+}
+
+/// The writes of an event have succeeded: waits until it counts as handled.
+async fn wait_after(context: &PluginContext, written: &WrittenSoFar) {
+    if !written.awaited.is_empty() {
+        seen::wait(context, &written.awaited).await;
+    }
+    if let Some(wait) = written.spaced {
+        tokio::select! {
+            biased;
+            () = context.writes.stopping.cancelled() => {}
+            () = context.host.env.sleep(wait) => {}
+        }
     }
 }

@@ -212,7 +212,9 @@ impl World {
         writer.set_version(ResourceVersion::new("1"), 0);
         writer.publish();
         self.catalog.set_state(id, SourceState::Live);
-        self.catalog.source(id).unwrap().set_synced();
+        let source = self.catalog.source(id).unwrap();
+        source.set_synced();
+        source.add_shape(Arc::new(Shape::of("v1", "Pod")));
         Pods {
             id,
             kind,

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `defers` makes it a deferred write. With `on-updates`, updates make the calls, too. While an event has fewer
-//! attempts than `fails`, its call fails after them; `traps` likewise.
+//! attempts than `fails`, its call fails after them; `traps` likewise. With `seen`, the manifest has `writes: "seen"`.
 //!
 //! `init` makes the call under `at-init`, and fails if the call fails.
 //!
@@ -26,6 +26,7 @@ struct Config {
     calls: Vec<Call>,
     at_init: Option<Call>,
     on_updates: bool,
+    seen: bool,
     fails: u32,
     traps: u32,
 }
@@ -145,7 +146,8 @@ fn record(event: &str, object: &str, number: usize, answer: kube::Result<Value>)
 }
 
 impl Plugin for Caller {
-    fn describe(_: Describe) -> Result<Manifest> {
+    fn describe(describe: Describe) -> Result<Manifest> {
+        let config: Config = describe.config()?;
         let call = Call {
             verb: "get".to_owned(),
             resource: "v1/pods".to_owned(),
@@ -153,7 +155,8 @@ impl Plugin for Caller {
             ..Call::default()
         };
         record("describe", "", 0, call.make("", None));
-        Ok(Manifest::new().index("none"))
+        let manifest = Manifest::new().index("none");
+        Ok(if config.seen { manifest.writes_seen() } else { manifest })
     }
 
     fn init(init: Init) -> Result<Self> {

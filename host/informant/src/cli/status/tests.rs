@@ -58,6 +58,8 @@ fn loaded() -> LoadedView {
         slowed: 0,
         slowed_objects: Vec::new(),
         writes_waiting: 0,
+        writes_spaced: 0,
+        writes_spaced_keys: Vec::new(),
         writes_paused_ms: None,
         paused: false,
         keyed: false,

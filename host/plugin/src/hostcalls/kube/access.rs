@@ -10,12 +10,20 @@ use super::metrics::KubeCounters;
 use crate::KubeGrant;
 use crate::hostcalls::grant::{ResourceAttributes, allow_line};
 use crate::hostcalls::kube_api::{KubeApi, KubeError, KubeErrorCode};
+use crate::writes::{OwnCache, OwnWrites};
 
 /// Whether an instance's calls are made at all.
 #[derive(Clone)]
 pub(crate) enum KubeAccess {
     /// As far as the plugin's grants allow.
-    Granted(Arc<KubeRights>, Arc<KubeGrants>),
+    Granted {
+        /// Those of the plugin.
+        rights: Arc<KubeRights>,
+        /// What its section grants.
+        grants: Arc<KubeGrants>,
+        /// Whether an event ends only when the cache has seen its deferred writes.
+        awaits_writes: bool,
+    },
     /// Never, for this reason.
     Denied(&'static str),
 }
@@ -31,20 +39,35 @@ pub(crate) struct KubeRights {
     pub(super) env: Arc<dyn Environment>,
     pub(super) counters: KubeCounters,
     pub(super) permits: Semaphore,
+    /// What the cache has of the plugin's objects.
+    pub(crate) cache: Arc<OwnCache>,
+    /// The plugin's last writes to them.
+    pub(crate) own: Arc<OwnWrites>,
 }
 
 impl KubeAccess {
     pub(super) fn rights(&self) -> Result<(&KubeRights, &KubeGrants), KubeError> {
         match self {
-            KubeAccess::Granted(rights, grants) => Ok((rights, grants)),
+            KubeAccess::Granted { rights, grants, .. } => Ok((rights, grants)),
             KubeAccess::Denied(reason) => Err(KubeError::new(KubeErrorCode::Denied, *reason)),
         }
+    }
+
+    /// Whether an event ends only when the cache has seen its deferred writes.
+    pub(super) fn awaits_writes(&self) -> bool {
+        matches!(
+            self,
+            KubeAccess::Granted {
+                awaits_writes: true,
+                ..
+            }
+        )
     }
 
     /// The field manager of writes that name none.
     pub(super) fn field_manager(&self) -> String {
         match self {
-            KubeAccess::Granted(rights, _) => format!("informant-{}", rights.plugin),
+            KubeAccess::Granted { rights, .. } => format!("informant-{}", rights.plugin),
             KubeAccess::Denied(_) => String::new(),
         }
     }
@@ -56,6 +79,7 @@ impl KubeRights {
         api: Option<Arc<dyn KubeApi>>,
         env: Arc<dyn Environment>,
         counters: KubeCounters,
+        cache: Arc<OwnCache>,
     ) -> KubeRights {
         KubeRights {
             plugin: Arc::clone(plugin),
@@ -63,6 +87,8 @@ impl KubeRights {
             env,
             counters,
             permits: Semaphore::new(KUBE_CALLS_MAX),
+            cache,
+            own: Arc::default(),
         }
     }
 }

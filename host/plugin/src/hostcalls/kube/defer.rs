@@ -1,6 +1,7 @@
 //! Deferred writes: validated and authorized at once, made after the call succeeded.
 
 use super::Answer;
+use super::access::KubeRights;
 use super::gate::{self, authorize};
 use crate::hostcalls::kube_api::{KubeAction, KubeAddress, KubeError, KubeErrorCode};
 use crate::instance::bindings::informant::plugin::kube::{Address, ApiError};
@@ -26,13 +27,32 @@ impl GuestState {
         check_repeatable(&address, &action, &made)?;
         address.cluster = gate::api(rights)?.cluster(&address.cluster)?;
         let name = if made.is_empty() { &address.name } else { &made };
-        let target = Target::new(&address, name);
+        let name = name.clone();
+        let is_awaited = self.kube.access.awaits_writes();
+        if is_awaited {
+            check_cached(rights, &address)?;
+        }
         Ok(DeferredWrite {
+            target: Target::new(&address, &name),
+            name,
             address,
             action,
-            target,
+            is_awaited,
         })
     }
+}
+
+/// Rejects a write that the cache will never see.
+fn check_cached(rights: &KubeRights, address: &KubeAddress) -> Result<(), KubeError> {
+    if rights.cache.source(address).is_some() {
+        return Ok(());
+    }
+    let message = format!(
+        "the manifest has `writes: seen`, but no informer of the plugin reads {} in namespace {:?}: add one to \
+         `informers` in config.toml, or remove `writes` from the manifest",
+        address.resource, address.namespace
+    );
+    Err(KubeError::new(KubeErrorCode::Invalid, message))
 }
 
 /// Rejects writes that another attempt would make once more, on another object.

@@ -14,10 +14,11 @@ struct Document {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Metadata {
     name: Option<String>,
     uid: Option<String>,
+    resource_version: Option<String>,
 }
 
 /// The name of the object that `document` creates; empty if the API server generates it.
@@ -34,6 +35,11 @@ pub(super) fn name_of(document: &[u8]) -> Result<String, KubeError> {
 /// As [`name_of`].
 pub(super) fn has_uid(document: &[u8]) -> Result<bool, KubeError> {
     Ok(read(document)?.uid.is_some_and(|uid| !uid.is_empty()))
+}
+
+/// The resource version of an object that the API server returned.
+pub(super) fn version_of(body: &[u8]) -> Option<Box<str>> {
+    read(body).ok()?.resource_version.map(String::into_boxed_str)
 }
 
 fn read(document: &[u8]) -> Result<Metadata, KubeError> {

@@ -13,6 +13,7 @@ use super::wait::{self, TooLate};
 use super::{KUBE_ANSWER_BYTES_MAX, KUBE_DOCUMENT_BYTES_MAX};
 use crate::hostcalls::grant::ResourceAttributes;
 use crate::hostcalls::kube_api::{KubeAction, KubeAddress, KubeApi, KubeCall, KubeError, KubeErrorCode, KubePatchKind};
+use crate::writes::{Target, WriteInFlight};
 
 /// Sends a call if it is valid and granted. It ends within `wait_max`, including the wait for a permit of `turns`.
 ///
@@ -21,13 +22,15 @@ use crate::hostcalls::kube_api::{KubeAction, KubeAddress, KubeApi, KubeCall, Kub
 pub(crate) async fn send(
     rights: &KubeRights,
     grants: &KubeGrants,
-    address: KubeAddress,
+    mut address: KubeAddress,
     action: KubeAction,
     wait_max: Duration,
     turns: Option<&Semaphore>,
 ) -> Result<Vec<u8>, KubeError> {
     authorize(&rights.plugin, grants, &address, &action)?;
     let api = api(rights)?;
+    address.cluster = api.cluster(&address.cluster)?;
+    let write = begin_write(rights, &address, &action)?;
     let call = KubeCall {
         plugin: Arc::clone(&rights.plugin),
         address,
@@ -42,7 +45,7 @@ pub(crate) async fn send(
         };
         api.call(call).await
     };
-    match wait::at_most(&*rights.env, wait_max, made).await {
+    let answer = match wait::at_most(&*rights.env, wait_max, made).await {
         Ok(answer) => answer,
         Err(TooLate) => Err(KubeError::new(
             KubeErrorCode::Timeout,
@@ -50,7 +53,45 @@ pub(crate) async fn send(
                 "no response within {wait_max:?}; a write may still have taken effect; read the object before you retry"
             ),
         )),
+    };
+    if let Some(write) = write {
+        let version = answer.as_ref().map(|body| version_of(body));
+        write.ended(version.as_ref().map(Option::as_deref).map_err(|error| *error));
     }
+    answer
+}
+
+/// Notes that a call that may change an object is about to be sent.
+fn begin_write(
+    rights: &KubeRights,
+    address: &KubeAddress,
+    action: &KubeAction,
+) -> Result<Option<WriteInFlight>, KubeError> {
+    let is_dry_run = match action {
+        KubeAction::Get | KubeAction::List(_) => return Ok(None),
+        KubeAction::Create(_, options) | KubeAction::Update(_, options) | KubeAction::Patch(_, _, options) => {
+            options.dry_run
+        }
+        KubeAction::Delete(options) => options.dry_run,
+    };
+    let made = name_made(address, action)?;
+    let name = if made.is_empty() { &address.name } else { &made };
+    if is_dry_run || name.is_empty() {
+        return Ok(None);
+    }
+    let target = Target::new(address, name);
+    let at = KubeAddress {
+        name: name.clone(),
+        ..address.clone()
+    };
+    Ok(Some(
+        rights.own.begin(target, &at, |address| rights.cache.version(address)),
+    ))
+}
+
+/// The version of the object in the response to a write, if it has one.
+pub(crate) fn version_of(body: &[u8]) -> Option<Box<str>> {
+    document::version_of(body)
 }
 
 /// The clusters.

@@ -22,6 +22,8 @@ fn write_of(name: &str, bytes: usize) -> DeferredWrite {
     };
     DeferredWrite {
         target: Target::new(&address, name),
+        name: name.to_owned(),
+        is_awaited: false,
         address,
         action,
     }

@@ -1,0 +1,235 @@
+//! What a plugin has written to its objects last: the cache may not have seen it yet.
+//!
+//! A write may be left out only if the cache is at least as new as the plugin's own last write to the object. Otherwise
+//! the last of three writes A, B, A would be compared with a cache that still has the first, and B would stay.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use informant_object::VersionRef;
+
+use crate::hostcalls::kube_api::{KubeAddress, KubeError};
+use crate::writes::Target;
+
+/// Objects of one plugin whose last write is remembered: 10,000. At the limit those are forgotten whose write the cache
+/// has seen. If that leaves more than half, no write is left out until it does not.
+pub const OWN_WRITES_MAX: usize = 10_000;
+
+/// The last writes of one plugin.
+#[derive(Debug, Default)]
+pub(crate) struct OwnWrites(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    targets: HashMap<Target, LastWrites>,
+    /// Some writes could not be remembered.
+    is_incomplete: bool,
+}
+
+#[derive(Debug)]
+struct LastWrites {
+    address: KubeAddress,
+    in_flight: usize,
+    /// A write may have been made whose response was lost.
+    is_uncertain: bool,
+    /// The version of the last write that succeeded.
+    version: Option<Box<str>>,
+}
+
+/// A write in flight. If it is dropped without a response, its effect is unknown.
+pub(crate) struct WriteInFlight {
+    own: Arc<OwnWrites>,
+    target: Target,
+    has_ended: bool,
+}
+
+impl OwnWrites {
+    /// A write to `target`, the object called `name` at `address`, is about to be sent. `cached` is the version that
+    /// the cache has of an object.
+    pub(crate) fn begin(
+        self: &Arc<OwnWrites>,
+        target: Target,
+        address: &KubeAddress,
+        cached: impl Fn(&KubeAddress) -> Option<Box<str>>,
+    ) -> WriteInFlight {
+        let mut known = self.lock();
+        if known.targets.len() >= OWN_WRITES_MAX && !known.targets.contains_key(&target) {
+            known.forget_seen(cached);
+        }
+        if known.targets.len() >= OWN_WRITES_MAX && !known.targets.contains_key(&target) {
+            known.is_incomplete = true;
+        } else {
+            let last = known.targets.entry(target.clone()).or_insert_with(|| LastWrites {
+                address: address.clone(),
+                in_flight: 0,
+                is_uncertain: false,
+                version: None,
+            });
+            last.in_flight += 1;
+        }
+        drop(known);
+        WriteInFlight {
+            own: Arc::clone(self),
+            target,
+            has_ended: false,
+        }
+    }
+
+    /// Whether a cache that has `version` of `target` has seen all of the plugin's own writes to it.
+    pub(crate) fn are_seen(&self, target: &Target, version: VersionRef<'_>) -> bool {
+        let known = self.lock();
+        match known.targets.get(target) {
+            None => !known.is_incomplete,
+            Some(last) => last.are_seen(version),
+        }
+    }
+
+    /// The version of the last own write to `target` that is remembered.
+    pub(crate) fn version(&self, target: &Target) -> Option<Box<str>> {
+        self.lock().targets.get(target)?.version.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // Changed by single assignments and inserts: consistent after any panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn forget_seen(&mut self, cached: impl Fn(&KubeAddress) -> Option<Box<str>>) {
+        self.targets.retain(|_, last| match cached(&last.address) {
+            Some(version) => !last.are_seen(VersionRef::new(&version)),
+            // What is not cached is always written.
+            None => last.in_flight > 0 || last.is_uncertain,
+        });
+        if self.targets.len() <= OWN_WRITES_MAX / 2 {
+            self.is_incomplete = false;
+        }
+    }
+}
+
+impl LastWrites {
+    fn are_seen(&self, cached: VersionRef<'_>) -> bool {
+        let is_newer = |own: &str| match (VersionRef::new(own).number(), cached.number()) {
+            (Some(own), Some(cached)) => own > cached,
+            _ => own != cached.as_str(),
+        };
+        self.in_flight == 0 && !self.is_uncertain && !self.version.as_deref().is_some_and(is_newer)
+    }
+}
+
+impl WriteInFlight {
+    /// The API server has answered, or nothing was sent. `version` is that of the written object, if it is known.
+    pub(crate) fn ended(mut self, version: Result<Option<&str>, &KubeError>) {
+        self.has_ended = true;
+        let mut known = self.own.lock();
+        let Some(last) = known.targets.get_mut(&self.target) else {
+            return;
+        };
+        last.in_flight = last.in_flight.saturating_sub(1);
+        match version {
+            Ok(Some(version)) => {
+                last.version = Some(version.into());
+                // Requests to one object are answered in the order in which they are made.
+                last.is_uncertain = false;
+            }
+            Ok(None) => last.is_uncertain = true,
+            // It was refused.
+            Err(error) if matches!(error.status, 400..=499) => {}
+            Err(_) => last.is_uncertain = true,
+        }
+    }
+}
+
+impl Drop for WriteInFlight {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        if let Some(last) = self.own.lock().targets.get_mut(&self.target) {
+            last.in_flight = last.in_flight.saturating_sub(1);
+            last.is_uncertain = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::KubeResource;
+    use crate::hostcalls::kube_api::KubeErrorCode;
+
+    fn address(name: &str) -> KubeAddress {
+        KubeAddress {
+            cluster: String::new(),
+            resource: KubeResource::parse("v1/pods").unwrap(),
+            namespace: "web".to_owned(),
+            name: name.to_owned(),
+            subresource: String::new(),
+        }
+    }
+
+    fn target(name: &str) -> Target {
+        Target::new(&address(name), name)
+    }
+
+    fn begin(own: &Arc<OwnWrites>, name: &str) -> WriteInFlight {
+        own.begin(target(name), &address(name), |_| None)
+    }
+
+    fn are_seen(own: &OwnWrites, version: &str) -> bool {
+        own.are_seen(&target("a"), VersionRef::new(version))
+    }
+
+    #[test]
+    fn a_write_is_seen_once_the_cache_has_its_version() {
+        let own = Arc::new(OwnWrites::default());
+        assert!(are_seen(&own, "5"));
+        let write = begin(&own, "a");
+        assert!(!are_seen(&own, "5"), "in flight");
+        write.ended(Ok(Some("10")));
+        assert!(!are_seen(&own, "9") && are_seen(&own, "10") && are_seen(&own, "11"));
+        begin(&own, "a").ended(Err(&KubeError {
+            status: 409,
+            ..KubeError::new(KubeErrorCode::Conflict, "refused")
+        }));
+        assert!(are_seen(&own, "10"), "it changed nothing");
+    }
+
+    #[test]
+    fn a_write_without_a_response_is_uncertain_until_the_next() {
+        let own = Arc::new(OwnWrites::default());
+        let lost = KubeError::new(KubeErrorCode::Timeout, "lost");
+        for is_dropped in [false, true] {
+            match (begin(&own, "a"), is_dropped) {
+                (write, true) => drop(write),
+                (write, false) => write.ended(Err(&lost)),
+            }
+            assert!(!are_seen(&own, "1000"));
+            begin(&own, "a").ended(Ok(Some("12")));
+            assert!(are_seen(&own, "12"));
+        }
+    }
+
+    #[test]
+    fn at_the_limit_what_the_cache_has_seen_is_forgotten() {
+        let own = Arc::new(OwnWrites::default());
+        let write = |name: &str, seen: &str| {
+            let seen: Box<str> = seen.into();
+            let write = own.begin(target(name), &address(name), |_| Some(seen.clone()));
+            write.ended(Ok(Some("10")));
+        };
+        for number in 0..OWN_WRITES_MAX {
+            write(&format!("pod-{number}"), "9");
+        }
+        write("a", "9");
+        assert!(
+            !own.are_seen(&target("a"), VersionRef::new("10")),
+            "nothing is left out now"
+        );
+        write("b", "10");
+        assert!(own.are_seen(&target("a"), VersionRef::new("9")));
+        assert!(!own.are_seen(&target("b"), VersionRef::new("9")));
+        assert_eq!(own.lock().targets.len(), 1);
+    }
+}
