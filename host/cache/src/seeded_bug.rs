@@ -81,11 +81,13 @@ pub enum SeededBug {
     LaterDeletesResumed,
     /// The index of a plugin is attached while values are still being computed.
     PartialIndexAttached,
+    /// Another call of the key does not cancel the one that the handler asked for.
+    RequeueNotCanceled,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::RelistMissesDeletes,
         Self::TombstoneUnmarked,
         Self::UpdateAcrossUids,
@@ -120,6 +122,7 @@ impl SeededBug {
         Self::HandedOutTakenForAcknowledged,
         Self::LaterDeletesResumed,
         Self::PartialIndexAttached,
+        Self::RequeueNotCanceled,
     ];
 
     /// Runs `body` with this bug enabled on this thread.

@@ -15,6 +15,8 @@
 //! accepted. No handler receives a delete of an object that exists. An index whose values come from outside is complete
 //! or not ready, and ready at rest.
 //!
+//! A call that a handler asks for is made once and not before it is due, unless another call for the key comes first.
+//!
 //! If the API server is restored from a backup, incarnations may return, and each key may go back once.
 
 mod calls;
@@ -58,11 +60,13 @@ pub enum Clause {
     IndexCoherent,
     /// A plugin keeps its memory until it traps, and its saved state in the next version.
     StateTransferred,
+    /// A call that a handler asks for is made once, not before it is due, unless another call for the key came first.
+    CalledAgain,
 }
 
 impl Clause {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Ordered,
         Self::OneAtATime,
         Self::NoInvention,
@@ -77,6 +81,7 @@ impl Clause {
         Self::StoreConverges,
         Self::IndexCoherent,
         Self::StateTransferred,
+        Self::CalledAgain,
     ];
 
     /// Its name as in `docs/explanation/delivery.md`.
@@ -97,6 +102,7 @@ impl Clause {
             Self::StoreConverges => "store converges",
             Self::IndexCoherent => "index coherent",
             Self::StateTransferred => "state transferred",
+            Self::CalledAgain => "called again",
         }
     }
 }
@@ -145,6 +151,8 @@ struct KeyState {
     refused: Option<(bool, ObjectVersion)>,
     /// How many restores of the API server its states have followed.
     restores: usize,
+    /// When the call is due that it asked for, in nanoseconds since the start.
+    asked: Option<u64>,
     /// It is of an earlier process, whose last acknowledgements may be lost.
     inherited: bool,
 }
@@ -202,13 +210,16 @@ struct Checker {
     born: BTreeMap<String, usize>,
     /// Handlers that were removed; calls that ran at that time may still end.
     removed_handlers: BTreeSet<u32>,
+    /// The time of the entry, in nanoseconds since the start.
+    now: u64,
     violations: Vec<Violation>,
 }
 
 /// Returns every violation of the contract, in order; empty if it holds.
 pub fn check(history: &History) -> Vec<Violation> {
     let mut checker = Checker::default();
-    for (index, (_, entry)) in history.entries.iter().enumerate() {
+    for (index, (nanos, entry)) in history.entries.iter().enumerate() {
+        checker.now = *nanos;
         checker.apply(index, entry);
     }
     checker.violations
@@ -220,6 +231,7 @@ impl Checker {
             Entry::Begin(Call { handler, .. })
             | Entry::Remembers { handler, .. }
             | Entry::End { handler, .. }
+            | Entry::Asked { handler, .. }
             | Entry::Synced { handler, .. }
                 if self.removed_handlers.contains(handler) => {}
             Entry::Written { object, group } => {
@@ -260,6 +272,12 @@ impl Checker {
                 name,
                 ended,
             } => self.end(at, *handler, (namespace, name), *ended),
+            Entry::Asked {
+                handler,
+                namespace,
+                name,
+                after_ms,
+            } => self.asked(*handler, (namespace, name), *after_ms),
             Entry::Synced { handler, there } => self.synced(at, *handler, there),
             Entry::HandlerRemoved { handler } => {
                 self.handlers.remove(handler);

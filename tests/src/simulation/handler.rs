@@ -203,7 +203,10 @@ impl Pulling {
                 let result = self.recorder.draw_result(key, &mut rng);
                 self.recorder.end(key, &result);
                 match result {
-                    ScriptedResult::Ok => DeliveryOutcome::Ok,
+                    ScriptedResult::Ok => {
+                        let again = self.recorder.ask(&delivery.notification, &mut rng);
+                        again.map_or(DeliveryOutcome::Ok, DeliveryOutcome::RequeueAfter)
+                    }
                     ScriptedResult::Panic => DeliveryOutcome::Trapped("scripted".into()),
                     ScriptedResult::Fail(error) => error.into(),
                 }

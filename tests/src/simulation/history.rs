@@ -181,6 +181,17 @@ pub enum Entry {
         /// How it ended.
         ended: Ended,
     },
+    /// With the call that ended just now, the handler asked for another one.
+    Asked {
+        /// The handler.
+        handler: u32,
+        /// The namespace of the call's key.
+        namespace: String,
+        /// The name of the call's key.
+        name: String,
+        /// How long it asked to wait, in milliseconds.
+        after_ms: u64,
+    },
     /// A handler is synced: it has received the whole source.
     Synced {
         /// The handler.

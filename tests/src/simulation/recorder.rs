@@ -1,6 +1,7 @@
 //! Records the calls of one handler, and decides how they end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use informant_cache::listener::{ListenerOptions, Notification};
 use informant_cache::{Environment, HandlerError, Moment, Reason};
@@ -10,6 +11,9 @@ use super::history::{Call, Ended, Entry, EventKind, ObjectVersion};
 use super::rng::Rng;
 use super::watched::Watched;
 use super::world::{World, version_of_object};
+
+/// How often a handler that asks for other calls does so.
+const ASKS_PERCENT: u64 = 40;
 
 /// How a handler behaves while there are faults.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,6 +25,8 @@ pub(super) struct Script {
     pub(super) refuses_percent: u64,
     /// The name of an object on which it always fails.
     pub(super) poison: Option<&'static str>,
+    /// It sometimes asks to be called again for an object that exists.
+    pub(super) asks: bool,
     /// It writes to the objects it receives: it stores the value that it saw in a label.
     pub(super) writes_back: bool,
 }
@@ -176,7 +182,7 @@ impl CallRecorder {
         if !rng.percent(self.script.fails_percent) {
             return ScriptedResult::Ok;
         }
-        let after = std::time::Duration::from_millis(rng.below(5_000));
+        let after = Duration::from_millis(rng.below(5_000));
         match rng.below(3) {
             0 => ScriptedResult::Fail(HandlerError::Retryable(message)),
             1 => ScriptedResult::Panic,
@@ -192,6 +198,23 @@ impl CallRecorder {
         if self.script.writes_back {
             self.world.note_seen(object);
         }
+    }
+
+    /// After a call that succeeded: whether it asks for another one, and after what time.
+    pub(super) fn ask(&self, what: &Notification, rng: &mut Rng) -> Option<Duration> {
+        let exists = matches!(what, Notification::Add(_) | Notification::Update { .. });
+        if !self.script.asks || !exists || !self.world.faults_active() || !rng.percent(ASKS_PERCENT) {
+            return None;
+        }
+        let after_ms = rng.pick(&[0, 1_000, 20_000]) + rng.below(1_000);
+        let key = what.key()?;
+        self.world.record(Entry::Asked {
+            handler: self.id,
+            namespace: key.namespace.to_owned(),
+            name: key.name.to_owned(),
+            after_ms,
+        });
+        Some(Duration::from_millis(after_ms))
     }
 
     /// Records the end of the call for `key`.

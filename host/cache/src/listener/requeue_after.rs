@@ -26,6 +26,7 @@ use crate::listener::options::{
 use crate::listener::requeues::{Requeue, Unrecorded};
 use crate::listener::slots::SlotId;
 use crate::listener::{Delivery, LastDelete, Listener, Notification};
+use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason};
 
 /// A requeue, as a journal records and restores it.
@@ -140,7 +141,7 @@ impl Listener {
 
     /// The slot's head was called, and asks for no other call.
     pub(super) fn cancel_requeue(&mut self, id: SlotId) {
-        if self.requeues.is_empty() {
+        if self.requeues.is_empty() || seeded_bug(SeededBug::RequeueNotCanceled) {
             return;
         }
         let slot = self.queue.slots.get(id);

@@ -1,7 +1,14 @@
 //! The clauses that a call can violate, when it begins and when it ends.
 
+use std::time::Duration;
+
+use informant_cache::listener::REQUEUE_AFTER_MIN;
+
 use super::super::history::{Call, Ended, EventKind, ObjectVersion, Selection};
 use super::{Checker, Clause, KeyState, Running};
+
+/// The reason of a call that the handler asked for.
+const REQUEUED: &str = "requeue-after";
 
 /// A violation without its position.
 type Finding = (Clause, String);
@@ -55,6 +62,7 @@ impl Checker {
             ));
         }
         let key_state = handler.keys.entry(key).or_default();
+        findings.extend(key_state.not_asked(&running, self.now));
         findings.extend(key_state.contradicted_by(&running, may_go_back));
         // It may follow an earlier restore than the last one.
         if may_go_back && key_state.goes_back(&running) {
@@ -176,6 +184,10 @@ impl Checker {
             return self.violate(at, Clause::OneAtATime, message);
         };
         key_state.record_end(&call, ended);
+        // While the call that it asked for is retried, the request holds.
+        if call.reason != REQUEUED || !matches!(ended, Ended::Retry | Ended::Trap) {
+            key_state.asked = None;
+        }
         if ended == Ended::Trap {
             handler.calls_remembered = 0;
         }
@@ -191,6 +203,14 @@ impl Checker {
             let handler = self.handlers.entry(id).or_default();
             handler.deleted.insert((key, call.object.uid));
         }
+    }
+
+    pub(super) fn asked(&mut self, id: u32, (namespace, name): (&str, &str), after_ms: u64) {
+        let key = (namespace.to_owned(), name.to_owned());
+        let handler = self.handlers.entry(id).or_default();
+        let wait = Duration::from_millis(after_ms).max(REQUEUE_AFTER_MIN);
+        let due = self.now + u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        handler.keys.entry(key).or_default().asked = Some(due);
     }
 
     /// Whether no call may be made for the incarnation after this delete: it is deleted, not only deselected.
@@ -243,6 +263,19 @@ fn stale(call: &Running, stored: Option<u64>) -> Option<Finding> {
 }
 
 impl KeyState {
+    /// A call because the handler asked for it, which it did not, or not yet.
+    fn not_asked(&self, call: &Running, now: u64) -> Option<Finding> {
+        if call.reason != REQUEUED {
+            return None;
+        }
+        let why = match self.asked {
+            None => "had asked for no call",
+            Some(due) if now < due => "had asked for a later call",
+            Some(_) => return None,
+        };
+        Some((Clause::CalledAgain, format!("received {}, but {why}", call.object)))
+    }
+
     /// How a new call contradicts what the handler has received.
     fn contradicted_by(&self, call: &Running, may_go_back: bool) -> Vec<Finding> {
         let Running { kind, object, old, .. } = call;

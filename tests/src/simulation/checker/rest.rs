@@ -42,6 +42,13 @@ impl Handler {
                 let message = format!("handler {id} never returned from {}", running.object);
                 findings.push((Clause::LastStateNeverLost, message));
             }
+            if key_state.asked.is_some() {
+                let message = format!(
+                    "handler {id}, {}/{}: the call that it asked for was not made",
+                    key.0, key.1
+                );
+                findings.push((Clause::CalledAgain, message));
+            }
             if let Some(loss) = key_state.lost(current) {
                 let message = format!("handler {id}, {}/{}: {loss}", key.0, key.1);
                 findings.push((Clause::LastStateNeverLost, message));

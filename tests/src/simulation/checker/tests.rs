@@ -638,3 +638,72 @@ fn retry_across_a_restore_does_not_follow_it() {
     ];
     assert_eq!(clauses(entries), NOTHING);
 }
+
+/// A history of a handler that asks, with its first call, for another one after 5 s; then `rest`, which happens `ms`
+/// later.
+fn asked(ms: u64, rest: Vec<Entry>) -> Vec<Clause> {
+    let object = object("a", "u1", 1);
+    let asked = Entry::Asked {
+        handler: 0,
+        namespace: object.namespace.clone(),
+        name: object.name.clone(),
+        after_ms: 5_000,
+    };
+    let first = begin(EventKind::Add, &object, Some(1));
+    let mut entries = vec![(0, handler_added(false)), (0, written(&object)), (0, first)];
+    entries.extend([(0, end(&object, Ended::Ok)), (0, asked), (0, synced())]);
+    entries.extend(rest.into_iter().map(|entry| (ms * 1_000_000, entry)));
+    let violations = check(&History { entries });
+    violations.into_iter().map(|violation| violation.clause).collect()
+}
+
+/// A call because the handler asked for it.
+fn called_again(object: &ObjectVersion) -> Entry {
+    with_reason(begin(EventKind::Update, object, Some(object.version)), "requeue-after")
+}
+
+#[test]
+fn call_that_was_asked_for_is_made_once_when_due() {
+    let object = object("a", "u1", 1);
+    let call = || vec![called_again(&object), end(&object, Ended::Ok)];
+    let rest = || vec![at_rest(&[&object])];
+    assert_eq!(asked(5_000, [call(), rest()].concat()), NOTHING);
+    assert_eq!(
+        asked(4_999, [call(), rest()].concat()),
+        [Clause::CalledAgain],
+        "too early"
+    );
+    assert_eq!(
+        asked(5_000, [call(), call(), rest()].concat()),
+        [Clause::CalledAgain],
+        "twice"
+    );
+    assert_eq!(asked(5_000, rest()), [Clause::CalledAgain], "never");
+}
+
+#[test]
+fn another_call_cancels_the_one_asked_for() {
+    let object = object("a", "u1", 1);
+    let other = with_reason(begin(EventKind::Update, &object, Some(1)), "resync");
+    let ended = end(&object, Ended::Ok);
+    let mut entries = vec![other, ended.clone()];
+    assert_eq!(
+        asked(1_000, [entries.clone(), vec![at_rest(&[&object])]].concat()),
+        NOTHING
+    );
+    entries.extend([called_again(&object), ended]);
+    assert_eq!(asked(9_000, entries), [Clause::CalledAgain]);
+}
+
+#[test]
+fn failed_call_that_was_asked_for_is_retried() {
+    let object = object("a", "u1", 1);
+    let entries = vec![
+        called_again(&object),
+        end(&object, Ended::Retry),
+        called_again(&object),
+        end(&object, Ended::Ok),
+        at_rest(&[&object]),
+    ];
+    assert_eq!(asked(6_000, entries), NOTHING);
+}
