@@ -116,6 +116,7 @@ const CONFIG_OF_SCRIPT: &str = r#"
 script = "handler.js"
 informers = ["pods"]
 on-reload = "replay"
+allow.kube = [{ verbs = ["patch"], resource = "v1/pods" }]
 "#;
 
 /// The initial script.
@@ -255,13 +256,16 @@ impl Demo {
             .wait_for_line_after(from, "the script's first line", SEEN_WITHIN, said)
             .await?;
         println!("   its first line was logged after {} ms", begin.elapsed().as_millis());
-        let label = json!({"metadata": {"labels": {"team": "blue"}}});
-        self.client.merge(&pods(&name(7)), &label).await?;
-        let labeled = |line: &str| said(line).filter(|message| message.contains("now labeled"));
-        let line = process
-            .wait_for_line_after(from, "its line about a label", SEEN_WITHIN, labeled)
+        let has_no_team = format!("default/{} has no team", name(7));
+        process
+            .wait_for_line_after(from, "its line about a pod", SEEN_WITHIN, |line| {
+                said(line).filter(|message| *message == has_no_team)
+            })
             .await?;
-        println!("   $ kubectl label pod {} team=blue\n   {line}", name(7));
+        let labeled = self.client.get(&pods(&name(7))).await?;
+        let team = &labeled["metadata"]["labels"]["team"];
+        ensure!(team == "unassigned", "the script labeled a pod with team {team}");
+        println!("   $ kubectl get pod {} --show-labels\n   team=unassigned", name(7));
         Ok(())
     }
 

@@ -55,6 +55,9 @@ fn shell_script(console: &str) -> String {
         if line.starts_with("informant apiserver") {
             script += "until [ -s kubeconfig ]; do sleep 0.1; done\n";
         }
+        if line.starts_with("kubectl run") {
+            script += "until kubectl get pods --label-columns=team | grep -q unassigned; do sleep 0.2; done\n";
+        }
         if line.starts_with("informant run") {
             script += "until informant status >/dev/null 2>&1; do sleep 0.1; done\n";
         }
@@ -113,7 +116,10 @@ async fn quick_start() -> Result<()> {
     let began = Instant::now();
     let missing = loop {
         let text = std::fs::read_to_string(&log)?;
-        let missing: Vec<&String> = shown.iter().filter(|line| !text.contains(line.as_str())).collect();
+        // A line that is shown twice has to be printed twice.
+        let times = |line: &String| shown.iter().filter(|other| *other == line).count();
+        let is_missing = |line: &&String| text.matches(line.as_str()).count() < times(line);
+        let missing: Vec<&String> = shown.iter().filter(is_missing).collect();
         if missing.is_empty() || began.elapsed() > SEEN_WITHIN || shell.try_wait()?.is_some() {
             break missing.into_iter().cloned().collect::<Vec<_>>();
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::indexes::Loop;
 use crate::kube::{Cluster, grants};
-use crate::world::{Pods, World, guest, is_built};
+use crate::world::{Pods, World, guest, is_built, javascript_source};
 
 /// Something that happens to an informer. Each pod has an action and a text.
 enum Step {
@@ -259,10 +259,12 @@ const BEHAVIORS: &[Behavior] = &[
     },
 ];
 
-/// The plugin in each language. Missing where a compiler is missing, but never in CI.
+/// The plugin in each language; a script as a file, too. Missing where a compiler is missing, but never in CI.
 fn guests() -> Vec<PathBuf> {
-    let compiled = ["guest_conformance_rust", "guest_conformance_c"];
-    compiled.into_iter().filter(|name| is_built(name)).map(guest).collect()
+    let all = ["guest_conformance_rust", "guest_conformance_c", "guest_conformance_js"];
+    let built: Vec<&str> = all.into_iter().filter(|name| is_built(name)).collect();
+    let files = built.iter().filter_map(|name| javascript_source(name));
+    built.iter().map(|name| guest(name)).chain(files).collect()
 }
 
 /// A plugin and its informer, with one source for each cluster.
@@ -326,11 +328,12 @@ impl Run {
         self.idle().await;
     }
 
-    /// What the plugin has logged, without the messages of panics, which not every language has.
+    /// What the plugin has logged, without the messages of panics and exceptions, which not every language has.
     fn lines(&self) -> Vec<String> {
         let lines = self.world.log.lines().into_iter();
         let ours = lines.filter(|line| line.fields == " plugin=\"conformance\" stream=\"log\"");
-        let is_expected = |line: &String| line != "synced pods " && !line.starts_with("panicked at ");
+        let ours = ours.filter(|line| line.level == "INFO");
+        let is_expected = |line: &String| line != "synced pods ";
         ours.map(|line| line.message).filter(is_expected).collect()
     }
 

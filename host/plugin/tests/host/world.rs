@@ -50,6 +50,7 @@ pub(crate) fn javascript_source(name: &str) -> Option<PathBuf> {
     let file = match name {
         "crash_loop_js" => "plugins/crash-loop-js/crash_loop.js",
         "guest_javascript" => "plugin-sdk/javascript/tests/guest.js",
+        "guest_conformance_js" => "plugin-sdk/javascript/tests/conformance.js",
         _ => return None,
     };
     Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file))

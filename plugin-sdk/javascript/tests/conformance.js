@@ -1,0 +1,96 @@
+// @ts-check
+// The conformance kit in JavaScript. tests/guests/README.md describes what it does.
+import { KubeError, Permanent, RetryAfter, config, kube, log, store } from "informant";
+
+// Longer texts are not logged, in bytes.
+const SHOWN_MAX = 1000;
+
+let calls = 0;
+
+const { payload = "whole", old = "no" } = config;
+export const manifest = {
+  indexes: ["text"],
+  events: [{ apiVersion: "*", kind: "*", payload: payload.startsWith("/") ? { fields: [payload] } : payload, old: old === "yes" }],
+};
+
+/** @param {any} pod */
+const textOf = (pod) => pod?.spec?.text ?? "-";
+
+/** @param {any} pod */
+const shown = (pod) => {
+  const { length } = new TextEncoder().encode(textOf(pod));
+  return length > SHOWN_MAX ? length : textOf(pod);
+};
+
+/** @param {any[]} pods */
+const texts = (pods) => pods.map(textOf).join(",");
+
+/** @param {any} pod */
+const partsOf = (pod) => ["metadata", "spec"].filter((part) => pod?.[part] !== undefined).join("+") || "nothing";
+
+/** @type {Record<string, (pod: any, event: import("informant").Event) => any>} */
+const actions = {
+  retryable(pod, { attempt }) {
+    if (attempt === 0) throw new Error(textOf(pod));
+  },
+  "retry-after"(pod, { attempt }) {
+    if (attempt === 0) throw new RetryAfter(50, textOf(pod));
+  },
+  permanent(pod) {
+    throw new Permanent(textOf(pod));
+  },
+  trap(_, { attempt }) {
+    while (attempt === 0);
+  },
+  requeue: (_, { reason }) => (reason === "requeue-after" ? undefined : { requeueAfter: 100 }),
+  read() {
+    const found = textOf(store.get("pods", "default", "peer"));
+    const keys = store.indexKeys("pods", "namespace", "default").length;
+    log.info(`found=${found} listed=${texts(store.list("pods"))} keys=${keys} everywhere=${texts(store.list("pods", { clusters: "all" }))}`);
+  },
+  patch(_, event) {
+    try {
+      kube.patch(event, { metadata: { uid: event.uid, labels: { seen: "yes" } } });
+      log.info("patched");
+    } catch (error) {
+      if (!(error instanceof KubeError)) throw error;
+      log.info(error.code);
+    }
+  },
+};
+
+/**
+ * @param {string} call
+ * @param {any} pod
+ * @param {import("informant").Event} event
+ * @param {any} [before]
+ */
+const handle = (call, pod, event, before) => {
+  log.info(`${++calls} ${call} ${event} ${event.reason} ${event.attempt} old=${shown(before)} sees=${partsOf(pod)} text=${shown(pod)}`);
+  return actions[pod?.metadata?.annotations?.do]?.(pod, event);
+};
+
+/** @type {import("informant").Handler} */
+export const onAdd = (pod, event) => handle("add", pod, event);
+
+/** @type {import("informant").Handler} */
+export const onUpdate = (pod, event) => handle("update", pod, event, old === "yes" ? event.old : undefined);
+
+/** @type {import("informant").DeleteHandler} */
+export const onDelete = (last, event) => handle(event.finalStateUnknown ? "vanish" : "delete", last, event);
+
+/** @param {import("informant").Source} source */
+export const onSynced = (source) => log.info(`synced ${source.informer} ${source.cluster}`);
+
+/** @param {any} pod */
+export const index = (pod) => {
+  if (pod.metadata.annotations?.do === "no-index") throw new Error(textOf(pod));
+  return { text: textOf(pod) };
+};
+
+export const save = () => calls;
+
+/** @param {number} saved */
+export const restore = (saved) => {
+  calls = saved;
+};
