@@ -285,6 +285,12 @@ declare module "informant" {
     /** Returns the object, or undefined. */
     get<T = KubernetesObject>(address: ObjectAddress): T | undefined;
     list<T = KubernetesObject>(address: Address, options?: ListOptions): T[];
+    /**
+     * Writes that Informant makes once the call has succeeded; it makes none of a call that fails. They are validated and authorized at once.
+     * The first write that fails ends the rest and becomes the failure of the event. A deferred delete needs `preconditions.uid`, which an event
+     * brings with it.
+     */
+    readonly defer: Writes<void>;
   };
 
   /** A call of `kube` failed. If the script does not catch it, the event is retried, unless the same call would fail again. */

@@ -152,3 +152,25 @@ throwing.acts = (_, event) => {
   }
   kube.delete({ ...pod, resource: "v1/nodes", namespace: "" });
 };
+
+// Informant makes these writes after the call.
+throwing.defers = (_, event) => {
+  kube.defer.patch(event, { metadata: { labels: { seen: "yes" } } });
+  kube.defer.delete(event);
+  for (const wrong of [
+    () => kube.defer.create({ resource: "v1/pods", namespace: "default" }, { metadata: { generateName: "a-" } }),
+    () => kube.defer.delete({ resource: "v1/pods", namespace: "default", name: "a" }),
+    () => kube.defer.apply(kube.status(event), {}),
+  ]) {
+    try {
+      wrong();
+    } catch (error) {
+      log.info(error);
+    }
+  }
+};
+
+throwing.takes_back = (_, event) => {
+  kube.defer.patch(event, { metadata: { labels: { seen: "no" } } });
+  throw new Permanent("and so it was not written");
+};

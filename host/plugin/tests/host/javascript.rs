@@ -269,6 +269,36 @@ async fn promises_are_awaited_and_lost_rejections_are_logged() {
     }
 }
 
+#[tokio::test]
+async fn javascript_defers_writes_of_calls_that_succeed() {
+    for form in forms() {
+        let cluster = Cluster::answering(Some(0));
+        let world = World::with_cluster(cluster.clone());
+        let plugin = run_with(&world, &form, |spec| {
+            spec.allow_kube = grants(json!([{ "verbs": ["create", "patch", "delete"], "resource": "v1/pods" }]));
+        })
+        .await;
+        let mut pods = world.pods("pods");
+        pods.attach(&plugin.listener());
+        pods.apply("takes_back");
+        let letters = || plugin.listener().dead_letters();
+        world.until("the failed call", || letters().len() == 1).await;
+        pods.apply("defers");
+        let is_idle = || plugin.listener().pending() + plugin.listener().in_flight() == 0;
+        world.until("the writes to end", is_idle).await;
+        let calls = cluster.take();
+        let made: Vec<_> = calls
+            .iter()
+            .map(|call| (call.action.verb().as_str(), call.address.name.as_str()))
+            .collect();
+        assert_eq!(made, [("patch", "defers"), ("delete", "defers")]);
+        let lines = hello_log(&world).join("\n");
+        for expected in ["generateName", "preconditions.uid", "is not granted"] {
+            assert!(lines.contains(expected), "{expected}: {lines}");
+        }
+    }
+}
+
 /// The declared types, which editors read.
 const TYPES: &str = include_str!("../../../../plugin-sdk/javascript/informant.d.ts");
 

@@ -13,6 +13,10 @@ pub(super) fn api<'js>(ctx: &Ctx<'js>) -> Result<Object<'js>> {
     api.set("update", Function::new(ctx.clone(), update)?)?;
     api.set("patch", Function::new(ctx.clone(), patch)?)?;
     api.set("delete", Function::new(ctx.clone(), delete)?)?;
+    api.set("deferCreate", Function::new(ctx.clone(), defer_create)?)?;
+    api.set("deferUpdate", Function::new(ctx.clone(), defer_update)?)?;
+    api.set("deferPatch", Function::new(ctx.clone(), defer_patch)?)?;
+    api.set("deferDelete", Function::new(ctx.clone(), defer_delete)?)?;
     Ok(api)
 }
 
@@ -43,7 +47,6 @@ fn update<'js>(ctx: Ctx<'js>, address: Array<'js>, document: String, options: St
     answer(&ctx, kube::update(&address, document.as_bytes(), options.as_bytes()))
 }
 
-/// The prelude has checked `kind`.
 fn patch<'js>(
     ctx: Ctx<'js>,
     address: Array<'js>,
@@ -51,21 +54,43 @@ fn patch<'js>(
     document: String,
     options: String,
 ) -> Result<Value<'js>> {
-    let kind = match kind.as_str() {
-        "json" => PatchKind::Json,
-        "strategic" => PatchKind::Strategic,
-        "apply" => PatchKind::Apply,
-        _ => PatchKind::Merge,
-    };
     let address = read_address(&address)?;
-    answer(
-        &ctx,
-        kube::patch(&address, kind, document.as_bytes(), options.as_bytes()),
-    )
+    let answered = kube::patch(&address, patch_kind(&kind), document.as_bytes(), options.as_bytes());
+    answer(&ctx, answered)
 }
 
 fn delete<'js>(ctx: Ctx<'js>, address: Array<'js>, options: String) -> Result<()> {
     kube::delete(&read_address(&address)?, options.as_bytes()).map_err(|error| failed(&ctx, &error))
+}
+
+fn defer_create<'js>(ctx: Ctx<'js>, address: Array<'js>, document: String, options: String) -> Result<()> {
+    let address = read_address(&address)?;
+    kube::defer_create(&address, document.as_bytes(), options.as_bytes()).map_err(|error| failed(&ctx, &error))
+}
+
+fn defer_update<'js>(ctx: Ctx<'js>, address: Array<'js>, document: String, options: String) -> Result<()> {
+    let address = read_address(&address)?;
+    kube::defer_update(&address, document.as_bytes(), options.as_bytes()).map_err(|error| failed(&ctx, &error))
+}
+
+fn defer_patch<'js>(ctx: Ctx<'js>, address: Array<'js>, kind: String, document: String, options: String) -> Result<()> {
+    let address = read_address(&address)?;
+    kube::defer_patch(&address, patch_kind(&kind), document.as_bytes(), options.as_bytes())
+        .map_err(|error| failed(&ctx, &error))
+}
+
+fn defer_delete<'js>(ctx: Ctx<'js>, address: Array<'js>, options: String) -> Result<()> {
+    kube::defer_delete(&read_address(&address)?, options.as_bytes()).map_err(|error| failed(&ctx, &error))
+}
+
+/// The prelude has checked the name.
+fn patch_kind(name: &str) -> PatchKind {
+    match name {
+        "json" => PatchKind::Json,
+        "strategic" => PatchKind::Strategic,
+        "apply" => PatchKind::Apply,
+        _ => PatchKind::Merge,
+    }
 }
 
 /// `[cluster, resource, namespace, name, subresource]`.

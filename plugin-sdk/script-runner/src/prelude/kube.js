@@ -33,7 +33,7 @@ const json = (document) => {
 // Options are documents of Kubernetes' meta/v1. Informant rejects members that it does not pass on.
 const optionsOf = (options) => (options === undefined ? "" : json(options));
 
-// The functions that write, with `send` for each of them. There is one set for each way to write.
+// The functions that write, with a function of `send` for each of them. There is one set for each way to write.
 const writes = (send) => ({
   create: (address, object, options) => send.create(addressOf(address), json(object), optionsOf(options)),
   update: (address, object, options) => send.update(addressOf(address), json(object), optionsOf(options)),
@@ -45,7 +45,18 @@ const writes = (send) => ({
   delete: (address, options) => send.delete(addressOf(address), optionsOf(options)),
 });
 
+// Writes that Informant makes after the call. A delete needs the uid, so that it never deletes another object.
+const deferred = writes({ create: host.deferCreate, update: host.deferUpdate, patch: host.deferPatch, delete: host.deferDelete });
+const defer = Object.freeze({
+  ...deferred,
+  delete(address, options) {
+    const uid = address instanceof Event ? address.uid : undefined;
+    deferred.delete(address, { ...options, preconditions: { uid, ...options?.preconditions } });
+  },
+});
+
 export const kube = Object.freeze({
+  defer,
   status(address) {
     const [cluster, resource, namespace, name] = addressOf(address);
     return Object.freeze({ cluster, resource, namespace, name, subresource: "status" });
