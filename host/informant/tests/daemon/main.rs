@@ -30,3 +30,4 @@ mod resources;
 mod stopping;
 mod wire_names;
 mod world;
+mod writes;

@@ -59,7 +59,7 @@ fn configuration_keys() {
     keys of [state]: path
     keys of [informer.a]: clusters, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
     keys of [plugin.a]: allow, component, config, informers, limits, on-failure, on-reload, on-restart, on-start, paused, required, resync, retry, script, sha256
-    keys of [plugin.a.limits]: call, cpu, instances, memory, pending
+    keys of [plugin.a.limits]: call, cpu, instances, memory, pending, writes, writes-in-flight
     keys of [plugin.a.retry]: attempts, initial, max
     keys of [plugin.a.allow]: kube
     keys of [plugin.a.allow.kube]: names, namespaces, resource, subresources, verbs
@@ -265,7 +265,7 @@ async fn json_members_and_headers() {
     lists.push(members_of("inspect -o json", &[inspection]));
     assert_snapshot!(lists.join("\n"), @r#"
     sources: items items[].apiVersion items[].bookmarkAgeMs items[].bytes items[].cluster items[].epoch items[].id items[].indexFailures items[].indexFailures[].failed items[].indexFailures[].failed[].key items[].indexFailures[].failed[].message items[].indexFailures[].failures items[].indexFailures[].index items[].indexes items[].informer items[].kind items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastEventAgeMs items[].namespace items[].objects items[].reconfiguring items[].relists items[].resource items[].resourceVersion items[].state items[].synced items[].trouble items[].watchList items[].watchListRefused items[].watches
-    plugins: items items[].because items[].coalesced items[].component items[].deadLetters items[].delivered items[].failing items[].inFlight items[].informers items[].instances items[].keyed items[].lastDeadLetter items[].lastDeadLetter.ageMs items[].lastDeadLetter.error items[].lastDeadLetter.event items[].lastDeadLetter.object items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastReload items[].lastReload.ageMs items[].lastReload.error items[].lastReload.result items[].manifestName items[].manifestVersion items[].memoryBytes items[].name items[].oldestPendingMs items[].paused items[].pending items[].previousSha256 items[].reloads items[].requeues items[].restarts items[].retries items[].retries[].ageMs items[].retries[].attempts items[].retries[].error items[].retries[].event items[].retries[].nextMs items[].retries[].object items[].roles items[].sha256 items[].slowed items[].slowedObjects items[].slowedObjects[].nextMs items[].slowedObjects[].object items[].slowedObjects[].requeues items[].state items[].stuckOn items[].stuckOn.event items[].stuckOn.forMs items[].stuckOn.object items[].stuckOn.source
+    plugins: items items[].because items[].coalesced items[].component items[].deadLetters items[].delivered items[].failing items[].inFlight items[].informers items[].instances items[].keyed items[].lastDeadLetter items[].lastDeadLetter.ageMs items[].lastDeadLetter.error items[].lastDeadLetter.event items[].lastDeadLetter.object items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastReload items[].lastReload.ageMs items[].lastReload.error items[].lastReload.result items[].manifestName items[].manifestVersion items[].memoryBytes items[].name items[].oldestPendingMs items[].paused items[].pending items[].previousSha256 items[].reloads items[].requeues items[].restarts items[].retries items[].retries[].ageMs items[].retries[].attempts items[].retries[].error items[].retries[].event items[].retries[].nextMs items[].retries[].object items[].roles items[].sha256 items[].slowed items[].slowedObjects items[].slowedObjects[].nextMs items[].slowedObjects[].object items[].slowedObjects[].requeues items[].state items[].stuckOn items[].stuckOn.event items[].stuckOn.forMs items[].stuckOn.object items[].stuckOn.source items[].writesPausedMs items[].writesSpaced items[].writesSpacedKeys items[].writesWaiting
     configuration: ageMs lastResult path refused state unreadable waiting waiting[].reason waiting[].section
     dead-letters: items items[].ageMs items[].attempts items[].error items[].event items[].informer items[].name items[].namespace items[].plugin items[].reason items[].result items[].source
     retries: items items[].ageMs items[].attempts items[].error items[].event items[].informer items[].name items[].namespace items[].nextMs items[].plugin items[].reason items[].result items[].source total
@@ -378,6 +378,10 @@ async fn metrics_with_types_and_labels() {
     informant_plugin_restarts counter {plugin,reason}
     informant_plugin_state gauge {plugin,state}
     informant_plugin_state_lost counter {plugin}
+    informant_plugin_writes_full counter {plugin}
+    informant_plugin_writes_spaced counter {plugin}
+    informant_plugin_writes_waiting gauge {plugin}
+    informant_plugin_writes_waiting_bytes gauge {plugin}
     informant_reflector_channel_bytes gauge {cluster,informer}
     informant_reflector_lists counter {cluster,informer,result}
     informant_reflector_relists counter {cluster,informer,reason}
