@@ -117,7 +117,6 @@ async fn due(cluster: &Cluster) -> Result<()> {
         }
     }
     let within = CALLED_WITHIN + first_calls(&calls);
-    println!("the longest waits for a call in 5 s: {longest:.2?} s, at most {within:.2} s");
     ensure!(
         longest.iter().any(|gap| *gap <= within),
         "{longest:?} s, more than {within} s"

@@ -27,7 +27,7 @@ impl Schedule {
             fails_percent: self.rng.pick(&[0, 0, 20, 60]),
             refuses_percent: self.rng.pick(&[0, 0, 5]),
             // Not drawn: what a seed did before still happens.
-            asks: id % 3 == 0,
+            asks: id.is_multiple_of(3),
             ..Script::default()
         };
         let options = self.options();
