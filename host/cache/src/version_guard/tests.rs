@@ -106,7 +106,10 @@ fn list_older_than_a_bookmark_is_compared_with_the_bookmark() {
         bookmarked().check_list(at("20"), ListSource::Consistent),
         ListVerdict::Restored { epoch: 1 }
     );
-    assert_eq!(bookmarked().check_list(at("30"), ListSource::Cache), ListVerdict::Accept);
+    assert_eq!(
+        bookmarked().check_list(at("30"), ListSource::Cache),
+        ListVerdict::Accept
+    );
     assert_eq!(
         event(&mut bookmarked(), "21", None),
         EventVerdict::Accept,
