@@ -24,8 +24,8 @@ pub(super) struct Staging<'a> {
     status: &'a StatusTracker,
     /// The store's content; empty before the first list.
     known: Snapshot,
-    /// The stored objects may have another shape.
-    shape_changed: bool,
+    /// No stored object counts as unchanged.
+    reparses_all: bool,
     objects: Vec<Object>,
     /// The position of each of `objects`, once it was needed.
     positions: Option<BTreeMap<Key, usize>>,
@@ -50,7 +50,7 @@ impl<'a> Staging<'a> {
             shape: &parts.shape,
             status: &parts.status,
             known,
-            shape_changed: false,
+            reparses_all: false,
             objects,
             positions: None,
             new_bytes: 0,
@@ -78,10 +78,10 @@ impl<'a> Staging<'a> {
         Ok(true)
     }
 
-    /// The stored objects have another shape: parses every item. The loop compares.
+    /// Parses every item, also those with the uid and version of a stored object. The loop compares.
     pub(super) fn reparsing_all(self) -> Self {
         Self {
-            shape_changed: true,
+            reparses_all: true,
             ..self
         }
     }
@@ -173,7 +173,7 @@ impl<'a> Staging<'a> {
 
     /// The store's own object, if `head` has its uid and version.
     fn unchanged(&self, head: &ObjectHead<'_>) -> Option<Object> {
-        if self.shape_changed {
+        if self.reparses_all {
             return None;
         }
         let known = self.known.get(head.key())?;
