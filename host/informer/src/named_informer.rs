@@ -22,7 +22,7 @@ use crate::shared_informer::{
     AddIndexersError, DurableSources, InformerOptions, InformerStopped, SharedInformer, StartError, StopReport,
 };
 use crate::spec::SourceSpec;
-use crate::status::ReflectorStatus;
+use crate::status::{Reconfiguring, ReflectorStatus};
 
 /// What an informer consists of.
 #[derive(Debug, Clone)]
@@ -219,6 +219,26 @@ impl NamedInformer {
     #[must_use]
     pub fn statuses(&self) -> Vec<ReflectorStatus> {
         self.sources().iter().map(|source| source.status()).collect()
+    }
+
+    /// The last [`reconfigure`](Self::reconfigure), while it is not in effect: while a synced source still uses its
+    /// previous request, or new sources are being built to replace others. With the error of one of them, if any.
+    #[must_use]
+    pub fn reconfiguring(&self) -> Option<Reconfiguring> {
+        let building: Vec<_> = {
+            let members = self.0.members();
+            let pending = members.pending.iter().flat_map(|pending| pending.sources.values());
+            pending.cloned().collect()
+        };
+        let building = building.iter().map(|source| Reconfiguring {
+            last_error: source.status().last_error.map(|(text, _)| text),
+        });
+        // A source without a first list has nothing of its previous request to keep.
+        let synced = self.statuses().into_iter().filter(|status| status.synced);
+        let changing = synced.filter_map(|status| status.reconfiguring);
+        changing
+            .chain(building)
+            .max_by_key(|change| change.last_error.is_some())
     }
 
     /// Whether the first list of every source is in the store and published.

@@ -97,6 +97,18 @@ impl DurableState {
         shared.durable = durable;
     }
 
+    /// Checks that the sources of `section` can be persisted. Opens the database if they are to be.
+    ///
+    /// # Errors
+    /// Why they cannot be persisted.
+    pub(super) async fn validate(&self, section: &InformerSection) -> Result<(), String> {
+        let Some(durable) = &section.durable else {
+            return Ok(());
+        };
+        cipher(durable.key_file.as_deref()).await?;
+        self.state().await.map(drop).map_err(|error| error.to_string())
+    }
+
     /// The persistence of an informer that is about to start; none if it is not durable. Persisted state from another
     /// URL than `url`, of another resource or of namespaces outside `sources` is deleted.
     ///

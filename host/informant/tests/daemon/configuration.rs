@@ -8,23 +8,23 @@ use serde_json::Value;
 
 use super::world::{Running, World, pod, until};
 
-const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
-const MAPS: &str = "[informer.maps]\nresource = \"v1/configmaps\"\n";
+pub(crate) const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
+pub(crate) const MAPS: &str = "[informer.maps]\nresource = \"v1/configmaps\"\n";
 const RELOADS: &str = "informant_config_reloads_total";
 const LAST_RELOAD: &str = "informant_config_last_reload_successful";
 
 /// A recorder with this name.
-fn plugin(name: &str, informer: &str, rest: &str) -> String {
+pub(crate) fn plugin(name: &str, informer: &str, rest: &str) -> String {
     format!("[plugin.{name}]\ncomponent = \"recorder.wasm\"\ninformers = [\"{informer}\"]\n{rest}\n")
 }
 
-async fn reloads(daemon: &Running, result: &str, wanted: f64) {
+pub(crate) async fn reloads(daemon: &Running, result: &str, wanted: f64) {
     daemon
         .wait_for_metric(RELOADS, &[&format!("result=\"{result}\"")], wanted)
         .await;
 }
 
-async fn configuration(daemon: &Running) -> Value {
+pub(crate) async fn configuration(daemon: &Running) -> Value {
     daemon.json("/api/v1/configuration").await
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::{Environment, Moment};
-use informant_informer::{Discovered, NamedInformer, ResourceName, discover_in};
+use informant_informer::{Discovered, InformerSpec, NamedInformer, ResourceName, discover_in, try_request};
 use tokio::sync::watch;
 
 use super::{ResolvedResource, jitter, spec};
 use crate::cluster::Cluster;
-use crate::config::Resources;
+use crate::config::{InformerSection, Resources};
 use crate::daemon::cluster_registry::ClusterPhase;
 use crate::daemon::durable_state::DurableState;
 use crate::daemon::resource_follower;
@@ -34,14 +34,14 @@ const DISCOVERY_WAIT_REPORTED: Duration = Duration::from_secs(10);
 
 /// Which failed attempts are logged. The status shows each.
 #[derive(Debug, Default)]
-struct RetryLog {
-    attempts: u64,
+pub(super) struct RetryLog {
+    pub(super) attempts: u64,
     logged: Option<(String, Moment)>,
 }
 
 impl RetryLog {
     /// Counts a failed attempt. Whether to log it: the same reason once, another one after [`DISCOVERY_LOG_PERIOD`].
-    fn is_due(&mut self, error: &str, now: Moment) -> bool {
+    pub(super) fn is_due(&mut self, error: &str, now: Moment) -> bool {
         self.attempts += 1;
         let is_due = self
             .logged
@@ -132,6 +132,20 @@ impl Startup<'_> {
 
     async fn start(&self, cluster: &Cluster, found: &ResolvedResource) -> Result<NamedInformer, String> {
         let section = self.status.section().ok_or("it was removed")?;
+        let mut spec = self.spec(&section, found)?;
+        spec.durable = self.durables.persistence(&section, &cluster.url, &spec).await?;
+        NamedInformer::start(
+            spec,
+            cluster.sources.clone(),
+            Arc::clone(self.environment),
+            self.registry.catalog().clone(),
+            &self.metrics.informers,
+        )
+        .map_err(|error| error.to_string())
+    }
+
+    /// The spec of an informer for `section`, unless its namespaces are those of a cluster-scoped resource.
+    fn spec(&self, section: &InformerSection, found: &ResolvedResource) -> Result<InformerSpec, String> {
         if let (
             Some(namespace),
             ResolvedResource::One(Discovered {
@@ -143,16 +157,37 @@ impl Startup<'_> {
                 "`namespaces` names {namespace}, but {gvr} is cluster-scoped: remove `namespaces`"
             ));
         }
-        let mut spec = spec(self.status, &section, found);
-        spec.durable = self.durables.persistence(&section, &cluster.url, &spec).await?;
-        NamedInformer::start(
-            spec,
-            cluster.sources.clone(),
-            Arc::clone(self.environment),
-            self.registry.catalog().clone(),
-            &self.metrics.informers,
-        )
-        .map_err(|error| error.to_string())
+        Ok(spec(self.status, section, found))
+    }
+
+    /// Checks that an informer for `section` could start now, without changing the present one: discovers its resource
+    /// and requests one object of each source. Of the resources of a pattern, one has to be readable: some may be
+    /// forbidden, or not know a field of the selector.
+    pub(super) async fn preflight(&self, cluster: &Cluster, section: &InformerSection) -> Result<(), String> {
+        let spec = self.spec(section, &self.resolve(cluster, section).await?)?;
+        self.durables.validate(section).await?;
+        let mut result = Ok(());
+        for source in spec.sources() {
+            let answer = try_request(&cluster.client, &source).await;
+            let namespace = source.namespace.map(|name| format!(" in namespace {name}"));
+            let list = format!("list of {}{}", source.resource, namespace.unwrap_or_default());
+            result = answer.map_err(|error| format!("{list}: {error}"));
+            if result.is_ok() == spec.resources.is_some() {
+                break;
+            }
+        }
+        result
+    }
+
+    /// Runs discovery once.
+    async fn resolve(&self, cluster: &Cluster, section: &InformerSection) -> Result<ResolvedResource, String> {
+        let environment = Arc::clone(self.environment);
+        match &section.resource.value {
+            Resources::One(name) => one(cluster, environment, name).await,
+            Resources::Several(pattern) => {
+                resource_follower::first(self.status, &cluster.client, environment, pattern, section).await
+            }
+        }
     }
 
     /// Runs discovery until it succeeds.
@@ -165,15 +200,7 @@ impl Startup<'_> {
         };
         let mut is_wait_logged = false;
         loop {
-            let environment = Arc::clone(self.environment);
-            let attempt = async {
-                match &section.resource.value {
-                    Resources::One(name) => one(cluster, environment, name).await,
-                    Resources::Several(pattern) => {
-                        resource_follower::first(self.status, &cluster.client, environment, pattern, &section).await
-                    }
-                }
-            };
+            let attempt = self.resolve(cluster, &section);
             let report = || self.report_wait(cluster, !std::mem::replace(&mut is_wait_logged, true));
             let error = match report_if_slow(&**self.environment, attempt, report).await {
                 Ok(found) => {
@@ -183,7 +210,7 @@ impl Startup<'_> {
                 Err(error) => error,
             };
             self.metrics.daemon.discovered(informer, of, false);
-            let jittered = delay.mul_f64(jitter(self.environment.random()));
+            let jittered = next_delay(&mut delay, &**self.environment);
             let retry_in_seconds = jittered.as_secs_f64();
             let cluster_name = cluster_field(of);
             if log.is_due(&error, self.environment.now()) {
@@ -194,7 +221,6 @@ impl Startup<'_> {
                 last_error: Some(error.into()),
             });
             self.environment.sleep(jittered).await;
-            delay = (delay * 2).min(DISCOVERY_RETRY_MAX);
         }
     }
 
@@ -210,6 +236,13 @@ impl Startup<'_> {
             last_error: Some(reason.into()),
         });
     }
+}
+
+/// The present delay, with jitter; the next one is twice as long.
+pub(super) fn next_delay(delay: &mut Duration, environment: &dyn Environment) -> Duration {
+    let jittered = delay.mul_f64(jitter(environment.random()));
+    *delay = (*delay * 2).min(DISCOVERY_RETRY_MAX);
+    jittered
 }
 
 /// Waits for `attempt`, and calls `report` once if that takes longer than [`DISCOVERY_WAIT_REPORTED`].

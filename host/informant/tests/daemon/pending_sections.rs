@@ -1,0 +1,167 @@
+//! Changed sections of informers whose request the API server does not accept.
+
+use informant_apiserver::Filter;
+
+use super::configuration::{MAPS, PODS, configuration, plugin, reloads};
+use super::world::{Running, World, until};
+
+const UNSUPPORTED: &str = "field-selector = \"spec.nodename=node-1\"\n";
+
+/// Waits until `section` is the only pending one, with this text in its reason.
+async fn wait_until_pending(daemon: &Running, section: &str, text: &str) {
+    until(&format!("{section} to be pending: {text}"), async || {
+        let now = configuration(daemon).await;
+        let waiting = now["waiting"].as_array().unwrap();
+        let shown = waiting.len() == 1
+            && waiting[0]["section"] == section
+            && waiting[0]["reason"]
+                .as_str()
+                .is_some_and(|reason| reason.contains(text));
+        shown.then_some(()).ok_or(now.to_string())
+    })
+    .await;
+}
+
+async fn wait_until_applied(daemon: &Running) {
+    until("the configuration to be applied", async || {
+        let now = configuration(daemon).await;
+        (now["state"] == "applied").then_some(()).ok_or(now.to_string())
+    })
+    .await;
+}
+
+fn watches(world: &World) -> usize {
+    let requests = world.server.requests();
+    requests.iter().filter(|request| request.verb == "watch").count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_section_of_a_durable_informer_changes_nothing() {
+    let world = World::start().await;
+    for name in ["web-0", "web-1"] {
+        world.create_pod(name, "nginx");
+    }
+    world.install("guest-recorder", "recorder.wasm");
+    let with = |pods: &str| {
+        let state = "[state]\npath = \"state.redb\"\n";
+        format!("{state}{pods}{}", plugin("recorder", "pods", "on-start = \"continue\""))
+    };
+    let durable = format!("{PODS}durable = \"metadata\"\n");
+    let daemon = world.daemon(&with(&durable)).await;
+    daemon.wait_for_events("recorder", "add", 2.0).await;
+    let watched = watches(&world);
+
+    // What the API server refuses, what it does not serve, and what this machine does not have.
+    let refused = [
+        (format!("{durable}{UNSUPPORTED}"), "field label not supported"),
+        (durable.replace("v1/pods", "v1/podz"), "podz"),
+        (format!("{durable}durable-key-file = \"missing.key\"\n"), "missing.key"),
+    ];
+    for (number, (text, reason)) in refused.iter().enumerate() {
+        world.configure(&with(text));
+        reloads(&daemon, "partial", (number + 1) as f64).await;
+        wait_until_pending(&daemon, "informer.pods", reason).await;
+    }
+    world.create_pod("web-2", "nginx");
+    daemon.wait_for_events("recorder", "add", 3.0).await;
+    world.configure(&with(&durable));
+    wait_until_applied(&daemon).await;
+    assert_eq!(watches(&world), watched, "the informer keeps its watch");
+
+    // Its state is still there: a restart delivers the delete, and nothing that was delivered before.
+    assert_eq!(daemon.stop().await.undelivered, 0);
+    world.server.delete("v1/pods", "default", "web-0").unwrap();
+    let daemon = world.daemon(&with(&durable)).await;
+    daemon.wait_for_events("recorder", "delete", 1.0).await;
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+    daemon.wait_for_events("recorder", "add", 0.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn durable_informer_changes_once_its_new_request_is_accepted() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.create_pod("db-0", "nginx");
+    world.install("guest-recorder", "recorder.wasm");
+    let with = |selector: &str| {
+        let recorder = plugin("recorder", "pods", "");
+        format!("[state]\npath = \"state.redb\"\n{PODS}durable = \"metadata\"\n{selector}{recorder}")
+    };
+    let daemon = world.daemon(&with("")).await;
+    daemon.wait_for_events("recorder", "add", 2.0).await;
+    let lists = || Filter::any().verb("list").resource("pods");
+    world.server.faults().forbid(lists());
+    world.configure(&with("label-selector = \"app = web\"\n"));
+    wait_until_pending(&daemon, "informer.pods", "403").await;
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["db-0", "web-0"]);
+
+    world.server.faults().allow(&lists());
+    daemon.wait_for_events("recorder", "add", 3.0).await;
+    wait_until_applied(&daemon).await;
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["web-0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn informer_of_an_unserved_resource_keeps_the_previous_one() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    let about = |resource: &str| format!("[informer.it]\nresource = \"{resource}\"\n");
+    let daemon = world.daemon(&about("v1/pods")).await;
+    daemon.wait_until_ready().await;
+    world.configure(&about("v1/podz"));
+    wait_until_pending(&daemon, "informer.it", "podz").await;
+    assert_eq!(daemon.names("/api/v1/get/it").await, ["web-0"]);
+    // Newer text replaces the refused one.
+    world.configure(&about("v1/configmaps"));
+    wait_until_applied(&daemon).await;
+    daemon.wait_until_ready().await;
+    assert!(daemon.names("/api/v1/get/it").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_selector_is_pending_until_it_is_accepted() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    let daemon = world.daemon(PODS).await;
+    daemon.wait_until_ready().await;
+    world.configure(&format!("{PODS}{UNSUPPORTED}{MAPS}"));
+    reloads(&daemon, "partial", 1.0).await;
+    wait_until_pending(&daemon, "informer.pods", "field label not supported").await;
+    assert_eq!(daemon.get("/api/v1/get/maps").await.0, 200);
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["web-0"]);
+
+    let lists = || Filter::any().verb("list").resource("pods");
+    world.server.faults().forbid(lists());
+    world.configure(&format!("{PODS}label-selector = \"app = db\"\n{MAPS}"));
+    wait_until_pending(&daemon, "informer.pods", "403").await;
+    world.server.faults().allow(&lists());
+    world.configure(&format!("{PODS}label-selector = \"app in (db)\"\n{MAPS}"));
+    wait_until_applied(&daemon).await;
+    assert!(daemon.names("/api/v1/get/pods").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_namespaces_are_pending() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    let daemon = world.daemon(PODS).await;
+    daemon.wait_until_ready().await;
+    world.server.faults().forbid(Filter::any().namespace("default"));
+    world.configure(&format!("{PODS}namespaces = [\"default\"]\n"));
+    wait_until_pending(&daemon, "informer.pods", "403").await;
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["web-0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forbidden_namespace_without_a_list_keeps_no_section_pending() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.server.faults().forbid(Filter::any().namespace("kube-system"));
+    let both = format!("{PODS}namespaces = [\"default\", \"kube-system\"]\n");
+    let daemon = world.daemon(&both).await;
+    let objects = ("informant_store_objects", ["informer=\"pods\""]);
+    daemon.wait_for_metric(objects.0, &objects.1, 1.0).await;
+    world.configure(&format!("{both}label-selector = \"app = db\"\n"));
+    reloads(&daemon, "ok", 1.0).await;
+    assert_eq!(daemon.metric(objects.0, &objects.1).await, 0.0);
+}
