@@ -21,7 +21,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
@@ -53,7 +53,6 @@ pub struct DaemonMetrics {
     discoveries: Family<InformerResult, Counter>,
     loads: Family<PluginResult, Counter>,
     config_reloads: Family<ResultOnly, Counter>,
-    config_applied: Gauge,
     admin_busy: Family<LimitOnly, Counter>,
     admin_rejected: Family<ReasonOnly, Counter>,
 }
@@ -110,8 +109,6 @@ impl DaemonMetrics {
 
     /// Counts a configuration change.
     pub(crate) fn config_changed(&self, result: ReloadResult) {
-        let applied = matches!(result, ReloadResult::Ok | ReloadResult::Unchanged);
-        self.config_applied.set(applied.into());
         let result = result.as_str();
         self.config_reloads.get_or_create(&ResultOnly { result }).inc();
     }
@@ -164,13 +161,6 @@ impl DaemonMetrics {
             "config_reloads",
             "Configuration changes, by result",
             self.config_reloads.clone(),
-        );
-        // The configuration of the start was applied.
-        self.config_applied.set(1);
-        registry.register(
-            "config_last_reload_successful",
-            "Whether the last change of the configuration was applied completely",
-            self.config_applied.clone(),
         );
         registry.register(
             "admin_busy",
@@ -400,6 +390,9 @@ impl Collector for StatusCollector {
         let help = "Sections of config.toml whose newest version is not running";
         let pending = encoder.encode_descriptor("config_pending_sections", help, None, MetricType::Gauge)?;
         gauge(self.0.configuration().waiting.len() as u64).encode(pending)?;
+        let help = "Whether the newest config.toml is applied completely";
+        let applied = encoder.encode_descriptor("config_last_reload_successful", help, None, MetricType::Gauge)?;
+        gauge(self.0.configuration().is_applied().into()).encode(applied)?;
         self.encode_ages(&mut encoder)?;
         self.encode_degraded(&mut encoder)?;
         self.encode_starting(&mut encoder)

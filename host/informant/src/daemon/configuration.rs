@@ -87,6 +87,12 @@ impl Configuration {
             (None, None, true) => "applied",
         }
     }
+
+    /// Whether all sections of the newest file are in effect.
+    #[must_use]
+    pub fn is_applied(&self) -> bool {
+        self.unreadable.is_none() && self.refused.is_none() && self.waiting.is_empty()
+    }
 }
 
 impl ReloadResult {
