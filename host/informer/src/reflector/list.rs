@@ -168,15 +168,12 @@ impl Reflector {
         }
     }
 
-    /// Staging for a list. No stored object counts as unchanged if another reflector stored it in another shape. Nor
-    /// does one if the list may show that the cluster was rolled back: in the new history the same uid and version may
-    /// be another state.
+    /// Staging for a list. If it is to be consistent, the same uid and version may be another state: the cluster was
+    /// rolled back, or this reflector is on probation and stores objects in another shape.
     pub(super) fn staging(&self, plan: &ListPlan) -> Staging<'_> {
         let staging = Staging::new(&self.parts, self.parts.source.snapshot());
-        let probation = self.parts.probation.as_ref();
-        let shape_changed = probation.is_some_and(|probation| probation.shape_changed);
-        if shape_changed || plan.version.is_none() {
-            staging.reparsing_all()
+        if plan.version.is_none() {
+            staging.comparing_content()
         } else {
             staging
         }
