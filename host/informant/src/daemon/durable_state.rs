@@ -238,6 +238,7 @@ impl DurableSources for Persistence {
             identity: identity(spec, &self.url),
             content: self.content,
             form: form(spec, self.content),
+            request: request(spec),
             cipher: self.cipher.clone(),
             handlers: self
                 .durables
@@ -273,6 +274,13 @@ fn identity(spec: &SourceSpec, url: &str) -> SourceIdentity {
         resource: spec.resource.to_string(),
         namespace: spec.namespace.clone(),
     }
+}
+
+/// The selectors of a source's request, which determine the objects that it lists.
+fn request(spec: &SourceSpec) -> String {
+    let labels = spec.label_selector.as_ref().map(ToString::to_string);
+    let fields = spec.field_selector.as_ref().map(ToString::to_string);
+    format!("{labels:?} {fields:?}")
 }
 
 /// The settings that determine the content of an object at a given resource version.

@@ -190,10 +190,12 @@ impl InformerSupervisor {
     async fn conclude(&self, change: PendingChange) {
         if let Some(section) = change.replacement {
             // Another resource is another informer: handlers receive no deletes, and plugins receive the new objects
-            // from scratch. The same goes for an informer that is persisted differently, or that is persisted and now
-            // requests something else.
+            // from scratch. The same goes for an informer that is persisted differently. If it is persisted as before
+            // and requests something else, its kept state tells.
             self.stop_running("its resource or persistence changed").await;
-            self.forget();
+            if self.status.section().is_some_and(|own| own.durable != section.durable) {
+                self.forget();
+            }
             self.restart_with(section);
         }
         self.answer(change.reply, Ok(()));

@@ -77,6 +77,50 @@ async fn refused_section_of_a_durable_informer_changes_nothing() {
     daemon.wait_for_events("recorder", "add", 0.0).await;
 }
 
+/// A durable informer of pods with this selector, and a recorder of it that continues after a restart.
+fn durable_pods(selector: &str) -> String {
+    let recorder = plugin("recorder", "pods", "on-start = \"continue\"");
+    format!("[state]\npath = \"state.redb\"\n{PODS}durable = \"metadata\"\n{selector}{recorder}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn selector_edited_while_stopped_invents_no_deletes() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.create_pod("db-0", "nginx");
+    world.install("guest-recorder", "recorder.wasm");
+    let daemon = world.daemon(&durable_pods("")).await;
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+    daemon.stop().await;
+
+    let daemon = world.daemon(&durable_pods("label-selector = \"app = web\"\n")).await;
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+    daemon.wait_for_events("recorder", "add", 1.0).await;
+    daemon.wait_for_events("recorder", "delete", 0.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_put_back_after_a_restart_keeps_its_deletes() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.create_pod("web-1", "nginx");
+    world.install("guest-recorder", "recorder.wasm");
+    let daemon = world.daemon(&durable_pods("")).await;
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+    world.configure(&durable_pods(UNSUPPORTED));
+    wait_until_pending(&daemon, "informer.pods", "field label not supported").await;
+    daemon.stop().await;
+
+    world.server.delete("v1/pods", "default", "web-0").unwrap();
+    let daemon = world.daemon(&durable_pods(UNSUPPORTED)).await;
+    let refused = ("informant_source_state", ["state=\"Refused\""]);
+    daemon.wait_for_metric(refused.0, &refused.1, 1.0).await;
+    world.configure(&durable_pods(""));
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+    daemon.wait_for_events("recorder", "delete", 1.0).await;
+    daemon.wait_for_events("recorder", "add", 0.0).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn durable_informer_changes_once_its_new_request_is_accepted() {
     let world = World::start().await;
