@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use informant_cache::{Catalog, Environment, IndexFeedHandle, ListenerHandle};
+use informant_cache::{Catalog, Environment, IndexFeedHandle, ListenerHandle, SourceState};
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster_client::ClusterClient;
@@ -222,7 +222,8 @@ impl NamedInformer {
     }
 
     /// The last [`reconfigure`](Self::reconfigure), while it is not in effect: while a synced source still uses its
-    /// previous request, or new sources are being built to replace others. With the error of one of them, if any.
+    /// previous request, or new sources are being built to replace others. With the error of one of them, if any. A kind
+    /// of a pattern that is not readable or not served does not count.
     #[must_use]
     pub fn reconfiguring(&self) -> Option<Reconfiguring> {
         let building: Vec<_> = {
@@ -233,9 +234,13 @@ impl NamedInformer {
         let building = building.iter().map(|source| Reconfiguring {
             last_error: source.status().last_error.map(|(text, _)| text),
         });
-        // A source without a first list has nothing of its previous request to keep.
-        let synced = self.statuses().into_iter().filter(|status| status.synced);
-        let changing = synced.filter_map(|status| status.reconfiguring);
+        let changing = self.sources().into_iter().filter_map(|source| {
+            let status = source.status();
+            let is_unreadable = matches!(status.state, SourceState::Forbidden | SourceState::WaitingForResource);
+            // A source without a first list has nothing of its previous request to keep.
+            let counts = status.synced && !(source.spec().of_pattern && is_unreadable);
+            status.reconfiguring.filter(|_| counts)
+        });
         changing
             .chain(building)
             .max_by_key(|change| change.last_error.is_some())

@@ -14,7 +14,7 @@ mod startup;
 use std::sync::Arc;
 
 use informant_cache::Environment;
-use informant_informer::{InformerSpec, NamedInformer};
+use informant_informer::{InformerSpec, NamedInformer, ReconfigureError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +27,7 @@ use super::cluster_registry::{ClusterEntry, ClusterPhase};
 use super::configuration::Section;
 use super::durable_state::DurableState;
 use super::section_command::{CommandReceiver, Removal, Reply, SectionCommand, SectionResult};
-use super::status_registry::{InformerPhase, StatusHandle, StatusRegistry};
+use super::status_registry::{InformerPhase, RunningInformer, StatusHandle, StatusRegistry};
 use crate::cluster::Cluster;
 use crate::config::InformerSection;
 use crate::logging::cluster_field;
@@ -72,7 +72,11 @@ impl InformerSupervisor {
         loop {
             match self.next(&mut cluster, &mut pending).await {
                 InformerEvent::Command(SectionCommand::Change(section, reply)) => {
-                    pending = self.change(section, reply).await;
+                    pending = self.change(section, reply, pending.take()).await;
+                }
+                InformerEvent::Command(SectionCommand::Revert(reply)) => {
+                    self.revert(pending.take()).await;
+                    drop(reply);
                 }
                 InformerEvent::ChangeAccepted => {
                     if let Some(change) = pending.take() {
@@ -102,6 +106,7 @@ impl InformerSupervisor {
     async fn next(&self, cluster: &mut Option<Arc<Cluster>>, pending: &mut Option<PendingChange>) -> InformerEvent {
         let mut clusters = self.cluster.watch();
         let parts = self.parts();
+        let attempted = pending.as_ref().and_then(PendingChange::in_place).cloned();
         let start_and_follow = async {
             if matches!(self.status.phase(), InformerPhase::Discovering { .. }) {
                 parts.wait_for_retiring().await;
@@ -117,7 +122,7 @@ impl InformerSupervisor {
                 tokio::select! {
                     biased;
                     () = client_other_than(own, &mut clusters) => {}
-                    () = parts.follow(own) => {}
+                    () = parts.follow(own, attempted) => {}
                 }
             }
         };
@@ -157,7 +162,12 @@ impl InformerSupervisor {
 
     /// Applies another version of the section, or begins to. The running informer is reconfigured, unless the resource
     /// or persistence changed.
-    async fn change(&self, section: Arc<InformerSection>, reply: Reply) -> Option<PendingChange> {
+    async fn change(
+        &self,
+        section: Arc<InformerSection>,
+        reply: Reply,
+        superseded: Option<PendingChange>,
+    ) -> Option<PendingChange> {
         let own = self.status.section();
         let InformerPhase::Running(running) = self.status.phase() else {
             if section.durable.is_none() && own.is_some_and(|own| own.durable.is_some()) {
@@ -168,27 +178,49 @@ impl InformerSupervisor {
             self.answer(Some(reply), Ok(()));
             return None;
         };
+        reply.set_step("waits for the running informer to take the change");
+        if own.as_ref().is_some_and(|own| own.has_same_settings(&section)) {
+            self.revert(superseded).await;
+            self.answer(Some(reply), Ok(()));
+            return None;
+        }
         if !own.is_some_and(|own| can_reconfigure_to(&own, &section)) {
+            self.revert(superseded).await;
             return Some(PendingChange::replacement(section, reply));
         }
-        reply.set_step("waits for the running informer to take the change");
-        // Discovery runs right afterwards and finds what else the new section matches.
-        let found = ResolvedResource::of(&running, &section);
-        let spec = InformerSpec {
-            durable: running.shared.spec().durable,
-            ..spec(&self.status, &section, &found)
-        };
-        if let Err(error) = running.shared.reconfigure(spec).await {
+        if let Err(error) = self.reconfigure(&running, &section).await {
+            self.revert(superseded).await;
             self.answer(Some(reply), Err(error.to_string().into()));
             return None;
         }
-        self.status.set_section(section);
-        Some(PendingChange::of_running(reply))
+        Some(PendingChange::of_running(section, reply))
+    }
+
+    async fn reconfigure(&self, running: &RunningInformer, section: &InformerSection) -> Result<(), ReconfigureError> {
+        // Discovery runs right afterwards and finds what else the section matches.
+        let found = ResolvedResource::of(running, section);
+        let spec = InformerSpec {
+            durable: running.shared.spec().durable,
+            ..spec(&self.status, section, &found)
+        };
+        running.shared.reconfigure(spec).await
+    }
+
+    /// Drops a change that is not in effect yet. An informer that tries its request returns to the section in effect.
+    async fn revert(&self, change: Option<PendingChange>) {
+        if change.as_ref().and_then(PendingChange::in_place).is_some()
+            && let (InformerPhase::Running(running), Some(own)) = (self.status.phase(), self.status.section())
+            && let Err(error) = self.reconfigure(&running, &own).await
+        {
+            let (informer, cluster) = (self.status.name(), cluster_field(&self.status.cluster));
+            tracing::warn!(informer, cluster, %error, "reverting a changed section failed");
+        }
     }
 
     /// The API server accepts the request of a changed section.
     async fn conclude(&self, change: PendingChange) {
-        if let Some(section) = change.replacement {
+        let section = change.section;
+        if change.replaces {
             // Another resource is another informer: handlers receive no deletes, and plugins receive the new objects
             // from scratch. The same goes for an informer that is persisted differently. If it is persisted as before
             // and requests something else, its kept state tells.
@@ -197,6 +229,8 @@ impl InformerSupervisor {
                 self.forget();
             }
             self.restart_with(section);
+        } else {
+            self.status.set_section(section);
         }
         self.answer(change.reply, Ok(()));
     }

@@ -1,6 +1,6 @@
 //! Changed sections of informers whose request the API server does not accept.
 
-use informant_apiserver::Filter;
+use informant_apiserver::{Ending, Filter};
 
 use super::configuration::{MAPS, PODS, configuration, plugin, reloads};
 use super::world::{Running, World, until};
@@ -154,6 +154,8 @@ async fn informer_of_an_unserved_resource_keeps_the_previous_one() {
     daemon.wait_until_ready().await;
     world.configure(&about("v1/podz"));
     wait_until_pending(&daemon, "informer.it", "podz").await;
+    world.configure(&about("aps/v1/*"));
+    wait_until_pending(&daemon, "informer.it", "no served resource matches `aps/v1/*`").await;
     assert_eq!(daemon.names("/api/v1/get/it").await, ["web-0"]);
     // Newer text replaces the refused one.
     world.configure(&about("v1/configmaps"));
@@ -182,6 +184,128 @@ async fn refused_selector_is_pending_until_it_is_accepted() {
     world.configure(&format!("{PODS}label-selector = \"app in (db)\"\n{MAPS}"));
     wait_until_applied(&daemon).await;
     assert!(daemon.names("/api/v1/get/pods").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn selector_put_back_is_applied_at_once() {
+    let world = World::start().await;
+    let daemon = world.daemon(PODS).await;
+    daemon.wait_until_ready().await;
+    world.server.faults().forbid(Filter::any().verb("list"));
+    world.configure(&format!("{PODS}label-selector = \"app = web\"\n"));
+    wait_until_pending(&daemon, "informer.pods", "403").await;
+    world.configure(PODS);
+    wait_until_applied(&daemon).await;
+}
+
+/// Holds the next list of `resource`, applies `text`, and waits until the list is held.
+async fn configure_and_hold(world: &World, resource: &str, text: &str) {
+    let faults = world.server.faults();
+    faults.hold(Filter::any().verb("list").resource(resource), 1);
+    world.configure(text);
+    until("a list to be held", async || {
+        let rules = faults.rules();
+        rules.is_empty().then_some(()).ok_or(format!("{rules:?}"))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn superseded_selector_takes_no_effect() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.create_pod("db-0", "nginx");
+    let text = |resource: &str, selector: &str| {
+        format!("[informer.it]\nresource = \"{resource}\"\nwatch-list = false\n{selector}")
+    };
+    let selector = "label-selector = \"app = web\"\n";
+    let daemon = world.daemon(&text("v1/pods", "")).await;
+    daemon.wait_until_ready().await;
+    configure_and_hold(&world, "pods", &text("v1/pods", selector)).await;
+    world.configure(&text("v1/podz", selector));
+    wait_until_pending(&daemon, "informer.it", "podz").await;
+    world.server.faults().release();
+    until("no request to be tried", async || {
+        let sources = daemon.json("/api/v1/sources").await;
+        let is_over = sources["items"][0]["reconfiguring"].is_null();
+        is_over.then_some(()).ok_or(sources.to_string())
+    })
+    .await;
+    assert_eq!(daemon.names("/api/v1/get/it").await, ["db-0", "web-0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pattern_follows_the_section_that_is_being_tried() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.create_pod("db-0", "nginx");
+    let text = "[informer.all]\nresource = \"v1/*\"\nwatch-list = false\n";
+    let daemon = world.daemon(text).await;
+    daemon.wait_until_ready().await;
+    let discoveries = || {
+        let requests = world.server.requests();
+        requests.iter().filter(|request| request.verb == "get").count()
+    };
+    let changed = format!("{text}label-selector = \"app = web\"\nexclude = [\"v1/configmaps\"]\n");
+    let before = discoveries();
+    configure_and_hold(&world, "pods", &changed).await;
+    until("a discovery", async || {
+        (discoveries() > before).then_some(()).ok_or(before.to_string())
+    })
+    .await;
+    world.server.faults().release();
+    wait_until_applied(&daemon).await;
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["web-0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn removed_section_in_use_drops_its_pending_change() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.install("guest-recorder", "recorder.wasm");
+    let about = |resource: &str| {
+        let recorder = plugin("recorder", "it", "");
+        format!("[informer.it]\nresource = \"{resource}\"\n{MAPS}{recorder}")
+    };
+    let daemon = world.daemon(&about("v1/pods")).await;
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+    configure_and_hold(&world, "secrets", &about("v1/secrets")).await;
+    // The plugin's new section is refused, so the plugin still uses the informer.
+    let invalid = plugin("recorder", "maps", "config = { lable = \"x\" }");
+    world.configure(&format!("{MAPS}{invalid}"));
+    let is_in_use = async || {
+        let now = configuration(&daemon).await;
+        let mut waiting = now["waiting"].as_array().into_iter().flatten();
+        let in_use = |entry: &serde_json::Value| entry.to_string().contains("still uses it");
+        let found = waiting.any(|entry| entry["section"] == "informer.it" && in_use(entry));
+        found.then_some(()).ok_or(now.to_string())
+    };
+    until("the removed section to be pending", is_in_use).await;
+    world.server.faults().release();
+    world.create_pod("web-1", "nginx");
+    daemon.wait_for_events("recorder", "add", 2.0).await;
+    is_in_use().await.expect("the reason stays");
+    // If it returns with the same text, it is tried again.
+    world.configure(&about("v1/secrets"));
+    wait_until_applied(&daemon).await;
+    daemon.wait_until_ready().await;
+    assert!(daemon.names("/api/v1/get/it").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forbidden_kind_of_a_pattern_keeps_no_section_pending() {
+    let world = World::start().await;
+    let text = "[informer.all]\nresource = \"v1/*\"\n";
+    let daemon = world.daemon(text).await;
+    daemon.wait_until_ready().await;
+    let maps = || Filter::any().resource("configmaps");
+    world.server.faults().forbid(maps());
+    world.server.faults().drop_watches(&maps(), Ending::Clean);
+    daemon
+        .wait_for_metric("informant_source_state", &["state=\"Forbidden\""], 1.0)
+        .await;
+    world.configure(&format!("{text}label-selector = \"app = web\"\n"));
+    reloads(&daemon, "ok", 1.0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

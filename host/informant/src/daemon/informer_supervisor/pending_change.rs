@@ -1,7 +1,7 @@
 //! A changed section whose request the API server has not accepted yet. Until then the previous version is in effect.
 //!
 //! A running informer that can be reconfigured tries the new request itself, and keeps the previous one meanwhile. An
-//! informer that has to be replaced continues until a request of its successor was answered: it may have persisted
+//! informer that has to be replaced continues until a request of the candidate was answered: it may have persisted
 //! state and undelivered deletes, which end with it.
 
 use std::sync::Arc;
@@ -22,8 +22,9 @@ const RECONFIGURED_CHECK_MAX: Duration = Duration::from_secs(1);
 
 /// A changed section that is not in effect yet.
 pub(super) struct PendingChange {
-    /// The section, if the running informer has to be replaced.
-    pub(super) replacement: Option<Arc<InformerSection>>,
+    pub(super) section: Arc<InformerSection>,
+    /// The running informer has to be replaced; otherwise it tries the new request itself.
+    pub(super) replaces: bool,
     /// Answers the command, once.
     pub(super) reply: Option<Reply>,
 }
@@ -33,27 +34,35 @@ impl PendingChange {
     pub(super) fn replacement(section: Arc<InformerSection>, reply: Reply) -> Self {
         reply.set_step("waits for the API server to answer its new request");
         Self {
-            replacement: Some(section),
+            section,
+            replaces: true,
             reply: Some(reply),
         }
     }
 
-    /// The running informer is being reconfigured.
-    pub(super) fn of_running(reply: Reply) -> Self {
+    /// The running informer is being reconfigured to `section`.
+    pub(super) fn of_running(section: Arc<InformerSection>, reply: Reply) -> Self {
         reply.set_step("waits for the first list of its new request");
         Self {
-            replacement: None,
+            section,
+            replaces: false,
             reply: Some(reply),
         }
+    }
+
+    /// The section whose request the running informer tries.
+    pub(super) fn in_place(&self) -> Option<&Arc<InformerSection>> {
+        (!self.replaces).then_some(&self.section)
     }
 }
 
 impl InformerSupervisor {
     /// Waits until the API server accepts the new request. Shows why it does not.
     pub(super) async fn accepted(&self, change: &mut PendingChange) {
-        match change.replacement.clone() {
-            Some(section) => self.preflighted(&section, &mut change.reply).await,
-            None => self.reconfigured(&mut change.reply).await,
+        if change.replaces {
+            self.preflighted(&change.section, &mut change.reply).await;
+        } else {
+            self.reconfigured(&mut change.reply).await;
         }
     }
 

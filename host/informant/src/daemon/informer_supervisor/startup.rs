@@ -112,9 +112,11 @@ impl Startup<'_> {
         }
     }
 
-    /// Lets an informer with a resource pattern follow what the API server serves. Does not end.
-    pub(super) async fn follow(&self, cluster: &Cluster) {
-        if let (InformerPhase::Running(running), Some(section)) = (self.status.phase(), self.status.section())
+    /// Lets an informer with a resource pattern follow what the API server serves, also for the section that it is being
+    /// reconfigured to, if one is `attempted`. Does not end.
+    pub(super) async fn follow(&self, cluster: &Cluster, attempted: Option<Arc<InformerSection>>) {
+        if let InformerPhase::Running(running) = self.status.phase()
+            && let Some(section) = attempted.or_else(|| self.status.section())
             && let Resources::Several(pattern) = &section.resource.value
         {
             let follower = resource_follower::ResourceFollower {
@@ -162,11 +164,14 @@ impl Startup<'_> {
 
     /// Checks that an informer for `section` could start now, without changing the present one: discovers its resource
     /// and requests one object of each source. Of the resources of a pattern, one has to be readable: some may be
-    /// forbidden, or not know a field of the selector.
+    /// forbidden.
     pub(super) async fn preflight(&self, cluster: &Cluster, section: &InformerSection) -> Result<(), String> {
         let spec = self.spec(section, &self.resolve(cluster, section).await?)?;
         self.durables.validate(section).await?;
-        let mut result = Ok(());
+        let mut result = match &section.resource.value {
+            Resources::One(_) => Ok(()),
+            Resources::Several(pattern) => Err(format!("no served resource matches `{pattern}`")),
+        };
         for source in spec.sources() {
             let answer = try_request(&cluster.client, &source).await;
             let namespace = source.namespace.map(|name| format!(" in namespace {name}"));
