@@ -222,8 +222,8 @@ impl NamedInformer {
     }
 
     /// The last [`reconfigure`](Self::reconfigure), while it is not in effect: while a synced source still uses its
-    /// previous request, or new sources are being built to replace others. With the error of one of them, if any. A kind
-    /// of a pattern that is not readable or not served does not count.
+    /// previous request, or new sources are being built to replace others. With the error of one of them, if any. A
+    /// kind of a pattern that is not readable or not served does not count.
     #[must_use]
     pub fn reconfiguring(&self) -> Option<Reconfiguring> {
         let building: Vec<_> = {

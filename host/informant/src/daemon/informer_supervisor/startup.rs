@@ -112,8 +112,8 @@ impl Startup<'_> {
         }
     }
 
-    /// Lets an informer with a resource pattern follow what the API server serves, also for the section that it is being
-    /// reconfigured to, if one is `attempted`. Does not end.
+    /// Lets an informer with a resource pattern follow what the API server serves: for the section that is `attempted`,
+    /// if it is being reconfigured. Does not end.
     pub(super) async fn follow(&self, cluster: &Cluster, attempted: Option<Arc<InformerSection>>) {
         if let InformerPhase::Running(running) = self.status.phase()
             && let Some(section) = attempted.or_else(|| self.status.section())
