@@ -29,11 +29,11 @@ pub struct Configuration {
 pub enum ReloadResult {
     /// All of it is applied.
     Ok,
-    /// Some sections keep their previous version.
+    /// Some sections keep their previous version, possibly since an earlier change.
     Partial,
     /// The file is invalid; nothing has changed.
     Refused,
-    /// The text changed, but not its meaning.
+    /// The text changed, but not its meaning, and all of it was applied before.
     Unchanged,
 }
 

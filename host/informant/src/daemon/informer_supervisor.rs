@@ -26,7 +26,7 @@ use super::STOP_MAX;
 use super::cluster_registry::{ClusterEntry, ClusterPhase};
 use super::configuration::Section;
 use super::durable_state::DurableState;
-use super::section_command::{CommandReceiver, Removal, Reply, SectionCommand, SectionResult};
+use super::section_command::{CommandReceiver, Removal, Reply, SectionChange, SectionCommand, SectionResult};
 use super::status_registry::{InformerPhase, RunningInformer, StatusHandle, StatusRegistry};
 use crate::cluster::Cluster;
 use crate::config::InformerSection;
@@ -156,7 +156,12 @@ impl InformerSupervisor {
         let mut configuration = self.registry.configuration();
         match reply {
             Some(reply) => reply.answer(&mut configuration, section, result),
-            None => configuration.set_pending(section, result.err()),
+            None => {
+                if result.is_ok() {
+                    tracing::info!(%section, change = SectionChange::Changed.as_str(), "section applied");
+                }
+                configuration.set_pending(section, result.err());
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use super::world::{Running, World, pod, until};
 pub(crate) const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
 pub(crate) const MAPS: &str = "[informer.maps]\nresource = \"v1/configmaps\"\n";
 const RELOADS: &str = "informant_config_reloads_total";
-const LAST_RELOAD: &str = "informant_config_last_reload_successful";
+pub(crate) const LAST_RELOAD: &str = "informant_config_last_reload_successful";
 
 /// A recorder with this name.
 pub(crate) fn plugin(name: &str, informer: &str, rest: &str) -> String {

@@ -1,8 +1,9 @@
 //! Changed sections of informers whose request the API server does not accept.
 
-use informant_apiserver::{Ending, Filter};
+use informant_apiserver::{Answer, Ending, Filter};
 
-use super::configuration::{MAPS, PODS, configuration, plugin, reloads};
+use super::configuration::{LAST_RELOAD, MAPS, PODS, configuration, plugin, reloads};
+use super::program::Program;
 use super::world::{Running, World, until};
 
 const UNSUPPORTED: &str = "field-selector = \"spec.nodename=node-1\"\n";
@@ -28,6 +29,12 @@ async fn wait_until_applied(daemon: &Running) {
         (now["state"] == "applied").then_some(()).ok_or(now.to_string())
     })
     .await;
+}
+
+/// Lists fail until the faults are cleared.
+fn fail_lists(world: &World) {
+    let lists = Filter::any().verb("list");
+    world.server.faults().answer(lists, u32::MAX, Answer::internal_error());
 }
 
 fn watches(world: &World) -> usize {
@@ -133,14 +140,18 @@ async fn durable_informer_changes_once_its_new_request_is_accepted() {
     };
     let daemon = world.daemon(&with("")).await;
     daemon.wait_for_events("recorder", "add", 2.0).await;
-    let lists = || Filter::any().verb("list").resource("pods");
-    world.server.faults().forbid(lists());
-    world.configure(&with("label-selector = \"app = web\"\n"));
-    wait_until_pending(&daemon, "informer.pods", "403").await;
+    fail_lists(&world);
+    let changed = with("label-selector = \"app = web\"\n");
+    world.configure(&changed);
+    wait_until_pending(&daemon, "informer.pods", "500").await;
     assert_eq!(daemon.names("/api/v1/get/pods").await, ["db-0", "web-0"]);
+    world.configure(&format!("{changed}# A comment.\n"));
+    reloads(&daemon, "partial", 2.0).await;
+    assert_eq!(daemon.metric(LAST_RELOAD, &[]).await, 0.0);
 
-    world.server.faults().allow(&lists());
+    world.server.faults().clear();
     daemon.wait_for_events("recorder", "add", 3.0).await;
+    daemon.wait_for_metric(LAST_RELOAD, &[], 1.0).await;
     wait_until_applied(&daemon).await;
     assert_eq!(daemon.names("/api/v1/get/pods").await, ["web-0"]);
 }
@@ -254,7 +265,7 @@ async fn pattern_follows_the_section_that_is_being_tried() {
     })
     .await;
     world.server.faults().release();
-    wait_until_applied(&daemon).await;
+    reloads(&daemon, "ok", 1.0).await;
     assert_eq!(daemon.names("/api/v1/get/pods").await, ["web-0"]);
 }
 
@@ -284,10 +295,14 @@ async fn removed_section_in_use_drops_its_pending_change() {
     world.server.faults().release();
     world.create_pod("web-1", "nginx");
     daemon.wait_for_events("recorder", "add", 2.0).await;
+    world.configure(&format!("# A comment.\n{MAPS}{invalid}"));
+    reloads(&daemon, "partial", 2.0).await;
+    world.create_pod("web-2", "nginx");
+    daemon.wait_for_events("recorder", "add", 3.0).await;
     is_in_use().await.expect("the reason stays");
     // If it returns with the same text, it is tried again.
     world.configure(&about("v1/secrets"));
-    wait_until_applied(&daemon).await;
+    reloads(&daemon, "ok", 1.0).await;
     daemon.wait_until_ready().await;
     assert!(daemon.names("/api/v1/get/it").await.is_empty());
 }
@@ -332,4 +347,47 @@ async fn forbidden_namespace_without_a_list_keeps_no_section_pending() {
     world.configure(&format!("{both}label-selector = \"app = db\"\n"));
     reloads(&daemon, "ok", 1.0).await;
     assert_eq!(daemon.metric(objects.0, &objects.1).await, 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn section_accepted_later_is_logged() {
+    let world = World::start().await;
+    let program = Program::run(&world, PODS).await;
+    program.wait_until_ready().await;
+    fail_lists(&world);
+    world.configure(&format!("{PODS}label-selector = \"app = web\"\n"));
+    program.logged("configuration partially applied").await;
+    world.server.faults().clear();
+    let line = program.logged("section applied").await;
+    assert_eq!(line["fields"]["section"], "informer.pods", "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_pattern_sends_few_requests() {
+    let world = World::start().await;
+    let daemon = world.daemon("[informer.it]\nresource = \"v1/pods\"\n").await;
+    daemon.wait_until_ready().await;
+    let lists = || {
+        let requests = world.server.requests();
+        requests.iter().filter(|request| request.verb == "list").count()
+    };
+    let before = lists();
+    world.server.faults().forbid(Filter::any().verb("list"));
+    world.configure("[informer.it]\nresource = \"*\"\n");
+    wait_until_pending(&daemon, "informer.it", "403").await;
+    assert_eq!(lists() - before, 8);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_request_leaves_the_state_database_closed() {
+    let world = World::start().await;
+    let text = format!("[state]\npath = \"state.redb\"\n{PODS}");
+    let daemon = world.daemon(&text).await;
+    daemon.wait_until_ready().await;
+    world.configure(&format!("{text}durable = \"metadata\"\n{UNSUPPORTED}"));
+    wait_until_pending(&daemon, "informer.pods", "field label not supported").await;
+    assert!(!world.path("state.redb").exists());
+    world.configure(&format!("{text}durable = \"metadata\"\n"));
+    wait_until_applied(&daemon).await;
+    assert!(world.path("state.redb").exists());
 }

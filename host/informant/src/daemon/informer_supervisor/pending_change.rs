@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::InformerSupervisor;
-use super::startup::{DISCOVERY_RETRY_FIRST, RetryLog, next_delay};
+use super::startup::{DISCOVERY_RETRY_FIRST, Refusal, RetryLog, next_delay};
 use crate::config::InformerSection;
 use crate::daemon::section_command::Reply;
 use crate::daemon::status_registry::InformerPhase;
@@ -66,22 +66,30 @@ impl InformerSupervisor {
         }
     }
 
-    /// Tries the request of another informer, with back-off.
+    /// Tries the request of another informer, as often as a source would.
     async fn preflighted(&self, section: &InformerSection, reply: &mut Option<Reply>) {
         let (mut delay, mut log) = (DISCOVERY_RETRY_FIRST, RetryLog::default());
         loop {
             let connected = self.parts().connected(&mut self.cluster.watch()).await;
-            let Err(error) = self.parts().preflight(&connected, section).await else {
+            let attempt = async {
+                self.parts().preflight(&connected, section).await?;
+                if let Some(reply) = reply.as_ref() {
+                    reply.set_step("waits for its key file and the state database");
+                }
+                self.durables.validate(section).await.map_err(Refusal::from)
+            };
+            let Err(Refusal { reason: error, answer }) = attempt.await else {
                 return;
             };
-            let jittered = next_delay(&mut delay, &*self.environment);
+            let backoff = next_delay(&mut delay, &*self.environment);
+            let pause = answer.map_or(backoff, |answer| answer.retry_pause(backoff, self.environment.random()));
             if log.is_due(&error, self.environment.now()) {
                 let (informer, cluster) = (self.status.name(), cluster_field(&self.status.cluster));
-                let (url, attempts, retry_in_seconds) = (&connected.url, log.attempts, jittered.as_secs_f64());
+                let (url, attempts, retry_in_seconds) = (&connected.url, log.attempts, pause.as_secs_f64());
                 tracing::warn!(informer, cluster, %url, %error, attempts, retry_in_seconds, "changed section not accepted yet; keeping the previous informer");
             }
             self.answer(reply.take(), Err(error.into()));
-            self.environment.sleep(jittered).await;
+            self.environment.sleep(pause).await;
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::{Environment, Moment};
-use informant_informer::{Discovered, InformerSpec, NamedInformer, ResourceName, discover_in, try_request};
+use informant_informer::{ApiError, Discovered, InformerSpec, NamedInformer, ResourceName, discover_in, try_request};
 use tokio::sync::watch;
 
 use super::{ResolvedResource, jitter, spec};
@@ -31,6 +31,23 @@ const DISCOVERY_LOG_PERIOD: Duration = Duration::from_secs(60);
 /// A discovery that takes longer than 10 s is reported, and continues: a login program may need 30 s, and a request
 /// without a response fails after 90 s.
 const DISCOVERY_WAIT_REPORTED: Duration = Duration::from_secs(10);
+
+/// How many requests one check of a changed pattern sends while each is refused: they may leave an audit entry each.
+const PATTERN_REQUESTS_MAX: usize = 8;
+
+/// Why a changed section cannot start now.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) reason: String,
+    /// If the API server refused a list.
+    pub(super) answer: Option<ApiError>,
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Self {
+        Self { reason, answer: None }
+    }
+}
 
 /// Which failed attempts are logged. The status shows each.
 #[derive(Debug, Default)]
@@ -162,21 +179,27 @@ impl Startup<'_> {
         Ok(spec(self.status, section, found))
     }
 
-    /// Checks that an informer for `section` could start now, without changing the present one: discovers its resource
-    /// and requests one object of each source. Of the resources of a pattern, one has to be readable: some may be
-    /// forbidden.
-    pub(super) async fn preflight(&self, cluster: &Cluster, section: &InformerSection) -> Result<(), String> {
+    /// Checks that the API server accepts the requests of an informer for `section`, without changing the present one:
+    /// discovers its resource and requests one object of each source. Of the resources of a pattern, one has to be
+    /// readable; each check tries some of them, because the rest may be forbidden.
+    pub(super) async fn preflight(&self, cluster: &Cluster, section: &InformerSection) -> Result<(), Refusal> {
         let spec = self.spec(section, &self.resolve(cluster, section).await?)?;
-        self.durables.validate(section).await?;
-        let mut result = match &section.resource.value {
-            Resources::One(_) => Ok(()),
-            Resources::Several(pattern) => Err(format!("no served resource matches `{pattern}`")),
-        };
-        for source in spec.sources() {
+        let mut sources: Vec<_> = spec.sources().collect();
+        let mut result = Ok(());
+        if let Resources::Several(pattern) = &section.resource.value {
+            result = Err(format!("no served resource matches `{pattern}`").into());
+            let first = self.environment.random() % sources.len().max(1) as u64;
+            sources.rotate_left(first as usize);
+            sources.truncate(PATTERN_REQUESTS_MAX);
+        }
+        for source in sources {
             let answer = try_request(&cluster.client, &source).await;
             let namespace = source.namespace.map(|name| format!(" in namespace {name}"));
             let list = format!("list of {}{}", source.resource, namespace.unwrap_or_default());
-            result = answer.map_err(|error| format!("{list}: {error}"));
+            result = answer.map_err(|error| Refusal {
+                reason: format!("{list}: {error}"),
+                answer: Some(error),
+            });
             if result.is_ok() == spec.resources.is_some() {
                 break;
             }
