@@ -405,6 +405,9 @@ impl Collector for StatusCollector {
         let help = "Sections of config.toml whose newest version is not running";
         let pending = encoder.encode_descriptor("config_pending_sections", help, None, MetricType::Gauge)?;
         gauge(self.0.configuration().waiting.len() as u64).encode(pending)?;
+        let help = "Whether the newest config.toml is applied completely";
+        let applied = encoder.encode_descriptor("config_last_reload_successful", help, None, MetricType::Gauge)?;
+        gauge(self.0.configuration().is_applied().into()).encode(applied)?;
         self.encode_ages(&mut encoder)?;
         self.encode_degraded(&mut encoder)?;
         self.encode_starting(&mut encoder)

@@ -167,7 +167,7 @@ impl InformerLoop {
             }
             Update::Bookmark(version) => {
                 self.guard.bookmark(version.as_ref());
-                // Wrong: an event after the bookmark may be older, where the API server is ahead of its events.
+                // Wrong: an event after the bookmark may be older, where the progress is ahead of the events.
                 if let (true, Some(number)) = (seeded_bug(SeededBug::BookmarkHidesEvents), version.as_ref().number()) {
                     self.guard.resume_from(number);
                 }

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use informant_cache::{Catalog, Environment, IndexFeedHandle, ListenerHandle};
+use informant_cache::{Catalog, Environment, IndexFeedHandle, ListenerHandle, SourceState};
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster_client::ClusterClient;
@@ -22,7 +22,7 @@ use crate::shared_informer::{
     AddIndexersError, DurableSources, InformerOptions, InformerStopped, SharedInformer, StartError, StopReport,
 };
 use crate::spec::SourceSpec;
-use crate::status::ReflectorStatus;
+use crate::status::{Reconfiguring, ReflectorStatus};
 
 /// What an informer consists of.
 #[derive(Debug, Clone)]
@@ -219,6 +219,31 @@ impl NamedInformer {
     #[must_use]
     pub fn statuses(&self) -> Vec<ReflectorStatus> {
         self.sources().iter().map(|source| source.status()).collect()
+    }
+
+    /// The last [`reconfigure`](Self::reconfigure), while it is not in effect: while a synced source still uses its
+    /// previous request, or new sources are being built to replace others. With the error of one of them, if any. A
+    /// kind of a pattern that is not readable or not served does not count.
+    #[must_use]
+    pub fn reconfiguring(&self) -> Option<Reconfiguring> {
+        let building: Vec<_> = {
+            let members = self.0.members();
+            let pending = members.pending.iter().flat_map(|pending| pending.sources.values());
+            pending.cloned().collect()
+        };
+        let building = building.iter().map(|source| Reconfiguring {
+            last_error: source.status().last_error.map(|(text, _)| text),
+        });
+        let changing = self.sources().into_iter().filter_map(|source| {
+            let status = source.status();
+            let is_unreadable = matches!(status.state, SourceState::Forbidden | SourceState::WaitingForResource);
+            // A source without a first list has nothing of its previous request to keep.
+            let counts = status.synced && !(source.spec().of_pattern && is_unreadable);
+            status.reconfiguring.filter(|_| counts)
+        });
+        changing
+            .chain(building)
+            .max_by_key(|change| change.last_error.is_some())
     }
 
     /// Whether the first list of every source is in the store and published.

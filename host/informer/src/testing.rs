@@ -467,6 +467,10 @@ impl Replaceable {
             put(&old, name, 1);
         }
         put(&new, "c", 1);
+        Self::of(old, new)
+    }
+
+    pub(crate) fn of(old: ApiServer, new: ApiServer) -> Self {
         Self {
             old,
             new,

@@ -8,12 +8,11 @@ use informant_cache::listener::{ChangeKind, ObjectChange, ResumeState};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_cache::{ListenerHandle, Snapshot};
 use informant_object::{Key, Object};
-use redb::ReadableTable as _;
 
 use crate::deliver::for_each_change;
 use crate::handler_state::{Acknowledgements, HandlerState};
 use crate::journal::JournalEntry;
-use crate::reconcile::{Difference, LateDeletes, damaged, difference};
+use crate::reconcile::{Difference, LateDeletes, difference};
 use crate::recorder::source_row;
 use crate::schema::{self, EndedRow, HandlerRow, SourceRow};
 use crate::source::{Ended, ListenerNames, OnStart, PersistedSource};
@@ -167,8 +166,8 @@ impl PersistedSource {
 
     /// Makes the database match the newest snapshot, whatever it contains.
     fn persist_all(&mut self, tables: &mut Tables<'_>, batch: &SourceBatch) -> Result<(), redb::Error> {
-        self.number = source_row(tables, &self.options.identity.row_key(), &self.options.form)?.number;
-        self.read_handlers(tables)?;
+        let row = source_row(tables, &self.options)?;
+        self.number = row.number;
         let newest = batch.entries.iter().rev().find_map(|entry| match entry {
             JournalEntry::Begin { snapshot, .. }
             | JournalEntry::Push(snapshot, ..)
@@ -179,12 +178,17 @@ impl PersistedSource {
             .entries
             .iter()
             .any(|entry| matches!(entry, JournalEntry::Begin { .. }));
-        if self.id.is_none() && !began {
+        let is_listed = self.id.is_some() || began;
+        if is_listed && row.request.is_some_and(|request| request != self.options.request) {
+            tables.clear(self.number)?;
+        }
+        self.read_handlers(tables)?;
+        if !is_listed {
             return Ok(());
         }
         let restored = |entry: &JournalEntry| matches!(entry, JournalEntry::Begin { restored: true, .. });
         let versions_incomparable =
-            self.versions_incomparable || self.has_other_form(tables)? || batch.entries.iter().any(restored);
+            self.versions_incomparable || row.form != self.options.form || batch.entries.iter().any(restored);
         if versions_incomparable {
             self.handlers.values_mut().for_each(|handler| handler.all_open = true);
         }
@@ -209,15 +213,6 @@ impl PersistedSource {
         self.is_verified = true;
         self.versions_incomparable = false;
         Ok(())
-    }
-
-    fn has_other_form(&self, tables: &Tables<'_>) -> Result<bool, redb::Error> {
-        let found = tables.sources.get(&self.options.identity.row_key()[..])?;
-        let kept = found
-            .map(|row| SourceRow::decode(row.value()))
-            .transpose()
-            .map_err(damaged)?;
-        Ok(kept.is_some_and(|kept| kept.form != self.options.form))
     }
 
     fn persist_changes(&mut self, tables: &mut Tables<'_>, changes: &[ObjectChange]) -> Result<(), redb::Error> {
@@ -354,8 +349,9 @@ impl PersistedSource {
             number: self.number,
             high_water: self.queue.high_water(),
             form: self.options.form.clone(),
+            request: Some(self.options.request.clone()),
         };
-        // Until the first list is compared, the form remains that of the stored objects.
+        // Until the first list is compared, form and request remain those of the stored objects.
         if self.is_verified && self.stored_row.as_ref() != Some(&head) {
             let row_key = self.options.identity.row_key();
             tables.sources.insert(&row_key[..], &head.encode()[..])?;

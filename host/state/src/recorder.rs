@@ -261,13 +261,12 @@ impl Recorder {
     }
 
     fn open(&mut self, options: SourceOptions) -> SourceJournal {
-        let row_key = options.identity.row_key();
         let metrics = self
             .metrics
             .source(&options.identity.informer, &options.identity.cluster);
         let metrics = Arc::new(metrics);
         // If the database cannot be read now, it is read again before the first row is written.
-        let found = self.store.write(|tables| source_row(tables, &row_key, &options.form));
+        let found = self.store.write(|tables| source_row(tables, &options));
         let kept = found.unwrap_or_default();
         let queue = SourceQueue::new(kept.high_water, Arc::clone(&self.shared.waker), Arc::clone(&metrics));
         let queue = Arc::new(queue);
@@ -331,8 +330,9 @@ impl Drop for Recorder {
 }
 
 /// The row of a source; with a new number if there is none.
-pub(crate) fn source_row(tables: &mut Tables<'_>, row_key: &[u8], form: &str) -> Result<SourceRow, redb::Error> {
-    if let Some(found) = tables.sources.get(row_key)? {
+pub(crate) fn source_row(tables: &mut Tables<'_>, options: &SourceOptions) -> Result<SourceRow, redb::Error> {
+    let row_key = options.identity.row_key();
+    if let Some(found) = tables.sources.get(&row_key[..])? {
         return SourceRow::decode(found.value()).map_err(damaged);
     }
     let mut highest = 0;
@@ -343,9 +343,10 @@ pub(crate) fn source_row(tables: &mut Tables<'_>, row_key: &[u8], form: &str) ->
     let row = SourceRow {
         number: highest + 1,
         high_water: None,
-        form: form.to_owned(),
+        form: options.form.clone(),
+        request: Some(options.request.clone()),
     };
-    tables.sources.insert(row_key, &row.encode()[..])?;
+    tables.sources.insert(&row_key[..], &row.encode()[..])?;
     tables.clear(row.number)?;
     Ok(row)
 }

@@ -3,7 +3,7 @@
 //! | table | key | value |
 //! |---|---|---|
 //! | `meta` | `format` | [`FORMAT`] |
-//! | `sources` | informer, cluster, server, resource, namespace | number, high-water, form |
+//! | `sources` | informer, cluster, server, resource, namespace | number, high-water, form, request |
 //! | `objects` | number, namespace, name | state |
 //! | `handlers` | number, handler | whether all is open, version |
 //! | `open` | number, handler, namespace, name | nothing more |
@@ -74,6 +74,9 @@ pub(crate) struct SourceRow {
     pub(crate) high_water: Option<u64>,
     /// What was removed from its stored objects.
     pub(crate) form: String,
+    /// The request whose objects are stored. None in a row of an older Informant: then it counts as the present one,
+    /// because an upgrade must not lose deletes.
+    pub(crate) request: Option<String>,
 }
 
 /// The row of a handler and a source.
@@ -108,6 +111,11 @@ impl SourceRow {
         out.push(u8::from(self.high_water.is_some()));
         out.extend(self.high_water.unwrap_or(0).to_be_bytes());
         out.extend(self.form.as_bytes());
+        // An older Informant takes it for another form, and delivers everything again.
+        if let Some(request) = &self.request {
+            out.push(0);
+            out.extend(request.as_bytes());
+        }
         out
     }
 
@@ -116,10 +124,15 @@ impl SourceRow {
         let number = u32::from_be_bytes(reader.array()?);
         let has_high_water = reader.array::<1>()?[0] != 0;
         let high_water = u64::from_be_bytes(reader.array()?);
+        let rest = text(reader.0)?;
+        let (form, request) = rest
+            .split_once('\0')
+            .map_or((&*rest, None), |(form, request)| (form, Some(request)));
         Ok(Self {
             number,
             high_water: has_high_water.then_some(high_water),
-            form: text(reader.0)?,
+            form: form.to_owned(),
+            request: request.map(str::to_owned),
         })
     }
 }

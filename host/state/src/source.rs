@@ -62,6 +62,9 @@ pub struct SourceOptions {
     /// What is removed from objects before they reach the cache. If it changes, one version can denote two different
     /// states, and everything is delivered again.
     pub form: String,
+    /// The selectors of the request. If they change, an object that is no longer listed may still exist: what is stored
+    /// is deleted once the first list of the new request is there.
+    pub request: String,
     /// Encrypts stored objects, except their names.
     pub cipher: Option<Cipher>,
     /// The expected handlers; the rows of others are deleted.

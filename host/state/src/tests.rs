@@ -55,6 +55,7 @@ fn options() -> SourceOptions {
         },
         content: StoredContent::Metadata,
         form: "whole".to_owned(),
+        request: String::new(),
         cipher: None,
         handlers: BTreeSet::from([HANDLER.to_owned()]),
     }

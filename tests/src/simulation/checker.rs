@@ -199,6 +199,8 @@ struct Checker {
     revived: BTreeSet<String>,
     /// The informers whose watch showed the delete of an incarnation.
     deletes_shown: BTreeSet<(u32, String)>,
+    /// The states that an informer's watch showed. States of a list may be skipped.
+    shown: BTreeSet<(u32, ObjectVersion)>,
     /// All selections that each informer has had.
     selections: BTreeMap<u32, Vec<Selection>>,
     handlers: BTreeMap<u32, Handler>,

@@ -308,6 +308,7 @@ impl DurableSources for Storage {
             },
             content: StoredContent::Metadata,
             form: String::new(),
+            request: String::new(),
             cipher: None,
             handlers: HANDLERS.iter().map(|(name, _)| (*name).to_owned()).collect(),
         };

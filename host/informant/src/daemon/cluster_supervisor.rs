@@ -89,6 +89,8 @@ impl ClusterSupervisor {
                     self.section = section;
                     login = Some(self.login(Some(reply)));
                 }
+                // A cluster's section does not stay in use.
+                ClusterEvent::Command(SectionCommand::Revert(_)) => {}
                 ClusterEvent::Command(SectionCommand::Remove(_, reply)) => {
                     self.registry.clusters().remove(&self.entry);
                     self.answer(Some(reply), Ok(()));

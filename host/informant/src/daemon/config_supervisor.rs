@@ -186,7 +186,8 @@ impl ConfigSupervisor {
         }
         for (key, wanted) in &wanted {
             let section = || Section::Informer(key.0.clone(), key.1.clone());
-            if self.orphaned.remove(key) {
+            let returned = self.orphaned.remove(key);
+            if returned {
                 self.parts.registry.configuration().set_pending(section(), None);
             }
             // The entry of a cluster that is ending is not the one that the informer is for.
@@ -198,7 +199,7 @@ impl ConfigSupervisor {
                     // The registry shows the result of discovery later.
                     Some(Pending::started(section(), SectionChange::Added))
                 }
-                Some(running) if running.wanted.has_same_settings(wanted) => None,
+                Some(running) if !returned && running.wanted.has_same_settings(wanted) => None,
                 Some(running) => Some(running.change(section(), Arc::clone(wanted))),
             });
         }
@@ -219,6 +220,9 @@ impl ConfigSupervisor {
                 // Unknown what happens to the objects: Informant no longer watches this cluster.
                 (false, _) => Removal::Silent,
                 (true, false) => {
+                    let running = self.informers.get(&key).filter(|_| !self.orphaned.contains(&key));
+                    let section = Section::Informer(key.0.clone(), key.1.clone());
+                    pending.extend(running.map(|running| running.revert(section)));
                     self.orphaned.insert(key);
                     continue;
                 }
@@ -355,6 +359,12 @@ impl<S> Supervised<S> {
         self.wanted = Arc::clone(&wanted);
         let (reply, pending) = Pending::new(section, SectionChange::Changed);
         self.commands.send(SectionCommand::Change(wanted, reply));
+        pending
+    }
+
+    fn revert(&self, section: Section) -> Pending {
+        let (reply, pending) = Pending::new(section, SectionChange::Changed);
+        self.commands.send(SectionCommand::Revert(reply));
         pending
     }
 

@@ -272,12 +272,10 @@ impl ConfigWatcher {
         }
         let Some(change) = self.change.take() else { return };
         let waiting = self.registry.configuration().waiting.clone();
-        let result = if change.is_empty() {
-            ReloadResult::Unchanged
-        } else if waiting.is_empty() {
-            ReloadResult::Ok
-        } else {
-            ReloadResult::Partial
+        let result = match (waiting.is_empty(), change.is_empty()) {
+            (false, _) => ReloadResult::Partial,
+            (true, true) => ReloadResult::Unchanged,
+            (true, false) => ReloadResult::Ok,
         };
         let config = self.path.display();
         let ConfigChange {

@@ -29,11 +29,11 @@ pub struct Configuration {
 pub enum ReloadResult {
     /// All of it is applied.
     Ok,
-    /// Some sections keep their previous version.
+    /// Some sections keep their previous version, possibly since an earlier change.
     Partial,
     /// The file is invalid; nothing has changed.
     Refused,
-    /// The text changed, but not its meaning.
+    /// The text changed, but not its meaning, and all of it was applied before.
     Unchanged,
 }
 
@@ -86,6 +86,12 @@ impl Configuration {
             (None, None, false) => "partial",
             (None, None, true) => "applied",
         }
+    }
+
+    /// Whether all sections of the newest file are in effect.
+    #[must_use]
+    pub fn is_applied(&self) -> bool {
+        self.unreadable.is_none() && self.refused.is_none() && self.waiting.is_empty()
     }
 }
 

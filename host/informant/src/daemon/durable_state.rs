@@ -97,6 +97,18 @@ impl DurableState {
         shared.durable = durable;
     }
 
+    /// Checks that the sources of `section` can be persisted. Opens the database if they are to be.
+    ///
+    /// # Errors
+    /// Why they cannot be persisted.
+    pub(super) async fn validate(&self, section: &InformerSection) -> Result<(), String> {
+        let Some(durable) = &section.durable else {
+            return Ok(());
+        };
+        cipher(durable.key_file.as_deref()).await?;
+        self.state().await.map(drop).map_err(|error| error.to_string())
+    }
+
     /// The persistence of an informer that is about to start; none if it is not durable. Persisted state from another
     /// URL than `url`, of another resource or of namespaces outside `sources` is deleted.
     ///
@@ -226,6 +238,7 @@ impl DurableSources for Persistence {
             identity: identity(spec, &self.url),
             content: self.content,
             form: form(spec, self.content),
+            request: request(spec),
             cipher: self.cipher.clone(),
             handlers: self
                 .durables
@@ -261,6 +274,13 @@ fn identity(spec: &SourceSpec, url: &str) -> SourceIdentity {
         resource: spec.resource.to_string(),
         namespace: spec.namespace.clone(),
     }
+}
+
+/// The selectors of a source's request, which determine the objects that it lists.
+fn request(spec: &SourceSpec) -> String {
+    let labels = spec.label_selector.as_ref().map(ToString::to_string);
+    let fields = spec.field_selector.as_ref().map(ToString::to_string);
+    format!("{labels:?} {fields:?}")
 }
 
 /// The settings that determine the content of an object at a given resource version.

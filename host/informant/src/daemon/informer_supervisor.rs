@@ -1,19 +1,24 @@
 //! Supervises one informer in one cluster: starts it, applies changes of its section, and keeps its status in the
 //! registry.
 //!
+//! A running informer changes only when the API server accepts the new request: until then the previous version of the
+//! section is in effect, and the new one is pending (see [`PendingChange`]).
+//!
 //! A cluster that cannot be reached, or that does not serve the resource (yet), is retried with back-off. The rest of
 //! the daemon continues, including the same informer in other clusters. Once the informer runs, it recovers by itself.
 
+mod pending_change;
 mod resolved;
 mod startup;
 
 use std::sync::Arc;
 
 use informant_cache::Environment;
-use informant_informer::{InformerSpec, NamedInformer};
+use informant_informer::{InformerSpec, NamedInformer, ReconfigureError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use self::pending_change::PendingChange;
 pub(super) use self::resolved::{ResolvedResource, spec};
 use self::startup::Startup;
 pub use self::startup::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
@@ -21,8 +26,8 @@ use super::STOP_MAX;
 use super::cluster_registry::{ClusterEntry, ClusterPhase};
 use super::configuration::Section;
 use super::durable_state::DurableState;
-use super::section_command::{CommandReceiver, Removal, Reply, SectionCommand, SectionResult};
-use super::status_registry::{InformerPhase, StatusHandle, StatusRegistry};
+use super::section_command::{CommandReceiver, Removal, Reply, SectionChange, SectionCommand, SectionResult};
+use super::status_registry::{InformerPhase, RunningInformer, StatusHandle, StatusRegistry};
 use crate::cluster::Cluster;
 use crate::config::InformerSection;
 use crate::logging::cluster_field;
@@ -42,6 +47,8 @@ pub(super) struct InformerSupervisor {
 
 enum InformerEvent {
     Command(SectionCommand<InformerSection>),
+    /// The API server accepts the request of the changed section.
+    ChangeAccepted,
     /// The cluster's section changed: its name stands for another cluster now.
     ClusterChanged,
 }
@@ -61,17 +68,25 @@ impl InformerSupervisor {
     async fn supervise(&self) {
         // The client of the running informer.
         let mut cluster = None;
+        let mut pending = None;
         loop {
-            match self.next(&mut cluster).await {
+            match self.next(&mut cluster, &mut pending).await {
                 InformerEvent::Command(SectionCommand::Change(section, reply)) => {
-                    reply.set_step("waits for the running informer to take the change");
-                    let result = self.change(section).await;
-                    self.answer(reply, result);
+                    pending = self.change(section, reply, pending.take()).await;
+                }
+                InformerEvent::Command(SectionCommand::Revert(reply)) => {
+                    self.revert(pending.take()).await;
+                    drop(reply);
+                }
+                InformerEvent::ChangeAccepted => {
+                    if let Some(change) = pending.take() {
+                        self.conclude(change).await;
+                    }
                 }
                 InformerEvent::Command(SectionCommand::Remove(removal, reply)) => {
                     reply.set_step("waits for the running informer to stop");
                     let retiring = self.remove(removal).await;
-                    self.answer(reply, Ok(()));
+                    self.answer(Some(reply), Ok(()));
                     if let Some(retiring) = retiring {
                         retiring.drained().await;
                         self.registry.retiring().retain(|other| !other.ptr_eq(&retiring));
@@ -86,16 +101,12 @@ impl InformerSupervisor {
         }
     }
 
-    /// Starts and follows the informer until a command arrives or the cluster changes.
-    async fn next(&self, cluster: &mut Option<Arc<Cluster>>) -> InformerEvent {
+    /// Starts and follows the informer until a command arrives, the `pending` change is accepted, or the cluster
+    /// changes.
+    async fn next(&self, cluster: &mut Option<Arc<Cluster>>, pending: &mut Option<PendingChange>) -> InformerEvent {
         let mut clusters = self.cluster.watch();
-        let parts = Startup {
-            status: &self.status,
-            registry: &self.registry,
-            environment: &self.environment,
-            metrics: &self.metrics,
-            durables: &self.durables,
-        };
+        let parts = self.parts();
+        let attempted = pending.as_ref().and_then(PendingChange::in_place).cloned();
         let start_and_follow = async {
             if matches!(self.status.phase(), InformerPhase::Discovering { .. }) {
                 parts.wait_for_retiring().await;
@@ -111,54 +122,128 @@ impl InformerSupervisor {
                 tokio::select! {
                     biased;
                     () = client_other_than(own, &mut clusters) => {}
-                    () = parts.follow(own) => {}
+                    () = parts.follow(own, attempted) => {}
                 }
+            }
+        };
+        let accepted = async {
+            match pending {
+                Some(change) => self.accepted(change).await,
+                None => std::future::pending().await,
             }
         };
         tokio::select! {
             biased;
             command = self.commands.next() => InformerEvent::Command(command),
+            () = accepted => InformerEvent::ChangeAccepted,
             () = start_and_follow => InformerEvent::ClusterChanged,
         }
     }
 
-    fn answer(&self, reply: Reply, result: SectionResult) {
-        reply.answer(&mut self.registry.configuration(), self.section(), result);
-    }
-
-    fn section(&self) -> Section {
-        Section::Informer(self.status.name().to_owned(), self.status.cluster.clone())
-    }
-
-    /// Applies another version of the section. The running informer is reconfigured, unless the resource changed.
-    async fn change(&self, section: Arc<InformerSection>) -> SectionResult {
-        if let InformerPhase::Running(running) = self.status.phase() {
-            let own = self.status.section();
-            if own.is_some_and(|own| can_reconfigure_to(&own, &section)) {
-                // Discovery runs right afterwards and finds what else the new section matches.
-                let found = ResolvedResource::of(&running, &section);
-                let spec = InformerSpec {
-                    durable: running.shared.spec().durable,
-                    ..spec(&self.status, &section, &found)
-                };
-                let changed = running.shared.reconfigure(spec).await;
-                changed.map_err(|error| Arc::from(error.to_string()))?;
-                self.status.set_section(section);
-                return Ok(());
-            }
-            // Another resource is another informer: handlers receive no deletes, and plugins receive the new objects
-            // from scratch. The same goes for an informer that is persisted differently, or that is persisted and now
-            // requests something else.
-            self.stop_running("its resource or persistence changed").await;
-            self.forget();
-        } else if section.durable.is_none() && self.status.section().is_some_and(|own| own.durable.is_some()) {
-            // Persisted state must not be found if the informer becomes durable again later.
-            self.forget();
+    fn parts(&self) -> Startup<'_> {
+        Startup {
+            status: &self.status,
+            registry: &self.registry,
+            environment: &self.environment,
+            metrics: &self.metrics,
+            durables: &self.durables,
         }
-        // Nothing is running: start with discovery of the new section's resource.
+    }
+
+    /// Shows the result of the section, and answers if that was not done before.
+    fn answer(&self, reply: Option<Reply>, result: SectionResult) {
+        let section = Section::Informer(self.status.name().to_owned(), self.status.cluster.clone());
+        let mut configuration = self.registry.configuration();
+        match reply {
+            Some(reply) => reply.answer(&mut configuration, section, result),
+            None => {
+                if result.is_ok() {
+                    tracing::info!(%section, change = SectionChange::Changed.as_str(), "section applied");
+                }
+                configuration.set_pending(section, result.err());
+            }
+        }
+    }
+
+    /// Applies another version of the section, or begins to. The running informer is reconfigured, unless the resource
+    /// or persistence changed.
+    async fn change(
+        &self,
+        section: Arc<InformerSection>,
+        reply: Reply,
+        superseded: Option<PendingChange>,
+    ) -> Option<PendingChange> {
+        let own = self.status.section();
+        let InformerPhase::Running(running) = self.status.phase() else {
+            if section.durable.is_none() && own.is_some_and(|own| own.durable.is_some()) {
+                // Persisted state must not be found if the informer becomes durable again later.
+                self.forget();
+            }
+            self.restart_with(section);
+            self.answer(Some(reply), Ok(()));
+            return None;
+        };
+        reply.set_step("waits for the running informer to take the change");
+        if own.as_ref().is_some_and(|own| own.has_same_settings(&section)) {
+            self.revert(superseded).await;
+            self.answer(Some(reply), Ok(()));
+            return None;
+        }
+        if !own.is_some_and(|own| can_reconfigure_to(&own, &section)) {
+            self.revert(superseded).await;
+            return Some(PendingChange::replacement(section, reply));
+        }
+        if let Err(error) = self.reconfigure(&running, &section).await {
+            self.revert(superseded).await;
+            self.answer(Some(reply), Err(error.to_string().into()));
+            return None;
+        }
+        Some(PendingChange::of_running(section, reply))
+    }
+
+    async fn reconfigure(&self, running: &RunningInformer, section: &InformerSection) -> Result<(), ReconfigureError> {
+        // Discovery runs right afterwards and finds what else the section matches.
+        let found = ResolvedResource::of(running, section);
+        let spec = InformerSpec {
+            durable: running.shared.spec().durable,
+            ..spec(&self.status, section, &found)
+        };
+        running.shared.reconfigure(spec).await
+    }
+
+    /// Drops a change that is not in effect yet. An informer that tries its request returns to the section in effect.
+    async fn revert(&self, change: Option<PendingChange>) {
+        if change.as_ref().and_then(PendingChange::in_place).is_some()
+            && let (InformerPhase::Running(running), Some(own)) = (self.status.phase(), self.status.section())
+            && let Err(error) = self.reconfigure(&running, &own).await
+        {
+            let (informer, cluster) = (self.status.name(), cluster_field(&self.status.cluster));
+            tracing::warn!(informer, cluster, %error, "reverting a changed section failed");
+        }
+    }
+
+    /// The API server accepts the request of a changed section.
+    async fn conclude(&self, change: PendingChange) {
+        let section = change.section;
+        if change.replaces {
+            // Another resource is another informer: handlers receive no deletes, and plugins receive the new objects
+            // from scratch. The same goes for an informer that is persisted differently. If it is persisted as before
+            // and requests something else, its kept state tells.
+            self.stop_running("its resource or persistence changed").await;
+            if self.status.section().is_some_and(|own| own.durable != section.durable) {
+                self.forget();
+            }
+            self.restart_with(section);
+        } else {
+            self.status.set_section(section);
+        }
+        self.answer(change.reply, Ok(()));
+    }
+
+    /// Nothing is running: starts with discovery of the section's resource.
+    fn restart_with(&self, section: Arc<InformerSection>) {
         self.status.set_section(section);
         self.status.set_phase(InformerPhase::Discovering { last_error: None });
-        Ok(())
     }
 
     async fn stop_running(&self, reason: &str) {

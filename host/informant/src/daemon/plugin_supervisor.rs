@@ -131,6 +131,8 @@ impl PluginSupervisor {
                 PluginEvent::Command(SectionCommand::Change(wanted, reply)) => {
                     self.change(&mut running, &mut file, wanted, reply).await;
                 }
+                // Nothing uses a plugin.
+                PluginEvent::Command(SectionCommand::Revert(_)) => {}
                 PluginEvent::Command(SectionCommand::Remove(_, reply)) => {
                     drop(file);
                     reply.set_step("waits for the plugin to handle the events that it has accepted");

@@ -26,6 +26,8 @@ pub(super) enum Removal {
 pub(super) enum SectionCommand<S> {
     /// Apply this version of the section.
     Change(Arc<S>, Reply),
+    /// The section was removed from the file but stays in use: drop a change that is not in effect yet. Not answered.
+    Revert(Reply),
     /// The section was removed. The last command.
     Remove(Removal, Reply),
 }

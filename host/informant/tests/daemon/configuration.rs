@@ -8,22 +8,23 @@ use serde_json::Value;
 
 use super::world::{Running, World, pod, until};
 
-const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
-const MAPS: &str = "[informer.maps]\nresource = \"v1/configmaps\"\n";
+pub(crate) const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
+pub(crate) const MAPS: &str = "[informer.maps]\nresource = \"v1/configmaps\"\n";
 const RELOADS: &str = "informant_config_reloads_total";
+pub(crate) const LAST_RELOAD: &str = "informant_config_last_reload_successful";
 
 /// A recorder with this name.
-fn plugin(name: &str, informer: &str, rest: &str) -> String {
+pub(crate) fn plugin(name: &str, informer: &str, rest: &str) -> String {
     format!("[plugin.{name}]\ncomponent = \"recorder.wasm\"\ninformers = [\"{informer}\"]\n{rest}\n")
 }
 
-async fn reloads(daemon: &Running, result: &str, wanted: f64) {
+pub(crate) async fn reloads(daemon: &Running, result: &str, wanted: f64) {
     daemon
         .wait_for_metric(RELOADS, &[&format!("result=\"{result}\"")], wanted)
         .await;
 }
 
-async fn configuration(daemon: &Running) -> Value {
+pub(crate) async fn configuration(daemon: &Running) -> Value {
     daemon.json("/api/v1/configuration").await
 }
 
@@ -254,6 +255,7 @@ async fn invalid_empty_or_missing_file_changes_nothing() {
     }
     world.write("config.toml", b"\xff\xfe");
     reloads(&daemon, "refused", 4.0).await;
+    assert_eq!(daemon.metric(LAST_RELOAD, &[]).await, 0.0);
     world.write("config.toml", b"\n");
     std::fs::remove_file(world.path("config.toml")).unwrap();
     until("the missing file to show", async || {
@@ -263,6 +265,7 @@ async fn invalid_empty_or_missing_file_changes_nothing() {
     .await;
     world.configure(&good);
     reloads(&daemon, "unchanged", 1.0).await;
+    assert_eq!(daemon.metric(LAST_RELOAD, &[]).await, 1.0);
     assert_eq!(configuration(&daemon).await["state"], "applied");
     world.create_pod("web-0", "nginx");
     daemon.wait_for_events("recorder", "add", 1.0).await;

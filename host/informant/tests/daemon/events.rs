@@ -160,6 +160,7 @@ async fn metric_families_are_stable() {
     informant_admin_busy counter
     informant_admin_rejected counter
     informant_build info
+    informant_config_last_reload_successful gauge
     informant_config_pending_sections gauge
     informant_dead_letters gauge
     informant_dead_letters_evicted counter

@@ -20,6 +20,7 @@ mod hostile_text;
 mod index_failures;
 mod metrics;
 mod motion;
+mod pending_sections;
 mod plugins;
 mod ports;
 mod preflight;

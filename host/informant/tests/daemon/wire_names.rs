@@ -325,6 +325,7 @@ async fn metrics_with_types_and_labels() {
     informant_admin_busy counter {limit}
     informant_admin_rejected counter {reason}
     informant_build info {contract,version}
+    informant_config_last_reload_successful gauge {}
     informant_config_pending_sections gauge {}
     informant_config_reloads counter {result}
     informant_dead_letters gauge {plugin}

@@ -76,6 +76,19 @@ impl RetryPace {
     }
 }
 
+impl ApiError {
+    /// How long a source would wait until it repeats a list that failed with this error. `backoff` is the jittered
+    /// delay of the caller's back-off, and `random` a new random number.
+    #[must_use]
+    pub fn retry_pause(&self, backoff: Duration, random: u64) -> Duration {
+        match after_list_failure(self).pace {
+            RetryPace::Now => backoff,
+            RetryPace::Every(pace) => with_jitter(pace, PACE_JITTER_PERCENT, random),
+            RetryPace::Backoff { at_least } => backoff.max(at_least.unwrap_or_default()),
+        }
+    }
+}
+
 /// After a failed list (including its second attempt without a version).
 pub(crate) fn after_list_failure(error: &ApiError) -> ListFailureDecision {
     let (state, pace) = state_and_pace(error.cause());
@@ -118,5 +131,23 @@ fn state_and_pace(cause: ApiErrorCause) -> (ReflectorState, RetryPace) {
         ApiErrorCause::Expired | ApiErrorCause::VersionTooLarge | ApiErrorCause::Unreachable => {
             (ReflectorState::Disconnected, RetryPace::Backoff { at_least: None })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::StatusBody;
+
+    #[test]
+    fn retry_pause_follows_the_cause() {
+        let pause = |status: &str, backoff: u64| {
+            let error = ApiError::refused(StatusBody::parse(status.as_bytes()).unwrap());
+            error.retry_pause(Duration::from_secs(backoff), 0).as_secs()
+        };
+        assert_eq!(pause(r#"{"kind":"Status","code":403,"reason":"Forbidden"}"#, 1), 30);
+        assert_eq!(pause(r#"{"kind":"Status","code":500}"#, 7), 7);
+        let busy = r#"{"kind":"Status","code":429,"reason":"TooManyRequests","details":{"retryAfterSeconds":60}}"#;
+        assert_eq!((pause(busy, 1), pause(busy, 70)), (60, 70));
     }
 }

@@ -140,7 +140,7 @@ impl Reflector {
 
     /// All pages; an error names the page (from 0) on which it happened.
     async fn list_pages(&self, plan: &ListPlan) -> Result<FetchedList, (usize, ApiError)> {
-        let mut staging = self.staging();
+        let mut staging = self.staging(plan);
         let mut limits = ListLimits::new(&self.parts.options);
         let mut continuation = String::new();
         loop {
@@ -168,12 +168,14 @@ impl Reflector {
         }
     }
 
-    /// Staging for a list. If another reflector stored objects in another shape, none of them counts as unchanged.
-    pub(super) fn staging(&self) -> Staging<'_> {
+    /// Staging for a list. If it is to be consistent, the same uid and version may be another state: the cluster was
+    /// rolled back, or this reflector is on probation and stores objects in another shape.
+    pub(super) fn staging(&self, plan: &ListPlan) -> Staging<'_> {
         let staging = Staging::new(&self.parts, self.parts.source.snapshot());
-        match &self.parts.probation {
-            Some(probation) if probation.shape_changed => staging.reparsing_all(),
-            _ => staging,
+        if plan.version.is_none() {
+            staging.comparing_content()
+        } else {
+            staging
         }
     }
 

@@ -23,8 +23,6 @@ pub(crate) const RECONFIGURE_HOLD_MAX: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub(crate) struct ReflectorProbation {
     pub(crate) control: mpsc::UnboundedSender<Control>,
-    /// The stored objects have another shape than the new ones.
-    pub(crate) shape_changed: bool,
     /// Whether the list was submitted to the loop. From then on the loop decides.
     pub(crate) list_submitted: Arc<AtomicBool>,
 }

@@ -24,8 +24,8 @@ pub(super) struct Staging<'a> {
     status: &'a StatusTracker,
     /// The store's content; empty before the first list.
     known: Snapshot,
-    /// The stored objects may have another shape.
-    shape_changed: bool,
+    /// An item with the uid and version of a stored object may differ from it.
+    compares_content: bool,
     objects: Vec<Object>,
     /// The position of each of `objects`, once it was needed.
     positions: Option<BTreeMap<Key, usize>>,
@@ -50,7 +50,7 @@ impl<'a> Staging<'a> {
             shape: &parts.shape,
             status: &parts.status,
             known,
-            shape_changed: false,
+            compares_content: false,
             objects,
             positions: None,
             new_bytes: 0,
@@ -78,10 +78,10 @@ impl<'a> Staging<'a> {
         Ok(true)
     }
 
-    /// The stored objects have another shape: parses every item. The loop compares.
-    pub(super) fn reparsing_all(self) -> Self {
+    /// Parses every item, also those with the uid and version of a stored object.
+    pub(super) fn comparing_content(self) -> Self {
         Self {
-            shape_changed: true,
+            compares_content: true,
             ..self
         }
     }
@@ -101,6 +101,7 @@ impl<'a> Staging<'a> {
 
     fn stage_json(&mut self, json: &[u8], parse: impl FnOnce() -> Result<Object, ObjectError>) {
         if !self.known.is_empty()
+            && !self.compares_content
             && let Ok(head) = head(json)
             && let Some(known) = self.unchanged(&head)
         {
@@ -114,6 +115,9 @@ impl<'a> Staging<'a> {
 
     fn stage(&mut self, object: Object) {
         if has_expected_type(&object, self.shape) {
+            if let Some(known) = self.known.get(object.key()).filter(|known| is_same(known, &object)) {
+                return self.put(known.clone());
+            }
             self.new_bytes += object.size_bytes();
             return self.put(object);
         }
@@ -173,7 +177,7 @@ impl<'a> Staging<'a> {
 
     /// The store's own object, if `head` has its uid and version.
     fn unchanged(&self, head: &ObjectHead<'_>) -> Option<Object> {
-        if self.shape_changed {
+        if self.compares_content {
             return None;
         }
         let known = self.known.get(head.key())?;
@@ -233,6 +237,11 @@ impl<'a> Staging<'a> {
                 .collect()
         })
     }
+}
+
+/// Whether the objects are the same state with the same content.
+fn is_same(known: &Object, object: &Object) -> bool {
+    known.uid() == object.uid() && known.version() == object.version() && known.json() == object.json()
 }
 
 /// Whether `object` has the kind and API version of the source.

@@ -167,7 +167,7 @@ impl Reflector {
         };
         let fetched = tokio::select! {
             biased;
-            fetched = self.read_initial_events(&mut open) => fetched?,
+            fetched = self.read_initial_events(plan, &mut open) => fetched?,
             () = environment.sleep(options.initial_events_max) => {
                 let seconds = options.initial_events_max.as_secs();
                 return Err(StreamFailure::TimedOut(format!("the initial events did not end within {seconds} s")));
@@ -182,8 +182,8 @@ impl Reflector {
     }
 
     /// Stages all events up to the end mark. Later events in the same frame wait in `open`.
-    async fn read_initial_events(&self, open: &mut OpenWatch) -> Result<FetchedList, StreamFailure> {
-        let mut staging = self.staging();
+    async fn read_initial_events(&self, plan: &ListPlan, open: &mut OpenWatch) -> Result<FetchedList, StreamFailure> {
+        let mut staging = self.staging(plan);
         let mut limits = ListLimits::new(&self.parts.options);
         let mut since_yield = 0;
         loop {

@@ -84,8 +84,11 @@ impl SharedInformer {
         }
         let other_request = request_of(&spec) != request_of(&before);
         let shape_changed = !spec.keeps_same_shape(&before);
+        if shape_changed && !self.source.shapes().is_empty() {
+            self.source.add_shape(Arc::new(spec.shape()?));
+        }
         if other_request || shape_changed || reflector != reflector_before {
-            self.start_candidate(&spec, reflector, shape_changed)?;
+            self.start_candidate(&spec, reflector)?;
         }
         let mut members = self.members();
         members.spec = Arc::new(spec);
@@ -108,23 +111,13 @@ impl SharedInformer {
     }
 
     /// Starts a candidate reflector next to the current one.
-    fn start_candidate(
-        &self,
-        spec: &SourceSpec,
-        options: ReflectorOptions,
-        shape_changed: bool,
-    ) -> Result<(), ReconfigureError> {
+    fn start_candidate(&self, spec: &SourceSpec, options: ReflectorOptions) -> Result<(), ReconfigureError> {
         let shape = spec.shape()?;
         let generation = {
             let mut members = self.members();
             members.generation += 1;
             members.generation
         };
-        if shape_changed && !self.source.shapes().is_empty() {
-            self.source.add_shape(Arc::new(shape.clone()));
-        }
-        // A change in progress may use yet another shape.
-        let shape_changed = shape_changed || self.status.reconfiguring().borrow().is_some();
         let (sender, updates) = channel(self.channel_bytes_max, Arc::clone(&self.metrics));
         let cancel: CancellationToken = self.cancel.child_token();
         self.status.set_reconfiguring();
@@ -151,7 +144,6 @@ impl SharedInformer {
             generation,
             probation: Some(ReflectorProbation {
                 control: self.control.clone(),
-                shape_changed,
                 list_submitted: Arc::default(),
             }),
         });

@@ -36,7 +36,8 @@ pub async fn try_request(client: &Client, spec: &SourceSpec) -> Result<(), ApiEr
     // Only waits for the response, with a deadline: without randomness, so any seed will do.
     let environment: Arc<dyn Environment> = Arc::new(TokioEnvironment::current(0));
     let query = ListQuery {
-        version: Some("0"),
+        // With version "0" an API server may ignore the limit.
+        version: None,
         limit: 1,
         continuation: None,
     };

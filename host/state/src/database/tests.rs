@@ -14,6 +14,7 @@ fn options() -> SourceOptions {
         },
         content: StoredContent::Metadata,
         form: "whole".to_owned(),
+        request: String::new(),
         cipher: None,
         handlers: BTreeSet::new(),
     }

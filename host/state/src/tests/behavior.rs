@@ -212,6 +212,33 @@ fn changed_form_or_restored_cluster_replays_everything() {
 }
 
 #[test]
+fn changed_request_delivers_everything_and_no_deletes() {
+    let (_folder, path) = kept(options());
+    let selected = SourceOptions {
+        request: "app=web".to_owned(),
+        ..options()
+    };
+    // A request that is not answered changes nothing.
+    let mut unanswered = Process::start(&path, selected.clone());
+    unanswered.journal().set_high_water(4);
+    unanswered.recorder.run_once();
+    drop(unanswered);
+    let two = [("a", "u1", 1), ("b", "u2", 2)];
+    assert_eq!(
+        next_process(&path, &two, OnStart::Continue),
+        "delete c@3?, synced",
+        "the previous request is back"
+    );
+    let mut process = Process::start(&path, selected.clone());
+    process.sync([object("a", "u1", 1)]);
+    process.attach(OnStart::Continue);
+    assert_eq!(process.settle(), "add a@1, synced");
+    drop(process);
+    let received = next_process_with(&path, &[], OnStart::Continue, selected);
+    assert_eq!(received, "delete a@1?, synced");
+}
+
+#[test]
 fn deletes_are_delivered_with_another_cipher_key() {
     let (_folder, path) = kept(sealed());
     let received = next_process_with(&path, &[("b", "u2", 2)], OnStart::Continue, sealed());

@@ -103,10 +103,9 @@ fn unchanged_source_is_not_written_again() {
     other.set_high_water(2);
     process.settle();
     // If a row were written again, it would be back.
-    let row_key = in_namespace("two").identity.row_key();
     let rows = |process: &mut Process, erase: bool| {
         let read = process.recorder.store().write(|tables| {
-            let number = crate::recorder::source_row(tables, &row_key, "")?.number;
+            let number = crate::recorder::source_row(tables, &in_namespace("two"))?.number;
             let head = crate::schema::handler_key(number, HANDLER);
             if erase {
                 tables.handlers.remove(&head[..])?;

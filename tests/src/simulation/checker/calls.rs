@@ -168,8 +168,9 @@ impl Checker {
         {
             return None;
         }
-        let mut between = self.written.range(accepted.clone()..call.object.clone()).skip(1);
-        let (missed, _) = between.next()?;
+        let between = self.written.range(accepted.clone()..call.object.clone()).skip(1);
+        let mut states = between.map(|(state, _)| state);
+        let missed = states.find(|state| self.shown.contains(&(handler.informer, (*state).clone())))?;
         let message = format!("received {} after {accepted}, but not {missed}", call.object);
         Some((Clause::Resumable, message))
     }

@@ -6,6 +6,7 @@ use super::{Checker, Handler};
 impl Checker {
     /// A watch delivered a state that is news to the informer.
     pub(super) fn shown(&mut self, informer: u32, kind: EventKind, object: &ObjectVersion) {
+        self.shown.insert((informer, object.clone()));
         if self.ever_reconfigured(informer) || !self.existed(object) {
             return;
         }
@@ -48,6 +49,7 @@ impl Checker {
         self.revived.extend(objects.iter().map(|object| object.uid.clone()));
         self.living = objects.iter().map(|object| object.uid.clone()).collect();
         self.deletes_shown.clear();
+        self.shown.clear();
         self.restores += 1;
         for handler in self.handlers.values_mut() {
             handler.owed.clear();

@@ -506,21 +506,25 @@ fn object_that_leaves_the_selection_may_come_back() {
 fn skipped_watch_state_is_detected() {
     let states = [object("a", "u1", 1), object("a", "u1", 2), object("a", "u1", 3)];
     let [one, two, three] = &states;
-    let entries = |receives_every_state| {
+    let entries = |receives_every_state, seen: Entry| {
         vec![
             handler_added(receives_every_state),
             written(one),
             begin(EventKind::Add, one, Some(1)),
             end(one, Ended::Ok),
             written(two),
+            seen,
             written(three),
             update(one, three),
             end(three, Ended::Ok),
         ]
     };
-    assert_eq!(clauses(entries(true)), [Clause::Resumable]);
+    let seen = || shown(EventKind::Update, two);
+    assert_eq!(clauses(entries(true, seen())), [Clause::Resumable]);
     // Other handlers may receive only the folded change.
-    assert_eq!(clauses(entries(false)), NOTHING);
+    assert_eq!(clauses(entries(false, seen())), NOTHING);
+    // The watch was down then.
+    assert_eq!(clauses(entries(true, shown(EventKind::Add, one))), NOTHING);
 }
 
 #[test]

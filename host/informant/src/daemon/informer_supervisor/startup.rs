@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::{Environment, Moment};
-use informant_informer::{Discovered, NamedInformer, ResourceName, discover_in};
+use informant_informer::{ApiError, Discovered, InformerSpec, NamedInformer, ResourceName, discover_in, try_request};
 use tokio::sync::watch;
 
 use super::{ResolvedResource, jitter, spec};
 use crate::cluster::Cluster;
-use crate::config::Resources;
+use crate::config::{InformerSection, Resources};
 use crate::daemon::cluster_registry::ClusterPhase;
 use crate::daemon::durable_state::DurableState;
 use crate::daemon::resource_follower;
@@ -32,16 +32,33 @@ const DISCOVERY_LOG_PERIOD: Duration = Duration::from_secs(60);
 /// without a response fails after 90 s.
 const DISCOVERY_WAIT_REPORTED: Duration = Duration::from_secs(10);
 
+/// How many requests one check of a changed pattern sends while each is refused: they may leave an audit entry each.
+const PATTERN_REQUESTS_MAX: usize = 8;
+
+/// Why a changed section cannot start now.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) reason: String,
+    /// If the API server refused a list.
+    pub(super) answer: Option<ApiError>,
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Self {
+        Self { reason, answer: None }
+    }
+}
+
 /// Which failed attempts are logged. The status shows each.
 #[derive(Debug, Default)]
-struct RetryLog {
-    attempts: u64,
+pub(super) struct RetryLog {
+    pub(super) attempts: u64,
     logged: Option<(String, Moment)>,
 }
 
 impl RetryLog {
     /// Counts a failed attempt. Whether to log it: the same reason once, another one after [`DISCOVERY_LOG_PERIOD`].
-    fn is_due(&mut self, error: &str, now: Moment) -> bool {
+    pub(super) fn is_due(&mut self, error: &str, now: Moment) -> bool {
         self.attempts += 1;
         let is_due = self
             .logged
@@ -112,9 +129,11 @@ impl Startup<'_> {
         }
     }
 
-    /// Lets an informer with a resource pattern follow what the API server serves. Does not end.
-    pub(super) async fn follow(&self, cluster: &Cluster) {
-        if let (InformerPhase::Running(running), Some(section)) = (self.status.phase(), self.status.section())
+    /// Lets an informer with a resource pattern follow what the API server serves: for the section that is `attempted`,
+    /// if it is being reconfigured. Does not end.
+    pub(super) async fn follow(&self, cluster: &Cluster, attempted: Option<Arc<InformerSection>>) {
+        if let InformerPhase::Running(running) = self.status.phase()
+            && let Some(section) = attempted.or_else(|| self.status.section())
             && let Resources::Several(pattern) = &section.resource.value
         {
             let follower = resource_follower::ResourceFollower {
@@ -132,6 +151,20 @@ impl Startup<'_> {
 
     async fn start(&self, cluster: &Cluster, found: &ResolvedResource) -> Result<NamedInformer, String> {
         let section = self.status.section().ok_or("it was removed")?;
+        let mut spec = self.spec(&section, found)?;
+        spec.durable = self.durables.persistence(&section, &cluster.url, &spec).await?;
+        NamedInformer::start(
+            spec,
+            cluster.sources.clone(),
+            Arc::clone(self.environment),
+            self.registry.catalog().clone(),
+            &self.metrics.informers,
+        )
+        .map_err(|error| error.to_string())
+    }
+
+    /// The spec of an informer for `section`, unless its namespaces are those of a cluster-scoped resource.
+    fn spec(&self, section: &InformerSection, found: &ResolvedResource) -> Result<InformerSpec, String> {
         if let (
             Some(namespace),
             ResolvedResource::One(Discovered {
@@ -143,16 +176,46 @@ impl Startup<'_> {
                 "`namespaces` names {namespace}, but {gvr} is cluster-scoped: remove `namespaces`"
             ));
         }
-        let mut spec = spec(self.status, &section, found);
-        spec.durable = self.durables.persistence(&section, &cluster.url, &spec).await?;
-        NamedInformer::start(
-            spec,
-            cluster.sources.clone(),
-            Arc::clone(self.environment),
-            self.registry.catalog().clone(),
-            &self.metrics.informers,
-        )
-        .map_err(|error| error.to_string())
+        Ok(spec(self.status, section, found))
+    }
+
+    /// Checks that the API server accepts the requests of an informer for `section`, without changing the present one:
+    /// discovers its resource and requests one object of each source. Of the resources of a pattern, one has to be
+    /// readable; each check tries some of them, because the rest may be forbidden.
+    pub(super) async fn preflight(&self, cluster: &Cluster, section: &InformerSection) -> Result<(), Refusal> {
+        let spec = self.spec(section, &self.resolve(cluster, section).await?)?;
+        let mut sources: Vec<_> = spec.sources().collect();
+        let mut result = Ok(());
+        if let Resources::Several(pattern) = &section.resource.value {
+            result = Err(format!("no served resource matches `{pattern}`").into());
+            let first = self.environment.random() % sources.len().max(1) as u64;
+            sources.rotate_left(first as usize);
+            sources.truncate(PATTERN_REQUESTS_MAX);
+        }
+        for source in sources {
+            let answer = try_request(&cluster.client, &source).await;
+            let namespace = source.namespace.map(|name| format!(" in namespace {name}"));
+            let list = format!("list of {}{}", source.resource, namespace.unwrap_or_default());
+            result = answer.map_err(|error| Refusal {
+                reason: format!("{list}: {error}"),
+                answer: Some(error),
+            });
+            if result.is_ok() == spec.resources.is_some() {
+                break;
+            }
+        }
+        result
+    }
+
+    /// Runs discovery once.
+    async fn resolve(&self, cluster: &Cluster, section: &InformerSection) -> Result<ResolvedResource, String> {
+        let environment = Arc::clone(self.environment);
+        match &section.resource.value {
+            Resources::One(name) => one(cluster, environment, name).await,
+            Resources::Several(pattern) => {
+                resource_follower::first(self.status, &cluster.client, environment, pattern, section).await
+            }
+        }
     }
 
     /// Runs discovery until it succeeds.
@@ -165,15 +228,7 @@ impl Startup<'_> {
         };
         let mut is_wait_logged = false;
         loop {
-            let environment = Arc::clone(self.environment);
-            let attempt = async {
-                match &section.resource.value {
-                    Resources::One(name) => one(cluster, environment, name).await,
-                    Resources::Several(pattern) => {
-                        resource_follower::first(self.status, &cluster.client, environment, pattern, &section).await
-                    }
-                }
-            };
+            let attempt = self.resolve(cluster, &section);
             let report = || self.report_wait(cluster, !std::mem::replace(&mut is_wait_logged, true));
             let error = match report_if_slow(&**self.environment, attempt, report).await {
                 Ok(found) => {
@@ -183,7 +238,7 @@ impl Startup<'_> {
                 Err(error) => error,
             };
             self.metrics.daemon.discovered(informer, of, false);
-            let jittered = delay.mul_f64(jitter(self.environment.random()));
+            let jittered = next_delay(&mut delay, &**self.environment);
             let retry_in_seconds = jittered.as_secs_f64();
             let cluster_name = cluster_field(of);
             if log.is_due(&error, self.environment.now()) {
@@ -194,7 +249,6 @@ impl Startup<'_> {
                 last_error: Some(error.into()),
             });
             self.environment.sleep(jittered).await;
-            delay = (delay * 2).min(DISCOVERY_RETRY_MAX);
         }
     }
 
@@ -210,6 +264,13 @@ impl Startup<'_> {
             last_error: Some(reason.into()),
         });
     }
+}
+
+/// The present delay, with jitter; the next one is twice as long.
+pub(super) fn next_delay(delay: &mut Duration, environment: &dyn Environment) -> Duration {
+    let jittered = delay.mul_f64(jitter(environment.random()));
+    *delay = (*delay * 2).min(DISCOVERY_RETRY_MAX);
+    jittered
 }
 
 /// Waits for `attempt`, and calls `report` once if that takes longer than [`DISCOVERY_WAIT_REPORTED`].

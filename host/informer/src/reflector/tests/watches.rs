@@ -252,6 +252,32 @@ async fn a_server_restored_during_a_reconnect_is_detected() {
     assert_eq!(rig.stored(), ["c@5"]);
 }
 
+/// Both histories have written the object once since the backup: its uid and version are the same.
+#[tokio::test(start_paused = true)]
+async fn restored_object_of_the_same_version_is_replaced() {
+    let old = api_server();
+    put(&old, "a", 1);
+    let mut backup = Vec::new();
+    old.snapshot().write(&mut backup).unwrap();
+    put(&old, "a", 2);
+    put(&old, "b", 1);
+    let new = ApiServer::restore(informant_apiserver::Options::default(), &*backup).unwrap();
+    put(&new, "a", 3);
+    let servers = Replaceable::of(old, new);
+    let rig = servers.start();
+    let recorder = rig.record();
+    pass(10).await;
+    recorder.take();
+    servers.replace();
+    servers.old.faults().drop_watches(&watches(), Ending::Reset);
+    settle().await;
+    pass(2).await;
+    assert_eq!(
+        recorder.take(),
+        ["delete b unknown (restored)", "update a 2->3 (restored)"]
+    );
+}
+
 /// The watch reached the restored server in another way, and ends in an orderly way after its time.
 #[tokio::test(start_paused = true)]
 async fn a_restored_server_is_detected_after_one_silent_watch() {
