@@ -103,10 +103,10 @@ fn invalid_manifests_are_rejected_with_the_position() {
     ]);
     insta::assert_snapshot!(said, @r#"
     is not valid: EOF while parsing a value at line 1 column 0
-    is not valid: invalid length 0, expected struct Manifest with 6 elements at line 1 column 2
+    is not valid: invalid length 0, expected struct Manifest with 7 elements at line 1 column 2
     is not valid: missing field `version` at line 1 column 13
     has an empty `name`
-    is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `indexes`, `needs` at line 1 column 37
+    is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `indexes`, `needs`, `writes` at line 1 column 37
     is not valid: missing field `apiVersion` at line 1 column 56
     is not valid: unknown variant `all`, expected one of `none`, `whole`, `metadata`, `fields` at line 1 column 93
     is not valid: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName" at line 1 column 109
