@@ -190,6 +190,9 @@ async fn metric_families_are_stable() {
     informant_listener_olds_dropped counter
     informant_listener_pending gauge
     informant_listener_refused counter
+    informant_listener_requeues gauge
+    informant_listener_requeues_dropped counter
+    informant_listener_requeues_slowed gauge
     informant_listener_resync_ticks_skipped counter
     informant_listener_retries_limited counter
     informant_listener_shown counter
@@ -207,6 +210,10 @@ async fn metric_families_are_stable() {
     informant_plugin_refused gauge
     informant_plugin_state gauge
     informant_plugin_state_lost counter
+    informant_plugin_writes_full counter
+    informant_plugin_writes_spaced counter
+    informant_plugin_writes_waiting gauge
+    informant_plugin_writes_waiting_bytes gauge
     informant_reflector_channel_bytes gauge
     informant_reflector_watch_events counter
     informant_reflector_watch_lists counter
