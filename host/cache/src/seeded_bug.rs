@@ -83,11 +83,13 @@ pub enum SeededBug {
     PartialIndexAttached,
     /// Another call of the key does not cancel the one that the handler asked for.
     RequeueNotCanceled,
+    /// What a failed call deferred is written.
+    FailedCallWrites,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::RelistMissesDeletes,
         Self::TombstoneUnmarked,
         Self::UpdateAcrossUids,
@@ -123,6 +125,7 @@ impl SeededBug {
         Self::LaterDeletesResumed,
         Self::PartialIndexAttached,
         Self::RequeueNotCanceled,
+        Self::FailedCallWrites,
     ];
 
     /// Runs `body` with this bug enabled on this thread.

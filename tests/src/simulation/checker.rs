@@ -16,6 +16,8 @@
 //! or not ready, and ready at rest.
 //!
 //! A call that a handler asks for is made once and not before it is due, unless another call for the key comes first.
+//! A write that a call defers is sent once, after the call succeeded and before the next call for its key; never if the
+//! call failed.
 //!
 //! If the API server is restored from a backup, incarnations may return, and each key may go back once.
 
@@ -62,11 +64,13 @@ pub enum Clause {
     StateTransferred,
     /// A call that a handler asks for is made once, not before it is due, unless another call for the key came first.
     CalledAgain,
+    /// A deferred write is sent once if its call succeeded, before the next call for the key; never if the call failed.
+    WritesAfterSuccess,
 }
 
 impl Clause {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Ordered,
         Self::OneAtATime,
         Self::NoInvention,
@@ -82,6 +86,7 @@ impl Clause {
         Self::IndexCoherent,
         Self::StateTransferred,
         Self::CalledAgain,
+        Self::WritesAfterSuccess,
     ];
 
     /// Its name as in `docs/explanation/delivery.md`.
@@ -103,6 +108,7 @@ impl Clause {
             Self::IndexCoherent => "index coherent",
             Self::StateTransferred => "state transferred",
             Self::CalledAgain => "called again",
+            Self::WritesAfterSuccess => "writes after success",
         }
     }
 }
@@ -153,6 +159,8 @@ struct KeyState {
     restores: usize,
     /// When the call is due that it asked for, in nanoseconds since the start.
     asked: Option<u64>,
+    /// The call that runs, or else the last one if it succeeded, deferred a write that was not sent yet.
+    unsent: bool,
     /// It is of an earlier process, whose last acknowledgements may be lost.
     inherited: bool,
 }
@@ -234,6 +242,8 @@ impl Checker {
             | Entry::Remembers { handler, .. }
             | Entry::End { handler, .. }
             | Entry::Asked { handler, .. }
+            | Entry::Deferred { handler, .. }
+            | Entry::Sent { handler, .. }
             | Entry::Synced { handler, .. }
                 if self.removed_handlers.contains(handler) => {}
             Entry::Written { object, group } => {
@@ -280,6 +290,16 @@ impl Checker {
                 name,
                 after_ms,
             } => self.asked(*handler, (namespace, name), *after_ms),
+            Entry::Deferred {
+                handler,
+                namespace,
+                name,
+            } => self.key_state(*handler, (namespace, name)).unsent = true,
+            Entry::Sent {
+                handler,
+                namespace,
+                name,
+            } => self.sent(at, *handler, (namespace, name)),
             Entry::Synced { handler, there } => self.synced(at, *handler, there),
             Entry::HandlerRemoved { handler } => {
                 self.handlers.remove(handler);

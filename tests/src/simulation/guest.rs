@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! listener ─▶ actor ─▶ guest ──log: the event──▶ [`Lines`] ─▶ history (begin)
-//!                        └────kube: how shall it end?──▶ [`Answers`] ─▶ history (end)
+//!                        ├────kube: how shall it end?──▶ [`Answers`] ─▶ history (end)
+//!                        └────kube: a deferred write ──▶ [`Answers`] ─▶ history (sent)
 //! ```
 //!
 //! The guest tells what it received, so that the checker sees what arrives on the other side of the host. How a call
@@ -17,7 +18,8 @@ use std::time::Duration;
 use informant_cache::{Environment, HandlerError, Reason};
 use informant_object::{KeyRef, SourceId};
 use informant_plugin_host::{
-    KubeApi, KubeCall, KubeError, KubeErrorCode, KubeFuture, PluginFile, PluginHost, PluginMetrics, SimulatedGuests,
+    KubeAction, KubeApi, KubeCall, KubeError, KubeErrorCode, KubeFuture, PluginFile, PluginHost, PluginMetrics,
+    SimulatedGuests,
 };
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -120,7 +122,7 @@ impl Calls {
     }
 }
 
-/// The API server as the guests see it: it decides how a call ends.
+/// The API server as the guests see it: it decides how a call ends. It accepts deferred writes.
 struct Answers {
     world: Arc<World>,
     calls: Arc<Calls>,
@@ -129,11 +131,27 @@ struct Answers {
 impl KubeApi for Answers {
     fn call(&self, call: KubeCall) -> KubeFuture {
         let guest = self.calls.of(&call.plugin);
+        let is_write = call.action != KubeAction::Get;
+        if is_write {
+            let (handler, namespace, name) = (
+                guest.recorder.id,
+                call.address.namespace.clone(),
+                call.address.name.clone(),
+            );
+            self.world.record(Entry::Sent {
+                handler,
+                namespace,
+                name,
+            });
+        }
         let pause = guest.recorder.call_ms(&mut locked(&guest.rng));
         let pause = (pause > 0).then(|| self.world.environment.sleep(Duration::from_millis(pause)));
         Box::pin(async move {
             if let Some(pause) = pause {
                 pause.await;
+            }
+            if is_write {
+                return Ok(Vec::new());
             }
             let key = KeyRef {
                 namespace: &call.address.namespace,
@@ -162,12 +180,19 @@ fn answer(result: ScriptedResult) -> Result<Vec<u8>, KubeError> {
 }
 
 impl GuestCalls {
-    /// Records what the guest logged: the source of `synced`, or an event.
+    /// Records what the guest logged: the source of `synced`, an event, or that it deferred a write.
     fn logged(&self, line: &str) {
         let fields: Vec<&str> = line.splitn(10, ' ').collect();
         let number = |at: usize| fields[at].parse().expect("the guest writes a number");
         if fields[0] == "synced" {
             return self.recorder.synced(SourceId(number(1)));
+        }
+        if fields[0] == "deferred" {
+            return self.recorder.world.record(Entry::Deferred {
+                handler: self.recorder.id,
+                namespace: fields[1].to_owned(),
+                name: fields[2].to_owned(),
+            });
         }
         let kind = match fields[0] {
             "add" => EventKind::Add,

@@ -1,6 +1,6 @@
 ;; The WebAssembly handler of the simulation. It logs each call before anything else, then asks the API server, and
 ;; does as the answer says: it accepts the event, fails, asks for a later retry, or traps. It counts its calls; the
-;; count is the state that it saves for the next version.
+;; count is the state that it saves for the next version. Every other call defers a write to its object, before it asks.
 ;;
 ;; Text instead of Rust: the simulation then needs no build of a guest, and compiles it in milliseconds. `VERSION` is
 ;; replaced by a digit; `RESTORES` by 0, or by 1 for a version that rejects the state of the previous one.
@@ -34,7 +34,11 @@
     (type $error-record (record (field "code" $code) (field "status" u16) (field "message" string)
       (field "retry-after-ms" u32)))
     (export "api-error" (type $error (eq $error-record)))
-    (export "get" (func (param "address" $address) (result (result (list u8) (error $error)))))))
+    (type $patch-enum (enum "merge" "json" "strategic" "apply"))
+    (export "patch-kind" (type $patch (eq $patch-enum)))
+    (export "get" (func (param "address" $address) (result (result (list u8) (error $error)))))
+    (export "defer-patch" (func (param "address" $address) (param "kind" $patch) (param "document" (list u8))
+      (param "options" (list u8)) (result (result (error $error)))))))
   (alias export $types "object-ref" (type $object-ref))
   (alias export $types "call" (type $call))
   (alias export $types "failure" (type $failure))
@@ -55,18 +59,23 @@
   (alias core export $memory "realloc" (core func $realloc))
   (core func $log-lowered (canon lower (func $log "log") (memory $mem)))
   (core func $get-lowered (canon lower (func $kube "get") (memory $mem) (realloc $realloc)))
+  (core func $defer-lowered (canon lower (func $kube "defer-patch") (memory $mem) (realloc $realloc)))
 
   (core module $code
     (import "memory" "memory" (memory 4))
     (import "memory" "reset" (func $reset))
     (import "host" "log" (func $log (param i32 i32 i32)))
     (import "host" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
+    (import "host" "defer" (func $defer
+      (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
     (data (i32.const 256) "asked to fail")
     (data (i32.const 272) "v1/configmaps")
     (data (i32.const 288) "add")
     (data (i32.const 296) "update")
     (data (i32.const 304) "delete")
     (data (i32.const 312) "synced")
+    (data (i32.const 320) "deferred")
+    (data (i32.const 328) "{\"data\":{\"written\":\"yes\"}}")
     (data (i32.const 512) "{\"name\":\"simulated\",\"version\":\"VERSION\",\"events\":[{\"apiVersion\":\"*\",\"kind\":\"*\",\"old\":true}]}")
     ;; Where the line ends.
     (global $end (mut i32) (i32.const 1024))
@@ -111,6 +120,18 @@
       (i32.store (i32.const 80) (i32.load (i32.const 144)))
       (i32.const 64))
 
+    ;; Defers a write to this object, and logs that it did.
+    (func $defer-write (param $namespace i32) (param $namespace-bytes i32) (param $name i32) (param $name-bytes i32)
+      (call $defer (i32.const 0) (i32.const 0) (i32.const 272) (i32.const 13)
+        (local.get $namespace) (local.get $namespace-bytes) (local.get $name) (local.get $name-bytes)
+        (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 328) (i32.const 26) (i32.const 0) (i32.const 0)
+        (i32.const 128))
+      (if (i32.load8_u (i32.const 128)) (then (unreachable)))
+      (call $text (i32.const 320) (i32.const 8))
+      (call $text (local.get $namespace) (local.get $namespace-bytes))
+      (call $text (local.get $name) (local.get $name-bytes))
+      (call $write))
+
     (func $event (param $kind i32) (param $kind-bytes i32) (param $source i32)
       (param $namespace i32) (param $namespace-bytes i32) (param $name i32) (param $name-bytes i32)
       (param $uid i32) (param $uid-bytes i32) (param $version i32) (param $version-bytes i32)
@@ -129,6 +150,9 @@
       (call $text (local.get $version) (local.get $version-bytes))
       (call $text (local.get $old) (local.get $old-bytes))
       (call $write)
+      (if (i32.and (i32.load (i32.const 16)) (i32.const 1))
+        (then (call $defer-write (local.get $namespace) (local.get $namespace-bytes)
+          (local.get $name) (local.get $name-bytes))))
       (call $get (i32.const 0) (i32.const 0) (i32.const 272) (i32.const 13)
         (local.get $namespace) (local.get $namespace-bytes) (local.get $name) (local.get $name-bytes)
         (i32.const 0) (i32.const 0) (i32.const 128))
@@ -195,7 +219,8 @@
 
   (core instance $code (instantiate $code
     (with "memory" (instance $memory))
-    (with "host" (instance (export "log" (func $log-lowered)) (export "get" (func $get-lowered))))))
+    (with "host" (instance (export "log" (func $log-lowered)) (export "get" (func $get-lowered))
+      (export "defer" (func $defer-lowered))))))
   (func $describe (param "context" (list u8)) (result (result (list u8) (error string)))
     (canon lift (core func $code "describe") (memory $mem) (realloc $realloc)))
   (func $init (param "context" (list u8)) (result (result (error $failure)))

@@ -192,6 +192,24 @@ pub enum Entry {
         /// How long it asked to wait, in milliseconds.
         after_ms: u64,
     },
+    /// In the call that runs, the handler deferred a write.
+    Deferred {
+        /// The handler.
+        handler: u32,
+        /// The namespace of the call's key.
+        namespace: String,
+        /// The name of the call's key.
+        name: String,
+    },
+    /// The API server received a write that the handler had deferred.
+    Sent {
+        /// The handler.
+        handler: u32,
+        /// The namespace of the key in whose call it was deferred.
+        namespace: String,
+        /// The name of that key.
+        name: String,
+    },
     /// A handler is synced: it has received the whole source.
     Synced {
         /// The handler.

@@ -63,6 +63,10 @@ impl Checker {
         }
         let key_state = handler.keys.entry(key).or_default();
         findings.extend(key_state.not_asked(&running, self.now));
+        if std::mem::take(&mut key_state.unsent) {
+            let message = format!("received {object}, but the write of the call before was not sent");
+            findings.push((Clause::WritesAfterSuccess, message));
+        }
         findings.extend(key_state.contradicted_by(&running, may_go_back));
         // It may follow an earlier restore than the last one.
         if may_go_back && key_state.goes_back(&running) {
@@ -189,6 +193,7 @@ impl Checker {
         if call.reason != REQUEUED || !matches!(ended, Ended::Retry | Ended::Trap) {
             key_state.asked = None;
         }
+        key_state.unsent &= ended == Ended::Ok;
         if ended == Ended::Trap {
             handler.calls_remembered = 0;
         }
@@ -207,11 +212,28 @@ impl Checker {
     }
 
     pub(super) fn asked(&mut self, id: u32, (namespace, name): (&str, &str), after_ms: u64) {
-        let key = (namespace.to_owned(), name.to_owned());
-        let handler = self.handlers.entry(id).or_default();
         let wait = Duration::from_millis(after_ms).max(REQUEUE_AFTER_MIN);
         let due = self.now + u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-        handler.keys.entry(key).or_default().asked = Some(due);
+        self.key_state(id, (namespace, name)).asked = Some(due);
+    }
+
+    pub(super) fn key_state(&mut self, id: u32, (namespace, name): (&str, &str)) -> &mut KeyState {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.handlers.entry(id).or_default().keys.entry(key).or_default()
+    }
+
+    pub(super) fn sent(&mut self, at: usize, id: u32, (namespace, name): (&str, &str)) {
+        let key_state = self.key_state(id, (namespace, name));
+        let why = match key_state.running {
+            Some(_) => "whose call has not ended",
+            None if !key_state.unsent => "which no successful call deferred",
+            None => {
+                key_state.unsent = false;
+                return;
+            }
+        };
+        let message = format!("handler {id}, {namespace}/{name}: a write was sent {why}");
+        self.violate(at, Clause::WritesAfterSuccess, message);
     }
 
     /// Whether no call may be made for the incarnation after this delete: it is deleted, not only deselected.

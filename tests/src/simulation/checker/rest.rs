@@ -49,6 +49,13 @@ impl Handler {
                 );
                 findings.push((Clause::CalledAgain, message));
             }
+            if key_state.unsent {
+                let message = format!(
+                    "handler {id}, {}/{}: the write that it deferred was not sent",
+                    key.0, key.1
+                );
+                findings.push((Clause::WritesAfterSuccess, message));
+            }
             if let Some(loss) = key_state.lost(current) {
                 let message = format!("handler {id}, {}/{}: {loss}", key.0, key.1);
                 findings.push((Clause::LastStateNeverLost, message));

@@ -88,7 +88,7 @@ impl Schedule {
 fn spec(id: u32, rng: &mut Rng) -> PluginSpec {
     let mut spec = PluginSpec::new(format!("guest-{id}"), versions()[0].path());
     spec.allow_kube = vec![KubeGrant {
-        verbs: vec![KubeVerb::Get],
+        verbs: vec![KubeVerb::Get, KubeVerb::Patch],
         resource: KubeResource::parse(RESOURCE).expect("a resource"),
         namespaces: None,
         names: None,
