@@ -47,7 +47,7 @@ pub(crate) use objects::{
 pub(crate) use origin::KnownHosts;
 pub use plugins::{
     DeadLetterView, LoadedView, Paused, PluginView, Plugins, RETRIES_LISTED_MAX, RETRIES_SHOWN_MAX, ReloadView,
-    RequeueRequest, Requeued, Resumed, RetryView, SLOWED_SHOWN_MAX, SlowedView, StuckView,
+    RequeueRequest, Requeued, Resumed, RetryView, SLOWED_SHOWN_MAX, SlowedView, StuckView, WritingKeyView,
 };
 pub use sources::{AgedText, FAILED_NAMED_MAX, FailedView, IndexFailuresView, SourceView, Sources};
 pub(crate) use sources::{resource_or_section, running_in};

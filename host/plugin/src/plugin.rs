@@ -442,7 +442,7 @@ impl Plugin {
         let context = &self.0.context;
         let options = context.host.listener_options(&config.spec);
         context.listener.set_options(options, context.now());
-        context.writes.set_limits(&config.spec.limits);
+        context.writes.set_limits(&config.spec.limits, context.now());
         let paused = config.spec.paused;
         if paused != context.config().spec.paused {
             context.set_paused(paused.then_some(PausedBy::Section));

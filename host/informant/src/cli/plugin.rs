@@ -296,6 +296,31 @@ fn slowed(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
     std::iter::once(head).chain(first).collect()
 }
 
+/// Why deferred writes wait: the API server asked for that, or keys are spaced.
+fn writes(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
+    let name = &plugin.name;
+    let mut lines = Vec::new();
+    if let Some(pause) = loaded.writes_paused_ms {
+        let (waiting, pause) = (loaded.writes_waiting, table::duration(pause));
+        lines.push(format!(
+            "{name} sends no deferred write for {pause}, as the API server asked; {waiting} wait"
+        ));
+    }
+    let objects = match loaded.writes_spaced {
+        0 => return lines,
+        1 => "1 object".to_owned(),
+        many => format!("{many} objects"),
+    };
+    lines.push(format!(
+        "{name} writes again and again when called for {objects}; calls are spaced"
+    ));
+    lines.extend(loaded.writes_spaced_keys.iter().map(|key| {
+        let (object, target, wait) = (&key.object, &key.target, table::duration(key.wait_ms));
+        format!("  {object}: writes to {target}, {wait} between calls")
+    }));
+    lines
+}
+
 /// Shorter calls are not reported as stuck.
 const STUCK_MS: u64 = 1_000;
 
@@ -324,6 +349,7 @@ fn problems(plugin: &PluginView) -> Vec<String> {
     }
     lines.extend(retries(plugin, loaded));
     lines.extend(slowed(plugin, loaded));
+    lines.extend(writes(plugin, loaded));
     if let Some(letter) = &loaded.last_dead_letter {
         let (event, object, error) = (&letter.event, &letter.object, &letter.error);
         let age = table::ago(letter.age_ms);

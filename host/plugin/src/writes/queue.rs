@@ -102,10 +102,10 @@ impl<T> WriteQueue<T> {
         }
     }
 
-    /// Applies other limits from now on.
-    pub(crate) fn set_limits(&mut self, limits: &Limits) {
+    /// Applies other limits from `now` on.
+    pub(crate) fn set_limits(&mut self, limits: &Limits, now: Moment) {
         self.in_flight_max = limits.writes_in_flight;
-        self.rate.set(limits.writes_per_second);
+        self.rate.set(limits.writes_per_second, now);
     }
 
     /// Adds the writes of a successful call, at least one.

@@ -9,7 +9,7 @@ use crate::writes::WRITES_BURST;
 /// How many writes may start.
 #[derive(Debug)]
 pub(crate) struct WriteRate {
-    /// Between two writes, in nanoseconds.
+    /// Between two writes, in nanoseconds; at least 1.
     interval: u64,
     /// When the bucket is full, in nanoseconds.
     full_at: u64,
@@ -23,9 +23,11 @@ impl WriteRate {
         }
     }
 
-    /// Applies another rate from now on.
-    pub(crate) fn set(&mut self, per_second: u32) {
+    /// Applies another rate from `now` on. What the bucket holds stays in it.
+    pub(crate) fn set(&mut self, per_second: u32, now: Moment) {
+        let missing_writes = self.full_at.saturating_sub(now.as_nanos()) / self.interval;
         self.interval = interval(per_second);
+        self.full_at = now.as_nanos() + missing_writes * self.interval;
     }
 
     /// Starts a write at `now`, or returns when one may start.
@@ -47,7 +49,7 @@ impl WriteRate {
 
 fn interval(per_second: u32) -> u64 {
     let second = Duration::from_secs(1).as_nanos() as u64;
-    second / u64::from(per_second.max(1))
+    (second / u64::from(per_second.max(1))).max(1)
 }
 
 #[cfg(test)]
@@ -65,5 +67,16 @@ mod tests {
         assert_eq!((0..9).take_while(|_| rate.take(later).is_ok()).count(), 2);
         rate.give_back();
         assert!(rate.take(later).is_ok());
+    }
+
+    #[test]
+    fn another_rate_applies_at_once() {
+        let now = Moment::ZERO + Duration::from_secs(7);
+        let mut rate = WriteRate::new(1);
+        while rate.take(now).is_ok() {}
+        rate.set(1_000, now);
+        assert_eq!(rate.take(now), Err(now + Duration::from_millis(1)));
+        rate.set(1, now);
+        assert_eq!(rate.take(now), Err(now + Duration::from_secs(1)));
     }
 }

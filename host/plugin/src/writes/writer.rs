@@ -93,9 +93,9 @@ impl Writes {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
     }
 
-    /// Applies other limits from now on.
-    pub(crate) fn set_limits(&self, limits: &Limits) {
-        self.change(|shared| shared.queue.set_limits(limits));
+    /// Applies other limits from `now` on.
+    pub(crate) fn set_limits(&self, limits: &Limits, now: Moment) {
+        self.change(|shared| shared.queue.set_limits(limits, now));
     }
 
     /// Accepts the writes of a successful call, at least one. The listener learns the outcome of `event` later.

@@ -1,6 +1,8 @@
 //! The output for a healthy daemon and for one with every problem.
 
-use crate::admin::{AgedText, DeadLetterView, LoadedView, PendingSection, ReloadView, RetryView, StuckView};
+use crate::admin::{
+    AgedText, DeadLetterView, LoadedView, PendingSection, ReloadView, RetryView, StuckView, WritingKeyView,
+};
 
 use super::*;
 
@@ -267,6 +269,29 @@ fn paused_and_quarantined_plugins_are_not_called_retrying() {
     quarantined is quarantined: it trapped too often
     `informant plugin resume quarantined` ends the quarantine
     quarantined failed on 7 objects; it retries when it is resumed
+    ");
+}
+
+#[test]
+fn spaced_and_paused_writes_show() {
+    let loaded = LoadedView {
+        writes_waiting: 12,
+        writes_paused_ms: Some(4_000),
+        writes_spaced: 2,
+        writes_spaced_keys: vec![WritingKeyView {
+            object: "default/web-0".into(),
+            target: "v1/pods default/web-0".into(),
+            wait_ms: 8_000,
+        }],
+        ..loaded()
+    };
+    let mut out = Vec::new();
+    plugin::show(&mut out, &[greeter(loaded)]).unwrap();
+    let lines: Vec<_> = std::str::from_utf8(&out).unwrap().lines().skip(2).collect();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    greeter sends no deferred write for 4.0s, as the API server asked; 12 wait
+    greeter writes again and again when called for 2 objects; calls are spaced
+      default/web-0: writes to v1/pods default/web-0, 8.0s between calls
     ");
 }
 

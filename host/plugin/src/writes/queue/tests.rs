@@ -113,10 +113,11 @@ fn so_many_are_in_flight_and_so_many_a_second() {
     }
     let mut now = Moment::ZERO;
     assert_eq!(sendable(&mut queue, now).len(), 16);
-    queue.set_limits(&Limits {
+    let limits = Limits {
         writes_in_flight: 1_000,
         ..Limits::default()
-    });
+    };
+    queue.set_limits(&limits, now);
     assert_eq!(sendable(&mut queue, now).len(), 100 - 16, "the burst");
     now += SECOND;
     assert_eq!(sendable(&mut queue, now).len(), 20);
@@ -127,12 +128,13 @@ fn so_many_are_in_flight_and_so_many_a_second() {
 fn at_the_bound_it_is_full_until_half_is_left() {
     for (bytes, count) in [(0, WRITES_WAITING_MAX), (3 << 20, 6)] {
         let mut queue = queue();
-        queue.set_limits(&Limits {
+        let mut now = Moment::ZERO;
+        let limits = Limits {
             writes_in_flight: 10_000,
             writes_per_second: 1_000_000,
             ..Limits::default()
-        });
-        let mut now = Moment::ZERO;
+        };
+        queue.set_limits(&limits, now);
         for number in 0..count {
             assert!(!queue.is_full());
             queue.commit("a", vec![write_of(&format!("pod-{number}"), bytes)]);
