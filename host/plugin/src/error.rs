@@ -210,7 +210,7 @@ pub enum LoadProblem {
         /// How long the plugin asks to wait.
         after: Option<Duration>,
     },
-    /// At a swap, `init` failed until [`INIT_RETRY_AT_SWAP`](crate::INIT_RETRY_AT_SWAP) had passed.
+    /// At a swap, `init` failed until [`INIT_RETRY_AT_SWAP`] had passed.
     #[error("init for the role {role} still failed after {} s: {message}; reload it when that is solved", INIT_RETRY_AT_SWAP.as_secs())]
     InitGaveUp {
         /// `events` or `index`.

@@ -597,7 +597,7 @@ impl Plugin {
         Stopped { undelivered }
     }
 
-    /// For a stop that ends after `deadline`: from [`WRITES_LAST`](crate::limits::WRITES_LAST) before that on, no
+    /// For a stop that ends after `deadline`: from [`WRITES_LAST`] before that on, no
     /// deferred write starts. What was not made leaves its event unacknowledged.
     pub fn end_writes(&self, deadline: Duration) {
         let context = &self.0.context;
