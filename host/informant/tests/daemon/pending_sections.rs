@@ -31,6 +31,12 @@ async fn wait_until_applied(daemon: &Running) {
     .await;
 }
 
+/// A durable informer of pods with these settings, and a recorder of it that continues after a restart.
+fn durable_pods(settings: &str) -> String {
+    let recorder = plugin("recorder", "pods", "on-start = \"continue\"");
+    format!("[state]\npath = \"state.redb\"\n{PODS}durable = \"metadata\"\n{settings}{recorder}")
+}
+
 /// Lists fail until the faults are cleared.
 fn fail_lists(world: &World) {
     let lists = Filter::any().verb("list");
@@ -49,45 +55,35 @@ async fn refused_section_of_a_durable_informer_changes_nothing() {
         world.create_pod(name, "nginx");
     }
     world.install("guest-recorder", "recorder.wasm");
-    let with = |pods: &str| {
-        let state = "[state]\npath = \"state.redb\"\n";
-        format!("{state}{pods}{}", plugin("recorder", "pods", "on-start = \"continue\""))
-    };
-    let durable = format!("{PODS}durable = \"metadata\"\n");
-    let daemon = world.daemon(&with(&durable)).await;
+    let durable = durable_pods("");
+    let daemon = world.daemon(&durable).await;
     daemon.wait_for_events("recorder", "add", 2.0).await;
     let watched = watches(&world);
 
     // What the API server refuses, what it does not serve, and what this machine does not have.
     let refused = [
-        (format!("{durable}{UNSUPPORTED}"), "field label not supported"),
+        (durable_pods(UNSUPPORTED), "field label not supported"),
         (durable.replace("v1/pods", "v1/podz"), "podz"),
-        (format!("{durable}durable-key-file = \"missing.key\"\n"), "missing.key"),
+        (durable_pods("durable-key-file = \"missing.key\"\n"), "missing.key"),
     ];
     for (number, (text, reason)) in refused.iter().enumerate() {
-        world.configure(&with(text));
+        world.configure(text);
         reloads(&daemon, "partial", (number + 1) as f64).await;
         wait_until_pending(&daemon, "informer.pods", reason).await;
     }
     world.create_pod("web-2", "nginx");
     daemon.wait_for_events("recorder", "add", 3.0).await;
-    world.configure(&with(&durable));
+    world.configure(&durable);
     wait_until_applied(&daemon).await;
     assert_eq!(watches(&world), watched, "the informer keeps its watch");
 
     // Its state is still there: a restart delivers the delete, and nothing that was delivered before.
     assert_eq!(daemon.stop().await.undelivered, 0);
     world.server.delete("v1/pods", "default", "web-0").unwrap();
-    let daemon = world.daemon(&with(&durable)).await;
+    let daemon = world.daemon(&durable).await;
     daemon.wait_for_events("recorder", "delete", 1.0).await;
     daemon.wait_for_events("recorder", "sync", 1.0).await;
     daemon.wait_for_events("recorder", "add", 0.0).await;
-}
-
-/// A durable informer of pods with this selector, and a recorder of it that continues after a restart.
-fn durable_pods(selector: &str) -> String {
-    let recorder = plugin("recorder", "pods", "on-start = \"continue\"");
-    format!("[state]\npath = \"state.redb\"\n{PODS}durable = \"metadata\"\n{selector}{recorder}")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -134,14 +130,10 @@ async fn durable_informer_changes_once_its_new_request_is_accepted() {
     world.create_pod("web-0", "nginx");
     world.create_pod("db-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");
-    let with = |selector: &str| {
-        let recorder = plugin("recorder", "pods", "");
-        format!("[state]\npath = \"state.redb\"\n{PODS}durable = \"metadata\"\n{selector}{recorder}")
-    };
-    let daemon = world.daemon(&with("")).await;
+    let daemon = world.daemon(&durable_pods("")).await;
     daemon.wait_for_events("recorder", "add", 2.0).await;
     fail_lists(&world);
-    let changed = with("label-selector = \"app = web\"\n");
+    let changed = durable_pods("label-selector = \"app = web\"\n");
     world.configure(&changed);
     wait_until_pending(&daemon, "informer.pods", "500").await;
     assert_eq!(daemon.names("/api/v1/get/pods").await, ["db-0", "web-0"]);
