@@ -53,7 +53,9 @@ pub use self::own::OWN_WRITES_MAX;
 pub(crate) use self::own::{OwnWrites, WriteInFlight};
 pub use self::queue::WritesStatus;
 pub use self::seen::SEEN_MAX;
-pub use self::spacing::{SPACING_MAX, SPACING_MIN, SPACING_TARGETS_MAX, SPACING_WINDOW, SPACING_WRITES, WritingKey};
+pub use self::spacing::{
+    SPACED_KEYS_MAX, SPACING_MAX, SPACING_MIN, SPACING_TARGETS_MAX, SPACING_WINDOW, SPACING_WRITES, WritingKey,
+};
 pub(crate) use self::writer::{HandledEvent, Writes, WrittenSoFar, run};
 
 /// Writes that one call may defer: 100. One more is `too-large`.

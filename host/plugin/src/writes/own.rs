@@ -15,6 +15,9 @@ use crate::writes::Target;
 /// has seen. If that leaves more than half, no write is left out until it does not.
 pub const OWN_WRITES_MAX: usize = 10_000;
 
+/// Writes between two attempts to forget, if the last one left more than half: it visits all objects.
+const FORGET_WRITES_MIN: usize = 1_000;
+
 /// The last writes of one plugin.
 #[derive(Debug, Default)]
 pub(crate) struct OwnWrites(Mutex<Known>);
@@ -24,14 +27,20 @@ struct Known {
     targets: HashMap<Target, LastWrites>,
     /// Some writes could not be remembered.
     is_incomplete: bool,
+    /// Writes until the next attempt to forget.
+    until_forget: usize,
 }
 
 #[derive(Debug)]
 struct LastWrites {
     address: KubeAddress,
     in_flight: usize,
+    /// Writes that have ended.
+    ended: u64,
     /// A write may have been made whose response was lost.
     is_uncertain: bool,
+    /// The last write has deleted it, and the response has no version.
+    is_deleted: bool,
     /// The version of the last write that succeeded.
     version: Option<Box<str>>,
 }
@@ -40,37 +49,47 @@ struct LastWrites {
 pub(crate) struct WriteInFlight {
     own: Arc<OwnWrites>,
     target: Target,
+    /// How many writes to the target had ended when it was sent.
+    ended_before: u64,
+    is_delete: bool,
     has_ended: bool,
 }
 
 impl OwnWrites {
-    /// A write to `target`, the object called `name` at `address`, is about to be sent. `cached` is the version that
-    /// the cache has of an object.
+    /// A write to `target`, which is at `address`, is about to be sent. `cached` is the version that the cache has of
+    /// an object.
     pub(crate) fn begin(
         self: &Arc<OwnWrites>,
         target: Target,
         address: &KubeAddress,
+        is_delete: bool,
         cached: impl Fn(&KubeAddress) -> Option<Box<str>>,
     ) -> WriteInFlight {
         let mut known = self.lock();
         if known.targets.len() >= OWN_WRITES_MAX && !known.targets.contains_key(&target) {
-            known.forget_seen(cached);
+            known.make_room(cached);
         }
+        let mut ended_before = 0;
         if known.targets.len() >= OWN_WRITES_MAX && !known.targets.contains_key(&target) {
             known.is_incomplete = true;
         } else {
             let last = known.targets.entry(target.clone()).or_insert_with(|| LastWrites {
                 address: address.clone(),
                 in_flight: 0,
+                ended: 0,
                 is_uncertain: false,
+                is_deleted: false,
                 version: None,
             });
             last.in_flight += 1;
+            ended_before = last.ended;
         }
         drop(known);
         WriteInFlight {
             own: Arc::clone(self),
             target,
+            ended_before,
+            is_delete,
             has_ended: false,
         }
     }
@@ -96,14 +115,19 @@ impl OwnWrites {
 }
 
 impl Known {
-    fn forget_seen(&mut self, cached: impl Fn(&KubeAddress) -> Option<Box<str>>) {
+    fn make_room(&mut self, cached: impl Fn(&KubeAddress) -> Option<Box<str>>) {
+        self.until_forget = self.until_forget.saturating_sub(1);
+        if self.until_forget > 0 {
+            return;
+        }
         self.targets.retain(|_, last| match cached(&last.address) {
             Some(version) => !last.are_seen(VersionRef::new(&version)),
             // What is not cached is always written.
             None => last.in_flight > 0 || last.is_uncertain,
         });
-        if self.targets.len() <= OWN_WRITES_MAX / 2 {
-            self.is_incomplete = false;
+        match self.targets.len() <= OWN_WRITES_MAX / 2 {
+            true => self.is_incomplete = false,
+            false => self.until_forget = FORGET_WRITES_MIN,
         }
     }
 }
@@ -114,7 +138,24 @@ impl LastWrites {
             (Some(own), Some(cached)) => own > cached,
             _ => own != cached.as_str(),
         };
-        self.in_flight == 0 && !self.is_uncertain && !self.version.as_deref().is_some_and(is_newer)
+        let is_known = self.in_flight == 0 && !self.is_uncertain && !self.is_deleted;
+        is_known && !self.version.as_deref().is_some_and(is_newer)
+    }
+
+    /// A write succeeded, of which the response has `version`. `overlapped`: another one ended meanwhile, and it is
+    /// unknown which of them was made last.
+    fn succeeded(&mut self, version: &str, overlapped: bool) {
+        let is_older = |own: &str| match (VersionRef::new(version).number(), VersionRef::new(own).number()) {
+            (Some(version), Some(own)) => version < own,
+            _ => false,
+        };
+        if overlapped && self.version.as_deref().is_some_and(is_older) {
+            return;
+        }
+        self.version = Some(version.into());
+        self.is_deleted = false;
+        // Requests that follow each other are made in their order.
+        self.is_uncertain &= overlapped;
     }
 }
 
@@ -126,11 +167,14 @@ impl WriteInFlight {
         let Some(last) = known.targets.get_mut(&self.target) else {
             return;
         };
+        let overlapped = last.ended != self.ended_before;
         last.in_flight = last.in_flight.saturating_sub(1);
+        last.ended += 1;
         match version {
-            Ok(Some(version)) => {
-                last.version = Some(version.into());
-                // Requests to one object are answered in the order in which they are made.
+            Ok(Some(version)) => last.succeeded(version, overlapped),
+            // A `Status`.
+            Ok(None) if self.is_delete && !overlapped => {
+                last.is_deleted = true;
                 last.is_uncertain = false;
             }
             Ok(None) => last.is_uncertain = true,
@@ -148,6 +192,7 @@ impl Drop for WriteInFlight {
         }
         if let Some(last) = self.own.lock().targets.get_mut(&self.target) {
             last.in_flight = last.in_flight.saturating_sub(1);
+            last.ended += 1;
             last.is_uncertain = true;
         }
     }
@@ -174,7 +219,11 @@ mod tests {
     }
 
     fn begin(own: &Arc<OwnWrites>, name: &str) -> WriteInFlight {
-        own.begin(target(name), &address(name), |_| None)
+        own.begin(target(name), &address(name), false, |_| None)
+    }
+
+    fn delete(own: &Arc<OwnWrites>, name: &str) -> WriteInFlight {
+        own.begin(target(name), &address(name), true, |_| None)
     }
 
     fn are_seen(own: &OwnWrites, version: &str) -> bool {
@@ -216,7 +265,7 @@ mod tests {
         let own = Arc::new(OwnWrites::default());
         let write = |name: &str, seen: &str| {
             let seen: Box<str> = seen.into();
-            let write = own.begin(target(name), &address(name), |_| Some(seen.clone()));
+            let write = own.begin(target(name), &address(name), false, |_| Some(seen.clone()));
             write.ended(Ok(Some("10")));
         };
         for number in 0..OWN_WRITES_MAX {
@@ -227,9 +276,36 @@ mod tests {
             !own.are_seen(&target("a"), VersionRef::new("10")),
             "nothing is left out now"
         );
-        write("b", "10");
+        for _ in 0..FORGET_WRITES_MIN {
+            write("b", "10");
+        }
         assert!(own.are_seen(&target("a"), VersionRef::new("9")));
         assert!(!own.are_seen(&target("b"), VersionRef::new("9")));
         assert_eq!(own.lock().targets.len(), 1);
+    }
+
+    #[test]
+    fn deleted_objects_are_forgotten_once_the_cache_lacks_them() {
+        let own = Arc::new(OwnWrites::default());
+        delete(&own, "a").ended(Ok(None));
+        assert!(!are_seen(&own, "5"), "the cache has not seen the delete");
+        for number in 0..OWN_WRITES_MAX {
+            delete(&own, &format!("pod-{number}")).ended(Ok(None));
+        }
+        let count = own.lock().targets.len();
+        assert!(count < 10, "{count}");
+        assert!(are_seen(&own, "5"), "writes may be left out again");
+    }
+
+    #[test]
+    fn of_overlapping_writes_the_newest_version_counts() {
+        let own = Arc::new(OwnWrites::default());
+        let (first, second) = (begin(&own, "a"), begin(&own, "a"));
+        second.ended(Ok(Some("11")));
+        first.ended(Ok(Some("10")));
+        assert!(!are_seen(&own, "10") && are_seen(&own, "11"));
+        // The API server was restored from a backup.
+        begin(&own, "a").ended(Ok(Some("7")));
+        assert!(are_seen(&own, "7"));
     }
 }

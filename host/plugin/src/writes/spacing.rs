@@ -26,11 +26,18 @@ pub const SPACING_MAX: Duration = Duration::from_secs(300);
 /// [`SPACING_WINDOW`].
 pub const SPACING_TARGETS_MAX: usize = 10_000;
 
+/// Keys of one plugin whose waits grow: 10,000. Each further one waits for [`SPACING_MIN`], and is not listed.
+pub const SPACED_KEYS_MAX: usize = 10_000;
+
+/// Between two searches for what is over, which visit everything: 1 s.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The keys and writes of one plugin.
 #[derive(Debug, Default)]
 pub(crate) struct Spacing {
     recent: HashMap<Target, VecDeque<Moment>>,
     spaced: HashMap<(SourceId, Key), SpacedKey>,
+    next_sweep: Option<Moment>,
 }
 
 /// A key whose calls are spaced.
@@ -65,6 +72,12 @@ impl Spacing {
             None if is_often => SPACING_MIN,
             None => return None,
         };
+        if self.spaced.len() >= SPACED_KEYS_MAX && !self.spaced.contains_key(&key) {
+            self.sweep(now);
+            if self.spaced.len() >= SPACED_KEYS_MAX {
+                return Some(wait);
+            }
+        }
         let spaced = SpacedKey {
             target: target.clone(),
             wait,
@@ -94,11 +107,8 @@ impl Spacing {
 
     /// Counts a write; returns whether there were too many.
     fn count(&mut self, target: &Target, now: Moment) -> bool {
-        let is_old = |at: &Moment| now - *at > SPACING_WINDOW;
         if self.recent.len() >= SPACING_TARGETS_MAX && !self.recent.contains_key(target) {
-            self.recent
-                .retain(|_, times| times.back().is_some_and(|last| !is_old(last)));
-            self.spaced.retain(|_, spaced| !spaced.has_calmed_down(now));
+            self.sweep(now);
             if self.recent.len() >= SPACING_TARGETS_MAX {
                 return false;
             }
@@ -108,8 +118,23 @@ impl Spacing {
         if times.len() > SPACING_WRITES {
             times.pop_front();
         }
-        times.len() == SPACING_WRITES && times.front().is_some_and(|first| !is_old(first))
+        times.len() == SPACING_WRITES && times.front().is_some_and(|first| !is_old(*first, now))
     }
+
+    /// Forgets objects and keys that have been quiet, if that was not tried just now.
+    fn sweep(&mut self, now: Moment) {
+        if self.next_sweep.is_some_and(|next| now < next) {
+            return;
+        }
+        self.next_sweep = Some(now + SWEEP_INTERVAL);
+        self.recent
+            .retain(|_, times| times.back().is_some_and(|last| !is_old(*last, now)));
+        self.spaced.retain(|_, spaced| !spaced.has_calmed_down(now));
+    }
+}
+
+fn is_old(at: Moment, now: Moment) -> bool {
+    now - at > SPACING_WINDOW
 }
 
 impl SpacedKey {
@@ -190,5 +215,21 @@ mod tests {
         assert_eq!(spacing.recent.len(), SPACING_TARGETS_MAX);
         wrote(&mut spacing, "late", now + 2 * SPACING_WINDOW);
         assert_eq!(spacing.recent.len(), 1);
+    }
+
+    #[test]
+    fn spaced_keys_are_bounded() {
+        let mut spacing = Spacing::default();
+        let now = Moment::ZERO + SECOND;
+        let mut write = |number: usize, now| {
+            let key = Key::new("web", &format!("pod-{number}"));
+            spacing.wrote(SourceId(1), &key, &target("shared"), now);
+            spacing.spaced.len()
+        };
+        let largest = (0..SPACED_KEYS_MAX + 100).map(|number| write(number, now)).max();
+        assert_eq!(largest, Some(SPACED_KEYS_MAX));
+        let later = now + SPACING_MIN + 2 * SPACING_WINDOW;
+        assert_eq!((0..10).map(|number| write(number, later)).max(), Some(SPACED_KEYS_MAX));
+        assert_eq!(write(SPACED_KEYS_MAX + 100, later), 2, "quiet ones are forgotten");
     }
 }

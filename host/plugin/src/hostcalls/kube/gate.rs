@@ -84,9 +84,9 @@ fn begin_write(
         name: name.clone(),
         ..address.clone()
     };
-    Ok(Some(
-        rights.own.begin(target, &at, |address| rights.cache.version(address)),
-    ))
+    let is_delete = matches!(action, KubeAction::Delete(_));
+    let cached = |address: &KubeAddress| rights.cache.version(address);
+    Ok(Some(rights.own.begin(target, &at, is_delete, cached)))
 }
 
 /// The version of the object in the response to a write, if it has one.
