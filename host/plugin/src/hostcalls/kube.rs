@@ -89,6 +89,12 @@ impl KubeCaller {
         }
     }
 
+    /// Whether there is a single cluster, without a name.
+    fn has_unnamed_cluster(&self) -> bool {
+        let api = self.rights().ok().and_then(|(rights, _)| gate::api(rights).ok());
+        api.is_some_and(|api| api.cluster("").is_ok_and(|name| name.is_empty()))
+    }
+
     fn create(&self, object: Vec<u8>, options: &[u8]) -> Result<KubeAction, KubeError> {
         let options = options::write(options, &self.access.field_manager())?;
         Ok(KubeAction::Create(object, options))
@@ -107,14 +113,23 @@ impl KubeCaller {
 
 impl GuestState {
     /// Adds the cluster of the object that the current call is about, if `address` names none.
-    fn complete(&self, address: &mut Address) {
-        if address.cluster.is_empty() {
-            address.cluster = self.reader.cluster_of_call().unwrap_or_default();
+    fn complete(&self, address: &mut Address) -> Result<(), KubeError> {
+        if !address.cluster.is_empty() {
+            return Ok(());
         }
+        match self.reader.cluster_of_call() {
+            Ok(cluster) => address.cluster = cluster.unwrap_or_default(),
+            Err(_) if self.kube.has_unnamed_cluster() => {}
+            Err(gone) => {
+                let message = format!("the cluster of this object is unknown: {gone}");
+                return Err(KubeError::new(KubeErrorCode::Unavailable, message));
+            }
+        }
+        Ok(())
     }
 
     async fn act(&mut self, mut address: Address, action: Result<KubeAction, KubeError>) -> Answer<Vec<u8>> {
-        self.complete(&mut address);
+        let action = self.complete(&mut address).and(action);
         let verb = action.as_ref().map(KubeAction::verb).ok();
         self.budget.begin_wait();
         let rights = self.kube.rights();
@@ -123,9 +138,7 @@ impl GuestState {
                 let began = rights.env.now();
                 let answer = call(rights, grants, &self.kube.time, address, action).await;
                 if let Some(verb) = verb {
-                    rights
-                        .counters
-                        .count(verb, answer.as_ref().err(), rights.env.now() - began);
+                    rights.count(verb, answer.as_ref().err(), began);
                 }
                 answer
             }

@@ -10,7 +10,7 @@ mod page;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use informant_cache::{Catalog, IndexError, Snapshot, Source, SourceState};
+use informant_cache::{Catalog, IndexError, Snapshot, Source, SourceState, UnknownSource};
 use informant_object::{KeyRef, LabelSelector, Object, SourceId};
 
 pub(crate) use self::grants::{InformerGrants, InformerGrantsCell, StoreAccess};
@@ -93,11 +93,17 @@ impl StoreReader {
         self.denied = reason;
     }
 
-    /// The cluster of the object that the current call is about. None: it is about no object, or its source is gone.
-    pub(crate) fn cluster_of_call(&self) -> Option<String> {
+    /// The cluster of the object that the current call is about. None: it is about no object.
+    ///
+    /// # Errors
+    /// Its source was removed, maybe with its cluster: the only one that is left may be another one.
+    pub(crate) fn cluster_of_call(&self) -> Result<Option<String>, UnknownSource> {
         match self.subject {
-            CallSubject::None => None,
-            CallSubject::Source(id) => self.catalog.info(SourceId(id)).map(|info| info.cluster),
+            CallSubject::None => Ok(None),
+            CallSubject::Source(id) => match self.catalog.info(SourceId(id)) {
+                Some(info) => Ok(Some(info.cluster)),
+                None => Err(UnknownSource(SourceId(id))),
+            },
         }
     }
 
@@ -268,10 +274,16 @@ impl StoreReader {
 
     /// The cluster of the object that the current call is about, or the only one in `sources`.
     fn cluster_among(&self, alias: &str, sources: &[Arc<Source>]) -> Answer<String> {
-        if let Some(cluster) = self.cluster_of_call() {
+        let of_call = self.cluster_of_call();
+        if let Ok(Some(cluster)) = of_call {
             return Ok(cluster);
         }
         let clusters: BTreeSet<&str> = sources.iter().map(|source| source.info().cluster.as_str()).collect();
+        if let Err(gone) = of_call
+            && clusters.iter().any(|cluster| !cluster.is_empty())
+        {
+            return Err(error(ErrorCode::NotFound, gone.to_string()));
+        }
         if clusters.len() > 1 {
             let names: Vec<&str> = clusters.into_iter().collect();
             return Err(error(

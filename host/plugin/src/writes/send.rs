@@ -32,7 +32,9 @@ pub(super) async fn make(context: &PluginContext, write: &DeferredWrite) -> Made
     ];
     let grants = Arc::clone(&context.config().kube);
     let (address, action) = (write.address.clone(), write.action.clone());
+    let began = context.now();
     let answer = send(&context.kube, &grants, address, action, KUBE_WAIT_MAX, None).await;
+    context.kube.count(write.action.verb(), answer.as_ref().err(), began);
     let version = answer.as_ref().ok().and_then(|body| version_of(body));
     Made {
         is_effective: version.is_some() && !before.contains(&version),

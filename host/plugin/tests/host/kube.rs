@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant_plugin_host::{KubeApi, KubeCall, KubeFuture, KubeGrant, Plugin, PluginSpec};
+use informant_plugin_host::{KubeApi, KubeCall, KubeError, KubeFuture, KubeGrant, Plugin, PluginSpec};
 use serde_json::{Value, json};
 
 use crate::world::{World, guest, idle, spec};
@@ -148,6 +148,46 @@ async fn each_verb_works_with_the_suggested_grant() {
     world
         .until("its series end", || world.metrics("informant_plugin_kube").is_empty())
         .await;
+}
+
+/// One cluster with a name, as it is left when another one was removed.
+struct Named(Arc<Cluster>);
+
+impl KubeApi for Named {
+    fn call(&self, call: KubeCall) -> KubeFuture {
+        self.0.call(call)
+    }
+
+    fn cluster(&self, _: &str) -> Result<String, KubeError> {
+        Ok("west".to_owned())
+    }
+}
+
+#[tokio::test]
+async fn calls_for_a_removed_cluster_go_to_no_other() {
+    let cluster = Cluster::answering(Some(0));
+    let world = World::with_cluster(Arc::new(Named(cluster.clone())));
+    let merge = json!({ "verb": "merge", "resource": "v1/pods", "namespace": "web", "name": "a", "document": {} });
+    let mut deferred = merge.clone();
+    deferred["defers"] = json!(true);
+    let granted = json!([{ "verbs": ["patch"], "resource": "v1/pods" }]);
+    let plugin = world
+        .run("guest_kube", json!({ "calls": [merge, deferred] }), |spec| {
+            spec.allow_kube = grants(granted);
+        })
+        .await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    plugin.pause().await;
+    pods.apply("web-0");
+    world.catalog.remove_source(pods.id);
+    plugin.resume().await;
+    let answers = world.recorded(2, |line| line["event"] == "add").await;
+    assert!(
+        answers.iter().all(|answer| answer["code"] == "unavailable"),
+        "{answers:?}"
+    );
+    assert_eq!(cluster.take(), [], "nothing was sent");
 }
 
 #[tokio::test]

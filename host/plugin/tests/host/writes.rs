@@ -160,6 +160,8 @@ async fn an_event_is_handled_when_its_writes_have_ended() {
         counted,
         r#"informant_plugin_writes_total{plugin="guest_kube",verb="patch",result="ok"} 2"#
     );
+    let calls = world.metrics("informant_plugin_kube_calls_total");
+    assert!(calls.contains(r#"verb="patch",result="ok"} 2"#), "{calls}");
 }
 
 #[tokio::test]

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use informant_cache::Environment;
+use informant_cache::{Environment, Moment};
 use tokio::sync::Semaphore;
 
 use super::KUBE_CALLS_MAX;
 use super::metrics::KubeCounters;
-use crate::KubeGrant;
+use crate::{KubeGrant, KubeVerb};
 use crate::hostcalls::grant::{ResourceAttributes, allow_line};
 use crate::hostcalls::kube_api::{KubeApi, KubeError, KubeErrorCode};
 use crate::writes::{OwnCache, OwnWrites};
@@ -37,7 +37,7 @@ pub(crate) struct KubeRights {
     /// None where there is no cluster.
     pub(super) api: Option<Arc<dyn KubeApi>>,
     pub(super) env: Arc<dyn Environment>,
-    pub(super) counters: KubeCounters,
+    counters: KubeCounters,
     pub(super) permits: Semaphore,
     /// What the cache has of the plugin's objects.
     pub(crate) cache: Arc<OwnCache>,
@@ -90,6 +90,11 @@ impl KubeRights {
             cache,
             own: Arc::default(),
         }
+    }
+
+    /// Counts a call that was made at `began` and has ended now.
+    pub(crate) fn count(&self, verb: KubeVerb, error: Option<&KubeError>, began: Moment) {
+        self.counters.count(verb, error, self.env.now() - began);
     }
 }
 

@@ -11,9 +11,8 @@ use crate::writes::{DeferredWrite, Target};
 impl GuestState {
     /// Adds a write to those of the current call.
     pub(super) fn defer(&mut self, mut address: Address, action: Result<KubeAction, KubeError>) -> Answer<()> {
-        self.complete(&mut address);
-        let write = self.write(address, action);
-        write
+        let action = self.complete(&mut address).and(action);
+        self.write(address, action)
             .and_then(|write| self.kube.deferred.push(write))
             .map_err(ApiError::from)
     }

@@ -89,6 +89,15 @@ fn find_without_an_object_needs_one_cluster() {
 }
 
 #[test]
+fn a_removed_cluster_is_not_taken_for_the_only_one() {
+    let clusters = two_clusters();
+    let mut reader = reader(&clusters.catalog);
+    reader.begin_call(CallSubject::Source(clusters.west));
+    clusters.catalog.remove_source(SourceId(clusters.west));
+    insta::assert_snapshot!(refused(&mut reader), @"ErrorCode::NotFound: source 2 does not exist or was removed; look up the informer's sources again");
+}
+
+#[test]
 fn find_over_several_kinds_is_invalid() {
     let clusters = two_clusters();
     let nodes = info("east", "Node", "v1/nodes");
