@@ -31,6 +31,9 @@ pub struct Delivery {
     /// If the fields a handler subscribes to are equal in `old` and `new`, the consumer may skip the call and report
     /// [`DeliveryOutcome::Filtered`]. Never set for resync, replay and requeue.
     pub exact_old: bool,
+    /// An add or delete in which events were folded that the handler has not received: it may have received another
+    /// state of the key before these, which is unknown. Updates have that state in `old`.
+    pub seen_unknown: bool,
 }
 
 /// The event of a delivery. The states are those of the store, not those the handler accepted: handlers should treat

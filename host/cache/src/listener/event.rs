@@ -105,6 +105,12 @@ impl PendingEvent {
         self.previous_succeeded && !self.tried && !self.folded && is_change && has_old
     }
 
+    /// See [`Delivery::seen_unknown`](super::Delivery::seen_unknown). Before the event is delivered again.
+    pub(super) fn has_hidden_state(&self) -> bool {
+        let has_old = matches!(self.notification, Notification::Update { .. });
+        self.folded && !has_old && (self.maybe_seen || self.tried)
+    }
+
     /// Folds `newer` into this event, its predecessor of the same key, which is not in flight.
     ///
     /// The newer state, reason and `final_state_unknown` win; `old` and `received` stay, because they describe what the

@@ -211,6 +211,7 @@ impl Queue {
         self.counters.delivered += 1;
         let slot = self.slots.get_mut(id);
         let exact_old = slot.head.has_exact_old() && slot.following.is_empty();
+        let seen_unknown = slot.head.has_hidden_state();
         let first = !std::mem::replace(&mut slot.head.tried, true);
         slot.state = SlotState::InFlight {
             number,
@@ -225,6 +226,7 @@ impl Queue {
             attempt: slot.calls,
             received: slot.head.received,
             exact_old,
+            seen_unknown,
         }
     }
 

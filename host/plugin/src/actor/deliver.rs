@@ -77,8 +77,8 @@ impl Buffers {
         match &delivery.notification {
             Notification::Add(object) if !event.selects(object) => {
                 // What is requeued may be the delete that the handler did not accept when the object stopped to match.
-                let is_possible = delivery.reason == Reason::Requeue && event.selects_namespace(object.namespace());
-                match is_possible {
+                let may_have_matched = delivery.reason == Reason::Requeue || delivery.seen_unknown;
+                match may_have_matched && event.selects_namespace(object.namespace()) {
                     true => instance.on_delete(object_ref(source, object), call, None, false).await,
                     false => None,
                 }
@@ -120,7 +120,20 @@ impl Buffers {
                     .on_update(object_ref(source, new), call, before, document)
                     .await
             }
-            Notification::Delete { last: Some(last), .. } if !event.selects(last) => None,
+            Notification::Delete {
+                last: Some(last),
+                final_state_unknown,
+                ..
+            } if !event.selects(last) => {
+                // It may have stopped to match in an event that was folded into its delete.
+                match delivery.seen_unknown && event.selects_namespace(last.namespace()) {
+                    true => {
+                        let about = object_ref(source, last);
+                        instance.on_delete(about, call, None, *final_state_unknown).await
+                    }
+                    false => None,
+                }
+            }
             Notification::Delete {
                 last: Some(last),
                 final_state_unknown,

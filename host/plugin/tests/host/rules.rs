@@ -18,7 +18,10 @@ async fn run(world: &World, members: &str) -> Option<(Plugin, Pods)> {
         import {{ Permanent }} from "informant";
         export const manifest = {{ events: [{{ apiVersion: "v1", kind: "Pod", {members} }}] }};
         const shown = (object) => object?.metadata ? `${{object.metadata.labels?.app}}@${{object.metadata.resourceVersion}}` : object;
-        export const onAdd = (pod, event) => console.log(`add ${{event}} ${{shown(pod)}} ${{event.reason}}`);
+        export const onAdd = (pod, event) => {{
+          console.log(`add ${{event}} ${{shown(pod)}} ${{event.reason}}`);
+          if (event.name === "late") throw new Error("asked to fail");
+        }};
         export const onUpdate = (pod, event) => console.log(`update ${{event}} ${{shown(pod)}}`);
         export function onDelete(last, event) {{
           console.log(`delete ${{event}} ${{shown(last)}} at ${{event.resourceVersion}} ${{event.reason}}`);
@@ -92,6 +95,35 @@ async fn merged_updates_are_judged_by_what_was_delivered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_delete_is_delivered_although_its_event_was_merged() {
+    let world = World::for_scripts();
+    let Some((plugin, mut pods)) = run(&world, r#"labelSelector: "app=web""#).await else {
+        return;
+    };
+    label(&world, &plugin, &mut pods, "a", "web").await;
+    plugin.pause().await;
+    for (name, app) in [("a", "db"), ("b", "web"), ("b", "db"), ("c", "db"), ("c", "cache")] {
+        pods.apply_with(name, &format!(r#","labels":{{"app":"{app}"}}"#));
+    }
+    for name in ["a", "b"] {
+        pods.delete(name);
+    }
+    plugin.resume().await;
+    idle(&world, &plugin).await;
+    pods.apply_with("late", r#","labels":{"app":"web"}"#);
+    let has_failed = || hello_log(&world).iter().any(|line| line.starts_with("ERROR"));
+    world.until("the add fails", has_failed).await;
+    label(&world, &plugin, &mut pods, "late", "db").await;
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @"
+    INFO add default/a web@2 watch
+    INFO delete default/a undefined at 3 watch
+    INFO add default/late web@10 watch
+    ERROR default/late: handler.js:7:48: Error: asked to fail
+    INFO delete default/late undefined at 11 watch
+    ");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_rule_selects_namespaces() {
     let world = World::for_scripts();
     let Some((plugin, mut pods)) = run(&world, r#"namespaces: ["web", "api"], payload: "metadata""#).await else {
@@ -124,7 +156,7 @@ async fn a_requeued_object_that_no_longer_matches_is_a_delete() {
     insta::assert_snapshot!(hello_log(&world).join("\n"), @r#"
     INFO add default/stuck web@2 watch
     INFO delete default/stuck web@2 at 3 watch
-    ERROR default/stuck: handler.js:9:79: Permanent: asked to fail
+    ERROR default/stuck: handler.js:12:79: Permanent: asked to fail
     INFO delete default/stuck undefined at 3 requeue
     "#);
     assert_eq!(plugin.listener().dead_letters().len(), 0);
