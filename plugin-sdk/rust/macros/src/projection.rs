@@ -16,9 +16,9 @@ pub(crate) fn expand(input: TokenStream) -> Result<TokenStream> {
     }
     let pointers = match &input.data {
         Data::Struct(data) => match &data.fields {
-            Fields::Named(fields) => of_members(fields, serde_attributes::container(&input.attrs)?, &input)?,
+            Fields::Named(fields) => of_members(fields, serde_attributes::container(&input.attrs, true)?, &input)?,
             Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
-                serde_attributes::container(&input.attrs)?;
+                serde_attributes::container(&input.attrs, false)?;
                 let inner = &fields.unnamed[0].ty;
                 quote!(<#inner as informant::Projection>::pointers())
             }
@@ -167,6 +167,7 @@ mod tests {
             quote!(from = "Other"),
             quote!(try_from = "Other"),
             quote!(remote = "Other"),
+            quote!(transparent),
         ] {
             let message = error(quote!(
                 #[serde(default, #attribute)]

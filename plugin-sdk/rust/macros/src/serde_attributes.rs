@@ -71,8 +71,8 @@ pub(crate) struct FieldAttributes {
     pub(crate) is_opaque: bool,
 }
 
-/// The attributes of a struct.
-pub(crate) fn container(attributes: &[Attribute]) -> Result<Rename> {
+/// The attributes of a struct, whose fields have names or not.
+pub(crate) fn container(attributes: &[Attribute], has_names: bool) -> Result<Rename> {
     let mut rename = Rename::AsWritten;
     each(attributes, |meta| {
         let path = &meta.path;
@@ -82,8 +82,10 @@ pub(crate) fn container(attributes: &[Attribute]) -> Result<Rename> {
             }
             return Ok(());
         }
-        let harmless = ["default", "rename", "bound", "crate", "expecting", "transparent"];
-        if harmless.iter().any(|name| path.is_ident(name)) {
+        let harmless = ["default", "rename", "bound", "crate", "expecting"];
+        // Without names, the field is read as the whole document anyway.
+        let is_harmless = harmless.iter().any(|name| path.is_ident(name)) || !has_names && path.is_ident("transparent");
+        if is_harmless {
             return skip_value(&meta);
         }
         Err(refused(&meta, "derive it for a type without it"))
