@@ -460,6 +460,25 @@ async fn a_script_computes_index_values_and_invalid_ones_are_errors() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_empty_value_of_an_index_is_listed_once() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = r#"
+        import { store } from "informant";
+        export const onSynced = ({ informer }) => console.log(store.indexValues(informer, "namespace"));
+    "#;
+    let plugin = run(&world, text, |_| {}).await;
+    let mut pods = world.pods("pods");
+    pods.apply_in("", "a", "");
+    pods.attach(&plugin.listener());
+    world.until("it to be synced", || !hello_log(&world).is_empty()).await;
+    idle(&world, &plugin).await;
+    assert_eq!(hello_log(&world), [r#"INFO [""]"#]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_script_reads_the_cache() {
     if !can_run() {
         return;

@@ -149,6 +149,14 @@ fn an_index_lists_its_keys_and_values() {
 }
 
 #[test]
+fn an_index_may_have_only_the_empty_value() {
+    let cache = seven_pods();
+    cache.index("pods", "zone", |_| vec![String::new()]);
+    let values: Vec<_> = index_values("pods", "zone").take(3).collect();
+    assert_eq!(values, [Ok(String::new())]);
+}
+
+#[test]
 fn a_source_is_requested_once_in_each_call() {
     let cache = seven_pods();
     let pods = sources("pods").expect("the informer is there")[0].clone();

@@ -67,8 +67,9 @@ impl Iterator for IndexValueNames<'_> {
         let cursor = self.cursor.take()?;
         match self.page_after(&cursor) {
             Ok(values) => {
-                // Only an empty page is the last one: Informant may return fewer values than requested.
-                self.cursor = values.last().cloned();
+                // Only an empty page is the last one: Informant may return fewer values than requested. The empty value
+                // sorts first, and it cannot be a cursor: a page that ends with it has nothing else.
+                self.cursor = values.last().filter(|last| !last.is_empty()).cloned();
                 self.page = values.into_iter();
                 self.page.next().map(Ok)
             }

@@ -189,11 +189,14 @@ export const store = Object.freeze({
   indexValues(from, index, { clusters } = {}) {
     const sources = sourcesToRead(from, clusters);
     const values = [];
-    for (;;) {
-      const more = host.indexValues(informerName(from), sources, String(index), values.at(-1) ?? "");
-      if (more.length === 0) return values;
+    let cursor = "";
+    do {
+      const more = host.indexValues(informerName(from), sources, String(index), cursor);
       for (const value of more) values.push(value);
-    }
+      // The empty value sorts first, and it cannot be a cursor: a page that ends with it has nothing else.
+      cursor = more.at(-1) ?? "";
+    } while (cursor !== "");
+    return values;
   },
   source: (id) => new Source(detailsOf(id).id),
   sources: (informer) => host.sources(informerName(informer)).map(({ id }) => new Source(id)),
