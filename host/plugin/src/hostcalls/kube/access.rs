@@ -7,10 +7,10 @@ use tokio::sync::Semaphore;
 
 use super::KUBE_CALLS_MAX;
 use super::metrics::KubeCounters;
-use crate::{KubeGrant, KubeVerb};
 use crate::hostcalls::grant::{ResourceAttributes, allow_line};
 use crate::hostcalls::kube_api::{KubeApi, KubeError, KubeErrorCode};
 use crate::writes::{OwnCache, OwnWrites};
+use crate::{KubeGrant, KubeVerb};
 
 /// Whether an instance's calls are made at all.
 #[derive(Clone)]
