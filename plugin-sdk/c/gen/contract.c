@@ -52,6 +52,18 @@ extern void __wasm_import_informant_plugin_kube_patch(uint8_t *, size_t, uint8_t
 __attribute__((__import_module__("informant:plugin/kube@0.2.0"), __import_name__("delete")))
 extern void __wasm_import_informant_plugin_kube_delete(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
+__attribute__((__import_module__("informant:plugin/kube@0.2.0"), __import_name__("defer-create")))
+extern void __wasm_import_informant_plugin_kube_defer_create(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("informant:plugin/kube@0.2.0"), __import_name__("defer-update")))
+extern void __wasm_import_informant_plugin_kube_defer_update(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("informant:plugin/kube@0.2.0"), __import_name__("defer-patch")))
+extern void __wasm_import_informant_plugin_kube_defer_patch(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("informant:plugin/kube@0.2.0"), __import_name__("defer-delete")))
+extern void __wasm_import_informant_plugin_kube_defer_delete(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
 // Imported Functions from `informant:plugin/log@0.2.0`
 
 __attribute__((__import_module__("informant:plugin/log@0.2.0"), __import_name__("log")))
@@ -1298,6 +1310,126 @@ bool informant_plugin_kube_delete(informant_plugin_kube_address_t *address, cont
   uint8_t ret_area[(5*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_informant_plugin_kube_delete((uint8_t *) ((*address).cluster).ptr, ((*address).cluster).len, (uint8_t *) ((*address).resource).ptr, ((*address).resource).len, (uint8_t *) ((*address).namespace_).ptr, ((*address).namespace_).len, (uint8_t *) ((*address).name).ptr, ((*address).name).len, (uint8_t *) ((*address).subresource).ptr, ((*address).subresource).len, (uint8_t *) (*options).ptr, (*options).len, ptr);
+  informant_plugin_kube_result_void_api_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (informant_plugin_kube_api_error_t) {
+        (informant_plugin_kube_api_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr + (2+1*sizeof(void*))))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+        (uint32_t) (uint32_t) (*((int32_t*) (ptr + (4*sizeof(void*))))),
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool informant_plugin_kube_defer_create(informant_plugin_kube_address_t *address, contract_list_u8_t *object, contract_list_u8_t *options, informant_plugin_kube_api_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(5*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_informant_plugin_kube_defer_create((uint8_t *) ((*address).cluster).ptr, ((*address).cluster).len, (uint8_t *) ((*address).resource).ptr, ((*address).resource).len, (uint8_t *) ((*address).namespace_).ptr, ((*address).namespace_).len, (uint8_t *) ((*address).name).ptr, ((*address).name).len, (uint8_t *) ((*address).subresource).ptr, ((*address).subresource).len, (uint8_t *) (*object).ptr, (*object).len, (uint8_t *) (*options).ptr, (*options).len, ptr);
+  informant_plugin_kube_result_void_api_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (informant_plugin_kube_api_error_t) {
+        (informant_plugin_kube_api_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr + (2+1*sizeof(void*))))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+        (uint32_t) (uint32_t) (*((int32_t*) (ptr + (4*sizeof(void*))))),
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool informant_plugin_kube_defer_update(informant_plugin_kube_address_t *address, contract_list_u8_t *object, contract_list_u8_t *options, informant_plugin_kube_api_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(5*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_informant_plugin_kube_defer_update((uint8_t *) ((*address).cluster).ptr, ((*address).cluster).len, (uint8_t *) ((*address).resource).ptr, ((*address).resource).len, (uint8_t *) ((*address).namespace_).ptr, ((*address).namespace_).len, (uint8_t *) ((*address).name).ptr, ((*address).name).len, (uint8_t *) ((*address).subresource).ptr, ((*address).subresource).len, (uint8_t *) (*object).ptr, (*object).len, (uint8_t *) (*options).ptr, (*options).len, ptr);
+  informant_plugin_kube_result_void_api_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (informant_plugin_kube_api_error_t) {
+        (informant_plugin_kube_api_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr + (2+1*sizeof(void*))))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+        (uint32_t) (uint32_t) (*((int32_t*) (ptr + (4*sizeof(void*))))),
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool informant_plugin_kube_defer_patch(informant_plugin_kube_address_t *address, informant_plugin_kube_patch_kind_t kind, contract_list_u8_t *document, contract_list_u8_t *options, informant_plugin_kube_api_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(5*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_informant_plugin_kube_defer_patch((uint8_t *) ((*address).cluster).ptr, ((*address).cluster).len, (uint8_t *) ((*address).resource).ptr, ((*address).resource).len, (uint8_t *) ((*address).namespace_).ptr, ((*address).namespace_).len, (uint8_t *) ((*address).name).ptr, ((*address).name).len, (uint8_t *) ((*address).subresource).ptr, ((*address).subresource).len, (int32_t) kind, (uint8_t *) (*document).ptr, (*document).len, (uint8_t *) (*options).ptr, (*options).len, ptr);
+  informant_plugin_kube_result_void_api_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (informant_plugin_kube_api_error_t) {
+        (informant_plugin_kube_api_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (uint16_t) (uint16_t) ((int32_t) *((uint16_t*) (ptr + (2+1*sizeof(void*))))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+        (uint32_t) (uint32_t) (*((int32_t*) (ptr + (4*sizeof(void*))))),
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool informant_plugin_kube_defer_delete(informant_plugin_kube_address_t *address, contract_list_u8_t *options, informant_plugin_kube_api_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(5*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_informant_plugin_kube_defer_delete((uint8_t *) ((*address).cluster).ptr, ((*address).cluster).len, (uint8_t *) ((*address).resource).ptr, ((*address).resource).len, (uint8_t *) ((*address).namespace_).ptr, ((*address).namespace_).len, (uint8_t *) ((*address).name).ptr, ((*address).name).len, (uint8_t *) ((*address).subresource).ptr, ((*address).subresource).len, (uint8_t *) (*options).ptr, (*options).len, ptr);
   informant_plugin_kube_result_void_api_error_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {

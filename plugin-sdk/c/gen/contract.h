@@ -515,6 +515,24 @@ extern bool informant_plugin_kube_patch(informant_plugin_kube_address_t *address
 // Members of `options`: `propagationPolicy` (`Background`, `Foreground`, `Orphan`), `gracePeriodSeconds`,
 // `preconditions` (`uid`, `resourceVersion`), `dryRun`.
 extern bool informant_plugin_kube_delete(informant_plugin_kube_address_t *address, contract_list_u8_t *options, informant_plugin_kube_api_error_t *err);
+// Deferred writes. These functions take the arguments of the direct calls above, validate and authorize them, and
+// return at once. Only `on-add`, `on-update`, `on-delete` and `on-synced` may call them: in other calls they return
+// `denied`.
+// 
+// Once the call has succeeded, Informant makes its writes in their order, whatever happens to this instance. If the
+// call fails or traps, it makes none of them. The event counts as handled when its writes have ended. The first one
+// that fails ends the rest and becomes the event's failure; the handler is then called again. A write that would not
+// change the cached object may be left out.
+// 
+// A call may defer at most 100 writes with at most 16 MiB in all: one more is `too-large`.
+// 
+// `object` needs a `metadata.name`: a `generateName` would create one more object at each attempt.
+extern bool informant_plugin_kube_defer_create(informant_plugin_kube_address_t *address, contract_list_u8_t *object, contract_list_u8_t *options, informant_plugin_kube_api_error_t *err);
+extern bool informant_plugin_kube_defer_update(informant_plugin_kube_address_t *address, contract_list_u8_t *object, contract_list_u8_t *options, informant_plugin_kube_api_error_t *err);
+extern bool informant_plugin_kube_defer_patch(informant_plugin_kube_address_t *address, informant_plugin_kube_patch_kind_t kind, contract_list_u8_t *document, contract_list_u8_t *options, informant_plugin_kube_api_error_t *err);
+// `options` must have `preconditions.uid`. An object that is gone, or that has another uid by then, counts as
+// deleted.
+extern bool informant_plugin_kube_defer_delete(informant_plugin_kube_address_t *address, contract_list_u8_t *options, informant_plugin_kube_api_error_t *err);
 
 // Imported Functions from `informant:plugin/log@0.2.0`
 // Writes a line to Informant's log, labeled with the plugin's name.

@@ -37,8 +37,6 @@ static const char *parts_of(json object) {
     return metadata && spec ? "metadata+spec" : metadata ? "metadata" : spec ? "spec" : "nothing";
 }
 
-static bool wants(json object, const char *action) { return json_is(json_at(object, "metadata/annotations/do"), action); }
-
 static contract_string_t borrowed(const char *text) { return (contract_string_t){(uint8_t *)text, strlen(text)}; }
 
 /* Appends the text of an object to a list, separated by commas. */
@@ -118,17 +116,65 @@ static informant_result patches(const informant_event *event) {
     return informant_ok();
 }
 
-static informant_result acts(const informant_event *event, json object, const char *text) {
+/* What became of a deferred write. Frees the error. */
+static const char *outcome(bool is_deferred, informant_plugin_kube_api_error_t *error) {
+    if (is_deferred) return "deferred";
+    bool is_denied = error->code == INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_DENIED;
+    informant_plugin_kube_api_error_free(error);
+    return is_denied ? "denied" : "another error";
+}
+
+/* Defers a write of each kind. */
+static bool defers(const informant_event *event, informant_plugin_store_host_error_t *unknown) {
+    informant_plugin_kube_address_t address;
+    if (!informant_address(event, &address, unknown)) return false;
+    /* Borrows from the address, and so is not freed. */
+    informant_plugin_kube_address_t map_address = address;
+    map_address.resource = borrowed("v1/configmaps");
+    informant_plugin_kube_address_t maps_address = map_address;
+    maps_address.name = borrowed("");
+    char map[200], patch[200], precondition[200];
+    snprintf(map, sizeof map, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"%s\"}}", event->name);
+    snprintf(patch, sizeof patch, "{\"metadata\":{\"uid\":\"%s\",\"labels\":{\"seen\":\"yes\"}}}", event->uid);
+    snprintf(precondition, sizeof precondition, "{\"preconditions\":{\"uid\":\"%s\"}}", event->uid);
+    contract_list_u8_t map_bytes = {(uint8_t *)map, strlen(map)}, patch_bytes = {(uint8_t *)patch, strlen(patch)};
+    contract_list_u8_t options = {(uint8_t *)precondition, strlen(precondition)}, none = {NULL, 0};
+    informant_plugin_kube_api_error_t error;
+    const char *create = outcome(informant_plugin_kube_defer_create(&maps_address, &map_bytes, &none, &error), &error);
+    const char *update = outcome(informant_plugin_kube_defer_update(&map_address, &map_bytes, &none, &error), &error);
+    const char *patched =
+        outcome(informant_plugin_kube_defer_patch(&address, INFORMANT_PLUGIN_KUBE_PATCH_KIND_MERGE, &patch_bytes, &none, &error), &error);
+    const char *delete = outcome(informant_plugin_kube_defer_delete(&address, &options, &error), &error);
+    informant_log(INFORMANT_INFO, "create=%s update=%s patch=%s delete=%s", create, update, patched, delete);
+    informant_plugin_kube_address_free(&address);
+    return true;
+}
+
+static informant_result acts_as(const char *action, const informant_event *event, const char *text) {
     bool is_first = event->attempt == 0;
-    if (wants(object, "retryable") && is_first) return informant_retryable("%s", text);
-    if (wants(object, "retry-after") && is_first) return informant_retry_after(50, "%s", text);
-    if (wants(object, "permanent")) return informant_permanent("%s", text);
-    if (wants(object, "trap") && is_first) __builtin_trap();
-    if (wants(object, "requeue") && event->reason != INFORMANT_PLUGIN_TYPES_REASON_REQUEUE_AFTER) return informant_requeue_after(100);
-    if (wants(object, "patch")) return patches(event);
+    if (!strcmp(action, "retryable") && is_first) return informant_retryable("%s", text);
+    if (!strcmp(action, "retry-after") && is_first) return informant_retry_after(50, "%s", text);
+    if (!strcmp(action, "permanent")) return informant_permanent("%s", text);
+    if (!strcmp(action, "trap") && is_first) __builtin_trap();
+    if (!strcmp(action, "requeue") && event->reason != INFORMANT_PLUGIN_TYPES_REASON_REQUEUE_AFTER) return informant_requeue_after(100);
+    if (!strcmp(action, "patch")) return patches(event);
     informant_plugin_store_host_error_t error;
-    if (wants(object, "read") && !reads(event, &error)) return failed(&error);
+    if (!strcmp(action, "read") && !reads(event, &error)) return failed(&error);
+    if (!strcmp(action, "defer") && !defers(event, &error)) return failed(&error);
     return informant_ok();
+}
+
+static informant_result acts(const informant_event *event, json object, const char *text) {
+    static const char DEFER[] = "defer-";
+    char *wanted = json_string(json_at(object, "metadata/annotations/do")), *action = wanted;
+    informant_result result = informant_ok();
+    if (!strncmp(wanted, DEFER, strlen(DEFER))) {
+        result = acts_as("defer", event, text);
+        action += strlen(DEFER);
+    }
+    if (result.outcome == INFORMANT_OK) result = acts_as(action, event, text);
+    free(wanted);
+    return result;
 }
 
 /* The text, or its length. */
@@ -169,7 +215,7 @@ informant_result informant_index(const informant_event *event, json object, info
     (void)event;
     char *text = text_of(object);
     informant_result result = informant_ok();
-    if (wants(object, "no-index")) result = informant_permanent("%s", text);
+    if (json_is(json_at(object, "metadata/annotations/do"), "no-index")) result = informant_permanent("%s", text);
     else informant_index_value(values, "text", text);
     free(text);
     return result;

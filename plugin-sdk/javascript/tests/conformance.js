@@ -28,6 +28,24 @@ const texts = (pods) => pods.map(textOf).join(",");
 /** @param {any} pod */
 const partsOf = (pod) => ["metadata", "spec"].filter((part) => pod?.[part] !== undefined).join("+") || "nothing";
 
+/** @param {import("informant").Event} event */
+const labeled = ({ uid }) => ({ metadata: { uid, labels: { seen: "yes" } } });
+
+/**
+ * What became of a write.
+ * @param {string} done
+ * @param {() => void} write
+ */
+const outcome = (done, write) => {
+  try {
+    write();
+    return done;
+  } catch (error) {
+    if (!(error instanceof KubeError)) throw error;
+    return error.code;
+  }
+};
+
 /** @type {Record<string, (pod: any, event: import("informant").Event) => any>} */
 const actions = {
   retryable(pod, { attempt }) {
@@ -48,14 +66,18 @@ const actions = {
     const keys = store.indexKeys("pods", "namespace", "default").length;
     log.info(`found=${found} listed=${texts(store.list("pods"))} keys=${keys} everywhere=${texts(store.list("pods", { clusters: "all" }))}`);
   },
-  patch(_, event) {
-    try {
-      kube.patch(event, { metadata: { uid: event.uid, labels: { seen: "yes" } } });
-      log.info("patched");
-    } catch (error) {
-      if (!(error instanceof KubeError)) throw error;
-      log.info(error.code);
-    }
+  patch: (_, event) => log.info(outcome("patched", () => kube.patch(event, labeled(event)))),
+  defer(_, event) {
+    const { namespace, name } = event;
+    const maps = { resource: "v1/configmaps", namespace };
+    const map = { apiVersion: "v1", kind: "ConfigMap", metadata: { name } };
+    const outcomes = [
+      `create=${outcome("deferred", () => kube.defer.create(maps, map))}`,
+      `update=${outcome("deferred", () => kube.defer.update({ ...maps, name }, map))}`,
+      `patch=${outcome("deferred", () => kube.defer.patch(event, labeled(event)))}`,
+      `delete=${outcome("deferred", () => kube.defer.delete(event))}`,
+    ];
+    log.info(outcomes.join(" "));
   },
 };
 
@@ -67,7 +89,9 @@ const actions = {
  */
 const handle = (call, pod, event, before) => {
   log.info(`${++calls} ${call} ${event} ${event.reason} ${event.attempt} old=${shown(before)} sees=${partsOf(pod)} text=${shown(pod)}`);
-  return actions[pod?.metadata?.annotations?.do]?.(pod, event);
+  const action = pod?.metadata?.annotations?.do ?? "";
+  if (action.startsWith("defer-")) actions.defer(pod, event);
+  return actions[action.replace(/^defer-/, "")]?.(pod, event);
 };
 
 /** @type {import("informant").Handler} */

@@ -20,10 +20,12 @@ enum Step {
     PutLarge(&'static str, usize),
     /// The pod is gone from the cluster `""`, and its final state is known or not.
     Delete(&'static str, bool),
+    /// The pod is gone from the cluster `""`, and no state of it is known.
+    Forget(&'static str),
     /// The plugin is replaced by itself.
     Swap,
 }
-use Step::{Delete, Put, PutLarge, Swap};
+use Step::{Delete, Forget, Put, PutLarge, Swap};
 
 struct Behavior {
     name: &'static str,
@@ -62,6 +64,16 @@ const BEHAVIORS: &[Behavior] = &[
             "3 delete default/a watch 0 old=- sees=metadata+spec text=two",
             "4 add default/b watch 0 old=- sees=metadata+spec text=one",
             "5 vanish default/b watch 0 old=- sees=metadata+spec text=one",
+        ],
+        ..PLAIN
+    },
+    Behavior {
+        name: "a delete may come without any state",
+        steps: &[Put("", "a", "", "one"), Forget("a"), Put("", "a", "", "two")],
+        lines: &[
+            "1 add default/a watch 0 old=- sees=metadata+spec text=one",
+            "2 vanish default/a watch 0 old=- sees=nothing text=-",
+            "3 add default/a watch 0 old=- sees=metadata+spec text=two",
         ],
         ..PLAIN
     },
@@ -321,6 +333,7 @@ impl Run {
                 };
                 remove(self.pods(""), name);
             }
+            Forget(name) => self.pods("").forget(name),
             Swap => {
                 self.plugin.swap(&self.plugin.spec().component).await.unwrap();
             }
@@ -433,6 +446,92 @@ async fn every_language_writes_to_the_object_of_the_event() {
             }
         }
     }
+}
+
+/// What a pod wants, and the writes that follow: of the call that succeeds, in their order, and of no other call.
+#[tokio::test(start_paused = true)]
+async fn every_language_defers_writes_until_its_call_succeeds() {
+    let granted = json!([
+        { "verbs": ["create", "update"], "resource": "v1/configmaps" },
+        { "verbs": ["patch", "delete"], "resource": "v1/pods" },
+    ]);
+    let in_order = [
+        "create v1/configmaps default/",
+        "update v1/configmaps default/a",
+        "patch v1/pods default/a",
+        "delete v1/pods default/a",
+    ];
+    for guest in guests() {
+        for (action, calls, sent) in [
+            ("defer", 1, &in_order[..]),
+            ("defer-retryable", 2, &in_order),
+            ("defer-trap", 2, &in_order),
+            ("defer-permanent", 1, &[]),
+        ] {
+            for cluster in ["", "west"] {
+                let what = format!("{}: {action} in {cluster:?}", guest.display());
+                let (api, granted) = (Cluster::answering(Some(0)), granted.clone());
+                let mut run = Run::new(&guest, "{}", &[cluster], Arc::clone(&api), granted).await;
+                run.perform(&Put(cluster, "a", action, "one")).await;
+                let deferred = "create=deferred update=deferred patch=deferred delete=deferred";
+                let lines = run.lines();
+                assert_eq!(
+                    lines.iter().filter(|line| *line == deferred).count(),
+                    calls,
+                    "{what}: {lines:?}"
+                );
+                assert_eq!(writes(&api), of_cluster(cluster, sent), "{what}");
+            }
+        }
+    }
+}
+
+/// Each write is authorized when it is deferred. The granted ones are made.
+#[tokio::test(start_paused = true)]
+async fn no_language_defers_writes_that_are_not_granted() {
+    let maps = json!([{ "verbs": ["create", "update"], "resource": "v1/configmaps" }]);
+    for guest in guests() {
+        for (granted, outcomes, sent) in [
+            (
+                json!([]),
+                "create=denied update=denied patch=denied delete=denied",
+                &[][..],
+            ),
+            (
+                maps.clone(),
+                "create=deferred update=deferred patch=denied delete=denied",
+                &["create v1/configmaps default/", "update v1/configmaps default/a"],
+            ),
+        ] {
+            let api = Cluster::answering(Some(0));
+            let mut run = Run::new(&guest, "{}", &[""], Arc::clone(&api), granted).await;
+            run.perform(&Put("", "a", "defer", "one")).await;
+            assert_eq!(run.lines().last().unwrap(), outcomes, "{}", guest.display());
+            assert_eq!(writes(&api), of_cluster("", sent), "{}", guest.display());
+        }
+    }
+}
+
+/// What was sent, with the verbs.
+fn writes(api: &Cluster) -> Vec<String> {
+    let calls = api.take().into_iter();
+    calls
+        .map(|call| {
+            let (address, verb) = (&call.address, call.action.verb());
+            let KubeAddress {
+                cluster,
+                resource,
+                namespace,
+                name,
+                ..
+            } = address;
+            format!("{cluster}: {} {resource} {namespace}/{name}", verb.as_str())
+        })
+        .collect()
+}
+
+fn of_cluster(cluster: &str, writes: &[&str]) -> Vec<String> {
+    writes.iter().map(|write| format!("{cluster}: {write}")).collect()
 }
 
 #[tokio::test(start_paused = true)]

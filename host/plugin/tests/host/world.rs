@@ -219,6 +219,11 @@ impl World {
         Pods {
             id,
             kind,
+            uid_suffix: if cluster.is_empty() {
+                String::new()
+            } else {
+                format!("-{cluster}")
+            },
             writer,
             listeners: Vec::new(),
             env: Arc::clone(&self.env),
@@ -286,6 +291,8 @@ pub(crate) struct Pods {
     pub(crate) writer: StoreWriter,
     pub(crate) version: u64,
     kind: &'static str,
+    /// Objects of different clusters have different uids.
+    uid_suffix: String,
     listeners: Vec<ListenerHandle>,
     env: Arc<TestEnvironment>,
 }
@@ -305,7 +312,8 @@ impl Pods {
     /// The same in any namespace.
     pub(crate) fn apply_in(&mut self, namespace: &str, name: &str, rest: &str) {
         self.version += 1;
-        let new = object_in(self.kind, namespace, name, self.version, rest);
+        let uid = format!("uid-{name}{}", self.uid_suffix);
+        let new = object_in(self.kind, (namespace, name, &uid), self.version, rest);
         let kind = match self.writer.add(new.clone()) {
             Some(old) => ChangeKind::Update { old, new },
             None => ChangeKind::Add(new),
@@ -354,13 +362,22 @@ impl Pods {
         self.remove(name, true);
     }
 
+    /// As [`vanish`](Self::vanish), and nothing but the name is known.
+    pub(crate) fn forget(&mut self, name: &str) {
+        self.writer.delete(Key::new("default", name).as_ref());
+        self.report_delete(name, None, true);
+    }
+
     fn remove(&mut self, name: &str, final_state_unknown: bool) {
-        let key = Key::new("default", name);
-        let last = self.writer.delete(key.as_ref());
+        let last = self.writer.delete(Key::new("default", name).as_ref());
+        self.report_delete(name, last, final_state_unknown);
+    }
+
+    fn report_delete(&mut self, name: &str, last: Option<Object>, final_state_unknown: bool) {
         self.version += 1;
         self.tell(vec![ChangeKind::Delete {
             last,
-            key,
+            key: Key::new("default", name),
             final_state_unknown,
         }]);
     }
@@ -405,12 +422,12 @@ impl Pods {
 }
 
 pub(crate) fn pod(name: &str, version: u64, rest: &str) -> Object {
-    object_in("Pod", "default", name, version, rest)
+    object_in("Pod", ("default", name, &format!("uid-{name}")), version, rest)
 }
 
-fn object_in(kind: &str, namespace: &str, name: &str, version: u64, rest: &str) -> Object {
+fn object_in(kind: &str, (namespace, name, uid): (&str, &str, &str), version: u64, rest: &str) -> Object {
     let json = format!(
-        r#"{{"apiVersion":"v1","kind":"{kind}","metadata":{{"namespace":"{namespace}","name":"{name}","uid":"uid-{name}","resourceVersion":"{version}"{rest}}}}}"#
+        r#"{{"apiVersion":"v1","kind":"{kind}","metadata":{{"namespace":"{namespace}","name":"{name}","uid":"{uid}","resourceVersion":"{version}"{rest}}}}}"#
     );
     Object::parse(json.as_bytes(), &Shape::of("v1", kind)).unwrap()
 }

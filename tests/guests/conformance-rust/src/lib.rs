@@ -118,7 +118,12 @@ fn shown(text: &str) -> String {
 
 fn act(event: &Event, pod: &Pod) -> Result<Action> {
     let is_first = event.attempt == 0;
-    match pod.action() {
+    let action = pod.action();
+    let after = action.strip_prefix("defer-");
+    if after.is_some() {
+        defer(event);
+    }
+    match after.unwrap_or(action) {
         "retryable" if is_first => return Err(Failure::retryable(pod.text())),
         "retry-after" if is_first => return Err(Failure::retry_after(pod.text(), Duration::from_millis(50))),
         "permanent" => return Err(Failure::permanent(pod.text())),
@@ -128,6 +133,7 @@ fn act(event: &Event, pod: &Pod) -> Result<Action> {
         }
         "read" => read()?,
         "patch" => patch(event),
+        "defer" => defer(event),
         _ => {}
     }
     Ok(Action::done())
@@ -148,12 +154,31 @@ fn texts(query: store::Query<'_>) -> Result<String> {
     Ok(texts.collect::<Result<Vec<_>>>()?.join(","))
 }
 
+fn labeled(event: &Event) -> Value {
+    json!({ "metadata": { "uid": event.uid, "labels": { "seen": "yes" } } })
+}
+
 fn patch(event: &Event) {
-    let label = json!({ "metadata": { "uid": event.uid, "labels": { "seen": "yes" } } });
-    match kube::patch(&kube::of(event)).merge(&label) {
+    match kube::patch(&kube::of(event)).merge(&labeled(event)) {
         Ok(_) => info!("patched"),
         Err(error) => info!("{}", error.code),
     }
+}
+
+/// Defers a write of each kind.
+fn defer(event: &Event) {
+    let (pod, at) = (
+        kube::of(event),
+        kube::object("v1/configmaps", &event.namespace, &event.name),
+    );
+    let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": event.name } });
+    let outcome = |result: kube::Result<()>| result.map_or_else(|error| error.code.to_string(), |()| "deferred".into());
+    let maps = kube::collection("v1/configmaps", &event.namespace);
+    let create = outcome(kube::defer_create(&maps).object(&map));
+    let update = outcome(kube::defer_update(&at).object(&map));
+    let patch = outcome(kube::defer_patch(&pod).merge(&labeled(event)));
+    let delete = outcome(kube::defer_delete(&pod).send());
+    info!("create={create} update={update} patch={patch} delete={delete}");
 }
 
 impl EventHandler<Option<Pod>> for Conformance {
