@@ -177,7 +177,10 @@ impl Indices {
 
 /// The reason `store` and `kube` return to `describe` with `denied`.
 pub(crate) const DENIED_IN_DESCRIBE: &str =
-    "describe must depend on the component alone: in describe, only log can be called";
+    "describe must depend on the plugin and its `config` alone: in describe, only log can be called";
+
+/// Follows an error of a manifest that the configuration may have caused.
+const CONFIG_HINT: &str = "; if it depends on the plugin's `config`, check that in config.toml";
 
 /// A version of a plugin: a component and its manifest. Cheap to clone.
 #[derive(Clone)]
@@ -204,8 +207,14 @@ impl LoadedVersion {
             .describe(&context.to_json())
             .await
             .map_err(|report| LoadProblem::Trapped(*report))?
-            .map_err(|reason| LoadProblem::Refused(truncated(&reason)))?;
-        let manifest = Manifest::parse(&document, component.roles).map_err(LoadProblem::Manifest)?;
+            .map_err(|reason| match component.script {
+                Some(_) => LoadProblem::Script(truncated(&reason)),
+                None => LoadProblem::Describe(truncated(&reason)),
+            })?;
+        let manifest = Manifest::parse(&document, component.roles).map_err(|error| LoadProblem::Manifest {
+            error,
+            hint: if context.has_config() { CONFIG_HINT } else { "" },
+        })?;
         if let Some(role) = component.unknown_roles.first().filter(|_| manifest.roles.is_none()) {
             return Err(LoadProblem::UnknownRole { role: role.clone() });
         }

@@ -179,8 +179,13 @@ pub enum LoadProblem {
     #[error("{0}")]
     Trapped(TrapReport),
     /// The manifest is invalid.
-    #[error("its manifest (returned by describe) {0}")]
-    Manifest(ManifestError),
+    #[error("its manifest (returned by describe) {error}{hint}")]
+    Manifest {
+        /// What is wrong with it.
+        error: ManifestError,
+        /// Where else to look, or nothing.
+        hint: &'static str,
+    },
     /// Its manifest requires access that config.toml does not grant.
     #[error("requires access that is not granted; in config.toml, set in [plugin.{plugin}]: {line}")]
     Needs {
@@ -189,9 +194,12 @@ pub enum LoadProblem {
         /// The line to write there.
         line: String,
     },
-    /// `describe` returned the reason why the component cannot be used.
+    /// The script cannot be run. Contains the place in the script.
     #[error("{0}")]
-    Refused(String),
+    Script(String),
+    /// `describe` failed, which can depend only on the component and its `config`.
+    #[error("describe failed: {0}; check the plugin's `config` in config.toml")]
+    Describe(String),
     /// `init` failed for good.
     #[error("init for the role {role} failed: {message}; check the plugin's `config` in config.toml")]
     Init {

@@ -288,7 +288,9 @@ fn slowed(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
         1 => "1 object".to_owned(),
         many => format!("{many} objects"),
     };
-    let head = format!("{name} keeps asking for calls for {objects} without a change; at least 10s pass between them");
+    let head = format!(
+        "{name} keeps asking for calls for {objects} without a change; at least 10s pass between them: let it return a longer delay, or none"
+    );
     let first = loaded.slowed_objects.iter().map(|slowed| {
         let (object, requeues, next) = (&slowed.object, slowed.requeues, table::duration(slowed.next_ms));
         format!("  {object}: {requeues} calls in a row, next in {next}")
@@ -312,7 +314,7 @@ fn writes(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
         many => format!("{many} objects"),
     };
     lines.push(format!(
-        "{name} writes again and again when called for {objects}; calls are spaced"
+        "{name} writes again and again when called for {objects}; calls are spaced: let it compare before it writes"
     ));
     lines.extend(loaded.writes_spaced_keys.iter().map(|key| {
         let (object, target, wait) = (&key.object, &key.target, table::duration(key.wait_ms));

@@ -196,7 +196,7 @@ async fn handler_that_asks_without_end_is_spaced_and_named() {
         .map(|line| line.split(": 2").next().unwrap());
     let lines: Vec<&str> = lines.collect();
     insta::assert_snapshot!(lines.join("\n"), @"
-    recorder keeps asking for calls for 1 object without a change; at least 10s pass between them
+    recorder keeps asking for calls for 1 object without a change; at least 10s pass between them: let it return a longer delay, or none
       default/web-0
     ");
 }

@@ -83,6 +83,11 @@ impl DescribeContext {
         }
     }
 
+    /// Whether the plugin's section has a `config` with members.
+    pub(crate) fn has_config(&self) -> bool {
+        self.config.as_object().is_some_and(|config| !config.is_empty())
+    }
+
     /// The document for `describe`.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         json(self)

@@ -6,7 +6,7 @@ use std::path::Path;
 use informant_plugin_host::{Digest, Limits, PluginSpec};
 use serde_json::json;
 
-use crate::world::{World, guest, spec};
+use crate::world::{World, guest, is_built, spec};
 
 /// The error of a load, without the directory of the guests.
 async fn refusal(world: &World, spec: PluginSpec) -> String {
@@ -93,6 +93,37 @@ async fn components_that_are_not_plugins_are_rejected() {
     plugin "guest_wrong_type": FOLDER/guest_wrong_type.wasm: on-add of informant:plugin/event-handler@0.2.0 has the wrong type: expected record of 5 fields, found 6 fields; build it with the SDK for contract 0.2.0
     plugin "guest_manifest_text": FOLDER/guest_manifest_text.wasm: its manifest (returned by describe) is not valid: expected ident at line 1 column 2
     plugin "guest_manifest_unknown_key": FOLDER/guest_manifest_unknown_key.wasm: its manifest (returned by describe) is not valid: unknown field `payloads`, expected one of `apiVersion`, `kind`, `payload`, `old`, `changedOnly`, `namespaces`, `labelSelector` at line 1 column 107
+    "#);
+}
+
+#[tokio::test]
+async fn wrong_configuration_of_a_manifest_is_named() {
+    let world = World::new();
+    let mut text = refusal(&world, spec("guest_conformance_rust", json!({ "color": "red" }))).await;
+    if is_built("guest_conformance_c") && is_built("guest_conformance_js") {
+        text += "\n";
+        text += &refusal(&world, spec("guest_conformance_c", json!({ "payload": "half" }))).await;
+        let script = r#"
+            import { config } from "informant";
+            export const manifest = { events: [{ apiVersion: "v1", kind: "Pod", labelSelector: config.label.trim() }] };
+            export function onAdd() {}
+        "#;
+        for config in [json!({ "labels": "app=web" }), json!({ "label": "app=web=yes" })] {
+            let file = world.cache.path().join("handler.js");
+            fs::write(&file, script).unwrap();
+            let spec = PluginSpec {
+                config,
+                ..PluginSpec::new("greeter", file)
+            };
+            text += "\n";
+            text += &refusal(&world, spec).await;
+        }
+    }
+    insta::assert_snapshot!(text, @r#"
+    plugin "guest_conformance_rust": FOLDER/guest_conformance_rust.wasm: describe failed: config: unknown field `color`, expected `payload` or `old`; check the plugin's `config` in config.toml
+    plugin "guest_conformance_c": FOLDER/guest_conformance_c.wasm: its manifest (returned by describe) is not valid: unknown variant `half`, expected one of `none`, `whole`, `metadata`, `fields` at line 1 column 154; if it depends on the plugin's `config`, check that in config.toml
+    plugin "greeter": FOLDER/handler.js: handler.js:3:96: TypeError: cannot read property 'trim' of undefined
+    plugin "greeter": FOLDER/handler.js: its manifest (returned by describe) is not valid: `labelSelector` "app=web=yes": label selector "app=web=yes", byte 7: found "=", expected "," or the end at line 1 column 104; if it depends on the plugin's `config`, check that in config.toml
     "#);
 }
 

@@ -14,7 +14,7 @@ use crate::indexes::Loop;
 use crate::world::{Pods, World, hello_log, idle, script_runner};
 
 /// Whether the runner was built; reports it if not.
-fn can_run() -> bool {
+pub(crate) fn can_run() -> bool {
     let is_built = script_runner().is_some();
     let may_lack = std::env::var_os("INFORMANT_TESTS_WITHOUT_SCRIPTS").is_some();
     assert!(
@@ -297,7 +297,7 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
     plugin "hello": FOLDER/handler.js: handler.js exports init, which Informant does not call: the top level of the script runs in each instance
     plugin "hello": FOLDER/handler.js: handler.js exports save alone: export both save and restore, or neither
     plugin "hello": FOLDER/handler.js: handler.js exports no function to handle, only restore, save; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
-    plugin "hello": FOLDER/handler.js: handler.js:2:7: HostError: describe must depend on the component alone: in describe, only log can be called
+    plugin "hello": FOLDER/handler.js: handler.js:2:7: HostError: describe must depend on the plugin and its `config` alone: in describe, only log can be called
     plugin "hello": FOLDER/handler.js: handler.js exports a `manifest` that is not an object
     plugin "hello": FOLDER/handler.js: its manifest (returned by describe) is not valid: unknown variant `half`, expected one of `none`, `whole`, `metadata`, `fields` at line 1 column 90
     plugin "hello": FOLDER/handler.js: handler.js exports a manifest with `indexes`, but no function `index`

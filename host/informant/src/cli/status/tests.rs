@@ -290,7 +290,7 @@ fn spaced_and_paused_writes_show() {
     let lines: Vec<_> = std::str::from_utf8(&out).unwrap().lines().skip(2).collect();
     insta::assert_snapshot!(lines.join("\n"), @"
     greeter sends no deferred write for 4.0s, as the API server asked; 12 wait
-    greeter writes again and again when called for 2 objects; calls are spaced
+    greeter writes again and again when called for 2 objects; calls are spaced: let it compare before it writes
       default/web-0: writes to v1/pods default/web-0, 8.0s between calls
     ");
 }
