@@ -24,8 +24,9 @@ const SECTION: &str = concat!(
 );
 
 /// The test guests, and the names of their components.
-const GUESTS: [(&str, &str); 2] = [
+const GUESTS: [(&str, &str); 3] = [
     ("guest.c", "guest_c.wasm"),
+    ("readme.c", "guest_readme_c.wasm"),
     ("conformance.c", "guest_conformance_c.wasm"),
 ];
 

@@ -2,6 +2,7 @@
 
 mod clusters;
 mod durable;
+mod pages;
 mod plugins;
 mod shape;
 mod values;

@@ -1,9 +1,12 @@
-//! The C SDK: state transfer between versions, and standard output.
+//! The C SDK: state transfer between versions, standard output, and the code of its README.
+
+use std::sync::Arc;
 
 use informant_plugin_host::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
-use crate::world::{Pods, World, guest, is_built};
+use crate::kube::{Cluster, grants};
+use crate::world::{Pods, World, guest, idle, is_built};
 
 /// `plugin-sdk/c/tests/guest.c`. Not built where the compiler is missing, but always in CI.
 const GUEST: &str = "guest_c";
@@ -59,4 +62,51 @@ async fn printed_output_without_a_newline_is_logged() {
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
     assert_eq!(counted(&world, &mut pods, "prints").await, 1);
+}
+
+/// The text without whitespace, in which the README and the source differ.
+fn normalized(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_c_code_of_the_readme_runs_in_each_cluster() {
+    const README: &str = "guest_readme_c";
+    let source = normalized(include_str!("../../../../plugin-sdk/c/tests/readme.c"));
+    let page = include_str!("../../../../plugin-sdk/c/README.md");
+    let blocks = page.split("```c\n").skip(1);
+    for block in blocks.map(|rest| rest.split("```").next().unwrap()) {
+        assert!(
+            source.contains(&normalized(block)),
+            "this code block is not in readme.c:\n{block}"
+        );
+    }
+    if !is_built(README) {
+        return;
+    }
+    for clusters in [&[""][..], &["east", "west"]] {
+        let api = Cluster::answering(Some(0));
+        let world = World::with_cluster(Arc::clone(&api) as _);
+        let granted = json!([{ "verbs": ["delete"], "resource": "v1/pods" }]);
+        let plugin = world
+            .run(README, json!({}), |spec| {
+                spec.informers = vec![("pods".into(), "pods".into())];
+                spec.allow_kube = grants(granted);
+            })
+            .await;
+        for cluster in clusters {
+            let mut pods = world.pods_of("pods", cluster);
+            pods.attach(&plugin.listener());
+            pods.apply_with("web", r#"},"status":{"phase":"Running""#);
+            idle(&world, &plugin).await;
+            let lines = world.log.lines();
+            let last = lines.iter().rfind(|line| line.fields.contains("stream=")).unwrap();
+            assert_eq!(last.message, "default/web is Running");
+            pods.apply("web");
+            idle(&world, &plugin).await;
+            let sent: Vec<_> = api.take().into_iter().map(|call| call.address).collect();
+            assert_eq!(sent.len(), 1, "{}", world.log.text());
+            assert_eq!((&*sent[0].cluster, &*sent[0].name), (*cluster, "web"));
+        }
+    }
 }

@@ -22,8 +22,12 @@ pub(crate) struct Loop<'w> {
 
 impl<'w> Loop<'w> {
     pub(crate) fn new(world: &'w World, plugin: &Plugin) -> Loop<'w> {
+        Loop::of(world, plugin, world.pods("pods"))
+    }
+
+    /// As [`new`](Self::new), for the source of `pods`.
+    pub(crate) fn of(world: &'w World, plugin: &Plugin, mut pods: Pods) -> Loop<'w> {
         let feed = plugin.index_feed().expect("it computes indexes");
-        let mut pods = world.pods("pods");
         feed.add_source(pods.id, Arc::new(|| {}));
         for name in feed.names() {
             pods.writer.declare_index(&name).unwrap();

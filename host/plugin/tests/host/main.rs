@@ -12,6 +12,7 @@ mod javascript;
 mod kube;
 mod languages;
 mod newer;
+mod pages;
 mod pauses;
 mod reconfigure;
 mod refusals;

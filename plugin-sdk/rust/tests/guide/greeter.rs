@@ -25,3 +25,26 @@ mod tests {
         assert_eq!(driver.take_log(), [r#"info: web/a is "Running""#]);
     }
 }
+
+#[cfg(test)]
+mod clusters {
+    use super::OnPod;
+    use informant_plugin_sdk::testing::Driver;
+    use serde_json::json;
+
+    #[test]
+    fn a_pod_of_each_cluster_is_greeted() {
+        for clusters in [&[""][..], &["east", "west"]] {
+            let mut driver = Driver::<OnPod>::start(json!({})).unwrap();
+            for cluster in clusters {
+                let (metadata, status) = (
+                    json!({ "namespace": "web", "name": "a" }),
+                    json!({ "phase": "Running" }),
+                );
+                let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status });
+                driver.put_in_cluster(cluster, pod).unwrap();
+                assert_eq!(driver.take_log(), [r#"info: web/a is "Running""#]);
+            }
+        }
+    }
+}

@@ -245,6 +245,7 @@ impl EventHandler for Patient {
 informant_plugin_sdk::export!(Patient: events);
 
 mod tests {
+    use informant_plugin_sdk::__private::HandleEvents;
     use informant_plugin_sdk::testing::{Cache, Driver};
 
     use super::*;
@@ -298,15 +299,20 @@ mod tests {
     #[test]
     fn the_label_is_written_in_the_cluster_of_the_event() {
         for clusters in CLUSTERS {
-            let mut driver = Driver::<Marker>::start(json!({})).unwrap();
-            for cluster in clusters {
-                driver.cache().source_in_cluster(cluster, "pods", "v1", "Pod");
-            }
-            for cluster in clusters {
-                driver.put_in_cluster(cluster, pod("a")).unwrap();
-                let writes = driver.cache().take_writes();
-                assert_eq!((writes.len(), writes[0].cluster.as_str()), (1, *cluster));
-            }
+            labels_in::<Marker>(clusters);
+            labels_in::<Deferrer>(clusters);
+        }
+    }
+
+    fn labels_in<P: Plugin + HandleEvents>(clusters: &[&str]) {
+        let mut driver = Driver::<P>::start(json!({})).unwrap();
+        for cluster in clusters {
+            driver.cache().source_in_cluster(cluster, "pods", "v1", "Pod");
+        }
+        for cluster in clusters {
+            driver.put_in_cluster(cluster, pod("a")).unwrap();
+            let writes = driver.cache().take_writes();
+            assert_eq!((writes.len(), writes[0].cluster.as_str()), (1, *cluster));
         }
     }
 
