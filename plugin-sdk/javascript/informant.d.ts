@@ -1,6 +1,6 @@
 /**
- * The types of Informant's JavaScript: of `import { … } from "informant"`, in scripts and in components.
- * Copy this file next to your script, and write `// @ts-check` into its first line. docs/reference/script-api.md describes the API.
+ * The types of Informant's JavaScript: of `import { … } from "informant"`, in scripts and in components. Copy this file
+ * next to your script, and write `// @ts-check` into its first line. docs/reference/script-api.md describes the API.
  */
 declare module "informant" {
   /** A Kubernetes object, or the fields of it that the manifest requests. */
@@ -20,7 +20,18 @@ declare module "informant" {
   }
 
   /** Why a call is made. */
-  type Reason = "initial" | "watch" | "relist" | "resync" | "replay" | "requeue" | "reconfigured" | "restored" | "requeue-after" | "trigger" | "other";
+  type Reason =
+    | "initial"
+    | "watch"
+    | "relist"
+    | "resync"
+    | "replay"
+    | "requeue"
+    | "reconfigured"
+    | "restored"
+    | "requeue-after"
+    | "trigger"
+    | "other";
 
   /** What the instance is. Members may be added. */
   interface Context {
@@ -31,7 +42,9 @@ declare module "informant" {
     /** The versions of the host, and of its contract. */
     readonly informant: string;
     readonly contract: string;
-    /** The purpose of the instance; absent while the manifest is read. Instances with different roles share no memory. */
+    /**
+     * The purpose of the instance; absent while the manifest is read. Instances with different roles share no memory.
+     */
     readonly role?: "events" | "index";
     /** Why the instance is created; absent while the manifest is read. */
     readonly because?: string;
@@ -54,7 +67,15 @@ declare module "informant" {
   interface Source extends SourceInfo {
     readonly id: number;
     /** `live` if the watch is open. Requested at each access. */
-    readonly state: "syncing" | "live" | "stale" | "waiting-for-resource" | "forbidden" | "refused" | "stopped" | "other";
+    readonly state:
+      | "syncing"
+      | "live"
+      | "stale"
+      | "waiting-for-resource"
+      | "forbidden"
+      | "refused"
+      | "stopped"
+      | "other";
     /** The only namespace that is read, if it is one. */
     readonly namespace?: string;
     toString(): string;
@@ -74,15 +95,18 @@ declare module "informant" {
     /** 0 for the first attempt; each retry adds 1. */
     readonly attempt: number;
     /**
-     * The previous state, in `onUpdate`. Undefined if it is not known any more, or if the manifest has rules without `old: true`.
-     * Only a handler that reads it pays for its parsing.
+     * The previous state, in `onUpdate`. Undefined if it is not known any more, or if the manifest has rules without
+     * `old: true`. Only a handler that reads it pays for its parsing.
      */
     readonly old: T | undefined;
     toString(): string;
   }
 
   interface DeleteEvent<T = KubernetesObject> extends Event<T> {
-    /** Whether the delete happened while no watch was running, so that the object may have changed after its last known state. */
+    /**
+     * Whether the delete happened while no watch was running, so that the object may have changed after its last known
+     * state.
+     */
     readonly finalStateUnknown: boolean;
   }
 
@@ -146,7 +170,10 @@ declare module "informant" {
   type IndexValue = string | number | boolean | null | undefined;
 
   /** `index`: returns the values of each index for an object. */
-  type IndexFunction<T = any> = (object: T, event: Event<T>) => Record<string, IndexValue | IndexValue[]> | null | undefined;
+  type IndexFunction<T = any> = (
+    object: T,
+    event: Event<T>,
+  ) => Record<string, IndexValue | IndexValue[]> | null | undefined;
 
   /** The `config` table of the plugin's section, read-only. It can be read at the top level and in the manifest. */
   const config: any;
@@ -154,7 +181,10 @@ declare module "informant" {
   /** The plugin's name, the instance's role and more. */
   const context: Context;
 
-  /** Writes lines to Informant's log, labeled with the plugin's name. Values other than strings are written as JSON. `console` does the same. */
+  /**
+   * Writes lines to Informant's log, labeled with the plugin's name. Values other than strings are written as JSON.
+   * `console` does the same.
+   */
   const log: Readonly<Record<"trace" | "debug" | "info" | "warn" | "error", (...values: unknown[]) => void>>;
 
   /** Throw it for an event that must not be retried: it becomes a dead letter. */
@@ -168,7 +198,10 @@ declare module "informant" {
 
   /** A host call failed. */
   class HostError extends Error {
-    /** For `store`: denied, not-ready, not-found, unknown-informer, unknown-index, too-large, timeout, stale, unavailable, unsupported, invalid, other. */
+    /**
+     * For `store`: denied, not-ready, not-found, unknown-informer, unknown-index, too-large, timeout, stale,
+     * unavailable, unsupported, invalid, other.
+     */
     readonly code: string;
   }
 
@@ -190,16 +223,30 @@ declare module "informant" {
     limit?: number;
   }
 
-  /** The name of an informer, as in `informers` of the plugin's section; or an event or a source, which stand for theirs. */
+  /**
+   * The name of an informer, as in `informers` of the plugin's section; or an event or a source, which stand for
+   * theirs.
+   */
   type From = string | Event<any> | Source;
 
-  /** Reads the cache. During one call, all reads of a source see the same snapshot, which is at least as new as the event. */
+  /**
+   * Reads the cache. During one call, all reads of a source see the same snapshot, which is at least as new as the
+   * event.
+   */
   const store: {
-    /** Returns the object, or undefined, from the cluster of the object that the call is about; in a call about no object, from the only cluster. */
+    /**
+     * Returns the object, or undefined, from the cluster of the object that the call is about; in a call about no
+     * object, from the only cluster.
+     */
     get<T = KubernetesObject>(from: From, namespace: string | undefined, name: string, options?: Fields): T | undefined;
     list<T = KubernetesObject>(from: From, options?: Query): T[];
     byIndex<T = KubernetesObject>(from: From, index: string, value: string, options?: Query): T[];
-    indexKeys(from: From, index: string, value: string, options?: Clusters): { source: number; namespace: string; name: string }[];
+    indexKeys(
+      from: From,
+      index: string,
+      value: string,
+      options?: Clusters,
+    ): { source: number; namespace: string; name: string }[];
     /** The values in use, sorted. */
     indexValues(from: From, index: string, options?: Clusters): string[];
     source(id: number): Source;
@@ -267,7 +314,10 @@ declare module "informant" {
     create(address: ObjectAddress, object: Document, options?: WriteOptions): Stored;
     /** Replaces an object. */
     update(address: ObjectAddress, object: Document, options?: WriteOptions): Stored;
-    /** Patches an object. If the document has `metadata.uid` or `metadata.resourceVersion`, only that object or state is changed. */
+    /**
+     * Patches an object. If the document has `metadata.uid` or `metadata.resourceVersion`, only that object or state is
+     * changed.
+     */
     patch(address: ObjectAddress, document: Document | Document[], options?: PatchOptions): Stored;
     /** Server-side apply: sets these fields, and removes the other fields that this field manager owned. */
     apply(address: ObjectAddress, object: Document, options?: ApplyOptions): Stored;
@@ -275,9 +325,10 @@ declare module "informant" {
   }
 
   /**
-   * Calls the Kubernetes API server with Informant's identity. Informant checks every call against `allow.kube` in the plugin's section. A call
-   * that is not granted throws a KubeError with the code `denied`; its message contains the line that would grant it. Reads cost the API server
-   * work: read what informers cache from `store`. In `index` every call is denied. Writes return the object as stored.
+   * Calls the Kubernetes API server with Informant's identity. Informant checks every call against `allow.kube` in the
+   * plugin's section. A call that is not granted throws a KubeError with the code `denied`; its message contains the
+   * line that would grant it. Reads cost the API server work: read what informers cache from `store`. In `index` every
+   * call is denied. Writes return the object as stored.
    */
   const kube: Writes<any> & {
     /** The address of an object's status: `kube.patch(kube.status(event), { status: { … } })`. */
@@ -286,16 +337,22 @@ declare module "informant" {
     get<T = KubernetesObject>(address: ObjectAddress): T | undefined;
     list<T = KubernetesObject>(address: Address, options?: ListOptions): T[];
     /**
-     * Writes that Informant makes once the call has succeeded; it makes none of a call that fails. They are validated and authorized at once.
-     * The first write that fails ends the rest and becomes the failure of the event. A deferred delete needs `preconditions.uid`, which an event
-     * brings with it.
+     * Writes that Informant makes once the call has succeeded; it makes none of a call that fails. They are validated
+     * and authorized at once. The first write that fails ends the rest and becomes the failure of the event. A deferred
+     * delete needs `preconditions.uid`, which an event brings with it.
      */
     readonly defer: Writes<void>;
   };
 
-  /** A call of `kube` failed. If the script does not catch it, the event is retried, unless the same call would fail again. */
+  /**
+   * A call of `kube` failed. If the script does not catch it, the event is retried, unless the same call would fail
+   * again.
+   */
   class KubeError extends HostError {
-    /** denied, forbidden, unauthorized, not-found, already-exists, conflict, invalid, expired, too-large, too-many-requests, timeout, unavailable, unsupported, other. */
+    /**
+     * denied, forbidden, unauthorized, not-found, already-exists, conflict, invalid, expired, too-large,
+     * too-many-requests, timeout, unavailable, unsupported, other.
+     */
     readonly code: string;
     /** The HTTP status of the API server's response, if there was one. */
     readonly status?: number;

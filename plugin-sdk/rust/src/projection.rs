@@ -1,5 +1,7 @@
 //! What a type reads of an object, from the type itself.
 
+use std::any::type_name;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
 
@@ -97,6 +99,9 @@ impl Kind for () {
 ///
 /// A field with `deserialize_with` or `with`, and one with `#[projection(whole)]`, is read whole. The latter is for
 /// types that do not implement the trait, for example those of k8s-openapi. An enum is always read whole.
+///
+/// A type that contains itself has no end of fields: `pointers` panics, until one of the fields that lead back to the
+/// type has `#[projection(whole)]`.
 #[diagnostic::on_unimplemented(
     message = "Informant does not know which fields `{Self}` reads",
     note = "derive Projection for `{Self}`, or add `#[projection(whole)]` to the field"
@@ -117,9 +122,25 @@ impl PayloadKind {
     }
 }
 
+/// Deeper pointers are those of a type that contains itself, in members.
+const DEPTH_MAX: usize = 64;
+
 /// The pointers of a member or, with `*`, of each element.
+///
+/// # Panics
+/// At [`DEPTH_MAX`], instead of running out of stack.
 pub fn below<T: Projection>(token: &str) -> impl Iterator<Item = String> {
+    thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
+    let depth = DEPTH.get();
+    // If it panics, the thread may yet have other tests.
+    DEPTH.set(if depth == DEPTH_MAX { 0 } else { depth + 1 });
+    assert!(
+        depth < DEPTH_MAX,
+        "the fields of `{}` have no end, because it contains itself: add #[projection(whole)] to a field that leads back to it",
+        type_name::<T>()
+    );
     let pointers = T::pointers().into_iter();
+    DEPTH.set(depth);
     pointers.map(move |pointer| format!("/{token}{pointer}"))
 }
 

@@ -223,3 +223,22 @@ fn each_kind_reaches_its_own_handler() {
     let refused = driver.put(secret).expect_err("no handler takes it");
     assert!(refused.message().contains("no handler for v1 Secret"), "{refused}");
 }
+
+#[derive(Deserialize, Projection)]
+#[expect(dead_code, reason = "only its pointers are used")]
+struct Schema {
+    r#type: String,
+    properties: BTreeMap<String, Property>,
+}
+
+#[derive(Deserialize, Projection)]
+#[expect(dead_code, reason = "as in Schema")]
+struct Property {
+    schema: Option<Box<Schema>>,
+}
+
+#[test]
+#[should_panic(expected = "have no end, because it contains itself: add #[projection(whole)]")]
+fn a_type_that_contains_itself_is_refused_with_a_reason() {
+    Schema::pointers();
+}
