@@ -180,7 +180,8 @@ impl Listener {
     }
 
     /// Asks for a call for each of the live objects at `keys`, now. A requeue of the key becomes this call; a key that
-    /// is busy, or that a cursor will still pass, is called anyway.
+    /// is busy, or that a cursor will still pass, is called anyway. A requeued delete stays: an object that exists again
+    /// under its name would have been a call, if the handler wanted it.
     pub(super) fn trigger(&mut self, source: SourceId, keys: &[Key], now: Moment) -> Triggered {
         let mut done = Triggered::default();
         let Some(state) = self.sources.get(source).filter(|_| !self.closed) else {
@@ -192,9 +193,10 @@ impl Listener {
                 continue;
             };
             let is_covered = state.cursor.as_ref().is_some_and(|cursor| cursor.covers(key.as_ref()));
+            let requeue = self.requeues.get(source, key.as_ref());
             if is_covered || self.is_busy(source, key.as_ref()) {
                 done.waiting += 1;
-            } else {
+            } else if requeue.is_none_or(|requeue| requeue.delete.is_none()) {
                 done.triggered += 1;
                 wanted.push((key.clone(), object.version().to_version()));
             }

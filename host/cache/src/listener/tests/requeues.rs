@@ -166,6 +166,19 @@ fn filtered_new_incarnation_leaves_the_delete_requeued() {
 }
 
 #[test]
+fn trigger_leaves_the_delete_requeued_of_a_filtered_object() {
+    let mut rig = requeued_deletes(options(), "a");
+    rig.write(PODS, state("a", "another", 7, 0));
+    rig.take();
+    rig.answer(DeliveryOutcome::Filtered);
+    let done = rig.listener.trigger(PODS, &[key("a").to_key()], rig.now);
+    assert_eq!((done.triggered, done.waiting), (0, 0));
+    assert_eq!(rig.take(), "wait 5s");
+    rig.pass(seconds(5));
+    assert_eq!(rig.drain(), "delete a@1 requeue-after\n");
+}
+
+#[test]
 fn failed_requeue_is_retried_with_its_reason() {
     let mut rig = requeued(with_attempts(2), "a");
     rig.pass(seconds(5));
