@@ -257,6 +257,14 @@ impl Manifest {
                 ));
             }
         }
+        // Even if the component has roles that are left out: a plugin that is never called would look as if it worked.
+        if !self.active_roles(exported).is_called() {
+            return Err(
+                "lists only state in `roles`, which is never called by itself; list event-handler, sync-handler or \
+                 index-funcs, too"
+                    .to_owned(),
+            );
+        }
         Ok(())
     }
 }

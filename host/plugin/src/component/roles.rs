@@ -43,7 +43,7 @@ impl Roles {
     }
 
     /// Whether it can be called. `state` alone is not enough.
-    fn is_called(self) -> bool {
+    pub(crate) fn is_called(self) -> bool {
         self.wants_events() || self.index_funcs
     }
 

@@ -183,3 +183,18 @@ fn a_manifest_selects_the_active_roles() {
          lists the role index-funcs, but the component does not export it; export the role, or remove it from `roles`"
     );
 }
+
+#[test]
+fn a_manifest_that_activates_only_state_is_rejected() {
+    let roles = Roles { state: true, ..HANDLER };
+    for exported in [
+        roles,
+        Roles {
+            event_handler: false,
+            ..roles
+        },
+    ] {
+        let error = Manifest::parse(br#"{"name": "n", "version": "1", "roles": ["state"]}"#, exported).unwrap_err();
+        insta::assert_snapshot!(error, @"lists only state in `roles`, which is never called by itself; list event-handler, sync-handler or index-funcs, too");
+    }
+}
