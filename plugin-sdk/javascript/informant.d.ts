@@ -46,7 +46,8 @@ declare module "informant" {
      * The purpose of the instance; absent while the manifest is read. Instances with different roles share no memory.
      */
     readonly role?: "events" | "index";
-    /** Why the instance is created; absent while the manifest is read. */
+    /** Why the instance is created: `start`, `swap`, `rebuild`, `resume`, or an unknown one of a later version of
+     * Informant; absent while the manifest is read. */
     readonly because?: string;
     readonly [member: string]: any;
   }

@@ -201,7 +201,7 @@ pub enum Because {
     Rebuild,
     /// An operator resumed the plugin.
     Resume,
-    /// It continues the work of another Informant process.
+    /// It continues the work of another Informant process. No version of Informant sends it yet.
     Takeover,
     /// A reason that this SDK does not know.
     Other(String),
