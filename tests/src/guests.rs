@@ -26,6 +26,23 @@ pub fn component(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The component of the package `name`, and another version of it, in `folder`, that differs only in a custom section.
+///
+/// # Errors
+/// If it was not built, or the other one cannot be written.
+pub fn two_versions(name: &str, folder: &Path) -> Result<[PathBuf; 2]> {
+    let first = component(name)?;
+    let mut bytes = std::fs::read(&first)?;
+    let (section, content) = (b"version", b"next");
+    // A custom section: its ID, its length, its name with length, and its content.
+    bytes.extend([0, (1 + section.len() + content.len()) as u8, section.len() as u8]);
+    bytes.extend(section);
+    bytes.extend(content);
+    let second = folder.join(format!("{name}-next.wasm"));
+    std::fs::write(&second, bytes)?;
+    Ok([first, second])
+}
+
 /// Cargo's target folder of this workspace.
 pub fn target_folder() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {

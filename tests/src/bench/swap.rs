@@ -55,7 +55,7 @@ type Swap = (u64, u64);
 pub(super) async fn measure(cores: &Cores, objects: u32, swaps: u32) -> Result<Swaps> {
     let mut rig = Rig::filled(cores, false, objects).await?;
     let folder = rig.cluster.folder().to_owned();
-    let versions = versions(&folder)?;
+    let versions = guests::two_versions("guest-measured", &folder)?;
     let component = folder.join("measured.wasm");
     put_in_place(&versions[0], &component)?;
     let config = subject::swap_config(&component);
@@ -92,20 +92,6 @@ pub(super) async fn measure(cores: &Cores, objects: u32, swaps: u32) -> Result<S
         took_us: median(swapped.iter().map(|(put, ran)| (ran - put) as f64).collect()).unwrap_or(f64::NAN),
         longest_us: median(longest(&swapped, &events)).unwrap_or(f64::NAN),
     })
-}
-
-/// The handler's component, and the same with another digest.
-fn versions(folder: &Path) -> Result<[PathBuf; 2]> {
-    let first = guests::component("guest-measured")?;
-    let mut bytes = std::fs::read(&first)?;
-    let (name, content) = (b"bench", b"next");
-    // A custom section: its ID, its length, its name with length, and its content.
-    bytes.extend([0, (1 + name.len() + content.len()) as u8, name.len() as u8]);
-    bytes.extend(name);
-    bytes.extend(content);
-    let second = folder.join("measured-next.wasm");
-    std::fs::write(&second, bytes)?;
-    Ok([first, second])
 }
 
 fn put_in_place(from: &Path, to: &Path) -> Result<()> {

@@ -22,6 +22,7 @@ mod rights;
 mod scripts;
 mod stop_and_clear;
 mod swap_under_load;
+mod swap_with_state;
 
 use informant_tests::cluster::{Cluster, Kind};
 
