@@ -1,20 +1,22 @@
 //! Plugins that write: their writes arrive, they ignore their own writes, and they can write only what config.toml
 //! grants.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use informant_tests::client::Client;
 use informant_tests::cluster::Cluster;
 use informant_tests::daemon::Daemon;
 use informant_tests::objects::{config_map, config_maps, pod, pods};
-use informant_tests::{guests, wait};
+use informant_tests::{guests, scripts, wait};
 use serde_json::{Value, json};
 
 crate::on_both_clusters!(
     plugin_writes_once_per_pod_and_ignores_its_own_writes,
     plugin_without_grant_is_refused_with_the_missing_line,
     every_verb_reaches_the_cluster_and_returns_its_errors,
+    calls_that_fail_have_written_nothing,
 );
 
 const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
@@ -247,4 +249,131 @@ async fn every_verb_reaches_the_cluster_and_returns_its_errors(cluster: Cluster)
     ensure!(listed >= 2, "pages of one object each: {}", answers[9]);
     ensure!(answers[9]["answer"][0]["kind"] == "ConfigMap", "{}", answers[9]);
     Ok(())
+}
+
+/// Defers writes to the object, to a new one and to another one, then ends as the object's name says.
+const FAILS: &str = r#"
+    import { kube, Permanent, RetryAfter } from "informant";
+    export function onAdd(map, event) {
+      const at = { resource: "v1/configmaps", namespace: event.namespace };
+      const document = { metadata: { name: `by-${event.name}` }, data: { by: event.name } };
+      kube.defer.patch(event, { data: { written: "1" } });
+      kube.defer.create(at, { apiVersion: "v1", kind: "ConfigMap", ...document });
+      kube.defer.patch({ ...at, name: "other" }, { data: { [event.name]: "1" } });
+      switch (event.name) {
+        case "throws": throw new Error("asked to fail");
+        case "is-permanent": throw new Permanent("asked to fail");
+        case "asks-for-time": throw new RetryAfter(50);
+        case "never-ends": for (;;);
+        case "is-refused": kube.defer.patch({ ...at, resource: "v1/secrets", name: "a" }, { data: {} });
+        case "succeeds-later": if (event.attempt < 3) throw new Error("asked to fail");
+      }
+    }
+    export function onUpdate() {}
+"#;
+
+/// The config maps of the plugins by name: their versions, who wrote them, and their data.
+async fn contents(client: &Client) -> Result<BTreeMap<String, Value>> {
+    let list = client.get(&config_maps("")).await?;
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    let content = |map: Value| {
+        let managers = map["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+        let managers: Vec<&Value> = managers.iter().map(|manager| &manager["manager"]).collect();
+        let shown = json!([map["metadata"]["resourceVersion"], managers, map["data"]]);
+        (map["metadata"]["name"].as_str().unwrap_or_default().to_owned(), shown)
+    };
+    let mut all: BTreeMap<String, Value> = items.into_iter().map(content).collect();
+    // The real one puts it into each namespace.
+    all.remove("kube-root-ca.crt");
+    Ok(all)
+}
+
+async fn calls_that_fail_have_written_nothing(cluster: Cluster) -> Result<()> {
+    let client = cluster.client().await?;
+    let scripted = ["throws", "is-permanent", "asks-for-time", "never-ends", "is-refused"];
+    let names = scripted.iter().copied().chain(["traps", "other", "succeeds-later"]);
+    let with_label = |name: &str, label: &str| {
+        let mut map = config_map(name, "1");
+        map["metadata"]["labels"]["app"] = label.into();
+        map
+    };
+    let has_runner = scripts::can_run().await?;
+    for name in names.filter(|name| has_runner || *name == "traps" || *name == "other") {
+        let label = match name {
+            "traps" => "traps",
+            "other" => "other",
+            _ => "test",
+        };
+        client.post(&config_maps(""), &with_label(name, label)).await?;
+    }
+    let before = contents(&client).await?;
+
+    let grant = "allow.kube = [{ verbs = [\"create\", \"patch\"], resource = \"v1/configmaps\" }]\n\
+        retry = { initial = \"50ms\", max = \"100ms\" }\n";
+    let map = "resource = \"v1/configmaps\", namespace = \"default\", defers = true";
+    let mut config = format!(
+        "[informer.traps]\nresource = \"v1/configmaps\"\nlabel-selector = \"app=traps\"\n\n\
+         [plugin.traps]\ncomponent = {:?}\ninformers = [\"traps\"]\n{grant}config = {{ traps = 1000, calls = [\
+         {{ verb = \"merge\", {map}, name = \"$name\", document = {{ data = {{ written = \"1\" }} }} }}, \
+         {{ verb = \"merge\", {map}, name = \"other\", document = {{ data = {{ traps = \"1\" }} }} }}] }}\n\n",
+        guests::component("guest-kube")?
+    );
+    if has_runner {
+        std::fs::write(cluster.folder().join("fails.js"), FAILS)?;
+        config += "[informer.maps]\nresource = \"v1/configmaps\"\nlabel-selector = \"app=test\"\n\n\
+            [plugin.fails]\nscript = \"fails.js\"\ninformers = [\"maps\"]\nlimits = { cpu = \"500ms\" }\n";
+        config += grant;
+    }
+    let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &config).await?;
+    let mut wanted = vec![("traps", "trap", 3.0)];
+    if has_runner {
+        let ends = [("permanent", 2.0), ("timeout", 2.0), ("retryable", 6.0)];
+        wanted.extend(ends.map(|(result, count)| ("fails", result, count)));
+    }
+    for (plugin, result, count) in wanted {
+        wait_for_results(&daemon, plugin, result, count).await?;
+    }
+    let mut after = contents(&client).await?;
+    if has_runner {
+        // The last write of the call that succeeds.
+        after = wait::until("the successful call's writes", ARRIVES_WITHIN, async || {
+            let after = contents(&client).await.map_err(|error| format!("{error:#}"))?;
+            match after["other"][2]["succeeds-later"].is_string() {
+                true => Ok(after),
+                false => Err(format!("{after:?}")),
+            }
+        })
+        .await?;
+        // What the successful call wrote; and nothing else has changed.
+        let written = [
+            after.remove("succeeds-later"),
+            after.remove("by-succeeds-later"),
+            after.remove("other"),
+        ];
+        let [own, new, other] = written.map(|map| map.unwrap_or_default()[2].take());
+        ensure!(own == json!({ "value": "1", "written": "1" }), "{own}");
+        ensure!(new == json!({ "by": "succeeds-later" }), "{new}");
+        ensure!(other == json!({ "value": "1", "succeeds-later": "1" }), "{other}");
+    }
+    let untouched = before
+        .iter()
+        .filter(|(name, _)| !has_runner || !["succeeds-later", "other"].contains(&name.as_str()));
+    let untouched: BTreeMap<_, _> = untouched.map(|(name, map)| (name.clone(), map.clone())).collect();
+    ensure!(after == untouched, "before: {untouched:?}\nafter: {after:?}");
+    Ok(())
+}
+
+/// Waits until at least this many calls of a plugin ended so.
+async fn wait_for_results(daemon: &Daemon, plugin: &str, result: &str, count: f64) -> Result<()> {
+    let labels = [format!("plugin=\"{plugin}\""), format!("result=\"{result}\"")];
+    let labels = labels.each_ref().map(String::as_str);
+    let what = format!("{count} calls of {plugin} to end as {result}");
+    let reached = wait::until(&what, ARRIVES_WITHIN, async || {
+        let found = daemon.metric("informant_handler_events_total", &labels).await;
+        match found.map_err(|error| format!("{error:#}"))?.unwrap_or_default() {
+            found if found >= count => Ok(()),
+            found => Err(found.to_string()),
+        }
+    });
+    reached.await.with_context(|| daemon.process().tail())
 }

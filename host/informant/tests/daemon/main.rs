@@ -20,6 +20,7 @@ mod hostile_text;
 mod index_failures;
 mod metrics;
 mod motion;
+mod own_writes;
 mod pending_sections;
 mod plugins;
 mod ports;

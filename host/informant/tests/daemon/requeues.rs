@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -170,6 +171,31 @@ async fn recreated_object_is_called_for_its_own_request_only() {
         "update web-0 requeue-after",
     ];
     assert_eq!(calls(&program), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_keeps_durable_requeues_and_their_time() {
+    let world = World::start().await;
+    world.install("guest-recorder", "recorder.wasm");
+    world.create_pod("web-0", "nginx");
+    world.create_pod("web-1", "nginx");
+    let rules = "{ name = \"web-0\", event = \"add\", do = { requeue-after-ms = 6_000 } }";
+    let config = config("durable = \"metadata\"\n", rules).replace("config =", "on-start = \"continue\"\nconfig =");
+    let config = format!("[state]\npath = \"state.redb\"\n{config}");
+    let mut program = Program::run(&world, &config).await;
+    program.wait_until_ready().await;
+    called(&program, "initial", 2).await;
+    let asked = Instant::now();
+    program.signal("-TERM").await;
+    assert_eq!(program.exit_code().await, Some(0));
+    let stopped = program.logged("stopped").await;
+    assert_eq!(stopped["fields"]["undelivered"], 0, "{stopped}");
+    assert_eq!(calls(&program), ["add web-0 initial", "add web-1 initial"]);
+
+    let program = Program::run(&world, &config).await;
+    called(&program, "requeue-after", 1).await;
+    assert!(asked.elapsed() >= Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert_eq!(calls(&program), ["update web-0 requeue-after"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::program::Program;
 use super::world::{Running, World, http_get, http_post, pod, until};
 
-const WAITING: &str = "informant_plugin_writes_waiting";
+pub(crate) const WAITING: &str = "informant_plugin_writes_waiting";
 
 /// A plugin that copies the label `want` of each pod to its label `is`.
-fn config(limits: &str) -> String {
+pub(crate) fn config(limits: &str) -> String {
     format!(
         "[informer.pods]\nresource = \"v1/pods\"\n[plugin.mark]\ncomponent = \"kube.wasm\"\ninformers = [\"pods\"]\n\
          allow.kube = [{{ verbs = [\"patch\"], resource = \"v1/pods\" }}]\nretry = {{ initial = \"10ms\" }}\n\
@@ -22,7 +22,7 @@ fn config(limits: &str) -> String {
     )
 }
 
-async fn world(pods: usize) -> World {
+pub(crate) async fn world(pods: usize) -> World {
     let world = World::start().await;
     world.install("guest-kube", "kube.wasm");
     for number in 0..pods {
@@ -33,7 +33,7 @@ async fn world(pods: usize) -> World {
     world
 }
 
-fn want(world: &World, name: &str, label: &str) {
+pub(crate) fn want(world: &World, name: &str, label: &str) {
     let patch = json!({ "metadata": { "labels": { "want": label } } });
     world.server.patch("v1/pods", "default", name, patch).unwrap();
 }
@@ -47,7 +47,7 @@ fn marked(world: &World) -> usize {
     pods.iter().filter(|pod| label(pod, "is") == label(pod, "want")).count()
 }
 
-async fn wait_until_marked(world: &World, count: usize) {
+pub(crate) async fn wait_until_marked(world: &World, count: usize) {
     until("that many pods to have the wanted label", async || {
         match marked(world) {
             marked if marked >= count => Ok(()),
@@ -57,7 +57,7 @@ async fn wait_until_marked(world: &World, count: usize) {
     .await;
 }
 
-fn patches() -> Filter {
+pub(crate) fn patches() -> Filter {
     Filter::any().verb("patch").resource("pods")
 }
 
@@ -101,15 +101,27 @@ async fn lost_replies_and_throttling_lead_to_the_wanted_labels() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_process_and_the_next_mark_every_pod() {
+async fn killed_processes_and_the_next_mark_every_pod() {
+    let kills = match std::env::var_os("INFORMANT_TESTS_FULL") {
+        Some(_) => 50,
+        None => 5,
+    };
     let world = world(300).await;
-    let config = config("writes = \"200/s\"");
-    let program = Program::run(&world, &config).await;
-    wait_until_marked(&world, 120).await;
-    program.signal("-KILL").await;
-    drop(program);
-    let before = marked(&world);
-    assert!(before < 300, "it was killed in between");
+    // One write at a time, each of which takes a while: killed before, during or after any of them.
+    let each = Duration::from_millis(15);
+    world.server.faults().delay(patches(), u32::MAX, each);
+    let config = config("writes = \"1000/s\", writes-in-flight = 1");
+    let mut killed = 0;
+    while killed < kills && marked(&world) < 250 {
+        let program = Program::run(&world, &config).await;
+        wait_until_marked(&world, marked(&world) + 1).await;
+        tokio::time::sleep(Duration::from_millis(killed * 4 % 15)).await;
+        program.signal("-KILL").await;
+        drop(program);
+        killed += 1;
+    }
+    assert!(killed >= 5 && marked(&world) < 300, "killed in between: {killed} times");
+    world.server.faults().clear();
     let _program = Program::run(&world, &config).await;
     wait_until_marked(&world, 300).await;
 }
@@ -150,7 +162,7 @@ async fn with_queued_writes(world: &World, config: &str) -> Running {
 const QUEUED: usize = 1_000;
 
 const SLOW: &str = "writes = \"1/s\"";
-const FAST: &str = "writes = \"1000/s\"";
+pub(crate) const FAST: &str = "writes = \"1000/s\"";
 
 /// Changes config.toml, and waits until the change was applied.
 async fn change(world: &World, daemon: &Running, number: u32, config: &str) {
@@ -240,7 +252,7 @@ async fn writes_of_two_keys_to_one_target_are_in_order() {
 }
 
 /// Calls the handler for all pods.
-async fn trigger(daemon: &Running) {
+pub(crate) async fn trigger(daemon: &Running) {
     let answer = http_post(daemon.address(), "/api/v1/plugins/mark/trigger", "{\"all\":true}").await;
     assert_eq!(answer.0, 200, "{}", answer.1);
 }

@@ -16,6 +16,7 @@ mod pages;
 mod pauses;
 mod reconfigure;
 mod refusals;
+mod requeued_writes;
 mod requeues;
 mod retries;
 mod rollbacks;

@@ -17,7 +17,7 @@ use crate::kube::grants;
 use crate::world::{Pods, World, idle};
 
 /// A cluster that answers as the test says, and `ok` otherwise. It may hold its answers.
-struct Api {
+pub(crate) struct Api {
     calls: Mutex<Vec<KubeCall>>,
     answers: Mutex<VecDeque<KubeError>>,
     holds: watch::Sender<bool>,
@@ -26,7 +26,7 @@ struct Api {
 }
 
 impl Api {
-    fn new() -> Arc<Api> {
+    pub(crate) fn new() -> Arc<Api> {
         Arc::new(Api {
             calls: Mutex::default(),
             answers: Mutex::default(),
@@ -35,11 +35,11 @@ impl Api {
         })
     }
 
-    fn answer_next(&self, error: KubeError) {
+    pub(crate) fn answer_next(&self, error: KubeError) {
         self.answers.lock().unwrap().push_back(error);
     }
 
-    fn hold(&self, holds: bool) {
+    pub(crate) fn hold(&self, holds: bool) {
         self.holds.send_replace(holds);
     }
 
@@ -59,7 +59,7 @@ impl Api {
     }
 
     /// The names of the objects of all calls so far.
-    fn sent(&self) -> Vec<String> {
+    pub(crate) fn sent(&self) -> Vec<String> {
         let calls = self.calls.lock().unwrap();
         calls.iter().map(|call| call.address.name.clone()).collect()
     }
@@ -97,7 +97,7 @@ impl KubeApi for Api {
     }
 }
 
-fn status(status: u16, code: KubeErrorCode, retry_after: Option<Duration>) -> KubeError {
+pub(crate) fn status(status: u16, code: KubeErrorCode, retry_after: Option<Duration>) -> KubeError {
     KubeError {
         status,
         retry_after,
@@ -110,7 +110,7 @@ fn merge(name: &str) -> Value {
         "document": { "metadata": { "labels": { "a": "b" } } } })
 }
 
-fn granted() -> Value {
+pub(crate) fn granted() -> Value {
     json!([{ "verbs": ["create", "update", "patch", "delete"], "resource": "v1/pods" }])
 }
 
@@ -132,7 +132,7 @@ async fn run(world: &World, config: Value, adjust: impl FnOnce(&mut PluginSpec))
 }
 
 /// Waits until the cluster has received `count` calls.
-async fn until_sent(world: &World, api: &Api, count: usize) {
+pub(crate) async fn until_sent(world: &World, api: &Api, count: usize) {
     world.until("that many calls", || api.sent().len() >= count).await;
 }
 
