@@ -60,14 +60,7 @@ async fn swaps(cluster: &Cluster) -> Result<()> {
          [plugin.counter]\ncomponent = {component:?}\ninformers = [\"maps\"]\nlimits = {{ pending = 100000 }}\n"
     );
     let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &config).await?;
-    wait::until("the first list to be handled", WITHIN, async || {
-        let synced = daemon.metric("informant_handler_events_total", &["event=\"sync\"", "result=\"ok\""]);
-        match synced.await {
-            Ok(Some(count)) if count > 0.0 => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await?;
+    wait_for_results(&daemon, "add", written.len()).await?;
     // The other version is compiled before the load.
     swap(&daemon, &versions[1], &component).await?;
 
@@ -117,13 +110,8 @@ async fn swap(daemon: &Daemon, version: &Path, component: &Path) -> Result<()> {
 /// Waits until as many events were counted as were written, and returns the lines of all versions.
 async fn wait_until_counted(daemon: &Daemon, written: &Versions) -> Result<Vec<Counted>> {
     let total: usize = written.values().map(Vec::len).sum();
-    wait::until("every update to be counted", WITHIN, async || {
-        let labels = ["plugin=\"counter\"", "event=\"update\"", "result=\"ok\""];
-        let updates = daemon.metric("informant_handler_events_total", &labels).await;
-        let updates = updates.map_err(|error| format!("{error:#}"))?.unwrap_or_default();
-        if (updates as usize) < total - written.len() {
-            return Err(format!("{updates} updates were handled, of {}", total - written.len()));
-        }
+    wait_for_results(daemon, "update", total - written.len()).await?;
+    wait::until("every line", WITHIN, async || {
         // The log is read a little later than it is written.
         let lines = daemon.process().lines(0, counted);
         if lines.len() < total {
@@ -133,6 +121,19 @@ async fn wait_until_counted(daemon: &Daemon, written: &Versions) -> Result<Vec<C
     })
     .await
     .with_context(|| daemon.process().tail())
+}
+
+/// Waits until so many events of this kind were handled.
+async fn wait_for_results(daemon: &Daemon, event: &str, wanted: usize) -> Result<()> {
+    let labels = [&*format!("event=\"{event}\""), "result=\"ok\""];
+    wait::until(&format!("every {event} to be handled"), WITHIN, async || {
+        let handled = daemon.metric("informant_handler_events_total", &labels).await;
+        match handled.map_err(|error| format!("{error:#}"))?.unwrap_or_default() {
+            handled if handled as usize >= wanted => Ok(()),
+            handled => Err(format!("{handled} of {wanted}")),
+        }
+    })
+    .await
 }
 
 fn counted(line: &str) -> Option<Counted> {

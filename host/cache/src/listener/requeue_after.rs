@@ -180,8 +180,8 @@ impl Listener {
     }
 
     /// Asks for a call for each of the live objects at `keys`, now. A requeue of the key becomes this call; a key that
-    /// is busy, or that a cursor will still pass, is called anyway. A requeued delete stays: an object that exists again
-    /// under its name would have been a call, if the handler wanted it.
+    /// is busy, or that a cursor will still pass, is called anyway. A requeued delete stays: the object that exists
+    /// again under its name was filtered, or its call would have canceled the requeue.
     pub(super) fn trigger(&mut self, source: SourceId, keys: &[Key], now: Moment) -> Triggered {
         let mut done = Triggered::default();
         let Some(state) = self.sources.get(source).filter(|_| !self.closed) else {

@@ -69,7 +69,7 @@ async fn external_change_during_an_own_write_is_delivered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn handler_that_reacts_to_its_own_writes_is_spaced_and_named() {
+async fn handler_reacting_to_its_own_writes_is_spaced_and_named() {
     let world = world(1).await;
     let script = "import { kube } from \"informant\";\n\
         const act = (pod, event) => {\n\

@@ -74,7 +74,7 @@ async fn a_requeue_counts_from_the_end_of_the_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_failed_write_the_call_is_retried_before_its_requeue() {
+async fn after_a_failed_write_the_call_is_retried_without_requeue() {
     let api = Api::new();
     let world = World::with_cluster(Arc::clone(&api) as _);
     let Some((plugin, mut pods)) = run(&world).await else {
