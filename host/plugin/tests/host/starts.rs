@@ -233,5 +233,5 @@ async fn a_manifest_that_refuses_its_config_says_why() {
         .err()
         .unwrap();
     let folder = guest(GUEST).parent().unwrap().display().to_string();
-    insta::assert_snapshot!(error.to_string().replace(&folder, "FOLDER"), @r#"plugin "guest_starts": FOLDER/guest_starts.wasm: config: unknown field `kinds`, expected one of `label`, `kind`, `fails-while-traced`, `retry-after-ms`"#);
+    insta::assert_snapshot!(error.to_string().replace(&folder, "FOLDER"), @r#"plugin "guest_starts": FOLDER/guest_starts.wasm: describe failed: config: unknown field `kinds`, expected one of `label`, `kind`, `fails-while-traced`, `retry-after-ms`; check the plugin's `config` in config.toml"#);
 }
