@@ -1,14 +1,18 @@
-//! Builds the release of an earlier commit, for comparison.
+//! Builds the release of an earlier commit and its handlers, for comparison.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{cargo, report, workspace};
+use crate::{cargo, guests, report, workspace};
+
+/// The packages of the benchmark's handlers.
+const HANDLERS: [&str; 2] = ["guest-measured", "crash-loop"];
 
 /// Builds `informant` of `commit` in a folder of its own and returns the program's path. The sources and the build stay
-/// in `target/base`, so that the next comparison with any commit compiles little.
+/// in `target/base`, so that the next comparison with any commit compiles little. Next to the program, in the folder
+/// `PROGRAM.handlers`, are the commit's handlers: its plugin contract may be another one.
 pub(crate) fn build(commit: &str) -> Result<PathBuf> {
     let root = workspace::root()?;
     let output = Command::new("git")
@@ -26,7 +30,8 @@ pub(crate) fn build(commit: &str) -> Result<PathBuf> {
     let folder = std::path::absolute(workspace::target()?.join("base"))?;
     let sources = folder.join(&id);
     let program = folder.join("programs").join(&id);
-    if program.is_file() {
+    let handlers = program.with_extension("handlers");
+    if program.is_file() && handlers.is_dir() {
         return Ok(program);
     }
     report::step(&format!("building a release of informant at {id}"));
@@ -34,18 +39,36 @@ pub(crate) fn build(commit: &str) -> Result<PathBuf> {
         extract(&id, &sources)?;
     }
     let target = folder.join("target");
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(&sources).env("CARGO_TARGET_DIR", &target);
-    cargo::run(command.args(["build", "--locked", "--release", "--package", "informant"]))?;
-    let programs = folder.join("programs");
-    std::fs::create_dir_all(&programs).with_context(|| format!("failed to create {}", programs.display()))?;
-    let built = target.join("release").join("informant");
-    std::fs::copy(&built, &program).with_context(|| format!("failed to copy {}", built.display()))?;
+    let cargo_build = || {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.current_dir(&sources).env("CARGO_TARGET_DIR", &target);
+        command.args(["build", "--locked"]);
+        command
+    };
+    cargo::run(cargo_build().args(["--release", "--package", "informant"]))?;
+    guests::add_target()?;
+    let mut components = cargo_build();
+    components.args(["--profile", "plugin", "--target", guests::TARGET]);
+    cargo::run(components.args(HANDLERS.iter().flat_map(|package| ["--package", package])))?;
+    std::fs::create_dir_all(&handlers).with_context(|| format!("failed to create {}", handlers.display()))?;
+    for package in HANDLERS {
+        let file = format!("{}.wasm", package.replace('-', "_"));
+        copy(
+            &target.join(guests::TARGET).join("plugin").join(&file),
+            &handlers.join(&file),
+        )?;
+    }
+    copy(&target.join("release").join("informant"), &program)?;
     Ok(program)
 }
 
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    std::fs::copy(from, to).with_context(|| format!("failed to copy {}", from.display()))?;
+    Ok(())
+}
+
 /// Writes the files of a commit to a new folder.
-fn extract(id: &str, sources: &std::path::Path) -> Result<()> {
+fn extract(id: &str, sources: &Path) -> Result<()> {
     std::fs::create_dir_all(sources).with_context(|| format!("failed to create {}", sources.display()))?;
     let archive = sources.with_extension("tar");
     let mut git = Command::new("git");

@@ -54,7 +54,8 @@ pub enum Handler {
 pub(super) enum Program {
     /// The `informant` of this build, with this handler.
     Informant(Handler),
-    /// An `informant` of an earlier commit, with the same handler.
+    /// An `informant` of an earlier commit, with the same handler: that commit's, if it is in the folder
+    /// `BINARY.handlers`, because the plugin contract may have been another one.
     Base {
         handler: Handler,
         binary: PathBuf,
@@ -128,12 +129,12 @@ impl Program {
         let (under, kubeconfig) = (cores.subject(), cluster.kubeconfig());
         match self {
             Program::Informant(handler) => {
-                let config = config(*handler, sync)?;
+                let config = handler.config(&guests::component(handler.package())?, sync);
                 let daemon = Daemon::start_under(&under, cluster.folder(), &kubeconfig, &config).await?;
                 ready(daemon).await
             }
             Program::Base { handler, binary } => {
-                let config = config(*handler, sync)?;
+                let config = handler.config(&handler.of_base(binary)?, sync);
                 let daemon = Daemon::start_program(&under, binary, cluster.folder(), &kubeconfig, &config).await?;
                 ready(daemon).await
             }
@@ -190,18 +191,36 @@ impl Sync {
     }
 }
 
-fn config(handler: Handler, sync: Sync) -> Result<String> {
-    let (component, options) = match handler {
-        Handler::Fields => ("guest-measured", ""),
-        Handler::CrashLoop => ("crash-loop", "config = { min-restarts = 1000000000 }\n"),
-    };
-    let component = guests::component(component)?;
-    let watch_list = match sync {
-        Sync::Default => "",
-        Sync::List => "watch-list = false\n",
-        Sync::WatchList => "watch-list = true\n",
-    };
-    Ok(config_of(watch_list, &component, options))
+impl Handler {
+    const fn package(self) -> &'static str {
+        match self {
+            Handler::Fields => "guest-measured",
+            Handler::CrashLoop => "crash-loop",
+        }
+    }
+
+    /// The component for the `informant` of an earlier commit.
+    fn of_base(self, binary: &Path) -> Result<PathBuf> {
+        let file = format!("{}.wasm", self.package().replace('-', "_"));
+        let own = binary.with_extension("handlers").join(file);
+        if own.is_file() {
+            return Ok(own);
+        }
+        guests::component(self.package())
+    }
+
+    fn config(self, component: &Path, sync: Sync) -> String {
+        let options = match self {
+            Handler::Fields => "",
+            Handler::CrashLoop => "config = { min-restarts = 1000000000 }\n",
+        };
+        let watch_list = match sync {
+            Sync::Default => "",
+            Sync::List => "watch-list = false\n",
+            Sync::WatchList => "watch-list = true\n",
+        };
+        config_of(watch_list, component, options)
+    }
 }
 
 /// For the measurement of swaps: the handler logs each event and continues where the previous version stopped.
