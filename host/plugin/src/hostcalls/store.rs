@@ -171,13 +171,7 @@ impl StoreReader {
     /// complete is an error: a plugin that acts on absence must not act on half an answer.
     fn snapshots_of(&mut self, alias: &str, selected: &[u32]) -> Answer<Vec<(SourceId, Snapshot)>> {
         let mut sources = self.sources_of(alias)?;
-        let is_own = |id: &u32| sources.iter().any(|source| source.id() == SourceId(*id));
-        if let Some(other) = selected.iter().find(|id| !is_own(id)) {
-            return Err(error(
-                ErrorCode::Invalid,
-                format!("sources: {other} is not a source of the informer {alias:?}; call sources again"),
-            ));
-        }
+        self.check_selected(alias, &sources, selected)?;
         if !selected.is_empty() {
             sources.retain(|source| selected.contains(&source.id().0));
         }
@@ -192,6 +186,37 @@ impl StoreReader {
             .into_iter()
             .map(|source| Ok((source.id(), self.snapshot(source)?)))
             .collect()
+    }
+
+    /// Rejects `selected` if it has anything but some of the `sources` of the informer that the plugin calls `alias`,
+    /// which are ordered by ID. Takes no longer for a list that is too long.
+    fn check_selected(&self, alias: &str, sources: &[Arc<Source>], selected: &[u32]) -> Answer<()> {
+        let is_own = |id: &u32| sources.binary_search_by_key(id, |source| source.id().0).is_ok();
+        let Some(other) = selected.iter().take(sources.len() + 1).find(|id| !is_own(id)) else {
+            return match selected.len() <= sources.len() {
+                true => Ok(()),
+                false => Err(error(
+                    ErrorCode::Invalid,
+                    format!(
+                        "sources: more than the {} of the informer {alias:?}; list each once",
+                        sources.len()
+                    ),
+                )),
+            };
+        };
+        let informer = sources.first().map(|source| source.info().informer.as_str());
+        let info = self.catalog.info(SourceId(*other));
+        // One that was removed, or replaced, since the plugin asked.
+        let is_gone = info.is_none_or(|info| Some(info.informer.as_str()) == informer);
+        let code = if is_gone {
+            ErrorCode::NotFound
+        } else {
+            ErrorCode::Invalid
+        };
+        Err(error(
+            code,
+            format!("sources: {other} is not a source of the informer {alias:?}; call sources again"),
+        ))
     }
 
     /// One page of the objects that `lookup` finds in each source, from the query's cursor on.

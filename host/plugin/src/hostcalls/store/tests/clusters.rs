@@ -123,7 +123,58 @@ async fn a_query_reads_only_the_selected_sources() {
     );
     let keys = reader.keys("main", &[clusters.east], "node", "n1").await.unwrap();
     assert_eq!(keys.iter().map(|key| key.source).collect::<Vec<_>>(), [clusters.east]);
-    insta::assert_snapshot!(message(list(&mut reader, of(vec![99])).await), @r#"ErrorCode::Invalid: sources: 99 is not a source of the informer "main"; call sources again"#);
+    let other = SourceInfo {
+        informer: "nodes".to_owned(),
+        ..info("east", "Node", "v1/nodes")
+    };
+    let other = clusters.catalog.add_source(other).0;
+    let mut refused = Vec::new();
+    for sources in [vec![99], vec![other], vec![clusters.east; 3]] {
+        refused.push(message(list(&mut reader, of(sources)).await));
+    }
+    insta::assert_snapshot!(refused.join("\n"), @r#"
+    ErrorCode::NotFound: sources: 99 is not a source of the informer "main"; call sources again
+    ErrorCode::Invalid: sources: 3 is not a source of the informer "main"; call sources again
+    ErrorCode::Invalid: sources: more than the 2 of the informer "main"; list each once
+    "#);
+}
+
+#[tokio::test]
+async fn a_source_that_was_removed_meanwhile_is_not_found() {
+    let clusters = two_clusters();
+    let mut reader = reader(&clusters.catalog);
+    let both = vec![clusters.east, clusters.west];
+    clusters.catalog.swap_listed(&[SourceId(clusters.west)], &[]);
+    let query = || Query {
+        sources: both.clone(),
+        ..query()
+    };
+    let replaced = message(list(&mut reader, query()).await);
+    clusters.catalog.remove_source(SourceId(clusters.west));
+    let removed = message(list(&mut reader, query()).await);
+    assert_eq!(replaced, removed);
+    assert!(removed.starts_with("ErrorCode::NotFound: sources: 2"), "{removed}");
+}
+
+#[tokio::test]
+async fn a_list_of_sources_without_end_is_refused_quickly() {
+    let clusters = two_clusters();
+    for _ in 0..1_000 {
+        clusters.catalog.add_source(info("west", "Pod", "v1/pods"));
+    }
+    let mut reader = reader(&clusters.catalog);
+    let query = Query {
+        sources: vec![clusters.catalog.last_id().0; 4_000_000],
+        ..query()
+    };
+    let began = std::time::Instant::now();
+    let refused = message(list(&mut reader, query).await);
+    assert!(refused.contains("list each once"), "{refused}");
+    assert!(
+        began.elapsed() < std::time::Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[test]
