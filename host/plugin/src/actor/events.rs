@@ -183,6 +183,7 @@ impl EventActor {
             context,
             version,
             instance,
+            activation,
             ..
         } = &mut self.slot;
         let rule = self.rules.of(
@@ -219,6 +220,7 @@ impl EventActor {
                     key: delivery.key().map(KeyRef::to_key),
                     event: delivery.notification.as_str(),
                     attempt: delivery.attempt,
+                    activation: *activation,
                     counters: rule.counters.clone(),
                     outcome,
                     written: WrittenSoFar::default(),
@@ -293,10 +295,11 @@ impl EventActor {
                     self.slot.context.listener.resume(Pause::Quarantine);
                 }
             }
-            ActorCommand::Quarantine(message) if !self.slot.is_quarantined() => {
-                self.slot.quarantine(&format!("on-failure = \"quarantine\": {message}"));
+            ActorCommand::Quarantine { activation, message } => {
+                if activation == self.slot.activation && !self.slot.is_quarantined() {
+                    self.slot.quarantine(&format!("on-failure = \"quarantine\": {message}"));
+                }
             }
-            ActorCommand::Quarantine(_) => {}
             ActorCommand::Drain => {
                 self.started = true;
                 self.draining = true;

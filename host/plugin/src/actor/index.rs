@@ -208,7 +208,7 @@ impl IndexActor {
                 }
             }
             // Only events are paused, and only handlers write.
-            ActorCommand::Pause | ActorCommand::Quarantine(_) => {}
+            ActorCommand::Pause | ActorCommand::Quarantine { .. } => {}
             // Index values that are not computed yet need not be delivered.
             ActorCommand::Drain => return Step::Stop,
         }

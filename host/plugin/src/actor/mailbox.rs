@@ -29,8 +29,9 @@ pub(crate) enum ActorCommand {
     Pause,
     /// End a quarantine.
     Resume,
-    /// Quarantine the plugin, for this reason: a deferred write failed permanently.
-    Quarantine(String),
+    /// A deferred write failed permanently: quarantine the plugin, unless another instance was swapped in since the
+    /// [activation](crate::actor::slot::InstanceSlot::activation) whose call deferred it.
+    Quarantine { activation: u64, message: String },
     /// Deliver the pending events, then end.
     Drain,
 }

@@ -35,6 +35,8 @@ pub(crate) struct InstanceSlot {
     /// The configuration of the instance, including later updates.
     pub(crate) config: Arc<PluginConfig>,
     pub(crate) instance: Option<Instance>,
+    /// Grows with each version or section that is swapped in.
+    pub(crate) activation: u64,
     actor: ActorKind,
     /// The actor's state while there is no failure.
     steady_state: PluginState,
@@ -85,6 +87,7 @@ impl InstanceSlot {
             context,
             version,
             instance,
+            activation: 0,
             actor,
             steady_state: PluginState::Loaded,
             memory_bytes: 0,
@@ -140,6 +143,7 @@ impl InstanceSlot {
         self.config = config;
         self.version = version;
         self.instance = instance;
+        self.activation += 1;
         self.reset();
         self.update_memory();
     }

@@ -36,6 +36,8 @@ pub(crate) struct HandledEvent {
     /// `add`, `update`, `delete`, `sync`.
     pub(crate) event: &'static str,
     pub(crate) attempt: u32,
+    /// The [activation](crate::actor::slot::InstanceSlot::activation) of the instance that handled it.
+    pub(crate) activation: u64,
     pub(crate) counters: EventCounters,
     /// What the handler answered, a success.
     pub(crate) outcome: DeliveryOutcome,
@@ -243,7 +245,8 @@ async fn finish(context: &PluginContext, actor: &CommandSender, number: CallNumb
     if let Some(message) = quarantine_because
         && context.config().spec.on_failure == OnFailure::Quarantine
     {
-        actor.send(ActorCommand::Quarantine(message)).await;
+        let activation = event.activation;
+        actor.send(ActorCommand::Quarantine { activation, message }).await;
     }
 }
 

@@ -232,6 +232,30 @@ async fn a_permanent_failure_of_a_write_quarantines_if_configured() {
 }
 
 #[tokio::test]
+async fn a_failed_write_quarantines_no_later_version() {
+    let api = Api::new();
+    let world = World::with_cluster(api.clone());
+    let config = json!({ "calls": [merge("$name")] });
+    let (plugin, mut pods) = run(&world, config, |spec| spec.on_failure = OnFailure::Quarantine).await;
+    api.hold(true);
+    api.answer_next(status(422, KubeErrorCode::Invalid, None));
+    pods.apply("web-0");
+    until_sent(&world, &api, 1).await;
+    let spec = PluginSpec {
+        config: json!({ "calls": [] }),
+        ..plugin.spec()
+    };
+    assert!(plugin.reconfigure(spec).await.unwrap().is_some(), "a new instance");
+    api.hold(false);
+    let has_letter = || plugin.listener().last_dead_letter().is_some();
+    world.until("the failure of its event", has_letter).await;
+    pods.apply("web-1");
+    idle(&world, &plugin).await;
+    assert_eq!(plugin.status().state, PluginState::Running);
+    assert_eq!(plugin.listener().stats().counters.ok, 1);
+}
+
+#[tokio::test]
 async fn a_throttled_write_is_sent_again_without_an_attempt() {
     let api = Api::new();
     let world = World::with_cluster(api.clone());
