@@ -331,3 +331,30 @@ async fn every_name_of_the_javascript_api_is_declared() {
         assert!(words.contains(&name), "{name} is not in informant.d.ts");
     }
 }
+
+#[test]
+fn every_reason_of_the_contract_is_documented() {
+    let contract = include_str!("../../../../wit/informant.wit");
+    let (_, rest) = contract.split_once("enum reason {").unwrap();
+    let (cases, _) = rest.split_once('}').unwrap();
+    let lines = cases.lines().map(str::trim);
+    let reasons: Vec<&str> = lines.filter_map(|line| line.strip_suffix(',')).collect();
+    assert!(reasons.len() >= 11, "{reasons:?}");
+    let api = include_str!("../../../../docs/reference/script-api.md");
+    let glossary = include_str!("../../../../docs/glossary.md");
+    let glossary = glossary
+        .lines()
+        .find(|line| line.starts_with("| **reason** |"))
+        .unwrap();
+    for reason in reasons {
+        assert!(
+            TYPES.contains(&format!("\n    | \"{reason}\"")),
+            "informant.d.ts lacks {reason}"
+        );
+        assert!(
+            api.contains(&format!("\n| `{reason}` |")),
+            "script-api.md lacks {reason}"
+        );
+        assert!(glossary.contains(&format!("`{reason}`")), "glossary.md lacks {reason}");
+    }
+}

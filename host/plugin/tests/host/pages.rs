@@ -178,7 +178,7 @@ impl Run {
             lines.extend(self.done(before));
         }
         let (status, stats) = (self.plugin.status(), self.plugin.listener().stats());
-        let failed = (status.dead_letters, status.restarts, stats.counters.retried);
+        let failed = (stats.counters.dead_lettered, status.restarts, stats.counters.retried);
         assert_eq!(failed, (0, 0, 0), "{}", self.world.log.text());
         done
     }
