@@ -244,6 +244,7 @@ impl EventHandler for Patient {
 
 informant_plugin_sdk::export!(Patient: events);
 
+#[cfg(test)]
 mod tests {
     use informant_plugin_sdk::__private::HandleEvents;
     use informant_plugin_sdk::testing::{Cache, Driver};

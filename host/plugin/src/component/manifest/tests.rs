@@ -198,3 +198,19 @@ fn a_manifest_that_activates_only_state_is_rejected() {
     assert_eq!(refused(true), refused(false));
     insta::assert_snapshot!(refused(true), @"lists only state in `roles`, which is never called by itself; list event-handler, sync-handler or index-funcs, too");
 }
+
+#[test]
+fn the_documented_manifest_is_valid() {
+    let page = include_str!("../../../../../docs/reference/manifest.md");
+    let (_, rest) = page.split_once("```json\n").unwrap();
+    let (json, _) = rest.split_once("```").unwrap();
+    let roles = Roles {
+        index_funcs: true,
+        ..HANDLER
+    };
+    let manifest = parse(json, roles);
+    assert_eq!(
+        (manifest.events.len(), manifest.index_names()),
+        (2, &["image".to_owned()][..])
+    );
+}
