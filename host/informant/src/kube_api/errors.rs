@@ -56,6 +56,7 @@ pub(super) fn of_answer(head: &Parts, body: &[u8]) -> KubeError {
     KubeError {
         code: classify(code, reason),
         status: code,
+        is_from_kubernetes: status.is_some(),
         message,
         retry_after: retry_after.map(|seconds| Duration::from_secs(seconds.min(RETRY_AFTER_SECONDS_MAX))),
     }

@@ -146,6 +146,9 @@ pub struct KubeError {
     pub code: KubeErrorCode,
     /// The HTTP status of the response; 0: there was none.
     pub status: u16,
+    /// Whether the response was a Kubernetes `Status`. A proxy's page is none, nor is the API server's for a version
+    /// that it does not serve.
+    pub is_from_kubernetes: bool,
     /// The message. It is passed to the plugin and must not contain credentials.
     pub message: String,
     /// The API server's Retry-After.
@@ -254,6 +257,7 @@ impl KubeError {
         KubeError {
             code,
             status: 0,
+            is_from_kubernetes: false,
             message: bounded_message(message.into()),
             retry_after: None,
         }

@@ -57,7 +57,7 @@ impl WriteResult {
 
 fn is_gone(error: &KubeError) -> bool {
     match error.code {
-        KubeErrorCode::NotFound => true,
+        KubeErrorCode::NotFound => error.is_from_kubernetes,
         KubeErrorCode::Conflict => OTHER_UID.iter().any(|text| error.message.contains(text)),
         _ => false,
     }
@@ -71,6 +71,7 @@ mod tests {
     fn error(status: u16, code: KubeErrorCode, retry_after: Option<u64>) -> KubeError {
         KubeError {
             status,
+            is_from_kubernetes: true,
             retry_after: retry_after.map(Duration::from_secs),
             ..KubeError::new(code, "no")
         }
@@ -129,5 +130,10 @@ mod tests {
         }
         let other_version = error(409, KubeErrorCode::Conflict, None);
         assert_eq!(of(other_version), "retryable");
+        let page_of_a_proxy = KubeError {
+            is_from_kubernetes: false,
+            ..error(404, KubeErrorCode::NotFound, None)
+        };
+        assert_eq!(of(page_of_a_proxy), "retryable");
     }
 }

@@ -100,6 +100,7 @@ impl KubeApi for Api {
 pub(crate) fn status(status: u16, code: KubeErrorCode, retry_after: Option<Duration>) -> KubeError {
     KubeError {
         status,
+        is_from_kubernetes: true,
         retry_after,
         ..KubeError::new(code, "the API server refuses")
     }
