@@ -29,6 +29,7 @@ mod table;
 mod targets;
 mod usage;
 mod waits;
+mod writes;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -84,6 +85,9 @@ pub struct Args {
     /// grew by more than 5 % (median against median)
     #[arg(long, value_name = "PROGRAM")]
     pub against: Option<PathBuf>,
+    /// Measure only deferred writes: this number of pods that each need a label, in each round
+    #[arg(long, value_name = "PODS")]
+    pub writes: Option<u32>,
     /// Also write the tables to this file
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -114,6 +118,9 @@ pub async fn run(args: &Args) -> ExitCode {
 async fn measure(args: &Args) -> Result<bool> {
     let cores = Cores::assign()?;
     println!("{cores}");
+    if let Some(objects) = args.writes {
+        return writes::measure(&cores, objects, args.rounds).await;
+    }
     let mut programs = vec![Program::Informant(args.handler)];
     programs.extend(args.against.clone().map(|binary| Program::Base {
         handler: args.handler,

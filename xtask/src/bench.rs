@@ -1,14 +1,17 @@
 //! Benchmarks of a release build.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
-use crate::{base, cargo, guests, peers, report, workspace};
+use crate::{base, cargo, guests, peers, report, script_runner, workspace, zig};
 
 /// What to measure.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    part: Option<Part>,
     /// Measure only Informant, without client-go (which requires Go) and kube-rs.
     #[arg(long)]
     without_peers: bool,
@@ -26,18 +29,44 @@ pub(crate) struct Args {
     rest: Vec<String>,
 }
 
+/// A part that is measured on its own.
+#[derive(clap::Subcommand)]
+enum Part {
+    /// Measure plugins, and fail if a bound is missed: what one call of a handler costs in Rust and in a script, and how
+    /// fast the writes are made that a handler defers. Requires Python, for the script runner.
+    ///
+    /// `cargo xtask bench --against COMMIT` compares CPU and lag of the whole program with an earlier commit.
+    Plugins {
+        /// Measure only this.
+        #[arg(long)]
+        only: Option<Measured>,
+    },
+}
+
+/// What is measured about plugins.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Measured {
+    /// One call of a handler.
+    Calls,
+    /// Deferred writes.
+    Writes,
+}
+
+/// Pods whose label a handler sets in a measurement of deferred writes.
+const WRITTEN_PODS: &str = "10000";
+
 /// Builds a release of Informant and measures it.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(Part::Plugins { only }) = args.part {
+        return plugins(only);
+    }
     if args.library {
         return library();
     }
     report::step("building the plugins and a release build of informant");
     guests::add_target()?;
     guests::build_packages(&["crash-loop".to_owned(), "guest-measured".to_owned()])?;
-    cargo::run(cargo::cargo()?.args(["build", "--locked", "--release", "--package", "informant"]))?;
-    cargo::run(cargo::cargo()?.args(["build", "--locked", "--workspace", "--bins"]))?;
-    let target = workspace::target()?;
-    let mut command = std::process::Command::new(target.join("debug").join("bench"));
+    let mut command = benchmark()?;
     if let Some(commit) = &args.against {
         command.arg("--against").arg(base::build(commit)?);
         // Given again, an option of the same name overrides these.
@@ -47,15 +76,37 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             command.arg("--program").arg(format!("{name}={}", program.display()));
         }
     }
-    command
-        .args(&args.rest)
-        .env("INFORMANT_BINARY", target.join("release").join("informant"));
-    let status = cargo::status(&mut command)?;
-    Ok(if status.success() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    command.args(&args.rest);
+    Ok(exit_code(cargo::status(&mut command)?.success()))
+}
+
+/// Measures calls by an example, and deferred writes by the benchmark.
+fn plugins(only: Option<Measured>) -> Result<ExitCode> {
+    if let Some(why) = zig::missing() {
+        bail!("cannot build the script runner, whose calls are measured: {why}");
+    }
+    script_runner::build()?;
+    let mut is_met = true;
+    if only != Some(Measured::Writes) {
+        guests::build_packages(&["guest-no-op".to_owned(), "guest-measured".to_owned()])?;
+        is_met &= run_example("informant", "plugin_calls")?;
+    }
+    if only != Some(Measured::Calls) {
+        report::step("deferred writes (release build)");
+        let mut command = benchmark()?;
+        is_met &= cargo::status(command.args(["--writes", WRITTEN_PODS]))?.success();
+    }
+    Ok(exit_code(is_met))
+}
+
+/// Builds a release of Informant and the benchmark, which measures it.
+fn benchmark() -> Result<Command> {
+    cargo::run(cargo::cargo()?.args(["build", "--locked", "--release", "--package", "informant"]))?;
+    cargo::run(cargo::cargo()?.args(["build", "--locked", "--workspace", "--bins"]))?;
+    let target = workspace::target()?;
+    let mut command = Command::new(target.join("debug").join("bench"));
+    command.env("INFORMANT_BINARY", target.join("release").join("informant"));
+    Ok(command)
 }
 
 /// Runs the examples that measure the crates. Each exits with an error if it misses its limits.
@@ -65,21 +116,29 @@ fn library() -> Result<ExitCode> {
         ("informant-cache", "store_under_readers"),
         ("informant-informer", "many_handlers"),
     ] {
-        report::step(&format!("{example} (release build)"));
-        let run = [
-            "run",
-            "--locked",
-            "--release",
-            "--package",
-            package,
-            "--example",
-            example,
-        ];
-        within_limits &= cargo::status(cargo::cargo()?.args(run))?.success();
+        within_limits &= run_example(package, example)?;
     }
-    Ok(if within_limits {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(exit_code(within_limits))
+}
+
+/// Whether the example ended without an error.
+fn run_example(package: &str, example: &str) -> Result<bool> {
+    report::step(&format!("{example} (release build)"));
+    let run = [
+        "run",
+        "--locked",
+        "--release",
+        "--package",
+        package,
+        "--example",
+        example,
+    ];
+    Ok(cargo::status(cargo::cargo()?.args(run))?.success())
+}
+
+fn exit_code(is_success: bool) -> ExitCode {
+    match is_success {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
 }

@@ -16,6 +16,9 @@ pub(super) const SWAP_WAIT_US: f64 = 20_000.0;
 /// The maximum share of intervals of a swap measurement that may be excluded because the machine itself stalled.
 pub(super) const EXCLUDED_SHARE_MAX: f64 = 0.05;
 
+/// Deferred writes per second, to an API server that takes 10 ms for each.
+pub(super) const WRITES_PER_SECOND: f64 = 1_000.0;
+
 /// The maximum of the lag's p99 divided by that of kube-rs.
 const LAG_BY_KUBE_RS: f64 = 1.2;
 

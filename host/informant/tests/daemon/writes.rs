@@ -257,6 +257,34 @@ pub(crate) async fn trigger(daemon: &Running) {
     assert_eq!(answer.0, 200, "{}", answer.1);
 }
 
+/// Patches that the API server's counting rule can count.
+const COUNTED_MAX: u32 = 1_000_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_called_again_for_all_writes_nothing() {
+    const PODS: u32 = 100;
+    let world = world(PODS as usize).await;
+    world.server.faults().rule(Rule {
+        filter: patches(),
+        times: Some(COUNTED_MAX),
+        action: Action::DelayMs(1),
+    });
+    let sent = || COUNTED_MAX - world.server.faults().rules()[0].times.unwrap();
+    let daemon = world.daemon(&config(FAST)).await;
+    daemon.wait_for_events("mark", "add", f64::from(PODS)).await;
+    // The events of its own writes.
+    daemon.wait_for_events("mark", "update", f64::from(PODS)).await;
+    assert_eq!(sent(), PODS);
+    trigger(&daemon).await;
+    daemon.wait_for_events("mark", "update", f64::from(2 * PODS)).await;
+    assert_eq!(sent(), PODS, "after a trigger of all");
+    daemon.stop().await;
+    let daemon = world.daemon(&config(FAST)).await;
+    daemon.wait_for_events("mark", "add", f64::from(PODS)).await;
+    assert_eq!(sent(), PODS, "after a restart");
+    daemon.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_stale_cache_shows_as_done_is_written() {
     let world = world(1).await;

@@ -1,0 +1,301 @@
+//! Measures what one call of a plugin costs, in this process and on one thread, through the whole plugin host. `cargo
+//! xtask bench plugins` runs it.
+//!
+//! For each handler it prints two figures a run, in microseconds:
+//!
+//! - **event**: from the listener to the guest's answer in the listener, the wall time of all events divided by their
+//!   number;
+//! - **call**: the part of it between two answers, which is `informant_handler_seconds`: the object-ref and the
+//!   payload, the limits of a call, the guest, and its result.
+//!
+//! Exits with an error if the best run of a handler with a bound is above it.
+
+#![expect(clippy::print_stdout, reason = "it prints its results")]
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use informant_cache::listener::{ChangeKind, ListenerHandle, ObjectChange};
+use informant_cache::{
+    BoxFuture, Catalog, Environment, Moment, Reason, Snapshot, SourceInfo, SourceState, StoreWriter,
+};
+use informant_object::{Object, ResourceVersion, Shape, SourceId};
+use informant_plugin_host::{Compiler, HostOptions, Plugin, PluginHost, PluginMetrics, PluginSpec};
+use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
+
+// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Events pushed at once: a burst, as a busy watch delivers it.
+const BURST_EVENTS: usize = 50;
+
+/// Measure what one call of a plugin costs
+#[derive(Parser)]
+struct Args {
+    /// Number of calls of a handler in one run; those that read more than 300 bytes get a tenth of it
+    #[arg(long, default_value_t = 1_000_000)]
+    calls: usize,
+    /// Number of runs; the best one counts
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+    /// Measure only this component or script that handles pods, with pods of 300 bytes and of 5 KiB
+    handler: Option<PathBuf>,
+}
+
+/// A handler, and what its calls pass.
+struct Case {
+    name: String,
+    component: PathBuf,
+    pod: &'static str,
+    /// The most microseconds of an event, if there is a bound.
+    us_max: Option<f64>,
+}
+
+/// A pod of 300 bytes.
+const SMALL: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"","namespace":"default","uid":"0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0","resourceVersion":"","labels":{"app":"web","team":"blue"}},"spec":{"nodeName":"node-1"},"status":{"phase":"Running","podIP":"10.0.0.17","startTime":"2026-11-22T09:00:00Z"}}"#;
+
+/// A pod of 5 KiB.
+const LARGE: &str = include_str!("../../object/corpus/accepted/pod.json");
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<ExitCode> {
+    let args = Args::parse();
+    let folder = tempfile::tempdir()?;
+    let mut missed = Vec::new();
+    for case in cases(&args, folder.path())? {
+        let best = measure(&case, &args, folder.path()).await?;
+        if let Some(us_max) = case.us_max {
+            match best <= us_max {
+                true => println!("ok: at most {us_max} us"),
+                false => missed.push(format!("missed: {}: {best:.2} us, at most {us_max} us", case.name)),
+            }
+        }
+    }
+    missed.iter().for_each(|line| println!("{line}"));
+    Ok(match missed.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// The handlers to measure. Scripts are written to `folder`.
+fn cases(args: &Args, folder: &Path) -> Result<Vec<Case>> {
+    if let Some(handler) = &args.handler {
+        let case = |size: &str, pod| Case {
+            name: format!("{}, {size}", handler.display()),
+            component: handler.clone(),
+            pod,
+            us_max: None,
+        };
+        return Ok(vec![case("300 bytes", SMALL), case("5 KiB", LARGE)]);
+    }
+    let script = |file: &str, text: &str| -> Result<PathBuf> {
+        let path = folder.join(file);
+        std::fs::write(&path, text)?;
+        Ok(path)
+    };
+    let case = |name: &str, component, pod, us_max| Case {
+        name: name.to_owned(),
+        component,
+        pod,
+        us_max,
+    };
+    let (empty, blind) = (
+        script("no-op.js", "export function onUpdate(pod, event) {}\n")?,
+        script("blind.js", "export function onUpdate() {}\n")?,
+    );
+    Ok(vec![
+        case("Rust, no-op, 300 bytes", built("guest_no_op.wasm")?, SMALL, Some(1.5)),
+        case("script, no-op, 300 bytes", empty.clone(), SMALL, Some(12.0)),
+        case("script, onUpdate() without parameters, 300 bytes", blind, SMALL, None),
+        case("script, no-op, whole pod of 5 KiB", empty, LARGE, None),
+        case(
+            "Rust, five fields of a pod of 5 KiB",
+            built("guest_measured.wasm")?,
+            LARGE,
+            None,
+        ),
+    ])
+}
+
+/// What `cargo xtask guests` has built.
+fn built(file: &str) -> Result<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/wasm32-wasip2/plugin");
+    let path = folder.join(file);
+    ensure!(
+        path.is_file(),
+        "{} does not exist; run `cargo xtask guests`",
+        path.display()
+    );
+    Ok(path)
+}
+
+/// Prints all runs of one handler. Returns the microseconds of an event in the best one.
+async fn measure(case: &Case, args: &Args, folder: &Path) -> Result<f64> {
+    println!("\n{}", case.name);
+    let mut handler = Handler::start(&case.component, folder).await?;
+    let calls = if case.pod == SMALL { args.calls } else { args.calls / 10 };
+    let changes = updates(case.pod, handler.env.now())?;
+    // Warms up caches and the guest's memory.
+    handler.call(&changes, calls / 100).await?;
+    let mut best = f64::INFINITY;
+    for number in 1..=args.runs {
+        let (call, event) = handler.call(&changes, calls).await?;
+        println!("run {number}: {event:6.2} us per event, {call:6.2} us per call ({calls} calls)");
+        best = best.min(event);
+    }
+    println!("best:  {best:6.2} us per event");
+    Ok(best)
+}
+
+/// A running plugin, with a source that has synced.
+struct Handler {
+    // Without these two, the plugin would end.
+    _host: PluginHost,
+    _plugin: Plugin,
+    listener: ListenerHandle,
+    env: Arc<dyn Environment>,
+    registry: Registry,
+    source: SourceId,
+    snapshot: Snapshot,
+}
+
+impl Handler {
+    async fn start(component: &Path, folder: &Path) -> Result<Handler> {
+        let env: Arc<dyn Environment> = Arc::new(RealTime {
+            began: Instant::now(),
+            handle: Handle::current(),
+            random: AtomicU64::new(1),
+        });
+        let catalog = Catalog::new();
+        let (source, snapshot) = pods(&catalog)?;
+        let mut registry = Registry::default();
+        let host = PluginHost::new(HostOptions {
+            cache_dir: folder.to_owned(),
+            env: Arc::clone(&env),
+            handle: Handle::current(),
+            compiler: Compiler::InProcess,
+            catalog,
+            metrics: PluginMetrics::register(&mut registry),
+            kube: None,
+            script_runner: std::fs::read(built("informant_script_runner.wasm")?)
+                .ok()
+                .map(Cow::Owned),
+        })?;
+        let plugin = host.load(PluginSpec::new("measured", component)).await?;
+        plugin.start().await;
+        let listener = plugin.listener().clone();
+        listener.attach(source, &snapshot, env.now());
+        while !listener.has_synced(source) {
+            tokio::task::yield_now().await;
+        }
+        Ok(Handler {
+            _host: host,
+            _plugin: plugin,
+            listener,
+            env,
+            registry,
+            source,
+            snapshot,
+        })
+    }
+
+    /// Delivers `count` events. Returns the microseconds of a call and of an event.
+    async fn call(&mut self, changes: &[ObjectChange], count: usize) -> Result<(f64, f64)> {
+        let before = self.call_seconds()?;
+        let began = Instant::now();
+        for _ in 0..count / changes.len() {
+            self.listener.push(self.source, &self.snapshot, changes, self.env.now());
+            while self.listener.pending() + self.listener.in_flight() > 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let event = began.elapsed().as_secs_f64();
+        let call = self.call_seconds()? - before;
+        let failed = self.listener.stats().counters.retried;
+        ensure!(failed == 0, "{failed} calls have failed");
+        let each = |seconds: f64| seconds * 1e6 / count as f64;
+        Ok((each(call), each(event)))
+    }
+
+    /// The seconds of all calls so far.
+    fn call_seconds(&self) -> Result<f64> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        let is_sum = |line: &&str| line.starts_with("handler_seconds_sum");
+        let line = text.lines().find(is_sum).context("there is no histogram of calls")?;
+        let (_, value) = line.rsplit_once(' ').context("it has no value")?;
+        Ok(value.parse()?)
+    }
+}
+
+/// A synced source without objects.
+fn pods(catalog: &Catalog) -> Result<(SourceId, Snapshot)> {
+    let source = catalog.add_source(SourceInfo {
+        informer: "pods".to_owned(),
+        cluster: String::new(),
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        resource: "v1/pods".to_owned(),
+        namespace: None,
+    });
+    let mut writer = StoreWriter::publishing_to(catalog, source).context("no source")?;
+    writer.set_version(ResourceVersion::new("1"), 0);
+    let snapshot = writer.publish().clone();
+    catalog.set_state(source, SourceState::Live);
+    catalog.source(source).context("no source")?.set_synced();
+    Ok((source, snapshot))
+}
+
+/// A burst of updates, each of another pod.
+fn updates(text: &str, received: Moment) -> Result<Vec<ObjectChange>> {
+    let pod = |number: usize, version: u32| -> Result<Object> {
+        let mut pod: serde_json::Value = serde_json::from_str(text)?;
+        pod["metadata"]["name"] = format!("pod-{number}").into();
+        pod["metadata"]["resourceVersion"] = version.to_string().into();
+        Ok(Object::parse(pod.to_string().as_bytes(), &Shape::of("v1", "Pod"))?)
+    };
+    let update = |number| {
+        let (old, new) = (pod(number, 1)?, pod(number, 2)?);
+        Ok(ObjectChange {
+            kind: ChangeKind::Update { old, new },
+            reason: Reason::Watch,
+            received,
+        })
+    };
+    (0..BURST_EVENTS).map(update).collect()
+}
+
+/// The real clock.
+struct RealTime {
+    began: Instant,
+    handle: Handle,
+    random: AtomicU64,
+}
+
+impl Environment for RealTime {
+    fn now(&self) -> Moment {
+        Moment::ZERO + self.began.elapsed()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture {
+        let _entered = self.handle.enter();
+        Box::pin(tokio::time::sleep(duration))
+    }
+
+    fn spawn(&self, _name: &'static str, task: BoxFuture) {
+        self.handle.spawn(task);
+    }
+
+    fn random(&self) -> u64 {
+        self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
+    }
+}
