@@ -143,7 +143,7 @@ pub mod prelude {
         SyncHandler, Verb, finalizer, kube, store,
     };
     pub use crate::{debug, error, export, handler, info, trace, warn};
-    pub use serde_json::Value;
+    pub use serde_json::{Value, json};
 }
 
 /// Only for the macros of this crate.

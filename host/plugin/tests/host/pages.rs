@@ -108,7 +108,10 @@ impl Run {
         fs::write(&file, script).unwrap();
         let mut spec = PluginSpec::new("hello", file);
         spec.informers = ["pods", "nodes"].map(|name| (name.into(), name.into())).into();
-        spec.allow_kube = grants(json!([{ "verbs": ["patch"], "resource": "v1/pods" }]));
+        spec.allow_kube = grants(json!([
+            { "verbs": ["patch"], "resource": "v1/pods" },
+            { "verbs": ["patch", "create"], "resource": "v1/configmaps" },
+        ]));
         spec.on_reload = ReplayPolicy::Continue;
         spec.retry.attempts = 1;
         let plugin = world.host.load(spec).await.unwrap();
@@ -117,6 +120,10 @@ impl Run {
             let mut nodes = world.objects_of("nodes", cluster, "Node", "v1/nodes");
             let zone = r#","labels":{"topology.kubernetes.io/zone":"zone-a"}"#;
             nodes.apply_in("", "node-1", zone);
+            // The section of such a script lists nodes, too.
+            if script.contains("\"nodes\"") {
+                nodes.attach(&plugin.listener());
+            }
             let mut pods = world.pods_of("pods", cluster);
             let image = Pointer::parse("/spec/containers/*/image").unwrap();
             let index = PointerIndex::new("image", image);
@@ -263,6 +270,10 @@ async fn every_script_of_the_documentation_runs_in_each_cluster() {
     ## docs/guides/scripts.md, Be called again
     1x WARN default/web is still pending
     ## docs/guides/scripts.md, Be called again
+    2x patches v1/pods web: {"metadata":{"uid":"uid-web","labels":{"pending":"yes"}}}
+      in east: patches v1/pods web in east: {"metadata":{"uid":"uid-web-east","labels":{"pending":"yes"}}}
+      in west: patches v1/pods web in west: {"metadata":{"uid":"uid-web-west","labels":{"pending":"yes"}}}
+    ## docs/guides/scripts.md, Be called again
     ## docs/guides/scripts.md, Keep variables
     2x WARN default/web failed
     ## docs/guides/scripts.md, Keep variables (a fragment)
@@ -273,6 +284,19 @@ async fn every_script_of_the_documentation_runs_in_each_cluster() {
     5x patches v1/pods web: {"metadata":{"uid":"uid-web","labels":{"seen":"yes"}}}
       in east: patches v1/pods web in east: {"metadata":{"uid":"uid-web-east","labels":{"seen":"yes"}}}
       in west: patches v1/pods web in west: {"metadata":{"uid":"uid-web-west","labels":{"seen":"yes"}}}
+    ## docs/guides/scripts.md, Act on the cluster
+    1x patches v1/configmaps web-phase: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-phase","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web","uid":"uid-web"}]},"data":{"phase":"Running"}}
+      in east: patches v1/configmaps web-phase in east: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-phase","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web","uid":"uid-web-east"}]},"data":{"phase":"Running"}}
+      in west: patches v1/configmaps web-phase in west: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-phase","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web","uid":"uid-web-west"}]},"data":{"phase":"Running"}}
+    2x patches v1/configmaps web-phase: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-phase","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web","uid":"uid-web"}]},"data":{"phase":"Failed"}}
+      in east: patches v1/configmaps web-phase in east: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-phase","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web","uid":"uid-web-east"}]},"data":{"phase":"Failed"}}
+      in west: patches v1/configmaps web-phase in west: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-phase","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web","uid":"uid-web-west"}]},"data":{"phase":"Failed"}}
+    1x patches v1/configmaps web-phase: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-phase","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web","uid":"uid-web"}]},"data":{"phase":"Pending"}}
+      in east: patches v1/configmaps web-phase in east: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-phase","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web","uid":"uid-web-east"}]},"data":{"phase":"Pending"}}
+      in west: patches v1/configmaps web-phase in west: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-phase","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web","uid":"uid-web-west"}]},"data":{"phase":"Pending"}}
+    1x patches v1/configmaps web-phase: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-phase","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web","uid":"uid-web"}]},"data":{"phase":"Running"}}
+      in east: patches v1/configmaps web-phase in east: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-phase","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web","uid":"uid-web-east"}]},"data":{"phase":"Running"}}
+      in west: patches v1/configmaps web-phase in west: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-phase","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web","uid":"uid-web-west"}]},"data":{"phase":"Running"}}
     ## docs/guides/scripts.md, Define indexes
     1x index node: ["node-1"]
     1x index image: ["nginx:1.25"]

@@ -11,8 +11,8 @@ fn on_pod(event: &Event, pod: Value) -> Result {
 #[cfg(test)]
 mod tests {
     use super::OnPod;
+    use informant_plugin_sdk::prelude::*;
     use informant_plugin_sdk::testing::Driver;
-    use serde_json::json;
 
     #[test]
     fn a_pod_is_greeted_with_its_phase() {
@@ -29,8 +29,8 @@ mod tests {
 #[cfg(test)]
 mod clusters {
     use super::OnPod;
+    use informant_plugin_sdk::prelude::*;
     use informant_plugin_sdk::testing::Driver;
-    use serde_json::json;
 
     #[test]
     fn a_pod_of_each_cluster_is_greeted() {

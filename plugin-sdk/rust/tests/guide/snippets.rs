@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use informant_plugin_sdk::prelude::*;
 use serde::Deserialize;
-use serde_json::json;
 
 #[derive(Default, Deserialize, Projection)]
 struct Metadata {
@@ -121,6 +120,31 @@ impl EventHandler<Raw> for Deferrer {
 }
 
 informant_plugin_sdk::export!(Deferrer: events);
+
+/// One object for each pod.
+struct Owner;
+
+impl Plugin for Owner {
+    fn init(_: Init) -> Result<Self> {
+        Ok(Self)
+    }
+}
+
+impl EventHandler for Owner {
+    fn on_upsert(&mut self, event: &Event, pod: Value) -> Result<Action> {
+        let name = format!("{}-phase", event.name);
+        let document = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": { "name": name, "ownerReferences": [OwnerReference::owner(event)?] },
+            "data": { "phase": pod["status"]["phase"] },
+        });
+        kube::defer_patch(&kube::object("v1/configmaps", &event.namespace, &name)).apply(&document)?;
+        Ok(Action::done())
+    }
+}
+
+informant_plugin_sdk::export!(Owner: events);
 
 struct ByImage;
 
@@ -298,14 +322,15 @@ mod tests {
     }
 
     #[test]
-    fn the_label_is_written_in_the_cluster_of_the_event() {
+    fn objects_are_written_in_the_cluster_of_the_event() {
         for clusters in CLUSTERS {
-            labels_in::<Marker>(clusters);
-            labels_in::<Deferrer>(clusters);
+            writes_in::<Marker>(clusters);
+            writes_in::<Deferrer>(clusters);
+            writes_in::<Owner>(clusters);
         }
     }
 
-    fn labels_in<P: Plugin + HandleEvents>(clusters: &[&str]) {
+    fn writes_in<P: Plugin + HandleEvents>(clusters: &[&str]) {
         let mut driver = Driver::<P>::start(json!({})).unwrap();
         for cluster in clusters {
             driver.cache().source_in_cluster(cluster, "pods", "v1", "Pod");
