@@ -147,8 +147,27 @@ declare module "informant" {
     /** The names of the indexes that `index` returns, or an object that also lists the objects to index. */
     indexes?: string[] | { names: string[]; objects?: IndexRule[] };
     /** The permissions that the plugin requires. */
-    needs?: object[];
-    [member: string]: any;
+    needs?: Need[];
+    /**
+     * When an event counts as handled whose call deferred writes: when the API server has accepted them (`done`, the
+     * default), or when the cache has seen them.
+     */
+    writes?: "done" | "seen";
+  }
+
+  /** Access that `allow.kube` in the plugin's section must grant. */
+  interface Need {
+    kube: {
+      verbs: ("get" | "list" | "create" | "update" | "patch" | "delete")[];
+      /** With the version: `v1/pods`, `apps/v1/deployments`. */
+      resource: string;
+      /** By default, the operator chooses. */
+      namespaces?: string[];
+      /** By default, the operator chooses. */
+      names?: string[];
+      /** By default, the object itself. */
+      subresources?: string[];
+    };
   }
 
   /** Returned by a handler: done; call me again for this object in that many milliseconds, a whole number. */
@@ -207,7 +226,7 @@ declare module "informant" {
   }
 
   interface Clusters {
-    /** By default, the cluster of the object that the call is about. In a call about no object, the only cluster. */
+    /** By default, the cluster of the object that the call is about; in `onSynced`, that of its source. */
     clusters?: "all";
   }
 
@@ -236,8 +255,8 @@ declare module "informant" {
    */
   const store: {
     /**
-     * Returns the object, or undefined, from the cluster of the object that the call is about; in a call about no
-     * object, from the only cluster.
+     * Returns the object, or undefined, from the cluster of the object that the call is about; in `onSynced`, from that
+     * of its source.
      */
     get<T = KubernetesObject>(from: From, namespace: string | undefined, name: string, options?: Fields): T | undefined;
     list<T = KubernetesObject>(from: From, options?: Query): T[];
@@ -265,9 +284,12 @@ declare module "informant" {
     name?: string;
     /** `status`, `scale`, `eviction` … */
     subresource?: string;
-    /** By default, the cluster of the object that the call is about; in a call about no object, the only cluster. */
+    /** By default, the cluster of the object that the call is about; in `onSynced`, that of its source. */
     cluster?: string;
   }
+
+  /** The address of a collection, for `list` and `create`. */
+  type CollectionAddress = Address & { name?: never; subresource?: never };
 
   /** Options are those of Kubernetes' meta/v1. Informant rejects other members. */
   interface WriteOptions {
@@ -311,8 +333,15 @@ declare module "informant" {
 
   /** Ways to write. All of them take the same arguments. */
   interface Writes<Stored> {
-    /** Creates an object. */
-    create(address: ObjectAddress, object: Document, options?: WriteOptions): Stored;
+    /**
+     * Creates an object, whose name is in its `metadata.name`. The address has a name only together with a subresource,
+     * such as `eviction`.
+     */
+    create(
+      address: CollectionAddress | (Address & { name: string; subresource: string }),
+      object: Document,
+      options?: WriteOptions,
+    ): Stored;
     /** Replaces an object. */
     update(address: ObjectAddress, object: Document, options?: WriteOptions): Stored;
     /**
@@ -323,6 +352,15 @@ declare module "informant" {
     /** Server-side apply: sets these fields, and removes the other fields that this field manager owned. */
     apply(address: ObjectAddress, object: Document, options?: ApplyOptions): Stored;
     delete(address: ObjectAddress, options?: DeleteOptions): void;
+  }
+
+  /** A deferred delete needs a uid, which an event brings with it. */
+  interface DeferredWrites extends Omit<Writes<void>, "delete"> {
+    delete(address: Event<any>, options?: DeleteOptions): void;
+    delete(
+      address: Address,
+      options: DeleteOptions & { preconditions: { uid: string; resourceVersion?: string } },
+    ): void;
   }
 
   /**
@@ -336,13 +374,12 @@ declare module "informant" {
     status(address: ObjectAddress): Address;
     /** Returns the object, or undefined. */
     get<T = KubernetesObject>(address: ObjectAddress): T | undefined;
-    list<T = KubernetesObject>(address: Address, options?: ListOptions): T[];
+    list<T = KubernetesObject>(address: CollectionAddress, options?: ListOptions): T[];
     /**
      * Writes that Informant makes once the call has succeeded; it makes none of a call that fails. They are validated
-     * and authorized at once. The first write that fails ends the rest and becomes the failure of the event. A deferred
-     * delete needs `preconditions.uid`, which an event brings with it.
+     * and authorized at once. The first write that fails ends the rest and becomes the failure of the event.
      */
-    readonly defer: Writes<void>;
+    readonly defer: DeferredWrites;
   };
 
   /**
@@ -375,11 +412,19 @@ interface Console {
 }
 declare var console: Console;
 
+// If the compiler has its own declarations (its default libraries have), these merge with them.
+
 /** UTF-8 only. */
-declare class TextDecoder {
-  constructor(label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean });
+interface TextDecoder {
   decode(input?: ArrayBuffer | ArrayBufferView): string;
 }
-declare class TextEncoder {
+declare var TextDecoder: typeof globalThis extends { onmessage: any; TextDecoder: infer Declared }
+  ? Declared
+  : { new (label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean }): TextDecoder };
+
+interface TextEncoder {
   encode(input?: string): Uint8Array;
 }
+declare var TextEncoder: typeof globalThis extends { onmessage: any; TextEncoder: infer Declared }
+  ? Declared
+  : { new (): TextEncoder };

@@ -155,11 +155,13 @@ throwing.acts = (_, event) => {
 
 // Informant makes these writes after the call.
 throwing.defers = (_, event) => {
+  /** @type {any} */
+  const untyped = kube.defer;
   kube.defer.patch(event, { metadata: { labels: { seen: "yes" } } });
   kube.defer.delete(event);
   for (const wrong of [
     () => kube.defer.create({ resource: "v1/pods", namespace: "default" }, { metadata: { generateName: "a-" } }),
-    () => kube.defer.delete({ resource: "v1/pods", namespace: "default", name: "a" }),
+    () => untyped.delete({ resource: "v1/pods", namespace: "default", name: "a" }),
     () => kube.defer.apply(kube.status(event), {}),
   ]) {
     try {

@@ -104,8 +104,9 @@ fn output_of(args: &BuildArgs) -> Result<PathBuf> {
     );
     ensure!(
         output != args.file,
-        "the output would replace {}: name another file with --output",
-        args.file.display()
+        "the output would replace {0}: name another file, as in `informant plugin build {0} --output {1}-bundle.js`",
+        args.file.display(),
+        args.file.with_extension("").display()
     );
     Ok(output)
 }

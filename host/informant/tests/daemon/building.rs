@@ -148,7 +148,8 @@ fn a_script_that_cannot_be_built_leaves_the_output() {
         ),
         (
             &["plain.js"],
-            "the output would replace plain.js: name another file with --output",
+            "the output would replace plain.js: name another file, as in `informant plugin build plain.js --output \
+             plain-bundle.js`",
         ),
         (
             &["plain.js", "-o", "plain.wasm"],
@@ -184,4 +185,29 @@ fn the_declared_types_fit_the_test_guest() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn the_types_compile_with_and_without_default_libraries() {
+    let Some(tools) = tools() else { return };
+    let sdk = root().join("plugin-sdk/javascript");
+    let folder = tempfile::tempdir().unwrap();
+    for libraries in [&[][..], &["--lib", "es2023"], &["--lib", "es2023,dom"]] {
+        let output = Command::new(tools.join(".bin/tsc"))
+            .args([
+                "--noEmit",
+                "--strict",
+                "--target",
+                "es2022",
+                "--moduleResolution",
+                "bundler",
+            ])
+            .args(libraries)
+            .args(["informant.d.ts", "tests/types.ts"].map(|file| sdk.join(file)))
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{libraries:?}: {said}");
+    }
 }

@@ -1,0 +1,42 @@
+// What the declarations accept and refuse. It is compiled, and never run.
+import { kube, store, type Event, type Manifest } from "informant";
+
+export const manifest: Manifest = {
+  events: [{ apiVersion: "v1", kind: "Pod", payload: { fields: ["/status/phase"] }, changedOnly: true }],
+  needs: [{ kube: { verbs: ["patch", "create"], resource: "v1/configmaps" } }],
+  writes: "seen",
+};
+
+// @ts-expect-error The member is `events`.
+export const misspelled: Manifest = { evnts: [] };
+
+// @ts-expect-error There is no such verb.
+export const unknownVerb: Manifest = { needs: [{ kube: { verbs: ["watch"], resource: "v1/pods" } }] };
+
+export const onAdd = (pod: any, event: Event) => {
+  const { namespace, name, uid } = event;
+  const maps = { resource: "v1/configmaps", namespace };
+  const map = { metadata: { name } };
+  kube.create(maps, map);
+  kube.defer.create(maps, map);
+  kube.create({ resource: "v1/pods", namespace, name, subresource: "eviction" }, {});
+  // @ts-expect-error The name is in the object.
+  kube.defer.create({ ...maps, name }, map);
+  // @ts-expect-error An event is the address of its object.
+  kube.create(event, map);
+  kube.list(maps);
+  // @ts-expect-error A name is no collection.
+  kube.list({ ...maps, name });
+
+  kube.delete({ ...maps, name });
+  kube.defer.delete(event);
+  kube.defer.delete({ ...maps, name }, { preconditions: { uid } });
+  // @ts-expect-error Whose uid?
+  kube.defer.delete({ ...maps, name });
+  // @ts-expect-error Whose uid?
+  kube.defer.delete({ ...maps, name }, { propagationPolicy: "Background" });
+
+  const bytes: Uint8Array = new TextEncoder().encode(store.get("pods", namespace, name)?.metadata.name);
+  const text: string = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  console.log(text, pod);
+};
