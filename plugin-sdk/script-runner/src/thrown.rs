@@ -127,9 +127,10 @@ fn import_problem(ctx: &Ctx<'_>, message: &str, source: &Source, prelude: Option
     if let Some(module) = message.strip_prefix(NO_MODULE) {
         let module = module.trim_end_matches('\'');
         let line = line_of_import(&source.text, module);
+        let stem = script.rsplit_once('.').map_or(script.as_str(), |(stem, _)| stem);
         return Some(format!(
             "{script}{line} imports \"{module}\", but a script is one file: bundle it with what it imports \
-             (informant plugin build {script}), or import only \"{MODULE}\""
+             (informant plugin build {script} --output {stem}-bundle.js), or import only \"{MODULE}\""
         ));
     }
     let (export, module) = message.strip_prefix(NO_EXPORT)?.split_once("' in module '")?;

@@ -282,8 +282,8 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
     plugin "hello": FOLDER/handler.js: handler.js:1:29: SyntaxError: unexpected token in expression: ''
     plugin "hello": FOLDER/handler.js: handler.js:2:11: TypeError: cannot read property 'c' of undefined
     plugin "hello": FOLDER/handler.js: handler.js: the script threw "no", which is not an Error and has no location; write throw new Error(…)
-    plugin "hello": FOLDER/handler.js: handler.js:1 imports "other.js", but a script is one file: bundle it with what it imports (informant plugin build handler.js), or import only "informant"
-    plugin "hello": FOLDER/handler.js: handler.js:3 imports "lodash/merge", but a script is one file: bundle it with what it imports (informant plugin build handler.js), or import only "informant"
+    plugin "hello": FOLDER/handler.js: handler.js:1 imports "other.js", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
+    plugin "hello": FOLDER/handler.js: handler.js:3 imports "lodash/merge", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
     plugin "hello": FOLDER/handler.js: handler.js:1 imports stor from "informant", which does not export it; did you mean store?
     plugin "hello": FOLDER/handler.js: handler.js:1 imports fetch from "informant", which does not export it; it exports HostError, KubeError, Permanent, RetryAfter, config, context, kube, log, store
     plugin "hello": FOLDER/handler.js: handler.js:1:1: ReferenceError: module is not defined
@@ -518,6 +518,42 @@ async fn a_script_reads_the_cache() {
     INFO HostError unknown-index index with name color does not exist; available: namespace
     INFO 3 ["default"]
     INFO [{"source":1,"namespace":"default","name":"a"},{"source":1,"namespace":"default","name":"b"},{"source":1,"namespace":"default","name":"c"}]
+    "#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_synced_of_a_script_reads_its_cluster() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = r#"
+        import { store } from "informant";
+        export function onSynced(source) {
+          const name = `pod-${source.cluster}`;
+          const values = store.indexValues("pods", "namespace");
+          console.log(source.cluster, store.list("pods").map((pod) => pod.metadata.name), store.get("pods", "default", name)?.kind);
+          console.log(store.byIndex("pods", "namespace", "default").length, store.indexKeys("pods", "namespace", "default").length, values);
+          console.log(store.list("pods", { clusters: "all" }).length);
+        }
+    "#;
+    let plugin = run(&world, text, |_| {}).await;
+    let mut clusters = ["east", "west"].map(|cluster| {
+        let mut pods = world.pods_of("pods", cluster);
+        pods.apply(&format!("pod-{cluster}"));
+        pods
+    });
+    for pods in &mut clusters {
+        pods.attach(&plugin.listener());
+    }
+    idle(&world, &plugin).await;
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @r#"
+    INFO east ["pod-east"] Pod
+    INFO 1 1 ["default"]
+    INFO 2
+    INFO west ["pod-west"] Pod
+    INFO 1 1 ["default"]
+    INFO 2
     "#);
 }
 

@@ -1,5 +1,5 @@
 // The Kubernetes API server.
-import { HostError, kube as host, shown } from "informant:errors";
+import { HostError, KubeError, kube as host, shown } from "informant:errors";
 import { Event } from "informant:store";
 
 const text = (value) => (value === undefined || value === null ? "" : String(value));
@@ -8,6 +8,9 @@ const text = (value) => (value === undefined || value === null ? "" : String(val
 const PAGE_MAX = 500;
 
 const PATCH_TYPES = ["merge", "json", "strategic"];
+
+// `force` is for apply: the host refuses it with a message of its own.
+const PATCH_OPTIONS = ["type", "fieldManager", "fieldValidation", "dryRun", "force"];
 
 // The members of an address, in the order in which the runner reads them.
 const MEMBERS = ["cluster", "resource", "namespace", "name", "subresource"];
@@ -38,6 +41,8 @@ const writes = (send) => ({
   create: (address, object, options) => send.create(addressOf(address), json(object), optionsOf(options)),
   update: (address, object, options) => send.update(addressOf(address), json(object), optionsOf(options)),
   patch(address, document, { type = "merge", ...options } = {}) {
+    const unknown = Object.keys(options).find((name) => !PATCH_OPTIONS.includes(name));
+    if (unknown !== undefined) throw new KubeError("invalid", `options: a patch has no option ${unknown}; it has ${PATCH_OPTIONS.slice(0, -1).join(", ")}`);
     if (!PATCH_TYPES.includes(type)) throw new TypeError(`kube.patch: unknown type ${shown(type)}; use ${PATCH_TYPES.join(", ")}, or kube.apply`);
     return send.patch(addressOf(address), type, json(document), json(options));
   },

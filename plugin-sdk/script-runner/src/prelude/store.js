@@ -8,7 +8,7 @@ const text = (value) => (value === undefined || value === null ? "" : String(val
 
 // --- sources and events ---
 
-// The source of the object that the current call is about. Undefined in a call about no object.
+// The source that the current call is about, or whose object it is about. Undefined in a call about neither.
 let current;
 // The sources of each informer, as the current call has read them.
 const sourcesInCall = new Map();
@@ -94,7 +94,7 @@ export const beginEvent = (source, namespace, name, uid, resourceVersion, reason
 
 /** Starts a call about a source. */
 export const beginSource = (source) => {
-  current = undefined;
+  current = source;
   sourcesInCall.clear();
   return new Source(source);
 };
@@ -117,8 +117,8 @@ const informerName = (from) => {
 
 const clusterNames = (sources) => [...new Set(sources.map(({ cluster }) => cluster))];
 
-// The numbers of the sources that a call reads: those in the cluster of the object that it is about, or of the event or
-// source that stands for the informer. An empty array stands for all sources of the informer.
+// The numbers of the sources that a call reads: those in the cluster of what it is about, or of the event or source that
+// stands for the informer. An empty array stands for all sources of the informer.
 const sourcesToRead = (from, clusters) => {
   if (clusters === "all") return [];
   if (clusters !== undefined) throw new TypeError(`clusters is ${shown(clusters)}; write { clusters: "all" }, or leave it out`);
@@ -127,8 +127,8 @@ const sourcesToRead = (from, clusters) => {
   if (about === undefined) {
     const names = clusterNames(sourcesOf(informer));
     if (names.length <= 1) return [];
-    const hint = 'write { clusters: "all" }, or pass the source that onSynced receives instead of the name';
-    throw new HostError("invalid", `informer "${informer}" reads several clusters (${names.join(", ")}), and this call is about no object: ${hint}`);
+    const hint = 'write { clusters: "all" }, or pass a source instead of the name';
+    throw new HostError("invalid", `informer "${informer}" reads several clusters (${names.join(", ")}), and this call is about none of them: ${hint}`);
   }
   const { cluster } = detailsOf(about);
   // The only cluster.
