@@ -307,6 +307,14 @@ impl PluginContext {
         true
     }
 
+    /// Calls at once what was slowed down because its handler wrote, or asked for calls, again and again. Returns
+    /// whether there was any.
+    pub(crate) fn end_slow_downs(&self) -> bool {
+        let now = self.now();
+        let were_spaced = self.writes.lift_spacing(now);
+        self.listener.end_slow_downs(now) || were_spaced
+    }
+
     pub(crate) fn is_paused(&self) -> bool {
         self.status().paused.is_some()
     }

@@ -222,12 +222,14 @@ impl Plugin {
     }
 
     /// Ends a pause, and a quarantine: the plugin gets an instance at once. It receives the changes of the meantime.
-    /// Returns false if it was neither paused nor quarantined.
+    /// Calls that were slowed down, because its handler wrote or asked for calls again and again, are made at once.
+    /// Returns false if it was neither paused nor quarantined, and no call was slowed down.
     pub async fn resume(&self) -> bool {
         let was_quarantined = self.0.context.status().state() == PluginState::Quarantined;
         let was_paused = self.0.context.set_paused(None);
+        let were_slowed = self.0.context.end_slow_downs();
         self.send_to_all(|| ActorCommand::Resume).await;
-        was_quarantined || was_paused
+        was_quarantined || was_paused || were_slowed
     }
 
     /// Makes the event actor look whether the plugin is paused before its next call.

@@ -246,6 +246,12 @@ impl ListenerHandle {
         self.change(Listener::retry_now);
     }
 
+    /// Counts requests for another call of an unchanged object from scratch; what they slowed down is due at `now`. For
+    /// a handler that was replaced, and for an operator. Returns whether any were slowed down.
+    pub fn end_slow_downs(&self, now: Moment) -> bool {
+        self.change(|listener| listener.requeues.end_slow_downs(now))
+    }
+
     /// Redelivers every source, with reason `Replay`: pending deletes first, then every object as an add, merged with
     /// its pending events; [`Notification::Synced`](super::Notification::Synced) at the end. Keys in back-off stay
     /// there; requeues are canceled. The replay of a [gated](Self::gate_replays) source starts once it is recorded.

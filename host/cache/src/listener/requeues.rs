@@ -175,6 +175,30 @@ impl Requeues {
         })
     }
 
+    /// Ends all rows of calls: what was slowed down is due at `now`. Returns whether there was any.
+    pub(super) fn end_slow_downs(&mut self, now: Moment) -> bool {
+        let mut due = Vec::new();
+        for (source, keys) in &mut self.keys {
+            for (key, entry) in keys {
+                entry.requeue.in_a_row = 0;
+                if std::mem::take(&mut entry.requeue.is_slowed) {
+                    entry.requeue.due = entry.requeue.due.min(now);
+                    due.push((*source, key.clone(), entry.place.0));
+                }
+            }
+        }
+        self.slowed = 0;
+        let were_slowed = !due.is_empty();
+        for (source, key, at) in due {
+            self.record_change(source, &key);
+            // One whose call is being made waits for its end.
+            if at < Moment::NEVER {
+                self.look_at(source, key.as_ref(), now);
+            }
+        }
+        were_slowed
+    }
+
     /// Removes all of them.
     pub(super) fn clear(&mut self) {
         for source in self.keys.keys() {

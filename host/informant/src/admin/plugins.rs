@@ -230,7 +230,7 @@ pub struct Requeued {
 /// The result of a resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumed {
-    /// Whether it was paused or in quarantine.
+    /// Whether it was paused or in quarantine, or calls were spaced.
     pub resumed: bool,
 }
 

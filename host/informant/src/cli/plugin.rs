@@ -142,7 +142,7 @@ pub(super) fn resume(args: &ResumeArgs) -> Result<Exit> {
             Ok(Resumed { resumed }) => {
                 let line = match resumed {
                     true => format!("plugin/{name} resumed"),
-                    false => format!("plugin/{name} is neither paused nor in quarantine; nothing to resume"),
+                    false => format!("plugin/{name} is neither paused nor in quarantine, and no call is spaced; nothing to resume"),
                 };
                 output::to_stdout(|out| output::line(out, &line))?;
                 Ok(Exit::Done)

@@ -146,7 +146,7 @@ async fn paused_plugin_is_ready_and_not_called_until_resumed() {
         ("resume", "plugin/recorder resumed"),
         (
             "resume",
-            "plugin/recorder is neither paused nor in quarantine; nothing to resume",
+            "plugin/recorder is neither paused nor in quarantine, and no call is spaced; nothing to resume",
         ),
     ] {
         let shown = transcript(&world, &["plugin", verb, "recorder", "--admin", &address]).await;

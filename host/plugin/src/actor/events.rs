@@ -339,6 +339,7 @@ impl EventActor {
             self.slot.activate(config, version, instance);
             self.rules.forget();
             listener.retry_now();
+            self.slot.context.end_slow_downs();
             listener.resume(Pause::Quarantine);
             if is_lost || kind == SwapKind::RollBack || self.slot.config.spec.on_reload == ReplayPolicy::Replay {
                 self.replay_due = Some(Replay::Reload);

@@ -52,6 +52,8 @@ pub(crate) struct WrittenSoFar {
     awaited: Vec<Written>,
     /// How long the next call of the key waits.
     spaced: Option<Duration>,
+    /// Ends that wait.
+    lifted: CancellationToken,
 }
 
 /// The writes of one plugin: committed by the event actor, made by the writer.
@@ -61,7 +63,7 @@ pub(crate) struct Writes {
     changed: Notify,
     /// Wakes the event actor when there is room again.
     waker: Mutex<Option<Waker>>,
-    /// A stop has begun: keys are no longer spaced.
+    /// A stop has begun: keys are no longer spaced. Parent of [`Shared::lifted`].
     stopping: CancellationToken,
     counters: WriteCounters,
 }
@@ -70,22 +72,26 @@ struct Shared {
     queue: WriteQueue<HandledEvent>,
     spacing: Spacing,
     spacing_warnings: LogThrottle,
+    /// Ends the waits of the keys that are spaced now.
+    lifted: CancellationToken,
     /// Nothing is committed any more.
     is_closed: bool,
 }
 
 impl Writes {
     pub(crate) fn new(limits: &Limits, counters: WriteCounters) -> Writes {
+        let stopping = CancellationToken::new();
         Writes {
             shared: Mutex::new(Shared {
                 queue: WriteQueue::new(limits),
                 spacing: Spacing::default(),
                 spacing_warnings: LogThrottle::new(SPACING_WARNINGS_MAX, SPACING_WINDOW),
+                lifted: stopping.child_token(),
                 is_closed: false,
             }),
             changed: Notify::new(),
             waker: Mutex::default(),
-            stopping: CancellationToken::new(),
+            stopping,
             counters,
         }
     }
@@ -128,6 +134,18 @@ impl Writes {
     /// The first `max` keys that are spaced because they write to one object again and again, and how many there are.
     pub(crate) fn spaced_keys(&self, now: Moment, max: usize) -> (usize, Vec<WritingKey>) {
         self.lock().spacing.keys(now, max)
+    }
+
+    /// Spaces no key until it writes again and again from now on: the next call of a spaced key waits no longer. For
+    /// another version of the handler, and for an operator. Returns whether a key was spaced at `now`.
+    pub(crate) fn lift_spacing(&self, now: Moment) -> bool {
+        let mut shared = self.lock();
+        let were_spaced = shared.spacing.keys(now, 0).0 > 0;
+        shared.spacing = Spacing::default();
+        let lifted = std::mem::replace(&mut shared.lifted, self.stopping.child_token());
+        drop(shared);
+        lifted.cancel();
+        were_spaced
     }
 
     /// Changes the queue, shows it, and wakes who waits for the change.
@@ -263,6 +281,7 @@ fn note(
         queue,
         spacing,
         spacing_warnings,
+        lifted,
         ..
     } = shared;
     let Some(event) = queue.about(number) else { return };
@@ -277,6 +296,7 @@ fn note(
         return;
     };
     event.written.spaced = event.written.spaced.max(Some(wait));
+    event.written.lifted = lifted.clone();
     context.writes.counters.count_spaced();
     if let Some(suppressed) = spacing_warnings.line(now) {
         let plugin: &str = context.counters.plugin();
@@ -302,7 +322,7 @@ async fn wait_after(context: &PluginContext, written: &WrittenSoFar) {
     if let Some(wait) = written.spaced {
         tokio::select! {
             biased;
-            () = context.writes.stopping.cancelled() => {}
+            () = written.lifted.cancelled() => {}
             () = context.host.env.sleep(wait) => {}
         }
     }

@@ -535,6 +535,32 @@ async fn a_key_that_writes_again_and_again_is_spaced() {
 }
 
 #[tokio::test]
+async fn reload_and_resume_lift_the_spacing_of_keys() {
+    let api = Api::new();
+    let world = World::with_cluster(api.clone());
+    // The first nine are not spaced; the wait of one second doubles seven times.
+    let calls: Vec<Value> = (0..17).map(|_| merge("a")).collect();
+    let (plugin, mut pods) = run(&world, json!({ "calls": calls, "on-updates": true }), |_| {}).await;
+    api.number_from(100);
+    let spaced = async || {
+        let waits = || plugin.spaced_keys(3).1.into_iter().map(|key| key.wait.as_secs());
+        world.until("a wait of 128 s", || waits().eq([128])).await;
+    };
+    pods.apply("web-0");
+    spaced().await;
+    for reloads in [true, false] {
+        let sent = api.sent().len();
+        pods.apply("web-0");
+        match reloads {
+            true => drop(plugin.swap(&plugin.spec().component).await.unwrap()),
+            false => assert!(plugin.resume().await, "a key was spaced"),
+        }
+        until_sent(&world, &api, sent + 17).await;
+        spaced().await;
+    }
+}
+
+#[tokio::test]
 async fn an_event_may_wait_until_the_cache_sees_its_writes() {
     let api = Api::new();
     let world = World::with_cluster(api.clone());

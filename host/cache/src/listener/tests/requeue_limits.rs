@@ -75,6 +75,26 @@ fn call_without_a_request_ends_the_row() {
 }
 
 #[test]
+fn replaced_handler_is_called_at_once_and_counts_anew() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    assert_eq!(calls_in_a_row(&mut rig, 20, Duration::ZERO), "wait 10s");
+    assert!(rig.listener.end_slow_downs(rig.now));
+    assert!(!rig.listener.end_slow_downs(rig.now), "it was ended");
+    assert_eq!(slowed(&rig), []);
+    assert_eq!(calls_in_a_row(&mut rig, 19, Duration::ZERO), "wait 100ms");
+    rig.pass(seconds(1));
+    assert_eq!(rig.drain_and_requeue(Duration::ZERO), "wait 10s");
+    // A call that is being made is not made twice.
+    rig.pass(seconds(10));
+    rig.take_all();
+    rig.listener.end_slow_downs(rig.now);
+    assert_eq!(rig.take(), "idle");
+    rig.answer_all(&again(Duration::ZERO));
+    assert_eq!(rig.take(), "wait 100ms");
+}
+
+#[test]
 fn patient_handler_is_never_listed_as_slowed() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
