@@ -194,7 +194,8 @@ impl Listener {
             };
             let is_covered = state.cursor.as_ref().is_some_and(|cursor| cursor.covers(key.as_ref()));
             let requeue = self.requeues.get(source, key.as_ref());
-            if is_covered || self.is_busy(source, key.as_ref()) {
+            let is_triggered = requeue.is_some_and(|requeue| requeue.reason == Reason::Trigger);
+            if is_covered || is_triggered || self.is_busy(source, key.as_ref()) {
                 done.waiting += 1;
             } else if requeue.is_none_or(|requeue| requeue.delete.is_none()) {
                 done.triggered += 1;

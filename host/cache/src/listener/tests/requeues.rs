@@ -179,6 +179,22 @@ fn trigger_leaves_the_delete_requeued_of_a_filtered_object() {
 }
 
 #[test]
+fn second_trigger_of_a_paused_handler_counts_as_waiting() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.drain();
+    rig.listener.pause(Pause::Operator);
+    let trigger = |rig: &mut Rig| {
+        let done = rig.listener.trigger(PODS, &[key("a").to_key()], rig.now);
+        (done.triggered, done.waiting)
+    };
+    assert_eq!([trigger(&mut rig), trigger(&mut rig)], [(1, 0), (0, 1)]);
+    rig.listener.resume(Pause::Operator);
+    assert_eq!(rig.drain(), "update a@->1 trigger\n");
+    assert_eq!(trigger(&mut rig), (1, 0));
+}
+
+#[test]
 fn failed_requeue_is_retried_with_its_reason() {
     let mut rig = requeued(with_attempts(2), "a");
     rig.pass(seconds(5));
