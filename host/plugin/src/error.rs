@@ -285,12 +285,24 @@ impl LoadError {
     }
 }
 
+impl LoadError {
+    /// What follows the name of the file in a problem that begins with it, as those of scripts do: `:7:37: message`.
+    fn after_file_name<'a>(&self, problem: &'a str) -> Option<&'a str> {
+        let rest = problem.strip_prefix(self.component.file_name()?.to_str()?)?;
+        rest.starts_with([':', ' ']).then_some(rest)
+    }
+}
+
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(plugin) = &self.plugin {
             write!(f, "plugin {plugin:?}: ")?;
         }
-        write!(f, "{}: {}", self.component.display(), self.problem)
+        let (component, problem) = (self.component.display(), self.problem.to_string());
+        match self.after_file_name(&problem) {
+            Some(rest) => write!(f, "{component}{rest}"),
+            None => write!(f, "{component}: {problem}"),
+        }
     }
 }
 

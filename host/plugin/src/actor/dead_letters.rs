@@ -53,27 +53,30 @@ fn warn_of(context: &PluginContext, letter: &DeadLetter, suppressed: u64) {
     let info = context.host.catalog.info(letter.source);
     let informer = info.as_ref().map(|info| info.informer.as_str());
     let cluster = info.as_ref().map(|info| info.cluster.as_str());
+    let cluster = cluster.filter(|cluster| !cluster.is_empty());
     let (event, attempts, result, key) = (letter.event, letter.attempts, letter.result, &letter.key);
     tracing::warn!(
         plugin,
         informer,
-        cluster = cluster.filter(|cluster| !cluster.is_empty()),
+        cluster,
         event,
         %key,
         attempts,
         result,
         error = letter.error,
         suppressed = (suppressed > 0).then_some(suppressed),
-        redeliver = redeliver_command(plugin, letter, suppressed),
+        redeliver = redeliver_command(plugin, cluster, letter, suppressed),
         "event dead-lettered"
     );
 }
 
 /// The command that redelivers the event, and the suppressed ones if there are any. Without a key, it redelivers all
 /// dead letters of the plugin.
-fn redeliver_command(plugin: &str, letter: &DeadLetter, suppressed: u64) -> String {
+fn redeliver_command(plugin: &str, cluster: Option<&str>, letter: &DeadLetter, suppressed: u64) -> String {
+    let cluster = cluster.and_then(shell_word);
+    let cluster = cluster.map_or(String::new(), |cluster| format!(" --cluster {cluster}"));
     match shell_word(&letter.key.to_string()) {
-        Some(key) if suppressed == 0 => format!("informant plugin requeue {plugin} --key {key}"),
+        Some(key) if suppressed == 0 => format!("informant plugin requeue {plugin}{cluster} --key {key}"),
         _ => format!("informant plugin requeue {plugin}"),
     }
 }
@@ -113,17 +116,21 @@ mod tests {
             age_before: std::time::Duration::ZERO,
             delete: None,
         };
-        let command = redeliver_command("greeter", &letter, 0);
+        let command = redeliver_command("greeter", None, &letter, 0);
         assert_eq!(command, "informant plugin requeue greeter --key default/web-0");
         assert_eq!(
-            redeliver_command("greeter", &letter, 59),
+            redeliver_command("greeter", None, &letter, 59),
             "informant plugin requeue greeter"
+        );
+        assert_eq!(
+            redeliver_command("greeter", Some("east"), &letter, 0),
+            "informant plugin requeue greeter --cluster east --key default/web-0"
         );
         let hostile = DeadLetter {
             key: Key::parse("$(id);x").unwrap(),
             ..letter
         };
-        let command = redeliver_command("greeter", &hostile, 0);
+        let command = redeliver_command("greeter", None, &hostile, 0);
         assert_eq!(command, "informant plugin requeue greeter --key '$(id);x'");
     }
 

@@ -118,7 +118,9 @@ impl types::Host for GuestState {}
 
 impl log::Host for GuestState {
     fn log(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
-        self.output.log(level, &message);
+        let cluster = self.reader.cluster_of_call().ok().flatten();
+        let cluster = cluster.as_deref().filter(|cluster| !cluster.is_empty());
+        self.output.log(level, &message, cluster);
         Ok(())
     }
 }

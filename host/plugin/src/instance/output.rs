@@ -98,8 +98,8 @@ impl Output {
         }
     }
 
-    /// A line of the `log` interface.
-    pub(crate) fn log(&self, level: Level, message: &str) {
+    /// A line of the `log` interface. `cluster`: that of the object which the call is about, if it has a name.
+    pub(crate) fn log(&self, level: Level, message: &str, cluster: Option<&str>) {
         let mut state = self.write_to();
         let Some(line) = state.admit(message.as_bytes()) else {
             return;
@@ -110,11 +110,11 @@ impl Output {
         }
         let plugin: &str = &state.plugin;
         match level {
-            Level::Trace => tracing::trace!(target: GUEST_TARGET, plugin, stream = "log", "{line}"),
-            Level::Debug => tracing::debug!(target: GUEST_TARGET, plugin, stream = "log", "{line}"),
-            Level::Info => tracing::info!(target: GUEST_TARGET, plugin, stream = "log", "{line}"),
-            Level::Warn => tracing::warn!(target: GUEST_TARGET, plugin, stream = "log", "{line}"),
-            Level::Error => tracing::error!(target: GUEST_TARGET, plugin, stream = "log", "{line}"),
+            Level::Trace => tracing::trace!(target: GUEST_TARGET, plugin, cluster, stream = "log", "{line}"),
+            Level::Debug => tracing::debug!(target: GUEST_TARGET, plugin, cluster, stream = "log", "{line}"),
+            Level::Info => tracing::info!(target: GUEST_TARGET, plugin, cluster, stream = "log", "{line}"),
+            Level::Warn => tracing::warn!(target: GUEST_TARGET, plugin, cluster, stream = "log", "{line}"),
+            Level::Error => tracing::error!(target: GUEST_TARGET, plugin, cluster, stream = "log", "{line}"),
         }
     }
 

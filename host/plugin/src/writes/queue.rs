@@ -76,6 +76,8 @@ pub struct WritesStatus {
     pub waiting: usize,
     /// Their bytes.
     pub waiting_bytes: usize,
+    /// The events to which these belong.
+    pub events: usize,
     /// Those that are in flight.
     pub in_flight: usize,
     /// Until when nothing is sent, because the API server asked for that.
@@ -210,6 +212,7 @@ impl<T> WriteQueue<T> {
         WritesStatus {
             waiting: self.waiting,
             waiting_bytes: self.waiting_bytes,
+            events: self.calls.len(),
             in_flight: self.in_flight,
             paused_until: self.paused_until,
             is_full: self.is_full,

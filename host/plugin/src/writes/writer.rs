@@ -24,6 +24,13 @@ use crate::writes::{DeferredWrite, SPACING_WINDOW, WriteCounters};
 /// Lines about spaced keys of one plugin within [`SPACING_WINDOW`]: 10. The next one says how many had none.
 const SPACING_WARNINGS_MAX: usize = 10;
 
+/// Failed writes of one plugin that are logged within [`FAILURE_WARNING_PERIOD`]: 10. The next line says how many had
+/// none.
+const FAILURE_WARNINGS_MAX: usize = 10;
+
+/// See [`FAILURE_WARNINGS_MAX`]: 60 s, as between two batches of warnings about dead letters.
+const FAILURE_WARNING_PERIOD: Duration = Duration::from_secs(60);
+
 /// A callback that wakes the event actor.
 type Waker = Arc<dyn Fn() + Send + Sync>;
 
@@ -72,6 +79,7 @@ struct Shared {
     queue: WriteQueue<HandledEvent>,
     spacing: Spacing,
     spacing_warnings: LogThrottle,
+    failure_warnings: LogThrottle,
     /// Ends the waits of the keys that are spaced now.
     lifted: CancellationToken,
     /// Nothing is committed any more.
@@ -86,6 +94,7 @@ impl Writes {
                 queue: WriteQueue::new(limits),
                 spacing: Spacing::default(),
                 spacing_warnings: LogThrottle::new(SPACING_WARNINGS_MAX, SPACING_WINDOW),
+                failure_warnings: LogThrottle::new(FAILURE_WARNINGS_MAX, FAILURE_WARNING_PERIOD),
                 lifted: stopping.child_token(),
                 is_closed: false,
             }),
@@ -244,6 +253,9 @@ async fn finish(context: &PluginContext, actor: &CommandSender, number: CallNumb
             shared.queue.was_not_sent();
         }
         note(context, shared, number, write, &made, now);
+        if let Some(outcome) = &failure {
+            log_failed_write(context, shared, number, write, outcome, now);
+        }
         shared.queue.ended(number, end, now)
     });
     let Some(event) = event else { return };
@@ -312,6 +324,40 @@ fn note(
             "plugin writes to one object again and again; calls of the key are spaced"
         );
     }
+}
+
+/// Logs that a write failed, as far as a line is due.
+fn log_failed_write(
+    context: &PluginContext,
+    shared: &mut Shared,
+    number: CallNumber,
+    write: &DeferredWrite,
+    outcome: &DeliveryOutcome,
+    now: Moment,
+) {
+    let (DeliveryOutcome::Permanent(error) | DeliveryOutcome::Retryable(error)) = outcome else {
+        return;
+    };
+    let Some(suppressed) = shared.failure_warnings.line(now) else {
+        return;
+    };
+    let plugin: &str = context.counters.plugin();
+    let key = shared.queue.about(number).and_then(|event| event.key.as_ref());
+    let key = key.map(ToString::to_string);
+    let (cluster, result) = (&*write.address.cluster, outcome.as_str());
+    tracing::warn!(
+        plugin,
+        cluster = Some(cluster).filter(|cluster| !cluster.is_empty()),
+        verb = write.action.verb().as_str(),
+        resource = %write.address.resource,
+        namespace = &*write.address.namespace,
+        name = &*write.name,
+        key,
+        result,
+        error,
+        suppressed = (suppressed > 0).then_some(suppressed),
+        "deferred write failed"
+    );
 }
 
 /// The writes of an event have succeeded: waits until it counts as handled.

@@ -122,7 +122,7 @@ async fn wrong_configuration_of_a_manifest_is_named() {
     insta::assert_snapshot!(text, @r#"
     plugin "guest_conformance_rust": FOLDER/guest_conformance_rust.wasm: describe failed: config: unknown field `color`, expected `payload` or `old`; check the plugin's `config` in config.toml
     plugin "guest_conformance_c": FOLDER/guest_conformance_c.wasm: its manifest (returned by describe) is not valid: unknown variant `half`, expected one of `none`, `whole`, `metadata`, `fields` at line 1 column 154; if it depends on the plugin's `config`, check that in config.toml
-    plugin "greeter": FOLDER/handler.js: handler.js:3:96: TypeError: cannot read property 'trim' of undefined
+    plugin "greeter": FOLDER/handler.js:3:96: TypeError: cannot read property 'trim' of undefined
     plugin "greeter": FOLDER/handler.js: its manifest (returned by describe) is not valid: `labelSelector` "app=web=yes": label selector "app=web=yes", byte 7: found "=", expected "," or the end at line 1 column 104; if it depends on the plugin's `config`, check that in config.toml
     "#);
 }

@@ -278,32 +278,32 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
     writeln!(text, "{}", refusal(&world, b"export const a = '\xff';").await).unwrap();
     writeln!(text, "{}", refusal(&world, vec![b' '; 5 << 20]).await).unwrap();
     insta::assert_snapshot!(text, @r#"
-    plugin "hello": FOLDER/handler.js: handler.js:2:32: SyntaxError: Unexpected token ';'
-    plugin "hello": FOLDER/handler.js: handler.js:1:29: SyntaxError: unexpected token in expression: ''
-    plugin "hello": FOLDER/handler.js: handler.js:2:11: TypeError: cannot read property 'c' of undefined
-    plugin "hello": FOLDER/handler.js: handler.js: the script threw "no", which is not an Error and has no location; write throw new Error(…)
-    plugin "hello": FOLDER/handler.js: handler.js:1 imports "other.js", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
-    plugin "hello": FOLDER/handler.js: handler.js:3 imports "lodash/merge", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
-    plugin "hello": FOLDER/handler.js: handler.js:1 imports stor from "informant", which does not export it; did you mean store?
-    plugin "hello": FOLDER/handler.js: handler.js:1 imports fetch from "informant", which does not export it; it exports HostError, KubeError, Permanent, RetryAfter, config, context, kube, log, store
-    plugin "hello": FOLDER/handler.js: handler.js:1:1: ReferenceError: module is not defined
-    plugin "hello": FOLDER/handler.js: handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
-    plugin "hello": FOLDER/handler.js: handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
-    plugin "hello": FOLDER/handler.js: handler.js exports no function to handle, only default; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore; export functions by name, not as default
-    plugin "hello": FOLDER/handler.js: handler.js exports onadd, which Informant does not call; did you mean onAdd?
-    plugin "hello": FOLDER/handler.js: handler.js exports onAdd, which is not a function: 5
-    plugin "hello": FOLDER/handler.js: handler.js exports no function to handle, only handle; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
-    plugin "hello": FOLDER/handler.js: handler.js exports onChange, which this Informant does not call; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
-    plugin "hello": FOLDER/handler.js: handler.js exports init, which Informant does not call: the top level of the script runs in each instance
-    plugin "hello": FOLDER/handler.js: handler.js exports save alone: export both save and restore, or neither
-    plugin "hello": FOLDER/handler.js: handler.js exports no function to handle, only restore, save; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
-    plugin "hello": FOLDER/handler.js: handler.js:2:7: HostError: describe must depend on the plugin and its `config` alone: in describe, only log can be called
-    plugin "hello": FOLDER/handler.js: handler.js exports a `manifest` that is not an object
+    plugin "hello": FOLDER/handler.js:2:32: SyntaxError: Unexpected token ';'
+    plugin "hello": FOLDER/handler.js:1:29: SyntaxError: unexpected token in expression: ''
+    plugin "hello": FOLDER/handler.js:2:11: TypeError: cannot read property 'c' of undefined
+    plugin "hello": FOLDER/handler.js: the script threw "no", which is not an Error and has no location; write throw new Error(…)
+    plugin "hello": FOLDER/handler.js:1 imports "other.js", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
+    plugin "hello": FOLDER/handler.js:3 imports "lodash/merge", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
+    plugin "hello": FOLDER/handler.js:1 imports stor from "informant", which does not export it; did you mean store?
+    plugin "hello": FOLDER/handler.js:1 imports fetch from "informant", which does not export it; it exports HostError, KubeError, Permanent, RetryAfter, config, context, kube, log, store
+    plugin "hello": FOLDER/handler.js:1:1: ReferenceError: module is not defined
+    plugin "hello": FOLDER/handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js exports no function to handle, only default; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore; export functions by name, not as default
+    plugin "hello": FOLDER/handler.js exports onadd, which Informant does not call; did you mean onAdd?
+    plugin "hello": FOLDER/handler.js exports onAdd, which is not a function: 5
+    plugin "hello": FOLDER/handler.js exports no function to handle, only handle; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js exports onChange, which this Informant does not call; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js exports init, which Informant does not call: the top level of the script runs in each instance
+    plugin "hello": FOLDER/handler.js exports save alone: export both save and restore, or neither
+    plugin "hello": FOLDER/handler.js exports no function to handle, only restore, save; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
+    plugin "hello": FOLDER/handler.js:2:7: HostError: describe must depend on the plugin and its `config` alone: in describe, only log can be called
+    plugin "hello": FOLDER/handler.js exports a `manifest` that is not an object
     plugin "hello": FOLDER/handler.js: its manifest (returned by describe) is not valid: unknown variant `half`, expected one of `none`, `whole`, `metadata`, `fields` at line 1 column 90
-    plugin "hello": FOLDER/handler.js: handler.js exports a manifest with `indexes`, but no function `index`
-    plugin "hello": FOLDER/handler.js: handler.js exports index, but the names of its indexes cannot be determined: declare them with `export const manifest = { indexes: ["NAME"] }`
-    plugin "hello": FOLDER/handler.js: handler.js: the script waits for a promise that never settles: scripts have no timers and no I/O
-    plugin "hello": FOLDER/handler.js: handler.js:1: SyntaxError: NUL character in the script
+    plugin "hello": FOLDER/handler.js exports a manifest with `indexes`, but no function `index`
+    plugin "hello": FOLDER/handler.js exports index, but the names of its indexes cannot be determined: declare them with `export const manifest = { indexes: ["NAME"] }`
+    plugin "hello": FOLDER/handler.js: the script waits for a promise that never settles: scripts have no timers and no I/O
+    plugin "hello": FOLDER/handler.js:1: SyntaxError: NUL character in the script
     plugin "hello": FOLDER/handler.js: not UTF-8: byte 0xff at line 1, column 19; save it as UTF-8
     plugin "hello": FOLDER/handler.js: too large: 5242880 bytes; a script may have at most 1048576 (1 MiB); make a component of a larger one: informant plugin build FILE --component
     "#);

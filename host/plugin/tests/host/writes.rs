@@ -148,14 +148,12 @@ async fn an_event_is_handled_when_its_writes_have_ended() {
     until_sent(&world, &api, 1).await;
     let stats = plugin.listener().stats();
     assert_eq!((stats.in_flight, stats.counters.ok), (1, 0));
-    assert_eq!(
-        (plugin.status().writes.waiting, plugin.status().writes.in_flight),
-        (2, 1)
-    );
+    let writes = plugin.status().writes;
+    assert_eq!((writes.waiting, writes.events, writes.in_flight), (2, 1, 1));
     api.hold(false);
     idle(&world, &plugin).await;
     assert_eq!(api.sent(), ["a", "b"]);
-    assert_eq!(plugin.status().writes.waiting, 0);
+    assert_eq!((plugin.status().writes.waiting, plugin.status().writes.events), (0, 0));
     let counted = world.metrics("informant_plugin_writes_total");
     assert_eq!(
         counted,
@@ -205,6 +203,28 @@ async fn a_write_that_fails_permanently_makes_a_dead_letter() {
     assert_eq!(
         letter.error,
         r#"deferred patch v1/pods "a" in namespace "web": the API server refuses"#
+    );
+}
+
+#[tokio::test]
+async fn failed_writes_are_logged_with_object_and_message() {
+    let api = Api::new();
+    let world = World::with_cluster(api.clone());
+    let (plugin, mut pods) = run(&world, json!({ "calls": [merge("$name")] }), |_| {}).await;
+    for number in 0..15 {
+        api.answer_next(status(422, KubeErrorCode::Invalid, None));
+        pods.apply(&format!("web-{number}"));
+        idle(&world, &plugin).await;
+    }
+    let lines = world.log.lines();
+    let lines: Vec<_> = lines
+        .iter()
+        .filter(|line| line.message == "deferred write failed")
+        .collect();
+    assert_eq!(lines.len(), 10, "within a minute");
+    assert_eq!(
+        lines[0].fields,
+        r#" plugin="guest_kube" verb="patch" resource=v1/pods namespace="web" name="web-0" key="default/web-0" result="permanent" error="deferred patch v1/pods \"web-0\" in namespace \"web\": the API server refuses""#
     );
 }
 

@@ -20,13 +20,13 @@ fn output_is_logged_line_by_line() {
         for piece in ["hel", "lo\nwor", "ld\n\nand"] {
             output.stream(Stream::Stdout).write(bytes::Bytes::from(piece)).unwrap();
         }
-        output.log(Level::Error, "oh");
+        output.log(Level::Error, "oh", Some("east"));
         output.end_call();
     });
     insta::assert_snapshot!(lines.join("\n"), @r#"
     INFO hello plugin="greeter" stream="stdout"
     INFO world plugin="greeter" stream="stdout"
-    ERROR oh plugin="greeter" stream="log"
+    ERROR oh plugin="greeter" cluster="east" stream="log"
     INFO and plugin="greeter" stream="stdout"
     "#);
 }
@@ -35,10 +35,10 @@ fn output_is_logged_line_by_line() {
 fn output_above_the_call_limit_is_counted() {
     let (lines, dropped) = lines_of(|output| {
         for _ in 0..1_000 {
-            output.log(Level::Info, &"x".repeat(999));
+            output.log(Level::Info, &"x".repeat(999), None);
         }
         output.end_call();
-        output.log(Level::Info, "the next call");
+        output.log(Level::Info, "the next call", None);
     });
     let kept = CALL_BYTES_MAX / 1_000;
     assert_eq!(lines.len(), kept + 2);
@@ -57,7 +57,7 @@ fn an_endless_line_is_cut_and_charged() {
             stderr.write(bytes::Bytes::from(vec![b'y'; 60_000])).unwrap();
         }
         output.end_call();
-        output.log(Level::Info, "the next call");
+        output.log(Level::Info, "the next call", None);
     });
     assert!(lines.iter().map(String::len).sum::<usize>() < CALL_BYTES_MAX);
     assert_eq!(lines.len(), 2, "{lines:?}");
@@ -67,7 +67,7 @@ fn an_endless_line_is_cut_and_charged() {
 #[test]
 fn the_tail_holds_the_last_lines_of_the_current_call() {
     let output = Output::new(Arc::from("greeter"), Counter::default());
-    output.log(Level::Error, "of the call before");
+    output.log(Level::Error, "of the call before", None);
     output.end_call();
     for line in 0..100 {
         output
@@ -75,8 +75,8 @@ fn the_tail_holds_the_last_lines_of_the_current_call() {
             .write(bytes::Bytes::from(format!("line {line}\n")))
             .unwrap();
     }
-    output.log(Level::Info, "not an error");
-    output.log(Level::Error, "an error");
+    output.log(Level::Info, "not an error", None);
+    output.log(Level::Error, "an error", None);
     output
         .stream(Stream::Stderr)
         .write(bytes::Bytes::from("unfinished"))
@@ -101,9 +101,9 @@ fn invalid_utf8_is_replaced_in_the_log() {
 #[test]
 fn a_long_message_is_cut_not_dropped() {
     let (lines, dropped) = lines_of(|output| {
-        output.log(Level::Info, &"x".repeat(100_000));
+        output.log(Level::Info, &"x".repeat(100_000), None);
         output.end_call();
-        output.log(Level::Info, "the next call");
+        output.log(Level::Info, "the next call", None);
     });
     assert!(lines[0].starts_with("INFO xxx"), "{lines:?}");
     assert!(lines[0].contains("x…"), "{lines:?}");
@@ -116,7 +116,7 @@ fn stderr_of_a_trap_is_only_in_its_report() {
     let (lines, _) = lines_of(|output| {
         let mut stderr = output.stream(Stream::Stderr);
         stderr.write(bytes::Bytes::from("a warning\n")).unwrap();
-        output.log(Level::Info, "working");
+        output.log(Level::Info, "working", None);
         stderr.write(bytes::Bytes::from("panicked at src/lib.rs:7\n")).unwrap();
         assert_eq!(output.take_tail(), ["a warning", "panicked at src/lib.rs:7"]);
         output.end_call();
