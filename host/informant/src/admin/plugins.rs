@@ -6,17 +6,19 @@
 //! GET  /api/v1/retries[?plugin=NAME]
 //! POST /api/v1/plugins/NAME/pause
 //! POST /api/v1/plugins/NAME/resume
-//! POST /api/v1/plugins/NAME/requeue   {"key": "namespace/name"}, or {} for all dead letters
+//! POST /api/v1/plugins/NAME/requeue   {"key": "namespace/name", "cluster": "name"}, or {} for all dead letters
 //! ```
 //!
 //! A POST has a JSON body, which a web page cannot send to a loopback address without a CORS preflight.
+
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use informant_cache::listener::{DeadLetter, ListenerStats, RequeueResult, RetriedKey, SlowedKey};
-use informant_cache::{Environment, IndexFeedHandle, Moment};
-use informant_object::Key;
+use informant_cache::{Catalog, Environment, IndexFeedHandle, Moment, Source, SourceInfo};
+use informant_object::{Key, SourceId};
 use informant_plugin_host::{Plugin, PluginState, PluginStatus, StuckOn, WritingKey};
 use serde::{Deserialize, Serialize};
 
@@ -98,6 +100,9 @@ pub struct LoadedView {
     /// Its deferred writes that wait or are in flight.
     #[serde(default)]
     pub writes_waiting: usize,
+    /// The events to which these belong: they are handled, apart from their writes.
+    #[serde(default)]
+    pub writes_waiting_events: usize,
     /// Keys whose calls are spaced because they write to one object again and again.
     #[serde(default)]
     pub writes_spaced: usize,
@@ -133,6 +138,9 @@ pub struct LoadedView {
 pub struct WritingKeyView {
     /// The object of the events.
     pub object: String,
+    /// Its cluster; empty for the only one.
+    #[serde(default)]
+    pub cluster: String,
     /// The object that is written to.
     pub target: String,
     /// How long its next call waits after the last one.
@@ -157,6 +165,9 @@ pub struct ReloadView {
 pub struct DeadLetterView {
     /// The object.
     pub object: String,
+    /// Its cluster; empty for the only one.
+    #[serde(default)]
+    pub cluster: String,
     /// `add`, `update` or `delete`.
     pub event: String,
     /// The plugin's error, or Informant's for it.
@@ -171,6 +182,9 @@ pub struct DeadLetterView {
 pub struct RetryView {
     /// The object; null for a sync notification.
     pub object: Option<String>,
+    /// Its cluster; empty for the only one.
+    #[serde(default)]
+    pub cluster: String,
     /// `add`, `update`, `delete` or `sync`.
     pub event: String,
     /// Calls that failed since it last succeeded.
@@ -189,6 +203,9 @@ pub struct RetryView {
 pub struct SlowedView {
     /// The object.
     pub object: String,
+    /// Its cluster; empty for the only one.
+    #[serde(default)]
+    pub cluster: String,
     /// Calls in a row, for the same state of the object, that asked for another one.
     pub requeues: u32,
     /// When the next call is due.
@@ -203,6 +220,9 @@ pub struct StuckView {
     pub source: u32,
     /// The object; null for a sync notification.
     pub object: Option<String>,
+    /// Its cluster; empty for the only one.
+    #[serde(default)]
+    pub cluster: String,
     /// `add`, `update`, `delete`, `sync` or `index`.
     pub event: String,
     /// How long it has been running.
@@ -216,6 +236,9 @@ pub struct RequeueRequest {
     /// `namespace/name`, or the name of a cluster-scoped object. Absent: every dead letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// Only objects in this cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
 }
 
 /// The result of a requeue.
@@ -252,7 +275,8 @@ pub const RETRIES_LISTED_MAX: usize = 1_000;
 
 pub(super) async fn list(State(state): State<AdminState>) -> Json<Plugins> {
     let entries = state.registry.plugins();
-    let items = entries.iter().map(|entry| item(entry, &*state.environment));
+    let catalog = state.registry.catalog();
+    let items = entries.iter().map(|entry| item(entry, catalog, &*state.environment));
     Json(Plugins { items: items.collect() })
 }
 
@@ -293,17 +317,30 @@ pub(super) async fn requeue(
     let plugin = loaded(&state.registry, &name)?;
     let listener = plugin.listener();
     let now = state.environment.now();
+    let in_cluster = |info: &SourceInfo| request.cluster.as_ref().is_none_or(|wanted| *wanted == info.cluster);
+    let catalog = state.registry.catalog();
+    let mut sources = catalog.all();
+    sources.retain(|source| listener.is_attached(source.id()) && in_cluster(source.info()));
+    if let Some(cluster) = request.cluster.as_ref().filter(|_| sources.is_empty()) {
+        let message = format!("plugin {name} receives no objects of cluster \"{cluster}\"; see `informant status`");
+        return Err(AdminError::new(Code::NotFound, message));
+    }
     let wanted: Vec<_> = match &request.key {
         None => {
-            let letters = listener.dead_letters().into_iter();
-            letters.map(|letter| (letter.source, letter.key)).collect()
+            let mut letters = listener.dead_letters();
+            // A removed source has no cluster.
+            letters.retain(|letter| {
+                catalog
+                    .info(letter.source)
+                    .as_ref()
+                    .map_or(request.cluster.is_none(), in_cluster)
+            });
+            letters.into_iter().map(|letter| (letter.source, letter.key)).collect()
         }
         Some(text) => {
             let key =
                 Key::parse(text).map_err(|error| AdminError::new(Code::Invalid, format!("key \"{text}\": {error}")))?;
-            let sources = state.registry.catalog().all().into_iter().map(|source| source.id());
-            let attached = sources.filter(|source| listener.is_attached(*source));
-            attached.map(|source| (source, key.clone())).collect()
+            sources.iter().map(|source| (source.id(), key.clone())).collect()
         }
     };
     let mut done = Requeued::default();
@@ -315,11 +352,25 @@ pub(super) async fn requeue(
         }
     }
     if let Some(key) = request.key.filter(|_| done == Requeued::default()) {
-        let message = format!("plugin {name} does not watch {key} and has no dead letter for it");
+        let hint = key_hint(&key, &sources);
+        let message = format!("plugin {name} does not watch {key} and has no dead letter for it{hint}");
         return Err(AdminError::new(Code::NotFound, message));
     }
     tracing::info!(plugin = %name, queued = done.queued, waiting = done.waiting, "events requeued");
     Ok(Json(done))
+}
+
+/// For a key without a namespace that was not found in `sources`, some of which have namespaced objects.
+pub(super) fn key_hint(key: &str, sources: &[Arc<Source>]) -> &'static str {
+    let is_namespaced = |source: &Arc<Source>| {
+        let snapshot = source.snapshot();
+        let first = snapshot.after(None).next();
+        source.info().namespace.is_some() || first.is_some_and(|object| !object.namespace().is_empty())
+    };
+    match !key.contains('/') && sources.iter().any(is_namespaced) {
+        true => "; the key of a namespaced object is NAMESPACE/NAME",
+        false => "",
+    }
 }
 
 /// An empty request body.
@@ -352,7 +403,9 @@ pub(super) fn loaded(registry: &StatusRegistry, name: &str) -> Result<Plugin, Ad
     }
 }
 
-fn item(entry: &PluginEntry, environment: &dyn Environment) -> PluginView {
+fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -> PluginView {
+    // A removed source no longer has a cluster.
+    let cluster = |source| catalog.info(source).map_or_else(String::new, |info| info.cluster);
     let (state, because, loaded) = match entry.phase() {
         PluginPhase::Loading => ("loading", None, None),
         PluginPhase::Refused { reason } => ("refused", Some(reason.to_string()), None),
@@ -362,14 +415,18 @@ fn item(entry: &PluginEntry, environment: &dyn Environment) -> PluginView {
             let (listener, now) = (plugin.listener(), environment.now());
             let mut loaded = of_plugin(&status, &listener.stats(), now);
             let last = listener.last_dead_letter();
-            loaded.last_dead_letter = last.map(|letter| dead_letter(&letter, now));
+            loaded.last_dead_letter = last.map(|letter| dead_letter(&letter, cluster(letter.source), now));
             let (_, oldest) = listener.retried_keys(RETRIES_SHOWN_MAX);
-            loaded.retries = oldest.iter().map(|key| retry(key, now)).collect();
+            loaded.retries = oldest.iter().map(|key| retry(key, cluster(key.source), now)).collect();
             let (_, slowed) = listener.slowed_keys(SLOWED_SHOWN_MAX);
-            loaded.slowed_objects = slowed.iter().map(|key| slowed_object(key, now)).collect();
+            let slowed = slowed.iter().map(|key| slowed_object(key, cluster(key.source), now));
+            loaded.slowed_objects = slowed.collect();
             let (spaced, keys) = plugin.spaced_keys(SLOWED_SHOWN_MAX);
             loaded.writes_spaced = spaced;
-            loaded.writes_spaced_keys = keys.iter().map(writing_key).collect();
+            let keys = keys.iter().map(|key| writing_key(key, cluster(key.source)));
+            loaded.writes_spaced_keys = keys.collect();
+            let stuck_on = status.stuck_on.as_ref();
+            loaded.stuck_on = stuck_on.map(|call| stuck(call, cluster(call.source), now));
             (status.state.as_str(), status.because, Some(loaded))
         }
     };
@@ -410,6 +467,7 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
         slowed: listener.slowed,
         slowed_objects: Vec::new(),
         writes_waiting: status.writes.waiting,
+        writes_waiting_events: status.writes.events,
         writes_spaced: 0,
         writes_spaced_keys: Vec::new(),
         writes_paused_ms: status
@@ -427,30 +485,33 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
             message: message.clone(),
             age_ms: age_ms(now, *when),
         }),
-        stuck_on: status.stuck_on.as_ref().map(|call| stuck(call, now)),
+        stuck_on: None,
     }
 }
 
-fn writing_key(key: &WritingKey) -> WritingKeyView {
+fn writing_key(key: &WritingKey, cluster: String) -> WritingKeyView {
     WritingKeyView {
         object: key.key.to_string(),
+        cluster,
         target: key.target.clone(),
         wait_ms: u64::try_from(key.wait.as_millis()).unwrap_or(u64::MAX),
     }
 }
 
-fn dead_letter(letter: &DeadLetter, now: Moment) -> DeadLetterView {
+fn dead_letter(letter: &DeadLetter, cluster: String, now: Moment) -> DeadLetterView {
     DeadLetterView {
         object: letter.key.to_string(),
+        cluster,
         event: letter.event.to_owned(),
         error: letter.error.clone(),
         age_ms: millis(letter.age(now)),
     }
 }
 
-fn retry(key: &RetriedKey, now: Moment) -> RetryView {
+fn retry(key: &RetriedKey, cluster: String, now: Moment) -> RetryView {
     RetryView {
         object: key.key.as_ref().map(ToString::to_string),
+        cluster,
         event: key.event.to_owned(),
         attempts: key.attempts,
         error: key.error.clone(),
@@ -459,18 +520,20 @@ fn retry(key: &RetriedKey, now: Moment) -> RetryView {
     }
 }
 
-fn slowed_object(key: &SlowedKey, now: Moment) -> SlowedView {
+fn slowed_object(key: &SlowedKey, cluster: String, now: Moment) -> SlowedView {
     SlowedView {
         object: key.key.to_string(),
+        cluster,
         requeues: key.requeues,
         next_ms: millis(key.next - now),
     }
 }
 
-fn stuck(call: &StuckOn, now: Moment) -> StuckView {
+fn stuck(call: &StuckOn, cluster: String, now: Moment) -> StuckView {
     StuckView {
         source: call.source.0,
         object: call.key.as_ref().map(ToString::to_string),
+        cluster,
         event: call.event.to_owned(),
         for_ms: age_ms(now, call.since),
     }
@@ -504,7 +567,11 @@ fn requested(
 struct FailedEventItem {
     plugin: String,
     source: u32,
+    /// Null, like the next two, if the source is gone.
     informer: Option<String>,
+    /// Empty for the only one.
+    cluster: Option<String>,
+    resource: Option<String>,
     /// Null for a sync notification, like the name.
     namespace: Option<String>,
     name: Option<String>,
@@ -539,10 +606,13 @@ pub(super) async fn dead_letters(
 }
 
 fn dead_letter_item(registry: &StatusRegistry, plugin: &str, letter: DeadLetter, now: Moment) -> FailedEventItem {
+    let [informer, cluster, resource] = origin(registry, letter.source);
     FailedEventItem {
         plugin: plugin.to_owned(),
         source: letter.source.0,
-        informer: registry.catalog().info(letter.source).map(|info| info.informer),
+        informer,
+        cluster,
+        resource,
         namespace: Some(letter.key.namespace().to_owned()),
         name: Some(letter.key.name().to_owned()),
         event: letter.event,
@@ -580,10 +650,13 @@ pub(super) async fn retries(
 }
 
 fn retry_item(registry: &StatusRegistry, plugin: &str, key: RetriedKey, now: Moment) -> FailedEventItem {
+    let [informer, cluster, resource] = origin(registry, key.source);
     FailedEventItem {
         plugin: plugin.to_owned(),
         source: key.source.0,
-        informer: registry.catalog().info(key.source).map(|info| info.informer),
+        informer,
+        cluster,
+        resource,
         namespace: key.key.as_ref().map(|key| key.namespace().to_owned()),
         name: key.key.as_ref().map(|key| key.name().to_owned()),
         event: key.event,
@@ -593,6 +666,14 @@ fn retry_item(registry: &StatusRegistry, plugin: &str, key: RetriedKey, now: Mom
         error: key.error,
         age_ms: age_ms(now, key.since),
         next_ms: Some(millis(key.next - now)),
+    }
+}
+
+/// The informer, the cluster and the resource of a source that is not removed.
+fn origin(registry: &StatusRegistry, source: SourceId) -> [Option<String>; 3] {
+    match registry.catalog().info(source) {
+        Some(info) => [Some(info.informer), Some(info.cluster), Some(info.resource)],
+        None => [None, None, None],
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::AdminState;
 use super::error::{AdminError, Code};
-use super::plugins::loaded;
+use super::plugins::{key_hint, loaded};
 
 /// Objects examined, and calls asked for, before yielding: 1,024.
 const OBJECTS_BETWEEN_YIELDS_MAX: usize = 1_024;
@@ -38,12 +38,15 @@ pub struct TriggerRequest {
 }
 
 /// The result of a trigger.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggeredObjects {
     /// Objects for which the handler will be called.
     pub triggered: usize,
     /// Objects whose events are pending or being handled already.
     pub waiting: usize,
+    /// The plugin's state: one that is paused or quarantined is called when it is resumed.
+    #[serde(default)]
+    pub state: String,
 }
 
 /// A parsed request.
@@ -115,13 +118,16 @@ pub(super) async fn trigger(
         return Err(AdminError::new(Code::Invalid, message));
     }
     let (listener, manifest) = (plugin.listener(), plugin.manifest());
-    let mut done = TriggeredObjects::default();
+    let mut done = TriggeredObjects {
+        state: plugin.status().state.as_str().to_owned(),
+        ..TriggeredObjects::default()
+    };
     let mut sources = state.registry.catalog().all();
     sources.retain(|source| listener.is_attached(source.id()) && selection.selects_source(source));
     if sources.is_empty() {
         return Err(selection.without_sources(&name));
     }
-    for source in sources {
+    for source in &sources {
         let Some(rule) = manifest.event_rule(&source.info().api_version, &source.info().kind) else {
             continue;
         };
@@ -145,8 +151,9 @@ pub(super) async fn trigger(
             tokio::task::yield_now().await;
         }
     }
-    if let Some(key) = selection.key.filter(|_| done == TriggeredObjects::default()) {
-        let message = format!("plugin {name} handles no object {key} that the request selects");
+    if let Some(key) = selection.key.filter(|_| done.triggered + done.waiting == 0) {
+        let hint = key_hint(&key.to_string(), &sources);
+        let message = format!("plugin {name} handles no object {key} that the request selects{hint}");
         return Err(AdminError::new(Code::NotFound, message));
     }
     tracing::info!(plugin = %name, triggered = done.triggered, waiting = done.waiting, "calls triggered");

@@ -133,7 +133,7 @@ fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io:
         )?;
     }
     match manifest.kube_requirements().as_slice() {
-        [] => line("needs", "no grants"),
+        [] => line("needs", "none declared (grants come from config.toml)"),
         needs => line("needs", &allow_line(&[], needs)),
     }
 }

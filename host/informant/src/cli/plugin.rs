@@ -53,6 +53,9 @@ pub(super) struct RequeueArgs {
     /// Redeliver all dead letters (the default)
     #[arg(long, conflicts_with = "key")]
     all: bool,
+    /// Only objects in this cluster
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -142,7 +145,9 @@ pub(super) fn resume(args: &ResumeArgs) -> Result<Exit> {
             Ok(Resumed { resumed }) => {
                 let line = match resumed {
                     true => format!("plugin/{name} resumed"),
-                    false => format!("plugin/{name} is neither paused nor in quarantine, and no call is spaced; nothing to resume"),
+                    false => format!(
+                        "plugin/{name} is neither paused nor in quarantine, and no call is spaced; nothing to resume"
+                    ),
                 };
                 output::to_stdout(|out| output::line(out, &line))?;
                 Ok(Exit::Done)
@@ -152,7 +157,10 @@ pub(super) fn resume(args: &ResumeArgs) -> Result<Exit> {
 
 pub(super) fn requeue(args: &RequeueArgs) -> Result<Exit> {
     let path = path(&args.name, "requeue");
-    let request = RequeueRequest { key: args.key.clone() };
+    let request = RequeueRequest {
+        key: args.key.clone(),
+        cluster: args.cluster.clone(),
+    };
     args.admin
         .with_client(async |client| match client.post::<Requeued>(&path, &request).await? {
             Err(error) => Ok(output::refused(&error)),
@@ -178,18 +186,30 @@ pub(super) fn trigger(args: &TriggerArgs) -> Result<Exit> {
         async |client| match client.post::<TriggeredObjects>(&path, &request).await? {
             Err(error) => Ok(output::refused(&error)),
             Ok(done) => {
-                output::to_stdout(|out| writeln!(out, "plugin/{} {}", args.name, triggered(done)))?;
+                output::to_stdout(|out| writeln!(out, "plugin/{} {}", args.name, triggered(&done)))?;
                 Ok(Exit::Done)
             }
         },
     )
 }
 
-fn triggered(done: TriggeredObjects) -> String {
-    match (done.triggered, done.waiting) {
-        (0, 0) => "has no such objects".to_owned(),
+fn triggered(done: &TriggeredObjects) -> String {
+    let counts = match (done.triggered, done.waiting) {
+        (0, 0) => return "has no such objects".to_owned(),
         (triggered, 0) => format!("triggered: {triggered}"),
         (triggered, waiting) => format!("triggered: {triggered}, already pending: {waiting}"),
+    };
+    match done.state.as_str() {
+        state @ ("paused" | "quarantined") => format!("{counts}; it is {state}, and is called when it is resumed"),
+        _ => counts,
+    }
+}
+
+/// `default/web-0 in cluster east`.
+fn with_cluster(object: &str, cluster: &str) -> String {
+    match cluster {
+        "" => object.to_owned(),
+        cluster => format!("{object} in cluster {cluster}"),
     }
 }
 
@@ -245,14 +265,21 @@ fn row(plugin: &PluginView) -> [String; 9] {
     ]
 }
 
+/// `1 object`, `2 objects`.
+fn count(number: usize, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        many => format!("{many} {what}s"),
+    }
+}
+
 /// The keys under retry, and those of them that failed first.
 fn retries(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
     let name = &plugin.name;
-    let objects = match loaded.failing {
-        0 => return Vec::new(),
-        1 => "1 object".to_owned(),
-        many => format!("{many} objects"),
-    };
+    if loaded.failing == 0 {
+        return Vec::new();
+    }
+    let objects = count(loaded.failing, "object");
     if loaded.paused || plugin.state == "quarantined" {
         return vec![format!("{name} failed on {objects}; it retries when it is resumed")];
     }
@@ -266,7 +293,7 @@ fn retries(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
 }
 
 fn retry(retry: &RetryView) -> String {
-    let object = retry.object.as_deref().unwrap_or("all objects");
+    let object = with_cluster(retry.object.as_deref().unwrap_or("all objects"), &retry.cluster);
     let (event, attempts, age) = (&retry.event, retry.attempts, table::duration(retry.age_ms));
     let attempts = match attempts {
         1 => "1 attempt".to_owned(),
@@ -283,41 +310,47 @@ fn retry(retry: &RetryView) -> String {
 /// The objects whose requeues are spaced, and the first of them.
 fn slowed(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
     let name = &plugin.name;
-    let objects = match loaded.slowed {
-        0 => return Vec::new(),
-        1 => "1 object".to_owned(),
-        many => format!("{many} objects"),
-    };
+    if loaded.slowed == 0 {
+        return Vec::new();
+    }
+    let objects = count(loaded.slowed, "object");
     let head = format!(
         "{name} keeps asking for calls for {objects} without a change; at least 10s pass between them: let it return a longer delay, or none"
     );
     let first = loaded.slowed_objects.iter().map(|slowed| {
-        let (object, requeues, next) = (&slowed.object, slowed.requeues, table::duration(slowed.next_ms));
+        let object = with_cluster(&slowed.object, &slowed.cluster);
+        let (requeues, next) = (slowed.requeues, table::duration(slowed.next_ms));
         format!("  {object}: {requeues} calls in a row, next in {next}")
     });
     std::iter::once(head).chain(first).collect()
 }
 
-/// Why deferred writes wait: the API server asked for that, or keys are spaced.
+/// The deferred writes that wait, whether the API server asked for that, and the keys that are spaced.
 fn writes(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
     let name = &plugin.name;
     let mut lines = Vec::new();
-    if let Some(pause) = loaded.writes_paused_ms {
-        let (waiting, pause) = (loaded.writes_waiting, table::duration(pause));
-        lines.push(format!(
-            "{name} sends no deferred write for {pause}, as the API server asked; {waiting} wait"
-        ));
+    if loaded.writes_waiting > 0 {
+        let events = count(loaded.writes_waiting_events, "event");
+        let waiting = match loaded.writes_waiting {
+            1 => format!("1 deferred write waits ({events})"),
+            many => format!("{many} deferred writes wait ({events})"),
+        };
+        let pause = loaded.writes_paused_ms.map(table::duration);
+        let pause = pause.map_or(String::new(), |pause| {
+            format!("; the API server asked for a pause of {pause}")
+        });
+        lines.push(format!("{name}: {waiting}{pause}"));
     }
-    let objects = match loaded.writes_spaced {
-        0 => return lines,
-        1 => "1 object".to_owned(),
-        many => format!("{many} objects"),
-    };
+    if loaded.writes_spaced == 0 {
+        return lines;
+    }
+    let objects = count(loaded.writes_spaced, "object");
     lines.push(format!(
         "{name} writes again and again when called for {objects}; calls are spaced: let it compare before it writes"
     ));
     lines.extend(loaded.writes_spaced_keys.iter().map(|key| {
-        let (object, target, wait) = (&key.object, &key.target, table::duration(key.wait_ms));
+        let object = with_cluster(&key.object, &key.cluster);
+        let (target, wait) = (&key.target, table::duration(key.wait_ms));
         format!("  {object}: writes to {target}, {wait} between calls")
     }));
     lines
@@ -342,21 +375,32 @@ fn problems(plugin: &PluginView) -> Vec<String> {
         return lines;
     };
     if let Some(stuck) = loaded.stuck_on.as_ref().filter(|stuck| stuck.for_ms >= STUCK_MS) {
-        let object = stuck
-            .object
-            .as_ref()
-            .map_or(String::new(), |object| format!(" of {object}"));
+        let object = stuck.object.as_ref().map_or(String::new(), |object| {
+            format!(" of {}", with_cluster(object, &stuck.cluster))
+        });
         let (event, time) = (&stuck.event, table::duration(stuck.for_ms));
         lines.push(format!("{name} is stuck on {event}{object} for {time}"));
     }
     lines.extend(retries(plugin, loaded));
+    if loaded.requeues > 0 {
+        let objects = count(loaded.requeues, "object");
+        lines.push(format!("{name} asked to be called again for {objects}"));
+    }
     lines.extend(slowed(plugin, loaded));
     lines.extend(writes(plugin, loaded));
     if let Some(letter) = &loaded.last_dead_letter {
-        let (event, object, error) = (&letter.event, &letter.object, &letter.error);
+        let (event, object, error) = (
+            &letter.event,
+            with_cluster(&letter.object, &letter.cluster),
+            &letter.error,
+        );
         let age = table::ago(letter.age_ms);
+        let them = match loaded.dead_letters {
+            ..=1 => "it".to_owned(),
+            many => format!("all {many}"),
+        };
         lines.push(format!(
-            "{name} dead-lettered {event} of {object} {age} ago: {error} (all: /api/v1/dead-letters?plugin={name})"
+            "{name} dead-lettered {event} of {object} {age} ago: {error} (`informant plugin requeue {name}` redelivers {them})"
         ));
     }
     let refused = loaded.last_reload.as_ref().and_then(|reload| reload.error.as_ref());

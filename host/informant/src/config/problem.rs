@@ -12,12 +12,14 @@ pub enum Severity {
     Error,
     /// The configuration is valid, but probably not what was meant.
     Warning,
+    /// The configuration is valid, and perhaps what was meant.
+    Note,
 }
 
 /// One problem: what is wrong, where, and what to do.
 #[derive(Debug, Clone)]
 pub struct Problem {
-    /// Error or warning.
+    /// Error, warning or note.
     pub severity: Severity,
     /// The file, as passed to Informant.
     pub path: PathBuf,
@@ -65,6 +67,13 @@ impl Problem {
         self
     }
 
+    /// Turns it into a note.
+    #[must_use]
+    pub fn note(mut self) -> Self {
+        self.severity = Severity::Note;
+        self
+    }
+
     /// The position, message and help on one line, for the log.
     fn one_line(&self) -> String {
         let position = self
@@ -85,6 +94,7 @@ impl fmt::Display for Problem {
         let severity = match self.severity {
             Severity::Error => "error",
             Severity::Warning => "warning",
+            Severity::Note => "note",
         };
         write!(f, "{severity}: {}", self.path.display())?;
         if let Some(position) = self.position {

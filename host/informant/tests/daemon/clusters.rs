@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
+use super::program::transcript;
 use super::world::{Running, World, until};
 
 const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\nindex = { node = \"/spec/nodeName\" }\n";
@@ -368,4 +369,69 @@ async fn stopped_api_server_blocks_neither_edits_nor_the_end() {
     daemon.stop().await;
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     signal("CONT", server.id().unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_events_name_their_cluster() {
+    let (east, west) = (World::start().await, World::start().await);
+    east.install("guest-recorder", "recorder.wasm");
+    for world in [&east, &west] {
+        world.create_pod("dead", "nginx");
+        world.create_pod("retry", "nginx");
+    }
+    let clusters = cluster("east", &east.kubeconfig()) + &cluster("west", &west.kubeconfig());
+    let rules =
+        "config = { rules = [{ name = \"dead\", do = \"permanent\" }, { name = \"retry\", do = \"retryable\" }] }\n";
+    let daemon = east.daemon(&format!("{clusters}{PODS}{RECORDER}{rules}")).await;
+    daemon
+        .wait_for_metric("informant_dead_letters", &["plugin=\"recorder\""], 2.0)
+        .await;
+    let items = async |path: &str| {
+        let list = daemon.json(path).await;
+        let mut items: Vec<String> = list["items"].as_array().unwrap().iter().map(origin).collect();
+        items.sort_unstable();
+        items
+    };
+    let both = |name: &str| ["east", "west"].map(|cluster| format!("{cluster} pods v1/pods {name}"));
+    assert_eq!(items("/api/v1/dead-letters").await, both("dead"));
+    until("both to be under retry", async || {
+        let found = items("/api/v1/retries").await;
+        if found == both("retry") {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
+    })
+    .await;
+
+    let address = daemon.address().to_string();
+    let list = transcript(&east, &["plugin", "list", "--admin", &address]).await;
+    for cluster in ["east", "west"] {
+        assert!(
+            list.contains(&format!("add of default/retry in cluster {cluster}: ")),
+            "{list}"
+        );
+    }
+    let requeue = async |args: &[&str]| {
+        let mut all = vec!["plugin", "requeue", "recorder", "--admin", &address];
+        all.extend(args);
+        transcript(&east, &all).await
+    };
+    let one = "exit 0\nplugin/recorder requeued: 1\n--";
+    assert_eq!(requeue(&["--cluster", "east"]).await, one);
+    assert_eq!(requeue(&["--cluster", "west", "--key", "default/dead"]).await, one);
+    let unknown = requeue(&["--cluster", "north"]).await;
+    assert!(
+        unknown.contains("receives no objects of cluster \"north\""),
+        "{unknown}"
+    );
+    let hint = requeue(&["--key", "dead"]).await;
+    assert!(hint.contains("is NAMESPACE/NAME"), "{hint}");
+    daemon.stop().await;
+}
+
+/// `east pods v1/pods web-0`.
+fn origin(item: &Value) -> String {
+    let members = ["cluster", "informer", "resource", "name"].map(|member| item[member].as_str().unwrap_or("-"));
+    members.join(" ")
 }

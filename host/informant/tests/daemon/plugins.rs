@@ -177,7 +177,7 @@ async fn objects_under_retry_are_listed_with_their_last_error() {
     for changing in ["ageMs", "nextMs", "source", "name"] {
         first[changing] = Value::Null;
     }
-    insta::assert_snapshot!(first, @r#"{"ageMs":null,"attempts":1,"error":"asked to fail","event":"add","informer":"pods","name":null,"namespace":"default","nextMs":null,"plugin":"recorder","reason":"initial","result":"retryable","source":null}"#);
+    insta::assert_snapshot!(first, @r#"{"ageMs":null,"attempts":1,"cluster":"","error":"asked to fail","event":"add","informer":"pods","name":null,"namespace":"default","nextMs":null,"plugin":"recorder","reason":"initial","resource":"v1/pods","result":"retryable","source":null}"#);
     assert_eq!(
         daemon.json("/api/v1/retries?plugin=other").await,
         json!({ "items": [], "total": 0 })
@@ -282,7 +282,7 @@ async fn refused_requests_report_why() {
     insta::assert_snapshot!(answers, @r#"
     404 "not-found" plugin recorder does not watch default/missing and has no dead letter for it
     400 "invalid" key "a/b/c": "a/b/c" is not a key: more than one slash; write "namespace/name", or "name" for a cluster-scoped object
-    400 "invalid" Failed to deserialize the JSON body into the target type: keys: unknown field `keys`, expected `key` at line 1 column 7
+    400 "invalid" Failed to deserialize the JSON body into the target type: keys: unknown field `keys`, expected `key` or `cluster` at line 1 column 7
     404 "unknown-plugin" no plugin named "recodrer"; did you mean `recorder`?
     503 "not-ready" plugin broken is refused: plugin "broken": broken.wasm: cannot be read: No such file or directory (os error 2)
     400 "invalid" select objects (cluster, informer, namespace, labelSelector, key), or set all

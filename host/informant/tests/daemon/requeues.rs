@@ -82,6 +82,7 @@ async fn trigger_calls_the_handler_for_the_selected_objects() {
         ("--informer maps", 9),
         ("-n none", 9),
         ("--key default/missing", 9),
+        ("--key web-0", 9),
         ("--informer nodes", 9),
         ("--cluster east --all", 9),
         ("-l a=b=c", 9),
@@ -113,6 +114,9 @@ async fn trigger_calls_the_handler_for_the_selected_objects() {
     --key default/missing: exit 1
     --
     error: plugin recorder handles no object default/missing that the request selects
+    --key web-0: exit 1
+    --
+    error: plugin recorder handles no object web-0 that the request selects; the key of a namespaced object is NAMESPACE/NAME
     --informer nodes: exit 1
     --
     error: plugin recorder receives no objects of informer "nodes"; see `informant status`
@@ -135,6 +139,20 @@ async fn trigger_calls_the_handler_for_the_selected_objects() {
     update web-1 trigger
     ");
     assert_eq!(program.logged("calls triggered").await["fields"]["triggered"], 4);
+
+    // The calls for a paused plugin wait.
+    let command = |verb| ["plugin", verb, "recorder", "--admin", &*address];
+    transcript(&world, &command("pause")).await;
+    let held = "; it is paused, and is called when it is resumed\n--";
+    for counts in ["triggered: 1", "triggered: 0, already pending: 1"] {
+        let trigger = [&command("trigger")[..], &["--key", "default/web-0"]].concat();
+        assert_eq!(
+            transcript(&world, &trigger).await,
+            format!("exit 0\nplugin/recorder {counts}{held}")
+        );
+    }
+    transcript(&world, &command("resume")).await;
+    called(&program, "trigger", 10).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -218,10 +236,11 @@ async fn handler_that_asks_without_end_is_spaced_and_named() {
     let lines = list
         .lines()
         .skip(3)
-        .take(2)
+        .take(3)
         .map(|line| line.split(": 2").next().unwrap());
     let lines: Vec<&str> = lines.collect();
     insta::assert_snapshot!(lines.join("\n"), @"
+    recorder asked to be called again for 1 object
     recorder keeps asking for calls for 1 object without a change; at least 10s pass between them: let it return a longer delay, or none
       default/web-0
     ");

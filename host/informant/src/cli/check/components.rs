@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use informant_informer::Discovered;
 use informant_plugin_host::{Inspection, LoadError, LoadProblem, PluginHost, Preflight};
 
 use super::Findings;
@@ -105,7 +106,8 @@ fn index_conflicts(config: &Config, inspections: &Inspections<'_>) -> Vec<Proble
     problems
 }
 
-/// Warns about plugins with an informer whose kind their manifest does not mention: they would never be called for it.
+/// Notes the informers of a plugin whose kind its manifest does not mention: it is never called for their objects, but
+/// may read them. A warning if that is so for all that are known, since it would never be called.
 pub(super) fn unmatched_informers(
     config: &Config,
     inspections: &Inspections<'_>,
@@ -113,23 +115,34 @@ pub(super) fn unmatched_informers(
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (plugin, inspection) in inspections {
-        for (_, informer) in &config.plugins[*plugin].informers {
-            let Some(discovered) = report.discovered.get(&informer.value) else {
-                continue;
-            };
-            let (api_version, kind) = (discovered.gvr.api_version(), &discovered.kind);
-            let manifest = &inspection.manifest;
-            let events = inspection.roles.wants_events() && manifest.event_rule(&api_version, kind).is_some();
-            let indexes = inspection.roles.index_funcs && manifest.index_rule(&api_version, kind).is_some();
-            if !events && !indexes {
-                let message = format!(
-                    "[plugin.{plugin}] has no rule for {api_version} {kind}, so informer \"{}\" delivers nothing to it",
-                    informer.value
-                );
-                let help = "`informant plugin inspect` shows its rules; remove the informer, or use another";
-                problems.push(config.problem(informer.position, message).help(help).warning());
-            }
+        let informers = config.plugins[*plugin].informers.iter().map(|(_, informer)| informer);
+        let known = informers.filter_map(|informer| Some((informer, report.discovered.get(&informer.value)?)));
+        let (matched, unmatched): (Vec<_>, Vec<_>) =
+            known.partition(|(_, discovered)| is_matched(inspection, discovered));
+        for (informer, discovered) in unmatched {
+            let (api_version, kind, name) = (discovered.gvr.api_version(), &discovered.kind, &informer.value);
+            let problem = |message: String| config.problem(informer.position, message);
+            problems.push(match matched.is_empty() {
+                true => problem(format!(
+                    "[plugin.{plugin}] has no rule for {api_version} {kind}, so informer \"{name}\" delivers nothing to it"
+                ))
+                .help("`informant plugin inspect` shows its rules; remove the informer, or use another")
+                .warning(),
+                false => problem(format!(
+                    "[plugin.{plugin}] has no rule for {api_version} {kind}: it can read informer \"{name}\", but is \
+                     not called for its objects"
+                ))
+                .note(),
+            });
         }
     }
     problems
+}
+
+/// Whether the plugin is called for objects of this resource.
+fn is_matched(inspection: &Inspection, discovered: &Discovered) -> bool {
+    let (api_version, kind, manifest) = (discovered.gvr.api_version(), &discovered.kind, &inspection.manifest);
+    let events = inspection.roles.wants_events() && manifest.event_rule(&api_version, kind).is_some();
+    let indexes = inspection.roles.index_funcs && manifest.index_rule(&api_version, kind).is_some();
+    events || indexes
 }

@@ -60,6 +60,7 @@ fn loaded() -> LoadedView {
         slowed: 0,
         slowed_objects: Vec::new(),
         writes_waiting: 0,
+        writes_waiting_events: 0,
         writes_spaced: 0,
         writes_spaced_keys: Vec::new(),
         writes_paused_ms: None,
@@ -83,6 +84,7 @@ fn failing() -> LoadedView {
         retries: vec![
             RetryView {
                 object: Some("default/web-2".into()),
+                cluster: "east".into(),
                 event: "update".into(),
                 attempts: 7,
                 error: "cannot connect\nat line 3".into(),
@@ -99,6 +101,7 @@ fn failing() -> LoadedView {
         dead_letters: 3,
         last_dead_letter: Some(DeadLetterView {
             object: "default/web-1".into(),
+            cluster: String::new(),
             event: "add".into(),
             error: "no such team".into(),
             age_ms: 12_000,
@@ -112,6 +115,7 @@ fn failing() -> LoadedView {
         stuck_on: Some(StuckView {
             source: 1,
             object: Some("default/web-0".into()),
+            cluster: String::new(),
             event: "update".into(),
             for_ms: 3_900,
         }),
@@ -234,9 +238,9 @@ fn daemon_with_every_problem() {
     late      refused   -           -         -        -      -          -                 pods,nodes
     greeter is stuck on update of default/web-0 for 3.9s
     greeter failed on 5 objects and is retrying (all: /api/v1/retries?plugin=greeter)
-      update of default/web-2: 7 attempts in 2m2s, next in 31s: cannot connect
+      update of default/web-2 in cluster east: 7 attempts in 2m2s, next in 31s: cannot connect
       sync of all objects: 1 attempt in 0ms, next now: not yet
-    greeter dead-lettered add of default/web-1 12s ago: no such team (all: /api/v1/dead-letters?plugin=greeter)
+    greeter dead-lettered add of default/web-1 12s ago: no such team (`informant plugin requeue greeter` redelivers all 3)
     greeter was not reloaded: plugin "greeter": greeter.wasm: not WebAssembly
     late is refused: late.wasm: cannot be read
     "#);
@@ -275,11 +279,14 @@ fn paused_and_quarantined_plugins_are_not_called_retrying() {
 #[test]
 fn spaced_and_paused_writes_show() {
     let loaded = LoadedView {
+        requeues: 4,
         writes_waiting: 12,
+        writes_waiting_events: 3,
         writes_paused_ms: Some(4_000),
         writes_spaced: 2,
         writes_spaced_keys: vec![WritingKeyView {
             object: "default/web-0".into(),
+            cluster: "east".into(),
             target: "v1/pods default/web-0".into(),
             wait_ms: 8_000,
         }],
@@ -289,9 +296,10 @@ fn spaced_and_paused_writes_show() {
     plugin::show(&mut out, &[greeter(loaded)]).unwrap();
     let lines: Vec<_> = std::str::from_utf8(&out).unwrap().lines().skip(2).collect();
     insta::assert_snapshot!(lines.join("\n"), @"
-    greeter sends no deferred write for 4.0s, as the API server asked; 12 wait
+    greeter asked to be called again for 4 objects
+    greeter: 12 deferred writes wait (3 events); the API server asked for a pause of 4.0s
     greeter writes again and again when called for 2 objects; calls are spaced: let it compare before it writes
-      default/web-0: writes to v1/pods default/web-0, 8.0s between calls
+      default/web-0 in cluster east: writes to v1/pods default/web-0, 8.0s between calls
     ");
 }
 

@@ -65,6 +65,25 @@ async fn check_covers_file_components_and_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn informer_that_a_plugin_only_reads_is_a_note() {
+    let world = World::start().await;
+    world.install("crash-loop", "crash-loop.wasm");
+    world.configure(&format!(
+        "{PODS}[informer.nodes]\nresource = \"v1/nodes\"\n\
+         [plugin.crash-loop]\ncomponent = \"crash-loop.wasm\"\ninformers = [\"pods\", \"nodes\"]\n"
+    ));
+    insta::assert_snapshot!(transcript(&world, &["check"]).await, @r#"
+    exit 0
+    plugin crash-loop: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
+    informer nodes: v1/nodes (Node), all namespaces, list and watch allowed
+    informer pods: v1/pods (Pod), all namespaces, list and watch allowed
+    config.toml is valid
+    --
+    note: config.toml:10:22: [plugin.crash-loop] has no rule for v1 Node: it can read informer "nodes", but is not called for its objects
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn check_reports_missing_permissions() {
     let world = World::start().await;
     world.configure(PODS);
