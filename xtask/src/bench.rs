@@ -32,8 +32,8 @@ pub(crate) struct Args {
 /// A part that is measured on its own.
 #[derive(clap::Subcommand)]
 enum Part {
-    /// Measure plugins, and fail if a bound is missed: what one call of a handler costs in Rust and in a script, and how
-    /// fast the writes are made that a handler defers. Requires Python, for the script runner.
+    /// Measure plugins, and fail if a bound is missed: what one call of a handler costs in Rust and in a script, and
+    /// how fast the writes are made that a handler defers. Requires Python, for the script runner.
     ///
     /// `cargo xtask bench --against COMMIT` compares CPU and lag of the whole program with an earlier commit.
     Plugins {
