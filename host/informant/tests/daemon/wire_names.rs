@@ -487,7 +487,9 @@ async fn file_formats() {
     let mut suffixes = BTreeSet::new();
     for entry in std::fs::read_dir(super::world::artifacts()).unwrap() {
         let path = entry.unwrap().path();
-        suffixes.extend(path.extension().map(|suffix| suffix.to_string_lossy().into_owned()));
+        // The folder is shared: other tests may have loaded scripts, which are kept as they are.
+        let suffix = path.extension().filter(|suffix| *suffix != "js");
+        suffixes.extend(suffix.map(|suffix| suffix.to_string_lossy().into_owned()));
     }
     let server = ApiServer::new(Options::default());
     let mut snapshot = Vec::new();
