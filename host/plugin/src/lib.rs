@@ -31,6 +31,7 @@ mod error;
 mod host;
 mod hostcalls;
 mod instance;
+mod json_error;
 mod metrics;
 mod plugin;
 mod preflight;

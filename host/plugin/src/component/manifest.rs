@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LoadProblem;
 use crate::hostcalls::grant::{allow_line, unmet};
+use crate::json_error::explain;
 use crate::spec::PluginSpec;
 use crate::{KubeGrant, Roles};
 
@@ -136,7 +137,7 @@ pub enum ManifestError {
     #[error("is too large: {0} bytes; at most {MANIFEST_BYTES_MAX} are allowed")]
     TooLong(usize),
     /// Not JSON, or of another shape.
-    #[error("is not valid: {0}")]
+    #[error("is not valid: {}", explain(.0))]
     Json(serde_json::Error),
     /// It is inconsistent.
     #[error("{0}")]

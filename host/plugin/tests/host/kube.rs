@@ -232,6 +232,17 @@ async fn a_grant_by_name_applies_to_created_objects() {
 }
 
 #[tokio::test]
+async fn create_takes_the_name_from_the_object() {
+    let cluster = Cluster::answering(Some(0));
+    let world = World::with_cluster(cluster.clone());
+    let named = |verb: &str| json!({ "verb": verb, "resource": "v1/pods", "namespace": "web", "name": "a", "document": { "metadata": { "name": "a" } } });
+    let granted = json!([{ "verbs": ["create"], "resource": "v1/pods" }]);
+    let (_plugin, answers) = answers(&world, json!([named("create")]), granted, |_| {}).await;
+    insta::assert_snapshot!(message(&answers[0]), @"create takes the address of a collection, such as { resource, namespace }: put the name into metadata.name of the object, and leave name empty");
+    assert_eq!(cluster.take(), [], "nothing was sent");
+}
+
+#[tokio::test]
 async fn an_ambiguous_address_is_rejected_before_grants_are_checked() {
     let cluster = Cluster::answering(Some(0));
     let world = World::with_cluster(cluster.clone());

@@ -122,11 +122,14 @@ pub(super) fn authorize(
     let of_collection = matches!(action, KubeAction::List(_))
         || (matches!(action, KubeAction::Create(..)) && address.subresource.is_empty());
     if of_collection && !(address.name.is_empty() && address.subresource.is_empty()) {
-        let message = format!(
-            "{} addresses a collection, not an object: leave name and subresource empty",
-            action.verb()
-        );
-        return refuse(KubeErrorCode::Invalid, message);
+        let message = match action {
+            KubeAction::List(_) => "list addresses a collection, not an object: leave name and subresource empty",
+            _ => {
+                "create takes the address of a collection, such as { resource, namespace }: put the name into \
+                 metadata.name of the object, and leave name empty"
+            }
+        };
+        return refuse(KubeErrorCode::Invalid, message.to_owned());
     }
     if !of_collection && address.name.is_empty() {
         return refuse(

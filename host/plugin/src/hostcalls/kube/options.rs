@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::KUBE_PAGE_OBJECTS_MAX;
 use crate::hostcalls::kube_api::{KubeDelete, KubeError, KubeErrorCode, KubeList, KubePropagation, KubeWrite};
+use crate::json_error::explain;
 
 /// The longest selector or cursor: 64 KiB.
 const TEXT_BYTES_MAX: usize = 64 * 1_024;
@@ -156,12 +157,7 @@ fn parse<T: Default + DeserializeOwned>(kind: &str, json: &[u8]) -> Result<T, Ku
     if json.trim_ascii_start().first() != Some(&b'{') {
         return Err(invalid(format!("options: not a JSON object of {kind}")));
     }
-    serde_json::from_slice(json).map_err(|error| {
-        // The guest never sees the document that line and column refer to.
-        let text = error.to_string();
-        let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
-        invalid(format!("options: {text} ({kind})"))
-    })
+    serde_json::from_slice(json).map_err(|error| invalid(format!("options: {} ({kind})", explain(&error))))
 }
 
 fn field_manager(asked: String, default: &str) -> Result<String, KubeError> {
@@ -236,7 +232,7 @@ mod tests {
         options: unknown variant `None`, expected `All` (CreateOptions and UpdateOptions)
         options: `fieldManager` is invalid: use at most 128 bytes and no control characters
         options: `force` is for apply only; leave it out
-        options: unknown variant `background`, expected one of `Background`, `Foreground`, `Orphan` (DeleteOptions)
+        options: unknown variant `background`, expected one of `Background`, `Foreground`, `Orphan`; did you mean `Background`? (DeleteOptions)
         ");
     }
 }
