@@ -135,14 +135,19 @@ impl KubeApi for ClusterApi {
             .client(&call.address.cluster)
             .and_then(|client| Ok((client, request::of(&call)?)));
         let environment = Arc::clone(&self.environment);
+        let is_namespaced = !call.address.namespace.is_empty();
         Box::pin(async move {
             let (client, request) = prepared?;
             let (answer, answered) = oneshot::channel();
             let sent = unless_abandoned(answer, send(client, request, call.answer_bytes_max));
             environment.spawn("plugin-kube", Box::pin(sent));
-            answered
+            let answered = answered
                 .await
-                .unwrap_or_else(|_| Err(KubeError::new(KubeErrorCode::Unavailable, "Informant is stopping")))
+                .unwrap_or_else(|_| Err(KubeError::new(KubeErrorCode::Unavailable, "Informant is stopping")));
+            match is_namespaced {
+                true => answered,
+                false => answered.map_err(errors::hint_at_namespace),
+            }
         })
     }
 }

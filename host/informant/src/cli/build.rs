@@ -7,9 +7,9 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -39,6 +39,9 @@ const ARGUMENTS: [&str; 9] = [
     "--define:process.env.NODE_ENV=\"production\"",
     "--log-level=warning",
 ];
+
+/// What its advice contains that does not apply to scripts.
+const HINTS_LEFT_OUT: [&str; 2] = ["--platform=node", "as external to exclude it"];
 
 /// `informant plugin build`.
 #[derive(Debug, Args)]
@@ -111,19 +114,19 @@ fn output_of(args: &BuildArgs) -> Result<PathBuf> {
     Ok(output)
 }
 
-fn is_typed(file: &Path) -> bool {
+/// Whether only a bundler understands the file, by its extension.
+pub(super) fn is_typed(file: &Path) -> bool {
     file.extension()
         .and_then(OsStr::to_str)
         .is_some_and(|extension| TYPED.contains(&extension))
 }
 
-/// One script of `file` and everything that it imports but `informant`. esbuild prints its own errors.
+/// One script of `file` and everything that it imports but `informant`. Passes on the messages of esbuild.
 fn bundle(file: &Path) -> Result<Vec<u8>> {
     ensure!(file.is_file(), "{} is not a file", file.display());
     let program = esbuild_for(file).unwrap_or_else(|| PathBuf::from(ESBUILD));
     let mut command = Command::new(&program);
-    command.arg(file).args(ARGUMENTS).stderr(Stdio::inherit());
-    let bundled = match command.output() {
+    let bundled = match command.arg(file).args(ARGUMENTS).output() {
         Ok(bundled) => bundled,
         Err(error) if error.kind() == ErrorKind::NotFound => bail!(
             "esbuild is not installed, which bundles TypeScript and packages: run `npm install --save-dev esbuild` in \
@@ -132,12 +135,31 @@ fn bundle(file: &Path) -> Result<Vec<u8>> {
         ),
         Err(error) => return Err(error).with_context(|| format!("cannot run {}", program.display())),
     };
+    let messages = applicable(&String::from_utf8_lossy(&bundled.stderr));
+    // The result matters more than the messages.
+    let _ = io::stderr().write_all(messages.as_bytes());
     ensure!(
         bundled.status.success(),
-        "esbuild cannot bundle {}; its messages are above (`npm install PACKAGE` adds a missing package)",
+        "esbuild cannot bundle {}; its messages are above (`npm install PACKAGE` adds a missing package; there are no \
+         modules of Node.js)",
         file.display()
     );
     Ok(bundled.stdout)
+}
+
+/// The messages of esbuild without its advice to build for Node.js or to leave an import in the bundle: a script can
+/// do neither.
+fn applicable(messages: &str) -> String {
+    let is_advice = |paragraph: &&str| HINTS_LEFT_OUT.iter().any(|hint| paragraph.contains(hint));
+    let kept: Vec<&str> = messages
+        .split("\n\n")
+        .filter(|paragraph| !is_advice(paragraph))
+        .collect();
+    let mut text = kept.join("\n\n");
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
 }
 
 /// The esbuild in the nearest `node_modules` of the file's folder or of one above it.

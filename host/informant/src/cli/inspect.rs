@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use informant_object::Payload;
 use informant_plugin_host::{EventRule, Inspection, Manifest, allow_line};
 use serde_json::json;
 
-use super::{Exit, output};
+use super::{Exit, build, output};
 use crate::config::{Config, PluginSection, show_size};
 use crate::guests::Guests;
 
@@ -46,6 +46,11 @@ enum Format {
 }
 
 pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
+    ensure!(
+        !build::is_typed(&args.file),
+        "{0} is not a plugin yet: build it with `informant plugin build {0}`, and inspect the result",
+        args.file.display()
+    );
     let config = args.config.read(&args.file)?;
     let guests = Guests::for_inspection()?;
     let inspection = guests.block_on(guests.host().inspect(&args.file, config))?;

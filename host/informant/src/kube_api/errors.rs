@@ -62,6 +62,14 @@ pub(super) fn of_answer(head: &Parts, body: &[u8]) -> KubeError {
     }
 }
 
+/// The error of an address without a namespace, which the API server may expect.
+pub(super) fn hint_at_namespace(mut error: KubeError) -> KubeError {
+    if error.status == 405 {
+        error.message += "; if the resource is namespaced, add the namespace to the address";
+    }
+    error
+}
+
 /// Classifies an error: by the reason where one status code has two meanings, else by the status code.
 ///
 /// Source: apimachinery `pkg/apis/meta/v1/types.go`, `StatusReason`.

@@ -127,6 +127,7 @@ fn a_script_that_cannot_be_built_leaves_the_output() {
             "export const onAdd = () => {};\nexport const onChange = () => {};",
         ),
         ("plain.js", "export const onAdd = () => {};"),
+        ("node.ts", "import 'fs';\nexport const onAdd = () => {};"),
     ];
     let project = project(Some(&tools), &files);
     for output in ["module.js", "name.js", "handler.js"] {
@@ -138,6 +139,7 @@ fn a_script_that_cannot_be_built_leaves_the_output() {
             &["module.ts"],
             "error: esbuild cannot bundle module.ts; its messages are above (`npm install PACKAGE` adds",
         ),
+        (&["node.ts"], "Could not resolve \"fs\""),
         (
             &["name.ts"],
             "name.js:2 imports logg from \"informant\", which does not export it; did you mean log?",
@@ -159,10 +161,22 @@ fn a_script_that_cannot_be_built_leaves_the_output() {
     ] {
         let said = plugin(&project, &[&["build"], args].concat());
         assert!(said.starts_with("1 ") && said.contains(expected), "{args:?}: {said}");
+        assert!(
+            !said.contains("--platform=node") && !said.contains("as external to"),
+            "{said}"
+        );
     }
     for output in ["module.js", "name.js", "handler.js"] {
         assert_eq!(fs::read_to_string(project.path().join(output)).unwrap(), "as before");
     }
+}
+
+#[test]
+fn inspect_of_typescript_names_the_command_that_builds_it() {
+    let project = project(None, &[("handler.ts", "export const onAdd = () => {};")]);
+    let said = plugin(&project, &["inspect", "handler.ts"]);
+    let expected = "1 error: handler.ts is not a plugin yet: build it with `informant plugin build handler.ts`, and";
+    assert!(said.starts_with(expected), "{said}");
 }
 
 #[test]
