@@ -272,7 +272,9 @@ pub(crate) fn spec(guest_name: &str, config: Value) -> PluginSpec {
 /// The log of the plugin `hello`, with levels.
 pub(crate) fn hello_log(world: &World) -> Vec<String> {
     let lines = world.log.lines().into_iter();
-    let ours = lines.filter(|line| line.fields == " plugin=\"hello\" stream=\"log\"");
+    // Between the two is the cluster, if it has a name.
+    let ours =
+        lines.filter(|line| line.fields.starts_with(" plugin=\"hello\"") && line.fields.ends_with(" stream=\"log\""));
     ours.map(|line| format!("{} {}", line.level, line.message)).collect()
 }
 
