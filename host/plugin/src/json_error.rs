@@ -27,34 +27,18 @@ fn meant(text: &str) -> Option<&str> {
         .split('`')
         .skip(1)
         .step_by(2)
-        .filter(|word| plain(word).first() == unknown.first())
-        .map(|word| (edits(&unknown, &plain(word)), word))
+        .map(|word| (word, plain(word)))
+        .filter(|(_, plain)| plain.chars().next() == unknown.chars().next())
+        .map(|(word, plain)| (strsim::damerau_levenshtein(&unknown, &plain), word))
         .filter(|(edits, _)| *edits <= edits_max)
         .min()
         .map(|(_, word)| word)
 }
 
 /// Its letters: `changed-only` is `changedOnly`.
-fn plain(word: &str) -> Vec<char> {
+fn plain(word: &str) -> String {
     let letters = word.chars().filter(|letter| letter.is_alphanumeric());
     letters.flat_map(char::to_lowercase).collect()
-}
-
-/// How many letters have to be inserted, removed or replaced.
-fn edits(from: &[char], to: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (number, letter) in from.iter().enumerate() {
-        let mut above_left = number;
-        let mut left = number + 1;
-        row[0] = left;
-        for (wanted, above) in to.iter().zip(&mut row[1..]) {
-            let replaced = above_left + usize::from(letter != wanted);
-            above_left = *above;
-            left = replaced.min(above_left + 1).min(left + 1);
-            *above = left;
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]
