@@ -91,7 +91,8 @@ async fn measure_round(cores: &Cores, objects: u32) -> Result<Round> {
             _ => Ok(()),
         }
     })
-    .await?;
+    .await
+    .with_context(|| daemon.process().tail())?;
     wait_until_handled(&daemon, "add", objects).await?;
     let per_second = f64::from(objects) / idle_at.elapsed().as_secs_f64();
     wait_until_handled(&daemon, "update", objects).await?;
