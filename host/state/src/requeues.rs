@@ -5,8 +5,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use informant_cache::Moment;
 use informant_cache::listener::{LastDelete, RequeueChanges, RequeueTimer};
+use informant_cache::{Moment, Reason};
 use informant_object::{Key, Object, Shape, SourceId};
 use redb::ReadableTable as _;
 
@@ -21,6 +21,7 @@ use crate::table_store::Tables;
 const IS_DELETE: u8 = 1;
 const IS_UNKNOWN: u8 = 2;
 const HAS_LAST: u8 = 4;
+const IS_TRIGGER: u8 = 8;
 
 impl HandlerState {
     /// How the listener's requeues differ from the stored ones.
@@ -111,7 +112,9 @@ fn encode(
     let is_unknown = timer.delete.as_ref().is_some_and(|delete| delete.final_state_unknown);
     let mut plain = millis(now + timer.remaining).to_be_bytes().to_vec();
     plain.extend(millis(timer.remaining).to_be_bytes());
-    plain.push(flag(timer.delete.is_some(), IS_DELETE) | flag(is_unknown, IS_UNKNOWN) | flag(last.is_some(), HAS_LAST));
+    let of_delete = flag(timer.delete.is_some(), IS_DELETE) | flag(is_unknown, IS_UNKNOWN);
+    let is_trigger = timer.reason == Reason::Trigger;
+    plain.push(of_delete | flag(last.is_some(), HAS_LAST) | flag(is_trigger, IS_TRIGGER));
     plain.extend(last.map_or_else(Vec::new, |last| content.of(last)));
     schema::seal(plain, cipher, &associated_data(row_key))
 }
@@ -139,6 +142,11 @@ fn decode(
         key,
         // A clock that was set back makes no wait longer than it was.
         remaining: due.saturating_sub(now).min(remaining),
+        reason: if is_set(IS_TRIGGER) {
+            Reason::Trigger
+        } else {
+            Reason::RequeueAfter
+        },
         delete,
     })
 }
@@ -153,6 +161,7 @@ mod tests {
         let timer = RequeueTimer {
             key: Key::new("default", "a"),
             remaining: seconds(60),
+            reason: Reason::RequeueAfter,
             delete: None,
         };
         let row = encode(&timer, b"row", StoredContent::Metadata, None, seconds(1_000));
@@ -162,5 +171,20 @@ mod tests {
         };
         assert_eq!([1_000, 1_020, 1_060, 9_000].map(remaining), [60, 40, 0, 0].map(seconds));
         assert_eq!(remaining(1), seconds(60), "it was set back");
+    }
+
+    #[test]
+    fn stored_call_keeps_the_reason_for_which_it_is_made() {
+        for reason in [Reason::RequeueAfter, Reason::Trigger] {
+            let timer = RequeueTimer {
+                key: Key::new("default", "a"),
+                remaining: Duration::ZERO,
+                reason,
+                delete: None,
+            };
+            let row = encode(&timer, b"row", StoredContent::Metadata, None, Duration::ZERO);
+            let read = decode(timer.key.clone(), &row, b"row", None, Duration::ZERO);
+            assert_eq!(read.unwrap().reason, reason);
+        }
     }
 }

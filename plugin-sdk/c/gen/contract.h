@@ -296,7 +296,7 @@ typedef struct {
 
 // An object or, with an empty name, the objects in a namespace.
 typedef struct informant_plugin_kube_address_t {
-  // Empty: the cluster of the object that the current call is about; in a call about no object, the only cluster.
+  // Empty: the cluster of the object or source that the current call is about; in other calls, the only cluster.
   contract_string_t   cluster;
   // As in config.toml, with the version: `v1/pods`, `apps/v1/deployments`.
   contract_string_t   resource;
@@ -486,8 +486,8 @@ extern bool informant_plugin_store_sources(contract_string_t *informer, informan
 extern bool informant_plugin_store_version(uint32_t source, informant_plugin_store_source_version_t *ret, informant_plugin_store_host_error_t *err);
 // Returns an object of a source, or none.
 extern bool informant_plugin_store_get(uint32_t source, contract_string_t *namespace_, contract_string_t *name, contract_list_string_t *pointers, contract_option_list_u8_t *ret, informant_plugin_store_host_error_t *err);
-// Returns an object of an informer, or none, from the cluster of the object that the current call is about; in a
-// call about no object, from the only cluster. `invalid` if the informer has several kinds, or if several clusters
+// Returns an object of an informer, or none, from the cluster of the object or source that the current call is
+// about; in other calls, from the only cluster. `invalid` if the informer has several kinds, or if several clusters
 // are possible.
 extern bool informant_plugin_store_find(contract_string_t *informer, contract_string_t *namespace_, contract_string_t *name, contract_list_string_t *pointers, informant_plugin_store_option_item_t *ret, informant_plugin_store_host_error_t *err);
 extern bool informant_plugin_store_list(contract_string_t *informer, informant_plugin_store_query_t *query, informant_plugin_store_page_t *ret, informant_plugin_store_host_error_t *err);

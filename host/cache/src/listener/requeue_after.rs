@@ -36,6 +36,8 @@ pub struct RequeueTimer {
     pub key: Key,
     /// The time until then; zero if it is due.
     pub remaining: Duration,
+    /// [`Reason::RequeueAfter`], or [`Reason::Trigger`] if an operator asked for the call.
+    pub reason: Reason,
     /// The delete that is delivered again; none if the object existed.
     pub delete: Option<LastDelete>,
 }
@@ -276,7 +278,7 @@ impl Listener {
         for timer in timers {
             let requeue = Requeue {
                 due: now + timer.remaining,
-                reason: Reason::RequeueAfter,
+                reason: timer.reason,
                 in_a_row: 0,
                 is_slowed: false,
                 version: ResourceVersion::default(),
@@ -291,6 +293,7 @@ impl Listener {
         let timer = |key: &Key, requeue: &Requeue| RequeueTimer {
             key: key.clone(),
             remaining: requeue.due - now,
+            reason: requeue.reason,
             delete: requeue.delete.clone(),
         };
         // A source that is not attached yet has none of those that an earlier process recorded.

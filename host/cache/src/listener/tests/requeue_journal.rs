@@ -38,6 +38,7 @@ fn timer(name: &str, remaining: u64, deleted: bool) -> RequeueTimer {
     RequeueTimer {
         key: key(name).to_key(),
         remaining: seconds(remaining),
+        reason: Reason::RequeueAfter,
         delete: deleted.then(|| LastDelete {
             last: Some(state(name, "old", 1, 0)),
             final_state_unknown: true,
