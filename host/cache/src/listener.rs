@@ -25,6 +25,7 @@
 //! - A failing key delays no other key: it is retried with growing back-off, at most
 //!   [`retries_per_second_max`](ListenerOptions::retries_per_second_max) keys a second, and becomes a [`DeadLetter`]
 //!   when it runs out of attempts.
+//! - A key is called at most once per [`min_interval`](ListenerOptions::min_interval), if there is one.
 //! - A handler that [asks for another call](DeliveryOutcome::RequeueAfter) of a key receives one, with its present
 //!   state, unless it is called for the key before. Such a timer is no pending event.
 //!
@@ -48,6 +49,7 @@ mod resume;
 mod retry;
 mod slots;
 mod sources;
+mod spacing;
 mod stats;
 mod transfer;
 mod wake;
@@ -68,7 +70,7 @@ pub use self::options::{
     CRASHES_MAX, DEAD_LETTERS_MAX, ERROR_BYTES_MAX, FailurePolicy, ListenerOptions, PENDING_BYTES_MAX,
     PENDING_EVENTS_MAX, REQUEUE_AFTER_MIN, REQUEUE_AFTER_MIN_UNCHANGED, REQUEUE_CHANGES_MAX, REQUEUED_DELETES_MAX,
     REQUEUES_IN_A_ROW_MAX, RESYNC_MIN, RETRIED_DELETES_MAX, RETRIES_PER_SECOND_MAX, RETRY_AFTER_MAX,
-    RETRY_ERROR_BYTES_MAX, RetryPolicy, UNACCEPTED_KEYS_MAX,
+    RETRY_ERROR_BYTES_MAX, RetryPolicy, SPACED_KEYS_MAX, UNACCEPTED_KEYS_MAX,
 };
 pub use self::push::{ChangeKind, ObjectChange};
 pub use self::replay::RequeueResult;

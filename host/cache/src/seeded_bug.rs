@@ -85,11 +85,13 @@ pub enum SeededBug {
     RequeueNotCanceled,
     /// What a failed call deferred is written.
     FailedCallWrites,
+    /// A key is called again before its interval ends.
+    IntervalNotKept,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::RelistMissesDeletes,
         Self::TombstoneUnmarked,
         Self::UpdateAcrossUids,
@@ -126,6 +128,7 @@ impl SeededBug {
         Self::PartialIndexAttached,
         Self::RequeueNotCanceled,
         Self::FailedCallWrites,
+        Self::IntervalNotKept,
     ];
 
     /// Runs `body` with this bug enabled on this thread.

@@ -247,7 +247,7 @@ struct StatusCollector(StatusRegistry);
 type Reading = fn(&ListenerStats) -> u64;
 
 /// Gauges by plugin: name, help and statistic.
-const GAUGES: [(&str, &str, Reading); 7] = [
+const GAUGES: [(&str, &str, Reading); 8] = [
     (
         "listener_pending",
         "Events waiting for the plugin, including those in back-off",
@@ -278,13 +278,18 @@ const GAUGES: [(&str, &str, Reading); 7] = [
         "Requeues that are spaced because the object does not change",
         |stats| stats.slowed as u64,
     ),
+    (
+        "listener_keys_spaced",
+        "Keys with events that wait for min-interval",
+        |stats| stats.spaced as u64,
+    ),
     ("dead_letters", "Dead letters that can be requeued", |stats| {
         stats.dead_letters as u64
     }),
 ];
 
 /// Counters by plugin.
-const COUNTERS: [(&str, &str, Reading); 17] = [
+const COUNTERS: [(&str, &str, Reading); 19] = [
     ("listener_accepted", "Changes accepted from informers", |stats| {
         stats.counters.accepted
     }),
@@ -337,6 +342,14 @@ const COUNTERS: [(&str, &str, Reading); 17] = [
         "listener_retries_limited",
         "Retries delayed by the limit on retries per second",
         |stats| stats.counters.retries_limited,
+    ),
+    ("listener_spaced", "Events that waited for min-interval", |stats| {
+        stats.counters.spaced
+    }),
+    (
+        "listener_intervals_cut",
+        "Intervals that ended early at the limit of remembered calls",
+        |stats| stats.counters.intervals_cut,
     ),
     (
         "listener_left_to_cursor",

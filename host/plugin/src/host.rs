@@ -378,6 +378,7 @@ impl HostInner {
         listener::ListenerOptions {
             pending_events_max: spec.limits.pending,
             resync: spec.resync,
+            min_interval: spec.min_interval,
             on_failure: match spec.on_failure {
                 OnFailure::Skip => listener::FailurePolicy::Skip,
                 OnFailure::Retry | OnFailure::Quarantine => listener::FailurePolicy::Retry,

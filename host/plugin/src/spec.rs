@@ -44,6 +44,8 @@ pub struct PluginSpec {
     pub limits: Limits,
     /// The resync period; none: no resync.
     pub resync: Option<Duration>,
+    /// The shortest time between the starts of two calls for one object; none: no limit.
+    pub min_interval: Option<Duration>,
     /// Whether it receives a replay of the cache after a reload.
     pub on_reload: ReplayPolicy,
     /// Whether it receives a replay of the cache after a trap or a timeout cost it its memory.
@@ -113,6 +115,7 @@ impl PluginSpec {
             allow_kube: Vec::new(),
             limits: Limits::default(),
             resync: None,
+            min_interval: None,
             on_reload: ReplayPolicy::default(),
             on_restart: ReplayPolicy::default(),
             on_failure: OnFailure::default(),

@@ -19,6 +19,9 @@
 //! A write that a call defers is sent once, after the call succeeded and before the next call for its key; never if the
 //! call failed.
 //!
+//! Two calls for one key begin at least the handler's interval apart, unless the informer's selection has changed: then
+//! the source may be another one.
+//!
 //! If the API server is restored from a backup, incarnations may return, and each key may go back once.
 
 mod calls;
@@ -66,11 +69,13 @@ pub enum Clause {
     CalledAgain,
     /// A deferred write is sent once if its call succeeded, before the next call for the key; never if the call failed.
     WritesAfterSuccess,
+    /// Two calls for one key begin at least the handler's interval apart.
+    IntervalKept,
 }
 
 impl Clause {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Ordered,
         Self::OneAtATime,
         Self::NoInvention,
@@ -87,6 +92,7 @@ impl Clause {
         Self::StateTransferred,
         Self::CalledAgain,
         Self::WritesAfterSuccess,
+        Self::IntervalKept,
     ];
 
     /// Its name as in `docs/explanation/delivery.md`.
@@ -109,6 +115,7 @@ impl Clause {
             Self::StateTransferred => "state transferred",
             Self::CalledAgain => "called again",
             Self::WritesAfterSuccess => "writes after success",
+            Self::IntervalKept => "interval kept",
         }
     }
 }
@@ -159,6 +166,8 @@ struct KeyState {
     restores: usize,
     /// When the call is due that it asked for, in nanoseconds since the start.
     asked: Option<u64>,
+    /// When the last call began, in nanoseconds since the start.
+    called: Option<u64>,
     /// The call that runs, or else the last one if it succeeded, deferred a write that was not sent yet.
     unsent: bool,
     /// It is of an earlier process, whose last acknowledgements may be lost.
@@ -179,6 +188,7 @@ struct Running {
 struct Handler {
     informer: u32,
     receives_every_state: bool,
+    min_interval_ms: u64,
     keys: BTreeMap<Key, KeyState>,
     deleted: BTreeSet<(Key, String)>,
     /// The incarnations of which it received a state.
@@ -266,9 +276,11 @@ impl Checker {
                 handler,
                 informer,
                 receives_every_state,
+                min_interval_ms,
             } => {
                 let handler = self.handlers.entry(*handler).or_default();
                 (handler.informer, handler.receives_every_state) = (*informer, *receives_every_state);
+                handler.min_interval_ms = *min_interval_ms;
             }
             Entry::Resumed {
                 handler,

@@ -33,6 +33,8 @@ pub(super) struct Handler {
     pub(super) listener: ListenerHandle,
     /// It receives every state, see [`Entry::HandlerAdded`].
     pub(super) receives_every_state: bool,
+    /// It has a shortest time between two calls for one key.
+    pub(super) has_interval: bool,
     pub(super) native: Option<informant_informer::Registration>,
     /// It is WebAssembly.
     pub(super) guest: Option<Plugin>,
@@ -62,6 +64,7 @@ impl Handler {
         name: impl FnOnce(&ListenerHandle),
     ) -> Self {
         let recorder = CallRecorder::register(world, watched, id, script, &options);
+        let has_interval = options.min_interval.is_some();
         let listener = ListenerHandle::new(options);
         name(&listener);
         let added = watched.named.add_listener(listener.clone());
@@ -77,6 +80,7 @@ impl Handler {
             watched: Arc::clone(watched),
             listener,
             receives_every_state,
+            has_interval,
             native: None,
             guest: None,
         }
@@ -93,6 +97,7 @@ impl Handler {
     ) -> Self {
         let recorder = CallRecorder::register(world, watched, id, script, &options);
         let receives_every_state = recorder.receives_every_state;
+        let has_interval = options.min_interval.is_some();
         let source = watched.named.sources().remove(0);
         let added = source.add_handler(Box::new(Native { recorder, rng }), options);
         let registration = added.expect("the informer runs");
@@ -101,6 +106,7 @@ impl Handler {
             watched: Arc::clone(watched),
             listener: registration.listener().clone(),
             receives_every_state,
+            has_interval,
             native: Some(registration),
             guest: None,
         }

@@ -158,6 +158,9 @@ pub enum Entry {
         informer: u32,
         /// It never fails and its buffer never fills: it receives each state that its watch shows.
         receives_every_state: bool,
+        /// The shortest time between the starts of two calls for one key; 0 for none.
+        #[serde(default)]
+        min_interval_ms: u64,
     },
     /// The handler just registered continues after the kill of the process that ran another one: a durable informer.
     Resumed {

@@ -62,11 +62,12 @@ impl CallRecorder {
     ) -> Self {
         let never_fails = script.fails_percent == 0 && script.refuses_percent == 0 && script.poison.is_none();
         let never_full = options.pending_events_max >= 1_000 && options.pending_bytes_max >= 1 << 20;
-        let receives_every_state = never_fails && never_full;
+        let receives_every_state = never_fails && never_full && options.min_interval.is_none();
         world.record(Entry::HandlerAdded {
             handler: id,
             informer: watched.id,
             receives_every_state,
+            min_interval_ms: options.min_interval.unwrap_or_default().as_millis() as u64,
         });
         let began_unsynced = !watched.named.has_synced();
         Self {

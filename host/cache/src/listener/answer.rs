@@ -58,6 +58,7 @@ impl Listener {
             }
             DeliveryOutcome::Filtered => {
                 self.queue.counters.filtered += 1;
+                self.queue.was_not_called(id);
                 self.keep_requeue(id);
                 self.succeed(id);
             }
@@ -190,9 +191,11 @@ impl Listener {
                 back_off(&self.options.retry, failures, self.queue.slots.random(id))
             }
         };
+        let slot = self.queue.slots.get(id);
+        let interval_end = slot.head.notification.key().and(self.queue.spacing.until(slot.hash));
         let retry = RetryState {
             since,
-            until: now + wait,
+            until: interval_end.unwrap_or(Moment::ZERO).max(now + wait),
             failures: calls.saturating_add(1),
             attempts: attempts.saturating_add(counted),
             crashes: crashes + u32::from(matches!(cause, FailureCause::Crash)),

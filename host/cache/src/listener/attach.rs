@@ -35,6 +35,9 @@ impl Listener {
             self.resync_next = resync.filter(|_| has_sources).map(|period| now + period);
         }
         self.queue.set_limits(&options);
+        if self.closed {
+            self.end_intervals();
+        }
         let retry = self.options.retry;
         self.options = ListenerOptions {
             resync,
@@ -69,6 +72,7 @@ impl Listener {
     /// No longer accepts changes. Accepted events, including running initial lists and replays, can still be drained.
     pub(super) fn close(&mut self) {
         self.closed = true;
+        self.end_intervals();
         self.ungate_all();
         for source in self.sources.ids() {
             let cursor = self.sources.get(source).and_then(|state| state.cursor.as_ref());
@@ -76,6 +80,12 @@ impl Listener {
                 self.sources.end(source);
             }
         }
+    }
+
+    /// From now on no key waits for its interval: what waits for one is delivered now.
+    pub(super) fn end_intervals(&mut self) {
+        self.queue.clear_intervals();
+        self.queue.spacing.set_interval(None);
     }
 
     /// Drops all remaining events, in flight or not. Returns how many.
@@ -123,6 +133,7 @@ impl Listener {
             pending: queue.pending,
             in_flight: queue.in_flight,
             failing: queue.failing,
+            spaced: queue.spaced,
             keyed: queue.is_keyed(),
             bytes: queue.bytes + self.requeues.bytes(),
             requeues: self.requeues.len(),

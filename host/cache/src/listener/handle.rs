@@ -240,8 +240,9 @@ impl ListenerHandle {
         self.change(|listener| listener.resume(pause));
     }
 
-    /// Retries everything in back-off now, without a limit on the rate. For a handler that was replaced: it need not
-    /// wait for its predecessor's back-off.
+    /// Retries everything in back-off now, without a limit on the rate, but not within
+    /// [`min_interval`](ListenerOptions::min_interval) of the key's last call. For a handler that was replaced: it need
+    /// not wait for its predecessor's back-off.
     pub fn retry_now(&self) {
         self.change(Listener::retry_now);
     }
@@ -254,7 +255,8 @@ impl ListenerHandle {
 
     /// Redelivers every source, with reason `Replay`: pending deletes first, then every object as an add, merged with
     /// its pending events; [`Notification::Synced`](super::Notification::Synced) at the end. Keys in back-off stay
-    /// there; requeues are canceled. The replay of a [gated](Self::gate_replays) source starts once it is recorded.
+    /// there; requeues are canceled, and no key waits for its [`min_interval`](ListenerOptions::min_interval). The
+    /// replay of a [gated](Self::gate_replays) source starts once it is recorded.
     ///
     /// From now on a delete is delivered even for an object that the cursor has not reached, since the handler may have
     /// seen it before.
@@ -313,6 +315,13 @@ impl ListenerHandle {
     /// delay.
     pub fn end_retries(&self) {
         self.change(|listener| listener.retries_ended = true);
+    }
+
+    /// From now on no key waits for its [`min_interval`](ListenerOptions::min_interval): the last states are delivered
+    /// at once. For an orderly stop, whose deadline may be shorter than the interval. [`close`](Self::close) does the
+    /// same.
+    pub fn end_intervals(&self) {
+        self.change(Listener::end_intervals);
     }
 
     /// Closes and drops all remaining events, in flight or not. Returns how many, and counts them as discarded.

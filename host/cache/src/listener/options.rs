@@ -58,6 +58,11 @@ pub const REQUEUE_CHANGES_MAX: usize = 16_384;
 /// How often a due requeue is looked at while its key is busy or ahead of a cursor.
 pub(super) const REQUEUE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How many calls within [`min_interval`](ListenerOptions::min_interval) a listener remembers; an entry takes about 50
+/// bytes. Above it the key that was called first may be called again at once, and is counted as
+/// [`ListenerCounters::intervals_cut`](super::ListenerCounters::intervals_cut).
+pub const SPACED_KEYS_MAX: usize = 1_048_576;
+
 /// The longest error text kept with a dead letter, in bytes; the rest is cut off.
 pub const ERROR_BYTES_MAX: usize = 4_096;
 
@@ -88,6 +93,11 @@ pub struct ListenerOptions {
     /// How often every object is redelivered as an update with equal `old` and `new`; none for never. At least
     /// [`RESYNC_MIN`].
     pub resync: Option<Duration>,
+    /// The shortest time between the starts of two calls of one key; none or zero: no limit. The first event is
+    /// delivered at once. Later ones fold until the interval ends, and then the last state is delivered; a delete and
+    /// the add of its successor stay two calls. Retries and requeues obey it, too. A replay ends all intervals; a
+    /// closed listener has none.
+    pub min_interval: Option<Duration>,
     /// How failures are retried.
     pub retry: RetryPolicy,
     /// See [`RETRIES_PER_SECOND_MAX`]. At least 1.
@@ -134,6 +144,7 @@ impl Default for ListenerOptions {
             pending_events_max: PENDING_EVENTS_MAX,
             pending_bytes_max: PENDING_BYTES_MAX,
             resync: None,
+            min_interval: None,
             retry: RetryPolicy::default(),
             retries_per_second_max: RETRIES_PER_SECOND_MAX,
             retried_deletes_max: RETRIED_DELETES_MAX,

@@ -98,11 +98,13 @@ impl Listener {
     /// When the next timer fires.
     fn next_due(&self) -> Option<Moment> {
         let resync = self.resync_next.filter(|_| !self.closed);
-        let timers = [self.next_retry(), resync, self.next_requeue()];
+        let interval = self.queue.next_interval_end();
+        let timers = [self.next_retry(), resync, self.next_requeue(), interval];
         timers.into_iter().flatten().min()
     }
 
     fn fire_timers(&mut self, now: Moment) {
+        self.queue.end_intervals(now);
         self.start_retries(now);
         if let (Some(due), Some(period)) = (self.resync_next, self.options.resync)
             && due <= now
@@ -209,7 +211,7 @@ impl Listener {
         }
         self.queue.counters.shown += 1;
         let mut event = self.event_of(source, object, kind, begun);
-        if occupied {
+        if occupied || self.queue.spacing.until(hash).is_some() {
             // A handler with a pending delete has seen nothing after it.
             event.maybe_seen &= event
                 .notification

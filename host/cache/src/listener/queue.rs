@@ -16,6 +16,7 @@ use crate::Moment;
 use crate::listener::event::{Folded, PendingEvent, metadata_only};
 use crate::listener::retry::RetryState;
 use crate::listener::slots::{Slot, SlotId, SlotState, Slots};
+use crate::listener::spacing::{CallSpacing, Ended};
 use crate::listener::{Delivery, DeliveryToken, ListenerCounters, ListenerOptions, Notification};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 
@@ -29,6 +30,9 @@ pub(super) struct Queue {
     pub(super) failing: usize,
     /// Keys in back-off.
     pub(super) backing_off: usize,
+    /// Keys with a pending event that wait for the end of their interval.
+    pub(super) spaced: usize,
+    pub(super) spacing: CallSpacing,
     /// Ready slots with a delete that goes before a replay's cursors.
     pub(super) draining: usize,
     /// Bytes of states that only events of this queue keep in memory.
@@ -56,6 +60,8 @@ impl Queue {
             in_flight: 0,
             failing: 0,
             backing_off: 0,
+            spaced: 0,
+            spacing: CallSpacing::new(options.min_interval),
             draining: 0,
             bytes: 0,
             always_keyed: false,
@@ -73,6 +79,7 @@ impl Queue {
     pub(super) fn set_limits(&mut self, options: &ListenerOptions) {
         self.pending_events_max = options.pending_events_max;
         self.pending_bytes_max = options.pending_bytes_max;
+        self.spacing.set_interval(options.min_interval);
     }
 
     /// Whether newer events fold into the pending ones of their key.
@@ -117,7 +124,7 @@ impl Queue {
     fn insert_or_fold(&mut self, source: SourceId, event: PendingEvent, keyed: bool) {
         let hash = self.slots.hash(source, event.notification.key());
         match self.slots.find(hash, source, event.notification.key()) {
-            Some(id) if keyed || self.slots.get(id).state == SlotState::BackingOff => self.fold_into(id, event),
+            Some(id) if keyed || self.slots.get(id).folds() => self.fold_into(id, event),
             Some(id) if seeded_bug(SeededBug::ShortLivedObjectVanishes) && self.cancels_add(id, &event) => {
                 self.fold_into(id, event);
             }
@@ -128,9 +135,60 @@ impl Queue {
                 self.pending += 1;
                 self.bytes += event.kept_bytes();
                 let id = self.slots.insert(hash, source, event);
+                self.make_ready(id);
+            }
+        }
+    }
+
+    /// Puts the slot at the end of the ready list, or lets it wait for the end of its key's interval. Returns whether
+    /// it is ready.
+    fn make_ready(&mut self, id: SlotId) -> bool {
+        let slot = self.slots.get_mut(id);
+        let has_key = slot.head.notification.key().is_some();
+        if !has_key || self.spacing.until(slot.hash).is_none() || seeded_bug(SeededBug::IntervalNotKept) {
+            self.slots.make_ready(id);
+            return true;
+        }
+        slot.state = SlotState::Spaced;
+        self.spaced += 1;
+        self.counters.spaced += 1;
+        false
+    }
+
+    /// Makes keys ready whose interval has ended.
+    pub(super) fn end_intervals(&mut self, now: Moment) {
+        while let Some(Ended { hash, is_early }) = self.spacing.pop_ended(now) {
+            self.counters.intervals_cut += u64::from(is_early);
+            let ready = self.slots.find_spaced(hash);
+            if let Some(id) = ready.filter(|_| self.spacing.until(hash).is_none()) {
+                self.spaced -= 1;
                 self.slots.make_ready(id);
             }
         }
+    }
+
+    /// Ends all intervals: every key may be called now.
+    pub(super) fn clear_intervals(&mut self) {
+        self.spacing.clear();
+        if self.spaced == 0 {
+            return;
+        }
+        self.spaced = 0;
+        for id in self.slots.ids() {
+            if self.slots.get(id).state == SlotState::Spaced {
+                self.slots.make_ready(id);
+            }
+        }
+    }
+
+    /// When a key next waits no longer; none while no key waits.
+    pub(super) fn next_interval_end(&self) -> Option<Moment> {
+        self.spacing.next().filter(|_| self.spaced > 0)
+    }
+
+    /// The slot was delivered, but its handler was not called.
+    pub(super) fn was_not_called(&mut self, id: SlotId) {
+        self.spacing.revoke(self.slots.get(id).hash);
     }
 
     /// Folds `event` into the newest pending event of the slot, or adds it behind if that is not possible.
@@ -165,7 +223,8 @@ impl Queue {
                     self.vanished_unattempted.push(slot.source);
                 }
                 if in_head {
-                    self.slots.remove(id);
+                    let slot = self.slots.remove(id);
+                    self.spaced -= usize::from(slot.state == SlotState::Spaced);
                 } else {
                     slot.following.pop_back();
                 }
@@ -213,6 +272,9 @@ impl Queue {
         let exact_old = slot.head.has_exact_old() && slot.following.is_empty();
         let seen_unknown = slot.head.has_hidden_state();
         let first = !std::mem::replace(&mut slot.head.tried, true);
+        if slot.head.notification.key().is_some() {
+            self.spacing.record(slot.hash, now);
+        }
         slot.state = SlotState::InFlight {
             number,
             since: now,
@@ -250,6 +312,7 @@ impl Queue {
         self.in_flight -= 1;
         self.pending += 1;
         self.counters.delivered -= 1;
+        self.was_not_called(id);
         self.slots.make_ready_first(id);
     }
 
@@ -264,13 +327,17 @@ impl Queue {
         match slot.following.pop_front() {
             Some(mut next) => {
                 next.previous_succeeded = succeeded;
-                // The cursors wait for each delete from an earlier process.
-                slot.drains_first = next.resumed;
-                self.draining += usize::from(next.resumed);
+                let is_resumed = next.resumed;
                 slot.head = next;
                 slot.calls = 0;
                 slot.failures = 0;
-                self.slots.make_ready(id);
+                if self.make_ready(id) {
+                    // The cursors wait for each delete from an earlier process.
+                    self.slots.get_mut(id).drains_first = is_resumed;
+                    self.draining += usize::from(is_resumed);
+                } else {
+                    self.fold_slot(id);
+                }
             }
             None => {
                 self.slots.remove(id);
@@ -316,12 +383,16 @@ impl Queue {
 
     /// Transfers the events of the keys in `scope` from source `old` to `new`.
     pub(super) fn transfer_keys_to(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
+        let mut moved = Vec::new();
         for id in self.slots.ids() {
             let slot = self.slots.get(id);
             if slot.source == old && slot.head.notification.key().is_some_and(scope) {
+                let before = slot.hash;
                 self.slots.move_to(id, new);
+                moved.push((before, self.slots.get(id).hash));
             }
         }
+        self.spacing.rename(moved.into_iter());
     }
 
     /// Folds all pending events as far as possible.
@@ -386,6 +457,7 @@ impl Queue {
         self.pending -= waiting;
         self.in_flight -= usize::from(slot.is_in_flight());
         self.backing_off -= usize::from(slot.state == SlotState::BackingOff);
+        self.spaced -= usize::from(slot.state == SlotState::Spaced);
         self.failing -= usize::from(slot.retry.is_some());
         self.draining -= usize::from(slot.drains_first);
         self.bytes -= slot.events().map(PendingEvent::kept_bytes).sum::<usize>();
@@ -442,7 +514,8 @@ impl Queue {
             self.bytes -= bytes - slot.following_bytes();
             self.counters.coalesced += left as u64;
             match slot.state {
-                SlotState::InFlight { .. } => {}
+                // A replay has ended all intervals.
+                SlotState::InFlight { .. } | SlotState::Spaced => {}
                 SlotState::Ready if is_delete => {
                     self.draining += usize::from(!slot.drains_first);
                     slot.drains_first = true;
@@ -503,6 +576,12 @@ impl Queue {
         assert!(
             backing_off().all(|slot| slot.retry.is_some()),
             "what backs off has failed"
+        );
+        let spaced = || slots().filter(|slot| slot.state == SlotState::Spaced);
+        assert_eq!(self.spaced, spaced().count(), "spaced");
+        assert!(
+            spaced().all(|slot| slot.retry.is_none() && self.spacing.until(slot.hash).is_some()),
+            "what is spaced is not under retry, and its wait ends"
         );
         assert_eq!(
             self.draining,

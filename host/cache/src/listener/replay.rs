@@ -68,6 +68,8 @@ impl Listener {
         if self.closed {
             return Vec::new();
         }
+        // A handler that lost its state, or has none yet, does not wait for its predecessor's calls.
+        self.queue.clear_intervals();
         self.queue.defer_states_to_cursor();
         self.queue.vanished_unattempted.clear();
         let slots = &self.queue.slots;

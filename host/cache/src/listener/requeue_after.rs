@@ -9,6 +9,7 @@
 //!   a durable handler's requeue is on disk until then; a delivery that was filtered or given back was no call. One
 //!   exception for the same purpose: while the requeued call itself fails and is retried, the requeue stays. Its key is
 //!   busy all that time, so it causes no other call.
+//! - It waits for the end of its key's interval ([`min_interval`](super::ListenerOptions::min_interval)).
 //! - While its key has an event pending or in flight, or a cursor will still pass the key, it waits: usually that call
 //!   cancels it.
 //! - An object that is gone when its requeue is due has none. Its delete, if the handler receives one, was a call.
@@ -237,6 +238,10 @@ impl Listener {
             let is_ahead = state.is_none_or(|state| state.cursor.as_ref().is_some_and(is_covered));
             if is_ahead || self.queue.slots.find(hash, source, Some(key)).is_some() {
                 self.requeues.look_at(source, key, now + REQUEUE_CHECK_INTERVAL);
+                continue;
+            }
+            if let Some(until) = self.queue.spacing.until(hash) {
+                self.requeues.look_at(source, key, until);
                 continue;
             }
             let Some((due, reason, notification)) = self.requeued(source, key) else {

@@ -193,6 +193,9 @@ impl Listener {
             let Some((due, id)) = self.timers.pop_due(now) else {
                 return;
             };
+            if self.waits_for_interval(id) {
+                continue;
+            }
             self.queue.counters.retries_limited += u64::from(self.retry_rate.start(due, now, max));
             self.queue.retry(id);
         }
@@ -209,11 +212,31 @@ impl Listener {
         Some(due.max(self.retry_rate.next(max)))
     }
 
-    /// Ends every back-off: failed events are retried now, without a limit on their rate. Attempts keep counting.
+    /// Ends every back-off: failed events are retried now, without a limit on their rate, or at the end of their key's
+    /// interval. Attempts keep counting.
     pub(super) fn retry_now(&mut self) {
+        let mut due = Vec::new();
         while let Some((_, id)) = self.timers.pop_due(Moment::NEVER) {
-            self.queue.retry(id);
+            due.push(id);
         }
+        for id in due {
+            if !self.waits_for_interval(id) {
+                self.queue.retry(id);
+            }
+        }
+    }
+
+    /// Extends the back-off of a slot to the end of its key's interval. Returns whether it has to wait for that.
+    fn waits_for_interval(&mut self, id: SlotId) -> bool {
+        let slot = self.queue.slots.get_mut(id);
+        let Some(until) = self.queue.spacing.until(slot.hash) else {
+            return false;
+        };
+        if let Some(state) = &mut slot.retry {
+            state.until = until;
+        }
+        self.timers.set(until, id);
+        true
     }
 
     /// Shortens back-offs to what a changed policy allows, except those that the handler asked for.

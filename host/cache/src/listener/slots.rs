@@ -37,7 +37,7 @@ pub(super) struct Slot {
     pub(super) retry: Option<Box<RetryState>>,
     /// Holds a delete that was pending when a replay started: it is delivered before the replay's cursors continue.
     pub(super) drains_first: bool,
-    hash: u64,
+    pub(super) hash: u64,
     ready_before: SlotId,
     ready_after: SlotId,
 }
@@ -51,6 +51,8 @@ pub(super) enum SlotState {
     InFlight { number: u64, since: Moment, first: bool },
     /// Failed; waits for its entry in the timers.
     BackingOff,
+    /// Waits for the end of its key's interval ([`CallSpacing`](super::spacing::CallSpacing)). Not under retry.
+    Spaced,
 }
 
 #[derive(Debug)]
@@ -94,6 +96,15 @@ impl Slots {
         let is_it = |id: &SlotId| {
             let slot = self.get(*id);
             slot.source == source && slot.head.notification.key() == key
+        };
+        self.index.find(hash, is_it).copied()
+    }
+
+    /// The slot that waits for the end of its key's interval, if a key with this hash has one.
+    pub(super) fn find_spaced(&self, hash: u64) -> Option<SlotId> {
+        let is_it = |id: &SlotId| {
+            let slot = self.get(*id);
+            slot.hash == hash && slot.state == SlotState::Spaced
         };
         self.index.find(hash, is_it).copied()
     }
@@ -261,6 +272,11 @@ impl Slot {
     /// All events, the head first.
     pub(super) fn events(&self) -> impl Iterator<Item = &PendingEvent> {
         std::iter::once(&self.head).chain(&self.following)
+    }
+
+    /// Whether newer events fold into its pending ones, however few are pending: it waits for a moment.
+    pub(super) fn folds(&self) -> bool {
+        matches!(self.state, SlotState::BackingOff | SlotState::Spaced)
     }
 
     pub(super) fn is_in_flight(&self) -> bool {

@@ -33,6 +33,12 @@ pub struct ListenerCounters {
     /// Retries that started later than their back-off ended, because of
     /// [`retries_per_second_max`](super::ListenerOptions::retries_per_second_max).
     pub retries_limited: u64,
+    /// Events that waited for the end of their key's interval
+    /// ([`min_interval`](super::ListenerOptions::min_interval)), without those that folded into a waiting one.
+    pub spaced: u64,
+    /// Calls after which the next call of the key was not delayed, because more than
+    /// [`SPACED_KEYS_MAX`](super::SPACED_KEYS_MAX) keys were called within the interval.
+    pub intervals_cut: u64,
     /// Failures dropped because of [`FailurePolicy::Skip`](super::FailurePolicy::Skip), and `Synced` that ran out of
     /// attempts.
     pub skipped: u64,
@@ -81,6 +87,10 @@ pub struct ListenerStats {
     pub in_flight: usize,
     /// Keys under retry: their last delivery failed, and they are in back-off, ready again, or in flight again.
     pub failing: usize,
+    /// Keys with pending events that wait for the end of their interval
+    /// ([`min_interval`](super::ListenerOptions::min_interval)). Without keys in back-off and requeues, which may wait
+    /// for it, too.
+    pub spaced: usize,
     /// Calls that the handler asked for and that have not ended. Not pending, even if they are due.
     pub requeues: usize,
     /// Those among them that are slowed down ([`ListenerHandle::slowed_keys`](super::ListenerHandle::slowed_keys)).

@@ -12,6 +12,7 @@ mod requeue_limits;
 mod requeues;
 mod resume;
 mod retries;
+mod spacing;
 mod transfer;
 
 use std::collections::BTreeMap;

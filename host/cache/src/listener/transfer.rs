@@ -1,6 +1,6 @@
 //! Transfers keys between sources: the same objects, watched in another way, under a new source id.
 
-use informant_object::{Key, KeyRef, SourceId};
+use informant_object::{Key, KeyRef, Object, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::slots::{Slot, SlotState};
@@ -37,6 +37,7 @@ impl Listener {
         let all_complete = olds.iter().all(was_complete);
         for old in olds {
             self.transfer_keys(*old, new, scope, all_complete);
+            self.transfer_intervals(*old, new, (snapshot, changes));
         }
         self.sources.add_transferred(new, snapshot.clone());
         if !all_complete {
@@ -63,6 +64,18 @@ impl Listener {
         self.queue.transfer_keys_to(old, new, scope);
         self.letters.transfer_keys_to(old, new, scope);
         self.requeues.transfer_keys_to(old, new, scope);
+    }
+
+    /// The keys of `new` wait for what they were called for under `old`. Visits every object, if there are intervals.
+    fn transfer_intervals(&mut self, old: SourceId, new: SourceId, (snapshot, changes): (&Snapshot, &[ObjectChange])) {
+        if self.queue.spacing.is_empty() {
+            return;
+        }
+        let slots = &self.queue.slots;
+        let hashes = |key| (slots.hash(old, Some(key)), slots.hash(new, Some(key)));
+        let objects = snapshot.after(None).map(Object::key);
+        let keys = objects.chain(changes.iter().map(ObjectChange::key));
+        self.queue.spacing.rename(keys.map(hashes));
     }
 
     /// How many keys of a source have events pending or in flight.

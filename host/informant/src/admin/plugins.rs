@@ -88,6 +88,9 @@ pub struct LoadedView {
     /// Those of them that failed first, at most [`RETRIES_SHOWN_MAX`].
     #[serde(default)]
     pub retries: Vec<RetryView>,
+    /// Objects with events that wait for the end of `min-interval`.
+    #[serde(default)]
+    pub spaced: usize,
     /// Objects for which it will be called again because its handler asked for that.
     #[serde(default)]
     pub requeues: usize,
@@ -463,6 +466,7 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
         in_flight: listener.in_flight,
         failing: listener.failing,
         retries: Vec::new(),
+        spaced: listener.spaced,
         requeues: listener.requeues,
         slowed: listener.slowed,
         slowed_objects: Vec::new(),

@@ -382,6 +382,12 @@ fn problems(plugin: &PluginView) -> Vec<String> {
         lines.push(format!("{name} is stuck on {event}{object} for {time}"));
     }
     lines.extend(retries(plugin, loaded));
+    if loaded.spaced > 0 {
+        let objects = count(loaded.spaced, "object");
+        lines.push(format!(
+            "{name}: events of {objects} wait for the end of `min-interval`"
+        ));
+    }
     if loaded.requeues > 0 {
         let objects = count(loaded.requeues, "object");
         lines.push(format!("{name} asked to be called again for {objects}"));

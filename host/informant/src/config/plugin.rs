@@ -21,6 +21,7 @@ const KEYS: Keys = Keys {
         "config",
         "informers",
         "limits",
+        "min-interval",
         "on-failure",
         "on-reload",
         "on-restart",
@@ -63,6 +64,10 @@ const RETRY_KEYS: Keys = Keys {
 const RETRY_WAIT_MIN: Duration = Duration::from_millis(10);
 /// Longest wait before a retry.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Shortest interval between two calls for one object.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+/// Longest interval between two calls for one object.
+const INTERVAL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most attempts; more are no different from unlimited ones.
 const RETRY_ATTEMPTS_MAX: u64 = 1_000_000;
 /// Least memory: a language runtime needs more than this to start.
@@ -111,6 +116,8 @@ pub struct PluginSection {
     pub limits: Limits,
     /// Overrides the informers' resync.
     pub resync: Option<Duration>,
+    /// The shortest time between two calls for one object.
+    pub min_interval: Option<Duration>,
     /// What happens to an event whose handler failed.
     pub on_failure: OnFailure,
     /// How such an event is retried.
@@ -150,6 +157,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<PluginSection> {
         allow_kube: allow::read(table),
         limits: read_limits(table),
         resync: table.duration("resync", super::informer::RESYNC_MIN..=super::informer::RESYNC_MAX),
+        min_interval: table.duration("min-interval", INTERVAL_MIN..=INTERVAL_MAX),
         on_failure: table.choice("on-failure", &ON_FAILURE).unwrap_or_default(),
         retry: read_retry(table),
         paused: table.boolean("paused").unwrap_or(false),

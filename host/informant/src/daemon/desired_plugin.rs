@@ -58,6 +58,7 @@ impl DesiredPlugin {
             resync: self.resync,
             on_reload: section.on_reload,
             on_restart: section.on_restart,
+            min_interval: section.min_interval,
             on_failure: section.on_failure,
             retry: section.retry,
             paused: section.paused,

@@ -183,7 +183,9 @@ async fn metric_families_are_stable() {
     informant_listener_deletes_discarded counter
     informant_listener_discarded counter
     informant_listener_failing gauge
+    informant_listener_intervals_cut counter
     informant_listener_keyed gauge
+    informant_listener_keys_spaced gauge
     informant_listener_late counter
     informant_listener_left_to_cursor counter
     informant_listener_oldest_pending_seconds gauge
@@ -197,6 +199,7 @@ async fn metric_families_are_stable() {
     informant_listener_retries_limited counter
     informant_listener_shown counter
     informant_listener_skipped counter
+    informant_listener_spaced counter
     informant_listener_unattached counter
     informant_listener_vanished counter
     informant_native_handler_panics counter

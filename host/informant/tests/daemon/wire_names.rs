@@ -58,7 +58,7 @@ fn configuration_keys() {
     keys of [health]: listen
     keys of [state]: path
     keys of [informer.a]: clusters, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
-    keys of [plugin.a]: allow, component, config, informers, limits, on-failure, on-reload, on-restart, on-start, paused, required, resync, retry, script, sha256
+    keys of [plugin.a]: allow, component, config, informers, limits, min-interval, on-failure, on-reload, on-restart, on-start, paused, required, resync, retry, script, sha256
     keys of [plugin.a.limits]: call, cpu, instances, memory, pending, writes, writes-in-flight
     keys of [plugin.a.retry]: attempts, initial, max
     keys of [plugin.a.allow]: kube
@@ -265,7 +265,7 @@ async fn json_members_and_headers() {
     lists.push(members_of("inspect -o json", &[inspection]));
     assert_snapshot!(lists.join("\n"), @r#"
     sources: items items[].apiVersion items[].bookmarkAgeMs items[].bytes items[].cluster items[].epoch items[].id items[].indexFailures items[].indexFailures[].failed items[].indexFailures[].failed[].key items[].indexFailures[].failed[].message items[].indexFailures[].failures items[].indexFailures[].index items[].indexes items[].informer items[].kind items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastEventAgeMs items[].namespace items[].objects items[].reconfiguring items[].relists items[].resource items[].resourceVersion items[].state items[].synced items[].trouble items[].watchList items[].watchListRefused items[].watches
-    plugins: items items[].because items[].coalesced items[].component items[].deadLetters items[].delivered items[].failing items[].inFlight items[].informers items[].instances items[].keyed items[].lastDeadLetter items[].lastDeadLetter.ageMs items[].lastDeadLetter.cluster items[].lastDeadLetter.error items[].lastDeadLetter.event items[].lastDeadLetter.object items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastReload items[].lastReload.ageMs items[].lastReload.error items[].lastReload.result items[].manifestName items[].manifestVersion items[].memoryBytes items[].name items[].oldestPendingMs items[].paused items[].pending items[].previousSha256 items[].reloads items[].requeues items[].restarts items[].retries items[].retries[].ageMs items[].retries[].attempts items[].retries[].cluster items[].retries[].error items[].retries[].event items[].retries[].nextMs items[].retries[].object items[].roles items[].sha256 items[].slowed items[].slowedObjects items[].slowedObjects[].cluster items[].slowedObjects[].nextMs items[].slowedObjects[].object items[].slowedObjects[].requeues items[].state items[].stuckOn items[].stuckOn.cluster items[].stuckOn.event items[].stuckOn.forMs items[].stuckOn.object items[].stuckOn.source items[].writesPausedMs items[].writesSpaced items[].writesSpacedKeys items[].writesWaiting items[].writesWaitingEvents
+    plugins: items items[].because items[].coalesced items[].component items[].deadLetters items[].delivered items[].failing items[].inFlight items[].informers items[].instances items[].keyed items[].lastDeadLetter items[].lastDeadLetter.ageMs items[].lastDeadLetter.cluster items[].lastDeadLetter.error items[].lastDeadLetter.event items[].lastDeadLetter.object items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastReload items[].lastReload.ageMs items[].lastReload.error items[].lastReload.result items[].manifestName items[].manifestVersion items[].memoryBytes items[].name items[].oldestPendingMs items[].paused items[].pending items[].previousSha256 items[].reloads items[].requeues items[].restarts items[].retries items[].retries[].ageMs items[].retries[].attempts items[].retries[].cluster items[].retries[].error items[].retries[].event items[].retries[].nextMs items[].retries[].object items[].roles items[].sha256 items[].slowed items[].slowedObjects items[].slowedObjects[].cluster items[].slowedObjects[].nextMs items[].slowedObjects[].object items[].slowedObjects[].requeues items[].spaced items[].state items[].stuckOn items[].stuckOn.cluster items[].stuckOn.event items[].stuckOn.forMs items[].stuckOn.object items[].stuckOn.source items[].writesPausedMs items[].writesSpaced items[].writesSpacedKeys items[].writesWaiting items[].writesWaitingEvents
     configuration: ageMs lastResult path refused state unreadable waiting waiting[].reason waiting[].section
     dead-letters: items items[].ageMs items[].attempts items[].cluster items[].error items[].event items[].informer items[].name items[].namespace items[].plugin items[].reason items[].resource items[].result items[].source
     retries: items items[].ageMs items[].attempts items[].cluster items[].error items[].event items[].informer items[].name items[].namespace items[].nextMs items[].plugin items[].reason items[].resource items[].result items[].source total
@@ -350,7 +350,9 @@ async fn metrics_with_types_and_labels() {
     informant_listener_deletes_discarded counter {plugin}
     informant_listener_discarded counter {plugin}
     informant_listener_failing gauge {plugin}
+    informant_listener_intervals_cut counter {plugin}
     informant_listener_keyed gauge {plugin}
+    informant_listener_keys_spaced gauge {plugin}
     informant_listener_late counter {plugin}
     informant_listener_left_to_cursor counter {plugin}
     informant_listener_oldest_pending_seconds gauge {plugin}
@@ -364,6 +366,7 @@ async fn metrics_with_types_and_labels() {
     informant_listener_retries_limited counter {plugin}
     informant_listener_shown counter {plugin}
     informant_listener_skipped counter {plugin}
+    informant_listener_spaced counter {plugin}
     informant_listener_unattached counter {plugin}
     informant_listener_vanished counter {plugin}
     informant_native_handler_panics counter {cluster,informer}

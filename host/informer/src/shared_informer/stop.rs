@@ -191,6 +191,9 @@ impl SharedInformer {
         undeliverable: Undeliverable,
         until: Moment,
     ) -> (u64, u64) {
+        if undeliverable == Undeliverable::IsDropped {
+            listener.end_intervals();
+        }
         let mut pause = DRAINED_POLL;
         let waits = || match undeliverable {
             Undeliverable::IsAwaited => listener.busy_keys(self.source()) > 0,

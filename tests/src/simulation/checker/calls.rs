@@ -47,6 +47,7 @@ impl Checker {
         if !may_go_back {
             findings.extend(self.skipped(*id, &running));
         }
+        let is_reconfigured = self.ever_reconfigured(informer);
         let handler = self.handlers.entry(*id).or_default();
         handler.attempted.insert(object.incarnation());
         handler.owed.retain(|owed| owed.uid != object.uid);
@@ -61,8 +62,14 @@ impl Checker {
                 format!("received {again} of {object} after its delete"),
             ));
         }
+        let min_interval = handler.min_interval_ms * 1_000_000;
         let key_state = handler.keys.entry(key).or_default();
         findings.extend(key_state.not_asked(&running, self.now));
+        let before = key_state.called.replace(self.now).filter(|_| !is_reconfigured);
+        if let Some(before) = before.filter(|before| self.now < before + min_interval) {
+            let message = format!("received {object} {} ns after its last call", self.now - before);
+            findings.push((Clause::IntervalKept, message));
+        }
         if std::mem::take(&mut key_state.unsent) {
             let message = format!("received {object}, but the write of the call before was not sent");
             findings.push((Clause::WritesAfterSuccess, message));

@@ -47,6 +47,7 @@ fn handler_added(receives_every_state: bool) -> Entry {
         handler: 0,
         informer: 0,
         receives_every_state,
+        min_interval_ms: 0,
     }
 }
 
@@ -710,6 +711,41 @@ fn failed_call_that_was_asked_for_is_retried() {
         at_rest(&[&object]),
     ];
     assert_eq!(asked(6_000, entries), NOTHING);
+}
+
+/// The clauses that a handler with an interval of 5 s violates if it is called again after `ms`.
+fn called_after(ms: u64) -> Vec<Clause> {
+    let (first, second) = (object("a", "u1", 1), object("a", "u1", 2));
+    let added = Entry::HandlerAdded {
+        handler: 0,
+        informer: 0,
+        receives_every_state: false,
+        min_interval_ms: 5_000,
+    };
+    let before = [
+        added,
+        written(&first),
+        begin(EventKind::Add, &first, Some(1)),
+        end(&first, Ended::Ok),
+        synced(),
+        written(&second),
+    ];
+    let after = [
+        begin(EventKind::Update, &second, Some(2)),
+        end(&second, Ended::Ok),
+        at_rest(&[&second]),
+    ];
+    let before = before.into_iter().map(|entry| (0, entry));
+    let after = after.into_iter().map(|entry| (ms * 1_000_000, entry));
+    let entries = before.chain(after).collect();
+    let violations = check(&History { entries });
+    violations.into_iter().map(|violation| violation.clause).collect()
+}
+
+#[test]
+fn call_before_the_end_of_the_interval_is_detected() {
+    assert_eq!(called_after(5_000), NOTHING);
+    assert_eq!(called_after(4_999), [Clause::IntervalKept]);
 }
 
 /// A history of a handler whose first call defers a write and ends like this; then `rest`.

@@ -79,6 +79,7 @@ impl Schedule {
             watched: Arc::clone(watched),
             listener: plugin.listener(),
             receives_every_state,
+            has_interval: false,
             native: None,
             guest: Some(plugin),
         });

@@ -11,6 +11,9 @@ use super::super::recorder::Script;
 use super::super::watched::Watched;
 use super::Schedule;
 
+/// The interval of the handlers that have one.
+const MIN_INTERVAL: Duration = Duration::from_secs(3);
+
 impl Schedule {
     /// Adds a handler to one of the informers.
     pub(super) fn add_handler(&mut self) {
@@ -30,7 +33,11 @@ impl Schedule {
             asks: id.is_multiple_of(3),
             ..Script::default()
         };
-        let options = self.options();
+        let options = ListenerOptions {
+            // Not drawn either.
+            min_interval: (id % 5 == 4).then_some(MIN_INTERVAL),
+            ..self.options()
+        };
         let native =
             self.rng.percent(25) && !self.namespaces_may_change(watched) && watched.selection().namespaces.is_empty();
         self.world.note(format!(
@@ -77,12 +84,12 @@ impl Schedule {
         let handler = &self.handlers[at];
         let listener = &handler.listener;
         let did = match drawn {
-            // A handler that receives every state gets no replay or fold in their place.
-            0 if !handler.receives_every_state => {
+            // A handler that receives every state gets no replay or fold in their place. A replay ends all intervals.
+            0 if !handler.receives_every_state && !handler.has_interval => {
                 listener.replay(now);
                 "is rebuilt and gets a replay"
             }
-            1 if !handler.receives_every_state => {
+            1 if !handler.receives_every_state && !handler.has_interval => {
                 listener.recover(now);
                 "lost its state and recovers"
             }

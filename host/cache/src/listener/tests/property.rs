@@ -61,6 +61,16 @@ proptest! {
         run(ListenerOptions { retries_per_second_max: 1, retried_deletes_max: 0, ..few() }, ops);
     }
 
+    #[test]
+    fn guarantees_hold_with_an_interval(ops in vec(any_op(), 0..120)) {
+        run(ListenerOptions { min_interval: Some(seconds(3)), ..options() }, ops);
+    }
+
+    #[test]
+    fn guarantees_hold_with_an_interval_and_low_limits(ops in vec(any_op(), 0..120)) {
+        run(ListenerOptions { min_interval: Some(seconds(3)), pending_bytes_max: 1_500, ..few() }, ops);
+    }
+
     /// Exactly once: any number of swaps changes nothing while nothing fails and no limit is reached.
     #[test]
     fn events_are_delivered_exactly_once_across_swaps(ops in vec(calm_op(), 0..200)) {

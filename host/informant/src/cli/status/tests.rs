@@ -56,6 +56,7 @@ fn loaded() -> LoadedView {
         in_flight: 0,
         failing: 0,
         retries: Vec::new(),
+        spaced: 0,
         requeues: 0,
         slowed: 0,
         slowed_objects: Vec::new(),

@@ -42,6 +42,7 @@ on-reload = "replay"
 retry = { initial = "500ms", max = "2m", attempts = 20 }
 paused = true
 required = true
+min-interval = "90s"
 "#;
 
 /// Its debug output, with one line per field.
@@ -98,6 +99,7 @@ fn complete_configuration_is_read() {
         allow_kube: [],
         limits: Limits { memory_bytes: 33554432, cpu: 20ms, call: 5s, pending: 7, instances: 1, writes_in_flight: 8, writes_per_second: 50, },
         resync: None,
+        min_interval: Some( 90s, ),
         on_failure: Quarantine,
         retry: RetryPolicy { initial: 500ms, max: 120s, attempts: 20, },
         paused: true,

@@ -8,6 +8,7 @@ fn started(handler: u32, continues: bool) -> [Entry; 2] {
         handler,
         informer: 0,
         receives_every_state: false,
+        min_interval_ms: 0,
     };
     let resumed = Entry::Resumed {
         handler,

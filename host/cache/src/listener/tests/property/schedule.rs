@@ -129,6 +129,8 @@ pub(super) struct Run {
     /// Keys whose last delivery failed and that will be retried.
     retried: BTreeMap<(SourceId, String), Retried>,
     requeues: Requeues,
+    /// When keys were called, and not filtered or given back.
+    called: BTreeMap<(SourceId, String), Moment>,
 }
 
 impl Run {
@@ -154,6 +156,7 @@ impl Run {
             retries: Vec::new(),
             retried: BTreeMap::new(),
             requeues: Requeues::default(),
+            called: BTreeMap::new(),
         };
         run.toggle(0);
         run
@@ -170,6 +173,7 @@ impl Run {
             Op::GiveBack(at) if !self.in_flight.is_empty() => {
                 let delivery = self.in_flight.remove(at % self.in_flight.len());
                 self.witness.given_back(&delivery);
+                self.called.remove(&retry_key(&delivery));
                 if self.retried.contains_key(&retry_key(&delivery)) {
                     self.retries.pop();
                 }
@@ -184,6 +188,7 @@ impl Run {
                     }
                 }
                 self.listener.replay(self.now);
+                self.called.clear();
                 self.requeues.replayed();
             }
             Op::Requeue(source, name) => {
@@ -285,6 +290,7 @@ impl Run {
                 assert!(!must_wait, "the consumer was not woken for {}", shown(&delivery));
                 assert!(self.pauses.is_empty(), "{}: paused", shown(&delivery));
                 self.check_retry(&delivery);
+                self.check_interval(&delivery);
                 self.requeues.taken(&delivery, self.now);
                 self.witness.handed_out(&delivery);
                 self.in_flight.push(delivery);
@@ -302,7 +308,10 @@ impl Run {
         self.check_requeues();
         if self.pauses.is_empty() {
             let in_flight = self.in_flight.iter().map(retry_key);
-            let busy: BTreeSet<_> = self.retried.keys().cloned().chain(in_flight).collect();
+            let interval = self.options.min_interval.unwrap_or_default();
+            let spaced = self.called.iter().filter(|(_, called)| **called + interval >= until);
+            let spaced = spaced.map(|(key, _)| key.clone());
+            let busy: BTreeSet<_> = self.retried.keys().cloned().chain(in_flight).chain(spaced).collect();
             self.requeues.check_none_is_late(&busy, until, self.now);
         }
     }
@@ -318,6 +327,9 @@ impl Run {
             Answer::Trapped => DeliveryOutcome::Trapped(error),
             Answer::RequeueAfter(millis) => again(Duration::from_millis(millis)),
         };
+        if matches!(answer, Answer::Filtered) {
+            self.called.remove(&retry_key(&delivery));
+        }
         let before = self.stats().counters;
         self.listener.done(delivery.token, outcome.clone(), self.now);
         let after = self.stats().counters;
@@ -388,6 +400,17 @@ impl Run {
             within_second <= 2 * self.options.retries_per_second_max,
             "{within_second} retries"
         );
+    }
+
+    /// Two calls of a key start at least one interval apart.
+    fn check_interval(&mut self, delivery: &Delivery) {
+        if delivery.key().is_none() {
+            return;
+        }
+        let before = self.called.insert(retry_key(delivery), self.now);
+        if let (Some(before), Some(interval)) = (before, self.options.min_interval) {
+            assert!(self.now >= before + interval, "{}: too early", shown(delivery));
+        }
     }
 
     fn stats(&self) -> ListenerStats {
