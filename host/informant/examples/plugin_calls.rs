@@ -180,6 +180,7 @@ impl Handler {
             catalog,
             metrics: PluginMetrics::register(&mut Registry::default()),
             kube: None,
+            key_value: None,
             script_runner: std::fs::read(built("informant_script_runner.wasm")?)
                 .ok()
                 .map(Cow::Owned),

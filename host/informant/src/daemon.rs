@@ -26,6 +26,7 @@ mod file_thread;
 mod file_watch;
 mod informer_supervisor;
 mod plugin_attachments;
+mod plugin_keys;
 mod plugin_supervisor;
 mod resource_follower;
 mod section_command;
@@ -39,7 +40,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use informant_cache::{Catalog, Environment};
 use informant_informer::TokioEnvironment;
-use informant_plugin_host::{Compiler, HostOptions, PluginHost};
+use informant_plugin_host::{Compiler, HostOptions, KeyValue, PluginHost};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -74,6 +75,7 @@ use config_watcher::ConfigWatcher;
 use durable_state::DurableState;
 use file_thread::FileThreads;
 use file_watch::FileWatch;
+use plugin_keys::PluginKeys;
 
 /// The options of [`Daemon::start`].
 #[derive(Debug)]
@@ -130,8 +132,8 @@ impl Daemon {
             Catalog::new(),
             Configuration::new(config.path.clone(), environment.now()),
         );
-        let host = plugin_host(&options, guests, &environment, &registry, &metrics)?;
         let durables = open_state(&options, &metrics).await?;
+        let host = plugin_host(&options, guests, &environment, &registry, &metrics, &durables)?;
         metrics.watch(registry.clone());
         let supervisors = TaskTracker::new();
         let threads = FileThreads::new(&environment);
@@ -220,7 +222,9 @@ fn plugin_host(
     environment: &Arc<dyn Environment>,
     registry: &StatusRegistry,
     metrics: &Metrics,
+    durables: &DurableState,
 ) -> Result<PluginHost> {
+    let keys = options.config.state.is_set.then(|| PluginKeys::new(durables.clone()));
     let clusters = ClusterApi::of(registry.clusters().clone(), Arc::clone(environment));
     PluginHost::new(HostOptions {
         cache_dir: options.cache_dir.clone(),
@@ -230,6 +234,7 @@ fn plugin_host(
         catalog: registry.catalog().clone(),
         metrics: metrics.plugins.clone(),
         kube: Some(Arc::new(clusters)),
+        key_value: keys.map(|keys| Arc::new(keys) as Arc<dyn KeyValue>),
         script_runner: guests::script_runner()?,
     })
     .context("cannot create the WebAssembly engine")

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use informant_cache::Catalog;
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::limits::COMPONENT_BYTES_MAX;
-use informant_plugin_host::{HostOptions, PluginHost, read_regular_file};
+use informant_plugin_host::{HostOptions, KeyValue, NoKeys, PluginHost, read_regular_file};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::compiler;
@@ -22,8 +22,13 @@ pub(crate) struct Guests {
 }
 
 impl Guests {
-    /// Creates one.
+    /// Creates one, in which plugins find no keys.
     pub(crate) fn for_inspection() -> Result<Self> {
+        Self::with_keys(true)
+    }
+
+    /// Creates one, in which plugins find no keys, or are denied to use any.
+    pub(crate) fn with_keys(has_keys: bool) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("guest")
@@ -38,6 +43,7 @@ impl Guests {
             catalog: Catalog::new(),
             metrics: Metrics::new().plugins,
             kube: None,
+            key_value: has_keys.then(|| Arc::new(NoKeys) as Arc<dyn KeyValue>),
             script_runner: script_runner()?,
         })
         .context("cannot create the WebAssembly engine")?;

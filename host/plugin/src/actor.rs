@@ -44,6 +44,7 @@ use crate::engine::scheduler::OverrunHistory;
 use crate::error::LoadProblem;
 use crate::host::HostInner;
 use crate::hostcalls::kube::{KubeAccess, KubeRights};
+use crate::hostcalls::kv::{KvAccess, KvRights};
 use crate::hostcalls::store::{StoreAccess, StoreReader};
 use crate::instance::Instance;
 use crate::instance::bindings::informant::plugin::types::Failure;
@@ -55,8 +56,8 @@ use crate::status::{PluginState, Reload, StuckOn};
 use crate::writes::{OwnCache, Writes};
 use crate::{Digest, Roles};
 
-/// The reason `store` and `kube` return to an index function with `denied`.
-const DENIED_IN_INDEX: &str =
+/// The reason `store`, `kube` and `kv` return to an index function with `denied`.
+pub(crate) const DENIED_IN_INDEX: &str =
     "an index function must depend on its arguments alone: in the role index, only log can be called";
 
 /// The longest error text that is kept, in bytes.
@@ -70,6 +71,8 @@ pub(crate) struct PluginContext {
     /// Ends running calls and the actors.
     pub(crate) abort: CancellationToken,
     pub(crate) kube: Arc<KubeRights>,
+    /// What the plugin remembers.
+    pub(crate) kv: Arc<KvRights>,
     /// What the cache has of the plugin's objects.
     pub(crate) cache: Arc<OwnCache>,
     /// The writes that handlers deferred.
@@ -167,6 +170,8 @@ impl PluginContext {
             counters.kube(),
             Arc::clone(&cache),
         );
+        let quota_bytes = config.spec.limits.kv_bytes;
+        let kv = KvRights::new(counters.plugin(), host.key_value.clone(), quota_bytes, counters.kv());
         let paused = config.spec.paused.then_some(PausedBy::Section);
         if paused.is_some() {
             listener.pause(Pause::Operator);
@@ -177,6 +182,7 @@ impl PluginContext {
             cache,
             counters,
             kube: Arc::new(kube),
+            kv: Arc::new(kv),
             abort: CancellationToken::new(),
             probation: Probation::new(host.env.now()),
             overruns: Arc::default(),
@@ -209,6 +215,7 @@ impl PluginContext {
 
     pub(crate) fn set_config(&self, config: Arc<PluginConfig>) {
         self.cache.set_informers(&config.spec.informers);
+        self.kv.set_quota(config.spec.limits.kv_bytes);
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
@@ -239,7 +246,7 @@ impl PluginContext {
     }
 
     fn instance_resources(&self, config: &PluginConfig, actor: ActorKind, manifest: &Manifest) -> InstanceResources {
-        let (access, kube) = match actor {
+        let (access, kube, kv) = match actor {
             ActorKind::Events => (
                 StoreAccess::Granted(Arc::clone(&config.grants)),
                 KubeAccess::Granted {
@@ -247,10 +254,12 @@ impl PluginContext {
                     grants: Arc::clone(&config.kube),
                     awaits_writes: manifest.writes == WritesEnd::Seen,
                 },
+                KvAccess::Granted(Arc::clone(&self.kv)),
             ),
             ActorKind::Index => (
                 StoreAccess::Denied(DENIED_IN_INDEX),
                 KubeAccess::Denied(DENIED_IN_INDEX),
+                KvAccess::Denied(DENIED_IN_INDEX),
             ),
         };
         let reader = StoreReader::new(self.host.catalog.clone(), access);
@@ -259,7 +268,7 @@ impl PluginContext {
             config.spec.limits,
             actor.wasi_mode(),
             reader,
-            kube,
+            (kube, kv),
             self.counters.log_dropped.clone(),
         );
         InstanceResources {

@@ -26,8 +26,10 @@ use crate::engine::compile::{CompileQueue, Compiler};
 use crate::engine::scheduler::CpuScheduler;
 use crate::engine::ticker::Ticker;
 use crate::error::{HostError, LoadError, LoadProblem};
+use crate::hostcalls::key_value::KeyValue;
 use crate::hostcalls::kube::KubeAccess;
 use crate::hostcalls::kube_api::KubeApi;
+use crate::hostcalls::kv::KvAccess;
 use crate::hostcalls::store::{StoreAccess, StoreReader};
 use crate::instance::guest::{self, GuestState, InstanceResources};
 use crate::instance::wasi::WasiMode;
@@ -53,6 +55,8 @@ pub struct HostOptions {
     pub metrics: PluginMetrics,
     /// How plugins act on the cluster; none where they are only inspected.
     pub kube: Option<Arc<dyn KubeApi>>,
+    /// What plugins remember; none: `kv` is denied.
+    pub key_value: Option<Arc<dyn KeyValue>>,
     /// The component that runs scripts; none: scripts are rejected.
     pub script_runner: Option<Cow<'static, [u8]>>,
 }
@@ -68,6 +72,7 @@ pub(crate) struct HostInner {
     pub(crate) catalog: Catalog,
     pub(crate) metrics: PluginMetrics,
     pub(crate) kube: Option<Arc<dyn KubeApi>>,
+    pub(crate) key_value: Option<Arc<dyn KeyValue>>,
     /// Where blocking work runs. None: where it is called, because none of it takes time.
     pub(crate) blocking_pool: Option<Handle>,
     pub(crate) linker: Linker<GuestState>,
@@ -84,6 +89,8 @@ pub struct Inspection {
     pub roles: Roles,
     /// The interfaces it imports.
     pub imports: Vec<String>,
+    /// Whether it is a script, or contains one: then it imports all interfaces.
+    pub runs_script: bool,
     /// Functions of a newer contract that it imports. A call traps.
     pub stubs: Vec<String>,
     /// The contract version that it was built for.
@@ -104,6 +111,7 @@ impl Inspection {
         Inspection {
             roles: component.roles,
             imports: component.imports.clone(),
+            runs_script: component.script.is_some(),
             stubs: component.stubs.clone(),
             contract: component.contract.clone(),
             sdk: component.sdk.clone(),
@@ -138,6 +146,7 @@ impl PluginHost {
             catalog,
             metrics,
             kube,
+            key_value,
             script_runner,
         } = options;
         let compile_queue = CompileQueue::new(compiler, &engine, Arc::clone(&env), handle.clone());
@@ -154,6 +163,7 @@ impl PluginHost {
             catalog,
             metrics,
             kube,
+            key_value,
             blocking_pool: Some(handle),
         })))
     }
@@ -328,7 +338,7 @@ impl HostInner {
             limits,
             WasiMode::Deterministic,
             reader,
-            kube,
+            (kube, KvAccess::Denied(DENIED_IN_DESCRIBE)),
             Counter::default(),
         );
         let watchdog = CallWatchdog::new(Arc::clone(&self.env), limits.call, CancellationToken::new());
@@ -356,7 +366,7 @@ impl HostInner {
         limits: Limits,
         wasi_mode: WasiMode,
         reader: StoreReader,
-        kube: KubeAccess,
+        (kube, kv): (KubeAccess, KvAccess),
         log_dropped: Counter,
     ) -> InstanceResources {
         let clock = Arc::clone(self.ticker.clock());
@@ -366,6 +376,7 @@ impl HostInner {
             wasi_mode,
             reader,
             kube,
+            kv,
             clock,
             scheduler: Arc::clone(&self.scheduler),
             overruns: Arc::default(),
@@ -418,6 +429,9 @@ pub(crate) fn validate(spec: &PluginSpec) -> Result<(), LoadProblem> {
     }
     if limits.writes_in_flight == 0 || limits.writes_per_second == 0 {
         return refuse("a limit is 0: set limits.writes-in-flight and writes to more than 0".to_owned());
+    }
+    if limits.kv_bytes == 0 {
+        return refuse("a limit is 0: set limits.kv to more than 0".to_owned());
     }
     if limits.pending == 0 || limits.memory_bytes == 0 || limits.cpu.is_zero() || limits.call.is_zero() {
         return refuse("a limit is 0: set limits.memory, cpu, call and pending to more than 0".to_owned());

@@ -16,6 +16,7 @@ use wasmtime::{Engine, Store};
 use crate::component::roles::{Handled, IndexAnswer};
 use crate::component::{Indices, PluginComponent};
 use crate::error::LoadProblem;
+use crate::hostcalls::kv::CallChanges;
 use crate::hostcalls::store::CallSubject;
 use crate::instance::bindings::exports::informant::plugin::{
     event_handler, index_funcs, lifecycle, state, sync_handler,
@@ -28,7 +29,7 @@ use crate::writes::DeferredWrite;
 
 /// The reason `store` and `kube` return to `init` with `denied`.
 pub(crate) const DENIED_IN_INIT: &str =
-    "in init, only log can be called: read the cache from on-synced on, and act on the cluster in a handler";
+    "in init, only log and kv can be called: read the cache from on-synced on, and act on the cluster in a handler";
 
 /// The result of a call into a guest: what it returned, or why it did not return.
 pub(crate) type Called<T> = Result<T, Box<TrapReport>>;
@@ -85,6 +86,11 @@ impl Instance {
         self.store.data_mut().kube.take_writes()
     }
 
+    /// Takes the changes of keys that the last call made, if there are any. Only after its success.
+    pub(crate) fn take_changes(&mut self) -> Option<CallChanges> {
+        self.store.data_mut().kv.take_changes()
+    }
+
     /// Linear memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.store.data().limiter.memory_bytes()
@@ -99,16 +105,21 @@ impl Instance {
         finish_call(&mut self.store, "describe", answer)
     }
 
-    /// Calls `init`, in which calls of `store` and `kube` are denied.
+    /// Calls `init`, in which calls of `store` and `kube` are denied. Its success commits changes of keys.
     pub(crate) async fn init(&mut self, context: &[u8]) -> Called<Result<(), Failure>> {
         begin(&mut self.store, CallSubject::None);
         self.store.data_mut().deny(Some(DENIED_IN_INIT));
+        self.store.data_mut().kv.begin_call(true);
         let answer = self
             .watchdog
             .run(self.exports.lifecycle.call_init(&mut self.store, context))
             .await;
         self.store.data_mut().deny(None);
-        finish_call(&mut self.store, "init", answer)
+        let called = finish_call(&mut self.store, "init", answer);
+        if let (Ok(Ok(())), Some(changes)) = (&called, self.take_changes()) {
+            changes.commit(None, || {});
+        }
+        called
     }
 
     /// Calls `on-add`. None if the component lacks the role `event-handler`; the same for the other calls.
@@ -231,7 +242,9 @@ impl Exports {
 fn begin(store: &mut Store<GuestState>, subject: CallSubject) {
     store.set_epoch_deadline(1);
     let state = store.data_mut();
-    state.kube.begin_call(matches!(subject, CallSubject::Source(_)));
+    let is_event = matches!(subject, CallSubject::Source(_));
+    state.kube.begin_call(is_event);
+    state.kv.begin_call(is_event);
     state.reader.begin_call(subject);
     state.limiter.begin();
     state.budget.begin();

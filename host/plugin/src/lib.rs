@@ -52,6 +52,7 @@ pub use engine::compile::{ChildCompiler, CompileLimits, Compiler, compile_worker
 pub use error::{HostError, LoadError, LoadProblem};
 pub use host::{HostOptions, Inspection, PluginHost};
 pub use hostcalls::grant::{KubeGrant, KubeResource, KubeResourceError, KubeVerb, allow_line};
+pub use hostcalls::key_value::{KeyValue, KvChange, KvHandled, KvOpening, KvSpace, KvUsage, NoKeys};
 pub use hostcalls::kube_api::{
     KubeAction, KubeAddress, KubeApi, KubeCall, KubeDelete, KubeError, KubeErrorCode, KubeFuture, KubeList,
     KubePatchKind, KubePropagation, KubeWrite,
@@ -81,13 +82,16 @@ pub mod limits {
     pub use crate::hostcalls::kube::{
         KUBE_ANSWER_BYTES_MAX, KUBE_CALLS_MAX, KUBE_DOCUMENT_BYTES_MAX, KUBE_PAGE_OBJECTS_MAX, KUBE_WAIT_MAX,
     };
+    pub use crate::hostcalls::kv::{
+        KV_KEY_BYTES_MAX, KV_KEY_COST_BYTES, KV_LIST_MAX, KV_VALUE_BYTES_MAX, KV_WAITING_MAX,
+    };
     pub use crate::hostcalls::store::{
         INDEX_KEYS_MAX, INDEX_VALUES_DEFAULT, INDEX_VALUES_LIMIT_MAX, PAGE_BYTES_MAX, PAGE_ITEMS_MAX, POINTERS_MAX,
     };
     pub use crate::instance::guest::TRANSFER_BYTES_MAX;
     pub use crate::instance::output::{CALL_BYTES_MAX, LINE_BYTES_MAX, TAIL_LINES_MAX};
     pub use crate::plugin::INIT_RETRY_AT_SWAP;
-    pub use crate::spec::{CALL, CPU, INSTANCES, MEMORY_BYTES, WRITES_IN_FLIGHT, WRITES_PER_SECOND};
+    pub use crate::spec::{CALL, CPU, INSTANCES, KV_BYTES, MEMORY_BYTES, WRITES_IN_FLIGHT, WRITES_PER_SECOND};
     pub use crate::writes::{
         CALL_WRITES_BYTES_MAX, CALL_WRITES_MAX, OWN_WRITES_MAX, SEEN_MAX, SPACED_KEYS_MAX, SPACING_MAX, SPACING_MIN,
         SPACING_TARGETS_MAX, SPACING_WINDOW, SPACING_WRITES, WRITES_BURST, WRITES_LAST, WRITES_WAITING_BYTES_MAX,

@@ -11,6 +11,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::hostcalls::kube::{KubeCounters, KubeFamilies};
+use crate::hostcalls::kv::{KvCounters, KvFamilies};
 use crate::status::PluginState;
 use crate::writes::{WriteCounters, WriteFamilies};
 
@@ -34,6 +35,7 @@ struct Families {
     artifacts: Family<ArtifactLabels, Counter>,
     kube: KubeFamilies,
     writes: WriteFamilies,
+    kv: KvFamilies,
     /// The users of each plugin's series: while a plugin is replaced by another of the same name, there are two.
     users: Mutex<BTreeMap<String, Users>>,
 }
@@ -165,6 +167,7 @@ impl PluginMetrics {
             artifacts: Family::default(),
             kube: KubeFamilies::new(),
             writes: WriteFamilies::default(),
+            kv: KvFamilies::default(),
             users: Mutex::default(),
         };
         families.register(registry);
@@ -266,6 +269,7 @@ impl Families {
         );
         self.kube.register(registry);
         self.writes.register(registry);
+        self.kv.register(registry);
     }
 }
 
@@ -287,6 +291,7 @@ impl Families {
         self.state_lost.remove(&labels);
         self.kube.forget(name);
         self.writes.forget(name);
+        self.kv.forget(name);
         for state in PluginState::ALL {
             self.state.remove(&StateLabels {
                 plugin: plugin(),
@@ -354,6 +359,11 @@ impl PluginCounters {
     /// The counters of its deferred writes.
     pub(crate) fn writes(&self) -> WriteCounters {
         self.families.writes.of(&self.plugin)
+    }
+
+    /// The counters of its calls to `kv`.
+    pub(crate) fn kv(&self) -> KvCounters {
+        self.families.kv.of(&self.plugin)
     }
 
     /// The counters of events from the informer `informer`.

@@ -8,12 +8,13 @@ use prometheus_client::metrics::counter::Counter;
 use tokio_util::sync::CancellationToken;
 
 use crate::actor::config::PluginConfig;
-use crate::actor::{ActorKind, initialize};
+use crate::actor::{ActorKind, DENIED_IN_INDEX, initialize};
 use crate::component::LoadedVersion;
 use crate::component::context::StartCause;
 use crate::error::{LoadError, LoadProblem};
 use crate::host::{self, HostInner, Inspection, PluginHost};
 use crate::hostcalls::kube::KubeAccess;
+use crate::hostcalls::kv::{KvAccess, KvFamilies, KvRights};
 use crate::hostcalls::store::{StoreAccess, StoreReader};
 use crate::instance::watchdog::CallWatchdog;
 use crate::instance::{DENIED_IN_INIT, Instance};
@@ -76,7 +77,16 @@ async fn init(
     let reader = StoreReader::new(parts.catalog.clone(), StoreAccess::Denied(DENIED_IN_INIT));
     let kube = KubeAccess::Denied(DENIED_IN_INIT);
     let plugin = Arc::from(config.spec.name.as_str());
-    let resources = parts.instance_resources(&plugin, limits, actor.wasi_mode(), reader, kube, Counter::default());
+    let kv = match actor {
+        ActorKind::Events => {
+            let counters = KvFamilies::default().of(&plugin);
+            let api = parts.key_value.clone();
+            KvAccess::Granted(Arc::new(KvRights::new(&plugin, api, limits.kv_bytes, counters)))
+        }
+        ActorKind::Index => KvAccess::Denied(DENIED_IN_INDEX),
+    };
+    let wasi_mode = actor.wasi_mode();
+    let resources = parts.instance_resources(&plugin, limits, wasi_mode, reader, (kube, kv), Counter::default());
     let watchdog = CallWatchdog::new(Arc::clone(&parts.env), limits.call, CancellationToken::new());
     let _running = resources.clock.run_guests();
     let mut instance = Instance::new(&parts.engine, &version.component, resources, watchdog).await?;

@@ -85,6 +85,7 @@ impl PluginHost {
             catalog,
             metrics,
             kube: Some(kube),
+            key_value: None,
             blocking_pool: None,
         })
     }

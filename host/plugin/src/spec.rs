@@ -25,6 +25,10 @@ pub const WRITES_IN_FLIGHT: usize = 16;
 /// Deferred writes of one plugin in a second: 20, after bursts of [`WRITES_BURST`](crate::limits::WRITES_BURST).
 pub const WRITES_PER_SECOND: u32 = 20;
 
+/// Keys and values of one plugin in `kv`: 1 MiB, with [`KV_KEY_COST_BYTES`](crate::limits::KV_KEY_COST_BYTES) for each
+/// key.
+pub const KV_BYTES: usize = 1 << 20;
+
 /// One plugin as configured by the operator.
 #[derive(Clone, Debug)]
 pub struct PluginSpec {
@@ -78,6 +82,8 @@ pub struct Limits {
     pub writes_in_flight: usize,
     /// Deferred writes in a second, after a burst; further ones wait.
     pub writes_per_second: u32,
+    /// Bytes of its keys and values in `kv`. At the limit a key is not set.
+    pub kv_bytes: usize,
 }
 
 /// What a new instance receives when it replaces another.
@@ -136,6 +142,7 @@ impl Default for Limits {
             instances: INSTANCES,
             writes_in_flight: WRITES_IN_FLIGHT,
             writes_per_second: WRITES_PER_SECOND,
+            kv_bytes: KV_BYTES,
         }
     }
 }

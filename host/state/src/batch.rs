@@ -12,6 +12,7 @@ use informant_object::{Key, Object};
 use crate::deliver::for_each_change;
 use crate::handler_state::{Acknowledgements, HandlerState};
 use crate::journal::JournalEntry;
+use crate::key_value::EndedKeys;
 use crate::reconcile::{Difference, LateDeletes, difference};
 use crate::recorder::source_row;
 use crate::schema::{self, EndedRow, HandlerRow, SourceRow};
@@ -38,7 +39,8 @@ impl SourceBatch {
 /// Before the transaction.
 impl PersistedSource {
     /// Takes the pending entries, and reads from listeners what they have acknowledged.
-    pub(crate) fn gather(&mut self) -> SourceBatch {
+    /// Those of the keys in `ended` are read in any case.
+    pub(crate) fn gather(&mut self, ended: &EndedKeys) -> SourceBatch {
         let entries = self.queue.take();
         let somebody_waits = entries.iter().any(|entry| matches!(entry, JournalEntry::Flush(_)));
         let mut acknowledged = BTreeMap::new();
@@ -46,7 +48,8 @@ impl PersistedSource {
         for (name, handler) in &mut self.handlers {
             match self.id {
                 Some(id) if self.is_verified => {
-                    let found = handler.poll_acknowledged(id, now, somebody_waits);
+                    let ended = ended.get(&(id, name.clone())).map_or(&[][..], Vec::as_slice);
+                    let found = handler.poll_acknowledged(id, now, somebody_waits, ended);
                     if !found.is_empty() {
                         acknowledged.insert(name.clone(), found);
                     }

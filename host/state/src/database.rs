@@ -13,6 +13,7 @@ use informant_cache::ListenerHandle;
 
 use crate::file::OpenError;
 use crate::journal::SourceJournal;
+use crate::key_value::{KeySpace, OpenKeysError};
 use crate::metrics::StateMetrics;
 use crate::recorder::{Recorder, RecorderCommand, Shared};
 use crate::source::Purge;
@@ -118,6 +119,19 @@ impl StateDatabase {
     pub fn keep_only_sources(&self, informer: &str, cluster: &str, sources: BTreeSet<SourceIdentity>) {
         let what = Purge::OtherSources(informer.to_owned(), cluster.to_owned(), sources);
         self.command(RecorderCommand::Forget(what));
+    }
+
+    /// Opens the keys of a plugin. Waits for the disk, unless they are open.
+    ///
+    /// # Errors
+    /// [`OpenKeysError`].
+    pub fn keys(&self, plugin: &str) -> Result<KeySpace, OpenKeysError> {
+        KeySpace::open(plugin, &self.0.shared, &self.0.metrics)
+    }
+
+    /// Deletes the keys of all plugins but these.
+    pub fn keep_only_plugins(&self, plugins: BTreeSet<String>) {
+        self.command(RecorderCommand::KeepOnlyPlugins(plugins));
     }
 
     /// Deletes all informers but these, each given by its name and its cluster's.

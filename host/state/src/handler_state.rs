@@ -178,8 +178,14 @@ impl HandlerState {
     }
 
     /// Reads from the listener what the handler has acknowledged; of all open keys if `all`, else of the next ones in
-    /// turn.
-    pub(crate) fn poll_acknowledged(&mut self, source: SourceId, now: Moment, all: bool) -> Acknowledgements {
+    /// turn, and of those in `ended`.
+    pub(crate) fn poll_acknowledged(
+        &mut self,
+        source: SourceId,
+        now: Moment,
+        all: bool,
+        ended: &[Key],
+    ) -> Acknowledgements {
         let mut found = Acknowledgements::default();
         let Some(listener) = &self.listener else { return found };
         let max = if self.all_open { OPEN_KEYS_CHECKED_MAX } else { 0 };
@@ -205,29 +211,38 @@ impl HandlerState {
         };
         for _ in 0..turns {
             let keys = self.run_once();
-            let Some(open) = self
-                .listener
-                .as_ref()
-                .and_then(|listener| listener.are_open(source, &keys))
-            else {
+            if !self.poll_keys(source, keys, &mut found) {
                 break;
-            };
-            for (key, open) in keys.into_iter().zip(open) {
-                let open = open.filter(|_| !seeded_bug(SeededBug::HandedOutTakenForAcknowledged));
-                let Some(open) = open else {
-                    found.closed.push(key);
-                    continue;
-                };
-                let finished = self.finished(&key, &open);
-                if !finished.is_empty() {
-                    found.finished.push((key, finished));
-                }
             }
         }
+        // Twice is harmless: what is closed has nothing left.
+        let ended: BTreeSet<&Key> = ended.iter().filter(|key| self.open.contains_key(*key)).collect();
+        let ended = ended.into_iter().cloned().collect();
+        self.poll_keys(source, ended, &mut found);
         found.letters = self.poll_letters(source);
         // After the acknowledgements: a key that a call closed has the requeue that the same call asked for.
         found.requeues = self.poll_requeues(source, now);
         found
+    }
+
+    /// Reads what the handler has acknowledged of these open keys. Returns whether the listener is attached.
+    fn poll_keys(&self, source: SourceId, keys: Vec<Key>, found: &mut Acknowledgements) -> bool {
+        let listener = self.listener.as_ref();
+        let Some(open) = listener.and_then(|listener| listener.are_open(source, &keys)) else {
+            return false;
+        };
+        for (key, open) in keys.into_iter().zip(open) {
+            let open = open.filter(|_| !seeded_bug(SeededBug::HandedOutTakenForAcknowledged));
+            let Some(open) = open else {
+                found.closed.push(key);
+                continue;
+            };
+            let finished = self.finished(&key, &open);
+            if !finished.is_empty() {
+                found.finished.push((key, finished));
+            }
+        }
+        true
     }
 
     /// How the listener's dead letters differ from the stored ones, if they may.

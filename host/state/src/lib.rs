@@ -1,5 +1,5 @@
 //! Persists what must outlive the process, in one embedded database: the objects of each durable source, what each
-//! handler has acknowledged, and the high water mark of the resource version.
+//! handler has acknowledged, the high water mark of the resource version, and what plugins remember ([`KeySpace`]).
 //!
 //! ```text
 //! informer loop ─begin, push, attach─▶ SourceJournal ─batch─▶ recorder thread: 1. read acknowledgements from listeners
@@ -42,6 +42,7 @@ mod deliver;
 mod file;
 mod handler_state;
 mod journal;
+mod key_value;
 mod letters;
 mod metrics;
 mod reconcile;
@@ -59,6 +60,7 @@ pub use database::{OPEN_WAIT_SECONDS_MAX, StateClosed, StateDatabase};
 pub use file::OpenError;
 pub use handler_state::{INCARNATIONS_MAX, OPEN_KEYS_CHECKED_MAX, TOMBSTONES_MAX};
 pub use journal::{QUEUED_CHANGES_MAX, SourceJournal};
+pub use key_value::{EventEnd, KeyChange, KeySpace, OpenKeysError};
 pub use metrics::StateMetrics;
 pub use recorder::{ACKNOWLEDGED_INTERVAL, COMMIT_INTERVAL, REOPEN_INTERVAL};
 pub use schema::StoredContent;

@@ -1,5 +1,6 @@
 //! The recorder thread: one transaction for everything that is pending, of all sources.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use redb::ReadableTable as _;
 
 use crate::batch::SourceBatch;
 use crate::journal::{RecorderWaker, SourceJournal, SourceQueue};
+use crate::key_value::{self, KeyTable, KeysOpened};
 use crate::metrics::StateMetrics;
 use crate::reconcile::damaged;
 use crate::schema::SourceRow;
@@ -35,6 +37,10 @@ pub(crate) enum RecorderCommand {
     Forget(Purge),
     /// Deletes an informer's state in a cluster once its present sources have finished.
     ForgetAtEnd(String, String),
+    /// Reads the keys of a plugin.
+    OpenKeys(Arc<str>, KeysOpened),
+    /// Deletes the keys of all plugins but these.
+    KeepOnlyPlugins(BTreeSet<String>),
     Stop,
 }
 
@@ -44,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) waker: Arc<RecorderWaker>,
     commands: Mutex<Commands>,
     pub(crate) names: Mutex<ListenerNames>,
+    pub(crate) keys: KeyTable,
 }
 
 #[derive(Default)]
@@ -144,6 +151,7 @@ impl Recorder {
         match self.store.reopen() {
             Ok(()) => {
                 tracing::info!("state database recovered");
+                self.shared.keys.write_all();
                 self.forget();
                 self.compare();
             }
@@ -169,25 +177,33 @@ impl Recorder {
 
     /// Writes everything that is pending and delivers it. Returns whether there was anything.
     pub(crate) fn run_once(&mut self) -> bool {
+        let commits = self.store.commits();
         let batches = self.commit();
         let any = batches.iter().any(SourceBatch::has_changes);
         self.deliver(batches);
-        any
+        any || self.store.commits() != commits
     }
 
     /// The first half of [`run_once`](Self::run_once): pending changes are on the disk afterwards, and nothing is
     /// delivered yet.
     pub(crate) fn commit(&mut self) -> Vec<SourceBatch> {
         self.handle_commands();
-        let mut batches: Vec<SourceBatch> = self.sources.iter_mut().map(PersistedSource::gather).collect();
+        let mut keys = self.shared.keys.take();
+        // Before acknowledgements are read: they are written together.
+        let ended = keys.report_ends();
+        let gather = |source: &mut PersistedSource| source.gather(&ended);
+        let mut batches: Vec<SourceBatch> = self.sources.iter_mut().map(gather).collect();
         let is_behind =
             |source: &PersistedSource| source.high_water_advanced() || self.store.is_open() && source.needs_reconcile();
-        if !batches.iter().any(SourceBatch::has_changes) && !self.sources.iter().any(is_behind) {
+        let has_keys = !keys.is_empty() && self.store.is_open();
+        if !has_keys && !batches.iter().any(SourceBatch::has_changes) && !self.sources.iter().any(is_behind) {
+            self.shared.keys.failed(keys);
             return batches;
         }
         let names = self.shared.names.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let sources = &mut self.sources;
         let kept = self.store.write(|tables| {
+            keys.write(tables)?;
             for (source, batch) in sources.iter_mut().zip(&mut batches) {
                 if !source.is_transient {
                     source.keep(tables, batch, &names)?;
@@ -195,6 +211,9 @@ impl Recorder {
             }
             Ok(())
         });
+        if kept.is_err() {
+            self.shared.keys.failed(keys);
+        }
         for (source, batch) in self.sources.iter_mut().zip(&mut batches) {
             if kept.is_ok() && !source.is_transient {
                 source.left.clear();
@@ -252,6 +271,12 @@ impl Recorder {
                         .filter(|source| is_it(&source.options.identity))
                         .for_each(|source| source.forget_at_end = true);
                 }
+                RecorderCommand::OpenKeys(plugin, reply) => {
+                    let opened = self.shared.keys.load(&mut self.store, &plugin);
+                    // The receiver may be gone.
+                    let _ = reply.send(opened.map_err(|error| error.to_string()));
+                }
+                RecorderCommand::KeepOnlyPlugins(plugins) => key_value::keep_only(&mut self.store, &plugins),
                 RecorderCommand::Stop => {
                     self.stopped = true;
                     self.sources.iter().for_each(|source| source.queue.end());
@@ -320,6 +345,7 @@ impl Drop for Recorder {
             std::mem::take(&mut commands.waiting)
         };
         drop(waiting);
+        self.shared.keys.end();
         for source in &self.sources {
             source.queue.end();
             let left = source.queue.take();

@@ -10,6 +10,7 @@
 //! | `ended` | number, handler, namespace, name, incarnation | how it ended, last state |
 //! | `dead_letters` | number, handler, namespace, name | dead letter |
 //! | `requeues` | number, handler, namespace, name | when the next call is due, last state of a delete |
+//! | `plugin_keys` | plugin, key | value |
 //!
 //! A key is open for a handler if it has a row in `open` or in `ended`. `ended` has a row for each incarnation that was
 //! deleted and whose delete the handler has not accepted; incarnations of a key are numbered in their order.
@@ -41,6 +42,7 @@ pub(crate) const OPEN: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new(
 pub(crate) const ENDED: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("ended");
 pub(crate) const DEAD_LETTERS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("dead_letters");
 pub(crate) const REQUEUES: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("requeues");
+pub(crate) const PLUGIN_KEYS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("plugin_keys");
 
 /// The value of a row in `open`.
 pub(crate) const IS_OPEN: &[u8] = &[0];
@@ -291,6 +293,15 @@ pub(crate) fn open_key(source: u32, handler: &str, key: KeyRef<'_>) -> Vec<u8> {
     let mut out = open_prefix(source, handler);
     push_key(&mut out, key);
     out
+}
+
+/// The prefix of a plugin's keys.
+pub(crate) fn plugin_prefix(plugin: &str) -> Vec<u8> {
+    [plugin.as_bytes(), b"\0"].concat()
+}
+
+pub(crate) fn plugin_key(plugin: &str, key: &str) -> Vec<u8> {
+    [plugin.as_bytes(), b"\0", key.as_bytes()].concat()
 }
 
 /// The key of the row of an incarnation, after the prefix of its handler.

@@ -21,6 +21,7 @@ pub(crate) struct Tables<'t> {
     pub(crate) ended: Rows<'t>,
     pub(crate) dead_letters: Rows<'t>,
     pub(crate) requeues: Rows<'t>,
+    pub(crate) plugin_keys: Rows<'t>,
 }
 
 /// Opens the database.
@@ -50,6 +51,11 @@ impl TableStore {
         };
         store.reopen()?;
         Ok(store)
+    }
+
+    /// How many transactions were written.
+    pub(crate) fn commits(&self) -> u64 {
+        self.metrics.commits.get()
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -140,6 +146,7 @@ pub(crate) fn tables(transaction: &WriteTransaction) -> Result<Tables<'_>, redb:
         ended: transaction.open_table(schema::ENDED)?,
         dead_letters: transaction.open_table(schema::DEAD_LETTERS)?,
         requeues: transaction.open_table(schema::REQUEUES)?,
+        plugin_keys: transaction.open_table(schema::PLUGIN_KEYS)?,
     })
 }
 

@@ -7,6 +7,7 @@ mod dead_letters;
 mod disk;
 mod endings;
 mod formats;
+mod keys;
 mod property;
 mod requeues;
 mod several;

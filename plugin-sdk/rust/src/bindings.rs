@@ -28,6 +28,7 @@ macro_rules! role {
                     "informant:plugin/types@0.2.0": crate::bindings::imports::informant::plugin::types,
                     "informant:plugin/store@0.2.0": crate::bindings::imports::informant::plugin::store,
                     "informant:plugin/kube@0.2.0": crate::bindings::imports::informant::plugin::kube,
+                    "informant:plugin/kv@0.2.0": crate::bindings::imports::informant::plugin::kv,
                     "informant:plugin/log@0.2.0": crate::bindings::imports::informant::plugin::log,
                 },
                 pub_export_macro: true,

@@ -8,6 +8,7 @@ pub(crate) use crate::bindings::imports::informant::plugin::{
         defer_patch as kube_defer_patch, defer_update as kube_defer_update, delete as kube_delete, get as kube_get,
         list as kube_list, patch as kube_patch, update as kube_update,
     },
+    kv::{delete as kv_delete, get as kv_get, list as kv_list, set as kv_set, set_if_absent as kv_set_if_absent},
     log::log,
     store::{by_index, find, get, index_keys, index_values, list, source, sources, version},
 };
@@ -24,4 +25,8 @@ pub(crate) use crate::testing::deferred::{
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use crate::testing::host::{
     by_index, find, get, index_keys, index_values, list, log, source, sources, version,
+};
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use crate::testing::keys::{
+    delete as kv_delete, get as kv_get, list as kv_list, set as kv_set, set_if_absent as kv_set_if_absent,
 };

@@ -50,6 +50,7 @@ mod host;
 mod host_error;
 mod index_values;
 pub mod kube;
+pub mod kv;
 pub mod log;
 mod manifest;
 mod names;
@@ -140,7 +141,7 @@ pub mod prelude {
     pub use crate::{
         Action, Deleted, Describe, Event, EventHandler, Events, Failure, IndexFuncs, IndexValues, Init, Kind, Manifest,
         Need, ObjectRef, Objects, OwnerReference, Plugin, Projection, Raw, Reason, Result, SourceId, Stateful,
-        SyncHandler, Verb, finalizer, kube, store,
+        SyncHandler, Verb, finalizer, kube, kv, store,
     };
     pub use crate::{debug, error, export, handler, info, trace, warn};
     pub use serde_json::{Value, json};

@@ -26,6 +26,9 @@
 //! Deferred writes are made when the handler has succeeded, and dropped if it failed. [`Driver::settle`] delivers the
 //! events of the plugin's own writes until it stops writing.
 //!
+//! What the plugin remembers ([`kv`](crate::kv)) takes effect when a call succeeds: [`Cache::remembered`] and
+//! [`Cache::remember`].
+//!
 //! A plugin that asks to be called again ([`Action::requeue_after`](crate::Action::requeue_after)) is called by
 //! [`Driver::run_requeues`], without waiting. [`Driver::put_in_cluster`] puts objects into several clusters.
 //!
@@ -37,6 +40,7 @@ pub(crate) mod cluster;
 pub(crate) mod deferred;
 mod driver;
 pub(crate) mod host;
+pub(crate) mod keys;
 mod options;
 mod projection;
 mod selector;

@@ -64,7 +64,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
         passed: Vec::new(),
     };
     findings.problems.extend(key_files(&config));
-    let guests = Guests::for_inspection()?;
+    let guests = Guests::with_keys(config.state.is_set)?;
     let (inspections, found) = guests.block_on(components::inspect(&config, guests.host()));
     findings.add(found);
     if !args.offline {

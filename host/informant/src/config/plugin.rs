@@ -47,6 +47,7 @@ const LIMIT_KEYS: Keys = Keys {
         "call",
         "cpu",
         "instances",
+        "kv",
         "memory",
         "pending",
         "writes",
@@ -83,6 +84,10 @@ const CALL_MAX: Duration = Duration::from_secs(600);
 /// Most pending events that are kept in full.
 const PENDING_EVENTS_MAX: u64 = 1_000_000;
 
+/// Least bytes in `kv`: a few small keys.
+const KV_BYTES_MIN: usize = 1 << 10;
+/// Most bytes in `kv`: they are in memory.
+const KV_BYTES_MAX: usize = 64 << 20;
 /// Most deferred writes in flight.
 const WRITES_IN_FLIGHT_MAX: u64 = 1_000;
 /// Most deferred writes in a second.
@@ -365,5 +370,8 @@ fn read_limits(table: &Table<'_>) -> Limits {
         writes_per_second: per_second
             .and_then(|rate| u32::try_from(rate).ok())
             .unwrap_or(default.writes_per_second),
+        kv_bytes: limits
+            .size_bytes("kv", KV_BYTES_MIN..=KV_BYTES_MAX)
+            .unwrap_or(default.kv_bytes),
     }
 }

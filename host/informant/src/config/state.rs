@@ -12,9 +12,11 @@ const KEYS: Keys = Keys {
     planned: &[],
 };
 
-/// The state file.
+/// The state database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StateSection {
+    /// Whether the section exists: plugins may remember keys only then.
+    pub is_set: bool,
     /// The file, resolved relative to the current folder; `None`: the default location.
     pub path: Option<PathBuf>,
 }
@@ -33,7 +35,7 @@ pub(super) fn read(root: &Table<'_>) -> StateSection {
         }
         Some(folder_of(root.reporter().file().path()).join(path.value))
     });
-    StateSection { path }
+    StateSection { is_set: true, path }
 }
 
 const DURABLE: [(&str, StoredContent); 2] = [("metadata", StoredContent::Metadata), ("whole", StoredContent::Whole)];

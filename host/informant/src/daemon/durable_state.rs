@@ -40,6 +40,8 @@ struct Shared {
     names: Vec<(ListenerHandle, String, OnStart)>,
     /// By informer, the plugins that the configuration attaches to it.
     plugins: BTreeMap<String, BTreeSet<String>>,
+    /// All plugins of the configuration. The keys of others are deleted when the file is opened.
+    all_plugins: BTreeSet<String>,
     /// The durable informers, each with its cluster.
     durable: BTreeSet<(String, String)>,
 }
@@ -94,6 +96,7 @@ impl DurableState {
         }
         let mut shared = self.shared();
         shared.plugins = plugins;
+        shared.all_plugins = config.plugins.keys().cloned().collect();
         shared.durable = durable;
     }
 
@@ -187,7 +190,11 @@ impl DurableState {
         }
     }
 
-    async fn state(&self) -> Result<StateDatabase, OpenError> {
+    /// The database, opened if it is not.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub(super) async fn state(&self) -> Result<StateDatabase, OpenError> {
         if let Some(state) = &self.shared().state {
             return Ok(state.clone());
         }
@@ -201,8 +208,8 @@ impl DurableState {
         })
     }
 
-    /// Opens the file and deletes the state of informers that are not durable in this configuration. Waits for the
-    /// disk.
+    /// Opens the file and deletes the state of informers that are not durable in this configuration, and the keys of
+    /// plugins that are not in it. Waits for the disk.
     fn open(&self) -> Result<StateDatabase, OpenError> {
         let _turn = self.0.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(state) = &self.shared().state {
@@ -215,6 +222,7 @@ impl DurableState {
             state.name(listener, plugin, *on_start);
         }
         state.keep_only(shared.durable.clone());
+        state.keep_only_plugins(shared.all_plugins.clone());
         if !shared.closed {
             shared.state = Some(state.clone());
         }

@@ -30,6 +30,7 @@ fn host(folder: &Path, limits: CompileLimits) -> PluginHost {
         catalog: Catalog::new(),
         metrics: Metrics::new().plugins,
         kube: None,
+        key_value: None,
         script_runner: None,
     })
     .unwrap()

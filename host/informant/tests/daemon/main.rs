@@ -18,6 +18,7 @@ mod files;
 mod freshness;
 mod hostile_text;
 mod index_failures;
+mod keys;
 mod metrics;
 mod motion;
 mod own_writes;

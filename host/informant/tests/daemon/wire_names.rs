@@ -59,7 +59,7 @@ fn configuration_keys() {
     keys of [state]: path
     keys of [informer.a]: clusters, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
     keys of [plugin.a]: allow, component, config, informers, limits, min-interval, on-failure, on-reload, on-restart, on-start, paused, required, resync, retry, script, sha256
-    keys of [plugin.a.limits]: call, cpu, instances, memory, pending, writes, writes-in-flight
+    keys of [plugin.a.limits]: call, cpu, instances, kv, memory, pending, writes, writes-in-flight
     keys of [plugin.a.retry]: attempts, initial, max
     keys of [plugin.a.allow]: kube
     keys of [plugin.a.allow.kube]: names, namespaces, resource, subresources, verbs
@@ -505,7 +505,7 @@ async fn file_formats() {
     let snapshot = [&lines[0], &lines[1], lines.last().unwrap()]
         .map(|line| line.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" "));
     assert_snapshot!(format!("{format:?}: {}\ncache: {suffixes:?}\nsnapshot: {}", tables.join(" "), snapshot.join(" / ")), @r#"
-    "informant-state 2": dead_letters ended handlers meta objects open requeues sources
+    "informant-state 2": dead_letters ended handlers meta objects open plugin_keys requeues sources
     cache: {"cwasm", "sha256", "wasm"}
     snapshot: objects random revision snapshot / group object plural version / end
     "#);

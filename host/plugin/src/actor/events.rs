@@ -8,6 +8,7 @@
 //! calls; an event whose call is not made or does not return goes back to the listener, so that a trap, a swap or a
 //! quarantine loses nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Moment;
@@ -15,12 +16,16 @@ use informant_cache::listener::{Delivery, DeliveryOutcome, DeliveryToken, NextBa
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::KeyRef;
 
+use crate::actor::PluginContext;
 use crate::actor::deliver::{Buffers, DeliveryResult, outcome_of_loss};
 use crate::actor::mailbox::{ActorCommand, CandidateInstance, Mailbox, Step, Wakeup};
 use crate::actor::slot::{InstanceSlot, Refill};
 use crate::actor::source_rules::SourceRules;
 use crate::actor::state_transfer::{TransferredState, transfer_state};
+use crate::hostcalls::key_value::KvHandled;
+use crate::hostcalls::kv::CallChanges;
 use crate::instance::Instance;
+use crate::metrics::EventCounters;
 use crate::plugin::SwapKind;
 use crate::spec::{OnFailure, ReplayPolicy};
 use crate::status::{PluginState, StuckOn, track_stuck_call};
@@ -98,7 +103,7 @@ impl EventActor {
             }
             return self.refill().await;
         }
-        if self.slot.context.writes.is_full() {
+        if self.is_full() {
             return self.wait(None).await;
         }
         let now = self.slot.context.now();
@@ -146,8 +151,8 @@ impl EventActor {
         let mut batch = std::mem::take(&mut self.batch);
         let mut deliveries = batch.drain(..);
         for delivery in deliveries.by_ref() {
-            let has_written;
-            (now, has_written) = self.handle(&delivery, now).await;
+            let has_committed;
+            (now, has_committed) = self.handle(&delivery, now).await;
             let (mut is_over, mut is_paused) = (false, false);
             if now - answered > FLUSH_MAX {
                 self.answer(now);
@@ -162,7 +167,7 @@ impl EventActor {
                 self.handle_command(command).await;
                 is_paused = self.slot.context.is_paused();
             }
-            is_paused |= has_written && self.slot.context.writes.is_full();
+            is_paused |= has_committed && self.is_full();
             if self.slot.is_empty() || self.replay_due.is_some() || is_over || is_paused {
                 break;
             }
@@ -177,7 +182,12 @@ impl EventActor {
         self.slot.update_memory();
     }
 
-    /// Makes one call. Returns when it ended, and whether it has committed writes.
+    /// Whether too much of what calls committed waits to be written.
+    fn is_full(&self) -> bool {
+        self.slot.context.writes.is_full() || self.slot.context.kv.is_full()
+    }
+
+    /// Makes one call. Returns when it ended, and whether its event ends later, with what the call committed.
     async fn handle(&mut self, delivery: &Delivery, began: Moment) -> (Moment, bool) {
         let InstanceSlot {
             context,
@@ -204,16 +214,23 @@ impl EventActor {
             DeliveryResult::Answered(outcome) => (Some(outcome), None),
             DeliveryResult::Lost(report) => (outcome_of_loss(&report), Some(report)),
         };
-        let mut has_written = false;
+        let mut has_committed = false;
         if let Some(outcome) = outcome {
             // Also after a failure: what it leaves behind must not be committed with the next delivery.
             let writes = instance.as_mut().map(Instance::take_writes).unwrap_or_default();
-            has_written = (outcome.is_ok() || seeded_bug(SeededBug::FailedCallWrites)) && !writes.is_empty();
+            let has_written = (outcome.is_ok() || seeded_bug(SeededBug::FailedCallWrites)) && !writes.is_empty();
             if outcome != DeliveryOutcome::Filtered {
                 context.counters.seconds.observe((now - began).as_secs_f64());
                 context.counters.lag.observe((now - delivery.received).as_secs_f64());
             }
+            let changes = instance.as_mut().and_then(Instance::take_changes);
+            let changes = changes.filter(|_| outcome.is_ok());
+            has_committed = has_written || changes.is_some();
             if has_written {
+                // Its end comes with its writes, which may fail.
+                if let Some(changes) = changes {
+                    changes.commit(None, || {});
+                }
                 let event = HandledEvent {
                     token: delivery.token,
                     source: delivery.source,
@@ -226,6 +243,8 @@ impl EventActor {
                     written: WrittenSoFar::default(),
                 };
                 context.writes.commit(event, writes);
+            } else if let Some(changes) = changes {
+                commit_changes(context, changes, delivery, rule.counters.clone(), outcome);
             } else {
                 rule.counters.count(delivery.notification.as_str(), outcome.as_str());
                 if !outcome.is_ok() {
@@ -239,7 +258,7 @@ impl EventActor {
         if let Some(report) = loss {
             self.slot.record_loss(&report);
         }
-        (now, has_written)
+        (now, has_committed)
     }
 
     fn record_failure(&mut self, outcome: &DeliveryOutcome, delivery: &Delivery) {
@@ -349,4 +368,26 @@ impl EventActor {
         // The caller of the swap may be gone.
         let _ = done.send(transferred.map(|transferred| transferred.bytes()));
     }
+}
+
+/// Commits what a successful call changed in `kv`. The event ends when the changes are about to be persisted.
+fn commit_changes(
+    context: &Arc<PluginContext>,
+    changes: CallChanges,
+    delivery: &Delivery,
+    counters: EventCounters,
+    outcome: DeliveryOutcome,
+) {
+    let (shared, token, event) = (Arc::clone(context), delivery.token, delivery.notification.as_str());
+    let report = move || {
+        counters.count(event, outcome.as_str());
+        shared.answer([(token, outcome)], false, shared.now());
+    };
+    let handled = KvHandled {
+        source: delivery.source,
+        key: delivery.key().map(KeyRef::to_key),
+        report: Box::new(report),
+    };
+    let waker = Arc::clone(context);
+    changes.commit(Some(handled), move || waker.writes.wake_actor());
 }

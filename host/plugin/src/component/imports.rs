@@ -44,7 +44,7 @@ const WASI: [(&str, &[&str]); 6] = [
 const WASI_VERSION: &str = "0.2.0";
 
 /// Informant's own interfaces.
-pub(crate) const OURS: [&str; 4] = ["types", "store", "kube", "log"];
+pub(crate) const OURS: [&str; 5] = ["types", "store", "kube", "kv", "log"];
 
 /// Checks a component's imports against the offered interfaces.
 ///
@@ -140,7 +140,7 @@ mod tests {
             "wasi:io/poll@0.2.0-rc-2023-11-10",
             "wasi:keyvalue/store@0.2.0-draft",
             "wasi:config/store@0.2.0",
-            "informant:plugin/kv@0.2.0",
+            "informant:plugin/timers@0.2.0",
             "informant:plugin/store@0.3.0",
             "informant:plugin/store@0.0.1",
             "acme:tools/clock@1.0.0",
@@ -155,7 +155,7 @@ mod tests {
         imports wasi:io/poll@0.2.0-rc-2023-11-10, which Informant does not provide; it provides WASI 0.2 and no drafts or release candidates: update the toolchain
         imports wasi:keyvalue/store@0.2.0-draft, which Informant does not provide; it provides WASI 0.2 and no drafts or release candidates: update the toolchain
         imports wasi:config/store@0.2.0, which Informant does not provide; it provides WASI 0.2 without http, tls, config and keyvalue: build it without them
-        imports informant:plugin/kv@0.2.0, which Informant does not provide yet; upgrade Informant, or build it without this import
+        imports informant:plugin/timers@0.2.0, which Informant does not provide yet; upgrade Informant, or build it without this import
         built for the newer contract 0.3.0, but this Informant supports 0.2.0; upgrade Informant, or build it with an older SDK
         built for the older contract 0.0.1, but this Informant supports 0.2.0; rebuild it with the SDK of this Informant (version 0.1.0)
         imports acme:tools/clock@1.0.0, which Informant does not provide; build it without this import, or compose it with a component that exports it (wac plug)

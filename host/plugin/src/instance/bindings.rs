@@ -6,8 +6,8 @@
 wasmtime::component::bindgen!({
     path: "../../wit",
     world: "full",
-    // Only functions that may read many objects or wait for a cluster are async; all others return at once, which is
-    // cheaper.
+    // Only functions that may read many objects or wait for a cluster or the disk are async; all others return at once,
+    // which is cheaper.
     imports: {
         "informant:plugin/store.list": async | trappable,
         "informant:plugin/store.by-index": async | trappable,
@@ -19,6 +19,11 @@ wasmtime::component::bindgen!({
         "informant:plugin/kube.update": async | trappable,
         "informant:plugin/kube.patch": async | trappable,
         "informant:plugin/kube.delete": async | trappable,
+        "informant:plugin/kv.get": async | trappable,
+        "informant:plugin/kv.set": async | trappable,
+        "informant:plugin/kv.set-if-absent": async | trappable,
+        "informant:plugin/kv.delete": async | trappable,
+        "informant:plugin/kv.list": async | trappable,
         default: trappable,
     },
     exports: { default: async },

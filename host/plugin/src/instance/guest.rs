@@ -14,9 +14,10 @@ use crate::engine::limiter::Limiter;
 use crate::engine::scheduler::{CpuScheduler, OverrunHistory};
 use crate::engine::ticker::TickClock;
 use crate::hostcalls::kube::{KubeAccess, KubeCaller};
+use crate::hostcalls::kv::{KvAccess, KvCaller};
 use crate::hostcalls::store::StoreReader;
 use crate::instance::bindings::informant::plugin::log::{self, Level};
-use crate::instance::bindings::informant::plugin::{kube, store, types};
+use crate::instance::bindings::informant::plugin::{kube, kv, store, types};
 use crate::instance::output::Output;
 use crate::instance::wasi::{self, WasiMode};
 use crate::instance::watchdog::CallWatchdog;
@@ -36,6 +37,7 @@ pub(crate) struct GuestState {
     pub(crate) output: Output,
     pub(crate) reader: StoreReader,
     pub(crate) kube: KubeCaller,
+    pub(crate) kv: KvCaller,
 }
 
 /// The resources and grants of an instance.
@@ -45,6 +47,7 @@ pub(crate) struct InstanceResources {
     pub(crate) wasi_mode: WasiMode,
     pub(crate) reader: StoreReader,
     pub(crate) kube: KubeAccess,
+    pub(crate) kv: KvAccess,
     pub(crate) clock: Arc<TickClock>,
     pub(crate) scheduler: Arc<CpuScheduler>,
     pub(crate) overruns: Arc<OverrunHistory>,
@@ -76,6 +79,7 @@ impl GuestState {
             output,
             reader: resources.reader,
             kube: KubeCaller::new(resources.kube, watchdog.call_time().clone()),
+            kv: KvCaller::new(resources.kv),
         };
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.limiter);
@@ -101,6 +105,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<GuestState>> {
     types::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
     store::add_to_linker::<_, HasSelf<StoreReader>>(&mut linker, |state| &mut state.reader)?;
     kube::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
+    kv::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
     log::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
     Ok(linker)
 }

@@ -174,7 +174,8 @@ impl Writes {
         result
     }
 
-    fn wake_actor(&self) {
+    /// Wakes the event actor: it may call the plugin again.
+    pub(crate) fn wake_actor(&self) {
         let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(wake) = waker {
             wake();

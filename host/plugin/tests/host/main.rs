@@ -10,6 +10,7 @@ mod indexes;
 mod isolation;
 mod javascript;
 mod kube;
+mod kv;
 mod languages;
 mod newer;
 mod pages;

@@ -14,7 +14,7 @@ use informant_cache::{
 };
 use informant_object::{Key, Object, ResourceVersion, Shape, SourceId};
 use informant_plugin_host::{
-    Compiler, HostOptions, KubeApi, Plugin, PluginHost, PluginMetrics, PluginSpec, script_component,
+    Compiler, HostOptions, KeyValue, KubeApi, Plugin, PluginHost, PluginMetrics, PluginSpec, script_component,
 };
 use prometheus_client::registry::Registry;
 use serde_json::Value;
@@ -24,6 +24,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, Interest};
 use tracing::{Event, Level, Metadata, Subscriber};
+
+use crate::kv::Keys;
 
 /// How long a condition may take to become true, in real time. Generous: CI machines are slow and shared.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -94,6 +96,8 @@ pub(crate) struct World {
     pub(crate) env: Arc<TestEnvironment>,
     pub(crate) log: Log,
     pub(crate) cache: tempfile::TempDir,
+    /// What plugins remember.
+    pub(crate) keys: Keys,
     registry: Registry,
     _log: DefaultGuard,
 }
@@ -146,11 +150,28 @@ impl World {
         World::of(cache, cache_dir, None, None)
     }
 
+    /// Without keys for plugins.
+    pub(crate) fn without_state() -> World {
+        let cache = tempfile::tempdir().unwrap();
+        let cache_dir = cache.path().to_owned();
+        World::of_keys(cache, cache_dir, None, None, None)
+    }
+
     fn of(
         cache: tempfile::TempDir,
         cache_dir: PathBuf,
         script_runner: Option<Cow<'static, [u8]>>,
         kube: Option<Arc<dyn KubeApi>>,
+    ) -> World {
+        World::of_keys(cache, cache_dir, script_runner, kube, Some(Keys::default()))
+    }
+
+    fn of_keys(
+        cache: tempfile::TempDir,
+        cache_dir: PathBuf,
+        script_runner: Option<Cow<'static, [u8]>>,
+        kube: Option<Arc<dyn KubeApi>>,
+        keys: Option<Keys>,
     ) -> World {
         let log = Log::default();
         let guard = tracing::subscriber::set_default(log.clone());
@@ -165,6 +186,7 @@ impl World {
             catalog: catalog.clone(),
             metrics: PluginMetrics::register(&mut registry),
             kube,
+            key_value: keys.clone().map(|keys| Arc::new(keys) as Arc<dyn KeyValue>),
             script_runner,
         })
         .unwrap();
@@ -174,6 +196,7 @@ impl World {
             env,
             log,
             cache,
+            keys: keys.unwrap_or_default(),
             registry,
             _log: guard,
         }

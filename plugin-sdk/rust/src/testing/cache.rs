@@ -43,6 +43,8 @@ pub(super) struct State {
     pub(super) deferred: Vec<super::deferred::DeferredWrite>,
     /// The objects that these writes changed, each with its previous state.
     pub(super) changed: Vec<(Key, Option<Value>)>,
+    /// What the plugin remembers.
+    pub(super) keys: super::keys::Keys,
     version: u64,
     log: Vec<String>,
 }
@@ -70,6 +72,7 @@ impl Cache {
             writes: Vec::new(),
             deferred: Vec::new(),
             changed: Vec::new(),
+            keys: super::keys::Keys::default(),
             version: 0,
             log: Vec::new(),
         };

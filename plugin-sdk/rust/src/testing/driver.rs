@@ -9,7 +9,7 @@ use super::cache::{Cache, Key};
 use super::{projection, selector};
 use crate::CONTRACT;
 use crate::action::Action;
-use crate::context::{Describe, Init};
+use crate::context::{Describe, Init, Role};
 use crate::event::{Deleted, Event, ObjectRef, Reason, SourceId};
 use crate::exports::{self, Change, HandleEvents};
 use crate::failure::{Failure, Result};
@@ -72,7 +72,7 @@ impl<P: Plugin> Driver<P> {
     pub fn start_with(context: Value) -> Result<Self> {
         let mut all = json!({
             "plugin": "test", "config": {}, "informant": env!("CARGO_PKG_VERSION"), "contract": CONTRACT,
-            "offers": ["store", "kube", "log"], "role": "events", "instance": 0, "instances": 1, "because": "start",
+            "offers": ["store", "kube", "kv", "log"], "role": "events", "instance": 0, "instances": 1, "because": "start",
             "logLevel": "trace",
         });
         let Value::Object(members) = context else {
@@ -85,8 +85,11 @@ impl<P: Plugin> Driver<P> {
         let cache = Cache::new();
         let (manifest, plugin) = cache.while_denied(|| {
             let manifest = exports::describe::<P>(Describe::parse(&context)?)?;
-            Ok::<_, Failure>((manifest, P::init(Init::parse(&context)?)?))
+            let init = Init::parse(&context)?;
+            cache.deny_keys(init.role == Role::Index);
+            Ok::<_, Failure>((manifest, P::init(init)?))
         })?;
+        cache.end_changes(true);
         Ok(Self {
             cache,
             plugin,
@@ -360,8 +363,9 @@ impl<P: SyncHandler> Driver<P> {
 }
 
 impl<P> Driver<P> {
-    /// Makes the writes that a call has deferred if it succeeded, or drops them.
+    /// Makes the writes that a call has deferred and what it changed in `kv` effective if it succeeded, or drops them.
     fn with_deferred<T>(&self, answer: Result<T>) -> Result<T> {
+        self.cache.end_changes(answer.is_ok());
         match answer {
             Ok(done) => Ok(self.cache.make_deferred().map(|()| done)?),
             Err(failure) => {
@@ -395,15 +399,17 @@ impl<P: IndexFuncs> Driver<P> {
 }
 
 impl Cache {
-    /// Denies every host call but logging, as Informant does in `describe`, `init` and index functions.
+    /// Denies every host call but logging, as Informant does in `describe` and index functions.
     fn while_denied<T>(&self, call: impl FnOnce() -> T) -> T {
         let message = "host calls are denied in describe, init and index functions".to_owned();
         self.refuse(Some(HostError {
             code: ErrorCode::Denied,
             message,
         }));
+        self.deny_keys(true);
         let answer = call();
         self.refuse(None);
+        self.deny_keys(false);
         answer
     }
 }

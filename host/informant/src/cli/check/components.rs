@@ -10,6 +10,9 @@ use super::cluster::ClusterReport;
 use crate::config::{Config, PluginSection, Problem, show_size};
 use crate::daemon::DesiredPlugin;
 
+/// The interface of keys, without its version.
+const KV_INTERFACE: &str = "informant:plugin/kv@";
+
 /// Each plugin's component as inspected, by plugin.
 pub(super) type Inspections<'c> = BTreeMap<&'c str, Inspection>;
 
@@ -27,6 +30,7 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
                     .problems
                     .extend(refused.map(|refused| start_problem(config, name, section, &refused)));
                 findings.problems.extend(check_pin(config, name, section, &inspection));
+                findings.problems.extend(check_keys(config, name, section, &inspection));
                 findings.passed.push(line(name, &inspection));
                 inspections.insert(name, inspection);
             }
@@ -75,6 +79,17 @@ fn check_pin(config: &Config, name: &str, section: &PluginSection, inspection: &
         config
             .problem(section.component.position, message)
             .help("update `sha256` if the new file is the intended one")
+    })
+}
+
+/// A component that imports `kv` is denied to use it without a state database. A script may import it in any case.
+fn check_keys(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
+    let imports_keys = || inspection.imports.iter().any(|import| import.starts_with(KV_INTERFACE));
+    let is_warned = !config.state.is_set && !inspection.runs_script && imports_keys();
+    is_warned.then(|| {
+        let message = format!("[plugin.{name}] uses kv, which is denied without a state database");
+        let problem = config.problem(section.component.position, message);
+        problem.help("add this line: [state]").warning()
     })
 }
 

@@ -35,7 +35,7 @@ component = "plugins/greeter.wasm"
 sha256 = "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef"
 informers = { main = "pods" }
 config = { greeting = "hello", times = 3, ratio = 0.5, since = 1979-05-27, on = true, list = [1, "b"] }
-limits = { memory = "32MiB", cpu = "20ms", call = "5s", pending = 7, instances = 1, writes = "50/s", writes-in-flight = 8 }
+limits = { memory = "32MiB", cpu = "20ms", call = "5s", pending = 7, instances = 1, writes = "50/s", writes-in-flight = 8, kv = "64KiB" }
 on-failure = "quarantine"
 on-restart = "replay"
 on-reload = "replay"
@@ -97,7 +97,7 @@ fn complete_configuration_is_read() {
         informers: [ ( "main", Located { value: "pods", position: FilePosition { line: 27, column: 22, }, }, ), ],
         config: Located { value: Object { "greeting": String("hello"), "list": Array [ Number(1), String("b"), ], "on": Bool(true), "ratio": Number(0.5), "since": String("1979-05-27"), "times": Number(3), }, position: FilePosition { line: 28, column: 10, }, },
         allow_kube: [],
-        limits: Limits { memory_bytes: 33554432, cpu: 20ms, call: 5s, pending: 7, instances: 1, writes_in_flight: 8, writes_per_second: 50, },
+        limits: Limits { memory_bytes: 33554432, cpu: 20ms, call: 5s, pending: 7, instances: 1, writes_in_flight: 8, writes_per_second: 50, kv_bytes: 65536, },
         resync: None,
         min_interval: Some( 90s, ),
         on_failure: Quarantine,
@@ -115,7 +115,7 @@ fn complete_configuration_is_read() {
         clusters: { "": Located { value: ClusterSection { context: Some( "staging", ), kubeconfig: Some( "etc/kube/config", ), in_cluster: false, }, position: FilePosition { line: 2, column: 2, }, }, },
         admin: AdminSection { listen: 127.0.0.1:0, hosts: [], },
         health: HealthSection { listen: [::]:8090, },
-        state: StateSection { path: None, },
+        state: StateSection { is_set: false, path: None, },
         informers: {},
         plugins: {},
         hash: TextHash(…),

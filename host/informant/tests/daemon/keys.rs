@@ -1,0 +1,84 @@
+//! What plugins remember, over processes that are killed.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::program::{Program, transcript};
+use super::world::{World, http_get, until};
+
+const CONFIG: &str = "[state]\npath = \"state.redb\"\n[informer.pods]\nresource = \"v1/pods\"\ndurable = \"metadata\"\n\
+    [plugin.counter]\ncomponent = \"kv.wasm\"\ninformers = [\"pods\"]\non-start = \"continue\"\nrequired = true\n";
+
+/// The call for this object with this label.
+async fn call(program: &Program, name: &str, round: Option<&str>) -> Value {
+    until(&format!("the call for {name} {round:?}"), async || {
+        let lines = program.lines();
+        let call = |line: &Value| {
+            let call: Value = serde_json::from_str(line["fields"]["message"].as_str()?).ok()?;
+            (call["guest"] == "kv").then_some(call)
+        };
+        let calls: Vec<Value> = lines.iter().filter_map(call).collect();
+        let is_it = |call: &&Value| call["name"] == name && call["round"].as_str() == round;
+        calls.iter().find(is_it).cloned().ok_or_else(|| format!("{calls:?}"))
+    })
+    .await
+}
+
+/// Updates the pod `web-0`, once everything before was delivered. Returns the call.
+async fn update(world: &World, program: &Program, round: &str) -> Value {
+    program.wait_until_ready().await;
+    let after = format!("after-{round}");
+    world.create_pod(&after, "nginx");
+    call(program, &after, None).await;
+    let label = json!({ "metadata": { "labels": { "round": round } } });
+    world.server.patch("v1/pods", "default", "web-0", label).unwrap();
+    call(program, "web-0", Some(round)).await
+}
+
+/// Kills at several distances from the call: before, while and after its changes are stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_processes_count_each_update_once() {
+    let world = World::start().await;
+    world.install("guest-kv", "kv.wasm");
+    world.create_pod("web-0", "nginx");
+    let mut program = Program::run(&world, CONFIG).await;
+    assert_eq!(call(&program, "web-0", None).await["count"], 1);
+    program.signal("-TERM").await;
+    assert_eq!(program.exit_code().await, Some(0));
+    for (round, delay_ms) in [("0", 0), ("1", 2), ("2", 20), ("3", 200)] {
+        let mut program = Program::run(&world, CONFIG).await;
+        update(&world, &program, round).await;
+        tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+        program.signal("-KILL").await;
+        program.exit_code().await;
+    }
+    let program = Program::run(&world, CONFIG).await;
+    let last = update(&world, &program, "last").await;
+    assert_eq!(last["count"], 6, "one add and five updates: {last}");
+    assert_eq!(last["starts"], 6);
+    let (_, metrics) = http_get(program.address(), "/metrics").await;
+    assert!(
+        metrics.contains("informant_plugin_kv_keys{plugin=\"counter\"}"),
+        "{metrics}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_need_the_section_and_check_warns() {
+    let world = World::start().await;
+    world.install("guest-kv", "kv.wasm");
+    let config = CONFIG
+        .replace("[state]\npath = \"state.redb\"\n", "")
+        .replace("durable = \"metadata\"\n", "");
+    world.configure(&config);
+    let checked = transcript(&world, &["check", "--offline"]).await;
+    assert!(
+        checked.contains("uses kv, which is denied without a state database"),
+        "{checked}"
+    );
+    assert!(checked.contains("add this line to config.toml: [state]"), "{checked}");
+    world.configure(CONFIG);
+    let checked = transcript(&world, &["check", "--offline"]).await;
+    assert!(!checked.contains("uses kv"), "{checked}");
+}

@@ -1,0 +1,142 @@
+//! The changes that one call has made so far, over the keys of its plugin.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::rights::{KvRights, OTHER_CALL_SETS};
+use super::{Answer, KV_KEY_COST_BYTES, KV_VALUE_BYTES_MAX, error};
+use crate::hostcalls::key_value::{KvHandled, KvSpace};
+use crate::instance::bindings::informant::plugin::types::ErrorCode;
+
+/// The changes of one call, and what it sees. Dropping it gives up what it has claimed.
+pub(crate) struct CallChanges {
+    rights: Arc<KvRights>,
+    space: Arc<dyn KvSpace>,
+    changes: BTreeMap<String, Option<Arc<[u8]>>>,
+    /// Keys that only this call may set.
+    claimed: BTreeSet<String>,
+    /// Bytes that the keys take more once the changes are committed; negative: less.
+    growth_bytes: i64,
+}
+
+impl CallChanges {
+    pub(super) fn new(rights: Arc<KvRights>, space: Arc<dyn KvSpace>) -> CallChanges {
+        CallChanges {
+            rights,
+            space,
+            changes: BTreeMap::new(),
+            claimed: BTreeSet::new(),
+            growth_bytes: 0,
+        }
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<Arc<[u8]>> {
+        match self.changes.get(key) {
+            Some(value) => value.clone(),
+            None => self.space.get(key),
+        }
+    }
+
+    pub(super) fn set(&mut self, key: String, value: Vec<u8>) -> Answer<()> {
+        self.check_writable()?;
+        let bytes = value.len();
+        if bytes > KV_VALUE_BYTES_MAX {
+            let message =
+                format!("the value of {key:?} has {bytes} bytes, and a value may have {KV_VALUE_BYTES_MAX}: split it");
+            return Err(error(ErrorCode::TooLarge, message));
+        }
+        let growth = self.growth_bytes + cost(&key, Some(bytes)) - self.cost_now(&key);
+        self.reserve(growth)?;
+        self.changes.insert(key, Some(value.into()));
+        Ok(())
+    }
+
+    pub(super) fn set_if_absent(&mut self, key: String, value: Vec<u8>) -> Answer<bool> {
+        if self.get(&key).is_some() {
+            return Ok(false);
+        }
+        let is_new = !self.claimed.contains(&key);
+        if is_new && !self.rights.claim(&key) {
+            return Err(error(
+                ErrorCode::Unavailable,
+                format!("{OTHER_CALL_SETS}: {key:?}; retry"),
+            ));
+        }
+        self.claimed.insert(key.clone());
+        // It may have been set between the look and the claim.
+        if self.get(&key).is_some() {
+            return Ok(false);
+        }
+        self.set(key, value).map(|()| true)
+    }
+
+    pub(super) fn delete(&mut self, key: &str) -> Answer<()> {
+        self.check_writable()?;
+        let growth = self.growth_bytes - self.cost_now(key);
+        match self.space.get(key) {
+            Some(_) => drop(self.changes.insert(key.to_owned(), None)),
+            None => drop(self.changes.remove(key)),
+        }
+        self.reserve(growth)
+    }
+
+    pub(super) fn list(&self, prefix: &str, cursor: &str, max: usize) -> Vec<String> {
+        // Each change hides at most one key.
+        let base = self.space.keys(prefix, cursor, max + self.changes.len());
+        let mut keys: BTreeSet<String> = base.into_iter().collect();
+        for (key, value) in &self.changes {
+            match value {
+                Some(_) if key.starts_with(prefix) && key.as_str() > cursor => drop(keys.insert(key.clone())),
+                Some(_) => {}
+                None => drop(keys.remove(key)),
+            }
+        }
+        keys.into_iter().take(max).collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The call succeeded: applies its changes. `handled` is the event that ends with them; `wake` wakes the event
+    /// actor when the plugin may be called again.
+    pub(crate) fn commit(mut self, handled: Option<KvHandled>, wake: impl FnOnce() + Send + 'static) {
+        let handled = handled.map(|handled| self.rights.track(handled, wake));
+        let changes = std::mem::take(&mut self.changes).into_iter().collect();
+        self.space.commit(changes, handled);
+        self.rights.show(self.space.usage());
+        // Only now other calls may claim what this one has.
+        drop(self);
+    }
+
+    fn check_writable(&self) -> Answer<()> {
+        match self.space.failure() {
+            None => Ok(()),
+            Some(failure) => Err(error(ErrorCode::Unavailable, failure)),
+        }
+    }
+
+    fn cost_now(&self, key: &str) -> i64 {
+        cost(key, self.get(key).map(|value| value.len()))
+    }
+
+    /// Sets the growth, if the quota allows it.
+    fn reserve(&mut self, growth_bytes: i64) -> Answer<()> {
+        self.rights
+            .reserve(self.space.usage(), self.growth_bytes, growth_bytes)?;
+        self.growth_bytes = growth_bytes;
+        Ok(())
+    }
+}
+
+impl Drop for CallChanges {
+    fn drop(&mut self) {
+        self.rights.release(&self.claimed, self.growth_bytes);
+    }
+}
+
+/// Bytes that a key with a value of `value_bytes` takes.
+fn cost(key: &str, value_bytes: Option<usize>) -> i64 {
+    let bytes = value_bytes.map_or(0, |value| key.len() + value + KV_KEY_COST_BYTES);
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}

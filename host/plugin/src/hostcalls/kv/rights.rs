@@ -1,0 +1,146 @@
+//! What all instances of a plugin share: its keys, its quota, and what running calls have claimed.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::OnceCell;
+
+use super::metrics::KvCounters;
+use super::{Answer, KV_KEY_COST_BYTES, KV_WAITING_MAX, error};
+use crate::hostcalls::key_value::{KeyValue, KvHandled, KvSpace, KvUsage};
+use crate::instance::bindings::informant::plugin::types::{ErrorCode, HostError};
+
+/// The reason every function returns `denied` without a state database.
+const DENIED_WITHOUT_STATE: &str = "kv needs the state database; add this line to config.toml: [state]";
+
+/// The beginning of the error for a key that another running call sets if absent.
+pub(super) const OTHER_CALL_SETS: &str = "another call of the plugin that still runs sets the key";
+
+/// The keys of one plugin.
+pub(crate) struct KvRights {
+    plugin: Arc<str>,
+    /// None without a state database.
+    api: Option<Arc<dyn KeyValue>>,
+    space: OnceCell<Arc<dyn KvSpace>>,
+    /// Bytes that all keys may take.
+    quota_bytes: AtomicUsize,
+    running: Mutex<RunningCalls>,
+    /// Events whose changes wait for the disk.
+    waiting: AtomicUsize,
+    counters: KvCounters,
+}
+
+/// What running calls have claimed. A call that fails gives it up.
+#[derive(Default)]
+struct RunningCalls {
+    keys: BTreeSet<String>,
+    growth_bytes: i64,
+}
+
+impl KvRights {
+    pub(crate) fn new(
+        plugin: &Arc<str>,
+        api: Option<Arc<dyn KeyValue>>,
+        quota_bytes: usize,
+        counters: KvCounters,
+    ) -> KvRights {
+        KvRights {
+            plugin: Arc::clone(plugin),
+            api,
+            space: OnceCell::new(),
+            quota_bytes: AtomicUsize::new(quota_bytes),
+            running: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            counters,
+        }
+    }
+
+    /// Applies another quota. Keys above it stay, and only what takes less is accepted.
+    pub(crate) fn set_quota(&self, bytes: usize) {
+        self.quota_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether too many events wait for the disk: the handler must not be called.
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) >= KV_WAITING_MAX
+    }
+
+    /// Counts an event that waits for the disk, until it is reported.
+    pub(super) fn track(self: &Arc<KvRights>, handled: KvHandled, wake: impl FnOnce() + Send + 'static) -> KvHandled {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        let (rights, report) = (Arc::clone(self), handled.report);
+        let report = move || {
+            report();
+            if rights.waiting.fetch_sub(1, Ordering::AcqRel) == KV_WAITING_MAX {
+                wake();
+            }
+        };
+        KvHandled {
+            report: Box::new(report),
+            ..handled
+        }
+    }
+
+    pub(super) fn show(&self, usage: KvUsage) {
+        self.counters.show(usage);
+    }
+
+    pub(super) async fn open(&self) -> Answer<Arc<dyn KvSpace>> {
+        let Some(api) = &self.api else {
+            return Err(error(ErrorCode::Denied, DENIED_WITHOUT_STATE));
+        };
+        let open = || async { api.open(&self.plugin).await };
+        match self.space.get_or_try_init(open).await {
+            Ok(space) => {
+                self.counters.show(space.usage());
+                Ok(Arc::clone(space))
+            }
+            Err(problem) => Err(error(ErrorCode::Unavailable, problem)),
+        }
+    }
+
+    pub(super) fn count(&self, function: &'static str, error: Option<&HostError>) {
+        self.counters.count(function, error.map(|error| error.code));
+    }
+
+    /// Claims a key for one running call. Returns whether no other one has it.
+    pub(super) fn claim(&self, key: &str) -> bool {
+        self.running().keys.insert(key.to_owned())
+    }
+
+    /// Changes how much a running call makes the keys grow, whose size is `usage` without running calls.
+    pub(super) fn reserve(&self, usage: KvUsage, before: i64, after: i64) -> Answer<()> {
+        let mut running = self.running();
+        let quota = self.quota_bytes.load(Ordering::Relaxed);
+        let used = i64::try_from(usage.bytes + usage.keys * KV_KEY_COST_BYTES).unwrap_or(i64::MAX);
+        // What a call frees counts when it has succeeded.
+        let others = running.growth_bytes - before.max(0);
+        let total = used + others + after;
+        if after > before && total > i64::try_from(quota).unwrap_or(i64::MAX) {
+            let message = format!(
+                "the plugin's keys would take {total} bytes, and may take {quota}: delete keys, or raise `kv` in \
+                 [plugin.{}.limits]",
+                self.plugin
+            );
+            return Err(error(ErrorCode::TooLarge, message));
+        }
+        running.growth_bytes = others + after.max(0);
+        Ok(())
+    }
+
+    /// A call is over.
+    pub(super) fn release(&self, keys: &BTreeSet<String>, growth_bytes: i64) {
+        if keys.is_empty() && growth_bytes <= 0 {
+            return;
+        }
+        let mut running = self.running();
+        running.keys.retain(|key| !keys.contains(key));
+        running.growth_bytes -= growth_bytes.max(0);
+    }
+
+    fn running(&self) -> MutexGuard<'_, RunningCalls> {
+        // Changed by single assignments: consistent after any panic.
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,310 @@
+//! What plugins remember: the keys of each plugin, in memory and in the database.
+//!
+//! ```text
+//! successful call ─commit─▶ rows in memory, dirty keys, ends of events
+//!                                               └─▶ recorder: 1. reports the ends to listeners
+//!                                                             2. reads acknowledgements
+//!                                                             3. one transaction: dirty keys, acknowledgements
+//! ```
+//!
+//! The event of a call that changed keys ends only when the recorder is about to write. So its acknowledgement is read
+//! for the same transaction as its changes: after a kill either both are there, or neither is. Rows and ends are taken
+//! together, so a transaction has the changes of exactly those calls whose ends it reports, and of earlier ones.
+//!
+//! While the database fails, ends are reported nevertheless, and the keys stay dirty until it recovers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Bound;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use informant_object::{Key, SourceId};
+use redb::ReadableTable as _;
+
+use crate::database::StateClosed;
+use crate::metrics::StateMetrics;
+use crate::reconcile::damaged;
+use crate::recorder::{RecorderCommand, Shared};
+use crate::schema::{self, RowError};
+use crate::table_store::{TableStore, Tables};
+
+/// Why the keys of a plugin cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenKeysError {
+    /// The database was closed.
+    #[error(transparent)]
+    Closed(#[from] StateClosed),
+    /// It cannot be read.
+    #[error("the state database cannot be read: {0}")]
+    Unreadable(String),
+}
+
+/// The keys of one plugin. Clones share them.
+#[derive(Clone)]
+pub struct KeySpace {
+    plugin: Arc<str>,
+    shared: Arc<Shared>,
+    metrics: StateMetrics,
+}
+
+/// A key, and its new value; none: it is deleted.
+pub type KeyChange = (String, Option<Arc<[u8]>>);
+
+/// The end of the event whose call made changes.
+pub struct EventEnd {
+    /// The source of its object.
+    pub source: SourceId,
+    /// None: the event is that the source is synced.
+    pub key: Option<Key>,
+    /// Reports the outcome to the listener.
+    pub report: Box<dyn FnOnce() + Send>,
+}
+
+/// The keys of all plugins, shared by their calls and the recorder.
+#[derive(Default)]
+pub(crate) struct KeyTable(Mutex<Content>);
+
+#[derive(Default)]
+struct Content {
+    spaces: BTreeMap<Arc<str>, Rows>,
+    ends: Vec<(Arc<str>, EventEnd)>,
+    /// The recorder has ended.
+    is_over: bool,
+}
+
+/// The keys of one plugin.
+#[derive(Default)]
+struct Rows {
+    values: BTreeMap<String, Arc<[u8]>>,
+    /// Bytes of keys and values.
+    bytes: usize,
+    /// Keys that differ from the database.
+    dirty: BTreeSet<String>,
+}
+
+/// What one transaction writes.
+#[derive(Default)]
+pub(crate) struct KeyBatch {
+    changes: Vec<(Arc<str>, KeyChange)>,
+    ends: Vec<(Arc<str>, EventEnd)>,
+}
+
+/// The keys whose events have ended with changes, by source and handler.
+pub(crate) type EndedKeys = BTreeMap<(SourceId, String), Vec<Key>>;
+
+impl KeySpace {
+    /// Opens the keys of a plugin. Waits for the disk, unless they are open.
+    pub(crate) fn open(plugin: &str, shared: &Arc<Shared>, metrics: &StateMetrics) -> Result<Self, OpenKeysError> {
+        let space = Self {
+            plugin: plugin.into(),
+            shared: Arc::clone(shared),
+            metrics: metrics.clone(),
+        };
+        if space.content().spaces.contains_key(plugin) {
+            return Ok(space);
+        }
+        let (reply, answer) = mpsc::channel();
+        shared.command(RecorderCommand::OpenKeys(Arc::clone(&space.plugin), reply));
+        // A recorder that has ended drops commands with their reply channels.
+        match answer.recv() {
+            Ok(Ok(())) => Ok(space),
+            Ok(Err(error)) => Err(OpenKeysError::Unreadable(error)),
+            Err(_) => Err(StateClosed.into()),
+        }
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<Arc<[u8]>> {
+        self.content().spaces.get(&self.plugin)?.values.get(key).cloned()
+    }
+
+    /// The first `max` keys that start with `prefix` and sort after `cursor`.
+    #[must_use]
+    pub fn keys(&self, prefix: &str, cursor: &str, max: usize) -> Vec<String> {
+        let content = self.content();
+        let Some(rows) = content.spaces.get(&self.plugin) else {
+            return Vec::new();
+        };
+        let from = match cursor < prefix {
+            true => Bound::Included(prefix),
+            false => Bound::Excluded(cursor),
+        };
+        let found = rows.values.range::<str, _>((from, Bound::Unbounded));
+        let found = found.map(|(key, _)| key).take_while(|key| key.starts_with(prefix));
+        // An empty prefix and an empty cursor start at the first key, which is not empty.
+        found.take(max).cloned().collect()
+    }
+
+    /// How many keys there are, and the bytes of keys and values.
+    #[must_use]
+    pub fn usage(&self) -> (usize, usize) {
+        let content = self.content();
+        let rows = content.spaces.get(&self.plugin);
+        rows.map_or((0, 0), |rows| (rows.values.len(), rows.bytes))
+    }
+
+    /// Whether changes are not persisted at present.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.content().is_over || self.metrics.failing.get() != 0
+    }
+
+    /// Applies the changes of a successful call, and persists them with the `end` of its event.
+    pub fn commit(&self, changes: Vec<KeyChange>, end: Option<EventEnd>) {
+        let mut content = self.content();
+        let rows = content.spaces.entry(Arc::clone(&self.plugin)).or_default();
+        for (key, value) in changes {
+            rows.set(&key, value);
+            rows.dirty.insert(key);
+        }
+        let unpersisted = match content.is_over {
+            true => end,
+            false => {
+                content.ends.extend(end.map(|end| (Arc::clone(&self.plugin), end)));
+                None
+            }
+        };
+        drop(content);
+        // Otherwise the event would never end.
+        if let Some(end) = unpersisted {
+            (end.report)();
+        }
+        self.shared.waker.notify();
+    }
+
+    fn content(&self) -> MutexGuard<'_, Content> {
+        self.shared.keys.content()
+    }
+}
+
+impl fmt::Debug for KeySpace {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("KeySpace")
+            .field("plugin", &self.plugin)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Rows {
+    fn set(&mut self, key: &str, value: Option<Arc<[u8]>>) {
+        let bytes = |value: &Arc<[u8]>| key.len() + value.len();
+        let added = value.as_ref().map_or(0, bytes);
+        let before = match value {
+            Some(value) => self.values.insert(key.to_owned(), value),
+            None => self.values.remove(key),
+        };
+        self.bytes = self.bytes + added - before.as_ref().map_or(0, bytes);
+    }
+}
+
+impl KeyTable {
+    /// Reads the keys of a plugin, unless they are open.
+    pub(crate) fn load(&self, store: &mut TableStore, plugin: &Arc<str>) -> Result<(), redb::Error> {
+        if self.content().spaces.contains_key(plugin) {
+            return Ok(());
+        }
+        let rows = store.write(|tables| {
+            let mut rows = Rows::default();
+            let prefix = schema::plugin_prefix(plugin);
+            let end = schema::after(&prefix);
+            for found in tables.plugin_keys.range::<&[u8]>(&prefix[..]..&end[..])? {
+                let (key, value) = found?;
+                let key = std::str::from_utf8(&key.value()[prefix.len()..]);
+                let key = key.map_err(|_| damaged(RowError::Malformed))?;
+                rows.set(key, Some(value.value().into()));
+            }
+            Ok(rows)
+        })?;
+        self.content().spaces.insert(Arc::clone(plugin), rows);
+        Ok(())
+    }
+
+    /// Takes what is to be written.
+    pub(crate) fn take(&self) -> KeyBatch {
+        let mut content = self.content();
+        let mut batch = KeyBatch {
+            ends: std::mem::take(&mut content.ends),
+            changes: Vec::new(),
+        };
+        for (plugin, rows) in &mut content.spaces {
+            for key in std::mem::take(&mut rows.dirty) {
+                let value = rows.values.get(&key).cloned();
+                batch.changes.push((Arc::clone(plugin), (key, value)));
+            }
+        }
+        batch
+    }
+
+    /// What could not be written is to be written again.
+    pub(crate) fn failed(&self, batch: KeyBatch) {
+        let mut content = self.content();
+        for (plugin, (key, _)) in batch.changes {
+            if let Some(rows) = content.spaces.get_mut(&plugin) {
+                rows.dirty.insert(key);
+            }
+        }
+    }
+
+    /// Writes all keys again: the file may have been replaced.
+    pub(crate) fn write_all(&self) {
+        for rows in self.content().spaces.values_mut() {
+            rows.dirty.extend(rows.values.keys().cloned());
+        }
+    }
+
+    /// Nothing is written any more: events end without.
+    pub(crate) fn end(&self) {
+        self.content().is_over = true;
+        let _ = self.take().report_ends();
+    }
+
+    fn content(&self) -> MutexGuard<'_, Content> {
+        // No code under this lock panics.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KeyBatch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Reports the ends of events to their listeners. Returns whose acknowledgements belong to this transaction.
+    pub(crate) fn report_ends(&mut self) -> EndedKeys {
+        let mut ended = EndedKeys::new();
+        for (plugin, EventEnd { source, key, report }) in std::mem::take(&mut self.ends) {
+            report();
+            let keys = ended.entry((source, plugin.to_string())).or_default();
+            keys.extend(key);
+        }
+        ended
+    }
+
+    pub(crate) fn write(&self, tables: &mut Tables<'_>) -> Result<(), redb::Error> {
+        for (plugin, (key, value)) in &self.changes {
+            let row_key = schema::plugin_key(plugin, key);
+            match value {
+                Some(value) => drop(tables.plugin_keys.insert(&row_key[..], &value[..])?),
+                None => drop(tables.plugin_keys.remove(&row_key[..])?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Deletes the keys of all plugins but these.
+pub(crate) fn keep_only(store: &mut TableStore, plugins: &BTreeSet<String>) {
+    // On failure, the next start deletes them.
+    let _ = store.write(|tables| {
+        let stays = |key: &[u8]| {
+            let plugin = key.split(|byte| *byte == 0).next().unwrap_or_default();
+            std::str::from_utf8(plugin).is_ok_and(|plugin| plugins.contains(plugin))
+        };
+        Ok(tables.plugin_keys.retain(|key, _| stays(key))?)
+    });
+}
+
+/// How a recorder answers [`RecorderCommand::OpenKeys`].
+pub(crate) type KeysOpened = Sender<Result<(), String>>;
