@@ -10,8 +10,8 @@
  *     }
  *
  * The component exports every role, and Informant calls those that `roles` in the manifest lists. The arguments of a function are freed when
- * it returns: copy what you keep. To call the cache (store) and the cluster (kube), use the functions in "contract.h", which is generated from
- * the contract.
+ * it returns: copy what you keep. To call the cache (store), the cluster (kube) and what the plugin remembers (kv), use the functions in
+ * "contract.h", which is generated from the contract.
  */
 #ifndef INFORMANT_H
 #define INFORMANT_H
@@ -83,7 +83,7 @@ bool informant_sources(const informant_event *event, const char *informer, contr
 informant_result informant_describe(json context, const char **manifest);
 /* Called once in each instance, before any other function. Members of `context`: `config` (the `config` table of the plugin's section),
  * `plugin`, `informant`, `contract`, `offers`, `role` ("events" or "index"), `instance`, `instances`, `because`, `previous`, `logLevel`;
- * wit/informant.wit says what they are. Of the host, only informant_log can be called. */
+ * wit/informant.wit says what they are. Of the host, only informant_log and the functions of kv can be called. */
 informant_result informant_init(json context);
 informant_result informant_on_add(const informant_event *event, json object);
 /* `old` is absent unless the manifest requests it and the previous state is still known. */

@@ -219,7 +219,7 @@ declare module "informant" {
   /** A host call failed. */
   class HostError extends Error {
     /**
-     * For `store`: denied, not-ready, not-found, unknown-informer, unknown-index, too-large, timeout, stale,
+     * For `store` and `kv`: denied, not-ready, not-found, unknown-informer, unknown-index, too-large, timeout, stale,
      * unavailable, unsupported, invalid, other.
      */
     readonly code: string;
@@ -362,6 +362,22 @@ declare module "informant" {
       options: DeleteOptions & { preconditions: { uid: string; resourceVersion?: string } },
     ): void;
   }
+
+  /**
+   * Remembers values, which must be JSON, across calls, crashes, versions of the script and restarts of Informant.
+   * Needs a section `[state]` in config.toml. Changes take effect when the handler has succeeded; one that throws has
+   * changed nothing. For `onAdd`, `onUpdate`, `onDelete` and `onSynced` only.
+   */
+  const kv: {
+    /** Returns the value of a key, or undefined. */
+    get<T = any>(key: string): T | undefined;
+    set(key: string, value: unknown): void;
+    /** Sets a key that has no value, and returns whether it did. The default value is `true`. */
+    setIfAbsent(key: string, value?: unknown): boolean;
+    delete(key: string): void;
+    /** Returns the keys that start with `prefix`, sorted; by default, all. */
+    list(prefix?: string): string[];
+  };
 
   /**
    * Calls the Kubernetes API server with Informant's identity. Informant checks every call against `allow.kube` in the

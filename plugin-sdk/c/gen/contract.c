@@ -64,6 +64,23 @@ extern void __wasm_import_informant_plugin_kube_defer_patch(uint8_t *, size_t, u
 __attribute__((__import_module__("informant:plugin/kube@0.2.0"), __import_name__("defer-delete")))
 extern void __wasm_import_informant_plugin_kube_defer_delete(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
+// Imported Functions from `informant:plugin/kv@0.2.0`
+
+__attribute__((__import_module__("informant:plugin/kv@0.2.0"), __import_name__("get")))
+extern void __wasm_import_informant_plugin_kv_get(uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("informant:plugin/kv@0.2.0"), __import_name__("set")))
+extern void __wasm_import_informant_plugin_kv_set(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("informant:plugin/kv@0.2.0"), __import_name__("set-if-absent")))
+extern void __wasm_import_informant_plugin_kv_set_if_absent(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("informant:plugin/kv@0.2.0"), __import_name__("delete")))
+extern void __wasm_import_informant_plugin_kv_delete(uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("informant:plugin/kv@0.2.0"), __import_name__("list")))
+extern void __wasm_import_informant_plugin_kv_list(uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *);
+
 // Imported Functions from `informant:plugin/log@0.2.0`
 
 __attribute__((__import_module__("informant:plugin/log@0.2.0"), __import_name__("log")))
@@ -654,6 +671,40 @@ void informant_plugin_kube_result_void_api_error_free(informant_plugin_kube_resu
   if (!ptr->is_err) {
   } else {
     informant_plugin_kube_api_error_free(&ptr->val.err);
+  }
+}
+
+void informant_plugin_kv_host_error_free(informant_plugin_kv_host_error_t *ptr) {
+  informant_plugin_types_host_error_free(ptr);
+}
+
+void informant_plugin_kv_result_option_list_u8_host_error_free(informant_plugin_kv_result_option_list_u8_host_error_t *ptr) {
+  if (!ptr->is_err) {
+    contract_option_list_u8_free(&ptr->val.ok);
+  } else {
+    informant_plugin_kv_host_error_free(&ptr->val.err);
+  }
+}
+
+void informant_plugin_kv_result_void_host_error_free(informant_plugin_kv_result_void_host_error_t *ptr) {
+  if (!ptr->is_err) {
+  } else {
+    informant_plugin_kv_host_error_free(&ptr->val.err);
+  }
+}
+
+void informant_plugin_kv_result_bool_host_error_free(informant_plugin_kv_result_bool_host_error_t *ptr) {
+  if (!ptr->is_err) {
+  } else {
+    informant_plugin_kv_host_error_free(&ptr->val.err);
+  }
+}
+
+void informant_plugin_kv_result_list_string_host_error_free(informant_plugin_kv_result_list_string_host_error_t *ptr) {
+  if (!ptr->is_err) {
+    contract_list_string_free(&ptr->val.ok);
+  } else {
+    informant_plugin_kv_host_error_free(&ptr->val.err);
   }
 }
 
@@ -1448,6 +1499,165 @@ bool informant_plugin_kube_defer_delete(informant_plugin_kube_address_t *address
     }
   }
   if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool informant_plugin_kv_get(contract_string_t *key, contract_option_list_u8_t *ret, informant_plugin_kv_host_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_informant_plugin_kv_get((uint8_t *) (*key).ptr, (*key).len, ptr);
+  informant_plugin_kv_result_option_list_u8_host_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      contract_option_list_u8_t option;
+      switch ((int32_t) *((uint8_t*) (ptr + sizeof(void*)))) {
+        case 0: {
+          option.is_some = false;
+          break;
+        }
+        case 1: {
+          option.is_some = true;
+          option.val = (contract_list_u8_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) };
+          break;
+        }
+      }
+
+      result.val.ok = option;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (informant_plugin_types_host_error_t) {
+        (informant_plugin_types_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool informant_plugin_kv_set(contract_string_t *key, contract_list_u8_t *value, informant_plugin_kv_host_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_informant_plugin_kv_set((uint8_t *) (*key).ptr, (*key).len, (uint8_t *) (*value).ptr, (*value).len, ptr);
+  informant_plugin_kv_result_void_host_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (informant_plugin_types_host_error_t) {
+        (informant_plugin_types_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool informant_plugin_kv_set_if_absent(contract_string_t *key, contract_list_u8_t *value, bool *ret, informant_plugin_kv_host_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_informant_plugin_kv_set_if_absent((uint8_t *) (*key).ptr, (*key).len, (uint8_t *) (*value).ptr, (*value).len, ptr);
+  informant_plugin_kv_result_bool_host_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (int32_t) *((uint8_t*) (ptr + sizeof(void*)));
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (informant_plugin_types_host_error_t) {
+        (informant_plugin_types_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool informant_plugin_kv_delete(contract_string_t *key, informant_plugin_kv_host_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_informant_plugin_kv_delete((uint8_t *) (*key).ptr, (*key).len, ptr);
+  informant_plugin_kv_result_void_host_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (informant_plugin_types_host_error_t) {
+        (informant_plugin_types_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool informant_plugin_kv_list(contract_string_t *prefix, contract_string_t *cursor, uint32_t limit, contract_list_string_t *ret, informant_plugin_kv_host_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_informant_plugin_kv_list((uint8_t *) (*prefix).ptr, (*prefix).len, (uint8_t *) (*cursor).ptr, (*cursor).len, (int32_t) (limit), ptr);
+  informant_plugin_kv_result_list_string_host_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      result.val.ok = (contract_list_string_t) { (contract_string_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) };
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (informant_plugin_types_host_error_t) {
+        (informant_plugin_types_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    *ret = result.val.ok;
     return 1;
   } else {
     *err = result.val.err;

@@ -393,6 +393,39 @@ typedef struct {
   } val;
 } informant_plugin_kube_result_void_api_error_t;
 
+typedef informant_plugin_types_host_error_t informant_plugin_kv_host_error_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    contract_option_list_u8_t ok;
+    informant_plugin_kv_host_error_t err;
+  } val;
+} informant_plugin_kv_result_option_list_u8_host_error_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    informant_plugin_kv_host_error_t err;
+  } val;
+} informant_plugin_kv_result_void_host_error_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    bool ok;
+    informant_plugin_kv_host_error_t err;
+  } val;
+} informant_plugin_kv_result_bool_host_error_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    contract_list_string_t ok;
+    informant_plugin_kv_host_error_t err;
+  } val;
+} informant_plugin_kv_result_list_string_host_error_t;
+
 typedef uint8_t informant_plugin_log_level_t;
 
 #define INFORMANT_PLUGIN_LOG_LEVEL_TRACE 0
@@ -534,6 +567,19 @@ extern bool informant_plugin_kube_defer_patch(informant_plugin_kube_address_t *a
 // deleted.
 extern bool informant_plugin_kube_defer_delete(informant_plugin_kube_address_t *address, contract_list_u8_t *options, informant_plugin_kube_api_error_t *err);
 
+// Imported Functions from `informant:plugin/kv@0.2.0`
+// Returns the value of a key, or none.
+extern bool informant_plugin_kv_get(contract_string_t *key, contract_option_list_u8_t *ret, informant_plugin_kv_host_error_t *err);
+extern bool informant_plugin_kv_set(contract_string_t *key, contract_list_u8_t *value, informant_plugin_kv_host_error_t *err);
+// Sets a key that has no value. Returns whether it did. If two calls that run at the same time try to set the same
+// key, the second one gets `unavailable`.
+extern bool informant_plugin_kv_set_if_absent(contract_string_t *key, contract_list_u8_t *value, bool *ret, informant_plugin_kv_host_error_t *err);
+// Deletes a key. Deleting a key that has no value succeeds.
+extern bool informant_plugin_kv_delete(contract_string_t *key, informant_plugin_kv_host_error_t *err);
+// Returns the keys that start with `prefix` and sort after `cursor`, in the order of their bytes, at most `limit` of
+// them. 0 means 1,000, which is the most.
+extern bool informant_plugin_kv_list(contract_string_t *prefix, contract_string_t *cursor, uint32_t limit, contract_list_string_t *ret, informant_plugin_kv_host_error_t *err);
+
 // Imported Functions from `informant:plugin/log@0.2.0`
 // Writes a line to Informant's log, labeled with the plugin's name.
 extern void informant_plugin_log_log(informant_plugin_log_level_t level, contract_string_t *message);
@@ -628,6 +674,16 @@ void informant_plugin_kube_result_list_u8_api_error_free(informant_plugin_kube_r
 void informant_plugin_kube_result_object_page_api_error_free(informant_plugin_kube_result_object_page_api_error_t *ptr);
 
 void informant_plugin_kube_result_void_api_error_free(informant_plugin_kube_result_void_api_error_t *ptr);
+
+void informant_plugin_kv_host_error_free(informant_plugin_kv_host_error_t *ptr);
+
+void informant_plugin_kv_result_option_list_u8_host_error_free(informant_plugin_kv_result_option_list_u8_host_error_t *ptr);
+
+void informant_plugin_kv_result_void_host_error_free(informant_plugin_kv_result_void_host_error_t *ptr);
+
+void informant_plugin_kv_result_bool_host_error_free(informant_plugin_kv_result_bool_host_error_t *ptr);
+
+void informant_plugin_kv_result_list_string_host_error_free(informant_plugin_kv_result_list_string_host_error_t *ptr);
 
 void exports_informant_plugin_lifecycle_failure_free(exports_informant_plugin_lifecycle_failure_t *ptr);
 

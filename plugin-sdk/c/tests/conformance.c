@@ -97,6 +97,33 @@ static informant_result failed(informant_plugin_store_host_error_t *error) {
     return result;
 }
 
+/* Counts in kv, and sets `seen/NAME` if it is absent. */
+static bool remembers(const informant_event *event, informant_plugin_kv_host_error_t *error) {
+    contract_string_t count_key = borrowed("count"), prefix = borrowed("seen/"), cursor = borrowed("");
+    contract_option_list_u8_t found;
+    if (!informant_plugin_kv_get(&count_key, &found, error)) return false;
+    char number[20], seen[300];
+    snprintf(number, sizeof number, "%.*s", found.is_some ? (int)found.val.len : 0, found.is_some ? (char *)found.val.ptr : "");
+    contract_option_list_u8_free(&found);
+    snprintf(number, sizeof number, "%d", atoi(number) + 1);
+    snprintf(seen, sizeof seen, "seen/%s", event->name);
+    contract_string_t seen_key = borrowed(seen);
+    contract_list_u8_t count = {(uint8_t *)number, strlen(number)}, value = {(uint8_t *)"true", 4};
+    contract_list_string_t keys;
+    bool is_new;
+    if (!informant_plugin_kv_set(&count_key, &count, error)) return false;
+    if (!informant_plugin_kv_set_if_absent(&seen_key, &value, &is_new, error)) return false;
+    if (!informant_plugin_kv_list(&prefix, &cursor, 0, &keys, error)) return false;
+    char text[500] = "";
+    for (size_t i = 0; i < keys.len; i++) {
+        size_t end = strlen(text);
+        snprintf(text + end, sizeof text - end, "%s%.*s", i ? "," : "", (int)keys.ptr[i].len, keys.ptr[i].ptr);
+    }
+    contract_list_string_free(&keys);
+    informant_log(INFORMANT_INFO, "remembered=%s new=%s keys=%s", number, is_new ? "true" : "false", text);
+    return true;
+}
+
 static informant_result patches(const informant_event *event) {
     informant_plugin_kube_address_t address;
     informant_plugin_store_host_error_t unknown;
@@ -160,6 +187,10 @@ static informant_result acts_as(const char *action, const informant_event *event
     if (!strcmp(action, "patch")) return patches(event);
     informant_plugin_store_host_error_t error;
     if (!strcmp(action, "read") && !reads(event, &error)) return failed(&error);
+    if (!strcmp(action, "remember")) {
+        if (!remembers(event, &error)) return failed(&error);
+        if (is_first && !strcmp(text, "fails")) return informant_retryable("fails");
+    }
     if (!strcmp(action, "defer") && !defers(event, &error)) return failed(&error);
     return informant_ok();
 }

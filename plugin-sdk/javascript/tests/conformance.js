@@ -1,6 +1,6 @@
 // @ts-check
 // The conformance kit in JavaScript. tests/guests/README.md describes what it does.
-import { KubeError, Permanent, RetryAfter, config, kube, log, store } from "informant";
+import { KubeError, Permanent, RetryAfter, config, kube, kv, log, store } from "informant";
 
 // Longer texts are not logged, in bytes.
 const SHOWN_MAX = 1000;
@@ -65,6 +65,13 @@ const actions = {
     const found = textOf(store.get("pods", "default", "peer"));
     const keys = store.indexKeys("pods", "namespace", "default").length;
     log.info(`found=${found} listed=${texts(store.list("pods"))} keys=${keys} everywhere=${texts(store.list("pods", { clusters: "all" }))}`);
+  },
+  remember(pod, { name, attempt }) {
+    const count = (kv.get("count") ?? 0) + 1;
+    kv.set("count", count);
+    const isNew = kv.setIfAbsent(`seen/${name}`);
+    log.info(`remembered=${count} new=${isNew} keys=${kv.list("seen/")}`);
+    if (attempt === 0 && textOf(pod) === "fails") throw new Error("fails");
   },
   patch: (_, event) => log.info(outcome("patched", () => kube.patch(event, labeled(event)))),
   defer(_, event) {

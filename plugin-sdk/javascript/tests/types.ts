@@ -1,5 +1,5 @@
 // What the declarations accept and refuse. It is compiled, and never run.
-import { kube, store, type Event, type Manifest } from "informant";
+import { kube, kv, store, type Event, type Manifest } from "informant";
 
 export const manifest: Manifest = {
   events: [{ apiVersion: "v1", kind: "Pod", payload: { fields: ["/status/phase"] }, changedOnly: true }],
@@ -25,6 +25,12 @@ export const onAdd = (pod: any, event: Event) => {
   // @ts-expect-error An event is the address of its object.
   kube.create(event, map);
   kube.list(maps);
+  const calls: number = kv.get<number>("calls") ?? 0;
+  kv.set("calls", calls + 1);
+  const isNew: boolean = kv.setIfAbsent(`seen/${uid}`);
+  if (isNew) kv.list("seen/").forEach((key: string) => kv.delete(key));
+  // @ts-expect-error A value is required.
+  kv.set("calls");
   // @ts-expect-error A name is no collection.
   kube.list({ ...maps, name });
 

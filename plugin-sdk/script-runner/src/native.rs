@@ -2,6 +2,7 @@
 //! `prelude/` wrap them for scripts.
 
 mod kube;
+mod kv;
 mod store;
 
 use rquickjs::{Ctx, Exception, Function, Object, Result, TypedArray, Value};
@@ -34,6 +35,7 @@ pub(crate) fn api<'js>(ctx: &Ctx<'js>, context: Vec<u8>) -> Result<Object<'js>> 
     native.set("decode", Function::new(ctx.clone(), decode)?)?;
     native.set("store", store::api(ctx)?)?;
     native.set("kube", kube::api(ctx)?)?;
+    native.set("kv", kv::api(ctx)?)?;
     Ok(native)
 }
 

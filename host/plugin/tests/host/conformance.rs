@@ -240,6 +240,25 @@ const BEHAVIORS: &[Behavior] = &[
         ..PLAIN
     },
     Behavior {
+        name: "a failed call remembers nothing",
+        steps: &[
+            Put("", "a", "remember", "fails"),
+            Put("", "b", "remember", "one"),
+            Put("", "b", "remember", "two"),
+        ],
+        lines: &[
+            "1 add default/a watch 0 old=- sees=metadata+spec text=fails",
+            "remembered=1 new=true keys=seen/a",
+            "2 add default/a watch 1 old=- sees=metadata+spec text=fails",
+            "remembered=1 new=true keys=seen/a",
+            "3 add default/b watch 0 old=- sees=metadata+spec text=one",
+            "remembered=2 new=true keys=seen/a,seen/b",
+            "4 update default/b watch 0 old=- sees=metadata+spec text=two",
+            "remembered=3 new=false keys=seen/a,seen/b",
+        ],
+        ..PLAIN
+    },
+    Behavior {
         name: "an unnamed cluster is read without naming it",
         steps: &[Put("", "peer", "", "one"), Put("", "reader", "read", "two")],
         lines: &[

@@ -147,7 +147,7 @@ fn page_object<'js>(ctx: &Ctx<'js>, page: std::result::Result<Page, HostError>) 
     Ok(object)
 }
 
-fn failed(ctx: &Ctx<'_>, error: HostError) -> rquickjs::Error {
+pub(super) fn failed(ctx: &Ctx<'_>, error: HostError) -> rquickjs::Error {
     throw(ctx, code(error.code), &error.message, |_| Ok(()))
 }
 

@@ -3,6 +3,7 @@ const native = globalThis.native;
 
 export { HostError, KubeError, Permanent, RetryAfter } from "informant:errors";
 export { kube } from "informant:kube";
+export { kv } from "informant:kv";
 export { log } from "informant:log";
 export { store } from "informant:store";
 

@@ -133,6 +133,7 @@ fn act(event: &Event, pod: &Pod) -> Result<Action> {
         }
         "read" => read()?,
         "patch" => patch(event),
+        "remember" => remember(event, pod)?,
         "defer" => defer(event),
         _ => {}
     }
@@ -152,6 +153,18 @@ fn read() -> Result {
 fn texts(query: store::Query<'_>) -> Result<String> {
     let texts = query.objects::<Pod>().map(|pod| Ok(pod?.object.text().to_owned()));
     Ok(texts.collect::<Result<Vec<_>>>()?.join(","))
+}
+
+fn remember(event: &Event, pod: &Pod) -> Result {
+    let count = kv::get_json("count")?.unwrap_or(0) + 1;
+    kv::set_json("count", &count)?;
+    let is_new = kv::set_if_absent(&format!("seen/{}", event.name), "true")?;
+    let keys = kv::keys("seen/").collect::<Result<Vec<_>, _>>()?.join(",");
+    info!("remembered={count} new={is_new} keys={keys}");
+    match (event.attempt, pod.text()) {
+        (0, "fails") => Err(Failure::retryable("fails")),
+        _ => Ok(()),
+    }
 }
 
 fn labeled(event: &Event) -> Value {
