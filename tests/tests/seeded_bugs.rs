@@ -22,7 +22,7 @@ const BY_SCENARIO: [SeededBug; 3] = [
 ];
 
 /// The clause that has to show each of these bugs.
-const BY_CLAUSE: [(SeededBug, Clause); 10] = [
+const BY_CLAUSE: [(SeededBug, Clause); 11] = [
     (SeededBug::EveryDeleteMarked, Clause::TombstoneMarked),
     (SeededBug::ShortLivedObjectVanishes, Clause::Resumable),
     (SeededBug::NewIncarnationMissed, Clause::AtLeastOnce),
@@ -33,6 +33,7 @@ const BY_CLAUSE: [(SeededBug, Clause); 10] = [
     (SeededBug::RequeueNotCanceled, Clause::CalledAgain),
     (SeededBug::FailedCallWrites, Clause::WritesAfterSuccess),
     (SeededBug::IntervalNotKept, Clause::IntervalKept),
+    (SeededBug::RateNotKept, Clause::RateKept),
 ];
 
 /// The effects of a run with a bug: the violated clauses, or a panic.

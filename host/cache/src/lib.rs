@@ -31,6 +31,7 @@ mod source;
 mod store;
 #[cfg(test)]
 mod testing;
+mod token_bucket;
 mod transform;
 mod version_guard;
 pub mod workqueue;
@@ -53,5 +54,6 @@ pub use lister::{FoundObject, Lister, NamespaceLister, ObjectNotFound};
 pub use log_throttle::{LinesDue, LogThrottle};
 pub use source::{SOURCE_ERROR_BYTES_MAX, Source, SourceInfo, SourceState, SourceStatus};
 pub use store::{Cursor, GARBAGE_ROOTS_MAX, Garbage, IndexFilling, OBJECTS_BETWEEN_YIELDS_MAX, Snapshot, StoreWriter};
+pub use token_bucket::TokenBucket;
 pub use transform::{Transform, TransformError};
 pub use version_guard::{EventVerdict, ListSource, ListVerdict, VersionGuard, VersionGuardStats};

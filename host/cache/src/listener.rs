@@ -26,6 +26,8 @@
 //!   [`retries_per_second_max`](ListenerOptions::retries_per_second_max) keys a second, and becomes a [`DeadLetter`]
 //!   when it runs out of attempts.
 //! - A key is called at most once per [`min_interval`](ListenerOptions::min_interval), if there is one.
+//! - At most [`calls_per_second_max`](ListenerOptions::calls_per_second_max) deliveries start in a second, after a
+//!   burst of as many. What waits for that stays where it is.
 //! - A handler that [asks for another call](DeliveryOutcome::RequeueAfter) of a key receives one, with its present
 //!   state, unless it is called for the key before. Such a timer is no pending event.
 //!
@@ -85,7 +87,7 @@ use self::replay::ReplayGate;
 use self::requeues::Requeues;
 use self::retry::{RetryRate, Timers};
 use self::sources::AttachedSources;
-use crate::Moment;
+use crate::{Moment, TokenBucket};
 
 /// Why delivery is paused. Several reasons can apply at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +108,10 @@ struct Listener {
     sources: AttachedSources,
     timers: Timers,
     retry_rate: RetryRate,
+    /// Limits all deliveries; none without [`calls_per_second_max`](ListenerOptions::calls_per_second_max).
+    call_rate: Option<TokenBucket>,
+    /// Since the last delivery, something waited for `call_rate`.
+    is_held_by_rate: bool,
     letters: DeadLetters,
     requeues: Requeues,
     /// When the next resync is due; none before the first source is attached, or without resync.
@@ -135,6 +141,8 @@ impl Listener {
             sources: AttachedSources::default(),
             timers: Timers::default(),
             retry_rate: RetryRate::default(),
+            call_rate: options.calls_per_second_max.map(|max| TokenBucket::new(max, max)),
+            is_held_by_rate: false,
             letters: DeadLetters::new(options.dead_letters_max, options.pending_bytes_max),
             requeues: Requeues::default(),
             resync_next: None,

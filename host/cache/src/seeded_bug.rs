@@ -87,11 +87,13 @@ pub enum SeededBug {
     FailedCallWrites,
     /// A key is called again before its interval ends.
     IntervalNotKept,
+    /// More calls start in a second than may.
+    RateNotKept,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::RelistMissesDeletes,
         Self::TombstoneUnmarked,
         Self::UpdateAcrossUids,
@@ -129,6 +131,7 @@ impl SeededBug {
         Self::RequeueNotCanceled,
         Self::FailedCallWrites,
         Self::IntervalNotKept,
+        Self::RateNotKept,
     ];
 
     /// Runs `body` with this bug enabled on this thread.

@@ -247,7 +247,7 @@ struct StatusCollector(StatusRegistry);
 type Reading = fn(&ListenerStats) -> u64;
 
 /// Gauges by plugin: name, help and statistic.
-const GAUGES: [(&str, &str, Reading); 8] = [
+const GAUGES: [(&str, &str, Reading); 9] = [
     (
         "listener_pending",
         "Events waiting for the plugin, including those in back-off",
@@ -283,13 +283,16 @@ const GAUGES: [(&str, &str, Reading); 8] = [
         "Keys with events that wait for min-interval",
         |stats| stats.spaced as u64,
     ),
+    ("listener_rate_held", "1 while deliveries wait for max-rate", |stats| {
+        u64::from(stats.held_by_rate)
+    }),
     ("dead_letters", "Dead letters that can be requeued", |stats| {
         stats.dead_letters as u64
     }),
 ];
 
 /// Counters by plugin.
-const COUNTERS: [(&str, &str, Reading); 19] = [
+const COUNTERS: [(&str, &str, Reading); 20] = [
     ("listener_accepted", "Changes accepted from informers", |stats| {
         stats.counters.accepted
     }),
@@ -350,6 +353,11 @@ const COUNTERS: [(&str, &str, Reading); 19] = [
         "listener_intervals_cut",
         "Intervals that ended early at the limit of remembered calls",
         |stats| stats.counters.intervals_cut,
+    ),
+    (
+        "listener_rate_holds",
+        "Times that deliveries had to wait for max-rate",
+        |stats| stats.counters.rate_holds,
     ),
     (
         "listener_left_to_cursor",

@@ -390,6 +390,7 @@ impl HostInner {
             pending_events_max: spec.limits.pending,
             resync: spec.resync,
             min_interval: spec.min_interval,
+            calls_per_second_max: spec.calls_per_second_max,
             on_failure: match spec.on_failure {
                 OnFailure::Skip => listener::FailurePolicy::Skip,
                 OnFailure::Retry | OnFailure::Quarantine => listener::FailurePolicy::Retry,

@@ -50,6 +50,8 @@ pub struct PluginSpec {
     pub resync: Option<Duration>,
     /// The shortest time between the starts of two calls for one object; none: no limit.
     pub min_interval: Option<Duration>,
+    /// How many calls of the event handler may start in a second, after a burst of as many; none: no limit.
+    pub calls_per_second_max: Option<u32>,
     /// Whether it receives a replay of the cache after a reload.
     pub on_reload: ReplayPolicy,
     /// Whether it receives a replay of the cache after a trap or a timeout cost it its memory.
@@ -122,6 +124,7 @@ impl PluginSpec {
             limits: Limits::default(),
             resync: None,
             min_interval: None,
+            calls_per_second_max: None,
             on_reload: ReplayPolicy::default(),
             on_restart: ReplayPolicy::default(),
             on_failure: OnFailure::default(),

@@ -36,7 +36,6 @@ mod cached;
 mod metrics;
 mod own;
 mod queue;
-mod rate;
 mod result;
 mod seen;
 mod send;

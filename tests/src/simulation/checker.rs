@@ -20,7 +20,7 @@
 //! call failed.
 //!
 //! Two calls for one key begin at least the handler's interval apart, unless the informer's selection has changed: then
-//! the source may be another one.
+//! the source may be another one. In a second at most as many calls begin as the handler's burst and rate allow.
 //!
 //! If the API server is restored from a backup, incarnations may return, and each key may go back once.
 
@@ -29,7 +29,7 @@ mod rest;
 mod restart;
 mod source;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
 use super::history::{Call, Entry, EventKind, History, ObjectVersion, Selection};
@@ -71,11 +71,13 @@ pub enum Clause {
     WritesAfterSuccess,
     /// Two calls for one key begin at least the handler's interval apart.
     IntervalKept,
+    /// In a second at most as many calls of a handler begin as its burst and rate allow.
+    RateKept,
 }
 
 impl Clause {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Ordered,
         Self::OneAtATime,
         Self::NoInvention,
@@ -93,6 +95,7 @@ impl Clause {
         Self::CalledAgain,
         Self::WritesAfterSuccess,
         Self::IntervalKept,
+        Self::RateKept,
     ];
 
     /// Its name as in `docs/explanation/delivery.md`.
@@ -116,6 +119,7 @@ impl Clause {
             Self::CalledAgain => "called again",
             Self::WritesAfterSuccess => "writes after success",
             Self::IntervalKept => "interval kept",
+            Self::RateKept => "rate kept",
         }
     }
 }
@@ -189,6 +193,9 @@ struct Handler {
     informer: u32,
     receives_every_state: bool,
     min_interval_ms: u64,
+    calls_per_second_max: Option<u32>,
+    /// When the calls of the last second began, in nanoseconds since the start.
+    began: VecDeque<u64>,
     keys: BTreeMap<Key, KeyState>,
     deleted: BTreeSet<(Key, String)>,
     /// The incarnations of which it received a state.
@@ -277,10 +284,12 @@ impl Checker {
                 informer,
                 receives_every_state,
                 min_interval_ms,
+                calls_per_second_max,
             } => {
                 let handler = self.handlers.entry(*handler).or_default();
                 (handler.informer, handler.receives_every_state) = (*informer, *receives_every_state);
                 handler.min_interval_ms = *min_interval_ms;
+                handler.calls_per_second_max = *calls_per_second_max;
             }
             Entry::Resumed {
                 handler,

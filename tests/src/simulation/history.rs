@@ -161,6 +161,9 @@ pub enum Entry {
         /// The shortest time between the starts of two calls for one key; 0 for none.
         #[serde(default)]
         min_interval_ms: u64,
+        /// How many calls may begin in a second, after a burst of as many.
+        #[serde(default)]
+        calls_per_second_max: Option<u32>,
     },
     /// The handler just registered continues after the kill of the process that ran another one: a durable informer.
     Resumed {

@@ -68,6 +68,7 @@ impl CallRecorder {
             informer: watched.id,
             receives_every_state,
             min_interval_ms: options.min_interval.unwrap_or_default().as_millis() as u64,
+            calls_per_second_max: options.calls_per_second_max,
         });
         let began_unsynced = !watched.named.has_synced();
         Self {

@@ -58,7 +58,7 @@ impl Listener {
             }
             DeliveryOutcome::Filtered => {
                 self.queue.counters.filtered += 1;
-                self.queue.was_not_called(id);
+                self.was_not_called(id);
                 self.keep_requeue(id);
                 self.succeed(id);
             }
@@ -88,7 +88,16 @@ impl Listener {
             self.queue.counters.delivered -= 1;
             self.drop_outdated(id);
         } else {
+            self.was_not_called(id);
             self.queue.give_back(id);
+        }
+    }
+
+    /// The slot was delivered, but its handler was not called: that starts no interval, and leaves the call to others.
+    fn was_not_called(&mut self, id: SlotId) {
+        self.queue.was_not_called(id);
+        if let Some(rate) = &mut self.call_rate {
+            rate.give_back();
         }
     }
 

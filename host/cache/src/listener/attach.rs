@@ -7,7 +7,7 @@ use crate::listener::event::PendingEvent;
 use crate::listener::slots::{Slot, SlotState};
 use crate::listener::{InFlight, Listener, ListenerOptions, ListenerStats, Notification, Pause, RESYNC_MIN};
 use crate::seeded_bug::{SeededBug, seeded_bug};
-use crate::{Moment, Reason, Snapshot};
+use crate::{Moment, Reason, Snapshot, TokenBucket};
 
 impl Listener {
     /// Starts the initial list of a source. Does nothing for a source that is attached already.
@@ -35,6 +35,13 @@ impl Listener {
             self.resync_next = resync.filter(|_| has_sources).map(|period| now + period);
         }
         self.queue.set_limits(&options);
+        self.call_rate = match (self.call_rate.take(), options.calls_per_second_max) {
+            (Some(mut rate), Some(max)) => {
+                rate.set(max, max, now);
+                Some(rate)
+            }
+            (_, max) => max.map(|max| TokenBucket::new(max, max)),
+        };
         if self.closed {
             self.end_intervals();
         }
@@ -134,6 +141,7 @@ impl Listener {
             in_flight: queue.in_flight,
             failing: queue.failing,
             spaced: queue.spaced,
+            held_by_rate: self.is_held_by_rate,
             keyed: queue.is_keyed(),
             bytes: queue.bytes + self.requeues.bytes(),
             requeues: self.requeues.len(),

@@ -98,6 +98,10 @@ pub struct ListenerOptions {
     /// the add of its successor stay two calls. Retries and requeues obey it, too. A replay ends all intervals; a
     /// closed listener has none.
     pub min_interval: Option<Duration>,
+    /// How many deliveries may start in a second; none: no limit. After a pause, as many may start at once. All kinds
+    /// count, except those that are filtered or given back. Nothing is dropped: events wait in the queue and fold at
+    /// its limits, objects wait for their cursor.
+    pub calls_per_second_max: Option<u32>,
     /// How failures are retried.
     pub retry: RetryPolicy,
     /// See [`RETRIES_PER_SECOND_MAX`]. At least 1.
@@ -145,6 +149,7 @@ impl Default for ListenerOptions {
             pending_bytes_max: PENDING_BYTES_MAX,
             resync: None,
             min_interval: None,
+            calls_per_second_max: None,
             retry: RetryPolicy::default(),
             retries_per_second_max: RETRIES_PER_SECOND_MAX,
             retried_deletes_max: RETRIED_DELETES_MAX,

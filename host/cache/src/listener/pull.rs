@@ -2,12 +2,13 @@
 
 use informant_object::{Object, SourceId};
 
-use crate::Moment;
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::PendingEvent;
 use crate::listener::options::CURSOR_STEPS_MAX;
 use crate::listener::wake::TakeWake;
 use crate::listener::{Delivery, Listener, NextBatch, NextDelivery, Notification};
+use crate::seeded_bug::{SeededBug, seeded_bug};
+use crate::{Moment, TokenBucket};
 
 /// The result of moving a cursor.
 enum CursorStep {
@@ -20,7 +21,12 @@ enum CursorStep {
 impl TakeWake for Listener {
     fn take_wake(&mut self) -> bool {
         let Some(until) = self.waits_until else { return false };
-        let is_sooner = || !self.is_paused() && (self.has_work() || self.next_due().is_some_and(|due| due < until));
+        // Nothing is delivered before the rate allows it.
+        let is_allowed = || self.call_rate.as_ref().is_none_or(|rate| rate.next() < until);
+        let is_sooner = || {
+            let is_due = self.has_work() || self.next_due().is_some_and(|due| due < until);
+            !self.is_paused() && is_due && is_allowed()
+        };
         let wake = self.is_over() || is_sooner();
         if wake {
             self.waits_until = None;
@@ -80,8 +86,18 @@ impl Listener {
             false if self.has_work() => Some(now),
             false => self.next_due(),
         };
+        let until = until.map(|until| until.max(self.held_until(until, now)));
         self.waits_until = Some(until.unwrap_or(Moment::NEVER));
         until.map_or(NextBatch::Idle, NextBatch::WaitUntil)
+    }
+
+    /// When the rate allows the next delivery, if something is due for it at `due`.
+    fn held_until(&mut self, due: Moment, now: Moment) -> Moment {
+        let allowed = self.call_rate.as_ref().map_or(Moment::ZERO, TokenBucket::next);
+        if due <= now && allowed > now && !std::mem::replace(&mut self.is_held_by_rate, true) {
+            self.queue.counters.rate_holds += 1;
+        }
+        allowed
     }
 
     /// Whether all deliveries have ended.
@@ -132,8 +148,21 @@ impl Listener {
         }
     }
 
-    /// The next delivery: due requeues and everything else take turns, so that neither delays the other.
+    /// The next delivery, if the rate allows one.
     fn take(&mut self, now: Moment, steps_left: &mut usize) -> Option<Delivery> {
+        if self.call_rate.as_ref().is_some_and(|rate| rate.next() > now) && !seeded_bug(SeededBug::RateNotKept) {
+            return None;
+        }
+        let delivery = self.take_any(now, steps_left)?;
+        self.is_held_by_rate = false;
+        if let Some(rate) = &mut self.call_rate {
+            rate.take(now).ok();
+        }
+        Some(delivery)
+    }
+
+    /// The next delivery: due requeues and everything else take turns, so that neither delays the other.
+    fn take_any(&mut self, now: Moment, steps_left: &mut usize) -> Option<Delivery> {
         let requeue_first = std::mem::replace(&mut self.requeue_turn, true);
         if requeue_first && let Some(delivery) = self.take_requeue(now, steps_left) {
             self.requeue_turn = false;

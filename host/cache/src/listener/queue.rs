@@ -312,7 +312,6 @@ impl Queue {
         self.in_flight -= 1;
         self.pending += 1;
         self.counters.delivered -= 1;
-        self.was_not_called(id);
         self.slots.make_ready_first(id);
     }
 

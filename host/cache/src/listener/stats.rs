@@ -39,6 +39,9 @@ pub struct ListenerCounters {
     /// Calls after which the next call of the key was not delayed, because more than
     /// [`SPACED_KEYS_MAX`](super::SPACED_KEYS_MAX) keys were called within the interval.
     pub intervals_cut: u64,
+    /// How often deliveries had to stop because of
+    /// [`calls_per_second_max`](super::ListenerOptions::calls_per_second_max).
+    pub rate_holds: u64,
     /// Failures dropped because of [`FailurePolicy::Skip`](super::FailurePolicy::Skip), and `Synced` that ran out of
     /// attempts.
     pub skipped: u64,
@@ -91,6 +94,8 @@ pub struct ListenerStats {
     /// ([`min_interval`](super::ListenerOptions::min_interval)). Without keys in back-off and requeues, which may wait
     /// for it, too.
     pub spaced: usize,
+    /// Something waits because of [`calls_per_second_max`](super::ListenerOptions::calls_per_second_max).
+    pub held_by_rate: bool,
     /// Calls that the handler asked for and that have not ended. Not pending, even if they are due.
     pub requeues: usize,
     /// Those among them that are slowed down ([`ListenerHandle::slowed_keys`](super::ListenerHandle::slowed_keys)).

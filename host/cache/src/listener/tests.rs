@@ -1,6 +1,7 @@
 //! The listener's rules one by one, on real stores. `a@1->2` is an update of `a` from version 1 to 2.
 
 mod bounds;
+mod call_rate;
 mod cursors;
 mod dead_letters;
 mod failures;

@@ -91,6 +91,9 @@ pub struct LoadedView {
     /// Objects with events that wait for the end of `min-interval`.
     #[serde(default)]
     pub spaced: usize,
+    /// Whether deliveries wait for `max-rate`.
+    #[serde(default)]
+    pub rate_held: bool,
     /// Objects for which it will be called again because its handler asked for that.
     #[serde(default)]
     pub requeues: usize,
@@ -467,6 +470,7 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
         failing: listener.failing,
         retries: Vec::new(),
         spaced: listener.spaced,
+        rate_held: listener.held_by_rate,
         requeues: listener.requeues,
         slowed: listener.slowed,
         slowed_objects: Vec::new(),

@@ -388,6 +388,9 @@ fn problems(plugin: &PluginView) -> Vec<String> {
             "{name}: events of {objects} wait for the end of `min-interval`"
         ));
     }
+    if loaded.rate_held {
+        lines.push(format!("{name}: events wait for `max-rate`"));
+    }
     if loaded.requeues > 0 {
         let objects = count(loaded.requeues, "object");
         lines.push(format!("{name} asked to be called again for {objects}"));

@@ -21,6 +21,7 @@ const KEYS: Keys = Keys {
         "config",
         "informers",
         "limits",
+        "max-rate",
         "min-interval",
         "on-failure",
         "on-reload",
@@ -69,6 +70,8 @@ const RETRY_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// Longest interval between two calls for one object.
 const INTERVAL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Most calls in a second.
+const CALLS_PER_SECOND_MAX: u64 = 100_000;
 /// Most attempts; more are no different from unlimited ones.
 const RETRY_ATTEMPTS_MAX: u64 = 1_000_000;
 /// Least memory: a language runtime needs more than this to start.
@@ -123,6 +126,8 @@ pub struct PluginSection {
     pub resync: Option<Duration>,
     /// The shortest time between two calls for one object.
     pub min_interval: Option<Duration>,
+    /// Most calls that start in a second.
+    pub max_rate: Option<u32>,
     /// What happens to an event whose handler failed.
     pub on_failure: OnFailure,
     /// How such an event is retried.
@@ -163,6 +168,9 @@ pub(super) fn read(table: &Table<'_>) -> Option<PluginSection> {
         limits: read_limits(table),
         resync: table.duration("resync", super::informer::RESYNC_MIN..=super::informer::RESYNC_MAX),
         min_interval: table.duration("min-interval", INTERVAL_MIN..=INTERVAL_MAX),
+        max_rate: table
+            .rate("max-rate", 1..=CALLS_PER_SECOND_MAX)
+            .and_then(|rate| u32::try_from(rate).ok()),
         on_failure: table.choice("on-failure", &ON_FAILURE).unwrap_or_default(),
         retry: read_retry(table),
         paused: table.boolean("paused").unwrap_or(false),

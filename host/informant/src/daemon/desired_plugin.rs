@@ -59,6 +59,7 @@ impl DesiredPlugin {
             on_reload: section.on_reload,
             on_restart: section.on_restart,
             min_interval: section.min_interval,
+            calls_per_second_max: section.max_rate,
             on_failure: section.on_failure,
             retry: section.retry,
             paused: section.paused,

@@ -191,6 +191,8 @@ async fn metric_families_are_stable() {
     informant_listener_oldest_pending_seconds gauge
     informant_listener_olds_dropped counter
     informant_listener_pending gauge
+    informant_listener_rate_held gauge
+    informant_listener_rate_holds counter
     informant_listener_refused counter
     informant_listener_requeues gauge
     informant_listener_requeues_dropped counter

@@ -11,11 +11,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::Moment;
+use informant_cache::{Moment, TokenBucket};
 
 use crate::Limits;
-use crate::writes::rate::WriteRate;
-use crate::writes::{DeferredWrite, Target, WRITES_WAITING_BYTES_MAX, WRITES_WAITING_MAX};
+use crate::writes::{DeferredWrite, Target, WRITES_BURST, WRITES_WAITING_BYTES_MAX, WRITES_WAITING_MAX};
 
 /// A call whose writes were committed, by number.
 pub(crate) type CallNumber = u64;
@@ -33,7 +32,7 @@ pub(crate) struct WriteQueue<T> {
     waiting_bytes: usize,
     in_flight: usize,
     in_flight_max: usize,
-    rate: WriteRate,
+    rate: TokenBucket,
     /// The API server asked for a pause.
     paused_until: Option<Moment>,
     /// Nothing starts from then on.
@@ -97,7 +96,7 @@ impl<T> WriteQueue<T> {
             waiting_bytes: 0,
             in_flight: 0,
             in_flight_max: limits.writes_in_flight,
-            rate: WriteRate::new(limits.writes_per_second),
+            rate: TokenBucket::new(limits.writes_per_second, WRITES_BURST),
             paused_until: None,
             ends_at: None,
             is_full: false,
@@ -107,7 +106,7 @@ impl<T> WriteQueue<T> {
     /// Applies other limits from `now` on.
     pub(crate) fn set_limits(&mut self, limits: &Limits, now: Moment) {
         self.in_flight_max = limits.writes_in_flight;
-        self.rate.set(limits.writes_per_second, now);
+        self.rate.set(limits.writes_per_second, WRITES_BURST, now);
     }
 
     /// Adds the writes of a successful call, at least one.

@@ -97,6 +97,41 @@ async fn other_settings_apply_at_once_and_keep_the_instance() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn changed_interval_and_rate_apply_to_the_running_instance() {
+    let world = World::new();
+    let plugin = world.run("guest_recorder", json!({}), continuing).await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    pods.apply("a");
+    world.recorded(1, |line| line["name"] == "a").await;
+
+    let spec = changed(&plugin, |spec| spec.min_interval = Some(Duration::from_secs(3_600)));
+    assert!(plugin.reconfigure(spec).await.unwrap().is_none());
+    pods.apply("a");
+    world.recorded(2, |line| line["name"] == "a").await;
+    for _ in 0..1_000 {
+        pods.apply("a");
+    }
+    assert_eq!(
+        plugin.listener().stats().spaced,
+        1,
+        "its calls are an hour apart from now on"
+    );
+    let spec = changed(&plugin, |spec| spec.min_interval = None);
+    assert!(plugin.reconfigure(spec).await.unwrap().is_none());
+    world.recorded(3, |line| line["name"] == "a").await;
+    assert_eq!(plugin.listener().stats().pending, 0, "one call for all of them");
+
+    let spec = changed(&plugin, |spec| spec.calls_per_second_max = Some(1));
+    assert!(plugin.reconfigure(spec).await.unwrap().is_none());
+    let began = tokio::time::Instant::now();
+    pods.apply_all(&["b", "c", "d", "e"].map(str::to_owned));
+    world.recorded(1, |line| line["name"] == "e").await;
+    assert!(began.elapsed() >= Duration::from_secs(3), "{:?}", began.elapsed());
+    assert_eq!(plugin.status().reloads, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_config_that_the_component_rejects_changes_nothing() {
     let world = World::new();
     let plugin = world.run("guest_recorder", json!({ "label": "old" }), continuing).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use informant_cache::listener::REQUEUE_AFTER_MIN;
 
 use super::super::history::{Call, Ended, EventKind, ObjectVersion, Selection};
-use super::{Checker, Clause, KeyState, Running};
+use super::{Checker, Clause, Handler, KeyState, Running};
 
 /// The reason of a call that the handler asked for.
 const REQUEUED: &str = "requeue-after";
@@ -62,6 +62,7 @@ impl Checker {
                 format!("received {again} of {object} after its delete"),
             ));
         }
+        findings.extend(handler.too_many_calls(self.now));
         let min_interval = handler.min_interval_ms * 1_000_000;
         let key_state = handler.keys.entry(key).or_default();
         findings.extend(key_state.not_asked(&running, self.now));
@@ -290,6 +291,19 @@ fn stale(call: &Running, stored: Option<u64>) -> Option<Finding> {
         call.kind, call.object
     );
     Some((Clause::SnapshotAtLeastAsNew, message))
+}
+
+impl Handler {
+    /// A call begins: too many of them began in the last second.
+    fn too_many_calls(&mut self, now: u64) -> Option<Finding> {
+        let max = 2 * self.calls_per_second_max? as usize;
+        self.began.push_back(now);
+        while self.began.front().is_some_and(|began| now - began >= 1_000_000_000) {
+            self.began.pop_front();
+        }
+        let count = self.began.len();
+        (count > max).then(|| (Clause::RateKept, format!("received {count} calls in a second")))
+    }
 }
 
 impl KeyState {

@@ -48,6 +48,7 @@ fn handler_added(receives_every_state: bool) -> Entry {
         informer: 0,
         receives_every_state,
         min_interval_ms: 0,
+        calls_per_second_max: None,
     }
 }
 
@@ -721,6 +722,7 @@ fn called_after(ms: u64) -> Vec<Clause> {
         informer: 0,
         receives_every_state: false,
         min_interval_ms: 5_000,
+        calls_per_second_max: None,
     };
     let before = [
         added,
@@ -746,6 +748,35 @@ fn called_after(ms: u64) -> Vec<Clause> {
 fn call_before_the_end_of_the_interval_is_detected() {
     assert_eq!(called_after(5_000), NOTHING);
     assert_eq!(called_after(4_999), [Clause::IntervalKept]);
+}
+
+/// The clauses that a handler with a rate of one call in a second violates if it is called for three objects, the last
+/// of them after `ms`.
+fn called_for_three(ms: u64) -> Vec<Clause> {
+    let objects = ["a", "b", "c"].map(|name| object(name, &format!("u{name}"), 1));
+    let added = Entry::HandlerAdded {
+        handler: 0,
+        informer: 0,
+        receives_every_state: false,
+        min_interval_ms: 0,
+        calls_per_second_max: Some(1),
+    };
+    let mut entries = vec![(0, added)];
+    entries.extend(objects.iter().map(|object| (0, written(object))));
+    for (object, at) in objects.iter().zip([0, 0, ms * 1_000_000]) {
+        entries.push((at, begin(EventKind::Add, object, Some(1))));
+        entries.push((at, end(object, Ended::Ok)));
+    }
+    let last = ms * 1_000_000;
+    entries.extend([(last, synced()), (last, at_rest(&objects.each_ref()))]);
+    let violations = check(&History { entries });
+    violations.into_iter().map(|violation| violation.clause).collect()
+}
+
+#[test]
+fn more_calls_in_a_second_than_the_rate_are_detected() {
+    assert_eq!(called_for_three(1_000), NOTHING);
+    assert_eq!(called_for_three(999), [Clause::RateKept]);
 }
 
 /// A history of a handler whose first call defers a write and ends like this; then `rest`.

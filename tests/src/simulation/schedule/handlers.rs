@@ -14,6 +14,9 @@ use super::Schedule;
 /// The interval of the handlers that have one.
 const MIN_INTERVAL: Duration = Duration::from_secs(3);
 
+/// The rate of the handlers that have one.
+const CALLS_PER_SECOND_MAX: u32 = 3;
+
 impl Schedule {
     /// Adds a handler to one of the informers.
     pub(super) fn add_handler(&mut self) {
@@ -36,6 +39,7 @@ impl Schedule {
         let options = ListenerOptions {
             // Not drawn either.
             min_interval: (id % 5 == 4).then_some(MIN_INTERVAL),
+            calls_per_second_max: (id % 4 == 1).then_some(CALLS_PER_SECOND_MAX),
             ..self.options()
         };
         let native =

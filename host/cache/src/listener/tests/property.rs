@@ -71,6 +71,16 @@ proptest! {
         run(ListenerOptions { min_interval: Some(seconds(3)), pending_bytes_max: 1_500, ..few() }, ops);
     }
 
+    #[test]
+    fn guarantees_hold_with_a_limited_rate(ops in vec(any_op(), 0..120)) {
+        run(ListenerOptions { calls_per_second_max: Some(2), ..options() }, ops);
+    }
+
+    #[test]
+    fn guarantees_hold_with_rate_interval_and_low_limits(ops in vec(any_op(), 0..120)) {
+        run(ListenerOptions { calls_per_second_max: Some(2), min_interval: Some(seconds(3)), ..few() }, ops);
+    }
+
     /// Exactly once: any number of swaps changes nothing while nothing fails and no limit is reached.
     #[test]
     fn events_are_delivered_exactly_once_across_swaps(ops in vec(calm_op(), 0..200)) {

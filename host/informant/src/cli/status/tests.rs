@@ -57,6 +57,7 @@ fn loaded() -> LoadedView {
         failing: 0,
         retries: Vec::new(),
         spaced: 0,
+        rate_held: false,
         requeues: 0,
         slowed: 0,
         slowed_objects: Vec::new(),

@@ -43,6 +43,7 @@ retry = { initial = "500ms", max = "2m", attempts = 20 }
 paused = true
 required = true
 min-interval = "90s"
+max-rate = "5/s"
 "#;
 
 /// Its debug output, with one line per field.
@@ -100,6 +101,7 @@ fn complete_configuration_is_read() {
         limits: Limits { memory_bytes: 33554432, cpu: 20ms, call: 5s, pending: 7, instances: 1, writes_in_flight: 8, writes_per_second: 50, kv_bytes: 65536, },
         resync: None,
         min_interval: Some( 90s, ),
+        max_rate: Some( 5, ),
         on_failure: Quarantine,
         retry: RetryPolicy { initial: 500ms, max: 120s, attempts: 20, },
         paused: true,

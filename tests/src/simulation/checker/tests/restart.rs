@@ -9,6 +9,7 @@ fn started(handler: u32, continues: bool) -> [Entry; 2] {
         informer: 0,
         receives_every_state: false,
         min_interval_ms: 0,
+        calls_per_second_max: None,
     };
     let resumed = Entry::Resumed {
         handler,

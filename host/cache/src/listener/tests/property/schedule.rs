@@ -131,6 +131,8 @@ pub(super) struct Run {
     requeues: Requeues,
     /// When keys were called, and not filtered or given back.
     called: BTreeMap<(SourceId, String), Moment>,
+    /// When calls started that were not filtered or given back.
+    starts: Vec<Moment>,
 }
 
 impl Run {
@@ -157,6 +159,7 @@ impl Run {
             retried: BTreeMap::new(),
             requeues: Requeues::default(),
             called: BTreeMap::new(),
+            starts: Vec::new(),
         };
         run.toggle(0);
         run
@@ -173,7 +176,7 @@ impl Run {
             Op::GiveBack(at) if !self.in_flight.is_empty() => {
                 let delivery = self.in_flight.remove(at % self.in_flight.len());
                 self.witness.given_back(&delivery);
-                self.called.remove(&retry_key(&delivery));
+                self.was_not_called(&delivery);
                 if self.retried.contains_key(&retry_key(&delivery)) {
                     self.retries.pop();
                 }
@@ -291,6 +294,7 @@ impl Run {
                 assert!(self.pauses.is_empty(), "{}: paused", shown(&delivery));
                 self.check_retry(&delivery);
                 self.check_interval(&delivery);
+                self.check_rate();
                 self.requeues.taken(&delivery, self.now);
                 self.witness.handed_out(&delivery);
                 self.in_flight.push(delivery);
@@ -328,7 +332,7 @@ impl Run {
             Answer::RequeueAfter(millis) => again(Duration::from_millis(millis)),
         };
         if matches!(answer, Answer::Filtered) {
-            self.called.remove(&retry_key(&delivery));
+            self.was_not_called(&delivery);
         }
         let before = self.stats().counters;
         self.listener.done(delivery.token, outcome.clone(), self.now);
@@ -400,6 +404,22 @@ impl Run {
             within_second <= 2 * self.options.retries_per_second_max,
             "{within_second} retries"
         );
+    }
+
+    fn was_not_called(&mut self, delivery: &Delivery) {
+        self.called.remove(&retry_key(delivery));
+        self.starts.pop();
+    }
+
+    /// Within any second, a burst and the rate's calls start at most.
+    fn check_rate(&mut self) {
+        self.starts.push(self.now);
+        let Some(max) = self.options.calls_per_second_max else {
+            return;
+        };
+        let within_second = self.starts.iter().rev().take_while(|at| self.now - **at < seconds(1));
+        let count = within_second.count();
+        assert!(count <= 2 * max as usize, "{count} calls");
     }
 
     /// Two calls of a key start at least one interval apart.
