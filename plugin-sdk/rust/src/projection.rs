@@ -128,7 +128,7 @@ const DEPTH_MAX: usize = 64;
 /// The pointers of a member or, with `*`, of each element.
 ///
 /// # Panics
-/// At [`DEPTH_MAX`], instead of running out of stack.
+/// At `DEPTH_MAX`, instead of running out of stack.
 pub fn below<T: Projection>(token: &str) -> impl Iterator<Item = String> {
     thread_local!(static DEPTH: Cell<usize> = const { Cell::new(0) });
     let depth = DEPTH.get();

@@ -282,6 +282,7 @@ fn help_of_plugin_requeue() {
     Options:
           --key <NAMESPACE/NAME>  Redeliver this object, whether the plugin failed on it or not [default: all dead letters]
           --all                   Redeliver all dead letters (the default)
+          --cluster <NAME>        Only objects in this cluster
           --admin <ADDRESS:PORT>  Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>         Configuration file [default: config.toml]
       -h, --help                  Print help (see more with '--help')

@@ -363,7 +363,7 @@ impl Run {
     /// What the plugin has logged, without the messages of panics and exceptions, which not every language has.
     fn lines(&self) -> Vec<String> {
         let lines = self.world.log.lines().into_iter();
-        let ours = lines.filter(|line| line.fields == " plugin=\"conformance\" stream=\"log\"");
+        let ours = lines.filter(|line| line.is_of_guest("conformance"));
         let ours = ours.filter(|line| line.level == "INFO");
         let is_expected = |line: &String| line != "synced pods ";
         ours.map(|line| line.message).filter(is_expected).collect()

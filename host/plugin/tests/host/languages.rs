@@ -109,7 +109,7 @@ async fn said(name: &str, config: Value) -> Vec<String> {
         .log
         .lines()
         .into_iter()
-        .filter(|line| line.fields == " plugin=\"observed\" stream=\"log\"");
+        .filter(|line| line.is_of_guest("observed"));
     lines.map(|line| format!("{} {}", line.level, line.message)).collect()
 }
 

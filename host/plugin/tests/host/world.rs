@@ -295,9 +295,7 @@ pub(crate) fn spec(guest_name: &str, config: Value) -> PluginSpec {
 /// The log of the plugin `hello`, with levels.
 pub(crate) fn hello_log(world: &World) -> Vec<String> {
     let lines = world.log.lines().into_iter();
-    // Between the two is the cluster, if it has a name.
-    let ours =
-        lines.filter(|line| line.fields.starts_with(" plugin=\"hello\"") && line.fields.ends_with(" stream=\"log\""));
+    let ours = lines.filter(|line| line.is_of_guest("hello"));
     ours.map(|line| format!("{} {}", line.level, line.message)).collect()
 }
 
@@ -509,6 +507,13 @@ pub(crate) struct Line {
     pub(crate) level: String,
     pub(crate) message: String,
     pub(crate) fields: String,
+}
+
+impl Line {
+    /// Whether the guest of `plugin` has logged it. Its fields name the cluster, too, if that has a name.
+    pub(crate) fn is_of_guest(&self, plugin: &str) -> bool {
+        self.fields.starts_with(&format!(" plugin=\"{plugin}\" ")) && self.fields.ends_with(" stream=\"log\"")
+    }
 }
 
 impl Log {
