@@ -528,6 +528,38 @@ fn skipped_watch_state_is_detected() {
 }
 
 #[test]
+fn states_of_a_first_list_begun_again_may_be_merged() {
+    let states = [1, 2, 3, 4, 5].map(|version| object("a", "u1", version));
+    let [one, two, three, four, five] = &states;
+    let entries = |selected_before_synced: bool| {
+        let mut entries = vec![
+            handler_added(true),
+            written(one),
+            begin(EventKind::Add, one, Some(1)),
+            end(one, Ended::Ok),
+        ];
+        match selected_before_synced {
+            true => entries.extend([selected(None), synced()]),
+            false => entries.extend([synced(), selected(None)]),
+        }
+        for state in [two, three] {
+            entries.extend([written(state), shown(EventKind::Update, state)]);
+        }
+        entries.extend([update(one, three), end(three, Ended::Ok)]);
+        entries
+    };
+    assert_eq!(clauses(entries(true)), NOTHING);
+    assert_eq!(clauses(entries(false)), [Clause::Resumable]);
+    // The replay has ended.
+    let mut later = entries(true);
+    for state in [four, five] {
+        later.extend([written(state), shown(EventKind::Update, state)]);
+    }
+    later.extend([update(three, five), end(five, Ended::Ok)]);
+    assert_eq!(clauses(later), [Clause::Resumable]);
+}
+
+#[test]
 fn repeated_state_without_a_reason_is_detected() {
     let one = object("a", "u1", 1);
     let entries = vec![
