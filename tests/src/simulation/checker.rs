@@ -176,6 +176,8 @@ struct KeyState {
     unsent: bool,
     /// It is of an earlier process, whose last acknowledgements may be lost.
     inherited: bool,
+    /// States since the accepted one may be merged, by the replay of its handler.
+    replayed: bool,
 }
 
 /// A call that has begun.
@@ -204,6 +206,10 @@ struct Handler {
     calls_remembered: u64,
     /// How many sources it is synced with.
     synced: usize,
+    /// How many syncs are left until it has received everything once.
+    syncs_left: usize,
+    /// The selection changed before it had received everything: the rest comes as a replay, which merges states.
+    replays: bool,
     /// The new incarnations that a watch showed since it is synced, and of which it has received nothing.
     owed: Vec<ObjectVersion>,
     /// What it knows across processes, if its informer is durable.
@@ -276,9 +282,7 @@ impl Checker {
             Entry::Restored { version, objects } => self.restored(*version, objects),
             Entry::Shown { informer, kind, object } => self.shown(*informer, *kind, object),
             Entry::Fault { .. } => {}
-            Entry::Selected { informer, selection } => {
-                self.selections.entry(*informer).or_default().push(selection.clone());
-            }
+            Entry::Selected { informer, selection } => self.selected(*informer, selection),
             Entry::HandlerAdded {
                 handler,
                 informer,
@@ -286,10 +290,12 @@ impl Checker {
                 min_interval_ms,
                 calls_per_second_max,
             } => {
+                let syncs_left = self.sources(*informer);
                 let handler = self.handlers.entry(*handler).or_default();
                 (handler.informer, handler.receives_every_state) = (*informer, *receives_every_state);
                 handler.min_interval_ms = *min_interval_ms;
                 handler.calls_per_second_max = *calls_per_second_max;
+                handler.syncs_left = syncs_left;
             }
             Entry::Resumed {
                 handler,

@@ -175,6 +175,8 @@ impl Checker {
             || call.reason != "watch"
             || call.unknown
             || accepted.version >= call.object.version
+            || handler.replays
+            || key_state.replayed
             // Of the history that a restore ended.
             || self.written_before_restore.contains_key(&call.object)
         {
@@ -206,6 +208,7 @@ impl Checker {
             handler.calls_remembered = 0;
         }
         key_state.inherited = false;
+        key_state.replayed = false;
         if call.kind == EventKind::Delete
             && matches!(ended, Ended::Ok | Ended::Permanent)
             && let Some(durable) = &mut handler.durable
@@ -263,6 +266,11 @@ impl Checker {
     pub(super) fn synced(&mut self, at: usize, id: u32, there: &[ObjectVersion]) {
         let handler = self.handlers.entry(id).or_default();
         handler.synced += 1;
+        handler.syncs_left = handler.syncs_left.saturating_sub(1);
+        if handler.syncs_left == 0 && std::mem::take(&mut handler.replays) {
+            // What was merged before may be delivered after.
+            handler.keys.values_mut().for_each(|key| key.replayed = true);
+        }
         let was_attempted = |object: &ObjectVersion| handler.attempted.contains(&object.incarnation());
         // A restore may have brought an object back after the handler was added.
         let mut expected = there.iter().filter(|object| !self.revived.contains(&object.uid));

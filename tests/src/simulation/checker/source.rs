@@ -1,6 +1,6 @@
 //! What the API server and its watches show, which is what handlers must receive.
 
-use super::super::history::{EventKind, ObjectVersion};
+use super::super::history::{EventKind, ObjectVersion, Selection};
 use super::{Checker, Handler};
 
 impl Checker {
@@ -33,8 +33,20 @@ impl Checker {
         }
     }
 
+    pub(super) fn selected(&mut self, informer: u32, selection: &Selection) {
+        self.selections.entry(informer).or_default().push(selection.clone());
+        let sources = self.sources(informer);
+        let of_informer = self
+            .handlers
+            .values_mut()
+            .filter(|handler| handler.informer == informer);
+        for handler in of_informer.filter(|handler| handler.syncs_left > 0) {
+            (handler.syncs_left, handler.replays) = (sources, true);
+        }
+    }
+
     /// How many sources the informer has: one for each namespace, or one for all.
-    fn sources(&self, informer: u32) -> usize {
+    pub(super) fn sources(&self, informer: u32) -> usize {
         let selection = self.selections.get(&informer).and_then(|all| all.last());
         selection.map_or(1, |selection| selection.namespaces.len().max(1))
     }

@@ -1,7 +1,11 @@
 use super::super::history::{Call, Ended, Entry, EventKind, History, ObjectVersion, Selection};
 use super::{Clause, check};
 
+mod deferred;
 mod restart;
+mod restored;
+mod selection;
+mod timed;
 
 fn object(name: &str, uid: &str, version: u64) -> ObjectVersion {
     ObjectVersion {
@@ -386,86 +390,12 @@ fn later_incarnation_never_delivered_is_detected() {
     assert_eq!(clauses(entries), [Clause::LastStateNeverLost, Clause::AtLeastOnce]);
 }
 
-#[test]
-fn restored_api_server_may_go_back_once() {
-    let (one, two, three) = (object("a", "u1", 1), object("a", "u1", 2), object("a", "u1", 3));
-    let entries = |restored: bool| {
-        let mut entries = vec![
-            handler_added(true),
-            synced(),
-            written(&one),
-            begin(EventKind::Add, &one, Some(1)),
-            end(&one, Ended::Ok),
-            written(&three),
-            update(&one, &three),
-            end(&three, Ended::Ok),
-        ];
-        entries.extend(restored.then(|| Entry::Restored {
-            version: 1,
-            objects: vec![one.clone()],
-        }));
-        entries.extend([
-            with_reason(update(&three, &one), "restored"),
-            end(&one, Ended::Ok),
-            written(&two),
-            update(&one, &two),
-            end(&two, Ended::Ok),
-            at_rest(&[&two]),
-        ]);
-        entries
-    };
-    assert_eq!(clauses(entries(true)), NOTHING);
-    assert_eq!(clauses(entries(false)), [Clause::Ordered]);
-}
-
-#[test]
-fn restored_object_may_be_added_after_its_delete() {
-    let (one, gone) = (object("a", "u1", 1), object("a", "u1", 2));
-    let entries = |objects: Vec<ObjectVersion>| {
-        vec![
-            handler_added(true),
-            synced(),
-            written(&one),
-            begin(EventKind::Add, &one, Some(1)),
-            end(&one, Ended::Ok),
-            Entry::Removed { object: gone.clone() },
-            begin(EventKind::Delete, &gone, None),
-            end(&gone, Ended::Ok),
-            Entry::Restored { version: 1, objects },
-            with_reason(begin(EventKind::Add, &one, Some(1)), "restored"),
-            end(&one, Ended::Ok),
-            at_rest(&[&one]),
-        ]
-    };
-    assert_eq!(clauses(entries(vec![one.clone()])), NOTHING);
-    assert_eq!(clauses(entries(vec![])), [Clause::DeleteSeenOnce]);
-}
-
 fn with_reason(entry: Entry, because: &str) -> Entry {
     let mut entry = entry;
     if let Entry::Begin(call) = &mut entry {
         call.reason = because.to_owned();
     }
     entry
-}
-
-#[test]
-fn reconfigured_delete_and_its_requeue_may_carry_intermediate_states() {
-    let (one, gone) = (object("a", "u1", 1), object("a", "u1", 2));
-    let refused_and_requeued = |first: &str| {
-        vec![
-            written(&one),
-            begin(EventKind::Add, &one, Some(1)),
-            end(&one, Ended::Ok),
-            Entry::Removed { object: gone.clone() },
-            with_reason(begin(EventKind::Delete, &one, None), first),
-            end(&one, Ended::Permanent),
-            with_reason(begin(EventKind::Delete, &one, None), "requeue"),
-            end(&one, Ended::Ok),
-        ]
-    };
-    assert_eq!(clauses(refused_and_requeued("reconfigured")), NOTHING);
-    assert!(clauses(refused_and_requeued("watch")).contains(&Clause::TombstoneMarked));
 }
 
 #[test]
@@ -479,29 +409,6 @@ fn call_after_the_delete_is_detected() {
         begin(EventKind::Add, &one, None),
     ];
     assert_eq!(clauses(entries), [Clause::DeleteSeenOnce, Clause::Ordered]);
-}
-
-#[test]
-fn object_that_leaves_the_selection_may_come_back() {
-    let (inside, outside, again) = (object("a", "u1", 1), object("a", "u1", 2), object("a", "u1", 3));
-    let entries = vec![
-        selected(Some("a")),
-        written(&inside),
-        begin(EventKind::Add, &inside, Some(1)),
-        end(&inside, Ended::Ok),
-        Entry::Written {
-            object: outside.clone(),
-            group: "b".into(),
-        },
-        begin(EventKind::Delete, &outside, None),
-        end(&outside, Ended::Ok),
-        written(&again),
-        begin(EventKind::Add, &again, Some(3)),
-        end(&again, Ended::Ok),
-        synced(),
-        at_rest(&[&again]),
-    ];
-    assert_eq!(clauses(entries), NOTHING);
 }
 
 #[test]
@@ -543,36 +450,6 @@ fn repeated_state_without_a_reason_is_detected() {
 }
 
 #[test]
-fn version_may_come_again_after_a_restored_state_that_failed() {
-    let (restored, accepted) = (object("a", "u1", 1), object("a", "u1", 2));
-    let failed = |reason| {
-        [
-            with_reason(begin(EventKind::Update, &restored, Some(1)), reason),
-            end(&restored, Ended::Retry),
-        ]
-    };
-    let mut entries = vec![
-        written(&restored),
-        written(&accepted),
-        begin(EventKind::Add, &accepted, Some(2)),
-        end(&accepted, Ended::Ok),
-        Entry::Restored {
-            version: 1,
-            objects: vec![restored.clone()],
-        },
-    ];
-    entries.extend(["restored", "retry"].into_iter().flat_map(failed));
-    entries.extend([
-        written(&accepted),
-        begin(EventKind::Update, &accepted, Some(2)),
-        end(&accepted, Ended::Trap),
-        begin(EventKind::Update, &accepted, Some(2)),
-        end(&accepted, Ended::Ok),
-    ]);
-    assert_eq!(clauses(entries), NOTHING);
-}
-
-#[test]
 fn object_never_delivered_is_detected() {
     let one = object("a", "u1", 1);
     let entries = vec![handler_added(true), written(&one), synced(), at_rest(&[&one])];
@@ -611,220 +488,4 @@ fn state_that_a_swap_loses_is_detected() {
     assert_eq!(clauses(entries(forgot)), [Clause::StateTransferred]);
     let survived = [call(1, Ended::Retry), call(2, Ended::Trap), call(3, Ended::Ok)];
     assert_eq!(clauses(entries(survived)), [Clause::StateTransferred]);
-}
-
-#[test]
-fn retry_across_a_restore_does_not_follow_it() {
-    let (first, second) = (object("a", "u1", 20), object("a", "u2", 23));
-    let call = |kind, object: &ObjectVersion, stored| {
-        Entry::Begin(Call {
-            handler: 0,
-            kind,
-            object: object.clone(),
-            old: None,
-            unknown: kind == EventKind::Delete,
-            reason: "restored".into(),
-            stored,
-        })
-    };
-    let restored = |objects: Vec<ObjectVersion>| Entry::Restored { version: 21, objects };
-    let entries = vec![
-        written(&first),
-        restored(vec![first.clone()]),
-        written(&second),
-        call(EventKind::Add, &second, Some(23)),
-        end(&second, Ended::Retry),
-        restored(vec![first.clone()]),
-        call(EventKind::Add, &second, Some(23)),
-        end(&second, Ended::Ok),
-        call(EventKind::Delete, &second, Some(20)),
-        end(&second, Ended::Ok),
-        call(EventKind::Add, &first, Some(20)),
-        end(&first, Ended::Ok),
-    ];
-    assert_eq!(clauses(entries), NOTHING);
-}
-
-/// A history of a handler that asks, with its first call, for another one after 5 s; then `rest`, which happens `ms`
-/// later.
-fn asked(ms: u64, rest: Vec<Entry>) -> Vec<Clause> {
-    let object = object("a", "u1", 1);
-    let asked = Entry::Asked {
-        handler: 0,
-        namespace: object.namespace.clone(),
-        name: object.name.clone(),
-        after_ms: 5_000,
-    };
-    let first = begin(EventKind::Add, &object, Some(1));
-    let mut entries = vec![(0, handler_added(false)), (0, written(&object)), (0, first)];
-    entries.extend([(0, end(&object, Ended::Ok)), (0, asked), (0, synced())]);
-    entries.extend(rest.into_iter().map(|entry| (ms * 1_000_000, entry)));
-    let violations = check(&History { entries });
-    violations.into_iter().map(|violation| violation.clause).collect()
-}
-
-/// A call because the handler asked for it.
-fn called_again(object: &ObjectVersion) -> Entry {
-    with_reason(begin(EventKind::Update, object, Some(object.version)), "requeue-after")
-}
-
-#[test]
-fn call_that_was_asked_for_is_made_once_when_due() {
-    let object = object("a", "u1", 1);
-    let call = || vec![called_again(&object), end(&object, Ended::Ok)];
-    let rest = || vec![at_rest(&[&object])];
-    assert_eq!(asked(5_000, [call(), rest()].concat()), NOTHING);
-    assert_eq!(
-        asked(4_999, [call(), rest()].concat()),
-        [Clause::CalledAgain],
-        "too early"
-    );
-    assert_eq!(
-        asked(5_000, [call(), call(), rest()].concat()),
-        [Clause::CalledAgain],
-        "twice"
-    );
-    assert_eq!(asked(5_000, rest()), [Clause::CalledAgain], "never");
-}
-
-#[test]
-fn another_call_cancels_the_one_asked_for() {
-    let object = object("a", "u1", 1);
-    let other = with_reason(begin(EventKind::Update, &object, Some(1)), "resync");
-    let ended = end(&object, Ended::Ok);
-    let mut entries = vec![other, ended.clone()];
-    assert_eq!(
-        asked(1_000, [entries.clone(), vec![at_rest(&[&object])]].concat()),
-        NOTHING
-    );
-    entries.extend([called_again(&object), ended]);
-    assert_eq!(asked(9_000, entries), [Clause::CalledAgain]);
-}
-
-#[test]
-fn failed_call_that_was_asked_for_is_retried() {
-    let object = object("a", "u1", 1);
-    let entries = vec![
-        called_again(&object),
-        end(&object, Ended::Retry),
-        called_again(&object),
-        end(&object, Ended::Ok),
-        at_rest(&[&object]),
-    ];
-    assert_eq!(asked(6_000, entries), NOTHING);
-}
-
-/// The clauses that a handler with an interval of 5 s violates if it is called again after `ms`.
-fn called_after(ms: u64) -> Vec<Clause> {
-    let (first, second) = (object("a", "u1", 1), object("a", "u1", 2));
-    let added = Entry::HandlerAdded {
-        handler: 0,
-        informer: 0,
-        receives_every_state: false,
-        min_interval_ms: 5_000,
-        calls_per_second_max: None,
-    };
-    let before = [
-        added,
-        written(&first),
-        begin(EventKind::Add, &first, Some(1)),
-        end(&first, Ended::Ok),
-        synced(),
-        written(&second),
-    ];
-    let after = [
-        begin(EventKind::Update, &second, Some(2)),
-        end(&second, Ended::Ok),
-        at_rest(&[&second]),
-    ];
-    let before = before.into_iter().map(|entry| (0, entry));
-    let after = after.into_iter().map(|entry| (ms * 1_000_000, entry));
-    let entries = before.chain(after).collect();
-    let violations = check(&History { entries });
-    violations.into_iter().map(|violation| violation.clause).collect()
-}
-
-#[test]
-fn call_before_the_end_of_the_interval_is_detected() {
-    assert_eq!(called_after(5_000), NOTHING);
-    assert_eq!(called_after(4_999), [Clause::IntervalKept]);
-}
-
-/// The clauses that a handler with a rate of one call in a second violates if it is called for three objects, the last
-/// of them after `ms`.
-fn called_for_three(ms: u64) -> Vec<Clause> {
-    let objects = ["a", "b", "c"].map(|name| object(name, &format!("u{name}"), 1));
-    let added = Entry::HandlerAdded {
-        handler: 0,
-        informer: 0,
-        receives_every_state: false,
-        min_interval_ms: 0,
-        calls_per_second_max: Some(1),
-    };
-    let mut entries = vec![(0, added)];
-    entries.extend(objects.iter().map(|object| (0, written(object))));
-    for (object, at) in objects.iter().zip([0, 0, ms * 1_000_000]) {
-        entries.push((at, begin(EventKind::Add, object, Some(1))));
-        entries.push((at, end(object, Ended::Ok)));
-    }
-    let last = ms * 1_000_000;
-    entries.extend([(last, synced()), (last, at_rest(&objects.each_ref()))]);
-    let violations = check(&History { entries });
-    violations.into_iter().map(|violation| violation.clause).collect()
-}
-
-#[test]
-fn more_calls_in_a_second_than_the_rate_are_detected() {
-    assert_eq!(called_for_three(1_000), NOTHING);
-    assert_eq!(called_for_three(999), [Clause::RateKept]);
-}
-
-/// A history of a handler whose first call defers a write and ends like this; then `rest`.
-fn deferred(ended: Ended, rest: Vec<Entry>) -> Vec<Clause> {
-    let object = object("a", "u1", 1);
-    let (namespace, name) = (object.namespace.clone(), object.name.clone());
-    let deferred = Entry::Deferred {
-        handler: 0,
-        namespace,
-        name,
-    };
-    let mut entries = vec![
-        handler_added(false),
-        written(&object),
-        begin(EventKind::Add, &object, Some(1)),
-    ];
-    entries.extend([deferred, end(&object, ended), synced()]);
-    entries.extend(rest);
-    clauses(entries)
-}
-
-#[test]
-fn write_of_a_successful_call_is_sent_once() {
-    let object = object("a", "u1", 1);
-    let sent = || Entry::Sent {
-        handler: 0,
-        namespace: object.namespace.clone(),
-        name: object.name.clone(),
-    };
-    let call = || [begin(EventKind::Update, &object, Some(1)), end(&object, Ended::Ok)];
-    let call = || call().map(|entry| with_reason(entry, "resync")).to_vec();
-    let rest = || vec![at_rest(&[&object])];
-    let violated = [Clause::WritesAfterSuccess];
-    assert_eq!(deferred(Ended::Ok, [vec![sent()], call(), rest()].concat()), NOTHING);
-    assert_eq!(deferred(Ended::Ok, vec![sent(), sent()]), violated, "twice");
-    assert_eq!(deferred(Ended::Ok, rest()), violated, "never");
-    assert_eq!(deferred(Ended::Ok, call()), violated, "not before the next call");
-}
-
-#[test]
-fn write_of_a_failed_call_is_never_sent() {
-    let object = object("a", "u1", 1);
-    let sent = Entry::Sent {
-        handler: 0,
-        namespace: object.namespace.clone(),
-        name: object.name.clone(),
-    };
-    for ended in [Ended::Retry, Ended::Trap, Ended::Permanent] {
-        assert_eq!(deferred(ended, vec![sent.clone()]), [Clause::WritesAfterSuccess]);
-    }
 }
