@@ -5,7 +5,7 @@ use std::time::Duration;
 use informant_cache::Reason;
 use informant_cache::listener::{Delivery, DeliveryOutcome, Notification};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
-use informant_object::{Object, Payload};
+use informant_object::{KeyRef, Object, Payload};
 
 use crate::actor::source_rules::SourceRule;
 use crate::actor::truncated;
@@ -87,80 +87,88 @@ impl Buffers {
                 let document = render(&mut self.object, &event.payload, object);
                 instance.on_add(object_ref(source, object), call, document).await
             }
-            // A trigger is for objects that the handler handles.
-            Notification::Update { new, .. } if delivery.reason == Reason::Trigger && !event.selects(new) => None,
-            Notification::Update { old, new } if !event.selects(new) => {
-                // The handler may have seen it while it matched, if the state before is unknown.
-                let last = match old {
-                    Some(old) if !event.selects(old) => return None,
-                    old => old.as_ref(),
-                };
-                if last.is_none() && !event.selects_namespace(new.namespace()) {
-                    return None;
-                }
-                let last = last.map(|last| render(&mut self.object, &event.payload, last));
-                instance.on_delete(object_ref(source, new), call, last, false).await
-            }
-            Notification::Update { old: Some(old), new } if !event.selects(old) => {
-                let document = render(&mut self.object, &event.payload, new);
-                instance.on_add(object_ref(source, new), call, document).await
-            }
             Notification::Update { old, new } => {
-                let document = render(&mut self.object, &event.payload, new);
-                let wants_old = event.old || (event.changed_only && delivery.exact_old);
-                let before = old
-                    .as_ref()
-                    .filter(|_| wants_old)
-                    .map(|old| render(&mut self.old, &event.payload, old));
-                if event.changed_only && delivery.exact_old && before == Some(document) {
-                    return None;
-                }
-                let before = before.filter(|_| event.old);
-                instance
-                    .on_update(object_ref(source, new), call, before, document)
-                    .await
+                let about = (old.as_ref(), new);
+                self.call_for_update(about, call, delivery, event, instance).await
             }
             Notification::Delete {
-                last: Some(last),
-                final_state_unknown,
-                ..
-            } if !event.selects(last) => {
-                // It may have stopped to match in an event that was folded into its delete.
-                match delivery.seen_unknown && event.selects_namespace(last.namespace()) {
-                    true => {
-                        let about = object_ref(source, last);
-                        instance.on_delete(about, call, None, *final_state_unknown).await
-                    }
-                    false => None,
-                }
-            }
-            Notification::Delete {
-                last: Some(last),
-                final_state_unknown,
-                ..
-            } => {
-                let document = render(&mut self.object, &event.payload, last);
-                instance
-                    .on_delete(object_ref(source, last), call, Some(document), *final_state_unknown)
-                    .await
-            }
-            Notification::Delete { last: None, key, .. } if !event.selects_namespace(key.namespace()) => None,
-            Notification::Delete {
-                last: None,
+                last,
                 key,
                 final_state_unknown,
             } => {
-                let about = ObjectRef {
-                    source,
-                    namespace: key.namespace(),
-                    name: key.name(),
-                    uid: "",
-                    resource_version: "",
-                };
-                instance.on_delete(about, call, None, *final_state_unknown).await
+                let about = (last.as_ref(), key.as_ref(), *final_state_unknown);
+                self.call_for_delete(about, call, delivery, event, instance).await
             }
             Notification::Synced => None,
         }
+    }
+
+    async fn call_for_update(
+        &mut self,
+        (old, new): (Option<&Object>, &Object),
+        call: Call,
+        delivery: &Delivery,
+        event: &EventRule,
+        instance: &mut Instance,
+    ) -> Option<Called<Handled>> {
+        let about = object_ref(delivery.source.0, new);
+        if !event.selects(new) {
+            // A trigger is for objects that the handler handles.
+            if delivery.reason == Reason::Trigger || old.is_some_and(|old| !event.selects(old)) {
+                return None;
+            }
+            // The handler may have seen it while it matched, if the state before is unknown.
+            if old.is_none() && !event.selects_namespace(new.namespace()) {
+                return None;
+            }
+            let last = old.map(|old| render(&mut self.object, &event.payload, old));
+            return instance.on_delete(about, call, last, false).await;
+        }
+        let document = render(&mut self.object, &event.payload, new);
+        if old.is_some_and(|old| !event.selects(old)) {
+            return instance.on_add(about, call, document).await;
+        }
+        let is_compared = event.changed_only && delivery.exact_old;
+        let wants_old = event.old || is_compared;
+        let before = old.filter(|_| wants_old);
+        let before = before.map(|old| render(&mut self.old, &event.payload, old));
+        if is_compared && before == Some(document) {
+            return None;
+        }
+        let before = before.filter(|_| event.old);
+        instance.on_update(about, call, before, document).await
+    }
+
+    async fn call_for_delete(
+        &mut self,
+        (last, key, final_state_unknown): (Option<&Object>, KeyRef<'_>, bool),
+        call: Call,
+        delivery: &Delivery,
+        event: &EventRule,
+        instance: &mut Instance,
+    ) -> Option<Called<Handled>> {
+        let source = delivery.source.0;
+        let Some(last) = last else {
+            if !event.selects_namespace(key.namespace) {
+                return None;
+            }
+            let about = ObjectRef {
+                source,
+                namespace: key.namespace,
+                name: key.name,
+                uid: "",
+                resource_version: "",
+            };
+            return instance.on_delete(about, call, None, final_state_unknown).await;
+        };
+        let about = object_ref(source, last);
+        let document = match event.selects(last) {
+            true => Some(render(&mut self.object, &event.payload, last)),
+            // It may have stopped to match in an event that was folded into its delete.
+            false if delivery.seen_unknown && event.selects_namespace(last.namespace()) => None,
+            false => return None,
+        };
+        instance.on_delete(about, call, document, final_state_unknown).await
     }
 
     fn give_back(&mut self) {

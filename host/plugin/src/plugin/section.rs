@@ -1,0 +1,181 @@
+//! Changes of a plugin's section, and of its component's file: prepared next to the running version, then applied.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::actor::PausedBy;
+use crate::actor::config::PluginConfig;
+use crate::actor::mailbox::ActorCommand;
+use crate::component::LoadedVersion;
+use crate::component::file::PluginFile;
+use crate::error::{LoadError, LoadProblem};
+use crate::host;
+use crate::plugin::instances::Instances;
+use crate::plugin::{Plugin, SwapKind, Swapped};
+use crate::spec::PluginSpec;
+
+/// A change of the component or the section that was prepared next to the running version.
+pub struct PreparedChange(Prepared);
+
+enum Prepared {
+    /// The running instances can serve the section.
+    InPlace(Box<PluginSpec>),
+    Version(Box<PreparedVersion>),
+}
+
+/// A version with its instances.
+struct PreparedVersion {
+    /// The configuration that it was prepared next to.
+    base: Arc<PluginConfig>,
+    config: Arc<PluginConfig>,
+    path: PathBuf,
+    version: LoadedVersion,
+    instances: Instances,
+}
+
+impl Plugin {
+    /// Applies another section of config.toml, with as little disruption as possible: [in
+    /// place](Self::reconfigure_in_place) if that is possible, or else with a new instance, which is swapped in as by
+    /// [`swap`](Self::swap), with the new section's `on-reload`. None is returned if the instance was kept. The caller
+    /// attaches the listener to its informers.
+    ///
+    /// # Errors
+    /// [`LoadError`]. The old section stays in effect.
+    pub async fn reconfigure(&self, spec: PluginSpec) -> Result<Option<Swapped>, LoadError> {
+        if self.reconfigure_in_place(&spec).await? {
+            return Ok(None);
+        }
+        let path = spec.component.clone();
+        let read = self.0.context.host.read(&path).await;
+        let file = read.map_err(|problem| self.refuse(LoadError::new(&path, problem)))?;
+        let change = self.prepare_section(spec, file).await?;
+        self.apply(change).await
+    }
+
+    /// Applies another section of config.toml if that needs neither its file nor a new instance: if component,
+    /// `config`, the limits on memory and time, and the names of informers are the same. Otherwise returns false.
+    ///
+    /// # Errors
+    /// [`LoadError`]. The old section stays in effect.
+    pub async fn reconfigure_in_place(&self, spec: &PluginSpec) -> Result<bool, LoadError> {
+        let _one_at_a_time = self.0.swapping.lock().await;
+        let try_in_place = async {
+            host::validate(spec)?;
+            let config = self.0.context.config();
+            let same_file = (&spec.component, spec.sha256) == (&config.spec.component, config.spec.sha256);
+            if !same_file || !config.can_serve(spec) {
+                return Ok(false);
+            }
+            self.apply_in_place(config.updated(spec.clone())).await;
+            Ok(true)
+        };
+        let result: Result<bool, LoadProblem> = try_in_place.await;
+        result.map_err(|problem| self.refuse(LoadError::new(&spec.component, problem)))
+    }
+
+    /// Prepares a [`swap`](Self::swap) to the version in `file`, next to the running one. The returned future may be
+    /// dropped at any point.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub async fn prepare_version(&self, file: PluginFile) -> Result<PreparedChange, LoadError> {
+        let config = self.0.context.config();
+        let prepared = self.prepare(&config, Arc::clone(&config), &file).await;
+        prepared.map_err(|problem| self.refuse(LoadError::new(file.path(), problem)))
+    }
+
+    /// Prepares to [`reconfigure`](Self::reconfigure) with the content of the section's file, next to the running
+    /// version. The returned future may be dropped at any point.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub async fn prepare_section(&self, spec: PluginSpec, file: PluginFile) -> Result<PreparedChange, LoadError> {
+        let prepare = async {
+            host::validate(&spec)?;
+            let config = self.0.context.config();
+            if config.can_serve(&spec) && file.digest() == self.digest() {
+                let pinned = spec.sha256.filter(|pinned| *pinned != file.digest());
+                return match pinned {
+                    Some(pinned) => Err(LoadProblem::Pin {
+                        found: file.digest(),
+                        pinned,
+                    }),
+                    None => Ok(PreparedChange(Prepared::InPlace(Box::new(spec)))),
+                };
+            }
+            self.prepare(&config, PluginConfig::new(spec), &file).await
+        };
+        let prepared = prepare.await;
+        prepared.map_err(|problem| self.refuse(LoadError::new(file.path(), problem)))
+    }
+
+    /// Applies what was prepared. Run the returned future to its end: the old version may have ended when it is
+    /// dropped.
+    ///
+    /// # Errors
+    /// [`LoadError`]. The old version and section stay in effect.
+    pub async fn apply(&self, change: PreparedChange) -> Result<Option<Swapped>, LoadError> {
+        let _one_at_a_time = self.0.swapping.lock().await;
+        let config = self.0.context.config();
+        match change.0 {
+            Prepared::InPlace(spec) => {
+                self.apply_in_place(config.updated(*spec)).await;
+                Ok(None)
+            }
+            Prepared::Version(prepared) => {
+                let PreparedVersion {
+                    base,
+                    config: wanted,
+                    path,
+                    version,
+                    instances,
+                } = *prepared;
+                let swapped = match Arc::ptr_eq(&base, &config) {
+                    true => self.swap_in(wanted, version, instances, SwapKind::Reload).await,
+                    false => Err(LoadProblem::Outdated),
+                };
+                self.record_result(&path, swapped).map(Some)
+            }
+        }
+    }
+
+    /// Applies a configuration to the running instances. Revoked grants take effect even if the manifest requires them.
+    async fn apply_in_place(&self, config: Arc<PluginConfig>) {
+        if let Err(problem) = self.manifest().check_grants(&config.spec) {
+            let plugin = self.name();
+            tracing::warn!(plugin, error = %problem, "plugin requirements no longer granted; its calls are denied");
+        }
+        self.apply_config(&config);
+        self.send_to_all(|| ActorCommand::Reconfigure(Arc::clone(&config)))
+            .await;
+    }
+
+    /// Makes `config` the plugin's configuration.
+    pub(super) fn apply_config(&self, config: &Arc<PluginConfig>) {
+        let context = &self.0.context;
+        let options = context.host.listener_options(&config.spec);
+        context.listener.set_options(options, context.now());
+        context.writes.set_limits(&config.spec.limits, context.now());
+        let paused = config.spec.paused;
+        if paused != context.config().spec.paused {
+            context.set_paused(paused.then_some(PausedBy::Section));
+        }
+        context.set_config(Arc::clone(config));
+    }
+
+    async fn prepare(
+        &self,
+        base: &Arc<PluginConfig>,
+        config: Arc<PluginConfig>,
+        file: &PluginFile,
+    ) -> Result<PreparedChange, LoadProblem> {
+        let (version, instances) = self.instantiate(&config, file).await?;
+        Ok(PreparedChange(Prepared::Version(Box::new(PreparedVersion {
+            base: Arc::clone(base),
+            config,
+            path: file.path().to_owned(),
+            version,
+            instances,
+        }))))
+    }
+}
