@@ -14,6 +14,7 @@ pub mod demo;
 pub mod guests;
 pub mod objects;
 pub mod process;
+pub mod readme;
 pub mod recording;
 pub mod scripts;
 pub mod simulation;

@@ -1,24 +1,9 @@
-//! Scripts: the README's, and whether the program under test can run any.
+//! Scripts: whether the program under test can run any, and what they log.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::Value;
 
 use crate::guests;
-
-/// The start of a script in the README.
-const BLOCK: &str = "```js\n";
-
-/// The README's first script, as a reader copies it.
-///
-/// # Errors
-/// If there is none.
-pub fn readme() -> Result<String> {
-    let path = guests::workspace_folder().join("README.md");
-    let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-    let (_, rest) = text.split_once(BLOCK).context("README.md has no script")?;
-    let (script, _) = rest.split_once("```").context("README.md does not end its script")?;
-    Ok(script.to_owned())
-}
 
 /// Whether the `informant` under test has a script runner: `cargo xtask` includes it where there is a C compiler for
 /// WebAssembly.

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::cluster::{Cluster, Kind};
 use crate::daemon::Daemon;
 use crate::objects::{pod, pods};
-use crate::{guests, scripts, wait};
+use crate::{guests, readme, scripts, wait};
 
 use super::reports::{self, Reports};
 
@@ -56,7 +56,7 @@ impl Setup {
         }
         let next = guests::component("guest-crash-loop-next")?;
         let script = match scripts::can_run().await? {
-            true => Some(scripts::readme()?),
+            true => Some(readme::first_block(&readme::of("")?, "js")?),
             false => None,
         };
         Ok(Self {

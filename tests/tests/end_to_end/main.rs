@@ -11,6 +11,7 @@ mod clusters;
 mod custom_resources;
 mod deploy;
 mod durable;
+mod examples;
 mod kills;
 mod kubectl;
 mod lifecycle;

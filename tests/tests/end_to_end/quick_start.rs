@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use informant_tests::cluster::tools_folder;
-use informant_tests::{guests, scripts};
+use informant_tests::{guests, readme, scripts};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -21,26 +21,6 @@ const ENDED_WITHIN: Duration = Duration::from_secs(30);
 /// Makes the commands a script: both programs end with the shell, and a command is made only when the one before it
 /// has had its effect, which a reader sees.
 const AROUND: &str = "set -eu\ntrap 'kill $(jobs -p) 2>/dev/null' EXIT\n";
-
-/// The quick start's section of the README.
-fn section() -> Result<String> {
-    let text = std::fs::read_to_string(guests::workspace_folder().join("README.md"))?;
-    let (_, rest) = text
-        .split_once("\n## Quick start\n")
-        .context("README.md has a quick start")?;
-    let (section, _) = rest.split_once("\n## ").context("the quick start ends")?;
-    Ok(section.to_owned())
-}
-
-/// The contents of the section's blocks in `language`.
-fn blocks(section: &str, language: &str) -> Vec<String> {
-    let fence = format!("```{language}\n");
-    let blocks = section.split(&fence).skip(1);
-    blocks
-        .filter_map(|rest| rest.split_once("```"))
-        .map(|(block, _)| block.to_owned())
-        .collect()
-}
 
 /// The commands of a `console` block as a shell script.
 fn shell_script(console: &str) -> String {
@@ -87,10 +67,11 @@ async fn readme_quick_start_prints_what_it_shows() {
 }
 
 async fn quick_start() -> Result<()> {
-    let section = section()?;
+    let text = readme::of("")?;
+    let section = readme::section(&text, "## Quick start")?;
     let folder = tempfile::tempdir()?;
     let block = |language: &str, at: usize| {
-        let found = blocks(&section, language).into_iter().nth(at);
+        let found = readme::blocks(section, language).into_iter().nth(at);
         found.with_context(|| format!("block {at} of {language} in the quick start"))
     };
     std::fs::write(folder.path().join("handler.js"), block("js", 0)?)?;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use informant_tests::cluster::{Cluster, Kind, tools_folder};
 use informant_tests::daemon::Daemon;
 use informant_tests::objects::{pod, pods};
-use informant_tests::{scripts, wait};
+use informant_tests::{readme, scripts, wait};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -95,7 +95,7 @@ async fn newcomer() -> Result<()> {
     let process = daemon.process();
     let mut from = process.line_count();
 
-    let saved = save(&folder, &scripts::readme()?)?;
+    let saved = save(&folder, &readme::first_block(&readme::of("")?, "js")?)?;
     process
         .wait_for_line_after(from, "a line of the new script", SEEN_WITHIN, said)
         .await?;
