@@ -214,6 +214,28 @@ async fn run(script: &str, clusters: &[&str]) -> Vec<Vec<String>> {
     done
 }
 
+/// What the script does in the only cluster, with what differs where there are two; and how often in a row.
+async fn compared(block: &Block) -> Vec<(String, usize)> {
+    let alone = run(&block.text, &[""]).await.remove(0);
+    let both = ["east", "west"];
+    let results = run(&block.text, &both).await;
+    let mut lines: Vec<(String, usize)> = Vec::new();
+    for (at, line) in alone.iter().enumerate() {
+        let mut line_in_all = line.clone();
+        for (cluster, results) in both.iter().zip(&results) {
+            assert_eq!(results.len(), alone.len(), "{} in {cluster}: {results:?}", block.place);
+            if results[at] != *line {
+                write!(line_in_all, "\n  in {cluster}: {}", results[at]).unwrap();
+            }
+        }
+        match lines.last_mut() {
+            Some((last, times)) if *last == line_in_all => *times += 1,
+            _ => lines.push((line_in_all, 1)),
+        }
+    }
+    lines
+}
+
 /// Shows for each script what it does in the only cluster, and what differs where there are two.
 #[tokio::test(start_paused = true)]
 async fn every_script_of_the_documentation_runs_in_each_cluster() {
@@ -233,23 +255,7 @@ async fn every_script_of_the_documentation_runs_in_each_cluster() {
             }
             let mark = if block.handles { "" } else { " (a fragment)" };
             writeln!(shown, "## {}{mark}", block.place).unwrap();
-            let alone = run(&block.text, &[""]).await.remove(0);
-            let both = ["east", "west"];
-            let results = run(&block.text, &both).await;
-            let mut lines: Vec<(String, usize)> = Vec::new();
-            for (at, line) in alone.iter().enumerate() {
-                let mut line_in_all = line.clone();
-                for (cluster, results) in both.iter().zip(&results) {
-                    assert_eq!(results.len(), alone.len(), "{} in {cluster}: {results:?}", block.place);
-                    if results[at] != *line {
-                        write!(line_in_all, "\n  in {cluster}: {}", results[at]).unwrap();
-                    }
-                }
-                match lines.last_mut() {
-                    Some((last, times)) if *last == line_in_all => *times += 1,
-                    _ => lines.push((line_in_all, 1)),
-                }
-            }
+            let lines = compared(&block).await;
             for (line, times) in lines {
                 writeln!(shown, "{times}x {line}").unwrap();
             }
