@@ -28,6 +28,10 @@
 //! - A key is called at most once per [`min_interval`](ListenerOptions::min_interval), if there is one.
 //! - At most [`calls_per_second_max`](ListenerOptions::calls_per_second_max) deliveries start in a second, after a
 //!   burst of as many. What waits for that stays where it is.
+//! - A consumer that handles keys apart from each other, such as a plugin with several instances, divides them into
+//!   [shards](ListenerHandle::set_shards). Each has its own ready list and its own cursors, so that a slow shard delays
+//!   only its own keys. Limits, timers and retries are the listener's. `Synced` is delivered in every shard, once all
+//!   have attempted every key.
 //! - A handler that [asks for another call](DeliveryOutcome::RequeueAfter) of a key receives one, with its present
 //!   state, unless it is called for the key before. Such a timer is no pending event.
 //!
@@ -49,6 +53,7 @@ mod requeue_after;
 mod requeues;
 mod resume;
 mod retry;
+mod shards;
 mod slots;
 mod sources;
 mod spacing;
@@ -79,6 +84,7 @@ pub use self::replay::RequeueResult;
 pub use self::requeue_after::{RequeueChanges, RequeueTimer, SlowedKey, Triggered};
 pub use self::resume::{AcceptedStates, OpenKey, OpenKeys, ResumeState, Vanished};
 pub use self::retry::RetriedKey;
+pub use self::shards::{SHARDS_MAX, Shard, ShardSet, SourceIdentity};
 pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
 
 use self::dead_letter::DeadLetters;
@@ -98,6 +104,15 @@ pub enum Pause {
     Quarantine,
     /// An operator paused the handler. New events fold as in quarantine.
     Operator,
+}
+
+/// What is delivered next in one shard.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turns {
+    /// From a cursor, if one runs.
+    cursor: bool,
+    /// A requeue, if one is due.
+    requeue: bool,
 }
 
 /// The state behind a [`ListenerHandle`].
@@ -122,12 +137,12 @@ struct Listener {
     closed: bool,
     /// Once closed, keys in back-off are not waited for.
     retries_ended: bool,
-    /// The next delivery comes from a cursor, if one runs.
-    cursor_turn: bool,
-    /// The next delivery is a requeue, if one is due.
-    requeue_turn: bool,
+    /// One per shard.
+    turns: Vec<Turns>,
     /// The consumer waits until then, or until it is woken.
     waits_until: Option<Moment>,
+    /// The shards for which it waits.
+    waits_for: ShardSet,
     /// Sources that became synced and were not yet reported to the callback.
     newly_synced: Vec<SourceId>,
     replay_gate: ReplayGate,
@@ -151,9 +166,9 @@ impl Listener {
             paused_by_operator: false,
             closed: false,
             retries_ended: false,
-            cursor_turn: false,
-            requeue_turn: false,
+            turns: vec![Turns::default()],
             waits_until: None,
+            waits_for: ShardSet::FIRST,
             newly_synced: Vec::new(),
             replay_gate: ReplayGate::default(),
             options,

@@ -9,6 +9,7 @@ use crate::listener::dead_letter::Failure;
 use crate::listener::event::PendingEvent;
 use crate::listener::options::{CRASHES_MAX, RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX};
 use crate::listener::retry::{RetryState, back_off};
+use crate::listener::shards::Shard;
 use crate::listener::slots::{Slot, SlotId};
 use crate::listener::{DeliveryOutcome, DeliveryToken, FailurePolicy, Listener, Notification};
 use crate::seeded_bug::{SeededBug, seeded_bug};
@@ -36,7 +37,8 @@ impl Listener {
     pub(super) fn done(&mut self, token: DeliveryToken, outcome: DeliveryOutcome, now: Moment) {
         let Some(id) = self.queue.answered(token) else { return };
         let slot = self.queue.slots.get_mut(id);
-        let (source, counts_for_sync) = (slot.source, std::mem::take(&mut slot.head.counts_for_sync));
+        let (source, shard) = (slot.source, slot.shard);
+        let counts_for_sync = std::mem::take(&mut slot.head.counts_for_sync);
         let result = outcome.as_str();
         let failed = |error, cause| FailedCall {
             result,
@@ -77,7 +79,7 @@ impl Listener {
             }
         }
         if counts_for_sync {
-            self.attempted(source, now);
+            self.attempted(source, shard, now);
         }
     }
 
@@ -107,7 +109,7 @@ impl Listener {
         let replaying = || {
             self.sources
                 .get(slot.source)
-                .is_some_and(|state| state.syncing.is_some())
+                .is_some_and(|state| state.walk(slot.shard).syncing.is_some())
         };
         matches!(slot.head.notification, Notification::Synced) && replaying()
     }
@@ -256,18 +258,19 @@ impl Listener {
     /// Counts keys as attempted that vanished before their delivery, so that they do not keep their source from
     /// syncing.
     pub(super) fn count_vanished_as_synced(&mut self, now: Moment) {
-        while let Some(source) = self.queue.vanished_unattempted.pop() {
-            self.attempted(source, now);
+        while let Some((source, shard)) = self.queue.vanished_unattempted.pop() {
+            self.attempted(source, shard, now);
         }
     }
 
-    /// A key that the source's cursor has passed was attempted.
-    fn attempted(&mut self, source: SourceId, now: Moment) {
+    /// A key that the source's cursor in `shard` has passed was attempted.
+    fn attempted(&mut self, source: SourceId, shard: Shard, now: Moment) {
         let Some(state) = self.sources.get_mut(source) else {
             return;
         };
-        state.unattempted -= 1;
-        if state.unattempted == 0 {
+        let walk = state.walk_mut(shard);
+        walk.unattempted -= 1;
+        if walk.unattempted == 0 {
             self.settle(source, now);
         }
     }

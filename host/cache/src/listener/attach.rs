@@ -4,7 +4,9 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::PendingEvent;
+use crate::listener::shards::Shard;
 use crate::listener::slots::{Slot, SlotState};
+use crate::listener::sources::{AttachedSource, Walk};
 use crate::listener::{InFlight, Listener, ListenerOptions, ListenerStats, Notification, Pause, RESYNC_MIN};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot, TokenBucket};
@@ -15,6 +17,7 @@ impl Listener {
         if self.closed || self.sources.get(source).is_some() {
             return;
         }
+        self.queue.slots.sharding.attached(source);
         self.sources.add(source, snapshot.clone(), now);
         if seeded_bug(SeededBug::SyncedDeliveredFirst) {
             self.queue.enqueue(
@@ -60,20 +63,17 @@ impl Listener {
     /// Drops a source with all its pending events. No deletes are delivered.
     pub(super) fn detach(&mut self, source: SourceId) {
         self.queue.discard(|slot| slot.source == source);
-        self.queue.vanished_unattempted.retain(|other| *other != source);
-        let slots = &self.queue.slots;
-        self.timers.retain(|id| {
-            slots
-                .try_get(id)
-                .is_some_and(|slot| slot.state == SlotState::BackingOff)
-        });
+        self.queue.vanished_unattempted.retain(|(other, _)| *other != source);
+        self.forget_ended_back_offs();
         self.letters.detach(source);
         self.queue.counters.requeues_dropped += self.requeues.detach(source);
         self.newly_synced.retain(|other| *other != source);
         self.ungate(source);
         if let Some(state) = self.sources.remove(source) {
-            self.queue.counters.discarded += undelivered(&state) as u64;
+            let shard_of = |key: KeyRef<'_>| self.queue.slots.sharding.of(source, key);
+            self.queue.counters.discarded += undelivered(&state, shard_of) as u64;
         }
+        self.queue.slots.sharding.detached(source);
     }
 
     /// No longer accepts changes. Accepted events, including running initial lists and replays, can still be drained.
@@ -82,9 +82,15 @@ impl Listener {
         self.end_intervals();
         self.ungate_all();
         for source in self.sources.ids() {
-            let cursor = self.sources.get(source).and_then(|state| state.cursor.as_ref());
-            if cursor.is_some_and(|cursor| cursor.kind == CursorKind::Resync) {
-                self.sources.end(source);
+            let walks = self.sources.get(source).map(|state| state.walks.iter());
+            let is_resync = |walk: &Walk| {
+                walk.cursor
+                    .as_ref()
+                    .is_some_and(|cursor| cursor.kind == CursorKind::Resync)
+            };
+            let resyncs: Vec<bool> = walks.into_iter().flatten().map(is_resync).collect();
+            for (shard, _) in (0..).zip(resyncs).filter(|(_, resyncs)| *resyncs) {
+                self.sources.end(source, shard);
             }
         }
     }
@@ -148,7 +154,7 @@ impl Listener {
             slowed: self.requeues.slowed(),
             dead_letters: self.letters.len(),
             sources: self.sources.len(),
-            syncing: self.sources.iter().filter(|source| source.syncing.is_some()).count(),
+            syncing: self.sources.iter().filter(|source| source.syncing().is_some()).count(),
             paused: self.is_paused(),
             closed: self.closed,
             oldest_pending: queue.slots.iter().filter_map(waiting).min(),
@@ -164,12 +170,12 @@ impl Listener {
 }
 
 /// How many objects an initial list or replay had not delivered yet.
-fn undelivered(source: &super::sources::AttachedSource) -> usize {
-    let cursor = source
-        .cursor
-        .as_ref()
-        .filter(|cursor| cursor.kind != CursorKind::Resync);
-    cursor.map_or(0, |cursor| cursor.ahead(&source.snapshot))
+fn undelivered(source: &AttachedSource, shard_of: impl Fn(KeyRef<'_>) -> Shard) -> usize {
+    let of_walk = |(shard, walk): (Shard, &Walk)| {
+        let cursor = walk.cursor.as_ref().filter(|cursor| cursor.kind != CursorKind::Resync);
+        cursor.map_or(0, |cursor| cursor.ahead(&source.snapshot, |key| shard_of(key) == shard))
+    };
+    (0..).zip(&source.walks).map(of_walk).sum()
 }
 
 /// The slot with the time and number of its delivery, if it is in flight.

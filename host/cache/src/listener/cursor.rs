@@ -91,9 +91,10 @@ impl DeliveryCursor {
         self.chunk.clear();
     }
 
-    /// How many objects of `snapshot` are ahead. Iterates over them.
-    pub(super) fn ahead(&self, snapshot: &Snapshot) -> usize {
-        snapshot.after(self.last.as_ref().map(Object::key)).count()
+    /// How many objects of `snapshot` that `counts` are ahead. Iterates over them.
+    pub(super) fn ahead(&self, snapshot: &Snapshot, counts: impl Fn(KeyRef<'_>) -> bool) -> usize {
+        let ahead = snapshot.after(self.last.as_ref().map(Object::key));
+        ahead.filter(|object| counts(object.key())).count()
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use informant_object::{Key, KeyRef, Object, SourceId};
 
 use crate::Moment;
+use crate::listener::shards::Shard;
 
 /// One handler call to make. The consumer reports its outcome with
 /// [`ListenerHandle::done`](super::ListenerHandle::done), or returns it uncalled with
@@ -17,6 +18,8 @@ pub struct Delivery {
     pub token: DeliveryToken,
     /// The source the object came from.
     pub source: SourceId,
+    /// The shard of the key: which consumer receives it.
+    pub shard: Shard,
     /// The event to deliver.
     pub notification: Notification,
     /// Why; if events were folded, the reason of the newest.

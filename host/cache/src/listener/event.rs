@@ -3,6 +3,7 @@
 use informant_object::{Object, Payload, Shape};
 
 use crate::listener::Notification;
+use crate::listener::shards::Shard;
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason};
 
@@ -23,6 +24,8 @@ pub(super) struct PendingEvent {
     pub(super) previous_succeeded: bool,
     /// The source syncs only after this event was attempted.
     pub(super) counts_for_sync: bool,
+    /// Of `Synced`: the shard that receives it.
+    pub(super) synced_shard: Shard,
     /// A delete that an earlier process persisted.
     pub(super) resumed: bool,
     /// A delete from an earlier process, which may have delivered the object that is there now, too.
@@ -52,6 +55,7 @@ impl PendingEvent {
             folded: false,
             previous_succeeded: false,
             counts_for_sync: false,
+            synced_shard: 0,
             resumed: false,
             next_maybe_seen: false,
         }
@@ -62,6 +66,14 @@ impl PendingEvent {
         PendingEvent {
             maybe_seen: true,
             ..PendingEvent::new(notification, reason, received)
+        }
+    }
+
+    /// `Synced`, for the consumer of `shard`.
+    pub(super) fn synced(shard: Shard, reason: Reason, now: Moment) -> PendingEvent {
+        PendingEvent {
+            synced_shard: shard,
+            ..PendingEvent::of_maybe_seen(Notification::Synced, reason, now)
         }
     }
 

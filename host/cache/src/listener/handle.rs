@@ -10,7 +10,7 @@ use crate::listener::wake::{Waker, WakingLock};
 use crate::listener::{
     DeadLetter, DeadLetterChanges, Delivery, DeliveryOutcome, DeliveryToken, Listener, ListenerOptions, ListenerStats,
     NextBatch, NextDelivery, ObjectChange, OpenKey, OpenKeys, Pause, RequeueChanges, RequeueResult, ResumeState,
-    RetriedKey, SlowedKey, Triggered, Vanished,
+    RetriedKey, Shard, ShardSet, SlowedKey, SourceIdentity, Triggered, Vanished,
 };
 use crate::{Moment, Snapshot};
 
@@ -203,7 +203,13 @@ impl ListenerHandle {
     /// The consumer handles them in any order, in parallel or one by one, reports each outcome, and may ask for more
     /// without waiting for the rest.
     pub fn next_batch(&self, now: Moment, max: usize, out: &mut Vec<Delivery>) -> NextBatch {
-        self.0.listener.lock().next_batch(now, max, out)
+        self.next_batch_of(ShardSet::FIRST, now, max, out)
+    }
+
+    /// Appends up to `max` deliveries of one of `shards`, each of a different key. For a consumer of several
+    /// [shards](Self::set_shards), which are served by turns if it asks for those whose deliveries it has handled.
+    pub fn next_batch_of(&self, shards: ShardSet, now: Moment, max: usize, out: &mut Vec<Delivery>) -> NextBatch {
+        self.0.listener.lock().next_batch(now, shards, max, out)
     }
 
     /// Reports the outcome of one delivery. Consumer side.
@@ -261,17 +267,27 @@ impl ListenerHandle {
     /// From now on a delete is delivered even for an object that the cursor has not reached, since the handler may have
     /// seen it before.
     pub fn replay(&self, now: Moment) {
-        self.start_replay(now, CursorKind::Replay);
+        self.start_replay(now, CursorKind::Replay, None);
     }
 
-    /// Like [`replay`](Self::replay), for a handler whose instance was lost because of an event. Skips dead-lettered
-    /// states, because they would crash the next instance, too. A newer state of such a key is delivered as usual.
-    pub fn recover(&self, now: Moment) {
-        self.start_replay(now, CursorKind::Recovery);
+    /// Like [`replay`](Self::replay), for a handler whose instance was lost because of an event. Delivers the keys of
+    /// that instance's shard only; with several shards, the intervals of all keys end. Skips dead-lettered states,
+    /// because they would crash the next instance, too. A newer state of such a key is delivered as usual.
+    pub fn recover(&self, shard: Shard, now: Moment) {
+        let is_only = self.0.listener.lock().queue.slots.sharding.count() == 1;
+        self.start_replay(now, CursorKind::Recovery, Some(shard).filter(|_| !is_only));
     }
 
-    fn start_replay(&self, now: Moment, kind: CursorKind) {
-        let callbacks = self.change(|listener| listener.replay(now, kind));
+    fn start_replay(&self, now: Moment, kind: CursorKind, only: Option<Shard>) {
+        let callbacks = self.change(|listener| listener.replay(now, kind, only));
+        callbacks.iter().for_each(|requested| requested());
+    }
+
+    /// Divides the keys among `count` shards from now on, at most [`SHARDS_MAX`](super::SHARDS_MAX), for one consumer
+    /// that handles each shard apart; and [replays](Self::replay) all sources, since each shard has lost what it had
+    /// seen. `identity` says which sources deliver the same objects. Consumer side, while it makes no call.
+    pub fn set_shards(&self, count: Shard, identity: SourceIdentity, now: Moment) {
+        let callbacks = self.change(|listener| listener.set_shards(count, identity, now));
         callbacks.iter().for_each(|requested| requested());
     }
 

@@ -5,6 +5,8 @@ use informant_object::{Object, SourceId};
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::PendingEvent;
 use crate::listener::options::CURSOR_STEPS_MAX;
+use crate::listener::shards::{Shard, ShardSet};
+use crate::listener::sources::Walk;
 use crate::listener::wake::TakeWake;
 use crate::listener::{Delivery, Listener, NextBatch, NextDelivery, Notification};
 use crate::seeded_bug::{SeededBug, seeded_bug};
@@ -21,10 +23,11 @@ enum CursorStep {
 impl TakeWake for Listener {
     fn take_wake(&mut self) -> bool {
         let Some(until) = self.waits_until else { return false };
+        let shards = self.waits_for;
         // Nothing is delivered before the rate allows it.
         let is_allowed = || self.call_rate.as_ref().is_none_or(|rate| rate.next() < until);
         let is_sooner = || {
-            let is_due = self.has_work() || self.next_due().is_some_and(|due| due < until);
+            let is_due = self.has_work(shards) || self.next_due(shards).is_some_and(|due| due < until);
             !self.is_paused() && is_due && is_allowed()
         };
         let wake = self.is_over() || is_sooner();
@@ -40,28 +43,36 @@ impl Listener {
     pub(super) fn next(&mut self, now: Moment) -> NextDelivery {
         let mut steps_left = CURSOR_STEPS_MAX;
         if self.begin(now)
-            && let Some(delivery) = self.take(now, &mut steps_left)
+            && let Some(delivery) = self.take(now, 0, &mut steps_left)
         {
             return NextDelivery::Deliver(delivery);
         }
-        match self.nothing_to_deliver(now) {
+        match self.nothing_to_deliver(now, ShardSet::FIRST) {
             NextBatch::WaitUntil(until) => NextDelivery::WaitUntil(until),
             NextBatch::Closed => NextDelivery::Closed,
             NextBatch::Idle | NextBatch::Delivered(_) => NextDelivery::Idle,
         }
     }
 
-    /// Appends up to `max` deliveries.
-    pub(super) fn next_batch(&mut self, now: Moment, max: usize, out: &mut Vec<Delivery>) -> NextBatch {
+    /// Appends up to `max` deliveries of one of `shards`.
+    pub(super) fn next_batch(
+        &mut self,
+        now: Moment,
+        shards: ShardSet,
+        max: usize,
+        out: &mut Vec<Delivery>,
+    ) -> NextBatch {
         let before = out.len();
         if self.begin(now) {
             let mut steps_left = CURSOR_STEPS_MAX.max(max);
-            out.extend(std::iter::from_fn(|| self.take(now, &mut steps_left)).take(max));
+            for shard in shards.iter() {
+                out.extend(std::iter::from_fn(|| self.take(now, shard, &mut steps_left)).take(max));
+                if out.len() > before {
+                    return NextBatch::Delivered(out.len() - before);
+                }
+            }
         }
-        match out.len() - before {
-            0 => self.nothing_to_deliver(now),
-            delivered => NextBatch::Delivered(delivered),
-        }
+        self.nothing_to_deliver(now, shards)
     }
 
     /// Makes due retries ready. Returns whether anything may be delivered.
@@ -76,18 +87,19 @@ impl Listener {
     }
 
     /// The answer for a consumer that gets no delivery.
-    fn nothing_to_deliver(&mut self, now: Moment) -> NextBatch {
+    fn nothing_to_deliver(&mut self, now: Moment, shards: ShardSet) -> NextBatch {
         if self.is_over() {
             return NextBatch::Closed;
         }
         let until = match self.is_paused() {
             true => None,
             // The cursor stopped to release the lock.
-            false if self.has_work() => Some(now),
-            false => self.next_due(),
+            false if self.has_work(shards) => Some(now),
+            false => self.next_due(shards),
         };
         let until = until.map(|until| until.max(self.held_until(until, now)));
         self.waits_until = Some(until.unwrap_or(Moment::NEVER));
+        self.waits_for = shards;
         until.map_or(NextBatch::Idle, NextBatch::WaitUntil)
     }
 
@@ -106,16 +118,18 @@ impl Listener {
         self.closed && left == 0 && !self.sources.has_cursor()
     }
 
-    /// Whether something can be delivered now.
-    fn has_work(&self) -> bool {
-        self.queue.slots.has_ready() || self.sources.has_cursor() || !self.queue.vanished_unattempted.is_empty()
+    /// Whether something of `shards` can be delivered now.
+    fn has_work(&self, shards: ShardSet) -> bool {
+        self.queue.slots.has_ready(shards)
+            || self.sources.has_cursor_in(shards)
+            || !self.queue.vanished_unattempted.is_empty()
     }
 
     /// When the next timer fires.
-    fn next_due(&self) -> Option<Moment> {
+    fn next_due(&self, shards: ShardSet) -> Option<Moment> {
         let resync = self.resync_next.filter(|_| !self.closed);
         let interval = self.queue.next_interval_end();
-        let timers = [self.next_retry(), resync, self.next_requeue(), interval];
+        let timers = [self.next_retry(), resync, self.next_requeue(shards), interval];
         timers.into_iter().flatten().min()
     }
 
@@ -136,7 +150,7 @@ impl Listener {
     /// Source: client-go `sharedProcessor.resyncCheckPeriod`; skipping a round while the last one still runs is ours.
     fn resync(&mut self, now: Moment) {
         let sources = self.sources.ids();
-        let idle = |source: &SourceId| self.sources.get(*source).is_some_and(|state| state.cursor.is_none());
+        let idle = |source: &SourceId| self.sources.get(*source).is_some_and(|state| !state.has_cursor());
         let idle: Vec<SourceId> = sources.iter().copied().filter(idle).collect();
         if self.sources.resyncs() || (idle.is_empty() && !sources.is_empty()) {
             self.queue.counters.resync_ticks_skipped += 1;
@@ -148,12 +162,12 @@ impl Listener {
         }
     }
 
-    /// The next delivery, if the rate allows one.
-    fn take(&mut self, now: Moment, steps_left: &mut usize) -> Option<Delivery> {
+    /// The next delivery of `shard`, if the rate allows one.
+    fn take(&mut self, now: Moment, shard: Shard, steps_left: &mut usize) -> Option<Delivery> {
         if self.call_rate.as_ref().is_some_and(|rate| rate.next() > now) && !seeded_bug(SeededBug::RateNotKept) {
             return None;
         }
-        let delivery = self.take_any(now, steps_left)?;
+        let delivery = self.take_any(now, shard, steps_left)?;
         self.is_held_by_rate = false;
         if let Some(rate) = &mut self.call_rate {
             rate.take(now).ok();
@@ -162,49 +176,51 @@ impl Listener {
     }
 
     /// The next delivery: due requeues and everything else take turns, so that neither delays the other.
-    fn take_any(&mut self, now: Moment, steps_left: &mut usize) -> Option<Delivery> {
-        let requeue_first = std::mem::replace(&mut self.requeue_turn, true);
-        if requeue_first && let Some(delivery) = self.take_requeue(now, steps_left) {
-            self.requeue_turn = false;
+    fn take_any(&mut self, now: Moment, shard: Shard, steps_left: &mut usize) -> Option<Delivery> {
+        let turns = &mut self.turns[usize::from(shard)];
+        let requeue_first = std::mem::replace(&mut turns.requeue, true);
+        if requeue_first && let Some(delivery) = self.take_requeue(now, shard, steps_left) {
+            self.turns[usize::from(shard)].requeue = false;
             return Some(delivery);
         }
-        let event = self.take_event(now, steps_left);
+        let event = self.take_event(now, shard, steps_left);
         if event.is_some() || requeue_first {
             return event;
         }
-        self.take_requeue(now, steps_left)
+        self.take_requeue(now, shard, steps_left)
     }
 
     /// The next delivery that is no requeue: the queue and the cursors take turns. Deletes that were pending when a
     /// replay started go before any cursor.
-    fn take_event(&mut self, now: Moment, steps_left: &mut usize) -> Option<Delivery> {
-        let cursor_first = self.cursor_turn && self.queue.draining == 0;
-        self.cursor_turn = !cursor_first;
-        if cursor_first && let Some(delivery) = self.take_from_cursor(now, steps_left) {
+    fn take_event(&mut self, now: Moment, shard: Shard, steps_left: &mut usize) -> Option<Delivery> {
+        let turns = &mut self.turns[usize::from(shard)];
+        let cursor_first = turns.cursor && self.queue.draining == 0;
+        turns.cursor = !cursor_first;
+        if cursor_first && let Some(delivery) = self.take_from_cursor(now, shard, steps_left) {
             return Some(delivery);
         }
-        if let Some(delivery) = self.queue.take(now) {
+        if let Some(delivery) = self.queue.take(now, shard) {
             return Some(delivery);
         }
         if cursor_first {
             None
         } else {
-            self.take_from_cursor(now, steps_left)
+            self.take_from_cursor(now, shard, steps_left)
         }
     }
 
-    fn take_from_cursor(&mut self, now: Moment, steps_left: &mut usize) -> Option<Delivery> {
-        while let Some(source) = self.sources.current_cursor() {
+    fn take_from_cursor(&mut self, now: Moment, shard: Shard, steps_left: &mut usize) -> Option<Delivery> {
+        while let Some(source) = self.sources.current_cursor(shard) {
             *steps_left = steps_left.checked_sub(1)?;
-            match self.step(source, now) {
+            match self.step(source, shard, now) {
                 CursorStep::Show(delivery) => return Some(delivery),
                 CursorStep::PassedOver => {}
                 CursorStep::End => {
-                    self.sources.end(source);
+                    self.sources.end(source, shard);
                     self.settle(source, now);
                     // A source without objects is synced at once: its `Synced` is ready now, and older than what other
                     // cursors deliver.
-                    if let Some(delivery) = self.queue.take(now) {
+                    if let Some(delivery) = self.queue.take(now, shard) {
                         return Some(delivery);
                     }
                 }
@@ -213,12 +229,12 @@ impl Listener {
         None
     }
 
-    /// Moves the source's cursor by one object.
-    fn step(&mut self, source: SourceId, now: Moment) -> CursorStep {
+    /// Moves the source's cursor of `shard` by one object.
+    fn step(&mut self, source: SourceId, shard: Shard, now: Moment) -> CursorStep {
         let Some(state) = self.sources.get_mut(source) else {
             return CursorStep::End;
         };
-        let Some(cursor) = &mut state.cursor else {
+        let Some(cursor) = &mut state.walks[usize::from(shard)].cursor else {
             return CursorStep::End;
         };
         let (kind, begun) = (cursor.kind, cursor.begun);
@@ -227,7 +243,10 @@ impl Listener {
         };
         let was_accepted = cursor.was_accepted(&object);
         if chunk_ends {
-            self.sources.rotate_cursors();
+            self.sources.rotate_cursors(shard);
+        }
+        if self.queue.slots.sharding.of(source, object.key()) != shard {
+            return CursorStep::PassedOver;
         }
         let hash = self.queue.slots.hash(source, Some(object.key()));
         let occupied = self.queue.slots.find(hash, source, Some(object.key())).is_some();
@@ -239,7 +258,7 @@ impl Listener {
             return CursorStep::PassedOver;
         }
         self.queue.counters.shown += 1;
-        let mut event = self.event_of(source, object, kind, begun);
+        let mut event = self.event_of((source, shard), object, kind, begun);
         if occupied || self.queue.spacing.until(hash).is_some() {
             // A handler with a pending delete has seen nothing after it.
             event.maybe_seen &= event
@@ -253,7 +272,13 @@ impl Listener {
     }
 
     /// The event that a cursor makes of an object.
-    fn event_of(&mut self, source: SourceId, object: Object, kind: CursorKind, begun: Moment) -> PendingEvent {
+    fn event_of(
+        &mut self,
+        (source, shard): (SourceId, Shard),
+        object: Object,
+        kind: CursorKind,
+        begun: Moment,
+    ) -> PendingEvent {
         if kind == CursorKind::Resync {
             let notification = Notification::Update {
                 old: Some(object.clone()),
@@ -262,7 +287,7 @@ impl Listener {
             return PendingEvent::of_maybe_seen(notification, kind.reason(), begun);
         }
         if let Some(state) = self.sources.get_mut(source) {
-            state.unattempted += 1;
+            state.walk_mut(shard).unattempted += 1;
         }
         let maybe_seen = kind.maybe_seen();
         PendingEvent {
@@ -272,26 +297,24 @@ impl Listener {
         }
     }
 
-    /// Enqueues `Synced` once the cursor has passed all objects and every key it passed was attempted.
+    /// Enqueues `Synced` for each shard that receives a list or a replay, once the cursors of all have passed all
+    /// objects and every key they passed was attempted.
     pub(super) fn settle(&mut self, source: SourceId, now: Moment) {
         let Some(state) = self.sources.get_mut(source) else {
             return;
         };
-        let cursor_runs = state
-            .cursor
-            .as_ref()
-            .is_some_and(|cursor| cursor.kind != CursorKind::Resync);
-        let Some(kind) = state.syncing.filter(|_| !cursor_runs && state.unattempted == 0) else {
+        if !state.walks.iter().all(Walk::is_complete) || state.syncing().is_none() {
             return;
-        };
-        state.syncing = None;
+        }
         if !std::mem::replace(&mut state.synced, true) {
             self.newly_synced.push(source);
         }
-        self.queue.counters.shown += 1;
-        self.queue.enqueue(
-            source,
-            PendingEvent::of_maybe_seen(Notification::Synced, kind.reason(), now),
-        );
+        for (shard, walk) in (0..).zip(&mut state.walks) {
+            if let Some(kind) = walk.syncing.take() {
+                self.queue.counters.shown += 1;
+                self.queue
+                    .enqueue(source, PendingEvent::synced(shard, kind.reason(), now));
+            }
+        }
     }
 }

@@ -20,7 +20,7 @@ impl Listener {
             return;
         };
         state.snapshot = snapshot.clone();
-        if let Some(cursor) = &mut state.cursor {
+        for cursor in state.walks.iter_mut().filter_map(|walk| walk.cursor.as_mut()) {
             cursor.rebase();
         }
         if self.swapping && seeded_bug(SeededBug::SwapDropsEvents) {
@@ -80,7 +80,9 @@ impl Listener {
     fn accept(&mut self, source: SourceId, notification: Notification, reason: Reason, received: Moment) {
         self.queue.counters.accepted += 1;
         let Some(key) = notification.key() else { return };
-        let cursor = self.sources.get(source).and_then(|state| state.cursor.as_ref());
+        let shard = self.queue.slots.sharding.of(source, key);
+        let walk = self.sources.get(source).map(|state| state.walk(shard));
+        let cursor = walk.and_then(|walk| walk.cursor.as_ref());
         let covering = cursor
             .filter(|cursor| cursor.covers(key))
             .map(|cursor: &DeliveryCursor| cursor.kind);

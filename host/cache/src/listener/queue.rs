@@ -10,11 +10,17 @@
 //! only failing events are folded. Every event that does not leave is counted. This module knows neither snapshots nor
 //! the time.
 
+mod bytes;
+mod left_to_cursors;
+
 use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
-use crate::listener::event::{Folded, PendingEvent, metadata_only};
+use crate::listener::event::{Folded, PendingEvent};
 use crate::listener::retry::RetryState;
+use crate::listener::shards::Shard;
+#[cfg(test)]
+use crate::listener::shards::ShardSet;
 use crate::listener::slots::{Slot, SlotId, SlotState, Slots};
 use crate::listener::spacing::{CallSpacing, Ended};
 use crate::listener::{Delivery, DeliveryToken, ListenerCounters, ListenerOptions, Notification};
@@ -42,8 +48,8 @@ pub(super) struct Queue {
     /// The pusher waits for room; at the limits nothing is folded or cut.
     is_blocking: bool,
     pub(super) counters: ListenerCounters,
-    /// Sources of keys that count for sync but were deleted before the first attempt.
-    pub(super) vanished_unattempted: Vec<SourceId>,
+    /// Sources and shards of keys that count for sync but were deleted before the first attempt.
+    pub(super) vanished_unattempted: Vec<(SourceId, Shard)>,
     /// The limit on bytes was reached, and usage is still above half of it.
     over_bytes_limit: bool,
     pending_events_max: usize,
@@ -123,7 +129,11 @@ impl Queue {
 
     fn insert_or_fold(&mut self, source: SourceId, event: PendingEvent, keyed: bool) {
         let hash = self.slots.hash(source, event.notification.key());
-        match self.slots.find(hash, source, event.notification.key()) {
+        let slot = match event.notification.key() {
+            Some(key) => self.slots.find(hash, source, Some(key)),
+            None => self.slots.find_synced(source, event.synced_shard),
+        };
+        match slot {
             Some(id) if keyed || self.slots.get(id).folds() => self.fold_into(id, event),
             Some(id) if seeded_bug(SeededBug::ShortLivedObjectVanishes) && self.cancels_add(id, &event) => {
                 self.fold_into(id, event);
@@ -220,7 +230,7 @@ impl Queue {
                 self.counters.vanished += 1;
                 self.pending -= 1;
                 if counts_for_sync {
-                    self.vanished_unattempted.push(slot.source);
+                    self.vanished_unattempted.push((slot.source, slot.shard));
                 }
                 if in_head {
                     let slot = self.slots.remove(id);
@@ -245,9 +255,9 @@ impl Queue {
         self.slots.get_mut(id).following.push_back(event);
     }
 
-    /// Delivers the slot that has been ready for longest.
-    pub(super) fn take(&mut self, now: Moment) -> Option<Delivery> {
-        let id = self.slots.pop_ready()?;
+    /// Delivers the slot of `shard` that has been ready for longest.
+    pub(super) fn take(&mut self, now: Moment, shard: Shard) -> Option<Delivery> {
+        let id = self.slots.pop_ready(shard)?;
         self.pending -= 1;
         let slot = self.slots.get_mut(id);
         if std::mem::take(&mut slot.drains_first) {
@@ -283,6 +293,7 @@ impl Queue {
         Delivery {
             token: DeliveryToken { slot: id, number },
             source: slot.source,
+            shard: slot.shard,
             notification: slot.head.notification.clone(),
             reason: slot.head.reason,
             attempt: slot.calls,
@@ -401,54 +412,6 @@ impl Queue {
         }
     }
 
-    /// Cuts `event` if needed to stay within the limit on bytes.
-    fn apply_bytes_limit(&mut self, event: &mut PendingEvent) {
-        if self.is_blocking {
-            return;
-        }
-        let size = event.kept_bytes();
-        if self.over_bytes_limit && self.bytes < self.pending_bytes_max / 2 {
-            self.over_bytes_limit = false;
-        }
-        if !self.over_bytes_limit && self.bytes + size > self.pending_bytes_max {
-            self.over_bytes_limit = true;
-            self.fold_all();
-            self.drop_olds();
-        }
-        if !self.over_bytes_limit || size == 0 {
-            return;
-        }
-        match &mut event.notification {
-            Notification::Update { old, .. } => {
-                *old = None;
-                self.counters.olds_dropped += 1;
-            }
-            Notification::Delete { last: Some(last), .. } if self.bytes + size > self.pending_bytes_max => {
-                *last = metadata_only(last);
-                self.counters.deletes_cut += 1;
-            }
-            _ => {}
-        }
-    }
-
-    /// Drops the `old` state of every pending event.
-    fn drop_olds(&mut self) {
-        for id in self.slots.ids() {
-            let slot = self.slots.get_mut(id);
-            let in_flight = usize::from(slot.is_in_flight());
-            for event in std::iter::once(&mut slot.head)
-                .chain(&mut slot.following)
-                .skip(in_flight)
-            {
-                let bytes = event.kept_bytes();
-                if let Notification::Update { old, .. } = &mut event.notification {
-                    self.counters.olds_dropped += u64::from(old.take().is_some());
-                }
-                self.bytes -= bytes - event.kept_bytes();
-            }
-        }
-    }
-
     /// Removes a slot with all its events. Returns how many were pending.
     fn remove(&mut self, id: SlotId) -> usize {
         let slot = self.slots.remove(id);
@@ -472,83 +435,6 @@ impl Queue {
                 let in_flight = usize::from(slot.is_in_flight());
                 self.counters.deletes_discarded += slot.events().filter(|event| event.is_delete()).count() as u64;
                 self.counters.discarded += (self.remove(id) + in_flight) as u64;
-            }
-        }
-    }
-}
-
-/// What the queue leaves to cursors, and what it counts for them.
-impl Queue {
-    /// The keys of `source` no longer count for its sync.
-    pub(super) fn forget_sync_counts(&mut self, source: SourceId) {
-        self.vanished_unattempted.retain(|other| *other != source);
-        for id in self.slots.ids() {
-            let slot = self.slots.get_mut(id);
-            if slot.source == source {
-                slot.head.counts_for_sync = false;
-                slot.following
-                    .iter_mut()
-                    .for_each(|event| event.counts_for_sync = false);
-            }
-        }
-    }
-
-    /// Drops the events that a cursor will deliver anyway, leaving only deletes queued; failing keys keep their slot
-    /// and back-off. Marks ready deletes to go before the cursors.
-    pub(super) fn defer_states_to_cursor(&mut self) {
-        for id in self.slots.ids() {
-            self.fold_slot(id);
-            let Some(slot) = self.slots.try_get(id) else { continue };
-            let is_delete = slot.head.is_delete();
-            let is_failing = slot.retry.is_some() && !matches!(slot.head.notification, Notification::Synced);
-            let slot = self.slots.get_mut(id);
-            slot.head.counts_for_sync = false;
-            slot.following
-                .iter_mut()
-                .for_each(|event| event.counts_for_sync = false);
-            let (waiting, bytes) = (slot.following.len(), slot.following_bytes());
-            slot.following.retain(PendingEvent::is_delete);
-            let left = waiting - slot.following.len();
-            self.pending -= left;
-            self.bytes -= bytes - slot.following_bytes();
-            self.counters.coalesced += left as u64;
-            match slot.state {
-                // A replay has ended all intervals.
-                SlotState::InFlight { .. } | SlotState::Spaced => {}
-                SlotState::Ready if is_delete => {
-                    self.draining += usize::from(!slot.drains_first);
-                    slot.drains_first = true;
-                }
-                SlotState::Ready | SlotState::BackingOff if is_failing || is_delete => {}
-                SlotState::Ready | SlotState::BackingOff => {
-                    self.drop_head_state(id);
-                    self.counters.coalesced += 1;
-                }
-            }
-        }
-    }
-
-    /// Drops a slot's head, a ready state, before the deletes behind it.
-    fn drop_head_state(&mut self, id: SlotId) {
-        let slot = self.slots.get_mut(id);
-        let Some(delete) = slot.following.pop_front() else {
-            self.remove(id);
-            return;
-        };
-        self.pending -= 1;
-        self.bytes -= slot.head.kept_bytes();
-        slot.head = delete;
-        slot.drains_first = true;
-        self.draining += 1;
-    }
-
-    /// Marks the source's ready deletes to be delivered before the cursors.
-    pub(super) fn drain_deletes(&mut self, source: SourceId) {
-        for id in self.slots.ids() {
-            let slot = self.slots.get_mut(id);
-            if slot.source == source && slot.state == SlotState::Ready && slot.head.is_delete() && !slot.drains_first {
-                slot.drains_first = true;
-                self.draining += 1;
             }
         }
     }
@@ -595,8 +481,12 @@ impl Queue {
                 .sum::<usize>(),
             "bytes"
         );
-        let ready = slots().filter(|slot| slot.state == SlotState::Ready).count();
-        assert_eq!(self.slots.has_ready(), ready > 0, "ready");
+        for shard in 0..self.slots.sharding.count() {
+            let mut this = ShardSet::default();
+            this.insert(shard);
+            let mut ready = slots().filter(|slot| slot.state == SlotState::Ready && slot.shard == shard);
+            assert_eq!(self.slots.has_ready(this), ready.next().is_some(), "ready in {shard}");
+        }
         for slot in slots() {
             let keys: Vec<_> = slot.events().map(|event| event.notification.key()).collect();
             assert!(

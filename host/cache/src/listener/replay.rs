@@ -8,8 +8,8 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::PendingEvent;
-use crate::listener::slots::SlotState;
-use crate::listener::{Listener, Notification};
+use crate::listener::shards::{Shard, SourceIdentity};
+use crate::listener::{Listener, Notification, Turns};
 use crate::{Moment, Reason};
 
 /// The result of a request to redeliver a key.
@@ -62,37 +62,59 @@ impl Listener {
         }
     }
 
-    /// Redelivers every source by a cursor of this kind. Pending deletes go first; pending adds and updates are left to
-    /// the cursors. A gated source is held until its replay is recorded: returns the callbacks that request it.
-    pub(super) fn replay(&mut self, now: Moment, kind: CursorKind) -> Vec<ReplayRequested> {
+    /// Redelivers every source by cursors of this kind, to one shard or to all. Pending deletes go first; pending adds
+    /// and updates are left to the cursors. A gated source is held until its replay is recorded: returns the callbacks
+    /// that request it.
+    pub(super) fn replay(&mut self, now: Moment, kind: CursorKind, only: Option<Shard>) -> Vec<ReplayRequested> {
         if self.closed {
             return Vec::new();
         }
         // A handler that lost its state, or has none yet, does not wait for its predecessor's calls.
         self.queue.clear_intervals();
-        self.queue.defer_states_to_cursor();
-        self.queue.vanished_unattempted.clear();
-        let slots = &self.queue.slots;
-        self.timers.retain(|id| {
-            slots
-                .try_get(id)
-                .is_some_and(|slot| slot.state == SlotState::BackingOff)
-        });
-        self.letters.clear_unaccepted();
-        self.requeues.clear();
-        for source in self.sources.ids() {
-            let untouched = |source: SourceId| {
-                let cursor = self.sources.get(source).and_then(|state| state.cursor.as_ref());
-                cursor.is_some_and(|cursor| cursor.kind == CursorKind::Initial && cursor.is_at_start())
-            };
-            if !untouched(source) {
-                self.sources.begin(source, kind, now);
+        self.queue.defer_states_to_cursor(only);
+        let is_other = |shard: Shard| only.is_some_and(|only| only != shard);
+        self.queue.vanished_unattempted.retain(|(_, shard)| is_other(*shard));
+        self.forget_ended_back_offs();
+        match only {
+            Some(shard) => self.requeues.clear_shard(shard),
+            None => {
+                self.letters.clear_unaccepted();
+                self.requeues.clear();
+            }
+        }
+        let count = self.queue.slots.sharding.count();
+        let shards = only.map_or(0..count, |shard| shard..shard + 1);
+        for (source, shard) in self
+            .sources
+            .ids()
+            .into_iter()
+            .flat_map(|source| shards.clone().map(move |it| (source, it)))
+        {
+            let state = self.sources.get(source);
+            let is_untouched = state.is_some_and(|state| state.walk(shard).is_untouched());
+            if !is_untouched {
+                self.sources.begin_in(source, shard, kind, now);
                 if self.replay_gate.0.contains_key(&source) {
-                    self.sources.hold(source);
+                    self.sources.hold(source, shard);
                 }
             }
         }
         self.replay_gate.0.values().cloned().collect()
+    }
+
+    /// Divides the keys among so many shards from now on, and redelivers every source: each consumer has lost what it
+    /// remembered. While no call is made.
+    pub(super) fn set_shards(&mut self, count: Shard, identity: SourceIdentity, now: Moment) -> Vec<ReplayRequested> {
+        self.queue.drop_synced();
+        self.forget_ended_back_offs();
+        self.queue.slots.reshard(count, identity, &self.sources.ids());
+        let count = self.queue.slots.sharding.count();
+        self.sources.reshard(count, now);
+        self.turns = vec![Turns::default(); usize::from(count)];
+        let requested = self.replay(now, CursorKind::Replay, None);
+        // A closed listener is not replayed, and delivers no requeues.
+        self.requeues.clear();
+        requested
     }
 
     /// Redelivers the current state of `key`, or its last known delete while the object is absent.
@@ -104,7 +126,8 @@ impl Listener {
             return RequeueResult::Unknown;
         };
         let object = state.snapshot.get(key);
-        let covered = object.is_some() && state.cursor.as_ref().is_some_and(|cursor| cursor.covers(key));
+        let shard = self.queue.slots.sharding.of(source, key);
+        let covered = object.is_some() && state.is_ahead(shard, key);
         if covered || self.is_busy(source, key) {
             return RequeueResult::Waiting;
         }

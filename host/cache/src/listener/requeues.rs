@@ -8,6 +8,7 @@ use informant_object::{AsKey, Key, KeyRef, Object, ResourceVersion, SourceId};
 
 use crate::listener::LastDelete;
 use crate::listener::options::REQUEUE_CHANGES_MAX;
+use crate::listener::shards::{Shard, ShardSet};
 use crate::{Moment, Reason};
 
 /// A call that a handler or an operator asked for.
@@ -41,13 +42,13 @@ struct Entry {
     place: Place,
 }
 
-/// When to look at a requeue, then the order in which they were set.
-type Place = (Moment, u64);
+/// The shard, when to look at a requeue, then the order in which they were set.
+type Place = (Shard, Moment, u64);
 
 #[derive(Debug, Default)]
 pub(super) struct Requeues {
     keys: BTreeMap<SourceId, BTreeMap<Key, Entry>>,
-    /// Those of objects, by when to look at them: when they are due, or later while their key is busy.
+    /// Those of objects, by shard and when to look at them: when they are due, or later while their key is busy.
     objects: BTreeMap<Place, (SourceId, Key)>,
     /// The same for those of deletes.
     deletes: BTreeMap<Place, (SourceId, Key)>,
@@ -104,27 +105,31 @@ impl Requeues {
         keys.map(|(key, entry)| (key, &entry.requeue))
     }
 
-    /// When to look at the next one; none if all wait for the end of their call.
-    pub(super) fn next(&self) -> Option<Moment> {
-        let first = self.first()?.0.0;
-        (first < Moment::NEVER).then_some(first)
+    /// When to look at the next one of `shards`; none if all wait for the end of their call.
+    pub(super) fn next(&self, shards: ShardSet) -> Option<Moment> {
+        if self.is_empty() {
+            return None;
+        }
+        let first = |shard: Shard| self.first(shard).map(|((_, at, _), _)| *at);
+        shards.iter().filter_map(first).min().filter(|at| *at < Moment::NEVER)
     }
 
-    /// The first one to look at, if it is time.
-    pub(super) fn first_until(&self, now: Moment) -> Option<(SourceId, Key)> {
-        let ((at, _), place) = self.first()?;
-        (*at <= now).then(|| place.clone())
+    /// The first one of `shard` to look at, if it is time.
+    pub(super) fn first_until(&self, now: Moment, shard: Shard) -> Option<(SourceId, Key)> {
+        let ((_, at, _), owner) = self.first(shard)?;
+        (*at <= now).then(|| owner.clone())
     }
 
-    fn first(&self) -> Option<(&Place, &(SourceId, Key))> {
-        let firsts = [self.objects.first_key_value(), self.deletes.first_key_value()];
-        firsts.into_iter().flatten().min_by_key(|(place, _)| **place)
+    fn first(&self, shard: Shard) -> Option<(&Place, &(SourceId, Key))> {
+        let firsts = [first_from(&self.objects, shard), first_from(&self.deletes, shard)];
+        let of_shard = firsts.into_iter().flatten().filter(|((of, ..), _)| *of == shard);
+        of_shard.min_by_key(|(place, _)| **place)
     }
 
-    /// Sets the requeue of a key, to be looked at when it is due. Replaces an earlier one.
-    pub(super) fn set(&mut self, source: SourceId, key: Key, requeue: Requeue) {
+    /// Sets the requeue of a key of `shard`, to be looked at when it is due. Replaces an earlier one.
+    pub(super) fn set(&mut self, source: SourceId, shard: Shard, key: Key, requeue: Requeue) {
         self.remove(source, key.as_ref());
-        let place = self.next_place(requeue.due);
+        let place = self.next_place(shard, requeue.due);
         self.slowed += usize::from(requeue.is_slowed);
         self.bytes += requeue.kept_bytes();
         self.order(requeue.delete.is_some())
@@ -138,11 +143,13 @@ impl Requeues {
 
     /// Looks at the requeue of a key at another time.
     pub(super) fn look_at(&mut self, source: SourceId, key: KeyRef<'_>, at: Moment) {
-        let after = self.next_place(at);
+        self.placed += 1;
+        let placed = self.placed;
         let keys = self.keys.get_mut(&source);
         let Some(entry) = keys.and_then(|keys| keys.get_mut(&key as &dyn AsKey)) else {
             return;
         };
+        let after = (entry.place.0, at, placed);
         let before = std::mem::replace(&mut entry.place, after);
         let is_delete = entry.requeue.delete.is_some();
         if let Some(owner) = self.order(is_delete).remove(&before) {
@@ -169,8 +176,14 @@ impl Requeues {
         if self.deletes.len() <= deletes_max {
             return 0;
         }
-        let first = self.deletes.first_key_value().map(|(_, owner)| owner.clone());
-        first.map_or(0, |(source, key)| {
+        let mut firsts = Vec::new();
+        let mut next = first_from(&self.deletes, 0);
+        while let Some(((shard, at, placed), owner)) = next {
+            firsts.push(((at, placed), owner));
+            next = shard.checked_add(1).and_then(|shard| first_from(&self.deletes, shard));
+        }
+        let first = firsts.into_iter().min_by_key(|(place, _)| *place);
+        first.map(|(_, owner)| owner.clone()).map_or(0, |(source, key)| {
             u64::from(self.remove(source, key.as_ref()).is_some())
         })
     }
@@ -183,7 +196,7 @@ impl Requeues {
                 entry.requeue.in_a_row = 0;
                 if std::mem::take(&mut entry.requeue.is_slowed) {
                     entry.requeue.due = entry.requeue.due.min(now);
-                    due.push((*source, key.clone(), entry.place.0));
+                    due.push((*source, key.clone(), entry.place.1));
                 }
             }
         }
@@ -213,18 +226,25 @@ impl Requeues {
         };
     }
 
+    /// Removes those of one shard.
+    pub(super) fn clear_shard(&mut self, shard: Shard) {
+        while let Some((source, key)) = self.first(shard).map(|(_, owner)| owner.clone()) {
+            self.remove(source, key.as_ref());
+        }
+    }
+
     /// Transfers the requeues of the keys in `scope` from source `old` to `new`. A key of several sources keeps the one
     /// that is due first.
     pub(super) fn transfer_keys_to(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
         let moved = self.of_source(old).map(|(key, _)| key);
         let moved: Vec<Key> = moved.filter(|key| scope(key.as_ref())).cloned().collect();
         for key in moved {
-            let at = self.keys[&old][&key].place.0;
+            let (shard, at, _) = self.keys[&old][&key].place;
             let other = self.get(new, key.as_ref()).map(|other| other.due);
             if let Some(requeue) = self.remove(old, key.as_ref())
                 && other.is_none_or(|other| requeue.due < other)
             {
-                self.set(new, key.clone(), requeue);
+                self.set(new, shard, key.clone(), requeue);
                 self.look_at(new, key.as_ref(), at);
             }
         }
@@ -249,9 +269,17 @@ impl Requeues {
         }
     }
 
-    fn next_place(&mut self, at: Moment) -> Place {
+    fn next_place(&mut self, shard: Shard, at: Moment) -> Place {
         self.placed += 1;
-        (at, self.placed)
+        (shard, at, self.placed)
+    }
+}
+
+/// The first one of `shard`, or of a later one.
+fn first_from(order: &BTreeMap<Place, (SourceId, Key)>, shard: Shard) -> Option<(&Place, &(SourceId, Key))> {
+    match shard {
+        0 => order.first_key_value(),
+        _ => order.range((shard, Moment::ZERO, 0)..).next(),
     }
 }
 

@@ -114,6 +114,7 @@ impl Listener {
             Some(_) => CursorKind::ResumeUnaccepted,
             None => CursorKind::ResumeAll,
         };
+        self.queue.slots.sharding.attached(source);
         self.sources.add(source, snapshot.clone(), now);
         self.sources.begin_resumed(source, kind, resume.accepted, now);
         if let Some(period) = self.options.resync {
@@ -145,10 +146,8 @@ impl Listener {
         let mut deletes = deletes.into_iter().peekable();
         while let Some(vanished) = deletes.next() {
             let present = state.snapshot.get(vanished.key.as_ref());
-            let is_ahead = state
-                .cursor
-                .as_ref()
-                .is_some_and(|cursor| cursor.covers(vanished.key.as_ref()));
+            let shard = self.queue.slots.sharding.of(source, vanished.key.as_ref());
+            let is_ahead = state.is_ahead(shard, vanished.key.as_ref());
             let is_last = deletes.peek().is_none_or(|next| next.key != vanished.key);
             let again = present.filter(|_| is_last && !is_ahead).cloned();
             let event = PendingEvent {
@@ -178,7 +177,7 @@ impl Listener {
             let key = key.as_ref();
             let slot = self.queue.find(source, Some(key)).map(|id| self.queue.slots.get(id));
             let letter = self.letters.get(source, key);
-            let is_ahead = || state.cursor.as_ref().is_some_and(|cursor| cursor.covers(key));
+            let is_ahead = || state.is_ahead(self.queue.slots.sharding.of(source, key), key);
             if slot.is_none() && letter.is_none() && !is_ahead() {
                 return None;
             }
@@ -200,7 +199,7 @@ impl Listener {
         let Some(state) = self.sources.get(source).filter(|_| !self.has_refused()) else {
             return OpenKeys::Detached;
         };
-        if state.syncing.is_some_and(|kind| kind != CursorKind::ResumeUnaccepted) {
+        if state.syncing().is_some_and(|kind| kind != CursorKind::ResumeUnaccepted) {
             return OpenKeys::All;
         }
         let waiting = self.queue.slots.iter().filter(|slot| slot.source == source);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use informant_object::{Key, KeyRef, SourceId};
 
-use crate::listener::slots::{Slot, SlotId};
+use crate::listener::slots::{Slot, SlotId, SlotState};
 use crate::listener::{Listener, RetryPolicy};
 use crate::{Moment, Reason};
 
@@ -237,6 +237,13 @@ impl Listener {
         }
         self.timers.set(until, id);
         true
+    }
+
+    /// Drops the timers of slots that were removed.
+    pub(super) fn forget_ended_back_offs(&mut self) {
+        let slots = &self.queue.slots;
+        let is_waiting = |slot: &Slot| slot.state == SlotState::BackingOff;
+        self.timers.retain(|id| slots.try_get(id).is_some_and(is_waiting));
     }
 
     /// Shortens back-offs to what a changed policy allows, except those that the handler asked for.

@@ -1,6 +1,7 @@
 //! The slot table: one slot per key that has events pending or in flight.
 //!
-//! Finds slots by (source, key), and keeps ready slots in the order in which they became ready. A slot needs no
+//! Finds slots by (source, key), and keeps the ready slots of each shard in the order in which
+//! they became ready. A slot needs no
 //! allocation besides itself (its key is read from its events), iteration order and ready order depend only on the
 //! calls made, and a large table frees its memory when it becomes empty.
 
@@ -15,6 +16,7 @@ use crate::Moment;
 use crate::listener::event::PendingEvent;
 use crate::listener::options::SLOTS_KEPT_MAX;
 use crate::listener::retry::RetryState;
+use crate::listener::shards::{Shard, ShardSet, Sharding, SourceIdentity};
 
 /// The index of a slot in the table. Reused after the slot was removed.
 pub(super) type SlotId = u32;
@@ -38,6 +40,8 @@ pub(super) struct Slot {
     /// Holds a delete that was pending when a replay started: it is delivered before the replay's cursors continue.
     pub(super) drains_first: bool,
     pub(super) hash: u64,
+    /// The shard of the key.
+    pub(super) shard: Shard,
     ready_before: SlotId,
     ready_after: SlotId,
 }
@@ -61,9 +65,23 @@ pub(super) struct Slots {
     free: Vec<SlotId>,
     index: HashTable<SlotId>,
     hasher: FixedState,
-    ready_first: SlotId,
-    ready_last: SlotId,
-    ready_len: usize,
+    pub(super) sharding: Sharding,
+    /// One per shard.
+    ready: Vec<ReadyList>,
+}
+
+/// Ready slots of one shard, in the order in which they became ready.
+#[derive(Clone, Copy, Debug)]
+struct ReadyList {
+    first: SlotId,
+    last: SlotId,
+}
+
+impl ReadyList {
+    const EMPTY: ReadyList = ReadyList {
+        first: NONE,
+        last: NONE,
+    };
 }
 
 impl Slots {
@@ -73,9 +91,8 @@ impl Slots {
             free: Vec::new(),
             index: HashTable::new(),
             hasher: FixedState::with_seed(seed),
-            ready_first: NONE,
-            ready_last: NONE,
-            ready_len: 0,
+            sharding: Sharding::new(),
+            ready: vec![ReadyList::EMPTY],
         }
     }
 
@@ -98,6 +115,15 @@ impl Slots {
             slot.source == source && slot.head.notification.key() == key
         };
         self.index.find(hash, is_it).copied()
+    }
+
+    /// The slot of a source's `Synced` for `shard`.
+    pub(super) fn find_synced(&self, source: SourceId, shard: Shard) -> Option<SlotId> {
+        let is_it = |id: &SlotId| {
+            let slot = self.get(*id);
+            slot.source == source && slot.shard == shard && slot.head.notification.key().is_none()
+        };
+        self.index.find(self.hash(source, None), is_it).copied()
     }
 
     /// The slot that waits for the end of its key's interval, if a key with this hash has one.
@@ -142,6 +168,10 @@ impl Slots {
 
     /// Creates a slot with `head`, in no list. The caller sets its state.
     pub(super) fn insert(&mut self, hash: u64, source: SourceId, head: PendingEvent) -> SlotId {
+        let shard = match head.notification.key() {
+            Some(key) => self.sharding.of(source, key),
+            None => head.synced_shard,
+        };
         let slot = Slot {
             source,
             head,
@@ -152,6 +182,7 @@ impl Slots {
             retry: None,
             drains_first: false,
             hash,
+            shard,
             ready_before: NONE,
             ready_after: NONE,
         };
@@ -207,39 +238,39 @@ impl Slots {
         self.index.insert_unique(after, id, hash_of);
     }
 
-    /// Puts the slot at the end of the ready list.
+    /// Puts the slot at the end of its shard's ready list.
     pub(super) fn make_ready(&mut self, id: SlotId) {
-        let last = std::mem::replace(&mut self.ready_last, id);
+        let shard = usize::from(self.get(id).shard);
+        let last = std::mem::replace(&mut self.ready[shard].last, id);
         let slot = self.get_mut(id);
         slot.state = SlotState::Ready;
         slot.ready_before = last;
         slot.ready_after = NONE;
         if last == NONE {
-            self.ready_first = id;
+            self.ready[shard].first = id;
         } else {
             self.get_mut(last).ready_after = id;
         }
-        self.ready_len += 1;
     }
 
-    /// Puts the slot at the front of the ready list.
+    /// Puts the slot at the front of its shard's ready list.
     pub(super) fn make_ready_first(&mut self, id: SlotId) {
-        let first = std::mem::replace(&mut self.ready_first, id);
+        let shard = usize::from(self.get(id).shard);
+        let first = std::mem::replace(&mut self.ready[shard].first, id);
         let slot = self.get_mut(id);
         slot.state = SlotState::Ready;
         slot.ready_before = NONE;
         slot.ready_after = first;
         if first == NONE {
-            self.ready_last = id;
+            self.ready[shard].last = id;
         } else {
             self.get_mut(first).ready_before = id;
         }
-        self.ready_len += 1;
     }
 
-    /// Removes the slot that has been ready for longest from the ready list. The caller sets its state.
-    pub(super) fn pop_ready(&mut self) -> Option<SlotId> {
-        let id = self.ready_first;
+    /// Removes the slot of `shard` that has been ready for longest from the ready list. The caller sets its state.
+    pub(super) fn pop_ready(&mut self, shard: Shard) -> Option<SlotId> {
+        let id = self.ready[usize::from(shard)].first;
         if id == NONE {
             return None;
         }
@@ -247,24 +278,47 @@ impl Slots {
         Some(id)
     }
 
-    pub(super) fn has_ready(&self) -> bool {
-        self.ready_len > 0
+    /// Whether a slot of one of `shards` is ready.
+    pub(super) fn has_ready(&self, shards: ShardSet) -> bool {
+        let list = |shard: Shard| self.ready.get(usize::from(shard));
+        shards.iter().filter_map(list).any(|list| list.first != NONE)
+    }
+
+    /// Assigns every slot to one of `count` shards; those of `Synced`, which are in flight, to the first.
+    pub(super) fn reshard(&mut self, count: Shard, identity: SourceIdentity, sources: &[SourceId]) {
+        let mut ready = Vec::new();
+        for list in &self.ready {
+            let mut id = list.first;
+            while id != NONE {
+                ready.push(id);
+                id = self.get(id).ready_after;
+            }
+        }
+        self.sharding.set(count, identity, sources);
+        self.ready = vec![ReadyList::EMPTY; usize::from(self.sharding.count())];
+        for id in self.ids() {
+            let slot = self.get(id);
+            let key = slot.head.notification.key();
+            let shard = key.map_or(0, |key| self.sharding.of(slot.source, key));
+            let slot = self.get_mut(id);
+            slot.shard = shard;
+        }
+        ready.into_iter().for_each(|id| self.make_ready(id));
     }
 
     fn unlink(&mut self, id: SlotId) {
-        let (before, after) = {
+        let (before, after, shard) = {
             let slot = self.get(id);
-            (slot.ready_before, slot.ready_after)
+            (slot.ready_before, slot.ready_after, usize::from(slot.shard))
         };
         match before {
-            NONE => self.ready_first = after,
+            NONE => self.ready[shard].first = after,
             before => self.get_mut(before).ready_after = after,
         }
         match after {
-            NONE => self.ready_last = before,
+            NONE => self.ready[shard].last = before,
             after => self.get_mut(after).ready_before = before,
         }
-        self.ready_len -= 1;
     }
 }
 

@@ -3,19 +3,20 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use informant_object::SourceId;
+use informant_object::{KeyRef, SourceId};
 
 use crate::listener::AcceptedStates;
 use crate::listener::cursor::{CursorKind, DeliveryCursor};
+use crate::listener::shards::{Shard, ShardSet};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Snapshot};
 
 /// All sources of one listener.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct AttachedSources {
     sources: BTreeMap<SourceId, AttachedSource>,
-    /// Sources with a running cursor, in round-robin order.
-    cursor_queue: VecDeque<SourceId>,
+    /// Per shard, sources with a running cursor, in round-robin order.
+    cursor_queues: Vec<VecDeque<SourceId>>,
 }
 
 /// One source.
@@ -23,15 +24,84 @@ pub(super) struct AttachedSources {
 pub(super) struct AttachedSource {
     /// The snapshot of the last push. Never newer: a cursor must not deliver what was not pushed yet.
     pub(super) snapshot: Snapshot,
+    /// One per shard.
+    pub(super) walks: Vec<Walk>,
+    /// The initial list was attempted.
+    pub(super) synced: bool,
+}
+
+/// What one shard has received of a source.
+#[derive(Debug, Default)]
+pub(super) struct Walk {
     pub(super) cursor: Option<DeliveryCursor>,
     /// Keys that an initial or replay cursor has passed and that were not attempted since it started.
     pub(super) unattempted: usize,
-    /// The running initial list or replay: its cursor runs, or keys are unattempted.
+    /// The running initial list or replay: its cursor runs, or keys are unattempted, here or in another shard.
     pub(super) syncing: Option<CursorKind>,
-    /// The initial list was attempted.
-    pub(super) synced: bool,
     /// The cursor waits for [`release`](AttachedSources::release).
     held: bool,
+}
+
+impl Walk {
+    /// Whether it was attempted completely, as far as it was begun.
+    pub(super) fn is_complete(&self) -> bool {
+        let cursor = self.cursor.as_ref();
+        let is_running = cursor.is_some_and(|cursor| cursor.kind != CursorKind::Resync);
+        self.syncing.is_none() || (!is_running && self.unattempted == 0)
+    }
+
+    /// Whether nothing of an initial list was delivered yet.
+    pub(super) fn is_untouched(&self) -> bool {
+        let cursor = self.cursor.as_ref();
+        cursor.is_some_and(|cursor| cursor.kind == CursorKind::Initial && cursor.is_at_start())
+    }
+}
+
+impl AttachedSource {
+    fn new(snapshot: Snapshot, shards: usize, synced: bool) -> AttachedSource {
+        AttachedSource {
+            snapshot,
+            walks: walks(shards),
+            synced,
+        }
+    }
+
+    /// The walk of a shard.
+    pub(super) fn walk(&self, shard: Shard) -> &Walk {
+        &self.walks[usize::from(shard)]
+    }
+
+    pub(super) fn walk_mut(&mut self, shard: Shard) -> &mut Walk {
+        &mut self.walks[usize::from(shard)]
+    }
+
+    /// Whether the cursor of `shard` will still pass `key`, which is one of its keys.
+    pub(super) fn is_ahead(&self, shard: Shard, key: KeyRef<'_>) -> bool {
+        let cursor = self.walk(shard).cursor.as_ref();
+        cursor.is_some_and(|cursor| cursor.covers(key))
+    }
+
+    /// The running initial list or replay of any shard.
+    pub(super) fn syncing(&self) -> Option<CursorKind> {
+        self.walks.iter().find_map(|walk| walk.syncing)
+    }
+
+    pub(super) fn has_cursor(&self) -> bool {
+        self.walks.iter().any(|walk| walk.cursor.is_some())
+    }
+}
+
+fn walks(shards: usize) -> Vec<Walk> {
+    std::iter::repeat_with(Walk::default).take(shards).collect()
+}
+
+impl Default for AttachedSources {
+    fn default() -> AttachedSources {
+        AttachedSources {
+            sources: BTreeMap::new(),
+            cursor_queues: vec![VecDeque::new()],
+        }
+    }
 }
 
 impl AttachedSources {
@@ -55,30 +125,38 @@ impl AttachedSources {
         self.sources.keys().copied().collect()
     }
 
+    fn shards(&self) -> std::ops::Range<Shard> {
+        0..Shard::try_from(self.cursor_queues.len()).unwrap_or(Shard::MAX)
+    }
+
+    /// Uses so many shards from now on. A list or a replay that was running starts from the beginning.
+    pub(super) fn reshard(&mut self, shards: Shard, now: Moment) {
+        let count = usize::from(shards);
+        self.cursor_queues = vec![VecDeque::new(); count];
+        for source in self.ids() {
+            let Some(state) = self.get_mut(source) else { continue };
+            let kind = match state.walks.iter().all(Walk::is_untouched) {
+                true => CursorKind::Initial,
+                false => CursorKind::Replay,
+            };
+            let is_syncing = state.syncing().is_some();
+            state.walks = walks(count);
+            if is_syncing {
+                self.begin(source, kind, now);
+            }
+        }
+    }
+
     /// Adds a source and starts its initial list.
     pub(super) fn add(&mut self, source: SourceId, snapshot: Snapshot, now: Moment) {
-        let state = AttachedSource {
-            snapshot,
-            cursor: None,
-            unattempted: 0,
-            syncing: None,
-            synced: false,
-            held: false,
-        };
+        let state = AttachedSource::new(snapshot, self.cursor_queues.len(), false);
         self.sources.insert(source, state);
         self.begin(source, CursorKind::Initial, now);
     }
 
     /// Adds a source whose objects the handler has seen from another source.
     pub(super) fn add_transferred(&mut self, source: SourceId, snapshot: Snapshot) {
-        let state = AttachedSource {
-            snapshot,
-            cursor: None,
-            unattempted: 0,
-            syncing: None,
-            synced: true,
-            held: false,
-        };
+        let state = AttachedSource::new(snapshot, self.cursor_queues.len(), true);
         self.sources.insert(source, state);
     }
 
@@ -90,42 +168,53 @@ impl AttachedSources {
         self.begin(source, kind, now);
     }
 
-    /// Ends the cursor of a source whose keys were transferred: its objects are outdated from now on. Marks it as
+    /// Ends the cursors of a source whose keys were transferred: its objects are outdated from now on. Marks it as
     /// synced only if it was delivered completely, so that further transfers see the same.
     pub(super) fn retire(&mut self, source: SourceId, was_complete: bool) {
         if seeded_bug(SeededBug::RetiredSourceStillShown) {
             return;
         }
-        self.end(source);
+        for shard in self.shards() {
+            self.end(source, shard);
+        }
         if let Some(state) = self.sources.get_mut(&source) {
             state.snapshot = Snapshot::default();
-            state.syncing = None;
-            state.unattempted = 0;
+            state.walks = walks(state.walks.len());
             state.synced = was_complete;
         }
     }
 
     pub(super) fn remove(&mut self, source: SourceId) -> Option<AttachedSource> {
-        self.cursor_queue.retain(|other| *other != source);
+        for queue in &mut self.cursor_queues {
+            queue.retain(|other| *other != source);
+        }
         self.sources.remove(&source)
     }
 
-    /// Starts a cursor over the source, replacing a running one.
+    /// Starts a cursor over the source in every shard, replacing a running one.
     pub(super) fn begin(&mut self, source: SourceId, kind: CursorKind, now: Moment) {
-        let Some(state) = self.sources.get_mut(&source) else {
-            return;
-        };
-        if kind != CursorKind::Resync {
-            state.unattempted = 0;
-            state.syncing = Some(kind);
-        }
-        if state.cursor.replace(DeliveryCursor::new(kind, now)).is_none() {
-            self.cursor_queue.push_back(source);
+        for shard in self.shards() {
+            self.begin_in(source, shard, kind, now);
         }
     }
 
-    /// Starts a cursor over the source, replacing a running one, that may leave out what was accepted in an earlier
-    /// process.
+    /// Starts a cursor over the source in one shard, replacing a running one.
+    pub(super) fn begin_in(&mut self, source: SourceId, shard: Shard, kind: CursorKind, now: Moment) {
+        let Some(state) = self.sources.get_mut(&source) else {
+            return;
+        };
+        let walk = state.walk_mut(shard);
+        if kind != CursorKind::Resync {
+            walk.unattempted = 0;
+            walk.syncing = Some(kind);
+        }
+        if walk.cursor.replace(DeliveryCursor::new(kind, now)).is_none() {
+            self.cursor_queues[usize::from(shard)].push_back(source);
+        }
+    }
+
+    /// Starts a cursor over the source in every shard, replacing a running one, that may leave out what was accepted in
+    /// an earlier process.
     pub(super) fn begin_resumed(
         &mut self,
         source: SourceId,
@@ -134,59 +223,70 @@ impl AttachedSources {
         now: Moment,
     ) {
         self.begin(source, kind, now);
-        if let Some(cursor) = self.get_mut(source).and_then(|state| state.cursor.as_mut()) {
-            cursor.accepted = accepted;
+        let walks = self.get_mut(source).into_iter().flat_map(|state| &mut state.walks);
+        for cursor in walks.filter_map(|walk| walk.cursor.as_mut()) {
+            cursor.accepted.clone_from(&accepted);
         }
     }
 
-    /// Holds the source's cursor until [`release`](Self::release).
-    pub(super) fn hold(&mut self, source: SourceId) {
-        self.cursor_queue.retain(|other| *other != source);
+    /// Holds the source's cursor in `shard` until [`release`](Self::release).
+    pub(super) fn hold(&mut self, source: SourceId, shard: Shard) {
+        self.cursor_queues[usize::from(shard)].retain(|other| *other != source);
         if let Some(state) = self.sources.get_mut(&source) {
-            state.held = state.cursor.is_some();
+            let walk = state.walk_mut(shard);
+            walk.held = walk.cursor.is_some();
         }
     }
 
-    /// Releases a held cursor.
+    /// Releases held cursors.
     pub(super) fn release(&mut self, source: SourceId) {
-        if let Some(state) = self.sources.get_mut(&source)
-            && std::mem::take(&mut state.held)
-        {
-            self.cursor_queue.push_back(source);
+        let Some(state) = self.sources.get_mut(&source) else {
+            return;
+        };
+        for (walk, queue) in state.walks.iter_mut().zip(&mut self.cursor_queues) {
+            if std::mem::take(&mut walk.held) {
+                queue.push_back(source);
+            }
         }
     }
 
-    /// Ends the source's cursor.
-    pub(super) fn end(&mut self, source: SourceId) {
-        self.cursor_queue.retain(|other| *other != source);
+    /// Ends the source's cursor in `shard`.
+    pub(super) fn end(&mut self, source: SourceId, shard: Shard) {
+        self.cursor_queues[usize::from(shard)].retain(|other| *other != source);
         if let Some(state) = self.sources.get_mut(&source) {
-            state.cursor = None;
-            state.held = false;
+            let walk = state.walk_mut(shard);
+            walk.cursor = None;
+            walk.held = false;
         }
     }
 
-    /// Whether a cursor may have something to deliver.
+    /// Whether a cursor may have something to deliver, in any shard.
     pub(super) fn has_cursor(&self) -> bool {
-        !self.cursor_queue.is_empty()
+        self.cursor_queues.iter().any(|queue| !queue.is_empty())
     }
 
-    /// The source whose cursor is next.
-    pub(super) fn current_cursor(&self) -> Option<SourceId> {
-        self.cursor_queue.front().copied()
+    /// The same in one of `shards`.
+    pub(super) fn has_cursor_in(&self, shards: ShardSet) -> bool {
+        let queue = |shard: Shard| self.cursor_queues.get(usize::from(shard));
+        shards.iter().filter_map(queue).any(|queue| !queue.is_empty())
     }
 
-    /// Lets the next cursor have its turn.
-    pub(super) fn rotate_cursors(&mut self) {
-        if self.cursor_queue.len() > 1 {
-            self.cursor_queue.rotate_left(1);
+    /// The source whose cursor is next in `shard`.
+    pub(super) fn current_cursor(&self, shard: Shard) -> Option<SourceId> {
+        self.cursor_queues[usize::from(shard)].front().copied()
+    }
+
+    /// Lets the next cursor of `shard` have its turn.
+    pub(super) fn rotate_cursors(&mut self, shard: Shard) {
+        let queue = &mut self.cursor_queues[usize::from(shard)];
+        if queue.len() > 1 {
+            queue.rotate_left(1);
         }
     }
 
     pub(super) fn resyncs(&self) -> bool {
-        let kinds = self
-            .iter()
-            .filter_map(|source| source.cursor.as_ref())
-            .map(|cursor| cursor.kind);
-        kinds.into_iter().any(|kind| kind == CursorKind::Resync)
+        let walks = self.iter().flat_map(|source| &source.walks);
+        let mut kinds = walks.filter_map(|walk| walk.cursor.as_ref()).map(|cursor| cursor.kind);
+        kinds.any(|kind| kind == CursorKind::Resync)
     }
 }

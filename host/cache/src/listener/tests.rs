@@ -13,6 +13,7 @@ mod requeue_limits;
 mod requeues;
 mod resume;
 mod retries;
+mod shards;
 mod spacing;
 mod transfer;
 

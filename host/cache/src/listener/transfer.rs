@@ -32,13 +32,14 @@ impl Listener {
         }
         let was_complete = |old: &SourceId| {
             let state = self.sources.get(*old);
-            state.is_some_and(|state| state.synced && state.syncing.is_none())
+            state.is_some_and(|state| state.synced && state.syncing().is_none())
         };
         let all_complete = olds.iter().all(was_complete);
         for old in olds {
             self.transfer_keys(*old, new, scope, all_complete);
             self.transfer_intervals(*old, new, (snapshot, changes));
         }
+        self.queue.slots.sharding.attached(new);
         self.sources.add_transferred(new, snapshot.clone());
         if !all_complete {
             self.sources.restart(new, CursorKind::Replay, now);

@@ -109,7 +109,7 @@ impl EventActor {
         let now = self.slot.context.now();
         match std::mem::take(&mut self.replay_due) {
             Some(Replay::Reload) => self.slot.context.listener.replay(now),
-            Some(Replay::Restart) => self.slot.context.listener.recover(now),
+            Some(Replay::Restart) => self.slot.context.listener.recover(0, now),
             None => {}
         }
         match self

@@ -105,7 +105,7 @@ fn kill_during_a_replay_replays_everything() {
     let batches = process.recorder.commit();
     assert!(process.take().is_none(), "not while it is being persisted");
     // A second replay, which the recorder has not seen; the persisted flag covers it too.
-    process.listener.recover(Moment::ZERO);
+    process.listener.recover(0, Moment::ZERO);
     process.recorder.deliver(batches);
     let first = process.take().unwrap();
     assert_eq!(shown(&first), "add a@1");

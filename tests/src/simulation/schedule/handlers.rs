@@ -94,7 +94,7 @@ impl Schedule {
                 "is rebuilt and gets a replay"
             }
             1 if !handler.receives_every_state && !handler.has_interval => {
-                listener.recover(now);
+                listener.recover(0, now);
                 "lost its state and recovers"
             }
             2 | 3 => {

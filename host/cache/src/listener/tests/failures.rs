@@ -381,7 +381,7 @@ fn lose_memory_over_poison(rig: &mut Rig) -> (usize, usize) {
                     DeliveryOutcome::Trapped("unreachable".to_owned()),
                     rig.now,
                 );
-                rig.listener.recover(rig.now);
+                rig.listener.recover(0, rig.now);
             }
             NextDelivery::Deliver(delivery) => {
                 others += usize::from(delivery.key().is_some());
@@ -404,7 +404,7 @@ fn object_that_kills_instances_becomes_a_dead_letter() {
     // A newer state is new, whether it is delivered directly or by a running cursor.
     rig.set("poison", 2);
     assert_eq!(rig.fail(), "update poison@1->2 watch");
-    rig.listener.recover(rig.now);
+    rig.listener.recover(0, rig.now);
     rig.set("poison", 3);
     assert_eq!(lose_memory_over_poison(&mut rig).1, 10);
     // A new version of the handler receives it again.
@@ -422,7 +422,7 @@ fn recover_delivers_states_newer_than_their_dead_letter() {
     rig.sets("a z", 1);
     assert_eq!(rig.take_all(), "add a@1 watch\nadd z@1 watch\n");
     rig.answer_all(&DeliveryOutcome::Permanent("no".to_owned()));
-    rig.listener.recover(rig.now);
+    rig.listener.recover(0, rig.now);
     // Left to the cursor, which has not reached it.
     rig.set("z", 2);
     assert_eq!(rig.drain(), "add z@2 replay\nsynced replay\n");

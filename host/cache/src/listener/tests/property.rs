@@ -3,14 +3,18 @@
 //! A random schedule of writes, pulls, answers, pauses, replays and time runs against a real store. [`witness`]
 //! observes what the consumer receives and checks the rules, without knowledge of the listener's internals.
 
+mod ops;
 mod requeues;
+mod retries;
 mod schedule;
+mod shards;
 mod witness;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use self::schedule::{Op, Run, any_op, calm_op};
+use self::ops::{Op, any_op, any_sharded_op, calm_op};
+use self::schedule::Run;
 use super::*;
 
 fn few() -> ListenerOptions {
@@ -27,6 +31,10 @@ fn run(options: ListenerOptions, ops: Vec<Op>) {
         run.apply(op);
     }
     run.run_until_idle();
+}
+
+fn run_sharded(options: ListenerOptions, ops: Vec<Op>) {
+    run(options, std::iter::once(Op::Shards(3)).chain(ops).collect());
 }
 
 proptest! {
@@ -79,6 +87,21 @@ proptest! {
     #[test]
     fn guarantees_hold_with_rate_interval_and_low_limits(ops in vec(any_op(), 0..120)) {
         run(ListenerOptions { calls_per_second_max: Some(2), min_interval: Some(seconds(3)), ..few() }, ops);
+    }
+
+    #[test]
+    fn guarantees_hold_with_shards(ops in vec(any_sharded_op(), 0..120)) {
+        run_sharded(options(), ops);
+    }
+
+    #[test]
+    fn guarantees_hold_with_shards_and_low_limits(ops in vec(any_sharded_op(), 0..120)) {
+        run_sharded(ListenerOptions { pending_bytes_max: 1_500, resync: Some(seconds(5)), ..few() }, ops);
+    }
+
+    #[test]
+    fn guarantees_hold_with_shards_and_an_interval(ops in vec(any_sharded_op(), 0..120)) {
+        run_sharded(ListenerOptions { min_interval: Some(seconds(3)), ..options() }, ops);
     }
 
     /// Exactly once: any number of swaps changes nothing while nothing fails and no limit is reached.

@@ -31,7 +31,7 @@ fn gated_replay_waits_until_it_is_recorded() {
     assert_eq!(rig.drain(), "add n@1 replay source 2\nsynced replay source 2\n");
     assert_eq!(rig.take(), "idle", "and no callback runs without a request");
     rig.set("a", 2);
-    rig.listener.recover(rig.now);
+    rig.listener.recover(0, rig.now);
     assert_eq!(requested.load(Ordering::Relaxed), 2, "each one is requested");
     assert_eq!(rig.drain(), "add n@1 replay source 2\nsynced replay source 2\n");
     rig.listener.begin_replay(PODS);

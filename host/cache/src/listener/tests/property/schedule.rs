@@ -1,110 +1,15 @@
-//! The operations, and running them.
+//! Running the operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use proptest::prelude::*;
-
+use super::ops::{Answer, NAMES, Op, PAUSES, SOURCES, Write};
 use super::requeues::Requeues;
+use super::retries::{Retried, failed_state};
+use super::shards::Shards;
 use super::witness::Witness;
 use crate::listener::tests::*;
-
-/// Sources that are attached at one time or another; each rebuilt one gets a new id.
-const SOURCES: usize = 2;
-const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
-
-#[derive(Clone, Debug)]
-pub(super) enum Op {
-    /// A batch of writes, published at once.
-    Write(usize, Vec<Write>),
-    Take(usize),
-    /// Reports the outcome of the delivery in flight at this index.
-    Answer(usize, Answer),
-    GiveBack(usize),
-    Pass(u64),
-    Replay,
-    Requeue(usize, usize),
-    Pause(Pause),
-    Resume(Pause),
-    /// Attaches the source if it is not, and detaches it if it is.
-    Toggle(usize),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Write {
-    Set(usize),
-    /// An unobserved delete and create: the store replaces one incarnation by another.
-    Recreate(usize),
-    Delete(usize, bool),
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Answer {
-    Ok,
-    Filtered,
-    Retryable,
-    RetryAfter,
-    Permanent,
-    Trapped,
-    /// Success, and a request for another call after this many milliseconds.
-    RequeueAfter(u64),
-}
-
-fn any_write() -> impl Strategy<Value = Write> {
-    let name = 0..NAMES.len();
-    prop_oneof![
-        6 => name.clone().prop_map(Write::Set),
-        1 => name.clone().prop_map(Write::Recreate),
-        3 => (name, any::<bool>()).prop_map(|(name, unknown)| Write::Delete(name, unknown)),
-    ]
-}
-
-fn any_writes() -> impl Strategy<Value = Op> {
-    (0..SOURCES, proptest::collection::vec(any_write(), 1..4)).prop_map(|(source, writes)| Op::Write(source, writes))
-}
-
-const PAUSES: [Pause; 3] = [Pause::Swap, Pause::Quarantine, Pause::Operator];
-
-fn any_pause() -> impl Strategy<Value = Pause> {
-    (0..PAUSES.len()).prop_map(|at| PAUSES[at])
-}
-
-pub(super) fn any_op() -> impl Strategy<Value = Op> {
-    let answer = prop_oneof![
-        6 => Just(Answer::Ok),
-        1 => Just(Answer::Filtered),
-        2 => Just(Answer::Retryable),
-        1 => Just(Answer::RetryAfter),
-        1 => Just(Answer::Permanent),
-        1 => Just(Answer::Trapped),
-        3 => (0..3_000_u64).prop_map(Answer::RequeueAfter),
-    ];
-    prop_oneof![
-        10 => any_writes(),
-        10 => (1..4_usize).prop_map(Op::Take),
-        12 => (0..8_usize, answer).prop_map(|(at, answer)| Op::Answer(at, answer)),
-        1 => (0..8_usize).prop_map(Op::GiveBack),
-        3 => (0..5_000_u64).prop_map(Op::Pass),
-        1 => Just(Op::Replay),
-        1 => (0..SOURCES, 0..NAMES.len()).prop_map(|(source, name)| Op::Requeue(source, name)),
-        1 => any_pause().prop_map(Op::Pause),
-        2 => any_pause().prop_map(Op::Resume),
-        1 => (0..SOURCES).prop_map(Op::Toggle),
-    ]
-}
-
-/// Nothing fails, nothing is replayed, no source is detached.
-pub(super) fn calm_op() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        6 => any_writes(),
-        6 => (1..4_usize).prop_map(Op::Take),
-        8 => (0..8_usize, any::<bool>()).prop_map(|(at, ok)| Op::Answer(at, if ok { Answer::Ok } else { Answer::Filtered })),
-        1 => (0..8_usize).prop_map(Op::GiveBack),
-        1 => Just(Op::Pause(Pause::Swap)),
-        2 => Just(Op::Resume(Pause::Swap)),
-    ]
-}
 
 /// A listener, its stores and its consumer.
 pub(super) struct Run {
@@ -117,8 +22,9 @@ pub(super) struct Run {
     next_version: u64,
     now: Moment,
     in_flight: Vec<Delivery>,
-    /// Until when the consumer waits.
-    received: Option<Moment>,
+    /// Until when the consumer waits, and for which shards.
+    received: Option<(ShardSet, Moment)>,
+    shards: Shards,
     woken: Arc<AtomicBool>,
     witness: Witness,
     detached: bool,
@@ -151,6 +57,7 @@ impl Run {
             now: Moment::ZERO,
             in_flight: Vec::new(),
             received: None,
+            shards: Shards::default(),
             woken,
             witness: Witness::default(),
             detached: false,
@@ -168,7 +75,10 @@ impl Run {
     pub(super) fn apply(&mut self, op: Op) {
         match op {
             Op::Write(source, writes) => self.write(source, writes),
-            Op::Take(count) => (0..count).for_each(|_| self.take()),
+            Op::Take(count) => (0..count).for_each(|_| {
+                let asked = self.shards.next_asked();
+                self.take(asked);
+            }),
             Op::Answer(at, answer) if !self.in_flight.is_empty() => {
                 let delivery = self.in_flight.remove(at % self.in_flight.len());
                 self.answer(delivery, answer);
@@ -185,15 +95,10 @@ impl Run {
             Op::Answer(..) | Op::GiveBack(_) => {}
             Op::Pass(millis) => self.now += Duration::from_millis(millis),
             Op::Replay => {
-                for (source, store) in self.attached.iter().zip(&self.stores) {
-                    if let Some(source) = source {
-                        self.witness.replay_started(*source, store.published());
-                    }
-                }
+                self.begin_replay();
                 self.listener.replay(self.now);
-                self.called.clear();
-                self.requeues.replayed();
             }
+            Op::Shards(count) => self.set_shards(count),
             Op::Requeue(source, name) => {
                 if let Some(source) = self.attached[source] {
                     self.listener.requeue(source, key(NAMES[name]), self.now);
@@ -210,6 +115,27 @@ impl Run {
             Op::Toggle(source) => self.toggle(source),
         }
         self.check();
+    }
+
+    pub(super) fn set_shards(&mut self, count: Shard) {
+        self.begin_replay();
+        let stores = Arc::clone(&self.shards.stores);
+        let identity = move |source: SourceId| stores.lock().unwrap()[&source];
+        self.listener.set_shards(count, Arc::new(identity), self.now);
+        self.shards.count = count;
+        self.shards.of_key.clear();
+        self.received = None;
+    }
+
+    fn begin_replay(&mut self) {
+        for (source, store) in self.attached.iter().zip(&self.stores) {
+            if let Some(source) = source {
+                self.witness.replay_started(*source, store.published());
+            }
+        }
+        self.called.clear();
+        self.requeues.replayed();
+        self.shards.synced.clear();
     }
 
     fn toggle(&mut self, index: usize) {
@@ -234,6 +160,7 @@ impl Run {
                 let source = SourceId(self.next_source);
                 self.next_source += 1;
                 self.attached[index] = Some(source);
+                self.shards.stores.lock().unwrap().insert(source, index as u64);
                 self.witness.attached(source, self.stores[index].published());
                 let snapshot = self.stores[index].publish();
                 self.listener.attach(source, &snapshot, self.now);
@@ -284,14 +211,17 @@ impl Run {
         }
     }
 
-    fn take(&mut self) {
+    /// Takes a delivery of one of the shards `asked`.
+    fn take(&mut self, asked: ShardSet) {
         let woken = self.woken.swap(false, Ordering::Relaxed);
         let received = self.received.take();
-        match self.listener.next(self.now) {
+        match self.next(asked) {
             NextDelivery::Deliver(delivery) => {
-                let must_wait = received.is_some_and(|until| self.now < until) && !woken;
+                let waited = received.filter(|(waited_for, _)| asked.iter().all(|shard| waited_for.contains(shard)));
+                let must_wait = waited.is_some_and(|(_, until)| self.now < until) && !woken;
                 assert!(!must_wait, "the consumer was not woken for {}", shown(&delivery));
                 assert!(self.pauses.is_empty(), "{}: paused", shown(&delivery));
+                self.shards.check(&delivery, asked);
                 self.check_retry(&delivery);
                 self.check_interval(&delivery);
                 self.check_rate();
@@ -299,18 +229,31 @@ impl Run {
                 self.witness.handed_out(&delivery);
                 self.in_flight.push(delivery);
             }
-            NextDelivery::WaitUntil(until) => self.waits(until),
-            NextDelivery::Idle => self.waits(Moment::NEVER),
+            NextDelivery::WaitUntil(until) => self.waits(asked, until),
+            NextDelivery::Idle => self.waits(asked, Moment::NEVER),
             NextDelivery::Closed => panic!("it was not closed"),
         }
     }
 
-    /// There is nothing to deliver before `until`.
-    fn waits(&mut self, until: Moment) {
-        self.received = Some(until);
+    fn next(&self, asked: ShardSet) -> NextDelivery {
+        if self.shards.count == 1 {
+            return self.listener.next(self.now);
+        }
+        let mut taken = Vec::new();
+        match self.listener.next_batch_of(asked, self.now, 1, &mut taken) {
+            NextBatch::Delivered(_) => NextDelivery::Deliver(taken.remove(0)),
+            NextBatch::WaitUntil(until) => NextDelivery::WaitUntil(until),
+            NextBatch::Idle => NextDelivery::Idle,
+            NextBatch::Closed => NextDelivery::Closed,
+        }
+    }
+
+    /// There is nothing to deliver to the shards `asked` before `until`.
+    fn waits(&mut self, asked: ShardSet, until: Moment) {
+        self.received = Some((asked, until));
         // Those of objects that are gone were dropped just now.
         self.check_requeues();
-        if self.pauses.is_empty() {
+        if self.pauses.is_empty() && asked == self.shards.all() {
             let in_flight = self.in_flight.iter().map(retry_key);
             let interval = self.options.min_interval.unwrap_or_default();
             let spaced = self.called.iter().filter(|(_, called)| **called + interval >= until);
@@ -506,9 +449,9 @@ impl Run {
                 self.answer(delivery, Answer::Ok);
                 self.check();
             }
-            self.take();
+            self.take(self.shards.all());
             let resync_waits = self.options.resync.is_some_and(|_| self.stats().pending == 0);
-            match self.received {
+            match self.received.map(|(_, until)| until) {
                 Some(Moment::NEVER) => break,
                 Some(_) if resync_waits && self.stats().syncing + self.stats().requeues == 0 => break,
                 Some(until) => self.now = until,
@@ -530,6 +473,7 @@ impl Run {
         for (source, store) in self.attached.iter().zip(&self.stores) {
             if let Some(source) = source {
                 assert!(self.listener.has_synced(*source));
+                self.shards.check_synced(*source);
                 self.witness.check_when_idle(*source, store.published());
             }
         }
@@ -548,24 +492,4 @@ impl Run {
 pub(super) fn retry_key(delivery: &Delivery) -> (SourceId, String) {
     let name = delivery.key().map_or(String::new(), |key| key.name.to_owned());
     (delivery.source, name)
-}
-
-/// The naive model of a key under retry.
-#[derive(Default)]
-struct Retried {
-    calls: u32,
-    /// The state that failed last, and its failures.
-    state: Option<(String, bool)>,
-    attempts: u32,
-    crashes: u32,
-}
-
-/// The state of a delivery: its version, and whether it is a delete.
-fn failed_state(delivery: &Delivery) -> Option<(String, bool)> {
-    let (object, is_delete) = match &delivery.notification {
-        Notification::Add(object) | Notification::Update { new: object, .. } => (object, false),
-        Notification::Delete { last, .. } => (last.as_ref()?, true),
-        Notification::Synced => return None,
-    };
-    Some((object.version().as_str().to_owned(), is_delete))
 }

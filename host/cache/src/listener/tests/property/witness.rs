@@ -31,6 +31,8 @@ struct KeySeen {
     in_flight: Option<u64>,
     /// The last state the handler received, in flight included: version, uid, and whether it exists.
     last: Option<(u64, String, bool)>,
+    /// The handler was not called for the incarnation in `last`: it needs no delete of it.
+    is_unknown: bool,
     /// The same before the last delivery.
     last_before: Option<(u64, String, bool)>,
     /// The last ended delivery will be retried.
@@ -157,7 +159,7 @@ impl Witness {
         if let Some((last_version, last_uid, last_there)) = &key.last {
             assert!(version >= *last_version, "{line}: after version {last_version}");
             assert!(
-                *last_uid == uid || !last_there,
+                *last_uid == uid || !last_there || key.is_unknown,
                 "{line}: {last_uid} was not deleted before {uid}"
             );
             // The delete of an object created and deleted during a replay may be delivered, although its add never was.
@@ -184,6 +186,11 @@ impl Witness {
             assert_eq!(key.ended, Some((number(old), true)), "{line}: exact_old");
             assert_eq!(delivery.attempt, 0);
         }
+        let is_known = key
+            .last
+            .as_ref()
+            .is_some_and(|(_, last_uid, there)| *there && *last_uid == uid);
+        key.is_unknown &= is_known;
         key.last_before = key.last.replace((version, uid, there));
         key.received.push(line);
     }
@@ -209,6 +216,12 @@ impl Witness {
             seen.to_attempt.remove(name);
         }
         key.retried = retried;
+        let was_known = key.last_before.as_ref().is_some_and(|(.., there)| *there);
+        if *outcome == DeliveryOutcome::Filtered && !was_known {
+            key.is_unknown = true;
+        } else if !repeats_a_delete(delivery) {
+            key.is_unknown = false;
+        }
         if !retried && !repeats_a_delete(delivery) {
             let version = state_of(&delivery.notification).map(|(version, ..)| version);
             key.ended = version.map(|version| (version, outcome.is_ok()));
@@ -229,14 +242,14 @@ impl Witness {
         }
         for (name, key) in &seen.keys {
             let gone = snapshot.get(crate::listener::tests::key(name)).is_none();
-            let knows_it = key.last.as_ref().is_some_and(|(.., there)| *there);
+            let knows_it = key.last.as_ref().is_some_and(|(.., there)| *there) && !key.is_unknown;
             assert!(!(gone && knows_it), "{name}: its delete");
         }
     }
 
     /// How many objects the handler knows that no longer exist: each has a delete that has not been delivered.
     pub(super) fn undelivered_deletes(&self, source: SourceId, snapshot: &Snapshot) -> u64 {
-        let is_known = |key: &KeySeen| key.last.as_ref().is_some_and(|(.., there)| *there);
+        let is_known = |key: &KeySeen| key.last.as_ref().is_some_and(|(.., there)| *there) && !key.is_unknown;
         let is_gone = |name: &str| snapshot.get(crate::listener::tests::key(name)).is_none();
         let keys = self.sources[&source].keys.iter();
         keys.filter(|(name, key)| is_known(key) && is_gone(name)).count() as u64

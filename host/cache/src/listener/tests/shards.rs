@@ -1,0 +1,158 @@
+//! Several shards: who receives what, and what one shard does to another.
+
+use std::sync::Arc;
+
+use super::*;
+
+/// A listener with so many shards and the empty source [`PODS`], synced in each.
+fn rig(shards: Shard) -> Rig {
+    let rig = Rig::bare(options());
+    rig.listener.set_shards(shards, Arc::new(|_| 7), rig.now);
+    let mut rig = rig;
+    rig.attach(PODS);
+    let received = drain_all(&rig, shards);
+    assert_eq!(received, vec!["synced initial"; usize::from(shards)]);
+    rig
+}
+
+fn one(shard: Shard) -> ShardSet {
+    let mut set = ShardSet::default();
+    set.insert(shard);
+    set
+}
+
+fn take(rig: &Rig, shard: Shard) -> Vec<Delivery> {
+    let mut taken = Vec::new();
+    while let NextBatch::Delivered(_) = rig.listener.next_batch_of(one(shard), rig.now, 64, &mut taken) {}
+    taken
+}
+
+/// Takes and accepts what is there for `shard`, one at a time.
+fn drain(rig: &Rig, shard: Shard) -> Vec<String> {
+    let (mut lines, mut taken) = (Vec::new(), Vec::new());
+    while let NextBatch::Delivered(_) = rig.listener.next_batch_of(one(shard), rig.now, 1, &mut taken) {
+        let delivery = taken.remove(0);
+        assert_eq!(delivery.shard, shard);
+        lines.push(shown(&delivery));
+        rig.listener.done(delivery.token, DeliveryOutcome::Ok, rig.now);
+    }
+    lines
+}
+
+/// The same for all shards. The last one of them to attempt its keys ends the list for all.
+fn drain_all(rig: &Rig, shards: Shard) -> Vec<String> {
+    let round = || (0..shards).flat_map(|shard| drain(rig, shard)).collect::<Vec<_>>();
+    [round(), round()].concat()
+}
+
+/// A name whose key belongs to `shard`, out of `shards`.
+fn name_in(shard: Shard, shards: Shard, nth: usize) -> String {
+    let mut sharding = super::super::shards::Sharding::new();
+    sharding.set(shards, Arc::new(|_| 7), &[PODS]);
+    let mut names = (0..).map(|number| format!("web-{number:05}"));
+    let found = names.by_ref().filter(|name| sharding.of(PODS, key(name)) == shard);
+    found.into_iter().nth(nth).unwrap()
+}
+
+#[test]
+fn a_busy_shard_delays_only_its_own_keys() {
+    let mut rig = rig(2);
+    let (slow, quick) = (name_in(0, 2, 0), name_in(1, 2, 0));
+    rig.set(&slow, 1);
+    let in_flight = take(&rig, 0);
+    assert_eq!(in_flight.len(), 1);
+    rig.set(&slow, 2);
+    rig.set(&quick, 1);
+    assert_eq!(drain(&rig, 1), [format!("add {quick}@1 watch")]);
+    assert!(take(&rig, 0).is_empty(), "its key is in flight");
+}
+
+#[test]
+fn a_waiting_consumer_is_woken_for_the_shards_it_asked_for() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let mut rig = rig(2);
+    let woken = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&woken);
+    rig.listener.set_waker(Arc::new(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+    }));
+    assert!(take(&rig, 1).is_empty());
+    rig.set(&name_in(0, 2, 0), 1);
+    assert_eq!(woken.load(Ordering::Relaxed), 0, "shard 0 is busy");
+    rig.set(&name_in(1, 2, 0), 1);
+    assert_eq!(woken.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn every_shard_is_synced_after_all_have_attempted_every_key() {
+    let mut rig = Rig::bare(options());
+    rig.listener.set_shards(3, Arc::new(|_| 7), rig.now);
+    for shard in 0..3 {
+        rig.set(&name_in(shard, 3, 0), 1);
+    }
+    rig.attach(PODS);
+    assert_eq!(drain(&rig, 0).len(), 1, "not synced yet");
+    assert_eq!(drain(&rig, 1).len(), 1);
+    assert_eq!(drain(&rig, 2).last().unwrap(), "synced initial");
+    // Retried only where it failed.
+    let [failed] = &take(&rig, 0)[..] else { panic!("synced") };
+    rig.listener.done(failed.token, retryable(), rig.now);
+    assert_eq!(drain(&rig, 1), ["synced initial"]);
+    assert!(drain(&rig, 0).is_empty(), "in back-off");
+    rig.pass(seconds(2));
+    assert!(drain(&rig, 1).is_empty());
+    assert_eq!(drain(&rig, 0), ["synced initial try 1"]);
+}
+
+#[test]
+fn a_recovery_delivers_the_keys_of_one_shard() {
+    let mut rig = rig(4);
+    let names: Vec<String> = (0..4).map(|shard| name_in(shard, 4, 0)).collect();
+    names.iter().for_each(|name| rig.set(name, 1));
+    (0..4).for_each(|shard| assert_eq!(drain(&rig, shard).len(), 1));
+    rig.listener.recover(2, rig.now);
+    for shard in [0, 1, 3] {
+        assert!(drain(&rig, shard).is_empty());
+    }
+    assert_eq!(
+        drain(&rig, 2),
+        [format!("add {}@1 replay", names[2]), "synced replay".to_owned()]
+    );
+}
+
+#[test]
+fn another_number_of_shards_replays_each_key_once() {
+    let mut rig = rig(2);
+    let names: Vec<String> = (0..40).map(|nth| name_in(0, 2, nth)).collect();
+    names.iter().for_each(|name| rig.set(name, 1));
+    assert_eq!(drain(&rig, 0).len(), 40);
+    rig.set(&names[0], 2);
+    rig.listener.set_shards(5, Arc::new(|_| 7), rig.now);
+    let received = drain_all(&rig, 5);
+    assert_eq!(received.iter().filter(|line| *line == "synced replay").count(), 5);
+    assert_eq!(received.iter().filter(|line| line.starts_with("add ")).count(), 40);
+    assert!(received.contains(&format!("add {}@2 replay", names[0])));
+}
+
+#[test]
+fn a_requeue_is_due_in_the_shard_of_its_key() {
+    let mut rig = rig(3);
+    let name = name_in(2, 3, 0);
+    rig.set(&name, 1);
+    let [asks] = &take(&rig, 2)[..] else { panic!("one call") };
+    rig.listener.done(asks.token, again(seconds(5)), rig.now);
+    rig.pass(seconds(6));
+    assert!(drain(&rig, 0).is_empty() && drain(&rig, 1).is_empty());
+    assert_eq!(drain(&rig, 2), [format!("update {name}@->1 requeue-after")]);
+}
+
+#[test]
+fn dropping_a_source_counts_what_no_shard_received() {
+    let mut rig = Rig::bare(options());
+    rig.listener.set_shards(3, Arc::new(|_| 7), rig.now);
+    (0..9).for_each(|nth| rig.set(&name_in(nth % 3, 3, usize::from(nth)), 1));
+    rig.attach(PODS);
+    assert_eq!(drain(&rig, 0).len(), 3);
+    rig.listener.detach(PODS);
+    assert_eq!(rig.counters().discarded, 6);
+}
