@@ -10,8 +10,8 @@
  *     }
  *
  * The component exports every role, and Informant calls those that `roles` in the manifest lists. The arguments of a function are freed when
- * it returns: copy what you keep. To call the cache (store), the cluster (kube) and what the plugin remembers (kv), use the functions in
- * "contract.h", which is generated from the contract.
+ * it returns: copy what you keep. To call the cache (store), the cluster (kube), what the plugin remembers (kv) and its own metrics (metrics),
+ * use the functions in "contract.h", which is generated from the contract.
  */
 #ifndef INFORMANT_H
 #define INFORMANT_H

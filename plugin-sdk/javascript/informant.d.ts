@@ -153,6 +153,20 @@ declare module "informant" {
      * default), or when the cache has seen them.
      */
     writes?: "done" | "seen";
+    /** The metrics that the plugin has of its own, for `metrics`. */
+    metrics?: Metric[];
+  }
+
+  /** A metric of the plugin's own. Informant exports it as `informant_plugin_custom_NAME`, with the label `plugin`. */
+  interface Metric {
+    /** Letters, digits and underscores. A counter gets the suffix `_total`. */
+    name: string;
+    type: "counter" | "gauge" | "histogram";
+    help: string;
+    /** The names of its labels. Each change passes a value for each of them. */
+    labels?: string[];
+    /** The upper bounds of a histogram's buckets, ascending. The default is for seconds: 5 ms to 10 s. */
+    buckets?: number[];
   }
 
   /** Access that `allow.kube` in the plugin's section must grant. */
@@ -219,7 +233,7 @@ declare module "informant" {
   /** A host call failed. */
   class HostError extends Error {
     /**
-     * For `store` and `kv`: denied, not-ready, not-found, unknown-informer, unknown-index, too-large, timeout, stale,
+     * For `store`, `kv` and `metrics`: denied, not-ready, not-found, unknown-informer, unknown-index, too-large, timeout, stale,
      * unavailable, unsupported, invalid, other.
      */
     readonly code: string;
@@ -377,6 +391,25 @@ declare module "informant" {
     delete(key: string): void;
     /** Returns the keys that start with `prefix`, sorted; by default, all. */
     list(prefix?: string): string[];
+  };
+
+  /** The value of each label that the manifest declares. */
+  type Labels = Record<string, string | number | boolean>;
+
+  /**
+   * Changes metrics of the plugin's own, which the manifest declares in `metrics`. Changes take effect when the handler
+   * has succeeded; one that throws has changed nothing. For `onAdd`, `onUpdate`, `onDelete` and `onSynced` only. A
+   * plugin has at most 1,000 series, and one that nothing has changed for an hour ends.
+   */
+  const metrics: {
+    /** Adds to a counter or a gauge. The default amount is 1. */
+    add(name: string, amount?: number, labels?: Labels): void;
+    /** Sets a gauge. */
+    set(name: string, value: number, labels?: Labels): void;
+    /** Counts a value in a histogram. */
+    observe(name: string, value: number, labels?: Labels): void;
+    /** Replaces all series of a gauge: those that `samples` lacks end. */
+    replace(name: string, samples: Iterable<{ value: number; labels?: Labels }>): void;
   };
 
   /**

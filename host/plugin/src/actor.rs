@@ -43,8 +43,10 @@ use crate::component::manifest::{Manifest, WritesEnd};
 use crate::engine::scheduler::OverrunHistory;
 use crate::error::LoadProblem;
 use crate::host::HostInner;
+use crate::hostcalls::HostAccess;
 use crate::hostcalls::kube::{KubeAccess, KubeRights};
 use crate::hostcalls::kv::{KvAccess, KvRights};
+use crate::hostcalls::metrics::{MetricsAccess, PluginSeries};
 use crate::hostcalls::store::{StoreAccess, StoreReader};
 use crate::instance::Instance;
 use crate::instance::bindings::informant::plugin::types::Failure;
@@ -56,7 +58,7 @@ use crate::status::{PluginState, Reload, StuckOn};
 use crate::writes::{OwnCache, Writes};
 use crate::{Digest, Roles};
 
-/// The reason `store`, `kube` and `kv` return to an index function with `denied`.
+/// The reason every interface but `log` returns to an index function with `denied`.
 pub(crate) const DENIED_IN_INDEX: &str =
     "an index function must depend on its arguments alone: in the role index, only log can be called";
 
@@ -73,6 +75,8 @@ pub(crate) struct PluginContext {
     pub(crate) kube: Arc<KubeRights>,
     /// What the plugin remembers.
     pub(crate) kv: Arc<KvRights>,
+    /// Its own metrics.
+    pub(crate) series: Arc<PluginSeries>,
     /// What the cache has of the plugin's objects.
     pub(crate) cache: Arc<OwnCache>,
     /// The writes that handlers deferred.
@@ -180,6 +184,7 @@ impl PluginContext {
             writes: Writes::new(&config.spec.limits, counters.writes()),
             warnings: Mutex::default(),
             cache,
+            series: counters.custom(&host.env),
             counters,
             kube: Arc::new(kube),
             kv: Arc::new(kv),
@@ -245,30 +250,31 @@ impl PluginContext {
         Ok(instance)
     }
 
-    fn instance_resources(&self, config: &PluginConfig, actor: ActorKind, manifest: &Manifest) -> InstanceResources {
-        let (access, kube, kv) = match actor {
-            ActorKind::Events => (
-                StoreAccess::Granted(Arc::clone(&config.grants)),
-                KubeAccess::Granted {
+    fn instance_resources(
+        &self,
+        config: &PluginConfig,
+        actor: ActorKind,
+        manifest: &Arc<Manifest>,
+    ) -> InstanceResources {
+        let catalog = &self.host.catalog;
+        let access = match actor {
+            ActorKind::Events => HostAccess {
+                reader: StoreReader::new(catalog.clone(), StoreAccess::Granted(Arc::clone(&config.grants))),
+                kube: KubeAccess::Granted {
                     rights: Arc::clone(&self.kube),
                     grants: Arc::clone(&config.kube),
                     awaits_writes: manifest.writes == WritesEnd::Seen,
                 },
-                KvAccess::Granted(Arc::clone(&self.kv)),
-            ),
-            ActorKind::Index => (
-                StoreAccess::Denied(DENIED_IN_INDEX),
-                KubeAccess::Denied(DENIED_IN_INDEX),
-                KvAccess::Denied(DENIED_IN_INDEX),
-            ),
+                kv: KvAccess::Granted(Arc::clone(&self.kv)),
+                metrics: MetricsAccess::Granted(Arc::clone(manifest)),
+            },
+            ActorKind::Index => HostAccess::denied(catalog, DENIED_IN_INDEX),
         };
-        let reader = StoreReader::new(self.host.catalog.clone(), access);
         let resources = self.host.instance_resources(
             self.counters.plugin(),
             config.spec.limits,
             actor.wasi_mode(),
-            reader,
-            (kube, kv),
+            access,
             self.counters.log_dropped.clone(),
         );
         InstanceResources {

@@ -194,6 +194,21 @@ pub enum LoadProblem {
         /// The line to write there.
         line: String,
     },
+    /// It declares a metric that another plugin has with another type.
+    #[error(
+        "declares the metric {name:?} as {kind}, but plugin {other} has it as {other_kind}, and both would have one name \
+         in the output; rename it in one of them"
+    )]
+    MetricType {
+        /// The metric.
+        name: String,
+        /// Its type here.
+        kind: &'static str,
+        /// The other plugin.
+        other: String,
+        /// Its type there.
+        other_kind: &'static str,
+    },
     /// The script cannot be run. Contains the place in the script.
     #[error("{0}")]
     Script(String),

@@ -26,11 +26,9 @@ use crate::engine::compile::{CompileQueue, Compiler};
 use crate::engine::scheduler::CpuScheduler;
 use crate::engine::ticker::Ticker;
 use crate::error::{HostError, LoadError, LoadProblem};
+use crate::hostcalls::HostAccess;
 use crate::hostcalls::key_value::KeyValue;
-use crate::hostcalls::kube::KubeAccess;
 use crate::hostcalls::kube_api::KubeApi;
-use crate::hostcalls::kv::KvAccess;
-use crate::hostcalls::store::{StoreAccess, StoreReader};
 use crate::instance::guest::{self, GuestState, InstanceResources};
 use crate::instance::wasi::WasiMode;
 use crate::instance::watchdog::CallWatchdog;
@@ -246,7 +244,7 @@ impl HostInner {
         validate(&spec)?;
         let config = PluginConfig::new(spec);
         let version = self.load_version(file, &config).await?;
-        version.manifest.check_grants(&config.spec)?;
+        self.check_version(&version, &config.spec)?;
         let listener = ListenerHandle::new(self.listener_options(&config.spec));
         let feed = feed(&version);
         let context = Arc::new(PluginContext::new(Arc::clone(self), config, listener, &version));
@@ -273,6 +271,15 @@ impl HostInner {
         self.blocking(move || last_good.keep(&path, kept.digest(), kept.bytes()))
             .await?;
         Ok(version)
+    }
+
+    /// Rejects a version that its section or the other plugins do not allow.
+    ///
+    /// # Errors
+    /// [`LoadProblem::Needs`], [`LoadProblem::MetricType`].
+    pub(crate) fn check_version(&self, version: &LoadedVersion, spec: &PluginSpec) -> Result<(), LoadProblem> {
+        version.manifest.check_grants(spec)?;
+        self.metrics.check_declared(&spec.name, &version.manifest)
     }
 
     /// Records that `digest` is good for the plugin of `spec`.
@@ -330,15 +337,12 @@ impl HostInner {
             }
             false => PluginComponent::new(Arc::clone(file.bytes()), digest, &self.artifacts, &self.linker).await?,
         };
-        let reader = StoreReader::new(self.catalog.clone(), StoreAccess::Denied(DENIED_IN_DESCRIBE));
-        let kube = KubeAccess::Denied(DENIED_IN_DESCRIBE);
         let context = context.clone();
         let resources = self.instance_resources(
             &Arc::from(context.plugin.as_str()),
             limits,
             WasiMode::Deterministic,
-            reader,
-            (kube, KvAccess::Denied(DENIED_IN_DESCRIBE)),
+            HostAccess::denied(&self.catalog, DENIED_IN_DESCRIBE),
             Counter::default(),
         );
         let watchdog = CallWatchdog::new(Arc::clone(&self.env), limits.call, CancellationToken::new());
@@ -365,8 +369,7 @@ impl HostInner {
         plugin: &Arc<str>,
         limits: Limits,
         wasi_mode: WasiMode,
-        reader: StoreReader,
-        (kube, kv): (KubeAccess, KvAccess),
+        access: HostAccess,
         log_dropped: Counter,
     ) -> InstanceResources {
         let clock = Arc::clone(self.ticker.clock());
@@ -374,9 +377,7 @@ impl HostInner {
             plugin: Arc::clone(plugin),
             limits,
             wasi_mode,
-            reader,
-            kube,
-            kv,
+            access,
             clock,
             scheduler: Arc::clone(&self.scheduler),
             overruns: Arc::default(),

@@ -17,6 +17,7 @@ use crate::component::roles::{Handled, IndexAnswer};
 use crate::component::{Indices, PluginComponent};
 use crate::error::LoadProblem;
 use crate::hostcalls::kv::CallChanges;
+use crate::hostcalls::metrics::CallMetrics;
 use crate::hostcalls::store::CallSubject;
 use crate::instance::bindings::exports::informant::plugin::{
     event_handler, index_funcs, lifecycle, state, sync_handler,
@@ -89,6 +90,11 @@ impl Instance {
     /// Takes the changes of keys that the last call made, if there are any. Only after its success.
     pub(crate) fn take_changes(&mut self) -> Option<CallChanges> {
         self.store.data_mut().kv.take_changes()
+    }
+
+    /// Takes the changes of metrics that the last call made, if there are any.
+    pub(crate) fn take_metrics(&mut self) -> Option<CallMetrics> {
+        self.store.data_mut().metrics.take_changes()
     }
 
     /// Linear memory, in bytes.
@@ -245,6 +251,7 @@ fn begin(store: &mut Store<GuestState>, subject: CallSubject) {
     let is_event = matches!(subject, CallSubject::Source(_));
     state.kube.begin_call(is_event);
     state.kv.begin_call(is_event);
+    state.metrics.begin_call(is_event);
     state.reader.begin_call(subject);
     state.limiter.begin();
     state.budget.begin();

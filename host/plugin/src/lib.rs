@@ -20,7 +20,7 @@
 //! - `instance`: one wasmtime store and the calls into it: bindings, WASI, output, deadlines, traps.
 //! - `actor`: the two tasks that own an instance each (`events`, `index`), and how a lost instance is replaced.
 //! - `simulated`: a host for simulations, without a ticker and threads.
-//! - `hostcalls`: the interfaces `store` and `kube`, and the grants that authorize them.
+//! - `hostcalls`: the interfaces `store`, `kube`, `kv` and `metrics`, and the grants that authorize them.
 //! - `writes`: the queue of writes that handlers deferred.
 
 mod actor;
@@ -45,7 +45,9 @@ mod writes;
 pub use artifacts::digest::{Digest, DigestError};
 pub use component::binary::SdkInfo;
 pub use component::file::{PluginFile, ReadFileError, read_regular_file};
-pub use component::manifest::{EventRule, IndexRule, Indexes, Manifest, ManifestError, Requirement, WritesEnd};
+pub use component::manifest::{
+    EventRule, IndexRule, Indexes, Manifest, ManifestError, MetricDeclaration, MetricKind, Requirement, WritesEnd,
+};
 pub use component::roles::{CONTRACT, Roles};
 pub use component::script::{is_script, script_component};
 pub use engine::compile::{ChildCompiler, CompileLimits, Compiler, compile_worker};
@@ -73,7 +75,10 @@ pub mod limits {
     pub use crate::actor::state_transfer::STATE_BYTES_MAX;
     pub use crate::artifacts::ARTIFACTS_BYTES_MAX;
     pub use crate::component::COMPONENT_BYTES_MAX;
-    pub use crate::component::manifest::MANIFEST_BYTES_MAX;
+    pub use crate::component::manifest::{
+        MANIFEST_BYTES_MAX, METRIC_BUCKETS_MAX, METRIC_HELP_BYTES_MAX, METRIC_LABELS_MAX, METRIC_NAME_BYTES_MAX,
+        METRICS_MAX,
+    };
     pub use crate::component::script::SCRIPT_BYTES_MAX;
     pub use crate::engine::WASM_STACK_BYTES_MAX;
     pub use crate::engine::compile::{ARTIFACT_BYTES_MAX, COMPILE_MEMORY_BYTES, COMPILE_THREADS_MAX, COMPILE_TIME};
@@ -85,6 +90,7 @@ pub mod limits {
     pub use crate::hostcalls::kv::{
         KV_KEY_BYTES_MAX, KV_KEY_COST_BYTES, KV_LIST_MAX, KV_VALUE_BYTES_MAX, KV_WAITING_MAX,
     };
+    pub use crate::hostcalls::metrics::{METRIC_LABEL_VALUE_BYTES_MAX, METRIC_SERIES_EXPIRE, METRIC_SERIES_MAX};
     pub use crate::hostcalls::store::{
         INDEX_KEYS_MAX, INDEX_VALUES_DEFAULT, INDEX_VALUES_LIMIT_MAX, PAGE_BYTES_MAX, PAGE_ITEMS_MAX, POINTERS_MAX,
     };

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use informant_cache::Environment;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -10,8 +11,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::component::manifest::Manifest;
+use crate::error::LoadProblem;
 use crate::hostcalls::kube::{KubeCounters, KubeFamilies};
 use crate::hostcalls::kv::{KvCounters, KvFamilies};
+use crate::hostcalls::metrics::{MetricSeries, PluginSeries};
 use crate::status::PluginState;
 use crate::writes::{WriteCounters, WriteFamilies};
 
@@ -36,6 +40,8 @@ struct Families {
     kube: KubeFamilies,
     writes: WriteFamilies,
     kv: KvFamilies,
+    /// The plugins' own metrics.
+    custom: MetricSeries,
     /// The users of each plugin's series: while a plugin is replaced by another of the same name, there are two.
     users: Mutex<BTreeMap<String, Users>>,
 }
@@ -168,6 +174,7 @@ impl PluginMetrics {
             kube: KubeFamilies::new(),
             writes: WriteFamilies::default(),
             kv: KvFamilies::default(),
+            custom: MetricSeries::default(),
             users: Mutex::default(),
         };
         families.register(registry);
@@ -191,6 +198,14 @@ impl PluginMetrics {
             log_dropped: families.log_dropped.get_or_create(&labels).clone(),
             state_lost: families.state_lost.get_or_create(&labels).clone(),
         }
+    }
+
+    /// Rejects a version whose metrics contradict those of another plugin.
+    ///
+    /// # Errors
+    /// [`LoadProblem::MetricType`].
+    pub(crate) fn check_declared(&self, plugin: &str, manifest: &Manifest) -> Result<(), LoadProblem> {
+        self.0.custom.check(plugin, manifest)
     }
 
     /// A component was compiled.
@@ -270,6 +285,7 @@ impl Families {
         self.kube.register(registry);
         self.writes.register(registry);
         self.kv.register(registry);
+        registry.register_collector(Box::new(self.custom.clone()));
     }
 }
 
@@ -292,6 +308,7 @@ impl Families {
         self.kube.forget(name);
         self.writes.forget(name);
         self.kv.forget(name);
+        self.custom.forget(name);
         for state in PluginState::ALL {
             self.state.remove(&StateLabels {
                 plugin: plugin(),
@@ -364,6 +381,11 @@ impl PluginCounters {
     /// The counters of its calls to `kv`.
     pub(crate) fn kv(&self) -> KvCounters {
         self.families.kv.of(&self.plugin)
+    }
+
+    /// Its own metrics.
+    pub(crate) fn custom(&self, env: &Arc<dyn Environment>) -> Arc<PluginSeries> {
+        self.families.custom.of(&self.plugin, env)
     }
 
     /// The counters of events from the informer `informer`.

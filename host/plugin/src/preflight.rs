@@ -13,9 +13,9 @@ use crate::component::LoadedVersion;
 use crate::component::context::StartCause;
 use crate::error::{LoadError, LoadProblem};
 use crate::host::{self, HostInner, Inspection, PluginHost};
-use crate::hostcalls::kube::KubeAccess;
+use crate::hostcalls::HostAccess;
 use crate::hostcalls::kv::{KvAccess, KvFamilies, KvRights};
-use crate::hostcalls::store::{StoreAccess, StoreReader};
+use crate::hostcalls::metrics::MetricsAccess;
 use crate::instance::watchdog::CallWatchdog;
 use crate::instance::{DENIED_IN_INIT, Instance};
 use crate::spec::PluginSpec;
@@ -54,7 +54,7 @@ impl PluginHost {
 
 async fn start(parts: &Arc<HostInner>, config: &Arc<PluginConfig>, version: &LoadedVersion) -> Result<(), LoadProblem> {
     host::validate(&config.spec)?;
-    version.manifest.check_grants(&config.spec)?;
+    parts.check_version(version, &config.spec)?;
     for actor in [ActorKind::Events, ActorKind::Index] {
         if actor.is_needed(version.component.roles) {
             let (of, config, version) = (Arc::clone(parts), Arc::clone(config), version.clone());
@@ -74,19 +74,21 @@ async fn init(
     actor: ActorKind,
 ) -> Result<(), LoadProblem> {
     let limits = config.spec.limits;
-    let reader = StoreReader::new(parts.catalog.clone(), StoreAccess::Denied(DENIED_IN_INIT));
-    let kube = KubeAccess::Denied(DENIED_IN_INIT);
     let plugin = Arc::from(config.spec.name.as_str());
-    let kv = match actor {
+    let access = match actor {
         ActorKind::Events => {
             let counters = KvFamilies::default().of(&plugin);
             let api = parts.key_value.clone();
-            KvAccess::Granted(Arc::new(KvRights::new(&plugin, api, limits.kv_bytes, counters)))
+            HostAccess {
+                kv: KvAccess::Granted(Arc::new(KvRights::new(&plugin, api, limits.kv_bytes, counters))),
+                metrics: MetricsAccess::Granted(Arc::clone(&version.manifest)),
+                ..HostAccess::denied(&parts.catalog, DENIED_IN_INIT)
+            }
         }
-        ActorKind::Index => KvAccess::Denied(DENIED_IN_INDEX),
+        ActorKind::Index => HostAccess::denied(&parts.catalog, DENIED_IN_INDEX),
     };
     let wasi_mode = actor.wasi_mode();
-    let resources = parts.instance_resources(&plugin, limits, wasi_mode, reader, (kube, kv), Counter::default());
+    let resources = parts.instance_resources(&plugin, limits, wasi_mode, access, Counter::default());
     let watchdog = CallWatchdog::new(Arc::clone(&parts.env), limits.call, CancellationToken::new());
     let _running = resources.clock.run_guests();
     let mut instance = Instance::new(&parts.engine, &version.component, resources, watchdog).await?;

@@ -81,6 +81,20 @@ extern void __wasm_import_informant_plugin_kv_delete(uint8_t *, size_t, uint8_t 
 __attribute__((__import_module__("informant:plugin/kv@0.2.0"), __import_name__("list")))
 extern void __wasm_import_informant_plugin_kv_list(uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *);
 
+// Imported Functions from `informant:plugin/metrics@0.2.0`
+
+__attribute__((__import_module__("informant:plugin/metrics@0.2.0"), __import_name__("add")))
+extern void __wasm_import_informant_plugin_metrics_add(uint8_t *, size_t, double, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("informant:plugin/metrics@0.2.0"), __import_name__("set")))
+extern void __wasm_import_informant_plugin_metrics_set(uint8_t *, size_t, double, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("informant:plugin/metrics@0.2.0"), __import_name__("observe")))
+extern void __wasm_import_informant_plugin_metrics_observe(uint8_t *, size_t, double, uint8_t *, size_t, uint8_t *);
+
+__attribute__((__import_module__("informant:plugin/metrics@0.2.0"), __import_name__("replace")))
+extern void __wasm_import_informant_plugin_metrics_replace(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+
 // Imported Functions from `informant:plugin/log@0.2.0`
 
 __attribute__((__import_module__("informant:plugin/log@0.2.0"), __import_name__("log")))
@@ -705,6 +719,48 @@ void informant_plugin_kv_result_list_string_host_error_free(informant_plugin_kv_
     contract_list_string_free(&ptr->val.ok);
   } else {
     informant_plugin_kv_host_error_free(&ptr->val.err);
+  }
+}
+
+void informant_plugin_metrics_host_error_free(informant_plugin_metrics_host_error_t *ptr) {
+  informant_plugin_types_host_error_free(ptr);
+}
+
+void informant_plugin_metrics_label_free(informant_plugin_metrics_label_t *ptr) {
+  contract_string_free(&ptr->name);
+  contract_string_free(&ptr->value);
+}
+
+void informant_plugin_metrics_list_label_free(informant_plugin_metrics_list_label_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    informant_plugin_metrics_label_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      informant_plugin_metrics_label_free(&list_ptr[i]);
+    }
+    free(list_ptr);
+  }
+}
+
+void informant_plugin_metrics_sample_free(informant_plugin_metrics_sample_t *ptr) {
+  informant_plugin_metrics_list_label_free(&ptr->labels);
+}
+
+void informant_plugin_metrics_result_void_host_error_free(informant_plugin_metrics_result_void_host_error_t *ptr) {
+  if (!ptr->is_err) {
+  } else {
+    informant_plugin_metrics_host_error_free(&ptr->val.err);
+  }
+}
+
+void informant_plugin_metrics_list_sample_free(informant_plugin_metrics_list_sample_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    informant_plugin_metrics_sample_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      informant_plugin_metrics_sample_free(&list_ptr[i]);
+    }
+    free(list_ptr);
   }
 }
 
@@ -1658,6 +1714,118 @@ bool informant_plugin_kv_list(contract_string_t *prefix, contract_string_t *curs
   }
   if (!result.is_err) {
     *ret = result.val.ok;
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool informant_plugin_metrics_add(contract_string_t *name, double amount, informant_plugin_metrics_list_label_t *labels, informant_plugin_metrics_host_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_informant_plugin_metrics_add((uint8_t *) (*name).ptr, (*name).len, amount, (uint8_t *) (*labels).ptr, (*labels).len, ptr);
+  informant_plugin_metrics_result_void_host_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (informant_plugin_types_host_error_t) {
+        (informant_plugin_types_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool informant_plugin_metrics_set(contract_string_t *name, double value, informant_plugin_metrics_list_label_t *labels, informant_plugin_metrics_host_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_informant_plugin_metrics_set((uint8_t *) (*name).ptr, (*name).len, value, (uint8_t *) (*labels).ptr, (*labels).len, ptr);
+  informant_plugin_metrics_result_void_host_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (informant_plugin_types_host_error_t) {
+        (informant_plugin_types_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool informant_plugin_metrics_observe(contract_string_t *name, double value, informant_plugin_metrics_list_label_t *labels, informant_plugin_metrics_host_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_informant_plugin_metrics_observe((uint8_t *) (*name).ptr, (*name).len, value, (uint8_t *) (*labels).ptr, (*labels).len, ptr);
+  informant_plugin_metrics_result_void_host_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (informant_plugin_types_host_error_t) {
+        (informant_plugin_types_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
+    return 1;
+  } else {
+    *err = result.val.err;
+    return 0;
+  }
+}
+
+bool informant_plugin_metrics_replace(contract_string_t *name, informant_plugin_metrics_list_sample_t *samples, informant_plugin_metrics_host_error_t *err) {
+  __attribute__((__aligned__(sizeof(void*))))
+  uint8_t ret_area[(4*sizeof(void*))];
+  uint8_t *ptr = (uint8_t *) &ret_area;
+  __wasm_import_informant_plugin_metrics_replace((uint8_t *) (*name).ptr, (*name).len, (uint8_t *) (*samples).ptr, (*samples).len, ptr);
+  informant_plugin_metrics_result_void_host_error_t result;
+  switch ((int32_t) *((uint8_t*) (ptr + 0))) {
+    case 0: {
+      result.is_err = false;
+      break;
+    }
+    case 1: {
+      result.is_err = true;
+      result.val.err = (informant_plugin_types_host_error_t) {
+        (informant_plugin_types_error_code_t) (int32_t) *((uint8_t*) (ptr + sizeof(void*))),
+        (contract_string_t) (contract_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
+      };
+      break;
+    }
+  }
+  if (!result.is_err) {
     return 1;
   } else {
     *err = result.val.err;

@@ -426,6 +426,36 @@ typedef struct {
   } val;
 } informant_plugin_kv_result_list_string_host_error_t;
 
+typedef informant_plugin_types_host_error_t informant_plugin_metrics_host_error_t;
+
+// A label of a metric. Pass each label that the manifest declares once, in any order.
+typedef struct informant_plugin_metrics_label_t {
+  contract_string_t   name;
+  contract_string_t   value;
+} informant_plugin_metrics_label_t;
+
+typedef struct {
+  informant_plugin_metrics_label_t *ptr;
+  size_t len;
+} informant_plugin_metrics_list_label_t;
+
+typedef struct informant_plugin_metrics_sample_t {
+  double   value;
+  informant_plugin_metrics_list_label_t   labels;
+} informant_plugin_metrics_sample_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    informant_plugin_metrics_host_error_t err;
+  } val;
+} informant_plugin_metrics_result_void_host_error_t;
+
+typedef struct {
+  informant_plugin_metrics_sample_t *ptr;
+  size_t len;
+} informant_plugin_metrics_list_sample_t;
+
 typedef uint8_t informant_plugin_log_level_t;
 
 #define INFORMANT_PLUGIN_LOG_LEVEL_TRACE 0
@@ -580,6 +610,16 @@ extern bool informant_plugin_kv_delete(contract_string_t *key, informant_plugin_
 // them. 0 means 1,000, which is the most.
 extern bool informant_plugin_kv_list(contract_string_t *prefix, contract_string_t *cursor, uint32_t limit, contract_list_string_t *ret, informant_plugin_kv_host_error_t *err);
 
+// Imported Functions from `informant:plugin/metrics@0.2.0`
+// Adds to a counter or a gauge. The amount for a counter is not negative.
+extern bool informant_plugin_metrics_add(contract_string_t *name, double amount, informant_plugin_metrics_list_label_t *labels, informant_plugin_metrics_host_error_t *err);
+// Sets a gauge.
+extern bool informant_plugin_metrics_set(contract_string_t *name, double value, informant_plugin_metrics_list_label_t *labels, informant_plugin_metrics_host_error_t *err);
+// Counts a value in a histogram.
+extern bool informant_plugin_metrics_observe(contract_string_t *name, double value, informant_plugin_metrics_list_label_t *labels, informant_plugin_metrics_host_error_t *err);
+// Replaces all series of a gauge: those that `samples` lacks end. Of equal labels the last sample counts.
+extern bool informant_plugin_metrics_replace(contract_string_t *name, informant_plugin_metrics_list_sample_t *samples, informant_plugin_metrics_host_error_t *err);
+
 // Imported Functions from `informant:plugin/log@0.2.0`
 // Writes a line to Informant's log, labeled with the plugin's name.
 extern void informant_plugin_log_log(informant_plugin_log_level_t level, contract_string_t *message);
@@ -684,6 +724,18 @@ void informant_plugin_kv_result_void_host_error_free(informant_plugin_kv_result_
 void informant_plugin_kv_result_bool_host_error_free(informant_plugin_kv_result_bool_host_error_t *ptr);
 
 void informant_plugin_kv_result_list_string_host_error_free(informant_plugin_kv_result_list_string_host_error_t *ptr);
+
+void informant_plugin_metrics_host_error_free(informant_plugin_metrics_host_error_t *ptr);
+
+void informant_plugin_metrics_label_free(informant_plugin_metrics_label_t *ptr);
+
+void informant_plugin_metrics_list_label_free(informant_plugin_metrics_list_label_t *ptr);
+
+void informant_plugin_metrics_sample_free(informant_plugin_metrics_sample_t *ptr);
+
+void informant_plugin_metrics_result_void_host_error_free(informant_plugin_metrics_result_void_host_error_t *ptr);
+
+void informant_plugin_metrics_list_sample_free(informant_plugin_metrics_list_sample_t *ptr);
 
 void exports_informant_plugin_lifecycle_failure_free(exports_informant_plugin_lifecycle_failure_t *ptr);
 

@@ -11,7 +11,7 @@ enum { SHOWN_MAX = 1000 };
 static uint64_t calls;
 
 informant_result informant_describe(json context, const char **manifest) {
-    static char text[1000];
+    static char text[1500];
     json config = json_at(context, "config"), wanted = json_at(config, "payload");
     char *payload = json_string(wanted), rule[200] = "\"whole\"";
     if (*payload == '/') snprintf(rule, sizeof rule, "{\"fields\":[\"%s\"]}", payload);
@@ -20,7 +20,11 @@ informant_result informant_describe(json context, const char **manifest) {
     snprintf(text, sizeof text,
              "{\"name\":\"conformance\",\"version\":\"1\",\"roles\":[\"event-handler\",\"sync-handler\",\"index-funcs\",\"state\"],"
              "\"events\":[{\"apiVersion\":\"*\",\"kind\":\"*\",\"payload\":%s,\"old\":%s}],"
-             "\"indexes\":{\"names\":[\"text\"],\"objects\":[{\"apiVersion\":\"*\",\"kind\":\"*\"}]}}",
+             "\"indexes\":{\"names\":[\"text\"],\"objects\":[{\"apiVersion\":\"*\",\"kind\":\"*\"}]},"
+             "\"metrics\":[{\"name\":\"seen\",\"type\":\"counter\",\"help\":\"Seen texts\",\"labels\":[\"text\"]},"
+             "{\"name\":\"bytes\",\"type\":\"gauge\",\"help\":\"Bytes of the last text\"},"
+             "{\"name\":\"sizes\",\"type\":\"histogram\",\"help\":\"Bytes of texts\",\"buckets\":[2,4]},"
+             "{\"name\":\"last\",\"type\":\"gauge\",\"help\":\"The last object\",\"labels\":[\"name\"]}]}",
              rule, json_is(json_at(config, "old"), "yes") ? "true" : "false");
     *manifest = text;
     return informant_ok();
@@ -124,6 +128,25 @@ static bool remembers(const informant_event *event, informant_plugin_kv_host_err
     return true;
 }
 
+/* Changes a metric of each type, and one that the manifest lacks. */
+static bool measures(const informant_event *event, const char *text, informant_plugin_metrics_host_error_t *error) {
+    contract_string_t seen = borrowed("seen"), bytes = borrowed("bytes"), sizes = borrowed("sizes"), last = borrowed("last");
+    informant_plugin_metrics_label_t of_text = {borrowed("text"), borrowed(text)}, of_name = {borrowed("name"), borrowed(event->name)};
+    informant_plugin_metrics_list_label_t none = {NULL, 0}, texts = {&of_text, 1};
+    informant_plugin_metrics_sample_t sample = {1, {&of_name, 1}};
+    informant_plugin_metrics_list_sample_t samples = {&sample, 1};
+    if (!informant_plugin_metrics_add(&seen, 1, &texts, error)) return false;
+    if (!informant_plugin_metrics_set(&bytes, (double)strlen(text), &none, error)) return false;
+    if (!informant_plugin_metrics_observe(&sizes, (double)strlen(text), &none, error)) return false;
+    if (!informant_plugin_metrics_replace(&last, &samples, error)) return false;
+    contract_string_t undeclared = borrowed("undeclared");
+    if (informant_plugin_metrics_add(&undeclared, 1, &none, error)) return true;
+    bool is_invalid = error->code == INFORMANT_PLUGIN_TYPES_ERROR_CODE_INVALID;
+    informant_log(INFORMANT_INFO, "undeclared=%s", is_invalid ? "invalid" : "other");
+    informant_plugin_metrics_host_error_free(error);
+    return true;
+}
+
 static informant_result patches(const informant_event *event) {
     informant_plugin_kube_address_t address;
     informant_plugin_store_host_error_t unknown;
@@ -189,6 +212,10 @@ static informant_result acts_as(const char *action, const informant_event *event
     if (!strcmp(action, "read") && !reads(event, &error)) return failed(&error);
     if (!strcmp(action, "remember")) {
         if (!remembers(event, &error)) return failed(&error);
+        if (is_first && !strcmp(text, "fails")) return informant_retryable("fails");
+    }
+    if (!strcmp(action, "measure")) {
+        if (!measures(event, text, &error)) return failed(&error);
         if (is_first && !strcmp(text, "fails")) return informant_retryable("fails");
     }
     if (!strcmp(action, "defer") && !defers(event, &error)) return failed(&error);

@@ -1,6 +1,6 @@
 // @ts-check
 // The conformance kit in JavaScript. tests/guests/README.md describes what it does.
-import { KubeError, Permanent, RetryAfter, config, kube, kv, log, store } from "informant";
+import { HostError, KubeError, Permanent, RetryAfter, config, kube, kv, log, metrics, store } from "informant";
 
 // Longer texts are not logged, in bytes.
 const SHOWN_MAX = 1000;
@@ -10,6 +10,12 @@ let calls = 0;
 const { payload = "whole", old = "no" } = config;
 export const manifest = {
   indexes: ["text"],
+  metrics: [
+    { name: "seen", type: "counter", help: "Seen texts", labels: ["text"] },
+    { name: "bytes", type: "gauge", help: "Bytes of the last text" },
+    { name: "sizes", type: "histogram", help: "Bytes of texts", buckets: [2, 4] },
+    { name: "last", type: "gauge", help: "The last object", labels: ["name"] },
+  ],
   events: [{ apiVersion: "*", kind: "*", payload: payload.startsWith("/") ? { fields: [payload] } : payload, old: old === "yes" }],
 };
 
@@ -72,6 +78,20 @@ const actions = {
     const isNew = kv.setIfAbsent(`seen/${name}`);
     log.info(`remembered=${count} new=${isNew} keys=${kv.list("seen/")}`);
     if (attempt === 0 && textOf(pod) === "fails") throw new Error("fails");
+  },
+  measure(pod, { name, attempt }) {
+    const text = textOf(pod);
+    metrics.add("seen", 1, { text });
+    metrics.set("bytes", text.length);
+    metrics.observe("sizes", text.length);
+    metrics.replace("last", [{ value: 1, labels: { name } }]);
+    try {
+      metrics.add("undeclared");
+    } catch (error) {
+      if (!(error instanceof HostError)) throw error;
+      log.info(`undeclared=${error.code}`);
+    }
+    if (attempt === 0 && text === "fails") throw new Error("fails");
   },
   patch: (_, event) => log.info(outcome("patched", () => kube.patch(event, labeled(event)))),
   defer(_, event) {

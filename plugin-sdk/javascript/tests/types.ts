@@ -1,5 +1,5 @@
 // What the declarations accept and refuse. It is compiled, and never run.
-import { kube, kv, store, type Event, type Manifest } from "informant";
+import { kube, kv, metrics, store, type Event, type Manifest } from "informant";
 
 export const manifest: Manifest = {
   events: [{ apiVersion: "v1", kind: "Pod", payload: { fields: ["/status/phase"] }, changedOnly: true }],
@@ -31,6 +31,10 @@ export const onAdd = (pod: any, event: Event) => {
   if (isNew) kv.list("seen/").forEach((key: string) => kv.delete(key));
   // @ts-expect-error A value is required.
   kv.set("calls");
+  metrics.add("calls");
+  metrics.replace("phases", maps.resource ? [{ value: 1, labels: { phase: "Running" } }] : []);
+  // @ts-expect-error A value is required.
+  metrics.set("calls");
   // @ts-expect-error A name is no collection.
   kube.list({ ...maps, name });
 

@@ -13,6 +13,8 @@ pub mod imports {
         path: "wit",
         generate_unused_types: true,
         additional_derives: [PartialEq, Eq],
+        // It has a number, which is not `Eq`.
+        additional_derives_ignore: ["sample"],
         pub_export_macro: true,
     });
 }
@@ -29,6 +31,7 @@ macro_rules! role {
                     "informant:plugin/store@0.2.0": crate::bindings::imports::informant::plugin::store,
                     "informant:plugin/kube@0.2.0": crate::bindings::imports::informant::plugin::kube,
                     "informant:plugin/kv@0.2.0": crate::bindings::imports::informant::plugin::kv,
+                    "informant:plugin/metrics@0.2.0": crate::bindings::imports::informant::plugin::metrics,
                     "informant:plugin/log@0.2.0": crate::bindings::imports::informant::plugin::log,
                 },
                 pub_export_macro: true,

@@ -10,6 +10,7 @@ pub(crate) use crate::bindings::imports::informant::plugin::{
     },
     kv::{delete as kv_delete, get as kv_get, list as kv_list, set as kv_set, set_if_absent as kv_set_if_absent},
     log::log,
+    metrics::{add as metrics_add, observe as metrics_observe, replace as metrics_replace, set as metrics_set},
     store::{by_index, find, get, index_keys, index_values, list, source, sources, version},
 };
 
@@ -29,4 +30,8 @@ pub(crate) use crate::testing::host::{
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use crate::testing::keys::{
     delete as kv_delete, get as kv_get, list as kv_list, set as kv_set, set_if_absent as kv_set_if_absent,
+};
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use crate::testing::metrics::{
+    add as metrics_add, observe as metrics_observe, replace as metrics_replace, set as metrics_set,
 };

@@ -53,6 +53,7 @@ pub mod kube;
 pub mod kv;
 pub mod log;
 mod manifest;
+pub mod metrics;
 mod names;
 mod owner;
 mod payload;
@@ -119,7 +120,7 @@ pub use informant_plugin_sdk_macros::Projection;
 /// }
 /// ```
 pub use informant_plugin_sdk_macros::handler;
-pub use manifest::{Events, KubeNeed, Manifest, Need, Objects, PayloadKind, Verb};
+pub use manifest::{Events, KubeNeed, Manifest, Metric, Need, Objects, PayloadKind, Verb};
 pub use owner::OwnerReference;
 pub use payload::{Payload, Raw};
 pub use plugin::{EventHandler, IndexFuncs, Plugin, Stateful, SyncHandler};
@@ -140,8 +141,8 @@ pub mod prelude {
     pub use crate::informant;
     pub use crate::{
         Action, Deleted, Describe, Event, EventHandler, Events, Failure, IndexFuncs, IndexValues, Init, Kind, Manifest,
-        Need, ObjectRef, Objects, OwnerReference, Plugin, Projection, Raw, Reason, Result, SourceId, Stateful,
-        SyncHandler, Verb, finalizer, kube, kv, store,
+        Metric, Need, ObjectRef, Objects, OwnerReference, Plugin, Projection, Raw, Reason, Result, SourceId, Stateful,
+        SyncHandler, Verb, finalizer, kube, kv, metrics, store,
     };
     pub use crate::{debug, error, export, handler, info, trace, warn};
     pub use serde_json::{Value, json};

@@ -10,8 +10,10 @@ use crate::projection::Kind;
 
 #[cfg(not(target_arch = "wasm32"))]
 mod matching;
+mod metric;
 mod need;
 
+pub use metric::Metric;
 pub use need::{KubeNeed, Need, Verb};
 
 /// The name and version of the crate that calls [`export!`](crate::export!), which implements this trait.
@@ -28,7 +30,7 @@ pub trait Named {
 /// # use informant_plugin_sdk::{Events, Manifest};
 /// let manifest = Manifest::new().events(Events::of("v1", "Pod").fields(["/status/containerStatuses/*/restartCount"]));
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Manifest {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     events: Vec<Events>,
@@ -37,6 +39,8 @@ pub struct Manifest {
     needs: Vec<Need>,
     #[serde(skip_serializing_if = "Option::is_none")]
     writes: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    metrics: Vec<Metric>,
 }
 
 impl Manifest {
@@ -85,6 +89,13 @@ impl Manifest {
         self
     }
 
+    /// Declares a metric of the plugin's own, which [`metrics`](crate::metrics) changes.
+    #[must_use]
+    pub fn metric(mut self, metric: Metric) -> Self {
+        self.metrics.push(metric);
+        self
+    }
+
     /// Refuses what contradicts itself, as Informant does.
     ///
     /// # Errors
@@ -103,6 +114,12 @@ impl Manifest {
     /// The names of the indexes, in the order of the manifest.
     pub(crate) fn index_names(&self) -> &[String] {
         self.indexes.as_ref().map_or(&[], |indexes| &indexes.names)
+    }
+
+    /// The metrics of its own.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn metrics(&self) -> &[Metric] {
+        &self.metrics
     }
 
     /// The JSON document for the plugin `P`.

@@ -27,7 +27,7 @@
 //! events of the plugin's own writes until it stops writing.
 //!
 //! What the plugin remembers ([`kv`](crate::kv)) takes effect when a call succeeds: [`Cache::remembered`] and
-//! [`Cache::remember`].
+//! [`Cache::remember`]. The same holds for the plugin's own [`metrics`](crate::metrics): [`Cache::metric`].
 //!
 //! A plugin that asks to be called again ([`Action::requeue_after`](crate::Action::requeue_after)) is called by
 //! [`Driver::run_requeues`], without waiting. [`Driver::put_in_cluster`] puts objects into several clusters.
@@ -41,6 +41,7 @@ pub(crate) mod deferred;
 mod driver;
 pub(crate) mod host;
 pub(crate) mod keys;
+pub(crate) mod metrics;
 mod options;
 mod projection;
 mod selector;

@@ -3,6 +3,7 @@
 
 mod kube;
 mod kv;
+mod metrics;
 mod store;
 
 use rquickjs::{Ctx, Exception, Function, Object, Result, TypedArray, Value};
@@ -36,6 +37,7 @@ pub(crate) fn api<'js>(ctx: &Ctx<'js>, context: Vec<u8>) -> Result<Object<'js>> 
     native.set("store", store::api(ctx)?)?;
     native.set("kube", kube::api(ctx)?)?;
     native.set("kv", kv::api(ctx)?)?;
+    native.set("metrics", metrics::api(ctx)?)?;
     Ok(native)
 }
 

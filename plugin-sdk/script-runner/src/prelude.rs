@@ -6,12 +6,13 @@ use rquickjs::{Ctx, Function, Module, Object, Persistent, Result};
 use crate::native;
 
 /// The modules, each after those that it imports. Scripts import only the last one.
-const MODULES: [(&str, &str); 7] = [
+const MODULES: [(&str, &str); 8] = [
     ("informant:errors", include_str!("prelude/errors.js")),
     ("informant:log", include_str!("prelude/log.js")),
     ("informant:store", include_str!("prelude/store.js")),
     ("informant:kube", include_str!("prelude/kube.js")),
     ("informant:kv", include_str!("prelude/kv.js")),
+    ("informant:metrics", include_str!("prelude/metrics.js")),
     ("informant:exports", include_str!("prelude/exports.js")),
     (MODULE, include_str!("prelude/informant.js")),
 ];
@@ -52,7 +53,7 @@ impl Prelude {
         ctx.globals().set(NATIVE, native::api(ctx, context)?)?;
         let modules = MODULES.map(|(name, text)| evaluated(ctx, name, text));
         ctx.globals().remove(NATIVE)?;
-        let [errors, _, store, _, _, exports, informant] = modules;
+        let [errors, _, store, _, _, _, exports, informant] = modules;
         let (errors, store, exports) = (errors?, store?, exports?);
         Ok(Prelude {
             names: informant?.namespace()?.keys::<String>().collect::<Result<_>>()?,

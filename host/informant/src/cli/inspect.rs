@@ -127,6 +127,11 @@ fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io:
     for (number, rule) in index_rules(manifest).iter().enumerate() {
         line(if number == 0 { "indexes" } else { "" }, rule)?;
     }
+    for (number, metric) in manifest.metrics.iter().enumerate() {
+        let labels = metric.labels.join(", ");
+        let text = format!("{} {}{{{labels}}}: {}", metric.kind.as_str(), metric.name, metric.help);
+        line(if number == 0 { "metrics" } else { "" }, &text)?;
+    }
     for (number, import) in inspection.imports.iter().enumerate() {
         line(if number == 0 { "imports" } else { "" }, import)?;
     }
@@ -224,6 +229,7 @@ fn as_json(args: &InspectArgs, inspection: &Inspection) -> serde_json::Value {
             "labelSelector": rule.label_selector.as_ref().map(ToString::to_string),
         })).collect::<Vec<_>>(),
         "indexes": manifest.index_names(),
+        "metrics": manifest.metrics,
         "imports": inspection.imports,
         "unknownFunctions": inspection.stubs,
         "needs": manifest.needs,

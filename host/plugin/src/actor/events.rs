@@ -223,6 +223,11 @@ impl EventActor {
                 context.counters.seconds.observe((now - began).as_secs_f64());
                 context.counters.lag.observe((now - delivery.received).as_secs_f64());
             }
+            if let Some(metrics) = instance.as_mut().and_then(Instance::take_metrics)
+                && outcome.is_ok()
+            {
+                context.series.commit(metrics);
+            }
             let changes = instance.as_mut().and_then(Instance::take_changes);
             let changes = changes.filter(|_| outcome.is_ok());
             has_committed = has_written || changes.is_some();

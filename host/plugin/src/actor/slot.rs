@@ -82,6 +82,9 @@ impl InstanceSlot {
             FirstInstance::NotNeeded => (None, None),
             FirstInstance::Later(problem) => (None, Some(problem)),
         };
+        if actor == ActorKind::Events {
+            context.series.declare(&version.manifest);
+        }
         let mut slot = InstanceSlot {
             config: context.config(),
             context,
@@ -140,6 +143,9 @@ impl InstanceSlot {
 
     /// Activates another version, whatever state the slot is in.
     pub(crate) fn activate(&mut self, config: Arc<PluginConfig>, version: LoadedVersion, instance: Option<Instance>) {
+        if self.actor == ActorKind::Events {
+            self.context.series.declare(&version.manifest);
+        }
         self.config = config;
         self.version = version;
         self.instance = instance;

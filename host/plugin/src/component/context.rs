@@ -150,7 +150,7 @@ mod tests {
                 .unwrap()
                 .replace(env!("CARGO_PKG_VERSION"), "VERSION")
         };
-        insta::assert_snapshot!(text(context.to_json()), @r#"{"plugin":"greeter","config":{"greeting":"hi"},"informant":"VERSION","contract":"0.2.0","offers":["store","kube","kv","log"]}"#);
-        insta::assert_snapshot!(text(context.to_init_json(&start)), @r#"{"plugin":"greeter","config":{"greeting":"hi"},"informant":"VERSION","contract":"0.2.0","offers":["store","kube","kv","log"],"role":"events","instance":0,"instances":1,"because":"swap","previous":{"version":"1.3.0","digest":"6db7d803e74f1ffa7d8f5adc0bf95b3e15bf4c8373fffadf546227cc6c6742cb"}}"#);
+        insta::assert_snapshot!(text(context.to_json()), @r#"{"plugin":"greeter","config":{"greeting":"hi"},"informant":"VERSION","contract":"0.2.0","offers":["store","kube","kv","metrics","log"]}"#);
+        insta::assert_snapshot!(text(context.to_init_json(&start)), @r#"{"plugin":"greeter","config":{"greeting":"hi"},"informant":"VERSION","contract":"0.2.0","offers":["store","kube","kv","metrics","log"],"role":"events","instance":0,"instances":1,"because":"swap","previous":{"version":"1.3.0","digest":"6db7d803e74f1ffa7d8f5adc0bf95b3e15bf4c8373fffadf546227cc6c6742cb"}}"#);
     }
 }

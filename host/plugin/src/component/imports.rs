@@ -44,7 +44,7 @@ const WASI: [(&str, &[&str]); 6] = [
 const WASI_VERSION: &str = "0.2.0";
 
 /// Informant's own interfaces.
-pub(crate) const OURS: [&str; 5] = ["types", "store", "kube", "kv", "log"];
+pub(crate) const OURS: [&str; 6] = ["types", "store", "kube", "kv", "metrics", "log"];
 
 /// Checks a component's imports against the offered interfaces.
 ///

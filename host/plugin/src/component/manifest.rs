@@ -2,6 +2,8 @@
 //!
 //! Strict: unknown members are rejected, so that a typo in a name does not become an event that never arrives. Pure.
 
+mod metric;
+
 use std::collections::BTreeSet;
 
 use informant_object::{LabelSelector, Object, Payload, Pointer, Projection};
@@ -13,6 +15,11 @@ use crate::hostcalls::grant::{allow_line, unmet};
 use crate::json_error::explain;
 use crate::spec::PluginSpec;
 use crate::{KubeGrant, Roles};
+
+pub use self::metric::{
+    METRIC_BUCKETS_MAX, METRIC_HELP_BYTES_MAX, METRIC_LABELS_MAX, METRIC_NAME_BYTES_MAX, METRICS_MAX,
+    MetricDeclaration, MetricKind,
+};
 
 /// The largest manifest: 256 KiB.
 pub const MANIFEST_BYTES_MAX: usize = 256 * 1_024;
@@ -46,6 +53,9 @@ pub struct Manifest {
     /// When an event counts as handled whose call deferred writes.
     #[serde(default)]
     pub writes: WritesEnd,
+    /// The metrics that it has of its own.
+    #[serde(default)]
+    pub metrics: Vec<MetricDeclaration>,
 }
 
 /// When deferred writes have ended.
@@ -159,8 +169,12 @@ impl Manifest {
         if json.len() > MANIFEST_BYTES_MAX {
             return Err(ManifestError::TooLong(json.len()));
         }
-        let manifest: Manifest = serde_json::from_slice(json).map_err(ManifestError::Json)?;
+        let mut manifest: Manifest = serde_json::from_slice(json).map_err(ManifestError::Json)?;
         manifest.validate(roles).map_err(ManifestError::Inconsistent)?;
+        let can_set = manifest.active_roles(roles).wants_events();
+        manifest
+            .validate_metrics(can_set)
+            .map_err(ManifestError::Inconsistent)?;
         Ok(manifest)
     }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) use self::changes::CallChanges;
 pub(crate) use self::metrics::{KvCounters, KvFamilies};
 pub(crate) use self::rights::KvRights;
-use crate::hostcalls::bounded_message;
+use crate::hostcalls::error;
 use crate::instance::bindings::informant::plugin::kv;
 use crate::instance::bindings::informant::plugin::types::{ErrorCode, HostError};
 use crate::instance::guest::GuestState;
@@ -165,13 +165,6 @@ fn valid(key: String) -> Answer<String> {
         }
         key if key.contains('\0') => Err(error(ErrorCode::Invalid, format!("the key {key:?} contains NUL"))),
         key => Ok(key),
-    }
-}
-
-fn error(code: ErrorCode, message: impl Into<String>) -> HostError {
-    HostError {
-        code,
-        message: bounded_message(message.into()),
     }
 }
 

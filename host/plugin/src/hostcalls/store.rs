@@ -16,7 +16,8 @@ use informant_object::{KeyRef, LabelSelector, Object, SourceId};
 pub(crate) use self::grants::{InformerGrants, InformerGrantsCell, StoreAccess};
 pub use self::page::{PAGE_BYTES_MAX, PAGE_ITEMS_MAX, POINTERS_MAX};
 
-use self::page::{PageAdd, PageBuilder, PageCursor, ProjectionCache, error};
+use self::page::{PageAdd, PageBuilder, PageCursor, ProjectionCache};
+use crate::hostcalls::error;
 use crate::instance::bindings::informant::plugin::store::{
     self, HostError, Item, ObjectKey, Page, Query, SourceInfo, SourceVersion,
 };

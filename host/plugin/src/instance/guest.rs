@@ -13,11 +13,13 @@ use crate::engine::budget::{self, Budget};
 use crate::engine::limiter::Limiter;
 use crate::engine::scheduler::{CpuScheduler, OverrunHistory};
 use crate::engine::ticker::TickClock;
-use crate::hostcalls::kube::{KubeAccess, KubeCaller};
-use crate::hostcalls::kv::{KvAccess, KvCaller};
+use crate::hostcalls::HostAccess;
+use crate::hostcalls::kube::KubeCaller;
+use crate::hostcalls::kv::KvCaller;
+use crate::hostcalls::metrics::MetricsCaller;
 use crate::hostcalls::store::StoreReader;
 use crate::instance::bindings::informant::plugin::log::{self, Level};
-use crate::instance::bindings::informant::plugin::{kube, kv, store, types};
+use crate::instance::bindings::informant::plugin::{kube, kv, metrics, store, types};
 use crate::instance::output::Output;
 use crate::instance::wasi::{self, WasiMode};
 use crate::instance::watchdog::CallWatchdog;
@@ -38,6 +40,7 @@ pub(crate) struct GuestState {
     pub(crate) reader: StoreReader,
     pub(crate) kube: KubeCaller,
     pub(crate) kv: KvCaller,
+    pub(crate) metrics: MetricsCaller,
 }
 
 /// The resources and grants of an instance.
@@ -45,9 +48,7 @@ pub(crate) struct InstanceResources {
     pub(crate) plugin: Arc<str>,
     pub(crate) limits: Limits,
     pub(crate) wasi_mode: WasiMode,
-    pub(crate) reader: StoreReader,
-    pub(crate) kube: KubeAccess,
-    pub(crate) kv: KvAccess,
+    pub(crate) access: HostAccess,
     pub(crate) clock: Arc<TickClock>,
     pub(crate) scheduler: Arc<CpuScheduler>,
     pub(crate) overruns: Arc<OverrunHistory>,
@@ -66,6 +67,7 @@ impl GuestState {
         let output = Output::new(resources.plugin, resources.log_dropped);
         let mut handles = ResourceTable::new();
         handles.set_max_capacity(HANDLES_MAX);
+        let access = resources.access;
         let state = GuestState {
             wasi: wasi::context(resources.wasi_mode, &output, script),
             handles,
@@ -77,9 +79,10 @@ impl GuestState {
                 resources.overruns,
             ),
             output,
-            reader: resources.reader,
-            kube: KubeCaller::new(resources.kube, watchdog.call_time().clone()),
-            kv: KvCaller::new(resources.kv),
+            reader: access.reader,
+            kube: KubeCaller::new(access.kube, watchdog.call_time().clone()),
+            kv: KvCaller::new(access.kv),
+            metrics: MetricsCaller::new(access.metrics),
         };
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.limiter);
@@ -106,6 +109,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<GuestState>> {
     store::add_to_linker::<_, HasSelf<StoreReader>>(&mut linker, |state| &mut state.reader)?;
     kube::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
     kv::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
+    metrics::add_to_linker::<_, HasSelf<MetricsCaller>>(&mut linker, |state| &mut state.metrics)?;
     log::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
     Ok(linker)
 }

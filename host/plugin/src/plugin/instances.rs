@@ -44,7 +44,7 @@ impl Plugin {
         version: &LoadedVersion,
         previous: Option<PreviousVersion>,
     ) -> Result<Instances, LoadProblem> {
-        version.manifest.check_grants(&config.spec)?;
+        self.0.context.host.check_version(version, &config.spec)?;
         instances(&self.0.context, config, version, previous).await
     }
 }

@@ -35,6 +35,8 @@ struct Behavior {
     lines: &'static [&'static str],
     /// Part of what Informant logs about it.
     reports: &'static str,
+    /// The plugin's own metrics in the end, in any order.
+    metrics: &'static [&'static str],
     /// Dead letters, and instances that were lost.
     ends_with: (usize, u64),
 }
@@ -45,6 +47,7 @@ const PLAIN: Behavior = Behavior {
     steps: &[],
     lines: &[],
     reports: "",
+    metrics: &[],
     ends_with: (0, 0),
 };
 
@@ -259,6 +262,36 @@ const BEHAVIORS: &[Behavior] = &[
         ..PLAIN
     },
     Behavior {
+        name: "a failed call changes no metrics",
+        steps: &[
+            Put("", "a", "measure", "fails"),
+            Put("", "b", "measure", "one"),
+            Put("", "b", "measure", "one"),
+        ],
+        lines: &[
+            "1 add default/a watch 0 old=- sees=metadata+spec text=fails",
+            "undeclared=invalid",
+            "2 add default/a watch 1 old=- sees=metadata+spec text=fails",
+            "undeclared=invalid",
+            "3 add default/b watch 0 old=- sees=metadata+spec text=one",
+            "undeclared=invalid",
+            "4 update default/b watch 0 old=- sees=metadata+spec text=one",
+            "undeclared=invalid",
+        ],
+        metrics: &[
+            r#"bytes{plugin="conformance"} 3.0"#,
+            r#"last{plugin="conformance",name="b"} 1.0"#,
+            r#"seen_total{plugin="conformance",text="fails"} 1.0"#,
+            r#"seen_total{plugin="conformance",text="one"} 2.0"#,
+            r#"sizes_bucket{le="+Inf",plugin="conformance"} 3"#,
+            r#"sizes_bucket{le="2.0",plugin="conformance"} 0"#,
+            r#"sizes_bucket{le="4.0",plugin="conformance"} 2"#,
+            r#"sizes_count{plugin="conformance"} 3"#,
+            r#"sizes_sum{plugin="conformance"} 11.0"#,
+        ],
+        ..PLAIN
+    },
+    Behavior {
         name: "an unnamed cluster is read without naming it",
         steps: &[Put("", "peer", "", "one"), Put("", "reader", "read", "two")],
         lines: &[
@@ -369,6 +402,13 @@ impl Run {
         ours.map(|line| line.message).filter(is_expected).collect()
     }
 
+    /// The plugin's own metrics, without their prefix.
+    fn own_metrics(&self) -> Vec<String> {
+        const PREFIX: &str = "informant_plugin_custom_";
+        let metrics = self.world.metrics(PREFIX);
+        metrics.lines().map(|line| line[PREFIX.len()..].to_owned()).collect()
+    }
+
     /// What Informant has logged about the plugin.
     fn reported(&self) -> String {
         let lines = self.world.log.lines().into_iter();
@@ -428,6 +468,7 @@ async fn every_language_behaves_alike() {
             let status = run.plugin.status();
             let lost = (status.dead_letters, status.restarts);
             assert_eq!(lost, behavior.ends_with, "{what}: {:?}", status.last_error);
+            assert_eq!(run.own_metrics(), behavior.metrics, "{what}");
             let reported = run.reported();
             assert!(reported.contains(behavior.reports), "{what}: {reported}");
         }

@@ -12,6 +12,7 @@ mod javascript;
 mod kube;
 mod kv;
 mod languages;
+mod metrics;
 mod newer;
 mod pages;
 mod pauses;

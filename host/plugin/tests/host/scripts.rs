@@ -285,7 +285,7 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
     plugin "hello": FOLDER/handler.js:1 imports "other.js", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
     plugin "hello": FOLDER/handler.js:3 imports "lodash/merge", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
     plugin "hello": FOLDER/handler.js:1 imports stor from "informant", which does not export it; did you mean store?
-    plugin "hello": FOLDER/handler.js:1 imports fetch from "informant", which does not export it; it exports HostError, KubeError, Permanent, RetryAfter, config, context, kube, kv, log, store
+    plugin "hello": FOLDER/handler.js:1 imports fetch from "informant", which does not export it; it exports HostError, KubeError, Permanent, RetryAfter, config, context, kube, kv, log, metrics, store
     plugin "hello": FOLDER/handler.js:1:1: ReferenceError: module is not defined
     plugin "hello": FOLDER/handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
     plugin "hello": FOLDER/handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore

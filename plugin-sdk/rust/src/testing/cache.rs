@@ -45,6 +45,8 @@ pub(super) struct State {
     pub(super) changed: Vec<(Key, Option<Value>)>,
     /// What the plugin remembers.
     pub(super) keys: super::keys::Keys,
+    /// Its own metrics.
+    pub(super) metrics: super::metrics::Metrics,
     version: u64,
     log: Vec<String>,
 }
@@ -73,6 +75,7 @@ impl Cache {
             deferred: Vec::new(),
             changed: Vec::new(),
             keys: super::keys::Keys::default(),
+            metrics: super::metrics::Metrics::default(),
             version: 0,
             log: Vec::new(),
         };

@@ -72,8 +72,8 @@ impl<P: Plugin> Driver<P> {
     pub fn start_with(context: Value) -> Result<Self> {
         let mut all = json!({
             "plugin": "test", "config": {}, "informant": env!("CARGO_PKG_VERSION"), "contract": CONTRACT,
-            "offers": ["store", "kube", "kv", "log"], "role": "events", "instance": 0, "instances": 1, "because": "start",
-            "logLevel": "trace",
+            "offers": ["store", "kube", "kv", "metrics", "log"], "role": "events", "instance": 0, "instances": 1,
+            "because": "start", "logLevel": "trace",
         });
         let Value::Object(members) = context else {
             panic!("the context is not an object: {context}");
@@ -89,6 +89,7 @@ impl<P: Plugin> Driver<P> {
             cache.deny_keys(init.role == Role::Index);
             Ok::<_, Failure>((manifest, P::init(init)?))
         })?;
+        cache.declare_metrics(manifest.metrics());
         cache.end_changes(true);
         Ok(Self {
             cache,
@@ -363,9 +364,11 @@ impl<P: SyncHandler> Driver<P> {
 }
 
 impl<P> Driver<P> {
-    /// Makes the writes that a call has deferred and what it changed in `kv` effective if it succeeded, or drops them.
+    /// Makes the writes that a call has deferred and what it changed in `kv` and `metrics` effective if it succeeded, or
+    /// drops them.
     fn with_deferred<T>(&self, answer: Result<T>) -> Result<T> {
         self.cache.end_changes(answer.is_ok());
+        self.cache.end_metrics(answer.is_ok());
         match answer {
             Ok(done) => Ok(self.cache.make_deferred().map(|()| done)?),
             Err(failure) => {
@@ -407,9 +410,11 @@ impl Cache {
             message,
         }));
         self.deny_keys(true);
+        self.deny_metrics(true);
         let answer = call();
         self.refuse(None);
         self.deny_keys(false);
+        self.deny_metrics(false);
         answer
     }
 }

@@ -67,6 +67,7 @@ const hostCall = (type, call) => (...args) => {
 };
 export const store = Object.fromEntries(Object.entries(native.store).map(([name, call]) => [name, hostCall(HostError, call)]));
 export const kube = Object.fromEntries(Object.entries(native.kube).map(([name, call]) => [name, hostCall(KubeError, call)]));
+export const metrics = Object.fromEntries(Object.entries(native.metrics).map(([name, call]) => [name, hostCall(HostError, call)]));
 export const kv = Object.fromEntries(Object.entries(native.kv).map(([name, call]) => [name, hostCall(HostError, call)]));
 
 // Codes of calls that would fail again.

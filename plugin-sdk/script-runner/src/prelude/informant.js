@@ -5,6 +5,7 @@ export { HostError, KubeError, Permanent, RetryAfter } from "informant:errors";
 export { kube } from "informant:kube";
 export { kv } from "informant:kv";
 export { log } from "informant:log";
+export { metrics } from "informant:metrics";
 export { store } from "informant:store";
 
 const freeze = (value) => {

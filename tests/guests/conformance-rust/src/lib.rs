@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use informant_plugin_sdk::ErrorCode;
 use informant_plugin_sdk::prelude::*;
 use serde::Deserialize;
 use serde_json::json;
@@ -85,7 +86,13 @@ impl Plugin for Conformance {
             _ => rule,
         };
         let rule = if old == "yes" { rule.with_old() } else { rule };
-        Ok(Manifest::new().events(rule).index("text"))
+        Ok(Manifest::new()
+            .events(rule)
+            .index("text")
+            .metric(Metric::counter("seen", "Seen texts").labels(["text"]))
+            .metric(Metric::gauge("bytes", "Bytes of the last text"))
+            .metric(Metric::histogram("sizes", "Bytes of texts").buckets([2.0, 4.0]))
+            .metric(Metric::gauge("last", "The last object").labels(["name"])))
     }
 
     fn init(_: Init) -> Result<Self> {
@@ -134,6 +141,7 @@ fn act(event: &Event, pod: &Pod) -> Result<Action> {
         "read" => read()?,
         "patch" => patch(event),
         "remember" => remember(event, pod)?,
+        "measure" => measure(event, pod)?,
         "defer" => defer(event),
         _ => {}
     }
@@ -161,6 +169,26 @@ fn remember(event: &Event, pod: &Pod) -> Result {
     let is_new = kv::set_if_absent(&format!("seen/{}", event.name), "true")?;
     let keys = kv::keys("seen/").collect::<Result<Vec<_>, _>>()?.join(",");
     info!("remembered={count} new={is_new} keys={keys}");
+    match (event.attempt, pod.text()) {
+        (0, "fails") => Err(Failure::retryable("fails")),
+        _ => Ok(()),
+    }
+}
+
+/// Changes a metric of each type, and one that the manifest lacks.
+fn measure(event: &Event, pod: &Pod) -> Result {
+    let bytes = pod.text().len() as f64;
+    metrics::add("seen", 1.0, &[("text", pod.text())])?;
+    metrics::set("bytes", bytes, &[])?;
+    metrics::observe("sizes", bytes, &[])?;
+    metrics::replace("last", [(1.0, [("name", event.name.as_str())])])?;
+    if let Err(error) = metrics::add("undeclared", 1.0, &[]) {
+        let code = match error.code {
+            ErrorCode::Invalid => "invalid",
+            _ => "other",
+        };
+        info!("undeclared={code}");
+    }
     match (event.attempt, pod.text()) {
         (0, "fails") => Err(Failure::retryable("fails")),
         _ => Ok(()),

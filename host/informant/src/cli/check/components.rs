@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use informant_informer::Discovered;
-use informant_plugin_host::{Inspection, LoadError, LoadProblem, PluginHost, Preflight};
+use informant_plugin_host::{Inspection, LoadError, LoadProblem, MetricKind, PluginHost, Preflight};
 
 use super::Findings;
 use super::cluster::ClusterReport;
@@ -42,6 +42,7 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
         }
     }
     findings.problems.extend(index_conflicts(config, &inspections));
+    findings.problems.extend(metric_conflicts(config, &inspections));
     (inspections, findings)
 }
 
@@ -115,6 +116,28 @@ fn index_conflicts(config: &Config, inspections: &Inspections<'_>) -> Vec<Proble
                 } else {
                     owners.insert(key, format!("[plugin.{plugin}]"));
                 }
+            }
+        }
+    }
+    problems
+}
+
+/// Metrics that two plugins declare with different types. Informant would refuse the plugin that it loads last.
+fn metric_conflicts(config: &Config, inspections: &Inspections<'_>) -> Vec<Problem> {
+    let mut first: BTreeMap<&str, (&str, MetricKind)> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for (plugin, inspection) in inspections {
+        for metric in &inspection.manifest.metrics {
+            let (owner, kind) = *first.entry(&metric.name).or_insert((plugin, metric.kind));
+            if kind != metric.kind {
+                let message = format!(
+                    "[plugin.{plugin}] declares the metric \"{}\" as {}, which [plugin.{owner}] has as {}",
+                    metric.name,
+                    metric.kind.as_str(),
+                    kind.as_str()
+                );
+                let problem = config.problem(config.plugins[*plugin].component.position, message);
+                problems.push(problem.help("rename it in one of them: both would have one name in the output"));
             }
         }
     }

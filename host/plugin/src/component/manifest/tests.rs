@@ -103,10 +103,10 @@ fn invalid_manifests_are_rejected_with_the_reason() {
     ]);
     insta::assert_snapshot!(said, @r#"
     is not valid: EOF while parsing a value at line 1 column 0
-    is not valid: invalid length 0, expected struct Manifest with 7 elements
+    is not valid: invalid length 0, expected struct Manifest with 8 elements
     is not valid: missing field `version`
     has an empty `name`
-    is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `indexes`, `needs`, `writes`; did you mean `events`?
+    is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `indexes`, `needs`, `writes`, `metrics`; did you mean `events`?
     is not valid: missing field `apiVersion`
     is not valid: unknown variant `all`, expected one of `none`, `whole`, `metadata`, `fields`
     is not valid: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
@@ -147,6 +147,74 @@ fn invalid_indexes_are_rejected_with_a_reason() {
     lists the index "a" twice in `indexes.names`
     has an empty `indexes.objects`; add at least one apiVersion and kind
     "#);
+}
+
+#[test]
+fn invalid_metrics_are_rejected_with_a_reason() {
+    let labels = (0..11)
+        .map(|number| format!(r#""l{number}""#))
+        .collect::<Vec<_>>()
+        .join(",");
+    let many = vec![r#"{"name": "a", "type": "gauge", "help": "h"}"#; METRICS_MAX + 1].join(",");
+    let said = [
+        r#"{"name": "a", "type": "summary", "help": "h"}"#,
+        r#"{"name": "a", "type": "gauge"}"#,
+        r#"{"name": "a", "type": "gauge", "help": "h", "unit": "s"}"#,
+        r#"{"name": "a-b", "type": "gauge", "help": "h"}"#,
+        r#"{"name": "1a", "type": "gauge", "help": "h"}"#,
+        r#"{"name": "a\nb 1", "type": "gauge", "help": "h"}"#,
+        r#"{"name": "a_total", "type": "counter", "help": "h"}"#,
+        r#"{"name": "a_bucket", "type": "gauge", "help": "h"}"#,
+        r#"{"name": "a", "type": "gauge", "help": ""}"#,
+        r#"{"name": "a", "type": "gauge", "help": "x\n# TYPE y gauge"}"#,
+        r#"{"name": "a", "type": "gauge", "help": "h", "labels": ["plugin"]}"#,
+        r#"{"name": "a", "type": "gauge", "help": "h", "labels": ["__x"]}"#,
+        r#"{"name": "a", "type": "gauge", "help": "h", "labels": ["x", "x"]}"#,
+        r#"{"name": "a", "type": "gauge", "help": "h", "labels": ["x y"]}"#,
+        &format!(r#"{{"name": "a", "type": "gauge", "help": "h", "labels": [{labels}]}}"#),
+        r#"{"name": "a", "type": "gauge", "help": "h", "buckets": [1]}"#,
+        r#"{"name": "a", "type": "histogram", "help": "h", "buckets": [1, 1]}"#,
+        r#"{"name": "a", "type": "histogram", "help": "h", "buckets": [1, null]}"#,
+        r#"{"name": "a", "type": "gauge", "help": "h"}, {"name": "a", "type": "counter", "help": "h"}"#,
+        &many,
+    ]
+    .map(|metrics| {
+        let json = format!(r#"{{"name": "n", "version": "1", "metrics": [{metrics}]}}"#);
+        refusals(&[(HANDLER, &json)])
+    });
+    insta::assert_snapshot!(said.join("\n"), @r#"
+    is not valid: unknown variant `summary`, expected one of `counter`, `gauge`, `histogram`
+    is not valid: missing field `help`
+    is not valid: unknown field `unit`, expected one of `name`, `type`, `help`, `labels`, `buckets`
+    has a metric "a-b" in `metrics`: its name must be of 1 to 200 letters, digits and underscores, and not start with a digit
+    has a metric "1a" in `metrics`: its name must be of 1 to 200 letters, digits and underscores, and not start with a digit
+    has a metric "a\nb 1" in `metrics`: its name must be of 1 to 200 letters, digits and underscores, and not start with a digit
+    has a metric "a_total" in `metrics`: its name ends with _total, which is for samples; leave that out: Informant adds _total to counters
+    has a metric "a_bucket" in `metrics`: its name ends with _bucket, which is for samples; leave that out: Informant adds _total to counters
+    has a metric "a" in `metrics`: `help` must be one line of 1 to 1024 bytes
+    has a metric "a" in `metrics`: `help` must be one line of 1 to 1024 bytes
+    has a metric "a" in `metrics`: its label "plugin" is reserved; choose another name
+    has a metric "a" in `metrics`: its label "__x" is reserved; choose another name
+    has a metric "a" in `metrics`: it has the label "x" twice
+    has a metric "a" in `metrics`: its label "x y" must be of 1 to 200 letters, digits and underscores, and not start with a digit
+    has a metric "a" in `metrics`: it has more than 10 labels
+    has a metric "a" in `metrics`: a gauge has no `buckets`; remove them
+    has a metric "a" in `metrics`: `buckets` must be numbers, each larger than the one before
+    is not valid: invalid type: null, expected f64
+    declares the metric "a" twice
+    declares more than 100 metrics
+    "#);
+    let json = r#"{"name": "n", "version": "1", "metrics": [{"name": "a", "type": "gauge", "help": "h"}],
+        "indexes": {"names": ["a"], "objects": [{"apiVersion": "v1", "kind": "Pod"}]}}"#;
+    insta::assert_snapshot!(refusals(&[(INDEXER, json)]), @"has `metrics`, but only event-handler and sync-handler can set them; export one of these roles, or remove `metrics`");
+}
+
+#[test]
+fn a_histogram_without_buckets_is_for_seconds() {
+    let json = r#"{"name": "n", "version": "1", "metrics": [{"name": "a", "type": "histogram", "help": "h"}]}"#;
+    let manifest = parse(json, HANDLER);
+    assert_eq!(manifest.metrics[0].buckets.len(), 11);
+    assert_eq!(manifest.metrics[0].series_per_row(), 14);
 }
 
 #[test]

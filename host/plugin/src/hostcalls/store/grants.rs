@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use informant_cache::{Catalog, SourceInfo};
 
 use super::Answer;
-use super::page::error;
+use crate::hostcalls::error;
 use crate::instance::bindings::informant::plugin::types::ErrorCode;
 
 /// Whether an instance's calls are answered at all.

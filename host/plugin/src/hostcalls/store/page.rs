@@ -3,8 +3,8 @@
 use informant_object::{KeyRef, Object, Payload, Pointer, Projection, SourceId};
 
 use super::Answer;
-use crate::hostcalls::bounded_message;
-use crate::instance::bindings::informant::plugin::store::{HostError, Item, Page};
+use crate::hostcalls::error;
+use crate::instance::bindings::informant::plugin::store::{Item, Page};
 use crate::instance::bindings::informant::plugin::types::ErrorCode;
 
 /// Bytes of the objects of one page: 1 MiB. A larger object is returned alone.
@@ -152,13 +152,5 @@ impl ProjectionCache {
         let payload = Payload::Fields(Projection::new(&parsed));
         self.last = Some((pointers.to_vec(), payload.clone()));
         Ok(payload)
-    }
-}
-
-/// An error for the guest, with a [bounded](bounded_message) message.
-pub(super) fn error(code: ErrorCode, message: impl Into<String>) -> HostError {
-    HostError {
-        code,
-        message: bounded_message(message.into()),
     }
 }

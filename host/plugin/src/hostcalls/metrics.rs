@@ -1,0 +1,218 @@
+//! The interface `metrics`: metrics of the plugin's own, which its manifest declares.
+//!
+//! ```text
+//! guest ─add, set, observe, replace─▶ CallMetrics ─success─▶ PluginSeries ◀─scrape─ MetricSeries (the collector)
+//!                                         └ failure: dropped
+//! ```
+//!
+//! What a call changes is merged by series before it takes effect, so a call holds at most as many series as a plugin
+//! may have.
+
+mod changes;
+mod collector;
+mod series;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use self::changes::CallMetrics;
+use self::changes::Change;
+pub(crate) use self::collector::MetricSeries;
+pub(crate) use self::series::PluginSeries;
+use crate::component::manifest::{Manifest, MetricDeclaration, MetricKind};
+use crate::hostcalls::error;
+use crate::instance::bindings::informant::plugin::metrics::{Host, Label, Sample};
+use crate::instance::bindings::informant::plugin::types::{ErrorCode, HostError};
+
+/// Series of one plugin: 1,000. A histogram takes one for each bucket, and three more. Further ones are dropped.
+pub const METRIC_SERIES_MAX: usize = 1_000;
+
+/// How long a series stays that no call changes: 1 hour.
+pub const METRIC_SERIES_EXPIRE: Duration = Duration::from_secs(3_600);
+
+/// Bytes of the value of a label: 512. A longer one is `too-large`.
+pub const METRIC_LABEL_VALUE_BYTES_MAX: usize = 512;
+
+/// The reason every function returns `denied` where no success commits the changes.
+const DENIED_OUTSIDE_HANDLERS: &str = "metrics can be changed in on-add, on-update, on-delete and on-synced only";
+
+type Answer<T> = Result<T, HostError>;
+
+/// The values of a series' labels, in the order of the declaration.
+type LabelValues = Arc<[String]>;
+
+/// Whether an instance may change metrics.
+#[derive(Clone)]
+pub(crate) enum MetricsAccess {
+    /// Those that this manifest declares.
+    Granted(Arc<Manifest>),
+    /// Never, for this reason.
+    Denied(&'static str),
+}
+
+/// The metrics as one instance sees them.
+pub(crate) struct MetricsCaller {
+    access: MetricsAccess,
+    /// Whether the success of the current call commits changes.
+    is_open: bool,
+    /// The changes of the current call, once there are any.
+    changes: Option<CallMetrics>,
+}
+
+impl MetricsCaller {
+    pub(crate) fn new(access: MetricsAccess) -> MetricsCaller {
+        MetricsCaller {
+            access,
+            is_open: false,
+            changes: None,
+        }
+    }
+
+    /// A call into the guest begins: what the last one changed and did not commit is dropped. `commits`: its success
+    /// commits changes.
+    pub(crate) fn begin_call(&mut self, commits: bool) {
+        self.is_open = commits;
+        self.changes = None;
+    }
+
+    /// The call is over: takes its changes, if there are any.
+    pub(crate) fn take_changes(&mut self) -> Option<CallMetrics> {
+        self.changes.take()
+    }
+
+    /// Lets `function` change a metric of one of these `kinds`.
+    fn with_metric(
+        &mut self,
+        name: &str,
+        kinds: &[MetricKind],
+        function: impl FnOnce(&mut CallMetrics, usize, &MetricDeclaration) -> Answer<()>,
+    ) -> Answer<()> {
+        let manifest = match &self.access {
+            MetricsAccess::Denied(reason) => return Err(error(ErrorCode::Denied, *reason)),
+            MetricsAccess::Granted(_) if !self.is_open => {
+                return Err(error(ErrorCode::Denied, DENIED_OUTSIDE_HANDLERS));
+            }
+            MetricsAccess::Granted(manifest) => manifest,
+        };
+        let Some((position, metric)) = manifest.metric(name) else {
+            return Err(error(ErrorCode::Invalid, undeclared(name, kinds[0])));
+        };
+        if !kinds.contains(&metric.kind) {
+            let message = format!(
+                "the metric {name:?} is a {}: {}",
+                metric.kind.as_str(),
+                hint(metric.kind)
+            );
+            return Err(error(ErrorCode::Invalid, message));
+        }
+        let changes = self.changes.get_or_insert_with(|| CallMetrics::new(manifest));
+        function(changes, position, metric)
+    }
+}
+
+impl Host for MetricsCaller {
+    fn add(&mut self, name: String, amount: f64, labels: Vec<Label>) -> wasmtime::Result<Answer<()>> {
+        let add = |changes: &mut CallMetrics, position, metric: &MetricDeclaration| {
+            if metric.kind == MetricKind::Counter && amount < 0.0 {
+                let message = format!("the counter {name:?} cannot decrease by {}: declare a gauge", -amount);
+                return Err(error(ErrorCode::Invalid, message));
+            }
+            changes.change(position, values(metric, labels)?, Change::Add(finite(metric, amount)?));
+            Ok(())
+        };
+        Ok(self.with_metric(&name, &[MetricKind::Counter, MetricKind::Gauge], add))
+    }
+
+    fn set(&mut self, name: String, value: f64, labels: Vec<Label>) -> wasmtime::Result<Answer<()>> {
+        let set = |changes: &mut CallMetrics, position, metric: &MetricDeclaration| {
+            changes.change(position, values(metric, labels)?, Change::Set(finite(metric, value)?));
+            Ok(())
+        };
+        Ok(self.with_metric(&name, &[MetricKind::Gauge], set))
+    }
+
+    fn observe(&mut self, name: String, value: f64, labels: Vec<Label>) -> wasmtime::Result<Answer<()>> {
+        let observe = |changes: &mut CallMetrics, position, metric: &MetricDeclaration| {
+            let observed = Change::observed(&metric.buckets, finite(metric, value)?);
+            changes.change(position, values(metric, labels)?, observed);
+            Ok(())
+        };
+        Ok(self.with_metric(&name, &[MetricKind::Histogram], observe))
+    }
+
+    fn replace(&mut self, name: String, samples: Vec<Sample>) -> wasmtime::Result<Answer<()>> {
+        let replace = |changes: &mut CallMetrics, position, metric: &MetricDeclaration| {
+            let row = |sample: Sample| Ok((values(metric, sample.labels)?, finite(metric, sample.value)?));
+            let rows = samples.into_iter().map(row).collect::<Answer<Vec<_>>>()?;
+            changes.replace(position, rows);
+            Ok(())
+        };
+        Ok(self.with_metric(&name, &[MetricKind::Gauge], replace))
+    }
+}
+
+/// What a guest that changes an undeclared metric has to do.
+fn undeclared(name: &str, kind: MetricKind) -> String {
+    let kind = kind.as_str();
+    format!(
+        "the manifest does not declare the metric {name:?}: add {{\"name\": {name:?}, \"type\": \"{kind}\", \"help\": …}} \
+         to its `metrics`"
+    )
+}
+
+/// The functions for a type of metric.
+fn hint(kind: MetricKind) -> &'static str {
+    match kind {
+        MetricKind::Counter => "use add",
+        MetricKind::Gauge => "use set, add or replace",
+        MetricKind::Histogram => "use observe",
+    }
+}
+
+fn finite(metric: &MetricDeclaration, value: f64) -> Answer<f64> {
+    match value.is_finite() {
+        true => Ok(value),
+        false => {
+            let message = format!(
+                "the metric {:?} cannot be {value}: a value must be a finite number",
+                metric.name
+            );
+            Err(error(ErrorCode::Invalid, message))
+        }
+    }
+}
+
+/// The values of a metric's labels, each of which must be given once.
+fn values(metric: &MetricDeclaration, labels: Vec<Label>) -> Answer<LabelValues> {
+    let mut values: Vec<Option<String>> = vec![None; metric.labels.len()];
+    let invalid = |problem: String| {
+        let message = format!(
+            "the metric {:?} has the labels {:?}, {problem}",
+            metric.name, metric.labels
+        );
+        Err(error(ErrorCode::Invalid, message))
+    };
+    for Label { name, value } in labels {
+        let Some(position) = metric.labels.iter().position(|label| *label == name) else {
+            return invalid(format!("and not {name:?}"));
+        };
+        if value.len() > METRIC_LABEL_VALUE_BYTES_MAX {
+            let message = format!(
+                "the label {name:?} of the metric {:?} has {} bytes, and may have {METRIC_LABEL_VALUE_BYTES_MAX}",
+                metric.name,
+                value.len()
+            );
+            return Err(error(ErrorCode::TooLarge, message));
+        }
+        if values[position].replace(value).is_some() {
+            return invalid(format!("and {name:?} is given twice"));
+        }
+    }
+    match values.iter().position(Option::is_none) {
+        Some(missing) => invalid(format!("and {:?} is missing", metric.labels[missing])),
+        None => Ok(values.into_iter().flatten().collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
