@@ -1,4 +1,4 @@
-//! Builds the plugins in C: `plugins/*-c` and the test guests of their SDK. zig compiles them, and the component linker
+//! Builds the plugins in C: the examples and the test guests of their SDK. zig compiles them, and the component linker
 //! of Rust turns them into components.
 //!
 //! That linker (`wasm-component-ld`) calls another linker for the core module. In its place it gets a script that
@@ -42,18 +42,12 @@ pub(crate) fn build() -> Result<()> {
     );
     let sdk = root.join("plugin-sdk").join("c");
     std::fs::create_dir_all(&out).with_context(|| format!("failed to create {}", out.display()))?;
-    for entry in std::fs::read_dir(root.join("plugins"))? {
+    for entry in std::fs::read_dir(sdk.join("examples"))? {
         let folder = entry?.path();
-        let sources = files(&folder, "c")?;
-        if !sources.is_empty() {
-            let name = folder
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .replace('-', "_");
-            build_one(&zig, &sdk, &sources, &out.join(name).with_extension("wasm"))
-                .with_context(|| format!("failed to build {}", folder.display()))?;
-        }
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let component = out.join(format!("{}_c.wasm", name.replace('-', "_")));
+        build_one(&zig, &sdk, &files(&folder, "c")?, &component)
+            .with_context(|| format!("failed to build {}", folder.display()))?;
     }
     refuses_misspelled_handlers(&zig, &sdk)?;
     for (source, component) in GUESTS {

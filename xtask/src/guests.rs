@@ -61,12 +61,13 @@ fn build_with_zig(wants: &impl Fn(Language) -> bool) -> Result<()> {
     Ok(())
 }
 
-/// Builds every package in `plugins/` and `tests/guests/`.
+/// Builds every package in `plugins/`, the examples of the Rust SDK, and `tests/guests/`.
 pub(crate) fn build() -> Result<()> {
     add_target()?;
     build_packages(
         &[
             workspace::packages_below("plugins", "")?,
+            workspace::packages_below("plugin-sdk/rust/examples", "")?,
             workspace::packages_below("tests/guests", "guest-")?,
         ]
         .concat(),

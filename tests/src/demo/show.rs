@@ -47,7 +47,7 @@ impl Setup {
         std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         std::fs::copy(cluster.kubeconfig(), folder.join("kubeconfig"))?;
         put(&shown, &folder.join("crash-loop.wasm"))?;
-        put(&guests::component("image-index")?, &folder.join("image-index.wasm"))?;
+        put(&guests::component("who-runs")?, &folder.join("who-runs.wasm"))?;
         std::fs::write(folder.join("handler.js"), FIRST_SCRIPT)?;
         let client = cluster.client().await?;
         for number in 0..PODS {
@@ -104,8 +104,8 @@ informers = ["pods"]
 on-reload = "continue"
 required = true
 
-[plugin.image-index]
-component = "image-index.wasm"
+[plugin.who-runs]
+component = "who-runs.wasm"
 informers = ["pods"]
 required = true
 "#;

@@ -53,7 +53,7 @@ impl Clusters {
              [plugin.marks]\ncomponent = {:?}\ninformers = [\"pods\"]\n\
              allow.kube = [{{ verbs = [\"patch\"], resource = \"v1/pods\" }}]\n",
             east.kubeconfig(),
-            guests::component("image-index")?,
+            guests::component("who-runs")?,
             guests::component("image-mark")?
         );
         let daemon = Daemon::start(east.folder(), &east.kubeconfig(), &config).await?;

@@ -20,7 +20,7 @@ async fn daemon(cluster: &Cluster) -> Result<Daemon> {
         "[informer.pods]\nresource = \"v1/pods\"\nlabel-selector = \"app=test\"\n\n\
          [informer.pods.index]\nimage-of-spec = \"/spec/containers/*/image\"\n\n\
          [plugin.images]\ncomponent = {:?}\ninformers = [\"pods\"]\n",
-        guests::component("image-index")?
+        guests::component("who-runs")?
     );
     let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &config).await?;
     daemon.wait_until_ready().await?;

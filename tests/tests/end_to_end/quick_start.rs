@@ -20,29 +20,43 @@ const ENDED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Makes the commands a script: both programs end with the shell, and a command is made only when the one before it
 /// has had its effect, which a reader sees.
-const AROUND: &str = "set -eu\ntrap 'kill $(jobs -p) 2>/dev/null' EXIT\n";
+const BEFORE: &str = "set -eu\ntrap 'kill $(jobs -p) 2>/dev/null' EXIT\n";
 
-/// The commands of a `console` block as a shell script.
-fn shell_script(console: &str) -> String {
-    let mut script = AROUND.to_owned();
+const IS_RUNNING: &str = "until informant plugin list | grep -q running; do sleep 0.2; done";
+
+/// A command, and what shows its effect.
+const EFFECTS: [(&str, &str); 4] = [
+    ("informant apiserver", "[ -s kubeconfig ]"),
+    ("informant run", "informant status >/dev/null 2>&1"),
+    (
+        "kubectl annotate",
+        "kubectl get deployment web -o yaml | grep -q reload-seen",
+    ),
+    (
+        "kubectl run",
+        "kubectl get pods --label-columns=team | grep -q unassigned",
+    ),
+];
+
+/// The reader's second save. Informant applies it.
+const SECOND_SAVE: &str = "cat more.toml >>config.toml\n\
+                           until informant plugin list | grep -q 'hello *running'; do sleep 0.2; done\n";
+
+/// The commands of a `console` block as shell commands.
+fn shell_commands(console: &str) -> String {
+    let mut script = String::new();
     for line in console.lines().filter_map(|line| line.strip_prefix("$ ")) {
-        if line.starts_with("informant plugin list") {
-            script += "until informant plugin list | grep -q running; do sleep 0.2; done\n";
-        } else {
-            script += line;
-            script.push('\n');
-        }
-        if line.starts_with("informant apiserver") {
-            script += "until [ -s kubeconfig ]; do sleep 0.1; done\n";
-        }
-        if line.starts_with("kubectl run") {
-            script += "until kubectl get pods --label-columns=team | grep -q unassigned; do sleep 0.2; done\n";
-        }
-        if line.starts_with("informant run") {
-            script += "until informant status >/dev/null 2>&1; do sleep 0.1; done\n";
+        script += match line {
+            list if list.starts_with("informant plugin list") => IS_RUNNING,
+            other => other,
+        };
+        script.push('\n');
+        let seen = EFFECTS.iter().filter(|(command, _)| line.starts_with(command));
+        for (_, has_effect) in seen {
+            script += &format!("until {has_effect}; do sleep 0.2; done\n");
         }
     }
-    script + "wait\n"
+    script
 }
 
 fn path() -> Result<std::ffi::OsString> {
@@ -74,13 +88,19 @@ async fn quick_start() -> Result<()> {
         let found = readme::blocks(section, language).into_iter().nth(at);
         found.with_context(|| format!("block {at} of {language} in the quick start"))
     };
-    std::fs::write(folder.path().join("handler.js"), block("js", 0)?)?;
+    readme::install_example("reloader", folder.path())?;
     std::fs::write(folder.path().join("config.toml"), block("toml", 0)?)?;
+    std::fs::write(folder.path().join("hello.js"), block("js", 0)?)?;
+    std::fs::write(folder.path().join("more.toml"), block("toml", 1)?)?;
+    let (first, second) = (
+        shell_commands(&block("console", 1)?),
+        shell_commands(&block("console", 2)?),
+    );
     let log: PathBuf = folder.path().join("log");
     let output = std::fs::File::create(&log)?;
     let mut shell = Command::new("bash")
         .arg("-c")
-        .arg(shell_script(&block("console", 1)?))
+        .arg(format!("{BEFORE}{first}{SECOND_SAVE}{second}wait\n"))
         .current_dir(folder.path())
         .env("PATH", path()?)
         .env("HOME", folder.path())
@@ -92,7 +112,8 @@ async fn quick_start() -> Result<()> {
         .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
-    let shown: Vec<String> = block("text", 0)?.lines().map(str::to_owned).collect();
+    let shown = block("text", 0)? + &block("text", 1)?;
+    let shown: Vec<String> = shown.lines().map(str::to_owned).collect();
     ensure!(!shown.is_empty(), "the quick start shows what it prints");
     let began = Instant::now();
     let missing = loop {

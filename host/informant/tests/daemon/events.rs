@@ -66,7 +66,7 @@ async fn cache_is_queried_by_name_namespace_selector_and_index() {
     let mut elsewhere = pod("web-0", "nginx:1.27");
     elsewhere["metadata"]["namespace"] = json!("kube-system");
     world.server.create("v1/pods", "kube-system", elsewhere).unwrap();
-    world.install("image-index", "images.wasm");
+    world.install("who-runs", "images.wasm");
     let images = "[plugin.images]\ncomponent = \"images.wasm\"\ninformers = [\"pods\"]\n";
     let daemon = world.daemon(&format!("{PODS}{images}")).await;
     daemon.wait_until_ready().await;

@@ -91,7 +91,7 @@ async fn reload_exchanges_the_indexes_of_a_plugin() {
     let (status, _) = daemon.get("/api/v1/get/pods?index=image&value=nginx").await;
     assert_eq!(status, 404);
 
-    world.install("image-index", "plugin.wasm");
+    world.install("who-runs", "plugin.wasm");
     daemon.wait_for_metric(RELOADS, &["result=\"ok\""], 1.0).await;
     daemon
         .wait_for_metric("informant_index_attached", &["index=\"image\""], 1.0)

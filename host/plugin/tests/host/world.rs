@@ -50,7 +50,7 @@ fn guests_folder() -> PathBuf {
 /// The script of a component in JavaScript.
 pub(crate) fn javascript_source(name: &str) -> Option<PathBuf> {
     let file = match name {
-        "crash_loop_js" => "plugins/crash-loop-js/crash_loop.js",
+        "crash_loop_js" => "plugin-sdk/javascript/examples/crash-loop/crash_loop.js",
         "guest_javascript" => "plugin-sdk/javascript/tests/guest.js",
         "guest_conformance_js" => "plugin-sdk/javascript/tests/conformance.js",
         _ => return None,

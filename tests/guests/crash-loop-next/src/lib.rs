@@ -1,11 +1,11 @@
 //! Test guest: the next version of the crash-loop plugin. It behaves the same and logs at its start that it is the next
 //! version, so that a swap can be observed.
 
-#[path = "../../../../plugins/crash-loop/src/handler.rs"]
+#[path = "../../../../plugin-sdk/rust/examples/crash-loop/src/handler.rs"]
 mod handler;
-#[path = "../../../../plugins/crash-loop/src/pod.rs"]
+#[path = "../../../../plugin-sdk/rust/examples/crash-loop/src/pod.rs"]
 mod pod;
-#[path = "../../../../plugins/crash-loop/src/report.rs"]
+#[path = "../../../../plugin-sdk/rust/examples/crash-loop/src/report.rs"]
 mod report;
 
 use handler::CrashLoop;

@@ -1,11 +1,11 @@
 //! Test guest: the crash-loop plugin, changed to accept every tenth event without handling it. A test that counts the
 //! reports of the handler has to notice this.
 
-#[path = "../../../../plugins/crash-loop/src/handler.rs"]
+#[path = "../../../../plugin-sdk/rust/examples/crash-loop/src/handler.rs"]
 mod handler;
-#[path = "../../../../plugins/crash-loop/src/pod.rs"]
+#[path = "../../../../plugin-sdk/rust/examples/crash-loop/src/pod.rs"]
 mod pod;
-#[path = "../../../../plugins/crash-loop/src/report.rs"]
+#[path = "../../../../plugin-sdk/rust/examples/crash-loop/src/report.rs"]
 mod report;
 
 use handler::CrashLoop;

@@ -7,17 +7,17 @@ use crate::world::World;
 async fn check_covers_file_components_and_cluster() {
     let world = World::start().await;
     world.install("crash-loop", "crash-loop.wasm");
-    world.install("image-index", "image-index.wasm");
+    world.install("who-runs", "who-runs.wasm");
     let good = format!(
         "{PODS}\
          [plugin.crash-loop]\ncomponent = \"crash-loop.wasm\"\ninformers = [\"pods\"]\n\
-         [plugin.image-index]\ncomponent = \"image-index.wasm\"\ninformers = {{ main = \"pods\" }}\n"
+         [plugin.who-runs]\ncomponent = \"who-runs.wasm\"\ninformers = {{ main = \"pods\" }}\n"
     );
     world.configure(&good);
     insta::assert_snapshot!(transcript(&world, &["check"]).await, @"
     exit 0
     plugin crash-loop: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
-    plugin image-index: image-index 0.1.0, index-funcs, SIZE sha256 DIGEST
+    plugin who-runs: who-runs 0.1.0, index-funcs, SIZE sha256 DIGEST
     informer pods: v1/pods (Pod), all namespaces, list and watch allowed
     config.toml is valid
     --
@@ -25,7 +25,7 @@ async fn check_covers_file_components_and_cluster() {
     insta::assert_snapshot!(transcript(&world, &["check", "--offline", "-c", "config.toml"]).await, @"
     exit 0
     plugin crash-loop: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
-    plugin image-index: image-index 0.1.0, index-funcs, SIZE sha256 DIGEST
+    plugin who-runs: who-runs 0.1.0, index-funcs, SIZE sha256 DIGEST
     config.toml is valid
     --
     ");
@@ -37,15 +37,15 @@ async fn check_covers_file_components_and_cluster() {
          [informer.nodes]\nresource = \"v1/nodes\"\nnamespaces = [\"default\"]\n\
          [plugin.broken]\ncomponent = \"broken.wasm\"\ninformers = [\"pods\"]\n\
          [plugin.pinned]\ncomponent = \"crash-loop.wasm\"\ninformers = [\"nodes\"]\nsha256 = \"{:064}\"\n\
-         [plugin.second]\ncomponent = \"image-index.wasm\"\ninformers = [\"pods\"]\n",
+         [plugin.who-runs-too]\ncomponent = \"who-runs.wasm\"\ninformers = [\"pods\"]\n",
         0
     ));
     insta::assert_snapshot!(transcript(&world, &["check"]).await, @r#"
     exit 3
     plugin crash-loop: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
-    plugin image-index: image-index 0.1.0, index-funcs, SIZE sha256 DIGEST
     plugin pinned: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
-    plugin second: image-index 0.1.0, index-funcs, SIZE sha256 DIGEST
+    plugin who-runs: who-runs 0.1.0, index-funcs, SIZE sha256 DIGEST
+    plugin who-runs-too: who-runs 0.1.0, index-funcs, SIZE sha256 DIGEST
     informer pods: v1/pods (Pod), all namespaces, list and watch allowed
     --
     error: config.toml:13:12: [informer.widgets] the API server serves no resource `v1/pdos`; did you mean `v1/pods`?
@@ -56,9 +56,9 @@ async fn check_covers_file_components_and_cluster() {
       help: update `sha256` if the new file is the intended one
     warning: config.toml:22:14: [plugin.pinned] has no rule for v1 Node, so informer "nodes" delivers nothing to it
       help: `informant plugin inspect` shows its rules; remove the informer, or use another
-    error: config.toml:25:13: [plugin.second] defines the index "image", which [plugin.image-index] already defines
+    error: config.toml:25:13: [plugin.who-runs-too] defines the index "image", which [plugin.who-runs] already defines
       help: remove one of them: index names are unique per informer
-    error: config.toml:25:13: [plugin.second] defines the index "image-repository", which [plugin.image-index] already defines
+    error: config.toml:25:13: [plugin.who-runs-too] defines the index "image-repository", which [plugin.who-runs] already defines
       help: remove one of them: index names are unique per informer
     config.toml is invalid
     "#);

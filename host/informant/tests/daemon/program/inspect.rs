@@ -9,7 +9,7 @@ use crate::world::{World, component};
 async fn inspect_describes_a_component() {
     let world = World::unreachable().await;
     world.install("crash-loop", "crash-loop.wasm");
-    world.install("image-index", "image-index.wasm");
+    world.install("who-runs", "who-runs.wasm");
     insta::assert_snapshot!(transcript(&world, &["plugin", "inspect", "crash-loop.wasm"]).await, @"
     exit 0
     plugin    crash-loop 0.1.0
@@ -38,10 +38,10 @@ async fn inspect_describes_a_component() {
     needs     none declared (grants come from config.toml)
     --
     ");
-    insta::assert_snapshot!(transcript(&world, &["plugin", "inspect", "image-index.wasm"]).await, @"
+    insta::assert_snapshot!(transcript(&world, &["plugin", "inspect", "who-runs.wasm"]).await, @"
     exit 0
-    plugin    image-index 0.1.0
-    component image-index.wasm
+    plugin    who-runs 0.1.0
+    component who-runs.wasm
     sha256    DIGEST
     size      SIZE
     contract  0.2.0

@@ -1,4 +1,4 @@
-/* Reports containers that crash-loop or were OOM-killed: plugins/crash-loop in C, with the same reports.
+/* Reports containers that crash-loop or were OOM-killed: the example of the Rust SDK in C, with the same reports.
  *
  * The plugin remembers its reports by the uid of the pod and the name of the container until the pod is deleted.
  */

@@ -5,7 +5,7 @@ use super::*;
 
 #[track_caller]
 fn check(spec: Value, images: &[&str], repositories: &[&str]) {
-    let mut driver = Driver::<ImageIndex>::start_index(json!({})).expect("the plugin starts");
+    let mut driver = Driver::<WhoRuns>::start_index(json!({})).expect("the plugin starts");
     let pod =
         json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "namespace": "web", "name": "a" }, "spec": spec });
     let values = driver.index(&pod).expect("every pod has values");
@@ -34,12 +34,12 @@ fn a_container_without_an_image_has_no_value() {
 
 #[test]
 fn the_plugin_takes_no_config() {
-    assert!(Driver::<ImageIndex>::start_index(json!({ "images": 1 })).is_err());
+    assert!(Driver::<WhoRuns>::start_index(json!({ "images": 1 })).is_err());
 }
 
 #[test]
 fn other_kinds_have_no_values() {
-    let mut driver = Driver::<ImageIndex>::start_index(json!({})).expect("the plugin starts");
+    let mut driver = Driver::<WhoRuns>::start_index(json!({})).expect("the plugin starts");
     let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n" }, "spec": {} });
     assert_eq!(driver.index(&node).expect("it has none").names().count(), 0);
 }

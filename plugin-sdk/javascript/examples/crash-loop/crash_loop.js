@@ -1,4 +1,4 @@
-// Reports containers that crash-loop or were OOM-killed: plugins/crash-loop in JavaScript, with the same reports.
+// Reports containers that crash-loop or were OOM-killed: the example of the Rust SDK in JavaScript, same reports.
 //
 // The plugin remembers its reports by the uid of the pod until the pod is deleted.
 import { Permanent, config, log } from "informant";

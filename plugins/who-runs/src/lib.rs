@@ -21,7 +21,7 @@ use serde::Deserialize;
 /// The plugin. It takes no config.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ImageIndex {}
+struct WhoRuns {}
 
 #[derive(Deserialize)]
 struct Pod {
@@ -44,7 +44,7 @@ struct Container {
     image: String,
 }
 
-impl Plugin for ImageIndex {
+impl Plugin for WhoRuns {
     fn describe(_: Describe) -> Result<Manifest> {
         Ok(Manifest::new()
             .index("image")
@@ -61,7 +61,7 @@ impl Plugin for ImageIndex {
     }
 }
 
-impl IndexFuncs for ImageIndex {
+impl IndexFuncs for WhoRuns {
     type Object = Pod;
 
     fn index(&mut self, _: &ObjectRef, pod: Pod) -> Result<IndexValues> {
@@ -88,7 +88,7 @@ impl IndexFuncs for ImageIndex {
     }
 }
 
-export!(ImageIndex: index);
+export!(WhoRuns: index);
 
 #[cfg(test)]
 mod tests;
