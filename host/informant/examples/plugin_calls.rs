@@ -181,6 +181,7 @@ impl Handler {
             metrics: PluginMetrics::register(&mut Registry::default()),
             kube: None,
             key_value: None,
+            http: None,
             script_runner: std::fs::read(built("informant_script_runner.wasm")?)
                 .ok()
                 .map(Cow::Owned),

@@ -10,8 +10,10 @@
 
 mod admin;
 mod allow;
+mod allow_http;
 mod cluster;
 mod health;
+mod http;
 mod informer;
 mod listen;
 mod name;
@@ -36,6 +38,7 @@ pub use admin::{ADMIN_LISTEN_DEFAULT, AdminSection};
 pub(crate) use admin::{EXPOSED_HELP, exposed};
 pub use cluster::ClusterSection;
 pub use health::{HEALTH_LISTEN_DEFAULT, HealthSection};
+pub use http::HttpSection;
 pub use informer::{InformerSection, Required};
 pub(crate) use name::validate_name;
 pub use plugin::PluginSection;
@@ -50,7 +53,7 @@ pub(crate) use units::show_size;
 use table::{Keys, Reporter, Table};
 
 const KEYS: Keys = Keys {
-    known: &["admin", "cluster", "health", "informer", "plugin", "state"],
+    known: &["admin", "cluster", "health", "http", "informer", "plugin", "state"],
     planned: &[],
 };
 
@@ -65,6 +68,8 @@ pub struct Config {
     pub admin: AdminSection,
     /// Probes and metrics.
     pub health: HealthSection,
+    /// HTTP requests of plugins.
+    pub http: HttpSection,
     /// The state file.
     pub state: StateSection,
     /// The informers by name.
@@ -175,6 +180,7 @@ fn read(root: &Table<'_>) -> Config {
         clusters,
         admin: admin::read(root),
         health: health::read(root),
+        http: http::read(root),
         state: state::read(root),
         informers,
         plugins,

@@ -66,6 +66,7 @@ use crate::cluster::ClusterAccess;
 use crate::config::Config;
 use crate::directories;
 use crate::guests;
+use crate::http_client::{HttpSender, SystemResolver};
 use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
 use crate::server::{ConnectionLimits, HttpServer, bind};
@@ -235,6 +236,11 @@ fn plugin_host(
         metrics: metrics.plugins.clone(),
         kube: Some(Arc::new(clusters)),
         key_value: keys.map(|keys| Arc::new(keys) as Arc<dyn KeyValue>),
+        http: Some(Arc::new(HttpSender::new(
+            &options.config.http,
+            SystemResolver,
+            Arc::clone(environment),
+        ))),
         script_runner: guests::script_runner()?,
     })
     .context("cannot create the WebAssembly engine")

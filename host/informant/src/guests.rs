@@ -44,6 +44,7 @@ impl Guests {
             metrics: Metrics::new().plugins,
             kube: None,
             key_value: has_keys.then(|| Arc::new(NoKeys) as Arc<dyn KeyValue>),
+            http: None,
             script_runner: script_runner()?,
         })
         .context("cannot create the WebAssembly engine")?;

@@ -153,7 +153,7 @@ impl KubeApi for ClusterApi {
 }
 
 /// Runs `work` and sends its result; stops as soon as the receiver is dropped.
-async fn unless_abandoned<T>(mut answer: oneshot::Sender<T>, work: impl Future<Output = T>) {
+pub(crate) async fn unless_abandoned<T>(mut answer: oneshot::Sender<T>, work: impl Future<Output = T>) {
     tokio::select! {
         biased;
         done = work => {

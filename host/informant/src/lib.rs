@@ -17,6 +17,7 @@ pub mod daemon;
 mod directories;
 mod escape;
 mod guests;
+pub mod http_client;
 mod key_file;
 pub mod kube_api;
 pub mod logging;

@@ -44,6 +44,7 @@ use crate::engine::scheduler::OverrunHistory;
 use crate::error::LoadProblem;
 use crate::host::HostInner;
 use crate::hostcalls::HostAccess;
+use crate::hostcalls::http::{HttpAccess, HttpRights};
 use crate::hostcalls::kube::{KubeAccess, KubeRights};
 use crate::hostcalls::kv::{KvAccess, KvRights};
 use crate::hostcalls::metrics::{MetricsAccess, PluginSeries};
@@ -77,6 +78,8 @@ pub(crate) struct PluginContext {
     pub(crate) kv: Arc<KvRights>,
     /// Its own metrics.
     pub(crate) series: Arc<PluginSeries>,
+    /// What its instances share of HTTP.
+    http: Arc<HttpRights>,
     /// What the cache has of the plugin's objects.
     pub(crate) cache: Arc<OwnCache>,
     /// The writes that handlers deferred.
@@ -176,6 +179,13 @@ impl PluginContext {
         );
         let quota_bytes = config.spec.limits.kv_bytes;
         let kv = KvRights::new(counters.plugin(), host.key_value.clone(), quota_bytes, counters.kv());
+        let http = HttpRights::new(
+            counters.plugin(),
+            host.http.clone(),
+            Arc::clone(&host.env),
+            counters.http(),
+            config.spec.limits,
+        );
         let paused = config.spec.paused.then_some(PausedBy::Section);
         if paused.is_some() {
             listener.pause(Pause::Operator);
@@ -188,6 +198,7 @@ impl PluginContext {
             counters,
             kube: Arc::new(kube),
             kv: Arc::new(kv),
+            http: Arc::new(http),
             abort: CancellationToken::new(),
             probation: Probation::new(host.env.now()),
             overruns: Arc::default(),
@@ -221,6 +232,7 @@ impl PluginContext {
     pub(crate) fn set_config(&self, config: Arc<PluginConfig>) {
         self.cache.set_informers(&config.spec.informers);
         self.kv.set_quota(config.spec.limits.kv_bytes);
+        self.http.set_limits(config.spec.limits);
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
@@ -267,6 +279,10 @@ impl PluginContext {
                 },
                 kv: KvAccess::Granted(Arc::clone(&self.kv)),
                 metrics: MetricsAccess::Granted(Arc::clone(manifest)),
+                http: HttpAccess::Granted {
+                    rights: Arc::clone(&self.http),
+                    grants: Arc::clone(&config.http),
+                },
             },
             ActorKind::Index => HostAccess::denied(catalog, DENIED_IN_INDEX),
         };

@@ -27,6 +27,7 @@ use crate::engine::scheduler::CpuScheduler;
 use crate::engine::ticker::Ticker;
 use crate::error::{HostError, LoadError, LoadProblem};
 use crate::hostcalls::HostAccess;
+use crate::hostcalls::http_client::HttpClient;
 use crate::hostcalls::key_value::KeyValue;
 use crate::hostcalls::kube_api::KubeApi;
 use crate::instance::guest::{self, GuestState, InstanceResources};
@@ -55,6 +56,8 @@ pub struct HostOptions {
     pub kube: Option<Arc<dyn KubeApi>>,
     /// What plugins remember; none: `kv` is denied.
     pub key_value: Option<Arc<dyn KeyValue>>,
+    /// How plugins send HTTP requests; none where they are only inspected.
+    pub http: Option<Arc<dyn HttpClient>>,
     /// The component that runs scripts; none: scripts are rejected.
     pub script_runner: Option<Cow<'static, [u8]>>,
 }
@@ -71,6 +74,7 @@ pub(crate) struct HostInner {
     pub(crate) metrics: PluginMetrics,
     pub(crate) kube: Option<Arc<dyn KubeApi>>,
     pub(crate) key_value: Option<Arc<dyn KeyValue>>,
+    pub(crate) http: Option<Arc<dyn HttpClient>>,
     /// Where blocking work runs. None: where it is called, because none of it takes time.
     pub(crate) blocking_pool: Option<Handle>,
     pub(crate) linker: Linker<GuestState>,
@@ -145,6 +149,7 @@ impl PluginHost {
             metrics,
             kube,
             key_value,
+            http,
             script_runner,
         } = options;
         let compile_queue = CompileQueue::new(compiler, &engine, Arc::clone(&env), handle.clone());
@@ -162,6 +167,7 @@ impl PluginHost {
             metrics,
             kube,
             key_value,
+            http,
             blocking_pool: Some(handle),
         })))
     }
@@ -434,6 +440,14 @@ pub(crate) fn validate(spec: &PluginSpec) -> Result<(), LoadProblem> {
     }
     if limits.kv_bytes == 0 {
         return refuse("a limit is 0: set limits.kv to more than 0".to_owned());
+    }
+    let http = [
+        limits.http_in_flight,
+        limits.http_request_bytes,
+        limits.http_response_bytes,
+    ];
+    if http.contains(&0) || limits.http_per_second == 0 || limits.http_time.is_zero() {
+        return refuse("a limit of HTTP is 0: set limits.http, http-in-flight, http-time, http-request and http-response to more than 0".to_owned());
     }
     if limits.pending == 0 || limits.memory_bytes == 0 || limits.cpu.is_zero() || limits.call.is_zero() {
         return refuse("a limit is 0: set limits.memory, cpu, call and pending to more than 0".to_owned());

@@ -1,21 +1,27 @@
 //! The interfaces that plugins import from Informant: `store` reads the cache, `kube` acts on the cluster, `kv`
-//! remembers, `metrics` counts.
+//! remembers, `metrics` counts; and wasi:http, which calls other services.
 //!
 //! Each call is checked against what config.toml grants: [`store`] against the plugin's `informers`, [`kube`] against
-//! `allow.kube` ([`grant`]). A call that is not granted returns `denied` and the line of config.toml that grants it.
-//! [`kube_api`] is the trait behind `kube`, so that this crate needs no Kubernetes client, and [`key_value`] the one
-//! behind `kv`, so that it needs no database.
+//! `allow.kube` ([`grant`]), [`http`] against `allow.http`. A call that is not granted returns `denied` and the line of
+//! config.toml that grants it.
+//! [`kube_api`] is the trait behind `kube`, so that this crate needs no Kubernetes client, [`key_value`] the one behind
+//! `kv`, so that it needs no database, and [`http_client`] the one behind wasi:http ([`http`]), so that it opens no
+//! connections.
 
 pub(crate) mod grant;
+pub(crate) mod http;
+pub(crate) mod http_client;
 pub(crate) mod key_value;
 pub(crate) mod kube;
 pub(crate) mod kube_api;
 pub(crate) mod kv;
 pub(crate) mod metrics;
 pub(crate) mod store;
+pub(crate) mod wait;
 
 use informant_cache::Catalog;
 
+use crate::hostcalls::http::HttpAccess;
 use crate::hostcalls::kube::KubeAccess;
 use crate::hostcalls::kv::KvAccess;
 use crate::hostcalls::metrics::MetricsAccess;
@@ -31,6 +37,7 @@ pub(crate) struct HostAccess {
     pub(crate) kube: KubeAccess,
     pub(crate) kv: KvAccess,
     pub(crate) metrics: MetricsAccess,
+    pub(crate) http: HttpAccess,
 }
 
 impl HostAccess {
@@ -41,6 +48,7 @@ impl HostAccess {
             kube: KubeAccess::Denied(reason),
             kv: KvAccess::Denied(reason),
             metrics: MetricsAccess::Denied(reason),
+            http: HttpAccess::Denied(reason),
         }
     }
 }

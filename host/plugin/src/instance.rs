@@ -63,7 +63,7 @@ impl Instance {
         watchdog: CallWatchdog,
     ) -> Result<Instance, LoadProblem> {
         let mut store = GuestState::store(engine, resources, &watchdog, component.script.as_deref());
-        let watchdog = watchdog.with_permit(store.data().budget.permit());
+        let watchdog = watchdog.with_budget(&store.data().budget);
         begin(&mut store, CallSubject::None);
         let made = watchdog.run(component.pre.instantiate_async(&mut store)).await;
         let instance = match made {
@@ -136,7 +136,7 @@ impl Instance {
             .watchdog
             .run(guest.call_on_add(&mut self.store, about, call, object))
             .await;
-        Some(finish_call(&mut self.store, "on-add", answer))
+        Some(finish_event(&mut self.store, "on-add", answer))
     }
 
     pub(crate) async fn on_update(
@@ -152,7 +152,7 @@ impl Instance {
             .watchdog
             .run(guest.call_on_update(&mut self.store, about, call, old, object))
             .await;
-        Some(finish_call(&mut self.store, "on-update", answer))
+        Some(finish_event(&mut self.store, "on-update", answer))
     }
 
     pub(crate) async fn on_delete(
@@ -168,14 +168,14 @@ impl Instance {
             .watchdog
             .run(guest.call_on_delete(&mut self.store, about, call, last, final_state_unknown))
             .await;
-        Some(finish_call(&mut self.store, "on-delete", answer))
+        Some(finish_event(&mut self.store, "on-delete", answer))
     }
 
     pub(crate) async fn on_synced(&mut self, source: u32) -> Option<Called<Result<(), Failure>>> {
         let guest = self.exports.sync.as_ref()?;
         begin(&mut self.store, CallSubject::Source(source));
         let answer = self.watchdog.run(guest.call_on_synced(&mut self.store, source)).await;
-        Some(finish_call(&mut self.store, "on-synced", answer))
+        Some(finish_event(&mut self.store, "on-synced", answer))
     }
 
     pub(crate) async fn index(&mut self, about: ObjectRef<'_>, object: &[u8]) -> Option<Called<IndexAnswer>> {
@@ -252,6 +252,7 @@ fn begin(store: &mut Store<GuestState>, subject: CallSubject) {
     state.kube.begin_call(is_event);
     state.kv.begin_call(is_event);
     state.metrics.begin_call(is_event);
+    state.http.begin_call();
     state.reader.begin_call(subject);
     state.limiter.begin();
     state.budget.begin();
@@ -276,6 +277,20 @@ fn finish_call<T>(
         Err(cause) => Err(Box::new(abandoned(export, cause, store))),
     };
     end(store);
+    called
+}
+
+/// As [`finish_call`], for calls that may ask to be retried later: then the hosts that asked for it in the call are closed
+/// to the plugin meanwhile.
+fn finish_event<T>(
+    store: &mut Store<GuestState>,
+    export: &'static str,
+    answer: Result<wasmtime::Result<Result<T, Failure>>, Abandoned>,
+) -> Called<Result<T, Failure>> {
+    let called = finish_call(store, export, answer);
+    if let Ok(Err(Failure::RetryAfter(_))) = called {
+        store.data_mut().http.close_hosts();
+    }
     called
 }
 

@@ -9,7 +9,8 @@
 //! version for another. It promises: a guest cannot crash, hang, starve or read the memory of the host or of another
 //! guest; a guest's error costs its own instance and no event; a rejected component changes nothing that runs. It
 //! contains no Kubernetes client: events reach plugins through [`informant_cache::ListenerHandle`], they read the cache
-//! through [`informant_cache::Catalog`], and they act on the cluster through [`KubeApi`] after the call is authorized.
+//! through [`informant_cache::Catalog`], and they act on the cluster through [`KubeApi`] and call other services through
+//! [`HttpClient`] after the call is authorized.
 //!
 //! Start at [`PluginHost::load`] and [`Plugin`]. The modules:
 //!
@@ -20,7 +21,7 @@
 //! - `instance`: one wasmtime store and the calls into it: bindings, WASI, output, deadlines, traps.
 //! - `actor`: the two tasks that own an instance each (`events`, `index`), and how a lost instance is replaced.
 //! - `simulated`: a host for simulations, without a ticker and threads.
-//! - `hostcalls`: the interfaces `store`, `kube`, `kv` and `metrics`, and the grants that authorize them.
+//! - `hostcalls`: the interfaces `store`, `kube`, `kv`, `metrics` and wasi:http, and the grants that authorize them.
 //! - `writes`: the queue of writes that handlers deferred.
 
 mod actor;
@@ -54,6 +55,8 @@ pub use engine::compile::{ChildCompiler, CompileLimits, Compiler, compile_worker
 pub use error::{HostError, LoadError, LoadProblem};
 pub use host::{HostOptions, Inspection, PluginHost};
 pub use hostcalls::grant::{KubeGrant, KubeResource, KubeResourceError, KubeVerb, allow_line};
+pub use hostcalls::http::{HttpGrant, HttpGrantError, forbidden_address};
+pub use hostcalls::http_client::{HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpPermit};
 pub use hostcalls::key_value::{KeyValue, KvChange, KvHandled, KvOpening, KvSpace, KvUsage, NoKeys};
 pub use hostcalls::kube_api::{
     KubeAction, KubeAddress, KubeApi, KubeCall, KubeDelete, KubeError, KubeErrorCode, KubeFuture, KubeList,
@@ -84,6 +87,9 @@ pub mod limits {
     pub use crate::engine::compile::{ARTIFACT_BYTES_MAX, COMPILE_MEMORY_BYTES, COMPILE_THREADS_MAX, COMPILE_TIME};
     pub use crate::engine::scheduler::{OVERRAN_FOR, SLOW_CALL};
     pub use crate::engine::ticker::TICK;
+    pub use crate::hostcalls::http::{
+        HTTP_BURST, HTTP_CHUNK_BYTES_MAX, HTTP_CLOSED_HOSTS_MAX, HTTP_CLOSED_MAX, HTTP_FIELDS_BYTES_MAX,
+    };
     pub use crate::hostcalls::kube::{
         KUBE_ANSWER_BYTES_MAX, KUBE_CALLS_MAX, KUBE_DOCUMENT_BYTES_MAX, KUBE_PAGE_OBJECTS_MAX, KUBE_WAIT_MAX,
     };
@@ -97,7 +103,10 @@ pub mod limits {
     pub use crate::instance::guest::TRANSFER_BYTES_MAX;
     pub use crate::instance::output::{CALL_BYTES_MAX, LINE_BYTES_MAX, TAIL_LINES_MAX};
     pub use crate::plugin::INIT_RETRY_AT_SWAP;
-    pub use crate::spec::{CALL, CPU, INSTANCES, KV_BYTES, MEMORY_BYTES, WRITES_IN_FLIGHT, WRITES_PER_SECOND};
+    pub use crate::spec::{
+        CALL, CPU, HTTP_IN_FLIGHT, HTTP_PER_SECOND, HTTP_REQUEST_BYTES, HTTP_RESPONSE_BYTES, HTTP_TIME, INSTANCES,
+        KV_BYTES, MEMORY_BYTES, WRITES_IN_FLIGHT, WRITES_PER_SECOND,
+    };
     pub use crate::writes::{
         CALL_WRITES_BYTES_MAX, CALL_WRITES_MAX, OWN_WRITES_MAX, SEEN_MAX, SPACED_KEYS_MAX, SPACING_MAX, SPACING_MIN,
         SPACING_TARGETS_MAX, SPACING_WINDOW, SPACING_WRITES, WRITES_BURST, WRITES_LAST, WRITES_WAITING_BYTES_MAX,

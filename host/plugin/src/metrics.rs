@@ -13,6 +13,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::component::manifest::Manifest;
 use crate::error::LoadProblem;
+use crate::hostcalls::http::{HttpCounters, HttpFamilies};
 use crate::hostcalls::kube::{KubeCounters, KubeFamilies};
 use crate::hostcalls::kv::{KvCounters, KvFamilies};
 use crate::hostcalls::metrics::{MetricSeries, PluginSeries};
@@ -42,6 +43,7 @@ struct Families {
     kv: KvFamilies,
     /// The plugins' own metrics.
     custom: MetricSeries,
+    http: HttpFamilies,
     /// The users of each plugin's series: while a plugin is replaced by another of the same name, there are two.
     users: Mutex<BTreeMap<String, Users>>,
 }
@@ -175,6 +177,7 @@ impl PluginMetrics {
             writes: WriteFamilies::default(),
             kv: KvFamilies::default(),
             custom: MetricSeries::default(),
+            http: HttpFamilies::new(),
             users: Mutex::default(),
         };
         families.register(registry);
@@ -286,6 +289,7 @@ impl Families {
         self.writes.register(registry);
         self.kv.register(registry);
         registry.register_collector(Box::new(self.custom.clone()));
+        self.http.register(registry);
     }
 }
 
@@ -309,6 +313,7 @@ impl Families {
         self.writes.forget(name);
         self.kv.forget(name);
         self.custom.forget(name);
+        self.http.forget(name);
         for state in PluginState::ALL {
             self.state.remove(&StateLabels {
                 plugin: plugin(),
@@ -386,6 +391,11 @@ impl PluginCounters {
     /// Its own metrics.
     pub(crate) fn custom(&self, env: &Arc<dyn Environment>) -> Arc<PluginSeries> {
         self.families.custom.of(&self.plugin, env)
+    }
+
+    /// The counters of its HTTP requests.
+    pub(crate) fn http(&self) -> HttpCounters {
+        self.families.http.of(&self.plugin)
     }
 
     /// The counters of events from the informer `informer`.

@@ -86,6 +86,7 @@ impl PluginHost {
             metrics,
             kube: Some(kube),
             key_value: None,
+            http: None,
             blocking_pool: None,
         })
     }

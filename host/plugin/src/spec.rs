@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use informant_cache::listener::RetryPolicy;
 
-use crate::{Digest, KubeGrant};
+use crate::{Digest, HttpGrant, KubeGrant};
 
 /// Memory of one instance: 64 MiB. A Rust or C plugin needs 2, JavaScript and Python 16.
 pub const MEMORY_BYTES: usize = 64 * 1_024 * 1_024;
@@ -29,6 +29,22 @@ pub const WRITES_PER_SECOND: u32 = 20;
 /// key.
 pub const KV_BYTES: usize = 1 << 20;
 
+/// HTTP requests of one plugin in flight: 16. Further ones wait, within their own time.
+pub const HTTP_IN_FLIGHT: usize = 16;
+
+/// HTTP requests of one plugin in a second: 50, after bursts of [`HTTP_BURST`](crate::limits::HTTP_BURST). Further ones
+/// wait, within their own time.
+pub const HTTP_PER_SECOND: u32 = 50;
+
+/// Time of one HTTP request, from waiting for its turn to the end of the response: 10 s, or nine tenths of the call.
+pub const HTTP_TIME: Duration = Duration::from_secs(10);
+
+/// The body of an HTTP request: 1 MiB.
+pub const HTTP_REQUEST_BYTES: usize = 1 << 20;
+
+/// The body of an HTTP response: 8 MiB.
+pub const HTTP_RESPONSE_BYTES: usize = 8 << 20;
+
 /// One plugin as configured by the operator.
 #[derive(Clone, Debug)]
 pub struct PluginSpec {
@@ -44,6 +60,8 @@ pub struct PluginSpec {
     pub informers: Vec<(String, String)>,
     /// What it may do on the cluster.
     pub allow_kube: Vec<KubeGrant>,
+    /// Where it may send HTTP requests.
+    pub allow_http: Vec<HttpGrant>,
     /// Its resource limits.
     pub limits: Limits,
     /// The resync period; none: no resync.
@@ -86,6 +104,16 @@ pub struct Limits {
     pub writes_per_second: u32,
     /// Bytes of its keys and values in `kv`. At the limit a key is not set.
     pub kv_bytes: usize,
+    /// HTTP requests in flight at once; further ones wait.
+    pub http_in_flight: usize,
+    /// HTTP requests in a second, after a burst; further ones wait.
+    pub http_per_second: u32,
+    /// Time of one HTTP request, with its response. At the limit it fails.
+    pub http_time: Duration,
+    /// Bytes of the body of an HTTP request. At the limit it fails.
+    pub http_request_bytes: usize,
+    /// Bytes of the body of an HTTP response. At the limit reading it fails.
+    pub http_response_bytes: usize,
 }
 
 /// What a new instance receives when it replaces another.
@@ -121,6 +149,7 @@ impl PluginSpec {
             config: serde_json::json!({}),
             informers: Vec::new(),
             allow_kube: Vec::new(),
+            allow_http: Vec::new(),
             limits: Limits::default(),
             resync: None,
             min_interval: None,
@@ -146,6 +175,11 @@ impl Default for Limits {
             writes_in_flight: WRITES_IN_FLIGHT,
             writes_per_second: WRITES_PER_SECOND,
             kv_bytes: KV_BYTES,
+            http_in_flight: HTTP_IN_FLIGHT,
+            http_per_second: HTTP_PER_SECOND,
+            http_time: HTTP_TIME,
+            http_request_bytes: HTTP_REQUEST_BYTES,
+            http_response_bytes: HTTP_RESPONSE_BYTES,
         }
     }
 }

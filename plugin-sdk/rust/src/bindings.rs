@@ -19,6 +19,15 @@ pub mod imports {
     });
 }
 
+/// wasi:http. A component imports it only if the plugin uses it.
+pub mod http {
+    wit_bindgen::generate!({
+        world: "client",
+        path: "wit-http",
+        generate_all,
+    });
+}
+
 macro_rules! role {
     ($(#[$doc:meta])* $module:ident, $world:literal) => {
         $(#[$doc])*

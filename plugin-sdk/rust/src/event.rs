@@ -53,6 +53,12 @@ impl Event {
         Ok(store::source(self.source)?)
     }
 
+    /// Names the state that the event is about: `uid/resourceVersion`. It is the same in each attempt, so services that
+    /// take an idempotency key can tell a repetition. A handler that sends several requests adds what each is for.
+    pub fn id(&self) -> String {
+        format!("{}/{}", self.uid, self.resource_version)
+    }
+
     pub(crate) fn new(object: contract::ObjectRef, call: contract::Call) -> Self {
         Self {
             source: SourceId(object.source),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::action::whole_ms;
 use crate::bindings::imports::informant::plugin::types as contract;
 use crate::host_error::HostError;
-use crate::kube;
+use crate::{http, kube};
 
 /// The result of every call to a plugin. Handlers return `Result<Action>`: `Ok(Action::done())` acknowledges the event.
 pub type Result<T = (), E = Failure> = std::result::Result<T, E>;
@@ -18,7 +18,7 @@ pub type Result<T = (), E = Failure> = std::result::Result<T, E>;
 /// `?` converts any error that anyhow takes, `anyhow::Error` included, into a [`Failure::Retryable`] with the error and
 /// its causes. Two kinds of errors become [`Failure::Permanent`], because a retry cannot succeed: a JSON document that
 /// does not match its type, and a host call that would be rejected again ([`HostError::is_lasting`],
-/// [`kube::Error::is_lasting`]). A [`kube::Error`] with a `retry_after` becomes [`Failure::RetryAfter`]. The same holds
+/// [`kube::Error::is_lasting`], [`http::Error::is_lasting`]). A [`kube::Error`] with a `retry_after` becomes [`Failure::RetryAfter`]. The same holds
 /// for an error with such a cause.
 ///
 /// This conversion is the reason why `Failure` does not implement `std::error::Error`.
@@ -87,7 +87,8 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
             return Self::RetryAfter(message, after);
         }
         let lasting = cause::<HostError>(&error).is_some_and(HostError::is_lasting)
-            || kube_error.is_some_and(kube::Error::is_lasting);
+            || kube_error.is_some_and(kube::Error::is_lasting)
+            || cause::<http::Error>(&error).is_some_and(http::Error::is_lasting);
         // A truncated or malformed document stays so; only an I/O error can be temporary.
         let malformed = cause::<serde_json::Error>(&error).is_some_and(|error| !error.is_io());
         if lasting || malformed {

@@ -13,6 +13,8 @@ pub(crate) use crate::bindings::imports::informant::plugin::{
     metrics::{add as metrics_add, observe as metrics_observe, replace as metrics_replace, set as metrics_set},
     store::{by_index, find, get, index_keys, index_values, list, source, sources, version},
 };
+#[cfg(target_arch = "wasm32")]
+pub(crate) use crate::http::wasi::send as http_send;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use crate::testing::cluster::{
@@ -27,6 +29,8 @@ pub(crate) use crate::testing::deferred::{
 pub(crate) use crate::testing::host::{
     by_index, find, get, index_keys, index_values, list, log, source, sources, version,
 };
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use crate::testing::http::send as http_send;
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use crate::testing::keys::{
     delete as kv_delete, get as kv_get, list as kv_list, set as kv_set, set_if_absent as kv_set_if_absent,

@@ -48,6 +48,7 @@ mod failure;
 pub mod finalizer;
 mod host;
 mod host_error;
+pub mod http;
 mod index_values;
 pub mod kube;
 pub mod kv;
@@ -142,7 +143,7 @@ pub mod prelude {
     pub use crate::{
         Action, Deleted, Describe, Event, EventHandler, Events, Failure, IndexFuncs, IndexValues, Init, Kind, Manifest,
         Metric, Need, ObjectRef, Objects, OwnerReference, Plugin, Projection, Raw, Reason, Result, SourceId, Stateful,
-        SyncHandler, Verb, finalizer, kube, kv, metrics, store,
+        SyncHandler, Verb, finalizer, http, kube, kv, metrics, store,
     };
     pub use crate::{debug, error, export, handler, info, trace, warn};
     pub use serde_json::{Value, json};

@@ -40,6 +40,7 @@ pub(crate) mod cluster;
 pub(crate) mod deferred;
 mod driver;
 pub(crate) mod host;
+pub(crate) mod http;
 pub(crate) mod keys;
 pub(crate) mod metrics;
 mod options;

@@ -1,17 +1,15 @@
 //! `allow` of a plugin: what it may do apart from reading its informers.
 
-use informant_plugin_host::{KubeGrant, KubeResource, KubeVerb};
+use informant_plugin_host::{HttpGrant, KubeGrant, KubeResource, KubeVerb};
 
+use super::allow_http;
 use super::source::Located;
 use super::suggest;
 use super::table::{Keys, Table};
 
 const KEYS: Keys = Keys {
-    known: &["kube"],
-    planned: &[
-        ("http", "plugins cannot access the network yet: remove it"),
-        ("kv", "plugins cannot store data yet: remove it"),
-    ],
+    known: &["http", "kube"],
+    planned: &[("kv", "every plugin may use kv, with [state]: remove it")],
 };
 
 const GRANT_KEYS: Keys = Keys {
@@ -28,14 +26,24 @@ const VERBS: [(&str, KubeVerb); 6] = [
     ("delete", KubeVerb::Delete),
 ];
 
-/// `allow.kube = [{ verbs = ["patch"], resource = "v1/pods", namespaces = ["default"] }]`.
-pub(super) fn read(plugin: &Table<'_>) -> Vec<Located<KubeGrant>> {
+/// What `allow` grants.
+#[derive(Default)]
+pub(super) struct Allow {
+    pub(super) kube: Vec<Located<KubeGrant>>,
+    pub(super) http: Vec<Located<HttpGrant>>,
+}
+
+/// `allow.kube = [{ verbs = ["patch"], resource = "v1/pods", namespaces = ["default"] }]`, and `allow.http`.
+pub(super) fn read(plugin: &Table<'_>) -> Allow {
     let Some(allow) = plugin.has("allow").then(|| plugin.table("allow")).flatten() else {
-        return Vec::new();
+        return Allow::default();
     };
     allow.only(&KEYS);
-    let grants = allow.tables("kube").unwrap_or_default();
-    grants.iter().filter_map(read_grant).collect()
+    let kube = allow.tables("kube").unwrap_or_default();
+    Allow {
+        kube: kube.iter().filter_map(read_grant).collect(),
+        http: allow_http::read(&allow),
+    }
 }
 
 fn read_grant(table: &Table<'_>) -> Option<Located<KubeGrant>> {

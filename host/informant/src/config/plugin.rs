@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use informant_cache::listener::RetryPolicy;
-use informant_plugin_host::{Digest, KubeGrant, Limits, OnFailure, ReplayPolicy, is_script};
+use informant_plugin_host::{Digest, HttpGrant, KubeGrant, Limits, OnFailure, ReplayPolicy, is_script};
 
 use super::allow;
 use super::folder_of;
+use super::http;
 use super::informer::{Required, read_required};
 use super::name;
 use super::source::{FilePosition, Located};
@@ -47,6 +48,11 @@ const LIMIT_KEYS: Keys = Keys {
     known: &[
         "call",
         "cpu",
+        "http",
+        "http-in-flight",
+        "http-request",
+        "http-response",
+        "http-time",
         "instances",
         "kv",
         "memory",
@@ -120,6 +126,8 @@ pub struct PluginSection {
     pub config: Located<serde_json::Value>,
     /// Its permissions on the cluster.
     pub allow_kube: Vec<Located<KubeGrant>>,
+    /// Where it may send HTTP requests.
+    pub allow_http: Vec<Located<HttpGrant>>,
     /// Its limits.
     pub limits: Limits,
     /// Overrides the informers' resync.
@@ -159,12 +167,14 @@ impl PluginSection {
 pub(super) fn read(table: &Table<'_>) -> Option<PluginSection> {
     table.only(&KEYS);
     let component = read_file(table);
+    let allow = allow::read(table);
     let section = PluginSection {
         position: table.position(),
         sha256: read_sha256(table),
         informers: read_informers(table),
         config: read_config(table),
-        allow_kube: allow::read(table),
+        allow_kube: allow.kube,
+        allow_http: allow.http,
         limits: read_limits(table),
         resync: table.duration("resync", super::informer::RESYNC_MIN..=super::informer::RESYNC_MAX),
         min_interval: table.duration("min-interval", INTERVAL_MIN..=INTERVAL_MAX),
@@ -381,5 +391,6 @@ fn read_limits(table: &Table<'_>) -> Limits {
         kv_bytes: limits
             .size_bytes("kv", KV_BYTES_MIN..=KV_BYTES_MAX)
             .unwrap_or(default.kv_bytes),
+        ..http::read_limits(&limits, default)
     }
 }

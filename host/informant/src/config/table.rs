@@ -73,6 +73,12 @@ pub(crate) struct Table<'t> {
     entries: &'t DeTable<'t>,
 }
 
+/// An item of a list of strings and tables.
+pub(crate) enum Entry<'t> {
+    Text(Located<String>),
+    Table(Table<'t>),
+}
+
 impl<'t> Table<'t> {
     pub(crate) fn root(reporter: &'t Reporter<'t>, entries: &'t DeTable<'t>) -> Self {
         Self {
@@ -288,6 +294,23 @@ impl<'t> Table<'t> {
         }
     }
 
+    /// The strings and tables of a list. `expected` describes it in messages.
+    pub(crate) fn entries(&self, key: &str, expected: &str) -> Option<Vec<Entry<'t>>> {
+        let value = self.entries.get(key)?;
+        let DeValue::Array(items) = value.get_ref() else {
+            return self.wrong_type(key, value, expected, value.get_ref());
+        };
+        let mut entries = Vec::with_capacity(items.len());
+        for item in items.iter() {
+            match item.get_ref() {
+                DeValue::String(text) => entries.push(Entry::Text(self.located(item, text.to_string()))),
+                DeValue::Table(table) => entries.push(Entry::Table(self.item(key, item, table))),
+                other => self.wrong_type::<()>(key, item, expected, other).unwrap_or_default(),
+            }
+        }
+        Some(entries)
+    }
+
     /// The tables of a list.
     pub(crate) fn tables(&self, key: &str) -> Option<Vec<Table<'t>>> {
         let value = self.entries.get(key)?;
@@ -298,12 +321,7 @@ impl<'t> Table<'t> {
         let mut tables = Vec::with_capacity(items.len());
         for item in items.iter() {
             match item.get_ref() {
-                DeValue::Table(entries) => tables.push(Table {
-                    reporter: self.reporter,
-                    path: self.child_path(key),
-                    position: self.span_position(item),
-                    entries,
-                }),
+                DeValue::Table(entries) => tables.push(self.item(key, item, entries)),
                 other => self.wrong_type::<()>(key, item, &expected, other).unwrap_or_default(),
             }
         }
@@ -414,6 +432,16 @@ impl<'t> Table<'t> {
             format!("`{key}` must be {expected}, not {found}"),
         ));
         None
+    }
+
+    /// A table of the list at `key`.
+    fn item(&self, key: &str, item: &Spanned<DeValue<'_>>, entries: &'t DeTable<'t>) -> Table<'t> {
+        Table {
+            reporter: self.reporter,
+            path: self.child_path(key),
+            position: self.span_position(item),
+            entries,
+        }
     }
 
     fn child(&self, name: &Spanned<DeString<'_>>, entries: &'t DeTable<'t>) -> Table<'t> {

@@ -24,7 +24,7 @@ use super::config_supervisor::ConfigSupervisor;
 use super::configuration::{ReloadResult, Section};
 use super::section_command::{Pending, Progress, SectionChange, SectionResult};
 use super::status_registry::StatusRegistry;
-use crate::config::{AdminSection, Config, HealthSection, Problems, SourceFile, StateSection};
+use crate::config::{AdminSection, Config, HealthSection, HttpSection, Problems, SourceFile, StateSection};
 use crate::metrics::Metrics;
 
 /// How long a section may take until it shows as pending: 30 s. It continues in the background.
@@ -39,6 +39,7 @@ pub(super) struct ConfigWatcher {
     /// The sections that the process was started with.
     admin: AdminSection,
     health: HealthSection,
+    http: HttpSection,
     state: StateSection,
     registry: StatusRegistry,
     supervisor: ConfigSupervisor,
@@ -104,6 +105,7 @@ impl ConfigWatcher {
             path: config.path.clone(),
             admin: config.admin.clone(),
             health: config.health.clone(),
+            http: config.http.clone(),
             state: config.state.clone(),
             registry,
             supervisor,
@@ -183,6 +185,7 @@ impl ConfigWatcher {
         for (section, differs) in [
             (Section::Admin, config.admin != self.admin),
             (Section::Health, config.health != self.health),
+            (Section::Http, config.http != self.http),
             (Section::State, config.state != self.state),
         ] {
             configuration.set_pending(section, differs.then(|| RESTART.into()));

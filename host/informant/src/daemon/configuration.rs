@@ -46,6 +46,8 @@ pub enum Section {
     Admin,
     /// `[health]`
     Health,
+    /// `[http]`
+    Http,
     /// `[state]`
     State,
     /// `[informer.NAME]`, in one of its clusters (empty for the only one)
@@ -115,6 +117,7 @@ impl fmt::Display for Section {
             Self::Cluster(name) => write!(f, "cluster.{name}"),
             Self::Admin => f.write_str("admin"),
             Self::Health => f.write_str("health"),
+            Self::Http => f.write_str("http"),
             Self::State => f.write_str("state"),
             Self::Informer(name, cluster) if cluster.is_empty() => write!(f, "informer.{name}"),
             Self::Informer(name, cluster) => write!(f, "informer.{name} in cluster {cluster}"),

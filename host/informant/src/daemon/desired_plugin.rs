@@ -54,6 +54,7 @@ impl DesiredPlugin {
             config: section.config.value.clone(),
             informers: informers.collect(),
             allow_kube: section.allow_kube.iter().map(|grant| grant.value.clone()).collect(),
+            allow_http: section.allow_http.iter().map(|grant| grant.value.clone()).collect(),
             limits: section.limits,
             resync: self.resync,
             on_reload: section.on_reload,

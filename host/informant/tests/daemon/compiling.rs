@@ -31,6 +31,7 @@ fn host(folder: &Path, limits: CompileLimits) -> PluginHost {
         metrics: Metrics::new().plugins,
         kube: None,
         key_value: None,
+        http: None,
         script_runner: None,
     })
     .unwrap()

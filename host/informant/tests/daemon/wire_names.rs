@@ -42,26 +42,30 @@ fn configuration_keys() {
         format!("[cluster]\n{NO_KEY} = 1"),
         format!("[admin]\n{NO_KEY} = 1"),
         format!("[health]\n{NO_KEY} = 1"),
+        format!("[http]\n{NO_KEY} = 1"),
         format!("[state]\n{NO_KEY} = 1"),
         format!("{informer}{NO_KEY} = 1"),
         format!("{informer}{plugin}{NO_KEY} = 1"),
         format!("{informer}{plugin}limits = {{ {NO_KEY} = 1 }}"),
         format!("{informer}{plugin}retry = {{ {NO_KEY} = 1 }}"),
         format!("{informer}{plugin}allow = {{ {NO_KEY} = 1 }}"),
+        format!("{informer}{plugin}allow.http = [{{ url = \"https://a.b\", {NO_KEY} = 1 }}]"),
         format!("{informer}{plugin}allow.kube = [{{ verbs = [\"get\"], resource = \"v1/pods\", {NO_KEY} = 1 }}]"),
     ];
     let lists: Vec<String> = sections.iter().map(|section| listed_by_config(section)).collect();
     assert_snapshot!(lists.join("\n"), @r#"
-    keys of the file: admin, cluster, health, informer, plugin, state
+    keys of the file: admin, cluster, health, http, informer, plugin, state
     keys of [cluster]: context, in-cluster, kubeconfig
     keys of [admin]: hosts, listen
     keys of [health]: listen
+    keys of [http]: ca-file, no-proxy, proxy
     keys of [state]: path
     keys of [informer.a]: clusters, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
     keys of [plugin.a]: allow, component, config, informers, limits, max-rate, min-interval, on-failure, on-reload, on-restart, on-start, paused, required, resync, retry, script, sha256
-    keys of [plugin.a.limits]: call, cpu, instances, kv, memory, pending, writes, writes-in-flight
+    keys of [plugin.a.limits]: call, cpu, http, http-in-flight, http-request, http-response, http-time, instances, kv, memory, pending, writes, writes-in-flight
     keys of [plugin.a.retry]: attempts, initial, max
-    keys of [plugin.a.allow]: kube
+    keys of [plugin.a.allow]: http, kube
+    keys of [plugin.a.allow.http]: header-files, url
     keys of [plugin.a.allow.kube]: names, namespaces, resource, subresources, verbs
     "#);
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::component::context::DescribeContext;
+use crate::hostcalls::http::HttpGrants;
 use crate::hostcalls::kube::KubeGrants;
 use crate::hostcalls::store::{InformerGrants, InformerGrantsCell};
 use crate::spec::PluginSpec;
@@ -17,6 +18,8 @@ pub(crate) struct PluginConfig {
     pub(crate) grants: Arc<InformerGrantsCell>,
     /// What they may do on the cluster, checked at each call.
     pub(crate) kube: Arc<KubeGrants>,
+    /// Where they may send HTTP requests, checked at each request.
+    pub(crate) http: Arc<HttpGrants>,
     /// What `describe` receives, and `init`, too.
     pub(crate) context: DescribeContext,
 }
@@ -29,16 +32,23 @@ impl PluginConfig {
             &spec.informers,
         )));
         let kube = Arc::new(KubeGrants::new(&spec.allow_kube));
-        PluginConfig::with(spec, grants, kube)
+        let http = Arc::new(HttpGrants::new(&spec.allow_http));
+        PluginConfig::with(spec, grants, kube, http)
     }
 
     /// A configuration for the running instances: from their next call on they have the grants of `spec`. Only where
     /// they [can serve](Self::can_serve) it.
     pub(crate) fn updated(&self, spec: PluginSpec) -> Arc<PluginConfig> {
         let grants = InformerGrants::new(&spec.name, &spec.informers);
-        let config = PluginConfig::with(spec, Arc::clone(&self.grants), Arc::clone(&self.kube));
+        let config = PluginConfig::with(
+            spec,
+            Arc::clone(&self.grants),
+            Arc::clone(&self.kube),
+            Arc::clone(&self.http),
+        );
         self.grants.set(grants);
         self.kube.set(&config.spec.allow_kube);
+        self.http.set(&config.spec.allow_http);
         config
     }
 
@@ -57,12 +67,18 @@ impl PluginConfig {
             && !renamed
     }
 
-    fn with(spec: PluginSpec, grants: Arc<InformerGrantsCell>, kube: Arc<KubeGrants>) -> Arc<PluginConfig> {
+    fn with(
+        spec: PluginSpec,
+        grants: Arc<InformerGrantsCell>,
+        kube: Arc<KubeGrants>,
+        http: Arc<HttpGrants>,
+    ) -> Arc<PluginConfig> {
         Arc::new(PluginConfig {
             context: DescribeContext::new(&spec.name, spec.config.clone()),
             spec,
             grants,
             kube,
+            http,
         })
     }
 }

@@ -5,8 +5,9 @@ use crate::component::interface_name::{InterfaceName, InterfaceVersion};
 use crate::component::roles::{PACKAGE, check_version, offered_version};
 use crate::error::LoadProblem;
 
-/// WASI 0.2 except HTTP and TLS. Nothing is granted with it: no directory, socket or environment variable.
-const WASI: [(&str, &[&str]); 6] = [
+/// WASI 0.2 except TLS and servers. Nothing is granted with it: no directory, socket or environment variable, and no
+/// host that is not in `allow.http`.
+const WASI: [(&str, &[&str]); 7] = [
     ("wasi:io", &["error", "poll", "streams"]),
     (
         "wasi:cli",
@@ -26,6 +27,7 @@ const WASI: [(&str, &[&str]); 6] = [
     ("wasi:clocks", &["monotonic-clock", "wall-clock"]),
     ("wasi:filesystem", &["types", "preopens"]),
     ("wasi:random", &["random", "insecure", "insecure-seed"]),
+    ("wasi:http", &["outgoing-handler", "types"]),
     (
         "wasi:sockets",
         &[
@@ -90,14 +92,13 @@ fn check(import: &str) -> Result<(), LoadProblem> {
 fn hint(name: &InterfaceName<'_>) -> &'static str {
     let is_wasi = name.package.starts_with("wasi:");
     match (name.package, name.version) {
-        ("wasi:http", _) => "; build it without HTTP",
         (_, Some(version)) if is_wasi && (version.major, version.minor) == (0, 3) => {
             "; build it for WASI 0.2 (Rust: --target wasm32-wasip2)"
         }
         (_, Some(version)) if is_wasi && !version.prerelease.is_empty() => {
             "; it provides WASI 0.2 and no drafts or release candidates: update the toolchain"
         }
-        _ if is_wasi => "; it provides WASI 0.2 without http, tls, config and keyvalue: build it without them",
+        _ if is_wasi => "; it provides WASI 0.2 without incoming HTTP, tls, config and keyvalue: build it without them",
         _ => "; build it without this import, or compose it with a component that exports it (wac plug)",
     }
 }
@@ -135,7 +136,7 @@ mod tests {
     fn other_imports_are_rejected_with_a_hint() {
         let mut text = String::new();
         for import in [
-            "wasi:http/outgoing-handler@0.2.6",
+            "wasi:http/incoming-handler@0.2.6",
             "wasi:cli/stdout@0.3.0",
             "wasi:io/poll@0.2.0-rc-2023-11-10",
             "wasi:keyvalue/store@0.2.0-draft",
@@ -150,11 +151,11 @@ mod tests {
             text.push('\n');
         }
         insta::assert_snapshot!(text, @r#"
-        imports wasi:http/outgoing-handler@0.2.6, which Informant does not provide; build it without HTTP
+        imports wasi:http/incoming-handler@0.2.6, which Informant does not provide; it provides WASI 0.2 without incoming HTTP, tls, config and keyvalue: build it without them
         imports wasi:cli/stdout@0.3.0, which Informant does not provide; build it for WASI 0.2 (Rust: --target wasm32-wasip2)
         imports wasi:io/poll@0.2.0-rc-2023-11-10, which Informant does not provide; it provides WASI 0.2 and no drafts or release candidates: update the toolchain
         imports wasi:keyvalue/store@0.2.0-draft, which Informant does not provide; it provides WASI 0.2 and no drafts or release candidates: update the toolchain
-        imports wasi:config/store@0.2.0, which Informant does not provide; it provides WASI 0.2 without http, tls, config and keyvalue: build it without them
+        imports wasi:config/store@0.2.0, which Informant does not provide; it provides WASI 0.2 without incoming HTTP, tls, config and keyvalue: build it without them
         imports informant:plugin/timers@0.2.0, which Informant does not provide yet; upgrade Informant, or build it without this import
         built for the newer contract 0.3.0, but this Informant supports 0.2.0; upgrade Informant, or build it with an older SDK
         built for the older contract 0.0.1, but this Informant supports 0.2.0; rebuild it with the SDK of this Informant (version 0.1.0)

@@ -5,7 +5,7 @@
 //! guest ran counts, whether in its own code or in a host function that returns at once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use wasmtime::{StoreContextMut, UpdateDeadline};
@@ -18,17 +18,21 @@ use crate::instance::guest::GuestState;
 /// (the thread did not run) or by waiting in the host, not by the guest.
 const SLICE_TICKS_MAX: u64 = 5;
 
+/// The time in which a guest has run since it was last charged. Shared with those who see it wait.
+#[derive(Clone)]
+pub(crate) struct Slice {
+    clock: Arc<TickClock>,
+    /// When it began, in ticks.
+    began: Arc<AtomicU64>,
+    /// The guest has waited in the host since.
+    has_waited: Arc<AtomicBool>,
+}
+
 /// The CPU budget of one instance's calls, one call at a time.
 pub(crate) struct Budget {
-    clock: Arc<TickClock>,
-    /// When the current slice began, in ticks. Shared with the future that ends a yield.
-    slice_began: Arc<AtomicU64>,
+    slice: Slice,
     used: u64,
     max: u64,
-    /// When the wait in the host began, in ticks.
-    waiting_since: u64,
-    /// A wait has ended, and nothing was charged since.
-    just_waited: bool,
     scheduler: Arc<CpuScheduler>,
     overruns: Arc<OverrunHistory>,
     permit: PermitSlot,
@@ -49,12 +53,13 @@ impl Budget {
         overruns: Arc<OverrunHistory>,
     ) -> Budget {
         Budget {
-            clock,
-            slice_began: Arc::new(AtomicU64::new(0)),
+            slice: Slice {
+                clock,
+                began: Arc::default(),
+                has_waited: Arc::default(),
+            },
             used: 0,
             max: ticks(cpu),
-            waiting_since: 0,
-            just_waited: false,
             scheduler,
             overruns,
             permit: PermitSlot::default(),
@@ -64,28 +69,7 @@ impl Budget {
     /// A new call begins.
     pub(crate) fn begin(&mut self) {
         self.used = 0;
-        self.just_waited = false;
-        self.slice_began.store(self.clock.now(), Ordering::Relaxed);
-    }
-
-    /// The guest starts to wait in the host: the time it ran so far is charged.
-    pub(crate) fn begin_wait(&mut self) {
-        self.waiting_since = self.clock.now();
-        self.used += self.slice().min(SLICE_TICKS_MAX);
-    }
-
-    /// The guest continues. The wait is not charged.
-    pub(crate) fn end_wait(&mut self) {
-        let now = self.clock.now();
-        self.slice_began.store(now, Ordering::Relaxed);
-        // The ticks of the wait interrupt the guest as soon as it runs, and that interrupt must not be charged.
-        self.just_waited = now > self.waiting_since;
-    }
-
-    fn slice(&self) -> u64 {
-        self.clock
-            .now()
-            .saturating_sub(self.slice_began.load(Ordering::Relaxed))
+        self.slice.begin();
     }
 
     /// The call has ended.
@@ -101,10 +85,14 @@ impl Budget {
         &self.permit
     }
 
+    /// The slice that runs.
+    pub(crate) fn slice(&self) -> &Slice {
+        &self.slice
+    }
+
     /// Charges the slice that ends now.
     fn charge(&mut self) -> Result<(), CpuExceeded> {
-        let least = u64::from(!std::mem::take(&mut self.just_waited));
-        self.used += self.slice().clamp(least, SLICE_TICKS_MAX);
+        self.used += self.slice.end();
         if self.used > self.max {
             return Err(CpuExceeded {
                 limit: TICK * u32::try_from(self.max).unwrap_or(u32::MAX),
@@ -118,14 +106,44 @@ impl Budget {
     /// tokio's yield and not wasmtime's: the latter wakes itself, and tokio polls its timers only every 61st time a
     /// task does that.
     fn pause(&self) -> impl Future<Output = ()> + Send + use<> {
-        let (clock, slice_began) = (Arc::clone(&self.clock), Arc::clone(&self.slice_began));
+        let slice = self.slice.clone();
         let (scheduler, permit) = (Arc::clone(&self.scheduler), self.permit.clone());
         let (used, overran) = (self.used, self.overruns.has_overrun());
         permit.release();
         async move {
             tokio::task::yield_now().await;
             permit.set(scheduler.acquire(used, overran).await);
-            slice_began.store(clock.now(), Ordering::Relaxed);
+            slice.begin();
+        }
+    }
+}
+
+impl Slice {
+    /// The guest runs from now on.
+    fn begin(&self) {
+        self.began.store(self.clock.now(), Ordering::Relaxed);
+        self.has_waited.store(false, Ordering::Relaxed);
+    }
+
+    /// The ticks to charge for the slice, which ends now.
+    fn end(&self) -> u64 {
+        let ticks = self.clock.now().saturating_sub(self.began.load(Ordering::Relaxed));
+        // The ticks of a wait interrupt the guest as soon as it runs, and that interrupt is not charged.
+        let least = u64::from(!self.has_waited.load(Ordering::Relaxed));
+        ticks.clamp(least, SLICE_TICKS_MAX)
+    }
+
+    /// The present, to begin a wait.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    /// The guest waited in the host since `began`, and continues. The wait is not charged.
+    pub(crate) fn waited_since(&self, began: u64) {
+        let ticks = self.clock.now().saturating_sub(began);
+        if ticks > 0 {
+            self.began.fetch_add(ticks, Ordering::Relaxed);
+            self.has_waited.store(true, Ordering::Relaxed);
         }
     }
 }

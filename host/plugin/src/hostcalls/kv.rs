@@ -109,9 +109,7 @@ impl GuestState {
 
     async fn open(&mut self, rights: &Arc<KvRights>) -> Answer<&mut CallChanges> {
         if self.kv.used.is_none() {
-            self.budget.begin_wait();
             let opened = rights.open().await;
-            self.budget.end_wait();
             self.kv.used = Some(CallChanges::new(Arc::clone(rights), opened?));
         }
         self.kv

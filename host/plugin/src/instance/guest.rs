@@ -6,6 +6,7 @@ use prometheus_client::metrics::counter::Counter;
 use wasmtime::component::{HasSelf, Linker, ResourceTable};
 use wasmtime::{Engine, Store};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use crate::Limits;
 use crate::component::script::Script;
@@ -14,6 +15,7 @@ use crate::engine::limiter::Limiter;
 use crate::engine::scheduler::{CpuScheduler, OverrunHistory};
 use crate::engine::ticker::TickClock;
 use crate::hostcalls::HostAccess;
+use crate::hostcalls::http::{self, HttpCaller};
 use crate::hostcalls::kube::KubeCaller;
 use crate::hostcalls::kv::KvCaller;
 use crate::hostcalls::metrics::MetricsCaller;
@@ -24,8 +26,8 @@ use crate::instance::output::Output;
 use crate::instance::wasi::{self, WasiMode};
 use crate::instance::watchdog::CallWatchdog;
 
-/// Handles (streams, pollables) that one instance may hold in the host: 10,000.
-const HANDLES_MAX: usize = 10_000;
+/// Handles (streams, pollables, requests) that one instance may hold in the host: 1,000. One more is a trap.
+const HANDLES_MAX: usize = 1_000;
 
 /// Bytes a guest may pass in one call of a host function or return as one result: 16 MiB. More is a trap.
 pub const TRANSFER_BYTES_MAX: usize = 16 << 20;
@@ -41,6 +43,8 @@ pub(crate) struct GuestState {
     pub(crate) kube: KubeCaller,
     pub(crate) kv: KvCaller,
     pub(crate) metrics: MetricsCaller,
+    pub(crate) http: HttpCaller,
+    http_context: WasiHttpCtx,
 }
 
 /// The resources and grants of an instance.
@@ -78,11 +82,13 @@ impl GuestState {
                 resources.scheduler,
                 resources.overruns,
             ),
-            output,
             reader: access.reader,
             kube: KubeCaller::new(access.kube, watchdog.call_time().clone()),
             kv: KvCaller::new(access.kv),
             metrics: MetricsCaller::new(access.metrics),
+            http: HttpCaller::new(access.http, watchdog.call_time().clone(), output.clone()),
+            http_context: http::context(),
+            output,
         };
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.limiter);
@@ -91,10 +97,11 @@ impl GuestState {
         store
     }
 
-    /// Denies all calls of `store` and `kube` for this reason, or no longer.
+    /// Denies all calls of `store`, `kube` and wasi:http for this reason, or no longer.
     pub(crate) fn deny(&mut self, reason: Option<&'static str>) {
         self.reader.deny(reason);
         self.kube.deny(reason);
+        self.http.deny(reason);
     }
 }
 
@@ -105,6 +112,7 @@ impl GuestState {
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<GuestState>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    http::link(&mut linker)?;
     types::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
     store::add_to_linker::<_, HasSelf<StoreReader>>(&mut linker, |state| &mut state.reader)?;
     kube::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
@@ -119,6 +127,16 @@ impl WasiView for GuestState {
         WasiCtxView {
             ctx: &mut self.wasi,
             table: &mut self.handles,
+        }
+    }
+}
+
+impl WasiHttpView for GuestState {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView {
+            hooks: &mut self.http,
+            table: &mut self.handles,
+            ctx: &mut self.http_context,
         }
     }
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use informant_cache::{BoxFuture, Environment};
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::budget::{Budget, Slice};
 use crate::engine::scheduler::PermitSlot;
-use crate::hostcalls::kube::CallTime;
+use crate::hostcalls::wait::CallTime;
 
 /// Watches calls of one instance. A call that ends at once, as nearly all do, costs no timer and no allocation.
 #[derive(Clone)]
@@ -20,6 +21,7 @@ pub(crate) struct CallWatchdog {
     abort: CancellationToken,
     call_time: CallTime,
     permit: PermitSlot,
+    slice: Option<Slice>,
 }
 
 /// A call was abandoned. The instance is lost with it: wasmtime cannot enter it again.
@@ -39,6 +41,7 @@ impl CallWatchdog {
             limit,
             abort,
             permit: PermitSlot::default(),
+            slice: None,
         }
     }
 
@@ -47,10 +50,12 @@ impl CallWatchdog {
         &self.call_time
     }
 
-    /// The same, for a guest whose run permit is in `permit`: the permit is released while the guest waits in the host.
-    pub(crate) fn with_permit(self, permit: &PermitSlot) -> CallWatchdog {
+    /// The same, for a guest with this budget: while it waits in the host, its run permit is released, and its time is
+    /// not charged.
+    pub(crate) fn with_budget(self, budget: &Budget) -> CallWatchdog {
         CallWatchdog {
-            permit: permit.clone(),
+            permit: budget.permit().clone(),
+            slice: Some(budget.slice().clone()),
             ..self
         }
     }
@@ -60,12 +65,17 @@ impl CallWatchdog {
         self.call_time.begin();
         let mut call = pin!(call);
         let mut deadline = None;
+        let mut waits_since = None;
         poll_fn(|context| {
+            if let (Some(slice), Some(since)) = (&self.slice, waits_since) {
+                slice.waited_since(since);
+            }
             if let Poll::Ready(answer) = call.as_mut().poll(context) {
                 return Poll::Ready(Ok(answer));
             }
             // The guest does not run: at a tick it has released its permit itself, in a wait it is released here.
             self.permit.release();
+            waits_since = self.slice.as_ref().map(Slice::now);
             // Only a call that has yielded once needs a timer.
             deadline.get_or_insert_with(|| self.deadline()).poll(context).map(Err)
         })

@@ -131,7 +131,7 @@ async fn wrong_configuration_of_a_manifest_is_named() {
 async fn foreign_components_are_rejected() {
     let world = World::new();
     let http = r#"(component
-        (import "wasi:http/outgoing-handler@0.2.6" (instance))
+        (import "wasi:http/incoming-handler@0.2.6" (instance))
         (instance $i)
         (export "informant:plugin/lifecycle@0.2.0" (instance $i))
         (export "informant:plugin/event-handler@0.2.0" (instance $i)))"#;
@@ -152,7 +152,7 @@ async fn foreign_components_are_rejected() {
         text.push('\n');
     }
     insta::assert_snapshot!(text, @r#"
-    plugin "greeter": FOLDER/http.wasm: imports wasi:http/outgoing-handler@0.2.6, which Informant does not provide; build it without HTTP
+    plugin "greeter": FOLDER/http.wasm: imports wasi:http/incoming-handler@0.2.6, which Informant does not provide; it provides WASI 0.2 without incoming HTTP, tls, config and keyvalue: build it without them
     plugin "greeter": FOLDER/stranger.wasm: does not export informant:plugin/lifecycle: it is a component, but not a plugin; build it with a plugin SDK (its exports: acme:shop/cart@1.0.0)
     plugin "greeter": FOLDER/older.wasm: built for the older contract 0.0.7, but this Informant supports 0.2.0; rebuild it with the SDK of this Informant (version 0.1.0)
     plugin "greeter": FOLDER/hollow.wasm: describe of informant:plugin/lifecycle@0.2.0 is missing; build it with the SDK for contract 0.2.0

@@ -14,7 +14,8 @@ use informant_cache::{
 };
 use informant_object::{Key, Object, ResourceVersion, Shape, SourceId};
 use informant_plugin_host::{
-    Compiler, HostOptions, KeyValue, KubeApi, Plugin, PluginHost, PluginMetrics, PluginSpec, script_component,
+    Compiler, HostOptions, HttpClient, KeyValue, KubeApi, Plugin, PluginHost, PluginMetrics, PluginSpec,
+    script_component,
 };
 use prometheus_client::registry::Registry;
 use serde_json::Value;
@@ -154,7 +155,14 @@ impl World {
     pub(crate) fn without_state() -> World {
         let cache = tempfile::tempdir().unwrap();
         let cache_dir = cache.path().to_owned();
-        World::of_keys(cache, cache_dir, None, None, None)
+        World::of_parts(cache, cache_dir, None, None, None, None)
+    }
+
+    /// With other services to call, and without scripts.
+    pub(crate) fn with_http(http: Arc<dyn HttpClient>) -> World {
+        let cache = tempfile::tempdir().unwrap();
+        let cache_dir = cache.path().to_owned();
+        World::of_parts(cache, cache_dir, None, None, None, Some(http))
     }
 
     fn of(
@@ -163,15 +171,16 @@ impl World {
         script_runner: Option<Cow<'static, [u8]>>,
         kube: Option<Arc<dyn KubeApi>>,
     ) -> World {
-        World::of_keys(cache, cache_dir, script_runner, kube, Some(Keys::default()))
+        World::of_parts(cache, cache_dir, script_runner, kube, Some(Keys::default()), None)
     }
 
-    fn of_keys(
+    fn of_parts(
         cache: tempfile::TempDir,
         cache_dir: PathBuf,
         script_runner: Option<Cow<'static, [u8]>>,
         kube: Option<Arc<dyn KubeApi>>,
         keys: Option<Keys>,
+        http: Option<Arc<dyn HttpClient>>,
     ) -> World {
         let log = Log::default();
         let guard = tracing::subscriber::set_default(log.clone());
@@ -187,6 +196,7 @@ impl World {
             metrics: PluginMetrics::register(&mut registry),
             kube,
             key_value: keys.clone().map(|keys| Arc::new(keys) as Arc<dyn KeyValue>),
+            http,
             script_runner,
         })
         .unwrap();

@@ -47,6 +47,8 @@ pub(super) struct State {
     pub(super) keys: super::keys::Keys,
     /// Its own metrics.
     pub(super) metrics: super::metrics::Metrics,
+    /// Other services.
+    pub(super) services: super::http::Services,
     version: u64,
     log: Vec<String>,
 }
@@ -76,6 +78,7 @@ impl Cache {
             changed: Vec::new(),
             keys: super::keys::Keys::default(),
             metrics: super::metrics::Metrics::default(),
+            services: super::http::Services::default(),
             version: 0,
             log: Vec::new(),
         };

@@ -13,6 +13,9 @@ use crate::daemon::DesiredPlugin;
 /// The interface of keys, without its version.
 const KV_INTERFACE: &str = "informant:plugin/kv@";
 
+/// The import of a component that sends HTTP requests.
+const HTTP_INTERFACE: &str = "wasi:http/outgoing-handler";
+
 /// Each plugin's component as inspected, by plugin.
 pub(super) type Inspections<'c> = BTreeMap<&'c str, Inspection>;
 
@@ -31,6 +34,7 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
                     .extend(refused.map(|refused| start_problem(config, name, section, &refused)));
                 findings.problems.extend(check_pin(config, name, section, &inspection));
                 findings.problems.extend(check_keys(config, name, section, &inspection));
+                findings.problems.extend(check_http(config, name, section, &inspection));
                 findings.passed.push(line(name, &inspection));
                 inspections.insert(name, inspection);
             }
@@ -91,6 +95,23 @@ fn check_keys(config: &Config, name: &str, section: &PluginSection, inspection: 
         let message = format!("[plugin.{name}] uses kv, which is denied without a state database");
         let problem = config.problem(section.component.position, message);
         problem.help("add this line: [state]").warning()
+    })
+}
+
+/// A component that does not import wasi:http cannot use `allow.http`. The script runner imports what scripts may use.
+fn check_http(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
+    let grant = section.allow_http.first()?;
+    let can_use = inspection
+        .imports
+        .iter()
+        .any(|import| import.starts_with(HTTP_INTERFACE));
+    (!can_use).then(|| {
+        let message =
+            format!("[plugin.{name}] may send HTTP requests, but its component does not import {HTTP_INTERFACE}");
+        let problem = config.problem(grant.position, message);
+        problem
+            .help("remove `allow.http`, or build the component with HTTP")
+            .warning()
     })
 }
 

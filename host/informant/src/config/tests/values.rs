@@ -61,7 +61,7 @@ store = "compressed"
 [plugin.remote]
 component = "oci://example.com/greeter:1"
 informers = ["pods"]
-allow = { kube = [], http = [] }
+allow = { kube = [], kv = [] }
 as = "system:serviceaccount:ns:name"
 limits = { instances = 4 }
 "#
@@ -72,8 +72,8 @@ limits = { instances = 4 }
       help: whole objects are kept: remove it, and use `drop`
     error: config.toml:13:13: `component` from oci:// is not supported yet
       help: download the component first, and set its file
-    error: config.toml:15:22: `http` is not supported yet
-      help: plugins cannot access the network yet: remove it
+    error: config.toml:15:22: `kv` is not supported yet
+      help: every plugin may use kv, with [state]: remove it
     error: config.toml:16:1: `as` is not supported yet
       help: plugins act with Informant's own identity, within `allow`: remove it
     error: config.toml:17:24: `instances` = 4 is not supported yet

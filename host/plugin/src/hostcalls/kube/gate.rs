@@ -9,10 +9,10 @@ use tokio::sync::Semaphore;
 
 use super::access::{KubeGrants, KubeRights};
 use super::document;
-use super::wait::{self, TooLate};
 use super::{KUBE_ANSWER_BYTES_MAX, KUBE_DOCUMENT_BYTES_MAX};
 use crate::hostcalls::grant::ResourceAttributes;
 use crate::hostcalls::kube_api::{KubeAction, KubeAddress, KubeApi, KubeCall, KubeError, KubeErrorCode, KubePatchKind};
+use crate::hostcalls::wait::{self, TooLate};
 use crate::writes::{Target, WriteInFlight};
 
 /// Sends a call if it is valid and granted. It ends within `wait_max`, including the wait for a permit of `turns`.

@@ -58,7 +58,7 @@ impl CallTime {
 }
 
 /// Waits for `work`, but no longer than `limit`.
-pub(super) async fn at_most<T>(
+pub(crate) async fn at_most<T>(
     env: &dyn Environment,
     limit: Duration,
     work: impl Future<Output = T>,

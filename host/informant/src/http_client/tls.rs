@@ -1,0 +1,95 @@
+//! TLS to the hosts that plugins call: the system's roots, and those of `[http] ca-file`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use informant_plugin_host::{HttpError, HttpErrorCode, read_regular_file};
+use tokio::sync::OnceCell;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+
+use super::connect::Stream;
+
+/// Bytes of `[http] ca-file`: 4 MiB. A larger one is an error.
+const CA_FILE_BYTES_MAX: usize = 4 << 20;
+
+/// Makes connections secure.
+pub(super) struct Tls {
+    ca_file: Option<PathBuf>,
+    /// Created for the first request that needs it: reading the roots takes milliseconds and memory.
+    config: OnceCell<Arc<ClientConfig>>,
+}
+
+impl Tls {
+    pub(super) fn new(ca_file: Option<PathBuf>) -> Tls {
+        Tls {
+            ca_file,
+            config: OnceCell::new(),
+        }
+    }
+
+    /// Shakes hands with `host`, whose certificate must be valid for this name or address.
+    pub(super) async fn shake_hands(
+        &self,
+        host: &str,
+        stream: Box<dyn Stream>,
+    ) -> Result<TlsStream<Box<dyn Stream>>, HttpError> {
+        let config = self.config.get_or_try_init(|| load(self.ca_file.clone())).await?;
+        let name = host.trim_matches(['[', ']']).to_owned();
+        let name = ServerName::try_from(name)
+            .map_err(|_| HttpError::new(HttpErrorCode::Tls, "the host is not a name that a certificate can have"))?;
+        let connector = TlsConnector::from(Arc::clone(config));
+        connector
+            .connect(name, stream)
+            .await
+            .map_err(|error| of_handshake(&error))
+    }
+}
+
+fn of_handshake(error: &io::Error) -> HttpError {
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match cause {
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            let message = format!("{error}; if a private CA signed it, name its file: [http] ca-file");
+            HttpError::new(HttpErrorCode::Certificate, message)
+        }
+        _ => HttpError::new(HttpErrorCode::Tls, format!("the TLS handshake failed: {error}")),
+    }
+}
+
+async fn load(ca_file: Option<PathBuf>) -> Result<Arc<ClientConfig>, HttpError> {
+    let loaded = tokio::task::spawn_blocking(move || config(ca_file.as_deref())).await;
+    loaded
+        .unwrap_or_else(|_| Err("Informant is stopping".to_owned()))
+        .map_err(|problem| HttpError::new(HttpErrorCode::Tls, problem))
+}
+
+fn config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore::empty();
+    // Roots that cannot be read are missed by the handshakes that need them.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if let Some(path) = ca_file {
+        let unusable = |problem: String| format!("cannot use {} ([http] ca-file): {problem}", path.display());
+        let text = read_regular_file(path, CA_FILE_BYTES_MAX).map_err(|error| unusable(error.to_string()))?;
+        let before = roots.len();
+        for certificate in CertificateDer::pem_slice_iter(&text) {
+            let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
+            roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
+        }
+        if roots.len() == before {
+            return Err(unusable("it contains no certificate in PEM".to_owned()));
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}

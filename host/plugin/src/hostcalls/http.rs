@@ -1,0 +1,357 @@
+//! `wasi:http/outgoing-handler`: lets a guest send HTTP requests.
+//!
+//! ```text
+//! guest ─▶ URL readable in one way? ─▶ granted? ─▶ host open? ─▶ in-flight, rate ─▶ HttpClient ─▶ bounded body
+//! ```
+//!
+//! Promises: nothing is sent that config.toml does not grant; all waits of a call together end before the guest's own
+//! call reaches its time limit, with an error; waiting is not charged to the guest's CPU time; what the host holds for a
+//! guest is bounded. Requests from `index`, `describe` and `init` are always denied. wasi:http has codes for errors, but
+//! no messages: those are written to the plugin's log.
+
+mod access;
+mod address;
+mod body;
+mod grant;
+mod host;
+mod metrics;
+mod path;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Empty};
+use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, IoError};
+use wasmtime_wasi_http::{
+    DEFAULT_FORBIDDEN_HEADERS, Error as WasiError, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx,
+    WasiHttpHooks, WasiHttpView,
+};
+
+pub(crate) use self::access::{HttpAccess, HttpGrants, HttpRights};
+pub use self::address::forbidden_address;
+use self::body::{RequestBody, ResponseBody};
+use self::grant::HttpTarget;
+pub use self::grant::{HttpGrant, HttpGrantError};
+pub(crate) use self::metrics::{HttpCounters, HttpFamilies};
+use self::metrics::{HttpLimit, HttpResult};
+use crate::hostcalls::http_client::{HttpCall, HttpError, HttpErrorCode};
+use crate::hostcalls::wait::{self, CallTime};
+use crate::instance::bindings::informant::plugin::log::Level;
+use crate::instance::output::Output;
+
+/// Requests of one plugin that may start at once before `limits.http` slows them down: 100.
+pub const HTTP_BURST: u32 = 100;
+
+/// Bytes of a set of headers that a guest makes, as they are in memory: 16 KiB. More is a trap.
+pub const HTTP_FIELDS_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of a request's body that a guest may write at once: 64 KiB. So much waits in the host for each body.
+pub const HTTP_CHUNK_BYTES_MAX: usize = 64 << 10;
+
+/// The longest time that a host which asked for a pause is closed to a plugin: 1 h.
+pub const HTTP_CLOSED_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// Hosts that are closed to one plugin at once: 100. Further ones stay open.
+pub const HTTP_CLOSED_HOSTS_MAX: usize = 100;
+
+/// Headers that guests may not set besides wasmtime's: they would change how the message is framed or forwarded.
+const FORBIDDEN_HEADERS: [HeaderName; 4] = [header::TE, header::TRAILER, header::EXPECT, header::FORWARDED];
+
+/// Sends HTTP requests for one instance: the hooks of wasmtime's implementation.
+pub(crate) struct HttpCaller {
+    access: HttpAccess,
+    /// Why every request is denied at present, if so.
+    denied: Option<&'static str>,
+    time: CallTime,
+    output: Output,
+    /// Hosts that asked for a pause in the current call, once it has sent a request.
+    pauses: Option<Pauses>,
+}
+
+/// Hosts that asked for a pause, and how long.
+type Pauses = Arc<Mutex<Vec<(String, Duration)>>>;
+
+type WasiSent = Box<dyn Future<Output = Result<(), WasiError>> + Send>;
+type WasiAnswer = Box<dyn Future<Output = Result<(Response<WasiBody>, WasiSent), WasiError>> + Send>;
+
+/// A request that is granted.
+struct GrantedRequest {
+    rights: Arc<HttpRights>,
+    grant: HttpGrant,
+    target: HttpTarget,
+    request: Request<WasiBody>,
+    /// Until the end of the response.
+    time_max: Duration,
+    /// Until its beginning.
+    head_max: Duration,
+    pauses: Pauses,
+}
+
+/// Links wasi:http.
+///
+/// # Errors
+/// None that depends on a plugin.
+pub(crate) fn link<T: WasiHttpView + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
+    // wasmtime's own function does not know the errors that bodies end with.
+    linker.allow_shadowing(true);
+    let mut types = linker.instance("wasi:http/types@0.2.12")?;
+    types.func_wrap("http-error-code", |mut store, (error,): (Resource<IoError>,)| {
+        let view = store.data_mut().http();
+        Ok((body_error_code(view.table.get(&error)?),))
+    })?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+/// The code of an error that a body ended with.
+fn body_error_code(error: &wasmtime::Error) -> Option<ErrorCode> {
+    if let Some(code) = error.downcast_ref::<ErrorCode>() {
+        return Some(code.clone());
+    }
+    match error.downcast_ref::<WasiError>()? {
+        WasiError::HttpResponseTimeout => Some(ErrorCode::HttpResponseTimeout),
+        WasiError::HttpResponseBodySize(bytes) => Some(ErrorCode::HttpResponseBodySize(*bytes)),
+        WasiError::HttpResponseIncomplete => Some(ErrorCode::HttpResponseIncomplete),
+        WasiError::HttpProtocolError => Some(ErrorCode::HttpProtocolError),
+        other => Some(ErrorCode::InternalError(Some(other.to_string()))),
+    }
+}
+
+/// wasmtime's state for an instance.
+pub(crate) fn context() -> WasiHttpCtx {
+    let mut context = WasiHttpCtx::new();
+    context.set_field_size_limit(HTTP_FIELDS_BYTES_MAX);
+    context
+}
+
+impl HttpCaller {
+    /// Waits are limited to the remaining `time`; errors are written to `output`.
+    pub(crate) fn new(access: HttpAccess, time: CallTime, output: Output) -> HttpCaller {
+        HttpCaller {
+            access,
+            denied: None,
+            time,
+            output,
+            pauses: None,
+        }
+    }
+
+    /// Denies all requests for this reason, or no longer.
+    pub(crate) fn deny(&mut self, reason: Option<&'static str>) {
+        self.denied = reason;
+    }
+
+    /// A call into the guest begins.
+    pub(crate) fn begin_call(&mut self) {
+        // A request of an earlier call that still runs has its own reference.
+        self.pauses = None;
+    }
+
+    /// The call failed with `retry-after`: closes the hosts that asked for a pause in it.
+    pub(crate) fn close_hosts(&mut self) {
+        let (Some(pauses), HttpAccess::Granted { rights, .. }) = (self.pauses.take(), &self.access) else {
+            return;
+        };
+        rights.close(std::mem::take(&mut *lock(&pauses)));
+    }
+
+    /// Checks a request. Everything is refused that is not granted.
+    fn authorize(&mut self, request: Request<WasiBody>, options: RequestOptions) -> Result<GrantedRequest, HttpError> {
+        let (rights, grants) = match (&self.access, &self.denied) {
+            (HttpAccess::Denied(reason), _) | (_, Some(reason)) => {
+                return Err(HttpError::new(HttpErrorCode::Denied, *reason));
+            }
+            (HttpAccess::Granted { rights, grants }, None) => (rights, grants.now()),
+        };
+        let (target, grant) = granted(&rights.plugin, &request, &grants)
+            .inspect_err(|denied| rights.counters.count("", HttpResult::Failed(denied.code), None))?;
+        let time_max = self.time.left().min(rights.limits().http_time);
+        let head_max = options.first_byte_timeout.map_or(time_max, |max| {
+            time_max.min(max.saturating_add(options.connect_timeout.unwrap_or_default()))
+        });
+        Ok(GrantedRequest {
+            rights: Arc::clone(rights),
+            grant,
+            target,
+            request,
+            time_max,
+            head_max,
+            pauses: Arc::clone(self.pauses.get_or_insert_default()),
+        })
+    }
+}
+
+impl WasiHttpHooks for HttpCaller {
+    fn forbidden_header_filter(&mut self) -> ForbiddenHeaderFilter {
+        Arc::new(|name| DEFAULT_FORBIDDEN_HEADERS.contains(name) || FORBIDDEN_HEADERS.contains(name))
+    }
+
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        HTTP_CHUNK_BYTES_MAX
+    }
+
+    fn send_request(
+        &mut self,
+        request: Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _sent: WasiSent,
+    ) -> WasiAnswer {
+        let granted = self.authorize(request, options.unwrap_or_default());
+        let output = self.output.clone();
+        Box::new(async move {
+            let answer = match granted {
+                Ok(granted) => granted.send().await,
+                Err(denied) => Err(denied),
+            };
+            match answer {
+                Ok(response) => Ok((response, Box::new(std::future::ready(Ok(()))) as WasiSent)),
+                Err(error) => {
+                    output.log(Level::Warn, &format!("HTTP request failed: {error}"), None);
+                    Err(wasi_error(error))
+                }
+            }
+        })
+    }
+}
+
+/// The grant that allows a request, and what it is for.
+fn granted(
+    plugin: &str,
+    request: &Request<WasiBody>,
+    grants: &[HttpGrant],
+) -> Result<(HttpTarget, HttpGrant), HttpError> {
+    let deny = |message: String| Err(HttpError::new(HttpErrorCode::Denied, message));
+    // TRACE would show the guest the headers that Informant sets; CONNECT is a tunnel to anywhere.
+    if matches!(*request.method(), Method::TRACE | Method::CONNECT) {
+        return deny(format!("the method {} is not allowed", request.method()));
+    }
+    let target = match HttpTarget::parse(request.uri()) {
+        Ok(target) => target,
+        Err(why) => return deny(format!("the URL of the request {why}")),
+    };
+    match target.granted_by(grants) {
+        Ok(Some(grant)) => Ok((target, grant.clone())),
+        Ok(None) if target.has_granted_origin(grants) => deny(format!(
+            "{target} is granted, but not with the path of this request (allow.http)"
+        )),
+        Ok(None) => deny(format!(
+            "{target} is not granted; in config.toml, set in [plugin.{plugin}]: allow.http = [\"{target}\"]"
+        )),
+        Err(why) => deny(format!("the path of a request to {target} {why}")),
+    }
+}
+
+impl GrantedRequest {
+    /// Sends the request, and waits for its response to begin.
+    async fn send(self) -> Result<Response<WasiBody>, HttpError> {
+        let (rights, host) = (Arc::clone(&self.rights), self.grant.host());
+        if let Some(left) = rights.closed_for(&self.target.to_string()) {
+            rights.counters.count(&host, HttpResult::Closed, None);
+            return Ok(closed(left));
+        }
+        let (began, head_max) = (rights.env.now(), self.head_max);
+        let target = self.target.to_string();
+        let answer = wait::at_most(&*rights.env, head_max, self.exchange())
+            .await
+            .unwrap_or_else(|_late| {
+                rights.counters.count_limited(HttpLimit::Time);
+                Err(timed_out("the response"))
+            });
+        let result = match &answer {
+            Ok(response) => HttpResult::Status(response.status()),
+            Err(error) => HttpResult::Failed(error.code),
+        };
+        rights.counters.count(&host, result, Some(rights.env.now() - began));
+        answer.map_err(|error| HttpError::new(error.code, format!("{target}: {error}")))
+    }
+
+    async fn exchange(self) -> Result<Response<WasiBody>, HttpError> {
+        let rights = self.rights;
+        let Some(client) = &rights.client else {
+            let message = "no network: requests need `informant run`";
+            return Err(HttpError::new(HttpErrorCode::Unavailable, message));
+        };
+        let began = rights.env.now();
+        let permit = rights.admit().await;
+        let limits = rights.limits();
+        let call = HttpCall {
+            plugin: Arc::clone(&rights.plugin),
+            request: self.request.map(|inner| {
+                let (left, rights) = (limits.http_request_bytes, Arc::clone(&rights));
+                RequestBody { inner, left, rights }.boxed_unsync()
+            }),
+            address: self.target.address(),
+            header_files: self.grant.header_files,
+            time_max: self.time_max.saturating_sub(rights.env.now() - began),
+            permit,
+        };
+        let response = client.send(call).await?;
+        if let Some(pause) = asked_pause(response.status(), response.headers()) {
+            lock(&self.pauses).push((self.target.to_string(), pause));
+        }
+        let late = rights.env.sleep(self.time_max.saturating_sub(rights.env.now() - began));
+        Ok(response.map(|inner| {
+            let (left, rights) = (limits.http_response_bytes, Arc::clone(&rights));
+            ResponseBody {
+                inner,
+                left,
+                late,
+                rights,
+            }
+            .boxed_unsync()
+        }))
+    }
+}
+
+/// How long a host asks to be left alone, if it does. A date in Retry-After is not read.
+fn asked_pause(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+    let asks = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    let seconds = headers.get(header::RETRY_AFTER).filter(|_| asks)?;
+    seconds.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// Informant's own response for a host that is closed to the plugin.
+fn closed(left: Duration) -> Response<WasiBody> {
+    let body = Empty::new().map_err(|never: std::convert::Infallible| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+    response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    response
+}
+
+fn timed_out(what: &str) -> HttpError {
+    let message = format!("{what} took too long (limits.http-time, or nine tenths of limits.call)");
+    HttpError::new(HttpErrorCode::Timeout, message)
+}
+
+/// The code that the guest receives.
+fn wasi_error(error: HttpError) -> WasiError {
+    match error.code {
+        HttpErrorCode::Denied => WasiError::HttpRequestDenied,
+        HttpErrorCode::Address => WasiError::DestinationIpProhibited,
+        HttpErrorCode::Dns => WasiError::DnsError {
+            rcode: None,
+            info_code: None,
+        },
+        HttpErrorCode::Connect => WasiError::ConnectionRefused,
+        HttpErrorCode::ConnectTimeout => WasiError::ConnectionTimeout,
+        HttpErrorCode::Certificate => WasiError::TlsCertificateError,
+        HttpErrorCode::Tls => WasiError::TlsProtocolError,
+        HttpErrorCode::Timeout => WasiError::HttpResponseTimeout,
+        HttpErrorCode::RequestTooLarge => WasiError::HttpRequestBodySize(None),
+        HttpErrorCode::ResponseTooLarge => WasiError::HttpResponseBodySize(None),
+        HttpErrorCode::Interrupted => WasiError::HttpResponseIncomplete,
+        HttpErrorCode::Protocol => WasiError::HttpProtocolError,
+        HttpErrorCode::HeaderFile => WasiError::ConfigurationError,
+        HttpErrorCode::Unavailable => WasiError::DestinationUnavailable,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Changed by single assignments: whole after any panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,155 @@
+//! A plugin's access to HTTP, as granted by config.toml, and what its instances share.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use informant_cache::{Environment, Moment, TokenBucket};
+use tokio::sync::Semaphore;
+
+use super::metrics::{HttpCounters, HttpLimit};
+use super::{HTTP_BURST, HTTP_CLOSED_HOSTS_MAX, HTTP_CLOSED_MAX};
+use crate::hostcalls::http::grant::HttpGrant;
+use crate::hostcalls::http_client::{HttpClient, HttpPermit};
+use crate::spec::Limits;
+
+/// Whether an instance's requests are made at all.
+#[derive(Clone)]
+pub(crate) enum HttpAccess {
+    /// As far as the plugin's grants allow.
+    Granted {
+        rights: Arc<HttpRights>,
+        grants: Arc<HttpGrants>,
+    },
+    /// Never, for this reason.
+    Denied(&'static str),
+}
+
+/// The grants of one plugin, which may change while its instances run: each request is checked against the current
+/// ones.
+pub(crate) struct HttpGrants(Mutex<Arc<[HttpGrant]>>);
+
+/// State shared by all instances of one plugin.
+pub(crate) struct HttpRights {
+    pub(super) plugin: Arc<str>,
+    /// None where there is no network.
+    pub(super) client: Option<Arc<dyn HttpClient>>,
+    pub(super) env: Arc<dyn Environment>,
+    pub(super) counters: HttpCounters,
+    state: Mutex<HttpState>,
+}
+
+struct HttpState {
+    limits: Limits,
+    /// Replaced when the limit changes; requests that hold a permit of an older one are not counted again.
+    permits: Arc<Semaphore>,
+    rate: TokenBucket,
+    /// Hosts that asked for a pause, by scheme, host and port.
+    closed: BTreeMap<String, Moment>,
+}
+
+impl HttpGrants {
+    pub(crate) fn new(grants: &[HttpGrant]) -> HttpGrants {
+        HttpGrants(Mutex::new(Arc::from(grants)))
+    }
+
+    /// Replaces the grants.
+    pub(crate) fn set(&self, grants: &[HttpGrant]) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::from(grants);
+    }
+
+    pub(super) fn now(&self) -> Arc<[HttpGrant]> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl HttpRights {
+    pub(crate) fn new(
+        plugin: &Arc<str>,
+        client: Option<Arc<dyn HttpClient>>,
+        env: Arc<dyn Environment>,
+        counters: HttpCounters,
+        limits: Limits,
+    ) -> HttpRights {
+        HttpRights {
+            plugin: Arc::clone(plugin),
+            client,
+            env,
+            counters,
+            state: Mutex::new(HttpState {
+                limits,
+                permits: Arc::new(Semaphore::new(limits.http_in_flight)),
+                rate: TokenBucket::new(limits.http_per_second, HTTP_BURST),
+                closed: BTreeMap::new(),
+            }),
+        }
+    }
+
+    /// Applies other limits to requests that begin from now on.
+    pub(crate) fn set_limits(&self, limits: Limits) {
+        let mut state = self.state();
+        if limits.http_in_flight != state.limits.http_in_flight {
+            state.permits = Arc::new(Semaphore::new(limits.http_in_flight));
+        }
+        state.rate.set(limits.http_per_second, HTTP_BURST, self.env.now());
+        state.limits = limits;
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.state().limits
+    }
+
+    /// Waits until a request may start: for one of the concurrent requests to end, and for the rate.
+    pub(super) async fn admit(&self) -> HttpPermit {
+        let permits = Arc::clone(&self.state().permits);
+        let permit = match Arc::clone(&permits).try_acquire_owned() {
+            Ok(permit) => Some(permit),
+            Err(_) => {
+                self.counters.count_limited(HttpLimit::InFlight);
+                // Never closed.
+                permits.acquire_owned().await.ok()
+            }
+        };
+        let mut counted = false;
+        loop {
+            let now = self.env.now();
+            let taken = self.state().rate.take(now);
+            let Err(next) = taken else {
+                return HttpPermit::new(permit);
+            };
+            if !std::mem::replace(&mut counted, true) {
+                self.counters.count_limited(HttpLimit::Rate);
+            }
+            self.env.sleep(next - now).await;
+        }
+    }
+
+    /// How long `host` is still closed to the plugin, if it is.
+    pub(super) fn closed_for(&self, host: &str) -> Option<Duration> {
+        let now = self.env.now();
+        let mut state = self.state();
+        let until = *state.closed.get(host)?;
+        if until <= now {
+            state.closed.remove(host);
+            return None;
+        }
+        Some(until - now)
+    }
+
+    /// Closes hosts to the plugin, each for as long as it asked.
+    pub(super) fn close(&self, hosts: Vec<(String, Duration)>) {
+        let now = self.env.now();
+        let mut state = self.state();
+        state.closed.retain(|_, until| *until > now);
+        for (host, pause) in hosts {
+            if state.closed.len() < HTTP_CLOSED_HOSTS_MAX || state.closed.contains_key(&host) {
+                state.closed.insert(host, now + pause.min(HTTP_CLOSED_MAX));
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, HttpState> {
+        // Changed by single assignments: whole after any panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
