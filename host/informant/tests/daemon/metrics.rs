@@ -79,9 +79,14 @@ fn without_series(family: &BTreeSet<String>) -> bool {
 
 /// Present once a plugin has called the Kubernetes API or deferred a write, or a cluster was silent for long, which
 /// does not happen here.
-const NOT_HERE: [&str; 4] = [
+const NOT_HERE: [&str; 9] = [
     "plugin_kube_calls_total",
     "plugin_kube_seconds",
+    "plugin_kv_bytes",
+    "plugin_kv_calls_total",
+    "plugin_kv_keys",
+    "plugin_metric_dropped_total",
+    "plugin_metric_series",
     "plugin_writes_total",
     "reflector_probes_total",
 ];

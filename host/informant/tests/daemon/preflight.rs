@@ -49,7 +49,7 @@ async fn check_denies_calls_in_init_as_the_daemon_does() {
     exit 3
     plugin tried: guest-kube 0.1.0, event-handler, index-funcs, SIZE sha256 DIGEST
     --
-    error: config.toml:8:10: [plugin.tried] ./plugin.wasm: init for the role events failed: in init, only log can be called: read the cache from on-synced on, and act on the cluster in a handler; check the plugin's `config` in config.toml
+    error: config.toml:8:10: [plugin.tried] ./plugin.wasm: init for the role events failed: in init, only log and kv can be called: read the cache from on-synced on, and act on the cluster in a handler; check the plugin's `config` in config.toml
     config.toml is invalid
     ");
 }

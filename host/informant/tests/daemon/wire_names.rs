@@ -280,7 +280,7 @@ async fn json_members_and_headers() {
     error: code freshAsOf freshAsOf.epoch freshAsOf.resourceVersion freshAsOf.source freshAsOf.state message
     get, parameters: namespace name index value selector cluster envelope require-all at-least epoch timeout-ms
     status -o json: {"configuration", "plugins", "sources"}
-    inspect -o json: component contract events events[].apiVersion events[].changedOnly events[].kind events[].labelSelector events[].namespaces events[].old events[].payload events[].payload.fields imports indexes name needs needs[].kube needs[].kube.resource needs[].kube.verbs roles sdk sdk.contract sdk.language sdk.sdk sha256 sizeBytes unknownFunctions version
+    inspect -o json: component contract events events[].apiVersion events[].changedOnly events[].kind events[].labelSelector events[].namespaces events[].old events[].payload events[].payload.fields imports indexes metrics name needs needs[].kube needs[].kube.resource needs[].kube.verbs roles sdk sdk.contract sdk.language sdk.sdk sha256 sizeBytes unknownFunctions version
     "#);
 }
 
@@ -467,6 +467,7 @@ fn variables_below(folder: &Path, into: &mut BTreeSet<String>) {
             let code = text.split("#[cfg(test)]").next().unwrap();
             let is_variable = |word: &&str| {
                 let capitals = word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+                let capitals = capitals && word.contains(|letter: char| letter.is_ascii_uppercase());
                 capitals && (word.contains('_') || ["HOME", "KUBECONFIG"].contains(word))
             };
             into.extend(code.split('"').skip(1).filter(is_variable).map(str::to_owned));

@@ -262,7 +262,7 @@ async fn every_script_of_the_documentation_runs_in_each_cluster() {
         }
     }
     insta::assert_snapshot!(shown, @r#"
-    ## README.md, Quick start
+    ## README.md, Write your own
     5x INFO default/web has no team
     5x patches v1/pods web: {"metadata":{"labels":{"team":"unassigned"}}}
       in east: patches v1/pods web in east: {"metadata":{"labels":{"team":"unassigned"}}}
@@ -284,6 +284,9 @@ async fn every_script_of_the_documentation_runs_in_each_cluster() {
     2x WARN default/web failed
     ## docs/guides/scripts.md, Keep variables (a fragment)
     1x WARN default/web failed
+    ## docs/guides/scripts.md, Remember over restarts
+    1x WARN default/web failed
+    ## docs/guides/scripts.md, Count
     ## docs/guides/scripts.md, Read the cache
     1x INFO default/web runs in zone-a, 1 pods run nginx:1.25
     ## docs/guides/scripts.md, Act on the cluster

@@ -315,7 +315,7 @@ async fn an_object_is_parsed_only_for_a_handler_with_parameters() {
         return;
     }
     // A number takes 2 bytes of the document, but more than 8 of the engine's memory.
-    let numbers = vec!["1"; 600_000].join(",");
+    let numbers = vec!["1"; 800_000].join(",");
     for (handler, expected) in [
         ("function onAdd() { log.info(`called`) }", "INFO called"),
         ("const onAdd = async () => log.info(`called`)", "INFO called"),
