@@ -51,6 +51,7 @@ mod queue;
 mod replay;
 mod requeue_after;
 mod requeues;
+mod reselect;
 mod resume;
 mod retry;
 mod shards;
@@ -82,6 +83,7 @@ pub use self::options::{
 pub use self::push::{ChangeKind, ObjectChange};
 pub use self::replay::RequeueResult;
 pub use self::requeue_after::{RequeueChanges, RequeueTimer, SlowedKey, Triggered};
+pub use self::reselect::{ChangedSelection, Selected};
 pub use self::resume::{AcceptedStates, OpenKey, OpenKeys, ResumeState, Vanished};
 pub use self::retry::RetriedKey;
 pub use self::shards::{SHARDS_MAX, Shard, ShardSet, SourceIdentity};

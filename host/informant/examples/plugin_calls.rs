@@ -2,9 +2,10 @@
 //! xtask bench plugins` runs it.
 //!
 //! For each handler it prints the microseconds of one event in each run, from the listener to the guest's answer in the
-//! listener: the object-ref and the payload, the limits of a call, the guest, its result, and the queue around it.
+//! listener: the object-ref and the payload, the limits of a call, the guest, its result, and the queue around it. Then
+//! it counts the calls for many events of one key within `min-interval`.
 //!
-//! Exits with an error if the best run of a handler with a bound is above it.
+//! Exits with an error if the best run of a handler with a bound is above it, or if there are other than two calls.
 
 #![expect(clippy::print_stdout, reason = "it prints its results")]
 
@@ -32,6 +33,21 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Events pushed at once: a burst, as a busy watch delivers it.
 const BURST_EVENTS: usize = 50;
+
+/// Events of one key within [`INTERVAL`].
+const INTERVAL_EVENTS: u64 = 1_000;
+
+/// The shortest time between two calls of one key.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// A handler whose second call must have the last state.
+const LAST_STATE_SECOND: &str = r#"
+let calls = 0;
+export function onUpdate(pod) {
+  calls += 1;
+  if (calls === 2 && pod.metadata.resourceVersion !== "1000") throw new Error("not the last state");
+}
+"#;
 
 /// Measure what one call of a plugin costs
 #[derive(Parser)]
@@ -74,6 +90,9 @@ async fn main() -> Result<ExitCode> {
                 false => missed.push(format!("missed: {}: {best:.2} us, at most {us_max} us", case.name)),
             }
         }
+    }
+    if args.handler.is_none() {
+        missed.extend(count_calls_within_interval(folder.path()).await?);
     }
     missed.iter().for_each(|line| println!("{line}"));
     Ok(match missed.is_empty() {
@@ -137,7 +156,7 @@ fn built(file: &str) -> Result<PathBuf> {
 /// Prints all runs of one handler. Returns the microseconds of an event in the best one.
 async fn measure(case: &Case, args: &Args, folder: &Path) -> Result<f64> {
     println!("\n{}", case.name);
-    let handler = Handler::start(&case.component, folder).await?;
+    let handler = Handler::start(PluginSpec::new("measured", &case.component), folder).await?;
     let calls = if case.pod == SMALL { args.calls } else { args.calls / 10 };
     let changes = updates(case.pod, handler.env.now())?;
     // Warms up caches and the guest's memory.
@@ -152,6 +171,31 @@ async fn measure(case: &Case, args: &Args, folder: &Path) -> Result<f64> {
     Ok(best)
 }
 
+/// Prints how many calls [`INTERVAL_EVENTS`] events of one key cause within its interval. Returns what is missed.
+async fn count_calls_within_interval(folder: &Path) -> Result<Option<String>> {
+    let script = folder.join("interval.js");
+    std::fs::write(&script, LAST_STATE_SECOND)?;
+    let mut spec = PluginSpec::new("measured", script);
+    spec.min_interval = Some(INTERVAL);
+    let handler = Handler::start(spec, folder).await?;
+    let before = handler.listener.stats().counters.ok;
+    let began = Instant::now();
+    for version in 1..=INTERVAL_EVENTS {
+        let change = update_of(SMALL, 0, version, handler.env.now())?;
+        handler
+            .listener
+            .push(handler.source, &handler.snapshot, &[change], handler.env.now());
+        tokio::task::yield_now().await;
+    }
+    let pushed = began.elapsed();
+    handler.wait_until_idle().await;
+    let calls = handler.listener.stats().counters.ok - before;
+    println!("\n{INTERVAL_EVENTS} events of one key in {pushed:.0?}, min-interval {INTERVAL:?}: {calls} calls");
+    // A machine that is this slow measures nothing.
+    let is_met = calls == 2 || pushed >= INTERVAL;
+    Ok((!is_met).then(|| format!("missed: {calls} calls, 2 expected")))
+}
+
 /// A running plugin, with a source that has synced.
 struct Handler {
     // Without these two, the plugin would end.
@@ -164,7 +208,7 @@ struct Handler {
 }
 
 impl Handler {
-    async fn start(component: &Path, folder: &Path) -> Result<Handler> {
+    async fn start(spec: PluginSpec, folder: &Path) -> Result<Handler> {
         let env: Arc<dyn Environment> = Arc::new(RealTime {
             began: Instant::now(),
             handle: Handle::current(),
@@ -186,7 +230,7 @@ impl Handler {
                 .ok()
                 .map(Cow::Owned),
         })?;
-        let plugin = host.load(PluginSpec::new("measured", component)).await?;
+        let plugin = host.load(spec).await?;
         plugin.start().await;
         let listener = plugin.listener().clone();
         listener.attach(source, &snapshot, env.now());
@@ -208,14 +252,20 @@ impl Handler {
         let began = Instant::now();
         for _ in 0..count / changes.len() {
             self.listener.push(self.source, &self.snapshot, changes, self.env.now());
-            while self.listener.pending() + self.listener.in_flight() > 0 {
-                tokio::task::yield_now().await;
-            }
+            self.wait_until_idle().await;
         }
         let each = began.elapsed().as_secs_f64() * 1e6 / count as f64;
         let failed = self.listener.stats().counters.retried;
         ensure!(failed == 0, "{failed} calls have failed");
         Ok(each)
+    }
+}
+
+impl Handler {
+    async fn wait_until_idle(&self) {
+        while self.listener.pending() + self.listener.in_flight() > 0 {
+            tokio::task::yield_now().await;
+        }
     }
 }
 
@@ -239,21 +289,25 @@ fn pods(catalog: &Catalog) -> Result<(SourceId, Snapshot)> {
 
 /// A burst of updates, each of another pod.
 fn updates(text: &str, received: Moment) -> Result<Vec<ObjectChange>> {
-    let pod = |number: usize, version: u32| -> Result<Object> {
+    (0..BURST_EVENTS)
+        .map(|number| update_of(text, number, 2, received))
+        .collect()
+}
+
+/// The update of one pod to a version from the one before.
+fn update_of(text: &str, number: usize, version: u64, received: Moment) -> Result<ObjectChange> {
+    let pod = |version: u64| -> Result<Object> {
         let mut pod: serde_json::Value = serde_json::from_str(text)?;
         pod["metadata"]["name"] = format!("pod-{number}").into();
         pod["metadata"]["resourceVersion"] = version.to_string().into();
         Ok(Object::parse(pod.to_string().as_bytes(), &Shape::of("v1", "Pod"))?)
     };
-    let update = |number| {
-        let (old, new) = (pod(number, 1)?, pod(number, 2)?);
-        Ok(ObjectChange {
-            kind: ChangeKind::Update { old, new },
-            reason: Reason::Watch,
-            received,
-        })
-    };
-    (0..BURST_EVENTS).map(update).collect()
+    let (old, new) = (pod(version - 1)?, pod(version)?);
+    Ok(ObjectChange {
+        kind: ChangeKind::Update { old, new },
+        reason: Reason::Watch,
+        received,
+    })
 }
 
 /// The real clock.

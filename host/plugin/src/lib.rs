@@ -67,7 +67,7 @@ pub use metrics::PluginMetrics;
 pub use plugin::{Plugin, PreparedChange, Stopped, Swapped};
 pub use preflight::Preflight;
 pub use simulated::SimulatedGuests;
-pub use spec::{Limits, OnFailure, PluginSpec, ReplayPolicy};
+pub use spec::{EventSelection, Limits, OnFailure, PluginSpec, ReplayPolicy};
 pub use status::{PluginState, PluginStatus, Reload, StuckOn};
 pub use writes::{WritesStatus, WritingKey};
 

@@ -214,6 +214,7 @@ impl Plugin {
             pending: stats.pending,
             dead_letters: stats.dead_letters,
             writes: self.0.context.writes.stats(),
+            kv: self.0.context.kv.usage(),
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use informant_cache::listener::RetryPolicy;
+use informant_object::{LabelSelector, Object};
 
 use crate::{Digest, HttpGrant, KubeGrant};
 
@@ -58,6 +59,9 @@ pub struct PluginSpec {
     pub config: serde_json::Value,
     /// The informers the plugin may read: the name it uses, and the informer's name.
     pub informers: Vec<(String, String)>,
+    /// The objects whose events it receives, of those that its manifest selects. A change takes effect while it runs:
+    /// its handler receives an add of each object that is selected from now on, and a delete of each that no longer is.
+    pub selection: EventSelection,
     /// What it may do on the cluster.
     pub allow_kube: Vec<KubeGrant>,
     /// Where it may send HTTP requests.
@@ -82,6 +86,15 @@ pub struct PluginSpec {
     pub paused: bool,
     /// Whether readiness waits for it. Not used by this crate.
     pub required: bool,
+}
+
+/// A selection of objects. Default: all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventSelection {
+    /// Their namespaces. Empty: all. Cluster-scoped objects are in the namespace "".
+    pub namespaces: Vec<String>,
+    /// Their labels. None: all.
+    pub label_selector: Option<LabelSelector>,
 }
 
 /// The resource limits of one plugin. Each has a default of the same name in this module.
@@ -148,6 +161,7 @@ impl PluginSpec {
             sha256: None,
             config: serde_json::json!({}),
             informers: Vec::new(),
+            selection: EventSelection::default(),
             allow_kube: Vec::new(),
             allow_http: Vec::new(),
             limits: Limits::default(),
@@ -161,6 +175,21 @@ impl PluginSpec {
             paused: false,
             required: false,
         }
+    }
+}
+
+impl EventSelection {
+    /// Whether it contains `object`.
+    #[must_use]
+    pub fn selects(&self, object: &Object) -> bool {
+        let has_labels = |selector: &LabelSelector| selector.matches(object);
+        self.selects_namespace(object.namespace()) && self.label_selector.as_ref().is_none_or(has_labels)
+    }
+
+    /// Whether it contains objects in `namespace`.
+    #[must_use]
+    pub fn selects_namespace(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.iter().any(|selected| selected == namespace)
     }
 }
 

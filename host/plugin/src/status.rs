@@ -10,7 +10,7 @@ use informant_cache::listener::Delivery;
 use informant_object::{Key, KeyRef, SourceId};
 
 use crate::actor::PluginContext;
-use crate::{Digest, Roles, WritesStatus};
+use crate::{Digest, KvUsage, Roles, WritesStatus};
 
 /// A plugin's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,6 +73,8 @@ pub struct PluginStatus {
     pub dead_letters: usize,
     /// Its deferred writes.
     pub writes: WritesStatus,
+    /// What its keys take; none if it has not used them since it was loaded.
+    pub kv: Option<KvUsage>,
 }
 
 /// A reload.

@@ -10,6 +10,7 @@ use informant_object::{KeyRef, Object};
 
 use crate::listener::AcceptedStates;
 use crate::listener::options::CURSOR_CHUNK_OBJECTS;
+use crate::listener::reselect::Reselection;
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot};
 
@@ -23,6 +24,8 @@ pub(super) struct DeliveryCursor {
     chunk: VecDeque<Object>,
     /// States that the handler accepted in an earlier process.
     pub(super) accepted: Option<Arc<AcceptedStates>>,
+    /// Present if the cursor delivers the difference of two selections.
+    pub(super) reselection: Option<Arc<Reselection>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,8 @@ pub(super) enum CursorKind {
     ResumeUnaccepted,
     /// The handler has seen all objects, and receives them again as updates.
     Resync,
+    /// The handler selects other objects than before, and receives the difference.
+    Reselection,
 }
 
 impl DeliveryCursor {
@@ -50,12 +55,16 @@ impl DeliveryCursor {
             last: None,
             chunk: VecDeque::new(),
             accepted: None,
+            reselection: None,
         }
     }
 
-    /// Whether the handler accepted `object` in this state in an earlier process.
-    pub(super) fn was_accepted(&self, object: &Object) -> bool {
-        self.accepted.as_ref().is_some_and(|accepted| accepted.holds(object))
+    /// Whether the handler needs no call for `object` in this state: it accepted it in an earlier process, or its
+    /// selection changed for other objects only.
+    pub(super) fn leaves_out(&self, object: &Object) -> bool {
+        let was_accepted = self.accepted.as_ref().is_some_and(|accepted| accepted.holds(object));
+        let is_unaffected = |reselection: &Arc<Reselection>| reselection.leaves_out(object);
+        was_accepted || self.reselection.as_ref().is_some_and(is_unaffected)
     }
 
     /// Whether the cursor will still deliver the object at `key`, so that a change of it need not be queued.
@@ -109,6 +118,7 @@ impl CursorKind {
             CursorKind::Initial | CursorKind::ResumeAll | CursorKind::ResumeUnaccepted => Reason::Initial,
             CursorKind::Replay | CursorKind::Recovery => Reason::Replay,
             CursorKind::Resync => Reason::Resync,
+            CursorKind::Reselection => Reason::Reconfigured,
         }
     }
 }

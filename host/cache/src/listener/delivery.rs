@@ -30,9 +30,9 @@ pub struct Delivery {
     /// When the frame of the oldest folded event was read; for events of a cursor, when the cursor started; for a call
     /// that the handler asked for, when it was due.
     pub received: Moment,
-    /// `old` is exactly the state of the last successful delivery; nothing was folded, failed or is pending in between.
-    /// If the fields a handler subscribes to are equal in `old` and `new`, the consumer may skip the call and report
-    /// [`DeliveryOutcome::Filtered`]. Never set for resync, replay and requeue.
+    /// `old` is exactly the state of the last successful delivery; only updates were folded, and nothing failed or is
+    /// pending in between. If the fields a handler subscribes to are equal in `old` and `new`, the consumer may skip
+    /// the call and report [`DeliveryOutcome::Filtered`]. Never set for resyncs, replays and calls that were asked for.
     pub exact_old: bool,
     /// An add or delete in which events were folded that the handler has not received: it may have received another
     /// state of the key before these, which is unknown. Updates have that state in `old`.
@@ -252,6 +252,15 @@ impl Reason {
         Reason::RequeueAfter,
         Reason::Trigger,
     ];
+
+    /// Whether the object, or what is known of it, has changed: the event is no repetition or call that was asked for.
+    #[must_use]
+    pub const fn is_change(self) -> bool {
+        !matches!(
+            self,
+            Reason::Resync | Reason::Replay | Reason::Requeue | Reason::RequeueAfter | Reason::Trigger
+        )
+    }
 
     /// The reason with this [name](Self::as_str).
     #[must_use]

@@ -18,7 +18,8 @@ pub(super) struct PendingEvent {
     pub(super) maybe_seen: bool,
     /// It was delivered before and not given back.
     pub(super) tried: bool,
-    /// Newer events were folded into it.
+    /// It follows a state that was not delivered, or events were folded into it; updates by changes of the object do
+    /// not count in an update, whose `old` is what was delivered before them.
     pub(super) folded: bool,
     /// The delivery of the key's previous state succeeded.
     pub(super) previous_succeeded: bool,
@@ -28,7 +29,8 @@ pub(super) struct PendingEvent {
     pub(super) synced_shard: Shard,
     /// A delete that an earlier process persisted.
     pub(super) resumed: bool,
-    /// A delete from an earlier process, which may have delivered the object that is there now, too.
+    /// A delete from an earlier process, or one that is called again: the object that is there now may have been
+    /// delivered already.
     pub(super) next_maybe_seen: bool,
 }
 
@@ -77,6 +79,12 @@ impl PendingEvent {
         }
     }
 
+    /// The handler may have seen a state of the key that the event does not show.
+    pub(super) fn hide_state(&mut self) {
+        self.maybe_seen = true;
+        self.folded = true;
+    }
+
     pub(super) fn kept_bytes(&self) -> usize {
         self.notification.kept_bytes()
     }
@@ -112,9 +120,13 @@ impl PendingEvent {
 
     /// See [`Delivery::exact_old`](super::Delivery::exact_old).
     pub(super) fn has_exact_old(&self) -> bool {
-        let is_change = !matches!(self.reason, Reason::Resync | Reason::Replay | Reason::Requeue);
         let has_old = matches!(self.notification, Notification::Update { old: Some(_), .. });
-        self.previous_succeeded && !self.tried && !self.folded && is_change && has_old
+        self.previous_succeeded && !self.tried && !self.folded && self.reason.is_change() && has_old
+    }
+
+    /// Whether it is the update of an object that has changed, rather than a call that somebody asked for.
+    fn is_changed_update(&self) -> bool {
+        self.reason.is_change() && matches!(self.notification, Notification::Update { .. })
     }
 
     /// See [`Delivery::seen_unknown`](super::Delivery::seen_unknown). Before the event is delivered again.
@@ -147,7 +159,7 @@ impl PendingEvent {
         // A handler that receives an update has seen the key before.
         self.maybe_seen |= newer.maybe_seen || matches!(self.notification, Notification::Update { .. });
         self.counts_for_sync |= newer.counts_for_sync;
-        self.folded = true;
+        self.folded |= !(self.is_changed_update() && newer.is_changed_update());
         self.reason = newer.reason;
         let older = std::mem::replace(&mut self.notification, Notification::Synced);
         self.notification = merged(older, newer.notification);

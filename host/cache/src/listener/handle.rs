@@ -8,9 +8,9 @@ use informant_object::{Key, KeyRef, SourceId};
 use crate::listener::cursor::CursorKind;
 use crate::listener::wake::{Waker, WakingLock};
 use crate::listener::{
-    DeadLetter, DeadLetterChanges, Delivery, DeliveryOutcome, DeliveryToken, Listener, ListenerOptions, ListenerStats,
-    NextBatch, NextDelivery, ObjectChange, OpenKey, OpenKeys, Pause, RequeueChanges, RequeueResult, ResumeState,
-    RetriedKey, Shard, ShardSet, SlowedKey, SourceIdentity, Triggered, Vanished,
+    ChangedSelection, DeadLetter, DeadLetterChanges, Delivery, DeliveryOutcome, DeliveryToken, Listener,
+    ListenerOptions, ListenerStats, NextBatch, NextDelivery, ObjectChange, OpenKey, OpenKeys, Pause, RequeueChanges,
+    RequeueResult, ResumeState, RetriedKey, Shard, ShardSet, SlowedKey, SourceIdentity, Triggered, Vanished,
 };
 use crate::{Moment, Snapshot};
 
@@ -288,6 +288,17 @@ impl ListenerHandle {
     /// seen. `identity` says which sources deliver the same objects. Consumer side, while it makes no call.
     pub fn set_shards(&self, count: Shard, identity: SourceIdentity, now: Moment) {
         let callbacks = self.change(|listener| listener.set_shards(count, identity, now));
+        callbacks.iter().for_each(|requested| requested());
+    }
+
+    /// The handler selects other objects of these sources than before: it receives the difference, with reason
+    /// `Reconfigured`. Each object that only the new selection contains is delivered as an add. Each that only an
+    /// earlier one contains is an add with [`seen_unknown`](super::Delivery::seen_unknown), which the consumer makes a
+    /// delete. Pending deletes have that mark from now on, too. No
+    /// [`Notification::Synced`](super::Notification::Synced) follows.
+    /// `only`: the keys of this shard.
+    pub fn reselect(&self, changed: Vec<(SourceId, Arc<dyn ChangedSelection>)>, only: Option<Shard>, now: Moment) {
+        let callbacks = self.change(|listener| listener.reselect(changed, only, now));
         callbacks.iter().for_each(|requested| requested());
     }
 

@@ -241,7 +241,7 @@ impl Listener {
         let Some((object, chunk_ends)) = cursor.next(&state.snapshot) else {
             return CursorStep::End;
         };
-        let was_accepted = cursor.was_accepted(&object);
+        let is_left_out = cursor.leaves_out(&object);
         if chunk_ends {
             self.sources.rotate_cursors(shard);
         }
@@ -254,7 +254,7 @@ impl Listener {
             self.queue.counters.resync_keys_skipped += 1;
             return CursorStep::PassedOver;
         }
-        if !occupied && (was_accepted || kind == CursorKind::Recovery && self.letters.is_about(source, &object)) {
+        if !occupied && (is_left_out || kind == CursorKind::Recovery && self.letters.is_about(source, &object)) {
             return CursorStep::PassedOver;
         }
         self.queue.counters.shown += 1;
@@ -286,15 +286,19 @@ impl Listener {
             };
             return PendingEvent::of_maybe_seen(notification, kind.reason(), begun);
         }
-        if let Some(state) = self.sources.get_mut(source) {
-            state.walk_mut(shard).unattempted += 1;
-        }
-        let maybe_seen = kind.maybe_seen();
-        PendingEvent {
-            maybe_seen,
-            counts_for_sync: true,
+        let mut event = PendingEvent {
+            maybe_seen: kind.maybe_seen(),
             ..PendingEvent::new(Notification::Add(object), kind.reason(), begun)
+        };
+        if kind == CursorKind::Reselection {
+            event.hide_state();
         }
+        let walk = self.sources.get_mut(source).map(|state| state.walk_mut(shard));
+        if let Some(walk) = walk.filter(|walk| walk.syncing.is_some()) {
+            walk.unattempted += 1;
+            event.counts_for_sync = true;
+        }
+        event
     }
 
     /// Enqueues `Synced` for each shard that receives a list or a replay, once the cursors of all have passed all

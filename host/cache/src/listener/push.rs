@@ -92,13 +92,14 @@ impl Listener {
             return;
         }
         let previous_succeeded = self.letters.accepted_last(source, key);
-        self.queue.enqueue(
-            source,
-            PendingEvent {
-                previous_succeeded,
-                ..PendingEvent::new(notification, reason, received)
-            },
-        );
+        let mut event = PendingEvent {
+            previous_succeeded,
+            ..PendingEvent::new(notification, reason, received)
+        };
+        if covering == Some(CursorKind::Reselection) {
+            event.hide_state();
+        }
+        self.queue.enqueue(source, event);
     }
 
     /// Leaves a change to the cursor that has not passed its key yet. Returns whether that is possible.

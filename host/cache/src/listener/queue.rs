@@ -11,6 +11,8 @@
 //! the time.
 
 mod bytes;
+#[cfg(test)]
+mod check;
 mod left_to_cursors;
 
 use informant_object::{KeyRef, SourceId};
@@ -19,8 +21,6 @@ use crate::Moment;
 use crate::listener::event::{Folded, PendingEvent};
 use crate::listener::retry::RetryState;
 use crate::listener::shards::Shard;
-#[cfg(test)]
-use crate::listener::shards::ShardSet;
 use crate::listener::slots::{Slot, SlotId, SlotState, Slots};
 use crate::listener::spacing::{CallSpacing, Ended};
 use crate::listener::{Delivery, DeliveryToken, ListenerCounters, ListenerOptions, Notification};
@@ -436,63 +436,6 @@ impl Queue {
                 self.counters.deletes_discarded += slot.events().filter(|event| event.is_delete()).count() as u64;
                 self.counters.discarded += (self.remove(id) + in_flight) as u64;
             }
-        }
-    }
-}
-
-#[cfg(test)]
-impl Queue {
-    /// Checks the running counts against the slots.
-    pub(super) fn check(&self) {
-        let slots = || self.slots.iter();
-        assert_eq!(self.pending, slots().map(Slot::waiting).sum::<usize>(), "pending");
-        assert_eq!(
-            self.in_flight,
-            slots().filter(|slot| slot.is_in_flight()).count(),
-            "in flight"
-        );
-        assert_eq!(
-            self.failing,
-            slots().filter(|slot| slot.retry.is_some()).count(),
-            "failing"
-        );
-        let backing_off = || slots().filter(|slot| slot.state == SlotState::BackingOff);
-        assert_eq!(self.backing_off, backing_off().count(), "backing off");
-        assert!(
-            backing_off().all(|slot| slot.retry.is_some()),
-            "what backs off has failed"
-        );
-        let spaced = || slots().filter(|slot| slot.state == SlotState::Spaced);
-        assert_eq!(self.spaced, spaced().count(), "spaced");
-        assert!(
-            spaced().all(|slot| slot.retry.is_none() && self.spacing.until(slot.hash).is_some()),
-            "what is spaced is not under retry, and its wait ends"
-        );
-        assert_eq!(
-            self.draining,
-            slots().filter(|slot| slot.drains_first).count(),
-            "draining"
-        );
-        assert_eq!(
-            self.bytes,
-            slots()
-                .flat_map(Slot::events)
-                .map(PendingEvent::kept_bytes)
-                .sum::<usize>(),
-            "bytes"
-        );
-        for shard in 0..self.slots.sharding.count() {
-            let mut this = ShardSet::default();
-            this.insert(shard);
-            let mut ready = slots().filter(|slot| slot.state == SlotState::Ready && slot.shard == shard);
-            assert_eq!(self.slots.has_ready(this), ready.next().is_some(), "ready in {shard}");
-        }
-        for slot in slots() {
-            let keys: Vec<_> = slot.events().map(|event| event.notification.key()).collect();
-            assert!(
-                keys.windows(2).all(|pair| pair[0] == pair[1]),
-                "one slot, one key: {slot:?}"
-            );
         }
     }
 }

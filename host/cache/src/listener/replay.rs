@@ -38,6 +38,13 @@ impl fmt::Debug for ReplayGate {
     }
 }
 
+impl ReplayGate {
+    /// The callback that requests to record a replay of `source`, if that is necessary.
+    pub(super) fn get(&self, source: SourceId) -> Option<ReplayRequested> {
+        self.0.get(&source).cloned()
+    }
+}
+
 impl Listener {
     /// From now on, holds replays of `source` until they are recorded.
     pub(super) fn gate(&mut self, source: SourceId, requested: ReplayRequested) {
@@ -71,7 +78,8 @@ impl Listener {
         }
         // A handler that lost its state, or has none yet, does not wait for its predecessor's calls.
         self.queue.clear_intervals();
-        self.queue.defer_states_to_cursor(only);
+        self.queue
+            .defer_states_to_cursor(|slot| only.is_none_or(|shard| slot.shard == shard));
         let is_other = |shard: Shard| only.is_some_and(|only| only != shard);
         self.queue.vanished_unattempted.retain(|(_, shard)| is_other(*shard));
         self.forget_ended_back_offs();
@@ -127,7 +135,7 @@ impl Listener {
         };
         let object = state.snapshot.get(key);
         let shard = self.queue.slots.sharding.of(source, key);
-        let covered = object.is_some() && state.is_ahead(shard, key);
+        let covered = object.is_some_and(|object| state.will_show(shard, object));
         if covered || self.is_busy(source, key) {
             return RequeueResult::Waiting;
         }

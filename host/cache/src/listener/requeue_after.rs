@@ -253,7 +253,9 @@ impl Listener {
             // From now on it waits for the end of its call.
             self.requeues.look_at(source, key, Moment::NEVER);
             self.queue.counters.shown += 1;
-            let event = PendingEvent::of_maybe_seen(notification, reason, due);
+            let mut event = PendingEvent::of_maybe_seen(notification, reason, due);
+            // A delete is called again although its name may exist again.
+            event.next_maybe_seen = event.is_delete();
             return Some(self.queue.deliver_now(hash, source, event, now));
         }
         None

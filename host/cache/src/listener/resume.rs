@@ -199,7 +199,7 @@ impl Listener {
         let Some(state) = self.sources.get(source).filter(|_| !self.has_refused()) else {
             return OpenKeys::Detached;
         };
-        if state.syncing().is_some_and(|kind| kind != CursorKind::ResumeUnaccepted) {
+        if state.is_reselected() || state.syncing().is_some_and(|kind| kind != CursorKind::ResumeUnaccepted) {
             return OpenKeys::All;
         }
         let waiting = self.queue.slots.iter().filter(|slot| slot.source == source);

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use informant_object::{KeyRef, SourceId};
+use informant_object::{KeyRef, Object, SourceId};
 
 use crate::listener::AcceptedStates;
 use crate::listener::cursor::{CursorKind, DeliveryCursor};
+use crate::listener::reselect::Reselection;
 use crate::listener::shards::{Shard, ShardSet};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Snapshot};
@@ -55,6 +56,10 @@ impl Walk {
         let cursor = self.cursor.as_ref();
         cursor.is_some_and(|cursor| cursor.kind == CursorKind::Initial && cursor.is_at_start())
     }
+
+    fn is_reselected(&self) -> bool {
+        self.cursor.as_ref().is_some_and(|cursor| cursor.reselection.is_some())
+    }
 }
 
 impl AttachedSource {
@@ -79,6 +84,17 @@ impl AttachedSource {
     pub(super) fn is_ahead(&self, shard: Shard, key: KeyRef<'_>) -> bool {
         let cursor = self.walk(shard).cursor.as_ref();
         cursor.is_some_and(|cursor| cursor.covers(key))
+    }
+
+    /// Whether the cursor of `shard` will still deliver `object`, which is one of its objects.
+    pub(super) fn will_show(&self, shard: Shard, object: &Object) -> bool {
+        let cursor = self.walk(shard).cursor.as_ref();
+        cursor.is_some_and(|cursor| cursor.covers(object.key()) && !cursor.leaves_out(object))
+    }
+
+    /// Whether the difference of two selections is being delivered.
+    pub(super) fn is_reselected(&self) -> bool {
+        self.walks.iter().any(Walk::is_reselected)
     }
 
     /// The running initial list or replay of any shard.
@@ -210,6 +226,24 @@ impl AttachedSources {
         }
         if walk.cursor.replace(DeliveryCursor::new(kind, now)).is_none() {
             self.cursor_queues[usize::from(shard)].push_back(source);
+        }
+    }
+
+    /// Starts a cursor over the source in one shard, replacing a running one, that delivers the difference of two
+    /// selections. An initial list or replay that runs ends with it.
+    pub(super) fn begin_reselection(
+        &mut self,
+        (source, shard): (SourceId, Shard),
+        reselection: &Arc<Reselection>,
+        now: Moment,
+    ) {
+        let syncing = self.get(source).and_then(|state| state.walk(shard).syncing);
+        self.begin_in(source, shard, CursorKind::Reselection, now);
+        let Some(state) = self.get_mut(source) else { return };
+        let walk = state.walk_mut(shard);
+        walk.syncing = syncing;
+        if let Some(cursor) = &mut walk.cursor {
+            cursor.reselection = Some(Arc::clone(reselection));
         }
     }
 

@@ -11,6 +11,7 @@ mod replay_gate;
 mod requeue_journal;
 mod requeue_limits;
 mod requeues;
+mod reselect;
 mod resume;
 mod retries;
 mod shards;
@@ -19,6 +20,7 @@ mod transfer;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use informant_object::{Key, KeyRef, Object, SourceId};

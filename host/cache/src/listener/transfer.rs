@@ -32,7 +32,7 @@ impl Listener {
         }
         let was_complete = |old: &SourceId| {
             let state = self.sources.get(*old);
-            state.is_some_and(|state| state.synced && state.syncing().is_none())
+            state.is_some_and(|state| state.synced && state.syncing().is_none() && !state.is_reselected())
         };
         let all_complete = olds.iter().all(was_complete);
         for old in olds {

@@ -19,7 +19,7 @@ use axum::extract::{Path, Query, State};
 use informant_cache::listener::{DeadLetter, ListenerStats, RequeueResult, RetriedKey, SlowedKey};
 use informant_cache::{Catalog, Environment, IndexFeedHandle, Moment, Source, SourceInfo};
 use informant_object::{Key, SourceId};
-use informant_plugin_host::{Plugin, PluginState, PluginStatus, StuckOn, WritingKey};
+use informant_plugin_host::{KvUsage, Plugin, PluginState, PluginStatus, StuckOn, WritingKey};
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
@@ -118,6 +118,9 @@ pub struct LoadedView {
     /// How long none of them is sent, because the API server asked for that.
     #[serde(default)]
     pub writes_paused_ms: Option<u64>,
+    /// What its keys take; none if it has not used them since it was loaded.
+    #[serde(default)]
+    pub kv: Option<KvView>,
     /// Whether it is paused, whatever else its state is.
     #[serde(default)]
     pub paused: bool,
@@ -151,6 +154,15 @@ pub struct WritingKeyView {
     pub target: String,
     /// How long its next call waits after the last one.
     pub wait_ms: u64,
+}
+
+/// What the keys of a plugin take.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct KvView {
+    /// How many there are.
+    pub keys: usize,
+    /// Bytes of keys and values.
+    pub bytes: usize,
 }
 
 /// An attempt to reload.
@@ -483,6 +495,7 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
             .paused_until
             .filter(|until| *until > now)
             .map(|until| u64::try_from((until - now).as_millis()).unwrap_or(u64::MAX)),
+        kv: status.kv.map(|KvUsage { keys, bytes }| KvView { keys, bytes }),
         paused: status.paused,
         keyed: listener.keyed,
         dead_letters: listener.dead_letters,

@@ -117,7 +117,7 @@ pub(super) async fn trigger(
         let message = format!("plugin {name} has no event handler to call");
         return Err(AdminError::new(Code::Invalid, message));
     }
-    let (listener, manifest) = (plugin.listener(), plugin.manifest());
+    let (listener, manifest, section) = (plugin.listener(), plugin.manifest(), plugin.spec().selection);
     let mut done = TriggeredObjects {
         state: plugin.status().state.as_str().to_owned(),
         ..TriggeredObjects::default()
@@ -131,6 +131,7 @@ pub(super) async fn trigger(
         let Some(rule) = manifest.event_rule(&source.info().api_version, &source.info().kind) else {
             continue;
         };
+        let rule = rule.selection();
         let snapshot = source.snapshot();
         let mut after: Option<Key> = None;
         loop {
@@ -140,7 +141,7 @@ pub(super) async fn trigger(
                 .take(OBJECTS_BETWEEN_YIELDS_MAX);
             let examined = chunk.inspect(|object| last = Some(object.key().to_key()));
             let keys: Vec<Key> = examined
-                .filter(|object| rule.selects(object) && selection.selects(object))
+                .filter(|object| rule.selects(object) && section.selects(object) && selection.selects(object))
                 .map(|object| object.key().to_key())
                 .collect();
             let triggered = listener.trigger(source.id(), &keys, state.environment.now());

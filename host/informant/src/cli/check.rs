@@ -6,6 +6,7 @@
 mod cluster;
 mod components;
 mod grants;
+mod selections;
 
 use anyhow::{Result, bail};
 use clap::Args;

@@ -112,7 +112,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<InformerSection> {
     let section = InformerSection {
         position: table.position(),
         clusters: read_clusters(table),
-        namespaces: read_namespaces(table),
+        namespaces: read_namespaces(table, name::validate_name),
         label_selector: read_parsed(table, "label-selector", LabelSelector::parse),
         field_selector: read_parsed(table, "field-selector", FieldSelector::parse),
         relist_notify_unchanged: table.boolean("relist-notify-unchanged").unwrap_or(false),
@@ -152,19 +152,18 @@ pub(super) fn read_required(table: &Table<'_>, default: Required) -> Required {
     }
 }
 
-fn read_namespaces(table: &Table<'_>) -> Vec<String> {
+/// `namespaces`, of which none breaks a rule that `validate` returns.
+pub(super) fn read_namespaces(table: &Table<'_>, validate: impl Fn(&str) -> Result<(), &'static str>) -> Vec<String> {
     let Some(names) = table.strings("namespaces") else {
         return Vec::new();
     };
     if names.is_empty() {
         let problem = table.error(table.value_position("namespaces"), "`namespaces` is empty");
-        table
-            .reporter()
-            .report(problem.help("remove it to watch all namespaces"));
+        table.reporter().report(problem.help("remove it for all namespaces"));
     }
     let mut read: Vec<String> = Vec::with_capacity(names.len());
     for name in names {
-        if let Err(rule) = name::validate_name(&name.value) {
+        if let Err(rule) = validate(&name.value) {
             let problem = table.error(name.position, format!("\"{}\" is not a valid namespace", name.value));
             table.reporter().report(problem.help(rule));
         }
@@ -257,7 +256,8 @@ fn parse_pointer(table: &Table<'_>, key: &str, text: &Located<String>) -> Option
     }
 }
 
-fn read_parsed<T, E: std::fmt::Display>(
+/// The parsed text of a key. Reports why it cannot be parsed.
+pub(super) fn read_parsed<T, E: std::fmt::Display>(
     table: &Table<'_>,
     key: &str,
     parse: impl FnOnce(&str) -> Result<T, E>,

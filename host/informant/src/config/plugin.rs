@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use informant_cache::listener::RetryPolicy;
-use informant_plugin_host::{Digest, HttpGrant, KubeGrant, Limits, OnFailure, ReplayPolicy, is_script};
+use informant_object::LabelSelector;
+use informant_plugin_host::{Digest, EventSelection, HttpGrant, KubeGrant, Limits, OnFailure, ReplayPolicy, is_script};
 
 use super::allow;
 use super::folder_of;
 use super::http;
-use super::informer::{Required, read_required};
+use super::informer::{Required, read_namespaces, read_parsed, read_required};
 use super::name;
 use super::source::{FilePosition, Located};
 use super::table::{Keys, Table};
@@ -21,9 +22,11 @@ const KEYS: Keys = Keys {
         "component",
         "config",
         "informers",
+        "label-selector",
         "limits",
         "max-rate",
         "min-interval",
+        "namespaces",
         "on-failure",
         "on-reload",
         "on-restart",
@@ -122,6 +125,8 @@ pub struct PluginSection {
     pub sha256: Option<Digest>,
     /// Pairs of the plugin's alias for an informer and the informer's name.
     pub informers: Vec<(String, Located<String>)>,
+    /// The objects whose events it receives, of those that its manifest selects.
+    pub selection: Located<EventSelection>,
     /// The JSON object that init receives.
     pub config: Located<serde_json::Value>,
     /// Its permissions on the cluster.
@@ -172,6 +177,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<PluginSection> {
         position: table.position(),
         sha256: read_sha256(table),
         informers: read_informers(table),
+        selection: read_selection(table),
         config: read_config(table),
         allow_kube: allow.kube,
         allow_http: allow.http,
@@ -311,6 +317,22 @@ fn read_informers(table: &Table<'_>) -> Vec<(String, Located<String>)> {
         informers.extend(aliases.string(alias.value).map(|name| (alias.value.to_owned(), name)));
     }
     informers
+}
+
+/// `namespaces` and `label-selector`; the position is that of the first of them.
+fn read_selection(table: &Table<'_>) -> Located<EventSelection> {
+    let given = ["namespaces", "label-selector"].into_iter().find(|key| table.has(key));
+    Located {
+        value: EventSelection {
+            // Objects without a namespace are in the namespace "", as in manifests.
+            namespaces: read_namespaces(table, |namespace| match namespace {
+                "" => Ok(()),
+                _ => name::validate_name(namespace),
+            }),
+            label_selector: read_parsed(table, "label-selector", LabelSelector::parse),
+        },
+        position: given.map_or_else(|| table.position(), |key| table.value_position(key)),
+    }
 }
 
 /// `config`; if it is absent, its position is the section's.

@@ -55,6 +55,7 @@ impl DesiredPlugin {
             informers: informers.collect(),
             allow_kube: section.allow_kube.iter().map(|grant| grant.value.clone()).collect(),
             allow_http: section.allow_http.iter().map(|grant| grant.value.clone()).collect(),
+            selection: section.selection.value.clone(),
             limits: section.limits,
             resync: self.resync,
             on_reload: section.on_reload,

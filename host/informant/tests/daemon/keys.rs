@@ -57,6 +57,10 @@ async fn killed_processes_count_each_update_once() {
     let last = update(&world, &program, "last").await;
     assert_eq!(last["count"], 6, "one add and five updates: {last}");
     assert_eq!(last["starts"], 6);
+    let (_, plugins) = http_get(program.address(), "/api/v1/plugins").await;
+    let plugins: Value = serde_json::from_str(&plugins).unwrap();
+    let kv = &plugins["items"][0]["kv"];
+    assert!(kv["keys"].as_u64() > Some(6) && kv["bytes"].as_u64() > Some(60), "{kv}");
     let (_, metrics) = http_get(program.address(), "/metrics").await;
     assert!(
         metrics.contains("informant_plugin_kv_keys{plugin=\"counter\"}"),

@@ -30,6 +30,7 @@ mod program;
 mod reload;
 mod requeues;
 mod resources;
+mod selections;
 mod stopping;
 mod wire_names;
 mod world;

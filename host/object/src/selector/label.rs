@@ -75,9 +75,49 @@ impl LabelSelector {
             .iter()
             .all(|requirement| requirement.operator.holds(label(&requirement.key).as_deref()))
     }
+
+    /// Whether labels can meet this selector and `other`. False only if a requirement contradicts another one.
+    #[must_use]
+    pub fn is_compatible_with(&self, other: &LabelSelector) -> bool {
+        let both = || self.requirements.iter().chain(&other.requirements);
+        both().all(|of| {
+            let operators = both().filter(|one| one.key == of.key).map(|one| &one.operator);
+            can_all_hold(&operators.collect::<Vec<_>>())
+        })
+    }
+}
+
+/// Whether one label can meet all of them: no label, one of their values, a number near their bounds, or another value.
+fn can_all_hold(operators: &[&Operator]) -> bool {
+    let listed: BTreeSet<&str> = operators.iter().flat_map(|operator| operator.values()).collect();
+    // More numbers than values could exclude.
+    let distance = i64::try_from(listed.len()).unwrap_or(i64::MAX);
+    let near = |operator: &&Operator| match operator {
+        Operator::GreaterThan(bound) => bound.saturating_add(1)..=bound.saturating_add(1).saturating_add(distance),
+        Operator::LessThan(bound) => bound.saturating_sub(1).saturating_sub(distance)..=bound.saturating_sub(1),
+        _ => 1..=0,
+    };
+    let holds = |label: Option<&str>| operators.iter().all(|operator| operator.holds(label));
+    // No label has this value.
+    holds(None)
+        || holds(Some("\0"))
+        || listed.iter().any(|value| holds(Some(value)))
+        || operators
+            .iter()
+            .flat_map(near)
+            .any(|number| holds(Some(&number.to_string())))
 }
 
 impl Operator {
+    /// The values it names.
+    fn values(&self) -> Vec<&str> {
+        match self {
+            Operator::Equals(value) | Operator::DoubleEquals(value) | Operator::NotEquals(value) => vec![value],
+            Operator::In(values) | Operator::NotIn(values) => values.iter().map(String::as_str).collect(),
+            Operator::Exists | Operator::DoesNotExist | Operator::GreaterThan(_) | Operator::LessThan(_) => Vec::new(),
+        }
+    }
+
     fn holds(&self, label: Option<&str>) -> bool {
         match self {
             Operator::Exists => label.is_some(),
@@ -199,6 +239,40 @@ mod tests {
             "app=web,missing",
         ] {
             assert!(!check(selector, &labels), "{selector:?}");
+        }
+    }
+
+    #[test]
+    fn selectors_are_compatible_unless_requirements_contradict() {
+        let are_compatible = |one: &str, other: &str| {
+            let [one, other] = [one, other].map(|text| LabelSelector::parse(text).expect(text));
+            assert_eq!(one.is_compatible_with(&other), other.is_compatible_with(&one));
+            one.is_compatible_with(&other)
+        };
+        for (one, other) in [
+            ("", "app=web"),
+            ("app=web", "tier=front"),
+            ("app in (a,b)", "app in (b,c)"),
+            ("app", "app notin (a,b)"),
+            ("app!=a", "!app"),
+            ("n>3", "n<5"),
+            ("n>3,n!=4", "n<6"),
+            ("n<3", "n notin (1,2)"),
+        ] {
+            assert!(are_compatible(one, other), "{one:?} {other:?}");
+        }
+        for (one, other) in [
+            ("app=web", "app=db"),
+            ("app in (a,b)", "app in (c)"),
+            ("app in (a,b)", "app notin (a,b)"),
+            ("app", "!app"),
+            ("app=web", "!app"),
+            ("n>3", "n<4"),
+            ("n>3,n!=4", "n<5"),
+            ("n>3", "n=many"),
+            ("app=a,app=b", ""),
+        ] {
+            assert!(!are_compatible(one, other), "{one:?} {other:?}");
         }
     }
 

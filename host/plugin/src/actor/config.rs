@@ -117,6 +117,7 @@ mod tests {
         assert!(with(|spec| spec.resync = Some(Duration::from_secs(9))));
         assert!(with(|spec| spec.min_interval = Some(Duration::from_secs(9))));
         assert!(with(|spec| spec.calls_per_second_max = Some(9)));
+        assert!(with(|spec| spec.selection.namespaces = vec!["prod".to_owned()]));
         assert!(with(|spec| spec.on_failure = OnFailure::Skip));
         assert!(with(|spec| spec.on_restart = ReplayPolicy::Replay));
         assert!(!with(|spec| spec.config = json!({ "greeting": "hi" })));

@@ -7,7 +7,7 @@ use informant_cache::listener::{Delivery, DeliveryOutcome, Notification};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::{KeyRef, Object, Payload};
 
-use crate::actor::source_rules::SourceRule;
+use crate::actor::source_rules::{SelectedObjects, SourceRule};
 use crate::actor::truncated;
 use crate::component::manifest::EventRule;
 use crate::component::roles::Handled;
@@ -47,7 +47,7 @@ impl Buffers {
                 called.map(|called| called.map(|answer| answer.map(|()| None)))
             }
             Notification::Add(_) | Notification::Update { .. } | Notification::Delete { .. } => match &rule.event {
-                Some(event) => self.call_handler(delivery, event, instance).await,
+                Some(event) => self.call_handler(delivery, (event, &rule.objects), instance).await,
                 None => None,
             },
         };
@@ -62,11 +62,11 @@ impl Buffers {
 
     /// Calls the handler. None if it does not need to be called.
     ///
-    /// An object that starts or stops to match the rule is an add or a delete.
+    /// An object that starts or stops to be among `objects` is an add or a delete.
     async fn call_handler(
         &mut self,
         delivery: &Delivery,
-        event: &EventRule,
+        (event, objects): (&EventRule, &SelectedObjects),
         instance: &mut Instance,
     ) -> Option<Called<Handled>> {
         let call = Call {
@@ -75,13 +75,16 @@ impl Buffers {
         };
         let source = delivery.source.0;
         match &delivery.notification {
-            Notification::Add(object) if !event.selects(object) => {
+            Notification::Add(object) if !objects.contain(object) => {
                 // What is requeued may be the delete that the handler did not accept when the object stopped to match.
                 let may_have_matched = delivery.reason == Reason::Requeue || delivery.seen_unknown;
-                match may_have_matched && event.selects_namespace(object.namespace()) {
-                    true => instance.on_delete(object_ref(source, object), call, None, false).await,
-                    false => None,
+                if !may_have_matched || !objects.may_have_contained(object.namespace()) {
+                    return None;
                 }
+                // Its section no longer selects it, so what the handler has received is like this state.
+                let is_known = delivery.reason == Reason::Reconfigured && objects.manifest_selects(object);
+                let last = is_known.then(|| render(&mut self.object, &event.payload, object));
+                instance.on_delete(object_ref(source, object), call, last, false).await
             }
             Notification::Add(object) => {
                 let document = render(&mut self.object, &event.payload, object);
@@ -89,7 +92,8 @@ impl Buffers {
             }
             Notification::Update { old, new } => {
                 let about = (old.as_ref(), new);
-                self.call_for_update(about, call, delivery, event, instance).await
+                self.call_for_update(about, call, delivery, (event, objects), instance)
+                    .await
             }
             Notification::Delete {
                 last,
@@ -97,7 +101,8 @@ impl Buffers {
                 final_state_unknown,
             } => {
                 let about = (last.as_ref(), key.as_ref(), *final_state_unknown);
-                self.call_for_delete(about, call, delivery, event, instance).await
+                self.call_for_delete(about, call, delivery, (event, objects), instance)
+                    .await
             }
             Notification::Synced => None,
         }
@@ -108,24 +113,24 @@ impl Buffers {
         (old, new): (Option<&Object>, &Object),
         call: Call,
         delivery: &Delivery,
-        event: &EventRule,
+        (event, objects): (&EventRule, &SelectedObjects),
         instance: &mut Instance,
     ) -> Option<Called<Handled>> {
         let about = object_ref(delivery.source.0, new);
-        if !event.selects(new) {
+        if !objects.contain(new) {
             // A trigger is for objects that the handler handles.
-            if delivery.reason == Reason::Trigger || old.is_some_and(|old| !event.selects(old)) {
+            if delivery.reason == Reason::Trigger || old.is_some_and(|old| !objects.contain(old)) {
                 return None;
             }
             // The handler may have seen it while it matched, if the state before is unknown.
-            if old.is_none() && !event.selects_namespace(new.namespace()) {
+            if old.is_none() && !objects.may_have_contained(new.namespace()) {
                 return None;
             }
             let last = old.map(|old| render(&mut self.object, &event.payload, old));
             return instance.on_delete(about, call, last, false).await;
         }
         let document = render(&mut self.object, &event.payload, new);
-        if old.is_some_and(|old| !event.selects(old)) {
+        if old.is_some_and(|old| !objects.contain(old)) {
             return instance.on_add(about, call, document).await;
         }
         let is_compared = event.changed_only && delivery.exact_old;
@@ -144,12 +149,12 @@ impl Buffers {
         (last, key, final_state_unknown): (Option<&Object>, KeyRef<'_>, bool),
         call: Call,
         delivery: &Delivery,
-        event: &EventRule,
+        (event, objects): (&EventRule, &SelectedObjects),
         instance: &mut Instance,
     ) -> Option<Called<Handled>> {
         let source = delivery.source.0;
         let Some(last) = last else {
-            if !event.selects_namespace(key.namespace) {
+            if !objects.may_have_contained(key.namespace) {
                 return None;
             }
             let about = ObjectRef {
@@ -162,10 +167,10 @@ impl Buffers {
             return instance.on_delete(about, call, None, final_state_unknown).await;
         };
         let about = object_ref(source, last);
-        let document = match event.selects(last) {
+        let document = match objects.contain(last) {
             true => Some(render(&mut self.object, &event.payload, last)),
             // It may have stopped to match in an event that was folded into its delete.
-            false if delivery.seen_unknown && event.selects_namespace(last.namespace()) => None,
+            false if delivery.seen_unknown && objects.may_have_contained(last.namespace()) => None,
             false => return None,
         };
         instance.on_delete(about, call, document, final_state_unknown).await

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Moment;
-use informant_cache::listener::{Delivery, DeliveryOutcome, DeliveryToken, NextBatch, Pause};
+use informant_cache::listener::{ChangedSelection, Delivery, DeliveryOutcome, DeliveryToken, NextBatch, Pause};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::KeyRef;
 
 use crate::actor::PluginContext;
+use crate::actor::config::PluginConfig;
 use crate::actor::deliver::{Buffers, DeliveryResult, outcome_of_loss};
 use crate::actor::mailbox::{ActorCommand, CandidateInstance, Mailbox, Step, Wakeup};
 use crate::actor::slot::{InstanceSlot, Refill};
@@ -52,6 +53,8 @@ pub(crate) struct EventActor {
     draining: bool,
     /// The cache must be replayed, once the pulled events are back at the listener.
     replay_due: Option<Replay>,
+    /// The plugin's section selects other objects; the handler receives the difference after that.
+    reselection_due: bool,
 }
 
 /// Why the cache is replayed.
@@ -66,9 +69,9 @@ enum Replay {
 impl EventActor {
     pub(crate) fn new(slot: InstanceSlot, mailbox: Mailbox) -> EventActor {
         EventActor {
+            rules: SourceRules::new(slot.config.spec.selection.clone()),
             slot,
             mailbox,
-            rules: SourceRules::default(),
             buffers: Buffers::default(),
             batch: Vec::with_capacity(BATCH_EVENTS_MAX),
             answers: Vec::with_capacity(BATCH_EVENTS_MAX),
@@ -76,6 +79,7 @@ impl EventActor {
             started: false,
             draining: false,
             replay_due: None,
+            reselection_due: false,
         }
     }
 
@@ -111,6 +115,9 @@ impl EventActor {
             Some(Replay::Reload) => self.slot.context.listener.replay(now),
             Some(Replay::Restart) => self.slot.context.listener.recover(0, now),
             None => {}
+        }
+        if std::mem::take(&mut self.reselection_due) {
+            self.reselect(now);
         }
         match self
             .slot
@@ -168,7 +175,7 @@ impl EventActor {
                 is_paused = self.slot.context.is_paused();
             }
             is_paused |= has_committed && self.is_full();
-            if self.slot.is_empty() || self.replay_due.is_some() || is_over || is_paused {
+            if self.slot.is_empty() || self.is_redelivery_due() || is_over || is_paused {
                 break;
             }
         }
@@ -180,6 +187,30 @@ impl EventActor {
         }
         self.batch = batch;
         self.slot.update_memory();
+    }
+
+    /// Whether pulled events must go back to the listener before the next call.
+    fn is_redelivery_due(&self) -> bool {
+        self.replay_due.is_some() || self.reselection_due
+    }
+
+    /// The plugin's section selects other objects: its handler receives the difference.
+    fn reselect(&mut self, now: Moment) {
+        let InstanceSlot { context, version, .. } = &self.slot;
+        let sources = context.host.catalog.all().into_iter().map(|source| source.id());
+        let attached = sources.filter(|source| context.listener.is_attached(*source));
+        let changed = attached.map(|source| {
+            let rules = &mut self.rules;
+            let rule = rules.of(source, &version.manifest, &context.host.catalog, &context.counters);
+            let selection: Arc<dyn ChangedSelection> = Arc::new(rule.objects.clone());
+            (source, selection)
+        });
+        context.listener.reselect(changed.collect(), None, now);
+    }
+
+    /// Applies the selection of `config`.
+    fn select(&mut self, config: &PluginConfig) {
+        self.reselection_due |= self.rules.select(&config.spec.selection);
     }
 
     /// Whether too much of what calls committed waits to be written.
@@ -310,7 +341,10 @@ impl EventActor {
                 self.slot.set_steady_state(PluginState::Running);
             }
             ActorCommand::Swap(candidate) => self.swap(*candidate).await,
-            ActorCommand::Reconfigure(config) => self.slot.config = config,
+            ActorCommand::Reconfigure(config) => {
+                self.select(&config);
+                self.slot.config = config;
+            }
             // The listener is paused already; events of the batch are given back.
             ActorCommand::Pause => {}
             ActorCommand::Resume => {
@@ -360,6 +394,7 @@ impl EventActor {
                 SwapKind::Reload => probation.begin(self.slot.context.now()),
                 SwapKind::RollBack => probation.skip(),
             }
+            self.select(&config);
             self.slot.activate(config, version, instance);
             self.rules.forget();
             listener.retry_now();

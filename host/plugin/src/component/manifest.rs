@@ -6,14 +6,14 @@ mod metric;
 
 use std::collections::BTreeSet;
 
-use informant_object::{LabelSelector, Object, Payload, Pointer, Projection};
+use informant_object::{LabelSelector, Payload, Pointer, Projection};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
 use crate::error::LoadProblem;
 use crate::hostcalls::grant::{allow_line, unmet};
 use crate::json_error::explain;
-use crate::spec::PluginSpec;
+use crate::spec::{EventSelection, PluginSpec};
 use crate::{KubeGrant, Roles};
 
 pub use self::metric::{
@@ -285,20 +285,13 @@ impl Manifest {
 }
 
 impl EventRule {
-    /// Whether events of `object` are delivered, by its namespace and labels.
+    /// The objects whose events are delivered.
     #[must_use]
-    pub fn selects(&self, object: &Object) -> bool {
-        self.selects_namespace(object.namespace())
-            && self
-                .label_selector
-                .as_ref()
-                .is_none_or(|selector| selector.matches(object))
-    }
-
-    /// Whether events of objects in `namespace` may be delivered.
-    #[must_use]
-    pub fn selects_namespace(&self, namespace: &str) -> bool {
-        self.namespaces.is_empty() || self.namespaces.iter().any(|selected| selected == namespace)
+    pub fn selection(&self) -> EventSelection {
+        EventSelection {
+            namespaces: self.namespaces.clone(),
+            label_selector: self.label_selector.clone(),
+        }
     }
 
     fn validate(&self) -> Result<(), String> {

@@ -6,7 +6,7 @@ use informant_cache::listener::Pause;
 use informant_plugin_host::{PluginState, ReplayPolicy};
 use serde_json::json;
 
-use crate::world::{World, spec};
+use crate::world::{World, idle, spec};
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_receives_the_initial_list_and_changes() {
@@ -39,6 +39,32 @@ async fn a_handler_receives_the_initial_list_and_changes() {
     "add" "b" "4" "watch" seen "4"
     "delete" "a" "3" "watch" seen ""
     "#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn thousand_events_within_interval_call_the_guest_twice() {
+    let world = World::new();
+    let plugin = world
+        .run("guest_recorder", json!({}), |spec| {
+            spec.min_interval = Some(Duration::from_secs(60))
+        })
+        .await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    idle(&world, &plugin).await;
+    pods.apply("a");
+    world.recorded(1, |line| line["name"] == "a").await;
+    for _ in 1..1_000 {
+        pods.apply("a");
+    }
+    idle(&world, &plugin).await;
+    let lines = world.recorded(2, |line| line["name"] == "a").await;
+    assert_eq!(lines.len(), 2);
+    assert_eq!((&lines[0]["event"], &lines[0]["version"]), (&json!("add"), &json!("2")));
+    assert_eq!(
+        (&lines[1]["event"], &lines[1]["version"]),
+        (&json!("update"), &json!("1001"))
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,9 +1,10 @@
-//! Rules of a manifest's `events` that select by namespace and labels, or pass no payload.
+//! Rules of a manifest's `events` that select by namespace and labels, or pass no payload; and what the plugin's
+//! section selects of that.
 
 use std::time::Duration;
 
-use informant_object::Key;
-use informant_plugin_host::{Plugin, PluginSpec};
+use informant_object::{Key, LabelSelector};
+use informant_plugin_host::{EventSelection, Plugin, PluginSpec};
 
 use crate::world::{Pods, World, hello_log, idle};
 
@@ -195,5 +196,132 @@ async fn an_object_that_does_not_match_cannot_be_triggered() {
     insta::assert_snapshot!(hello_log(&world).join("\n"), @"
     INFO add default/a web@2 watch
     INFO update default/a web@2
+    ");
+}
+
+/// Applies a section with these namespaces and labels, and waits until the handler has received `lines` more calls.
+async fn select(world: &World, plugin: &Plugin, namespaces: &[&str], labels: &str, lines: usize) {
+    let before = hello_log(world).len();
+    let mut spec = plugin.spec();
+    spec.selection = EventSelection {
+        namespaces: namespaces.iter().map(|namespace| (*namespace).to_owned()).collect(),
+        label_selector: Some(LabelSelector::parse(labels).unwrap()),
+    };
+    assert!(
+        plugin.reconfigure(spec).await.unwrap().is_none(),
+        "its instance is kept"
+    );
+    let is_received = || hello_log(world).len() >= before + lines;
+    world.until("the difference", is_received).await;
+    if !plugin.status().paused {
+        idle(world, plugin).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_section_delivers_only_the_difference() {
+    let world = World::for_scripts();
+    let Some((plugin, mut pods)) = run(&world, r#"labelSelector: "app in (web, api)""#).await else {
+        return;
+    };
+    for (namespace, app) in [("a", "web"), ("a", "db"), ("b", "web"), ("b", "api"), ("c", "api")] {
+        pods.apply_in(namespace, app, &format!(r#","labels":{{"app":"{app}"}}"#));
+    }
+    idle(&world, &plugin).await;
+    select(&world, &plugin, &["a", "b"], "", 1).await;
+    select(&world, &plugin, &["b", "c"], "app!=web", 3).await;
+    for namespace in ["a", "c"] {
+        pods.apply_in(namespace, "api", r#","labels":{"app":"api"}"#);
+    }
+    idle(&world, &plugin).await;
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @"
+    INFO add a/web web@2 watch
+    INFO add b/web web@4 watch
+    INFO add b/api api@5 watch
+    INFO add c/api api@6 watch
+    INFO delete c/api api@6 at 6 reconfigured
+    INFO delete a/web web@2 at 2 reconfigured
+    INFO delete b/web web@4 at 4 reconfigured
+    INFO add c/api api@6 reconfigured
+    INFO update c/api api@8
+    ");
+    assert_eq!(plugin.status().reloads, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_section_meets_pending_events() {
+    let world = World::for_scripts();
+    let Some((plugin, mut pods)) = run(&world, r#"labelSelector: "app""#).await else {
+        return;
+    };
+    let label = |pods: &mut Pods, name: &str, app: &str| {
+        pods.apply_with(name, &format!(r#","labels":{{"app":"{app}"}}"#));
+    };
+    for (name, app) in [
+        ("deleted", "web"),
+        ("left", "web"),
+        ("joins", "api"),
+        ("stays", "both"),
+        ("never", "db"),
+    ] {
+        label(&mut pods, name, app);
+    }
+    idle(&world, &plugin).await;
+    select(&world, &plugin, &[], "app in (web, both)", 2).await;
+    plugin.pause().await;
+    pods.delete("deleted");
+    for (name, app) in [
+        ("left", "db"),
+        ("joins", "api"),
+        ("stays", "both"),
+        ("never", "db"),
+        ("new", "api"),
+    ] {
+        label(&mut pods, name, app);
+    }
+    select(&world, &plugin, &[], "app in (api, both)", 0).await;
+    label(&mut pods, "joins", "api");
+    plugin.resume().await;
+    world.until("the difference", || hello_log(&world).len() >= 12).await;
+    idle(&world, &plugin).await;
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @"
+    INFO add default/deleted web@2 watch
+    INFO add default/left web@3 watch
+    INFO add default/joins api@4 watch
+    INFO add default/stays both@5 watch
+    INFO add default/never db@6 watch
+    INFO delete default/joins api@4 at 4 reconfigured
+    INFO delete default/never db@6 at 6 reconfigured
+    INFO delete default/deleted undefined at 2 watch
+    INFO add default/joins api@13 reconfigured
+    INFO delete default/left db@8 at 8 reconfigured
+    INFO add default/new api@12 reconfigured
+    INFO add default/stays both@10 reconfigured
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_delete_outlives_further_changes_of_the_section() {
+    let world = World::for_scripts();
+    let Some((plugin, mut pods)) = run(&world, r#"payload: "metadata""#).await else {
+        return;
+    };
+    pods.apply_in("a", "stuck", "");
+    pods.apply_in("c", "other", "");
+    idle(&world, &plugin).await;
+    select(&world, &plugin, &["b"], "", 3).await;
+    select(&world, &plugin, &["c"], "", 1).await;
+    assert_eq!(plugin.listener().dead_letters().len(), 1);
+    let key = Key::new("a", "stuck");
+    let _ = plugin.listener().requeue(pods.id, key.as_ref(), plugin.now());
+    idle(&world, &plugin).await;
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @"
+    INFO add a/stuck undefined@2 watch
+    INFO add c/other undefined@3 watch
+    INFO delete a/stuck undefined@2 at 2 reconfigured
+    ERROR a/stuck: handler.js:12:79: Permanent: asked to fail
+    INFO delete c/other undefined@3 at 3 reconfigured
+    INFO add c/other undefined@3 reconfigured
+    INFO delete a/stuck undefined at 2 requeue
     ");
 }

@@ -5,8 +5,7 @@ use informant_object::SourceId;
 use super::Queue;
 use crate::listener::Notification;
 use crate::listener::event::PendingEvent;
-use crate::listener::shards::Shard;
-use crate::listener::slots::{SlotId, SlotState};
+use crate::listener::slots::{Slot, SlotId, SlotState};
 
 impl Queue {
     /// The keys of `source` no longer count for its sync.
@@ -24,10 +23,11 @@ impl Queue {
     }
 
     /// Drops the events that a cursor will deliver anyway, leaving only deletes queued; failing keys keep their slot
-    /// and back-off. Marks ready deletes to go before the cursors. `only`: for the keys of this shard.
-    pub(in crate::listener) fn defer_states_to_cursor(&mut self, only: Option<Shard>) {
+    /// and back-off, and what waits for an interval keeps waiting. Marks ready deletes to go before the cursors. `of`:
+    /// for these slots.
+    pub(in crate::listener) fn defer_states_to_cursor(&mut self, of: impl Fn(&Slot) -> bool) {
         for id in self.slots.ids() {
-            if only.is_some_and(|shard| self.slots.get(id).shard != shard) {
+            if !of(self.slots.get(id)) {
                 continue;
             }
             self.fold_slot(id);
@@ -46,7 +46,6 @@ impl Queue {
             self.bytes -= bytes - slot.following_bytes();
             self.counters.coalesced += left as u64;
             match slot.state {
-                // A replay has ended all intervals.
                 SlotState::InFlight { .. } | SlotState::Spaced => {}
                 SlotState::Ready if is_delete => {
                     self.draining += usize::from(!slot.drains_first);
@@ -58,6 +57,20 @@ impl Queue {
                     self.counters.coalesced += 1;
                 }
             }
+        }
+    }
+
+    /// The handler may have seen the objects in another state that the pending deletes in these slots are about.
+    pub(in crate::listener) fn hide_states(&mut self, of: impl Fn(&Slot) -> bool) {
+        for id in self.slots.ids() {
+            if !of(self.slots.get(id)) {
+                continue;
+            }
+            let slot = self.slots.get_mut(id);
+            let events = std::iter::once(&mut slot.head).chain(&mut slot.following);
+            events
+                .filter(|event| event.is_delete())
+                .for_each(PendingEvent::hide_state);
         }
     }
 

@@ -127,7 +127,7 @@ fn folding_keeps_newest_reason_and_oldest_time() {
     rig.push_as(PODS, ChangeKind::Update { old, new }, Reason::Relist);
     assert_eq!(rig.take(), "update a@1->3 relist");
     assert_eq!(rig.last_taken().received, first);
-    assert!(!rig.last_taken().exact_old);
+    assert!(rig.last_taken().exact_old, "old is what was delivered before");
 }
 
 #[test]

@@ -275,3 +275,38 @@ fn oldest_calls_are_forgotten_above_the_limit() {
     assert!(spacing.pop_ended(rig.now).is_none());
     assert_eq!((spacing.until(0), spacing.until(1).is_some()), (None, true));
 }
+
+#[test]
+fn updates_folded_within_interval_keep_their_exact_old() {
+    let mut rig = called();
+    for version in 2..5 {
+        rig.set("a", version);
+    }
+    rig.pass(seconds(10));
+    assert_eq!(rig.take(), "update a@1->4 watch");
+    assert!(rig.last_taken().exact_old);
+    rig.set("a", 5);
+    rig.set("a", 6);
+    rig.answer(retryable());
+    rig.pass(seconds(60));
+    assert_eq!(rig.take(), "update a@1->6 watch");
+    assert!(!rig.last_taken().exact_old, "a call has failed");
+}
+
+#[test]
+fn calls_that_were_asked_for_have_no_exact_old() {
+    let mut rig = called();
+    rig.listener.trigger(PODS, &[key("a").to_key()], rig.now);
+    rig.set("a", 2);
+    let _ = rig.listener.requeue(PODS, key("a"), rig.now);
+    rig.pass(seconds(10));
+    assert_eq!(rig.take(), "update a@1->2 watch");
+    assert!(rig.last_taken().exact_old);
+    rig.answer(DeliveryOutcome::Filtered);
+    let called = rig.take();
+    assert!(
+        called.starts_with("update a@") && called.ends_with("trigger"),
+        "{called}"
+    );
+    assert!(!rig.last_taken().exact_old);
+}

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use informant_informer::Discovered;
 use informant_plugin_host::{Inspection, LoadError, LoadProblem, MetricKind, PluginHost, Preflight};
 
-use super::Findings;
 use super::cluster::ClusterReport;
+use super::{Findings, selections};
 use crate::config::{Config, PluginSection, Problem, show_size};
 use crate::daemon::DesiredPlugin;
 
@@ -35,6 +35,9 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
                 findings.problems.extend(check_pin(config, name, section, &inspection));
                 findings.problems.extend(check_keys(config, name, section, &inspection));
                 findings.problems.extend(check_http(config, name, section, &inspection));
+                findings
+                    .problems
+                    .extend(selections::check(config, name, section, &inspection));
                 findings.passed.push(line(name, &inspection));
                 inspections.insert(name, inspection);
             }

@@ -66,6 +66,7 @@ fn loaded() -> LoadedView {
         writes_spaced: 0,
         writes_spaced_keys: Vec::new(),
         writes_paused_ms: None,
+        kv: None,
         paused: false,
         keyed: false,
         dead_letters: 0,

@@ -34,6 +34,8 @@ image = "/spec/containers/*/image"
 component = "plugins/greeter.wasm"
 sha256 = "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef"
 informers = { main = "pods" }
+namespaces = ["default", ""]
+label-selector = "app=a"
 config = { greeting = "hello", times = 3, ratio = 0.5, since = 1979-05-27, on = true, list = [1, "b"] }
 limits = { memory = "32MiB", cpu = "20ms", call = "5s", pending = 7, instances = 1, writes = "50/s", writes-in-flight = 8, kv = "64KiB", http = "7/s", http-in-flight = 3, http-time = "2s", http-request = "2KiB", http-response = "3KiB" }
 allow.http = ["https://example.com/hooks/"]
@@ -102,7 +104,8 @@ fn complete_configuration_is_read() {
         component: Located { value: "etc/plugins/greeter.wasm", position: FilePosition { line: 25, column: 13, }, },
         sha256: Some( Digest(0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef), ),
         informers: [ ( "main", Located { value: "pods", position: FilePosition { line: 27, column: 22, }, }, ), ],
-        config: Located { value: Object { "greeting": String("hello"), "list": Array [ Number(1), String("b"), ], "on": Bool(true), "ratio": Number(0.5), "since": String("1979-05-27"), "times": Number(3), }, position: FilePosition { line: 28, column: 10, }, },
+        selection: Located { value: EventSelection { namespaces: [ "default", "", ], label_selector: Some( LabelSelector { requirements: [ LabelRequirement { key: "app", operator: Equals( "a", ), }, ], }, ), }, position: FilePosition { line: 28, column: 14, }, },
+        config: Located { value: Object { "greeting": String("hello"), "list": Array [ Number(1), String("b"), ], "on": Bool(true), "ratio": Number(0.5), "since": String("1979-05-27"), "times": Number(3), }, position: FilePosition { line: 30, column: 10, }, },
         allow_kube: [],
         allow_http: [ Located { value: HttpGrant { origin: Origin { is_https: true, host: Exact( Name( "example.com", ), ), port: 443, }, prefix: [ [ 104, 111, 111, 107, 115, ], ], url: "https://example.com/hooks/", header_files: [], }, position: FilePosition { line: 30, column: 15, }, }, ],
         limits: Limits { memory_bytes: 33554432, cpu: 20ms, call: 5s, pending: 7, instances: 1, writes_in_flight: 8, writes_per_second: 50, kv_bytes: 65536, http_in_flight: 3, http_per_second: 7, http_time: 2s, http_request_bytes: 2048, http_response_bytes: 3072, },

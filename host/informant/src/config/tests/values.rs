@@ -263,7 +263,7 @@ node = "spec.nodeName"
     error: config.toml:15:11: [informer.none] lacks `resource`
       help: set what to watch: resource = "v1/pods"
     error: config.toml:16:14: `namespaces` is empty
-      help: remove it to watch all namespaces
+      help: remove it for all namespaces
     error: config.toml:20:12: `required` has an invalid value
       help: possible values: true, false, "always"
     error: config.toml:23:1: "namespace" is not a valid index name
@@ -283,6 +283,8 @@ fn malformed_plugin_values_come_with_an_example() {
 component = ""
 sha256 = "abc"
 informers = []
+namespaces = ["a", "B", "a"]
+label-selector = "app in (a"
 on-failure = "retyr"
 on-reload = "restart"
 config = { big = 99999999999999999999, rate = nan }
@@ -295,17 +297,22 @@ config = { big = 99999999999999999999, rate = nan }
       help: `informant plugin inspect FILE` prints it
     error: config.toml:5:13: `informers` is empty
       help: list the informers whose events it receives: informers = ["pods"]
-    error: config.toml:6:14: `on-failure` cannot be "retyr"
+    error: config.toml:6:20: "B" is not a valid namespace
+      help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
+    error: config.toml:6:25: `namespaces` names "a" twice
+      help: remove one of them
+    error: config.toml:7:18: `label-selector`: label selector "app in (a", byte 9: found the end, expected "," or ")"
+    error: config.toml:8:14: `on-failure` cannot be "retyr"
       help: did you mean `retry`?
-    error: config.toml:7:13: `on-reload` cannot be "restart"
+    error: config.toml:9:13: `on-reload` cannot be "restart"
       help: possible values: `replay`, `continue`
-    error: config.toml:8:18: `big`: 99999999999999999999 cannot be written as JSON
+    error: config.toml:10:18: `big`: 99999999999999999999 cannot be written as JSON
       help: plugins receive their config as JSON: write it as a string
-    error: config.toml:8:47: `rate`: nan cannot be written as JSON
+    error: config.toml:10:47: `rate`: nan cannot be written as JSON
       help: plugins receive their config as JSON: write it as a string
-    error: config.toml:10:9: [plugin.q] lacks `component`
+    error: config.toml:12:9: [plugin.q] lacks `component`
       help: set its file: component = "plugins/NAME.wasm", or script = "NAME.js"
-    error: config.toml:10:9: [plugin.q] lacks `informers`
+    error: config.toml:12:9: [plugin.q] lacks `informers`
       help: list the informers whose events it receives: informers = ["pods"]
     "#);
 }

@@ -82,6 +82,11 @@ impl KvRights {
         }
     }
 
+    /// What its keys take, if it has used them since it was loaded.
+    pub(crate) fn usage(&self) -> Option<KvUsage> {
+        self.space.get().map(|space| space.usage())
+    }
+
     pub(super) fn show(&self, usage: KvUsage) {
         self.counters.show(usage);
     }
