@@ -46,8 +46,9 @@ pub(crate) use objects::{
 };
 pub(crate) use origin::KnownHosts;
 pub use plugins::{
-    DeadLetterView, LoadedView, Paused, PluginView, Plugins, RETRIES_LISTED_MAX, RETRIES_SHOWN_MAX, ReloadView,
-    RequeueRequest, Requeued, Resumed, RetryView, SLOWED_SHOWN_MAX, SlowedView, StuckView, WritingKeyView,
+    DeadLetterView, EffectView, EffectsView, LoadedView, Paused, PluginView, Plugins, RETRIES_LISTED_MAX,
+    RETRIES_SHOWN_MAX, ReloadView, RequeueRequest, Requeued, Resumed, RetryView, SLOWED_SHOWN_MAX, SlowedView,
+    StuckView, WritingKeyView,
 };
 pub use sources::{AgedText, FAILED_NAMED_MAX, FailedView, IndexFailuresView, SourceView, Sources};
 pub(crate) use sources::{resource_or_section, running_in};
@@ -165,12 +166,13 @@ pub(crate) fn admin_routes(state: AdminState) -> Router {
         .route("/api/v1/sources", get(sources::list))
         .route("/api/v1/sources/{id}", get(sources::get))
         .route("/api/v1/plugins", get(plugins::list))
-        .route("/api/v1/plugins/{name}/pause", post(plugins::pause))
-        .route("/api/v1/plugins/{name}/resume", post(plugins::resume))
-        .route("/api/v1/plugins/{name}/requeue", post(plugins::requeue))
+        .route("/api/v1/plugins/{name}/pause", post(plugins::commands::pause))
+        .route("/api/v1/plugins/{name}/resume", post(plugins::commands::resume))
+        .route("/api/v1/plugins/{name}/requeue", post(plugins::commands::requeue))
+        .route("/api/v1/plugins/{name}/effects", get(plugins::effects::effects))
         .route("/api/v1/plugins/{name}/trigger", post(trigger::trigger))
-        .route("/api/v1/dead-letters", get(plugins::dead_letters))
-        .route("/api/v1/retries", get(plugins::retries))
+        .route("/api/v1/dead-letters", get(plugins::failures::dead_letters))
+        .route("/api/v1/retries", get(plugins::failures::retries))
         .route("/api/v1/configuration", get(configuration))
         .fallback(async || (StatusCode::NOT_FOUND, ADMIN_ROUTES))
         .layer(from_fn(with_whole_body))
@@ -226,7 +228,7 @@ const HEALTH_ROUTES: &str =
 
 /// The answer to another path on the admin port.
 const ADMIN_ROUTES: &str = "not found; available: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources \
-    /api/v1/sources/ID /api/v1/plugins /api/v1/dead-letters /api/v1/retries /api/v1/configuration\n";
+    /api/v1/sources/ID /api/v1/plugins /api/v1/plugins/NAME/effects /api/v1/dead-letters /api/v1/retries /api/v1/configuration\n";
 
 async fn metrics(State(state): State<AdminState>, headers: HeaderMap) -> Response {
     let format = MetricsFormat::accepted(&headers);

@@ -16,6 +16,7 @@ mod apiserver;
 mod build;
 mod check;
 mod client;
+mod effects;
 mod get;
 mod inspect;
 mod output;
@@ -109,6 +110,8 @@ enum PluginCommand {
     Requeue(plugin::RequeueArgs),
     /// Call a plugin's handler for live objects, although nothing changed
     Trigger(plugin::TriggerArgs),
+    /// List what a plugin in dry run would have done
+    Effects(effects::EffectsArgs),
 }
 
 /// The configuration file if `--config` is absent.
@@ -177,6 +180,7 @@ impl Cli {
                 PluginCommand::Resume(args) => plugin::resume(&args),
                 PluginCommand::Requeue(args) => plugin::requeue(&args),
                 PluginCommand::Trigger(args) => plugin::trigger(&args),
+                PluginCommand::Effects(args) => effects::run(&args),
             },
             Command::Compile => return compile_worker(),
         };

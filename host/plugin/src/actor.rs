@@ -40,6 +40,7 @@ use crate::actor::probation::Probation;
 use crate::component::LoadedVersion;
 use crate::component::context::{InstanceStart, PreviousVersion, StartCause};
 use crate::component::manifest::{Manifest, WritesEnd};
+use crate::effects::Effects;
 use crate::engine::scheduler::OverrunHistory;
 use crate::error::LoadProblem;
 use crate::host::HostInner;
@@ -76,6 +77,8 @@ pub(crate) struct PluginContext {
     pub(crate) kube: Arc<KubeRights>,
     /// What the plugin remembers.
     pub(crate) kv: Arc<KvRights>,
+    /// Whether it is in dry run, and what it would have done.
+    pub(crate) effects: Arc<Effects>,
     /// Its own metrics.
     pub(crate) series: Arc<PluginSeries>,
     /// What its instances share of HTTP.
@@ -170,15 +173,23 @@ impl PluginContext {
     ) -> PluginContext {
         let counters = host.metrics.plugin(&config.spec.name);
         let cache = Arc::new(OwnCache::new(host.catalog.clone(), &config.spec.informers));
+        let effects = Arc::new(Effects::new(config.spec.is_dry_run, &host.env, counters.effects()));
         let kube = KubeRights::new(
             counters.plugin(),
             host.kube.clone(),
             Arc::clone(&host.env),
             counters.kube(),
             Arc::clone(&cache),
+            Arc::clone(&effects),
         );
         let quota_bytes = config.spec.limits.kv_bytes;
-        let kv = KvRights::new(counters.plugin(), host.key_value.clone(), quota_bytes, counters.kv());
+        let kv = KvRights::new(
+            counters.plugin(),
+            host.key_value.clone(),
+            quota_bytes,
+            counters.kv(),
+            Arc::clone(&effects),
+        );
         let http = HttpRights::new(
             counters.plugin(),
             host.http.clone(),
@@ -194,6 +205,7 @@ impl PluginContext {
             writes: Writes::new(&config.spec.limits, counters.writes()),
             warnings: Mutex::default(),
             cache,
+            effects,
             series: counters.custom(&host.env),
             counters,
             kube: Arc::new(kube),
@@ -233,6 +245,7 @@ impl PluginContext {
         self.cache.set_informers(&config.spec.informers);
         self.kv.set_quota(config.spec.limits.kv_bytes);
         self.http.set_limits(config.spec.limits);
+        self.effects.set_dry_run(config.spec.is_dry_run);
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 

@@ -21,12 +21,14 @@
 //! - `instance`: one wasmtime store and the calls into it: bindings, WASI, output, deadlines, traps.
 //! - `actor`: the two tasks that own an instance each (`events`, `index`), and how a lost instance is replaced.
 //! - `simulated`: a host for simulations, without a ticker and threads.
+//! - `effects`: dry run: what a plugin would have done.
 //! - `hostcalls`: the interfaces `store`, `kube`, `kv`, `metrics` and wasi:http, and the grants that authorize them.
 //! - `writes`: the queue of writes that handlers deferred.
 
 mod actor;
 mod artifacts;
 mod component;
+mod effects;
 mod engine;
 mod error;
 mod host;
@@ -51,6 +53,7 @@ pub use component::manifest::{
 };
 pub use component::roles::{CONTRACT, Roles};
 pub use component::script::{is_script, script_component};
+pub use effects::{Effect, EffectKind, EffectList};
 pub use engine::compile::{ChildCompiler, CompileLimits, Compiler, compile_worker};
 pub use error::{HostError, LoadError, LoadProblem};
 pub use host::{HostOptions, Inspection, PluginHost};
@@ -83,6 +86,7 @@ pub mod limits {
         METRICS_MAX,
     };
     pub use crate::component::script::SCRIPT_BYTES_MAX;
+    pub use crate::effects::{EFFECT_TEXT_BYTES_MAX, EFFECTS_MAX};
     pub use crate::engine::WASM_STACK_BYTES_MAX;
     pub use crate::engine::compile::{ARTIFACT_BYTES_MAX, COMPILE_MEMORY_BYTES, COMPILE_THREADS_MAX, COMPILE_TIME};
     pub use crate::engine::scheduler::{OVERRAN_FOR, SLOW_CALL};

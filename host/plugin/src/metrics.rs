@@ -12,6 +12,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::component::manifest::Manifest;
+use crate::effects::{EffectCounters, EffectFamilies};
 use crate::error::LoadProblem;
 use crate::hostcalls::http::{HttpCounters, HttpFamilies};
 use crate::hostcalls::kube::{KubeCounters, KubeFamilies};
@@ -41,6 +42,7 @@ struct Families {
     kube: KubeFamilies,
     writes: WriteFamilies,
     kv: KvFamilies,
+    effects: EffectFamilies,
     /// The plugins' own metrics.
     custom: MetricSeries,
     http: HttpFamilies,
@@ -176,6 +178,7 @@ impl PluginMetrics {
             kube: KubeFamilies::new(),
             writes: WriteFamilies::default(),
             kv: KvFamilies::default(),
+            effects: EffectFamilies::default(),
             custom: MetricSeries::default(),
             http: HttpFamilies::new(),
             users: Mutex::default(),
@@ -288,6 +291,7 @@ impl Families {
         self.kube.register(registry);
         self.writes.register(registry);
         self.kv.register(registry);
+        self.effects.register(registry);
         registry.register_collector(Box::new(self.custom.clone()));
         self.http.register(registry);
     }
@@ -312,6 +316,7 @@ impl Families {
         self.kube.forget(name);
         self.writes.forget(name);
         self.kv.forget(name);
+        self.effects.forget(name);
         self.custom.forget(name);
         self.http.forget(name);
         for state in PluginState::ALL {
@@ -386,6 +391,11 @@ impl PluginCounters {
     /// The counters of its calls to `kv`.
     pub(crate) fn kv(&self) -> KvCounters {
         self.families.kv.of(&self.plugin)
+    }
+
+    /// The counters of its dry runs.
+    pub(crate) fn effects(&self) -> EffectCounters {
+        self.families.effects.of(&self.plugin)
     }
 
     /// Its own metrics.

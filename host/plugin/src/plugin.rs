@@ -22,6 +22,7 @@ use crate::actor::slot::InstanceSlot;
 use crate::actor::{ActorKind, PausedBy, PluginContext};
 use crate::component::LoadedVersion;
 use crate::component::manifest::Manifest;
+use crate::effects::EffectList;
 use crate::error::LoadProblem;
 use crate::plugin::instances::first_instances;
 use crate::spec::PluginSpec;
@@ -156,6 +157,12 @@ impl Plugin {
         context.writes.spaced_keys(context.now(), max)
     }
 
+    /// What it would have done in the present or the last dry run.
+    #[must_use]
+    pub fn effects(&self) -> EffectList {
+        self.0.context.effects.list()
+    }
+
     /// Starts to call it.
     pub async fn start(&self) {
         self.send_to_all(|| ActorCommand::Start).await;
@@ -200,6 +207,7 @@ impl Plugin {
             state: status.state(),
             because: status.reason(),
             paused: status.paused.is_some(),
+            is_dry_run: self.0.context.effects.is_dry_run(),
             roles: status.roles,
             digest: status.digest,
             previous_digest: status.previous_digest,

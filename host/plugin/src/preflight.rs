@@ -11,6 +11,7 @@ use crate::actor::config::PluginConfig;
 use crate::actor::{ActorKind, DENIED_IN_INDEX, initialize};
 use crate::component::LoadedVersion;
 use crate::component::context::StartCause;
+use crate::effects::{EffectFamilies, Effects};
 use crate::error::{LoadError, LoadProblem};
 use crate::host::{self, HostInner, Inspection, PluginHost};
 use crate::hostcalls::HostAccess;
@@ -79,8 +80,10 @@ async fn init(
         ActorKind::Events => {
             let counters = KvFamilies::default().of(&plugin);
             let api = parts.key_value.clone();
+            let effects = Effects::new(false, &parts.env, EffectFamilies::default().of(&plugin));
+            let (max, effects) = (limits.kv_bytes, Arc::new(effects));
             HostAccess {
-                kv: KvAccess::Granted(Arc::new(KvRights::new(&plugin, api, limits.kv_bytes, counters))),
+                kv: KvAccess::Granted(Arc::new(KvRights::new(&plugin, api, max, counters, effects))),
                 metrics: MetricsAccess::Granted(Arc::clone(&version.manifest)),
                 ..HostAccess::denied(&parts.catalog, DENIED_IN_INIT)
             }

@@ -84,6 +84,8 @@ pub struct PluginSpec {
     pub retry: RetryPolicy,
     /// Whether it starts paused. A change pauses or resumes it; otherwise what an operator last asked for holds.
     pub paused: bool,
+    /// Whether it is in dry run: what it would change is recorded, and withheld.
+    pub is_dry_run: bool,
     /// Whether readiness waits for it. Not used by this crate.
     pub required: bool,
 }
@@ -173,6 +175,7 @@ impl PluginSpec {
             on_failure: OnFailure::default(),
             retry: RetryPolicy::default(),
             paused: false,
+            is_dry_run: false,
             required: false,
         }
     }

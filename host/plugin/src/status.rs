@@ -67,6 +67,8 @@ pub struct PluginStatus {
     pub stuck_on: Option<StuckOn>,
     /// Whether it is paused, whatever else its state is.
     pub paused: bool,
+    /// Whether it is in dry run.
+    pub is_dry_run: bool,
     /// Its pending events.
     pub pending: usize,
     /// Its dead-lettered events.

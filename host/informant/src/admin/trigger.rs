@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::AdminState;
 use super::error::{AdminError, Code};
-use super::plugins::{key_hint, loaded};
+use super::plugins::commands::key_hint;
+use super::plugins::loaded;
 
 /// Objects examined, and calls asked for, before yielding: 1,024.
 const OBJECTS_BETWEEN_YIELDS_MAX: usize = 1_024;

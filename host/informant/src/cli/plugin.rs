@@ -185,6 +185,10 @@ pub(super) fn trigger(args: &TriggerArgs) -> Result<Exit> {
     args.admin.with_client(
         async |client| match client.post::<TriggeredObjects>(&path, &request).await? {
             Err(error) => Ok(output::refused(&error)),
+            Ok(done) if done.triggered + done.waiting == 0 => {
+                output::note(&format!("plugin/{} has no such objects: nothing is called", args.name));
+                Ok(Exit::Failed)
+            }
             Ok(done) => {
                 output::to_stdout(|out| writeln!(out, "plugin/{} {}", args.name, triggered(&done)))?;
                 Ok(Exit::Done)
@@ -195,7 +199,6 @@ pub(super) fn trigger(args: &TriggerArgs) -> Result<Exit> {
 
 fn triggered(done: &TriggeredObjects) -> String {
     let counts = match (done.triggered, done.waiting) {
-        (0, 0) => return "has no such objects".to_owned(),
         (triggered, 0) => format!("triggered: {triggered}"),
         (triggered, waiting) => format!("triggered: {triggered}, already pending: {waiting}"),
     };
@@ -213,7 +216,8 @@ fn with_cluster(object: &str, cluster: &str) -> String {
     }
 }
 
-fn path(name: &str, verb: &str) -> String {
+/// The path of a command, or of what is known of a plugin.
+pub(super) fn path(name: &str, verb: &str) -> String {
     let mut path = String::from("/api/v1/plugins/");
     escape(name, b"", &mut path);
     path + "/" + verb
@@ -380,6 +384,11 @@ fn problems(plugin: &PluginView) -> Vec<String> {
         });
         let (event, time) = (&stuck.event, table::duration(stuck.for_ms));
         lines.push(format!("{name} is stuck on {event}{object} for {time}"));
+    }
+    if loaded.dry_run {
+        lines.push(format!(
+            "{name} is in dry run: what it would change is withheld (`informant plugin effects {name}` lists it)"
+        ));
     }
     lines.extend(retries(plugin, loaded));
     if loaded.spaced > 0 {

@@ -21,6 +21,7 @@ const KEYS: Keys = Keys {
         "allow",
         "component",
         "config",
+        "dry-run",
         "informers",
         "label-selector",
         "limits",
@@ -147,6 +148,8 @@ pub struct PluginSection {
     pub retry: RetryPolicy,
     /// Whether it starts paused.
     pub paused: bool,
+    /// Whether it is in dry run.
+    pub dry_run: bool,
     /// Whether a new version receives a replay of the cache.
     pub on_reload: ReplayPolicy,
     /// Whether it receives a replay after a trap or timeout, which loses its memory.
@@ -190,6 +193,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<PluginSection> {
         on_failure: table.choice("on-failure", &ON_FAILURE).unwrap_or_default(),
         retry: read_retry(table),
         paused: table.boolean("paused").unwrap_or(false),
+        dry_run: table.boolean("dry-run").unwrap_or(false),
         // A saved file changes the code, not the past: no replay unless requested.
         on_reload: table
             .choice("on-reload", &CONTINUATION)

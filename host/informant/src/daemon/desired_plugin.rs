@@ -65,6 +65,7 @@ impl DesiredPlugin {
             on_failure: section.on_failure,
             retry: section.retry,
             paused: section.paused,
+            is_dry_run: section.dry_run,
             required: section.required != Required::No,
         }
     }

@@ -115,3 +115,21 @@ async fn unsupported_field_selector_is_found_by_check_and_run() {
     assert_eq!(daemon.names("/api/v1/get/pods").await, ["web"]);
     daemon.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn grant_of_a_resource_that_is_not_served_is_a_warning() {
+    let world = World::start().await;
+    world.install("guest-kube", "plugin.wasm");
+    let granted = |resource: &str| {
+        format!(
+            "{PODS}[plugin.tried]\ncomponent = \"plugin.wasm\"\ninformers = [\"pods\"]\n\
+             allow.kube = [{{ verbs = [\"patch\"], resource = \"{resource}\" }}]\n"
+        )
+    };
+    let why = "[plugin.tried] grants access to nothing: the API server serves no resource `v1/podz`";
+    let expected = ["warning: config.toml:8:", why, "config.toml is valid"];
+    check(&world, &granted("v1/podz"), 0, &expected).await;
+    world.configure(&granted("v1/pods"));
+    let text = transcript(&world, &["check"]).await;
+    assert!(!text.contains("grants access to nothing"), "{text}");
+}

@@ -114,8 +114,9 @@ async fn trigger_calls_the_handler_for_the_selected_objects() {
     --informer maps: exit 0
     plugin/recorder triggered: 1
     --
-    -n none: exit 0
-    plugin/recorder has no such objects
+    -n none: exit 1
+    --
+    plugin/recorder has no such objects: nothing is called
     --
     --key default/missing: exit 1
     --

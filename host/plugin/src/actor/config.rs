@@ -119,6 +119,7 @@ mod tests {
         assert!(with(|spec| spec.calls_per_second_max = Some(9)));
         assert!(with(|spec| spec.selection.namespaces = vec!["prod".to_owned()]));
         assert!(with(|spec| spec.on_failure = OnFailure::Skip));
+        assert!(with(|spec| spec.is_dry_run = true));
         assert!(with(|spec| spec.on_restart = ReplayPolicy::Replay));
         assert!(!with(|spec| spec.config = json!({ "greeting": "hi" })));
         assert!(!with(|spec| spec.limits.memory_bytes /= 2));

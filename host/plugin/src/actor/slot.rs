@@ -145,6 +145,7 @@ impl InstanceSlot {
     pub(crate) fn activate(&mut self, config: Arc<PluginConfig>, version: LoadedVersion, instance: Option<Instance>) {
         if self.actor == ActorKind::Events {
             self.context.series.declare(&version.manifest);
+            self.context.effects.set_dry_run(config.spec.is_dry_run);
         }
         self.config = config;
         self.version = version;

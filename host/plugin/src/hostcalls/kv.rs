@@ -10,6 +10,7 @@
 
 mod changes;
 mod metrics;
+mod overlay;
 mod rights;
 
 use std::sync::Arc;

@@ -30,12 +30,18 @@ pub(super) async fn make(context: &PluginContext, write: &DeferredWrite) -> Made
         context.cache.version(&write.address),
         context.kube.own.version(&write.target),
     ];
+    let is_dry_run = context.effects.is_dry_run();
     let grants = Arc::clone(&context.config().kube);
     let (address, action) = (write.address.clone(), write.action.clone());
     let began = context.now();
     let answer = send(&context.kube, &grants, address, action, KUBE_WAIT_MAX, None).await;
     context.kube.count(write.action.verb(), answer.as_ref().err(), began);
-    let version = answer.as_ref().ok().and_then(|body| version_of(body));
+    // The cache never sees what a dry run wrote.
+    let version = answer
+        .as_ref()
+        .ok()
+        .and_then(|body| version_of(body))
+        .filter(|_| !is_dry_run);
     Made {
         is_effective: version.is_some() && !before.contains(&version),
         result: WriteResult::of(&write.action, &describe(&write.address, &write.action), answer),

@@ -298,7 +298,8 @@ fn note(
         ..
     } = shared;
     let Some(event) = queue.about(number) else { return };
-    if write.is_awaited && made.result == WriteResult::Ok {
+    let is_awaited = write.is_awaited && !context.effects.is_dry_run();
+    if is_awaited && made.result == WriteResult::Ok {
         let written = Written::new(&write.address, &write.name, &write.action, made.version.clone());
         event.written.awaited.push(written);
     }

@@ -40,7 +40,7 @@ impl Keys {
     }
 
     /// All keys with their values.
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let content = self.0.lock().unwrap();
         let rows = content.rows.iter();
         let rows = rows.map(|(key, value)| format!("{key}={}", String::from_utf8_lossy(value)));

@@ -6,6 +6,7 @@ mod c;
 mod conformance;
 mod containment;
 mod delivery;
+mod dry_run;
 mod http;
 mod indexes;
 mod isolation;

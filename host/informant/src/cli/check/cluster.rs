@@ -19,7 +19,7 @@ use crate::cluster::{Cluster, ClusterFlags};
 use crate::config::{ClusterSection, Config, InformerSection, Problem, Required, Resources};
 
 /// How long the cluster may take to answer one request.
-const RESPONSE_MAX: Duration = Duration::from_secs(10);
+pub(super) const RESPONSE_MAX: Duration = Duration::from_secs(10);
 
 /// The verbs an informer needs.
 const VERBS: [&str; 2] = ["list", "watch"];

@@ -1,20 +1,25 @@
-//! Checks of plugins' grants: does Informant itself have the permissions that it grants to plugins?
+//! Checks of plugins' grants: are the resources served, and does Informant itself have the permissions that it grants to
+//! plugins?
 
 use std::collections::BTreeMap;
 
+use informant_informer::{DiscoveryError, ResourceName, discover};
 use informant_plugin_host::{KubeGrant, KubeVerb};
 use serde_json::{Value, json};
 
 use super::Findings;
-use super::cluster::{AccessReviewStatus, ReachableCluster, allowed};
-use crate::config::Config;
+use super::cluster::{AccessReviewStatus, RESPONSE_MAX, ReachableCluster, allowed};
+use crate::config::{Config, Problem};
 
 /// The most permissions to ask about: each is a request, and no sensible configuration has more.
 const PERMISSIONS_MAX: usize = 1_000;
 
 /// Asks the cluster about each permission of each grant, once.
 pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Findings {
-    let mut findings = Findings::default();
+    let mut findings = Findings {
+        problems: unserved(config, cluster).await,
+        passed: Vec::new(),
+    };
     let mut known: BTreeMap<String, bool> = BTreeMap::new();
     for (name, section) in &config.plugins {
         let mut denied_any = false;
@@ -68,6 +73,40 @@ pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Fi
         }
     }
     findings
+}
+
+/// Warns of granted resources that the cluster does not serve: mostly typos, which a wide role permits all the same.
+async fn unserved(config: &Config, cluster: &ReachableCluster<'_>) -> Vec<Problem> {
+    let mut known: BTreeMap<String, Option<String>> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for (name, section) in &config.plugins {
+        for grant in &section.allow_kube {
+            let resource = grant.value.resource.to_string();
+            if !known.contains_key(&resource) {
+                known.insert(resource.clone(), why_unserved(cluster, &resource).await);
+            }
+            if let Some(why) = known.get(&resource).and_then(Option::as_ref) {
+                let message = format!(
+                    "[plugin.{name}] grants access to nothing{}: {why}",
+                    cluster.in_cluster()
+                );
+                problems.push(config.problem(grant.position, message).warning());
+            }
+        }
+    }
+    problems
+}
+
+/// Why a resource does not exist; none if it does, or if that is not known.
+async fn why_unserved(cluster: &ReachableCluster<'_>, resource: &str) -> Option<String> {
+    let name = ResourceName::parse(resource).ok()?;
+    match tokio::time::timeout(RESPONSE_MAX, discover(&cluster.client, &name))
+        .await
+        .ok()?
+    {
+        Err(error @ DiscoveryError::NotFound { .. }) => Some(error.to_string()),
+        _ => None,
+    }
 }
 
 /// One permission that a grant includes.

@@ -68,6 +68,7 @@ fn loaded() -> LoadedView {
         writes_paused_ms: None,
         kv: None,
         paused: false,
+        dry_run: false,
         keyed: false,
         dead_letters: 0,
         last_dead_letter: None,

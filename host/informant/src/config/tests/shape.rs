@@ -44,6 +44,7 @@ on-restart = "replay"
 on-reload = "replay"
 retry = { initial = "500ms", max = "2m", attempts = 20 }
 paused = true
+dry-run = true
 required = true
 min-interval = "90s"
 max-rate = "5/s"
@@ -115,6 +116,7 @@ fn complete_configuration_is_read() {
         on_failure: Quarantine,
         retry: RetryPolicy { initial: 500ms, max: 120s, attempts: 20, },
         paused: true,
+        dry_run: true,
         on_reload: Replay,
         on_restart: Replay,
         on_start: Replay,

@@ -7,6 +7,7 @@ use tokio::sync::Semaphore;
 
 use super::KUBE_CALLS_MAX;
 use super::metrics::KubeCounters;
+use crate::effects::Effects;
 use crate::hostcalls::grant::{ResourceAttributes, allow_line};
 use crate::hostcalls::kube_api::{KubeApi, KubeError, KubeErrorCode};
 use crate::writes::{OwnCache, OwnWrites};
@@ -38,6 +39,8 @@ pub(crate) struct KubeRights {
     pub(super) api: Option<Arc<dyn KubeApi>>,
     pub(super) env: Arc<dyn Environment>,
     counters: KubeCounters,
+    /// Whether writes are dry runs, and the writes of these.
+    pub(super) effects: Arc<Effects>,
     pub(super) permits: Semaphore,
     /// What the cache has of the plugin's objects.
     pub(crate) cache: Arc<OwnCache>,
@@ -80,12 +83,14 @@ impl KubeRights {
         env: Arc<dyn Environment>,
         counters: KubeCounters,
         cache: Arc<OwnCache>,
+        effects: Arc<Effects>,
     ) -> KubeRights {
         KubeRights {
             plugin: Arc::clone(plugin),
             api,
             env,
             counters,
+            effects,
             permits: Semaphore::new(KUBE_CALLS_MAX),
             cache,
             own: Arc::default(),

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use super::access::{KubeGrants, KubeRights};
 use super::document;
 use super::{KUBE_ANSWER_BYTES_MAX, KUBE_DOCUMENT_BYTES_MAX};
+use crate::effects::{Effect, EffectKind, beginning};
 use crate::hostcalls::grant::ResourceAttributes;
 use crate::hostcalls::kube_api::{KubeAction, KubeAddress, KubeApi, KubeCall, KubeError, KubeErrorCode, KubePatchKind};
 use crate::hostcalls::wait::{self, TooLate};
@@ -23,13 +24,14 @@ pub(crate) async fn send(
     rights: &KubeRights,
     grants: &KubeGrants,
     mut address: KubeAddress,
-    action: KubeAction,
+    mut action: KubeAction,
     wait_max: Duration,
     turns: Option<&Semaphore>,
 ) -> Result<Vec<u8>, KubeError> {
     authorize(&rights.plugin, grants, &address, &action)?;
     let api = api(rights)?;
     address.cluster = api.cluster(&address.cluster)?;
+    let withheld = withhold(rights, &address, &mut action)?;
     let write = begin_write(rights, &address, &action)?;
     let call = KubeCall {
         plugin: Arc::clone(&rights.plugin),
@@ -58,7 +60,39 @@ pub(crate) async fn send(
         let version = answer.as_ref().map(|body| version_of(body));
         write.ended(version.as_ref().map(Option::as_deref).map_err(|error| *error));
     }
+    if let Some(effect) = withheld {
+        let error = answer.as_ref().err().map(|error| error.message.clone());
+        rights.effects.record(Effect { error, ..effect });
+    }
     answer
+}
+
+/// In dry run, makes a write one that changes nothing. Returns what it would have done.
+fn withhold(rights: &KubeRights, address: &KubeAddress, action: &mut KubeAction) -> Result<Option<Effect>, KubeError> {
+    if !rights.effects.is_dry_run() {
+        return Ok(None);
+    }
+    let made = name_made(address, action)?;
+    let described = attributes(address, action, &made).target();
+    match action {
+        KubeAction::Get | KubeAction::List(_) => return Ok(None),
+        KubeAction::Create(_, options) | KubeAction::Update(_, options) | KubeAction::Patch(_, _, options) => {
+            // The plugin itself asked for a dry run: nothing would have happened.
+            if std::mem::replace(&mut options.dry_run, true) {
+                return Ok(None);
+            }
+        }
+        KubeAction::Delete(options) => {
+            if std::mem::replace(&mut options.dry_run, true) {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(Some(Effect {
+        cluster: address.cluster.clone(),
+        detail: beginning(action.document()),
+        ..Effect::new(EffectKind::Kube, action.verb().to_string(), described)
+    }))
 }
 
 /// Notes that a call that may change an object is about to be sent.
@@ -178,6 +212,23 @@ fn attributes<'a>(address: &'a KubeAddress, action: &KubeAction, made: &'a str) 
         namespace: &address.namespace,
         name: if made.is_empty() { &address.name } else { made },
         subresource: &address.subresource,
+    }
+}
+
+impl ResourceAttributes<'_> {
+    /// `v1/pods/status web/a`.
+    fn target(&self) -> String {
+        let mut text = self.resource.to_string();
+        for (before, word, after) in [
+            ("/", self.subresource, ""),
+            (" ", self.namespace, "/"),
+            (if self.namespace.is_empty() { " " } else { "" }, self.name, ""),
+        ] {
+            if !word.is_empty() {
+                text.extend([before, word, after]);
+            }
+        }
+        text
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::overlay::merged;
 use super::rights::{KvRights, OTHER_CALL_SETS};
 use super::{Answer, KV_KEY_COST_BYTES, KV_VALUE_BYTES_MAX, error};
 use crate::hostcalls::key_value::{KvHandled, KvSpace};
@@ -81,17 +82,7 @@ impl CallChanges {
     }
 
     pub(super) fn list(&self, prefix: &str, cursor: &str, max: usize) -> Vec<String> {
-        // Each change hides at most one key.
-        let base = self.space.keys(prefix, cursor, max + self.changes.len());
-        let mut keys: BTreeSet<String> = base.into_iter().collect();
-        for (key, value) in &self.changes {
-            match value {
-                Some(_) if key.starts_with(prefix) && key.as_str() > cursor => drop(keys.insert(key.clone())),
-                Some(_) => {}
-                None => drop(keys.remove(key)),
-            }
-        }
-        keys.into_iter().take(max).collect()
+        merged(&*self.space, &self.changes, prefix, cursor, max)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 
 use super::metrics::KvCounters;
+use super::overlay::Overlay;
 use super::{Answer, KV_KEY_COST_BYTES, KV_WAITING_MAX, error};
+use crate::effects::Effects;
 use crate::hostcalls::key_value::{KeyValue, KvHandled, KvSpace, KvUsage};
 use crate::instance::bindings::informant::plugin::types::{ErrorCode, HostError};
 
@@ -23,6 +25,9 @@ pub(crate) struct KvRights {
     /// None without a state database.
     api: Option<Arc<dyn KeyValue>>,
     space: OnceCell<Arc<dyn KvSpace>>,
+    pub(super) effects: Arc<Effects>,
+    /// In dry run: its number, and its keys.
+    overlay: Mutex<Option<(u64, Arc<dyn KvSpace>)>>,
     /// Bytes that all keys may take.
     quota_bytes: AtomicUsize,
     running: Mutex<RunningCalls>,
@@ -44,11 +49,14 @@ impl KvRights {
         api: Option<Arc<dyn KeyValue>>,
         quota_bytes: usize,
         counters: KvCounters,
+        effects: Arc<Effects>,
     ) -> KvRights {
         KvRights {
             plugin: Arc::clone(plugin),
             api,
             space: OnceCell::new(),
+            effects,
+            overlay: Mutex::default(),
             quota_bytes: AtomicUsize::new(quota_bytes),
             running: Mutex::default(),
             waiting: AtomicUsize::new(0),
@@ -99,9 +107,28 @@ impl KvRights {
         match self.space.get_or_try_init(open).await {
             Ok(space) => {
                 self.counters.show(space.usage());
-                Ok(Arc::clone(space))
+                Ok(self.overlaid(space))
             }
             Err(problem) => Err(error(ErrorCode::Unavailable, problem)),
+        }
+    }
+
+    /// The keys that a call uses: in dry run, those over the `stored` ones.
+    fn overlaid(&self, stored: &Arc<dyn KvSpace>) -> Arc<dyn KvSpace> {
+        let run = self.effects.run();
+        // Changed by single assignments: consistent after any panic.
+        let mut overlay = self.overlay.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*overlay {
+            _ if run == 0 => {
+                *overlay = None;
+                Arc::clone(stored)
+            }
+            Some((of, space)) if *of == run => Arc::clone(space),
+            _ => {
+                let space: Arc<dyn KvSpace> = Arc::new(Overlay::new(Arc::clone(stored), Arc::clone(&self.effects)));
+                *overlay = Some((run, Arc::clone(&space)));
+                space
+            }
         }
     }
 

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::*;
+use crate::effects::withheld;
 use crate::hostcalls::key_value::{KeyValue, KvChange, KvHandled, KvOpening, KvSpace, KvUsage};
 
 /// Keys in memory.
@@ -56,9 +57,14 @@ impl KeyValue for Space {
 
 /// The keys of the plugin `counter`, with this quota.
 fn rights(quota_bytes: usize) -> Arc<KvRights> {
+    rights_with(None, quota_bytes, false)
+}
+
+fn rights_with(api: Option<Arc<dyn KeyValue>>, quota_bytes: usize, is_dry_run: bool) -> Arc<KvRights> {
     let plugin = Arc::from("counter");
     let counters = KvFamilies::default().of(&plugin);
-    Arc::new(KvRights::new(&plugin, None, quota_bytes, counters))
+    let effects = Arc::new(withheld(is_dry_run));
+    Arc::new(KvRights::new(&plugin, api, quota_bytes, counters, effects))
 }
 
 fn call(rights: &Arc<KvRights>, space: &Space) -> CallChanges {
@@ -216,14 +222,49 @@ async fn without_state_every_function_names_the_line_to_add() {
 
 #[tokio::test]
 async fn only_calls_that_commit_may_use_keys() {
-    let plugin = Arc::from("counter");
-    let counters = KvFamilies::default().of(&plugin);
-    let api: Arc<dyn KeyValue> = Arc::new(Space::default());
-    let rights = Arc::new(KvRights::new(&plugin, Some(api), 1 << 20, counters));
+    let rights = rights_with(Some(Arc::new(Space::default())), 1 << 20, false);
     let mut caller = KvCaller::new(KvAccess::Granted(rights));
     caller.begin_call(false);
     insta::assert_snapshot!(caller.rights().err().unwrap().message, @"kv can be used in init, on-add, on-update, on-delete and on-synced only");
     caller.begin_call(true);
     assert!(caller.rights().is_ok());
     assert!(KvCaller::new(KvAccess::Denied("never")).rights().is_err());
+}
+
+#[tokio::test]
+async fn keys_of_a_dry_run_are_seen_and_not_stored() {
+    let stored = Space::default();
+    let kept = ("kept".to_owned(), Some(Arc::from(&b"1"[..])));
+    let deleted = ("gone".to_owned(), Some(Arc::from(&b"1"[..])));
+    stored.commit(vec![kept, deleted], None);
+    let rights = rights_with(Some(Arc::new(stored.clone())), 1 << 20, true);
+    let mut first = CallChanges::new(Arc::clone(&rights), rights.open().await.unwrap());
+    first.set("new".to_owned(), b"22".to_vec()).unwrap();
+    first.delete("gone").unwrap();
+    let mut failed = CallChanges::new(Arc::clone(&rights), rights.open().await.unwrap());
+    failed.set("failed".to_owned(), Vec::new()).unwrap();
+    drop(failed);
+    commit(first);
+    let space = rights.open().await.unwrap();
+    let usage = space.usage();
+    assert_eq!((usage.keys, usage.bytes), (2, 5 + 5));
+    let mut second = CallChanges::new(Arc::clone(&rights), space);
+    assert_eq!(second.list("", "", 10), ["kept", "new"]);
+    assert_eq!(text(second.get("new")).as_deref(), Some("22"));
+    assert_eq!(second.get("gone"), None);
+    assert!(second.set_if_absent("gone".to_owned(), b"3".to_vec()).unwrap());
+    commit(second);
+    assert_eq!(stored.keys("", "", 10), ["gone", "kept"], "nothing is stored");
+    let effects = rights.effects.list().effects.into_iter();
+    let effects = effects.map(|effect| format!("{} {} {}", effect.action, effect.target, effect.detail));
+    assert_eq!(
+        effects.collect::<Vec<_>>(),
+        ["delete gone ", "set new 2 B", "set gone 1 B"]
+    );
+    // The next run starts from what is stored, and so does the plugin after it.
+    rights.effects.set_dry_run(false);
+    rights.effects.set_dry_run(true);
+    assert_eq!(rights.open().await.unwrap().keys("", "", 10), ["gone", "kept"]);
+    rights.effects.set_dry_run(false);
+    assert_eq!(rights.open().await.unwrap().keys("", "", 10), ["gone", "kept"]);
 }

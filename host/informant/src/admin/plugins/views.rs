@@ -1,0 +1,234 @@
+//! The status of a plugin, as JSON.
+
+use serde::{Deserialize, Serialize};
+
+use crate::admin::sources::AgedText;
+
+/// All plugins, by name.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Plugins {
+    /// One item per plugin.
+    pub items: Vec<PluginView>,
+}
+
+/// The status of a plugin.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PluginView {
+    /// Its name in the configuration.
+    pub name: String,
+    /// The file.
+    pub component: String,
+    /// The informers whose events it receives.
+    pub informers: Vec<String>,
+    /// A loaded plugin's state, or `loading`, `refused`, `stopped`.
+    pub state: String,
+    /// Why, if a reason is known.
+    pub because: Option<String>,
+    /// Only if loaded.
+    #[serde(flatten)]
+    pub loaded: Option<LoadedView>,
+}
+
+/// The status of a loaded plugin.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoadedView {
+    /// The name in the component's manifest.
+    pub manifest_name: String,
+    /// The version in the component's manifest.
+    pub manifest_version: String,
+    /// Its roles.
+    pub roles: String,
+    /// The digest of the running component.
+    pub sha256: String,
+    /// The digest of the previous component.
+    pub previous_sha256: Option<String>,
+    /// Linear memory of all instances.
+    pub memory_bytes: usize,
+    /// Live instances.
+    pub instances: usize,
+    /// Instances rebuilt.
+    pub restarts: u64,
+    /// Components swapped in.
+    pub reloads: u64,
+    /// The last attempt to swap in a component or to apply another section.
+    pub last_reload: Option<ReloadView>,
+    /// Pending events.
+    pub pending: usize,
+    /// How long ago the frame of the oldest pending event was read: the plugin's lag.
+    pub oldest_pending_ms: Option<u64>,
+    /// Events being handled.
+    pub in_flight: usize,
+    /// Objects on which it failed and that are delivered again.
+    pub failing: usize,
+    /// Those of them that failed first, at most [`RETRIES_SHOWN_MAX`].
+    #[serde(default)]
+    pub retries: Vec<RetryView>,
+    /// Objects with events that wait for the end of `min-interval`.
+    #[serde(default)]
+    pub spaced: usize,
+    /// Whether deliveries wait for `max-rate`.
+    #[serde(default)]
+    pub rate_held: bool,
+    /// Objects for which it will be called again because its handler asked for that.
+    #[serde(default)]
+    pub requeues: usize,
+    /// Those of them whose calls are spaced: the handler asks again and again, although the object does not change.
+    #[serde(default)]
+    pub slowed: usize,
+    /// The first of these, at most [`SLOWED_SHOWN_MAX`].
+    #[serde(default)]
+    pub slowed_objects: Vec<SlowedView>,
+    /// Its deferred writes that wait or are in flight.
+    #[serde(default)]
+    pub writes_waiting: usize,
+    /// The events to which these belong: they are handled, apart from their writes.
+    #[serde(default)]
+    pub writes_waiting_events: usize,
+    /// Keys whose calls are spaced because they write to one object again and again.
+    #[serde(default)]
+    pub writes_spaced: usize,
+    /// The first of these, at most [`SLOWED_SHOWN_MAX`].
+    #[serde(default)]
+    pub writes_spaced_keys: Vec<WritingKeyView>,
+    /// How long none of them is sent, because the API server asked for that.
+    #[serde(default)]
+    pub writes_paused_ms: Option<u64>,
+    /// What its keys take; none if it has not used them since it was loaded.
+    #[serde(default)]
+    pub kv: Option<KvView>,
+    /// Whether it is in dry run: what it would change is withheld.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Whether it is paused, whatever else its state is.
+    #[serde(default)]
+    pub paused: bool,
+    /// Whether newer events are coalesced with pending ones of the same object.
+    pub keyed: bool,
+    /// The number of dead letters.
+    pub dead_letters: usize,
+    /// The most recent one.
+    #[serde(default)]
+    pub last_dead_letter: Option<DeadLetterView>,
+    /// Calls made.
+    pub delivered: u64,
+    /// Events coalesced with others.
+    pub coalesced: u64,
+    /// The last error; the plugin may have recovered since.
+    pub last_error: Option<AgedText>,
+    /// The longest-running call.
+    pub stuck_on: Option<StuckView>,
+}
+
+/// A key whose calls are spaced because they write to one object again and again.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WritingKeyView {
+    /// The object of the events.
+    pub object: String,
+    /// Its cluster; empty for the only one.
+    #[serde(default)]
+    pub cluster: String,
+    /// The object that is written to.
+    pub target: String,
+    /// How long its next call waits after the last one.
+    pub wait_ms: u64,
+}
+
+/// What the keys of a plugin take.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct KvView {
+    /// How many there are.
+    pub keys: usize,
+    /// Bytes of keys and values.
+    pub bytes: usize,
+}
+
+/// An attempt to reload.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReloadView {
+    /// `ok` or `refused`.
+    pub result: String,
+    /// Why it was refused.
+    pub error: Option<String>,
+    /// How long ago.
+    pub age_ms: u64,
+}
+
+/// A dead letter.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeadLetterView {
+    /// The object.
+    pub object: String,
+    /// Its cluster; empty for the only one.
+    #[serde(default)]
+    pub cluster: String,
+    /// `add`, `update` or `delete`.
+    pub event: String,
+    /// The plugin's error, or Informant's for it.
+    pub error: String,
+    /// How long ago it was given up.
+    pub age_ms: u64,
+}
+
+/// An object on which a plugin failed and that is delivered again.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RetryView {
+    /// The object; null for a sync notification.
+    pub object: Option<String>,
+    /// Its cluster; empty for the only one.
+    #[serde(default)]
+    pub cluster: String,
+    /// `add`, `update`, `delete` or `sync`.
+    pub event: String,
+    /// Calls that failed since it last succeeded.
+    pub attempts: u32,
+    /// The error of the last one.
+    pub error: String,
+    /// How long it has been failing.
+    pub age_ms: u64,
+    /// When the next call is due; 0 while it is being made or waits for its turn.
+    pub next_ms: u64,
+}
+
+/// An object for which a handler asks for another call again and again.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SlowedView {
+    /// The object.
+    pub object: String,
+    /// Its cluster; empty for the only one.
+    #[serde(default)]
+    pub cluster: String,
+    /// Calls in a row, for the same state of the object, that asked for another one.
+    pub requeues: u32,
+    /// When the next call is due.
+    pub next_ms: u64,
+}
+
+/// A running call.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StuckView {
+    /// The object's source.
+    pub source: u32,
+    /// The object; null for a sync notification.
+    pub object: Option<String>,
+    /// Its cluster; empty for the only one.
+    #[serde(default)]
+    pub cluster: String,
+    /// `add`, `update`, `delete`, `sync` or `index`.
+    pub event: String,
+    /// How long it has been running.
+    pub for_ms: u64,
+}
+
+/// How many keys under retry the status of a plugin shows.
+pub const RETRIES_SHOWN_MAX: usize = 3;
+
+/// How many slowed objects the status of a plugin lists.
+pub const SLOWED_SHOWN_MAX: usize = 3;

@@ -1,0 +1,200 @@
+//! What a plugin in dry run would have done.
+//!
+//! `dry-run = true` in a plugin's section withholds what leaves Informant: writes are sent as `dryRun=All`, changes of
+//! `kv` stay in an overlay. Each of these is recorded here.
+
+mod metrics;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use informant_cache::{Environment, Moment};
+
+pub(crate) use self::metrics::{EffectCounters, EffectFamilies};
+
+/// Effects of one plugin that are listed: 1,000. Above it the oldest is dropped, and counted.
+pub const EFFECTS_MAX: usize = 1_000;
+
+/// Bytes of each text of an effect: 1 KiB. The rest is cut.
+pub const EFFECT_TEXT_BYTES_MAX: usize = 1 << 10;
+
+/// What was withheld.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EffectKind {
+    /// A write to the cluster.
+    Kube,
+    /// A change of a key.
+    Kv,
+}
+
+impl EffectKind {
+    pub(crate) const ALL: [EffectKind; 2] = [EffectKind::Kube, EffectKind::Kv];
+
+    /// Its name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            EffectKind::Kube => "kube",
+            EffectKind::Kv => "kv",
+        }
+    }
+}
+
+/// Something that a plugin would have done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// When.
+    pub at: Moment,
+    /// What kind of thing.
+    pub kind: EffectKind,
+    /// The verb: `patch`, `set`.
+    pub action: String,
+    /// The cluster of an object; empty for the only one, and for everything else.
+    pub cluster: String,
+    /// The object or the key.
+    pub target: String,
+    /// The document that was sent, the size of a value; empty if there is none.
+    pub detail: String,
+    /// Why it would have failed; none if it would have succeeded, as far as that is known.
+    pub error: Option<String>,
+}
+
+impl Effect {
+    pub(crate) fn new(kind: EffectKind, action: impl Into<String>, target: impl Into<String>) -> Effect {
+        Effect {
+            at: Moment::ZERO,
+            kind,
+            action: action.into(),
+            cluster: String::new(),
+            target: target.into(),
+            detail: String::new(),
+            error: None,
+        }
+    }
+}
+
+/// The effects that one plugin had in dry run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EffectList {
+    /// Whether the plugin is in dry run now.
+    pub is_dry_run: bool,
+    /// Effects that were dropped because there were more than [`EFFECTS_MAX`].
+    pub dropped: u64,
+    /// The others, oldest first.
+    pub effects: Vec<Effect>,
+}
+
+/// Whether a plugin is in dry run, and what it would have done.
+pub(crate) struct Effects {
+    env: Arc<dyn Environment>,
+    /// The number of the dry run; 0: there is none.
+    run: AtomicU64,
+    recorded: Mutex<Recorded>,
+    counters: EffectCounters,
+}
+
+#[derive(Default)]
+struct Recorded {
+    /// Dry runs so far.
+    runs: u64,
+    effects: VecDeque<Effect>,
+    dropped: u64,
+}
+
+impl Effects {
+    pub(crate) fn new(is_dry_run: bool, env: &Arc<dyn Environment>, counters: EffectCounters) -> Effects {
+        let effects = Effects {
+            env: Arc::clone(env),
+            run: AtomicU64::new(0),
+            recorded: Mutex::default(),
+            counters,
+        };
+        effects.set_dry_run(is_dry_run);
+        effects
+    }
+
+    /// Whether effects are withheld. Read it once for each of them, when it is due.
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.run() > 0
+    }
+
+    /// The number of the dry run; 0: there is none.
+    pub(crate) fn run(&self) -> u64 {
+        self.run.load(Ordering::Acquire)
+    }
+
+    /// Begins or ends the dry run. A new one starts with an empty list.
+    pub(crate) fn set_dry_run(&self, is_dry_run: bool) {
+        let mut recorded = self.lock();
+        if self.is_dry_run() == is_dry_run {
+            return;
+        }
+        if is_dry_run {
+            *recorded = Recorded {
+                runs: recorded.runs + 1,
+                ..Recorded::default()
+            };
+        }
+        self.run
+            .store(if is_dry_run { recorded.runs } else { 0 }, Ordering::Release);
+        self.counters.show(is_dry_run);
+    }
+
+    /// Records what was withheld, now.
+    pub(crate) fn record(&self, effect: Effect) {
+        self.counters.count(effect.kind);
+        let effect = Effect {
+            at: self.env.now(),
+            target: cut(effect.target),
+            detail: cut(effect.detail),
+            error: effect.error.map(cut),
+            ..effect
+        };
+        let mut recorded = self.lock();
+        if recorded.effects.len() >= EFFECTS_MAX {
+            recorded.effects.pop_front();
+            recorded.dropped += 1;
+            self.counters.count_dropped();
+        }
+        recorded.effects.push_back(effect);
+    }
+
+    pub(crate) fn list(&self) -> EffectList {
+        let recorded = self.lock();
+        EffectList {
+            is_dry_run: self.is_dry_run(),
+            dropped: recorded.dropped,
+            effects: recorded.effects.iter().cloned().collect(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Recorded> {
+        // Changed by single assignments: whole after any panic.
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The beginning of a document.
+pub(crate) fn beginning(document: &[u8]) -> String {
+    // One more shows that it was cut.
+    String::from_utf8_lossy(&document[..document.len().min(EFFECT_TEXT_BYTES_MAX + 1)]).into_owned()
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > EFFECT_TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(EFFECT_TEXT_BYTES_MAX));
+        text.push('…');
+    }
+    text
+}
+
+/// The effects of a plugin that only tests have.
+#[cfg(test)]
+pub(crate) fn withheld(is_dry_run: bool) -> Effects {
+    let env: Arc<dyn Environment> = Arc::new(crate::testing::TokioTime);
+    Effects::new(is_dry_run, &env, EffectFamilies::default().of(&Arc::from("greeter")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+use super::*;
+
+fn effects() -> Effects {
+    withheld(true)
+}
+
+fn effect(target: impl Into<String>) -> Effect {
+    Effect::new(EffectKind::Kv, "set", target)
+}
+
+#[test]
+fn the_oldest_effect_is_dropped_at_the_limit() {
+    let effects = effects();
+    for number in 0..EFFECTS_MAX + 2 {
+        effects.record(effect(number.to_string()));
+    }
+    let list = effects.list();
+    assert_eq!((list.effects.len(), list.dropped), (EFFECTS_MAX, 2));
+    assert_eq!(list.effects[0].target, "2");
+}
+
+#[test]
+fn long_texts_of_effects_are_cut() {
+    let effects = effects();
+    effects.record(effect("é".repeat(EFFECT_TEXT_BYTES_MAX)));
+    let target = &effects.list().effects[0].target;
+    assert_eq!(target.len(), EFFECT_TEXT_BYTES_MAX + '…'.len_utf8());
+    assert!(target.ends_with('…'));
+}
+
+#[test]
+fn a_new_dry_run_starts_with_an_empty_list() {
+    let effects = effects();
+    effects.record(effect("a"));
+    effects.set_dry_run(true);
+    effects.set_dry_run(false);
+    assert_eq!(effects.list().effects.len(), 1, "it can still be read");
+    effects.set_dry_run(true);
+    assert_eq!(
+        effects.list(),
+        EffectList {
+            is_dry_run: true,
+            ..EffectList::default()
+        }
+    );
+}
