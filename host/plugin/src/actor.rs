@@ -196,6 +196,7 @@ impl PluginContext {
             Arc::clone(&host.env),
             counters.http(),
             config.spec.limits,
+            Arc::clone(&effects),
         );
         let paused = config.spec.paused.then_some(PausedBy::Section);
         if paused.is_some() {

@@ -1,7 +1,7 @@
 //! What a plugin in dry run would have done.
 //!
 //! `dry-run = true` in a plugin's section withholds what leaves Informant: writes are sent as `dryRun=All`, changes of
-//! `kv` stay in an overlay. Each of these is recorded here.
+//! `kv` stay in an overlay, and HTTP requests other than GET and HEAD are not sent. Each of these is recorded here.
 
 mod metrics;
 
@@ -26,10 +26,12 @@ pub enum EffectKind {
     Kube,
     /// A change of a key.
     Kv,
+    /// An HTTP request.
+    Http,
 }
 
 impl EffectKind {
-    pub(crate) const ALL: [EffectKind; 2] = [EffectKind::Kube, EffectKind::Kv];
+    pub(crate) const ALL: [EffectKind; 3] = [EffectKind::Kube, EffectKind::Kv, EffectKind::Http];
 
     /// Its name.
     #[must_use]
@@ -37,6 +39,7 @@ impl EffectKind {
         match self {
             EffectKind::Kube => "kube",
             EffectKind::Kv => "kv",
+            EffectKind::Http => "http",
         }
     }
 }
@@ -48,11 +51,11 @@ pub struct Effect {
     pub at: Moment,
     /// What kind of thing.
     pub kind: EffectKind,
-    /// The verb: `patch`, `set`.
+    /// The verb: `patch`, `set`, `POST`.
     pub action: String,
     /// The cluster of an object; empty for the only one, and for everything else.
     pub cluster: String,
-    /// The object or the key.
+    /// The object, the key or the URL.
     pub target: String,
     /// The document that was sent, the size of a value; empty if there is none.
     pub detail: String,

@@ -36,6 +36,7 @@ use self::grant::HttpTarget;
 pub use self::grant::{HttpGrant, HttpGrantError};
 pub(crate) use self::metrics::{HttpCounters, HttpFamilies};
 use self::metrics::{HttpLimit, HttpResult};
+use crate::effects::{Effect, EffectKind};
 use crate::hostcalls::http_client::{HttpCall, HttpError, HttpErrorCode};
 use crate::hostcalls::wait::{self, CallTime};
 use crate::instance::bindings::informant::plugin::log::Level;
@@ -252,6 +253,10 @@ impl GrantedRequest {
             rights.counters.count(&host, HttpResult::Closed, None);
             return Ok(closed(left));
         }
+        if self.is_withheld() {
+            rights.counters.count(&host, HttpResult::Withheld, None);
+            return Ok(answer(StatusCode::ACCEPTED));
+        }
         let (began, head_max) = (rights.env.now(), self.head_max);
         let target = self.target.to_string();
         let answer = wait::at_most(&*rights.env, head_max, self.exchange())
@@ -266,6 +271,18 @@ impl GrantedRequest {
         };
         rights.counters.count(&host, result, Some(rights.env.now() - began));
         answer.map_err(|error| HttpError::new(error.code, format!("{target}: {error}")))
+    }
+
+    /// In dry run, whether the request may change something. Then it is recorded.
+    fn is_withheld(&self) -> bool {
+        let (effects, method) = (&self.rights.effects, self.request.method());
+        let is_withheld = effects.is_dry_run() && !matches!(*method, Method::GET | Method::HEAD);
+        if is_withheld {
+            // The query is left out: it may hold a secret.
+            let target = format!("{}{}", self.target, self.request.uri().path());
+            effects.record(Effect::new(EffectKind::Http, method.as_str(), target));
+        }
+        is_withheld
     }
 
     async fn exchange(self) -> Result<Response<WasiBody>, HttpError> {
@@ -315,11 +332,17 @@ fn asked_pause(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
 
 /// Informant's own response for a host that is closed to the plugin.
 fn closed(left: Duration) -> Response<WasiBody> {
-    let body = Empty::new().map_err(|never: std::convert::Infallible| match never {});
-    let mut response = Response::new(body.boxed_unsync());
-    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    let mut response = answer(StatusCode::TOO_MANY_REQUESTS);
     let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
     response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    response
+}
+
+/// A response of Informant's own, without a body.
+fn answer(status: StatusCode) -> Response<WasiBody> {
+    let body = Empty::new().map_err(|never: std::convert::Infallible| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = status;
     response
 }
 

@@ -397,3 +397,21 @@ async fn errors_reach_the_guest_by_their_kind() {
     );
     assert!(!log.contains("T000"), "paths of webhooks are secrets: {log}");
 }
+
+#[tokio::test]
+async fn a_dry_run_sends_only_requests_that_read() {
+    let mut setup = Setup::new(Behavior::Status(200), |spec| spec.is_dry_run = true).await;
+    assert_eq!(setup.get(HOOK).await["status"], 200);
+    assert_eq!(setup.network.seen().len(), 1);
+    let url = format!("{HOOK}?token=secret");
+    let posted = setup
+        .handle(&json!({ "url": url, "method": "POST", "body": "hi" }))
+        .await;
+    assert_eq!(posted[0]["status"], 202, "{posted:?}");
+    assert!(setup.network.seen().is_empty());
+    let effects = setup.plugin.effects().effects;
+    assert_eq!((effects[0].action.as_str(), effects[0].target.as_str()), ("POST", HOOK));
+    assert_eq!(effects.len(), 1);
+    let metrics = setup.world.metrics("informant_plugin_http_requests");
+    assert!(metrics.contains(r#"result="withheld"} 1"#), "{metrics}");
+}

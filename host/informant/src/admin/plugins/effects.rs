@@ -26,13 +26,13 @@ pub struct EffectsView {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EffectView {
-    /// `kube` or `kv`.
+    /// `kube`, `kv` or `http`.
     pub kind: String,
-    /// The verb: `patch`, `set`.
+    /// The verb: `patch`, `set`, `POST`.
     pub action: String,
     /// The cluster of an object; empty for the only one.
     pub cluster: String,
-    /// The object or the key.
+    /// The object, the key or the URL.
     pub target: String,
     /// The document that was sent, or the size of a value; its beginning, if it is long.
     pub detail: String,

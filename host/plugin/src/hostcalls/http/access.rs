@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::metrics::{HttpCounters, HttpLimit};
 use super::{HTTP_BURST, HTTP_CLOSED_HOSTS_MAX, HTTP_CLOSED_MAX};
+use crate::effects::Effects;
 use crate::hostcalls::http::grant::HttpGrant;
 use crate::hostcalls::http_client::{HttpClient, HttpPermit};
 use crate::spec::Limits;
@@ -36,6 +37,8 @@ pub(crate) struct HttpRights {
     pub(super) client: Option<Arc<dyn HttpClient>>,
     pub(super) env: Arc<dyn Environment>,
     pub(super) counters: HttpCounters,
+    /// Whether requests are withheld, and those that were.
+    pub(super) effects: Arc<Effects>,
     state: Mutex<HttpState>,
 }
 
@@ -70,12 +73,14 @@ impl HttpRights {
         env: Arc<dyn Environment>,
         counters: HttpCounters,
         limits: Limits,
+        effects: Arc<Effects>,
     ) -> HttpRights {
         HttpRights {
             plugin: Arc::clone(plugin),
             client,
             env,
             counters,
+            effects,
             state: Mutex::new(HttpState {
                 limits,
                 permits: Arc::new(Semaphore::new(limits.http_in_flight)),

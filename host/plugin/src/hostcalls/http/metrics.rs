@@ -13,7 +13,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::hostcalls::http_client::HttpErrorCode;
 
 /// Results besides those of [`HttpErrorCode`]: classes of statuses.
-const STATUSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "closed"];
+const STATUSES: [&str; 7] = ["1xx", "2xx", "3xx", "4xx", "5xx", "closed", "withheld"];
 
 /// Limits that requests reach.
 const LIMITS: [HttpLimit; 5] = [
@@ -42,6 +42,8 @@ pub(super) enum HttpResult {
     Status(http::StatusCode),
     /// Answered by Informant, because the host asked for a pause.
     Closed,
+    /// Answered by Informant in a dry run.
+    Withheld,
     Failed(HttpErrorCode),
 }
 
@@ -101,6 +103,7 @@ impl HttpResult {
         match self {
             HttpResult::Status(status) => STATUSES[usize::from(status.as_u16() / 100).clamp(1, 5) - 1],
             HttpResult::Closed => "closed",
+            HttpResult::Withheld => "withheld",
             HttpResult::Failed(code) => code.as_str(),
         }
     }
