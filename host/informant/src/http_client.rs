@@ -4,8 +4,8 @@
 //! HttpCall ─▶ headers from files ─▶ connect: look up once, check each address ─▶ TLS ─▶ HTTP/1.1 ─▶ response
 //! ```
 //! Sends each request once: no retry, no redirect, no connection that is used twice. Grants are checked before, and the
-//! limits of bodies are enforced there, too. Requests run on the informers' runtime, because a guest that spins must not
-//! delay a handshake. Errors never contain a path, a query or a header.
+//! limits of bodies are enforced there, too. Requests run on the informers' runtime, because a guest that spins must
+//! not delay a handshake. Errors never contain a path, a query or a header.
 
 mod connect;
 mod proxy;

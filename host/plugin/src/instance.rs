@@ -280,8 +280,8 @@ fn finish_call<T>(
     called
 }
 
-/// As [`finish_call`], for calls that may ask to be retried later: then the hosts that asked for it in the call are closed
-/// to the plugin meanwhile.
+/// As [`finish_call`], for calls that may ask to be retried later: then the hosts that asked for it in the call are
+/// closed to the plugin meanwhile.
 fn finish_event<T>(
     store: &mut Store<GuestState>,
     export: &'static str,

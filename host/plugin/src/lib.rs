@@ -9,8 +9,8 @@
 //! version for another. It promises: a guest cannot crash, hang, starve or read the memory of the host or of another
 //! guest; a guest's error costs its own instance and no event; a rejected component changes nothing that runs. It
 //! contains no Kubernetes client: events reach plugins through [`informant_cache::ListenerHandle`], they read the cache
-//! through [`informant_cache::Catalog`], and they act on the cluster through [`KubeApi`] and call other services through
-//! [`HttpClient`] after the call is authorized.
+//! through [`informant_cache::Catalog`], and they act on the cluster through [`KubeApi`] and call other services
+//! through [`HttpClient`] after the call is authorized.
 //!
 //! Start at [`PluginHost::load`] and [`Plugin`]. The modules:
 //!

@@ -18,8 +18,8 @@ pub type Result<T = (), E = Failure> = std::result::Result<T, E>;
 /// `?` converts any error that anyhow takes, `anyhow::Error` included, into a [`Failure::Retryable`] with the error and
 /// its causes. Two kinds of errors become [`Failure::Permanent`], because a retry cannot succeed: a JSON document that
 /// does not match its type, and a host call that would be rejected again ([`HostError::is_lasting`],
-/// [`kube::Error::is_lasting`], [`http::Error::is_lasting`]). A [`kube::Error`] with a `retry_after` becomes [`Failure::RetryAfter`]. The same holds
-/// for an error with such a cause.
+/// [`kube::Error::is_lasting`], [`http::Error::is_lasting`]). A [`kube::Error`] with a `retry_after` becomes
+/// [`Failure::RetryAfter`]. The same holds for an error with such a cause.
 ///
 /// This conversion is the reason why `Failure` does not implement `std::error::Error`.
 #[derive(Debug, Clone, PartialEq, Eq)]

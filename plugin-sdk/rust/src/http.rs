@@ -15,12 +15,12 @@
 //! # }
 //! ```
 //!
-//! A request is sent when it is sent: unlike deferred writes it has its effect even if the handler fails afterwards, and
-//! is made again when the event is retried. Send a key that is the same each time ([`Event::id`](crate::Event::id)), or
+//! Unlike a deferred write, a request has its effect at once, even if the handler fails afterwards, and is made again
+//! when the event is retried. Send a key that is the same each time ([`Event::id`](crate::Event::id)), or
 //! remember with [`kv`](crate::kv) what is done.
 //!
-//! [`Response::ensure_ok`] turns a status into the right failure. If the handler fails with its `retry-after`, Informant
-//! answers further requests of the plugin to that host itself, with status 429, until the time is over.
+//! [`Response::ensure_ok`] turns a status into the right failure. If the handler fails with its `retry-after`,
+//! Informant answers further requests of the plugin to that host itself, with status 429, until the time is over.
 //!
 //! Informant follows no redirects. Requests run only in event handlers and `on_synced`, one after the other; together
 //! they may take nine tenths of `limits.call`.

@@ -1,10 +1,12 @@
-//! The Rust code in `docs/start/first-component.md` and `docs/guides/plugins.md` compiles, and the first plugin passes
-//! its test.
+//! The Rust code in `docs/start/first-component.md`, `docs/guides/plugins.md` and `docs/guides/http.md` compiles, and
+//! the plugins pass their tests.
 
 #[path = "guide/effects.rs"]
 mod effects;
 #[path = "guide/greeter.rs"]
 mod greeter;
+#[path = "guide/http.rs"]
+mod http;
 #[path = "guide/snippets.rs"]
 mod snippets;
 
@@ -18,10 +20,12 @@ fn all_rust_code_in_the_guide_compiles() {
     let pages = [
         include_str!("../../../docs/start/first-component.md"),
         include_str!("../../../docs/guides/plugins.md"),
+        include_str!("../../../docs/guides/http.md"),
     ];
     let here = [
         include_str!("guide/effects.rs"),
         include_str!("guide/greeter.rs"),
+        include_str!("guide/http.rs"),
         include_str!("guide/snippets.rs"),
     ]
     .map(normalized);
@@ -30,7 +34,7 @@ fn all_rust_code_in_the_guide_compiles() {
         .flat_map(|page| page.split("```rust\n").skip(1))
         .filter_map(|rest| rest.split_once("```").map(|(piece, _)| piece))
         .collect();
-    assert_eq!(pieces.len(), 20, "the number of code blocks in the guide has changed");
+    assert_eq!(pieces.len(), 22, "the number of code blocks in the guide has changed");
     for piece in pieces {
         let wanted = normalized(piece);
         assert!(

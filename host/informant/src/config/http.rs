@@ -34,7 +34,7 @@ pub struct HttpSection {
     pub ca_file: Option<PathBuf>,
     /// The URL of a proxy; none: hosts are reached directly.
     pub proxy: Option<String>,
-    /// Hosts, domains and networks that are reached directly all the same.
+    /// Hosts, domains and networks that are reached directly even so.
     pub no_proxy: Vec<String>,
 }
 

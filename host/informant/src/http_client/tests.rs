@@ -286,7 +286,7 @@ async fn tls_server(names: &[&str]) -> (SocketAddr, tempfile::NamedTempFile) {
 }
 
 #[tokio::test]
-async fn a_certificate_must_be_valid_for_the_host_of_the_url() {
+async fn a_certificate_must_be_valid_for_the_host() {
     let (address, authority) = tls_server(&["127.0.0.1"]).await;
     let (other, other_authority) = tls_server(&["example.com"]).await;
     let with = |file: Option<&tempfile::NamedTempFile>| {

@@ -62,7 +62,7 @@ impl HttpPermit {
     }
 }
 
-/// Why there is no response, or no more of its body.
+/// Why there is no response, or why its body ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct HttpError {

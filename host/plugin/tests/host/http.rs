@@ -116,7 +116,7 @@ impl Network {
             Behavior::Endless => chunks(None, false),
             Behavior::Stalled => chunks(None, true),
             Behavior::Chunks(count) => chunks(Some(count), false),
-            Behavior::Fails(code) => Err(HttpError::new(code, "it is said to")),
+            Behavior::Fails(code) => Err(HttpError::new(code, "as the test wants")),
         }
     }
 }
@@ -284,7 +284,7 @@ async fn methods_and_headers_that_break_the_boundary_are_refused() {
 }
 
 #[tokio::test]
-async fn a_slow_response_ends_with_an_error_and_keeps_the_instance() {
+async fn a_slow_response_ends_with_an_error() {
     for behavior in [Behavior::Silent, Behavior::Stalled, Behavior::Endless] {
         let mut setup = Setup::new(behavior, |spec| {
             spec.limits.call = Duration::from_secs(2);
@@ -392,7 +392,7 @@ async fn errors_reach_the_guest_by_their_kind() {
     }
     let log = setup.world.log.text();
     assert!(
-        log.contains("HTTP request failed: https://hooks.example.com: it is said to"),
+        log.contains("HTTP request failed: https://hooks.example.com: as the test wants"),
         "{log}"
     );
     assert!(!log.contains("T000"), "paths of webhooks are secrets: {log}");

@@ -99,7 +99,7 @@ impl HttpGrant {
         self.origin.host.is_exact()
     }
 
-    /// The host as it is granted, for metrics: there are no more of them than grants.
+    /// The host as it is granted, for metrics: each grant has one.
     pub(crate) fn host(&self) -> String {
         self.origin.host.to_string()
     }
