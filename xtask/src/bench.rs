@@ -32,8 +32,9 @@ pub(crate) struct Args {
 /// A part that is measured on its own.
 #[derive(clap::Subcommand)]
 enum Part {
-    /// Measure plugins, and fail if a bound is missed: what one call of a handler costs in Rust and in a script, and
-    /// how fast the writes are made that a handler defers. Requires Python, for the script runner.
+    /// Measure plugins, and fail if a bound is missed: what one call of a handler costs in Rust and in a script, how
+    /// fast the writes are made that a handler defers, and what waiting for HTTP costs other plugins. Requires Python,
+    /// for the script runner.
     ///
     /// `cargo xtask bench --against COMMIT` compares CPU and lag of the whole program with an earlier commit.
     Plugins {
@@ -50,6 +51,8 @@ enum Measured {
     Calls,
     /// Deferred writes.
     Writes,
+    /// Waiting for HTTP.
+    Http,
 }
 
 /// Pods whose label a handler sets in a measurement of deferred writes.
@@ -80,18 +83,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(exit_code(cargo::status(&mut command)?.success()))
 }
 
-/// Measures calls by an example, and deferred writes by the benchmark.
+/// Measures calls and waits by examples, and deferred writes by the benchmark.
 fn plugins(only: Option<Measured>) -> Result<ExitCode> {
     if let Some(why) = zig::missing() {
         bail!("cannot build the script runner, whose calls are measured: {why}");
     }
     script_runner::build()?;
     let mut is_met = true;
-    if only != Some(Measured::Writes) {
+    let wants = |part| only.is_none_or(|only| only == part);
+    if wants(Measured::Calls) {
         guests::build_packages(&["guest-no-op".to_owned(), "guest-measured".to_owned()])?;
         is_met &= run_example("informant", "plugin_calls")?;
     }
-    if only != Some(Measured::Calls) {
+    if wants(Measured::Http) {
+        guests::build_packages(&["guest-no-op".to_owned(), "guest-http".to_owned()])?;
+        is_met &= run_example("informant", "http_waits")?;
+    }
+    if wants(Measured::Writes) {
         report::step("deferred writes (release build)");
         let mut command = benchmark()?;
         is_met &= cargo::status(command.args(["--writes", WRITTEN_PODS]))?.success();

@@ -9,6 +9,9 @@
 
 #![expect(clippy::print_stdout, reason = "it prints its results")]
 
+#[path = "shared/setup.rs"]
+mod setup;
+
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,16 +19,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Parser;
 use informant_cache::listener::{ChangeKind, ListenerHandle, ObjectChange};
-use informant_cache::{
-    BoxFuture, Catalog, Environment, Moment, Reason, Snapshot, SourceInfo, SourceState, StoreWriter,
-};
-use informant_object::{Object, ResourceVersion, Shape, SourceId};
+use informant_cache::{BoxFuture, Catalog, Environment, Moment, Reason, Snapshot};
+use informant_object::{Object, Shape, SourceId};
 use informant_plugin_host::{Compiler, HostOptions, Plugin, PluginHost, PluginMetrics, PluginSpec};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
+
+use crate::setup::{built, pods};
 
 // As in the program.
 #[global_allocator]
@@ -139,18 +142,6 @@ fn cases(args: &Args, folder: &Path) -> Result<Vec<Case>> {
             None,
         ),
     ])
-}
-
-/// What `cargo xtask guests` has built.
-fn built(file: &str) -> Result<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/wasm32-wasip2/plugin");
-    let path = folder.join(file);
-    ensure!(
-        path.is_file(),
-        "{} does not exist; run `cargo xtask guests`",
-        path.display()
-    );
-    Ok(path)
 }
 
 /// Prints all runs of one handler. Returns the microseconds of an event in the best one.
@@ -267,24 +258,6 @@ impl Handler {
             tokio::task::yield_now().await;
         }
     }
-}
-
-/// A synced source without objects.
-fn pods(catalog: &Catalog) -> Result<(SourceId, Snapshot)> {
-    let source = catalog.add_source(SourceInfo {
-        informer: "pods".to_owned(),
-        cluster: String::new(),
-        api_version: "v1".to_owned(),
-        kind: "Pod".to_owned(),
-        resource: "v1/pods".to_owned(),
-        namespace: None,
-    });
-    let mut writer = StoreWriter::publishing_to(catalog, source).context("no source")?;
-    writer.set_version(ResourceVersion::new("1"), 0);
-    let snapshot = writer.publish().clone();
-    catalog.set_state(source, SourceState::Live);
-    catalog.source(source).context("no source")?.set_synced();
-    Ok((source, snapshot))
 }
 
 /// A burst of updates, each of another pod.

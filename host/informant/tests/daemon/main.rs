@@ -17,6 +17,7 @@ mod excludes;
 mod files;
 mod freshness;
 mod hostile_text;
+mod http;
 mod index_failures;
 mod keys;
 mod metrics;

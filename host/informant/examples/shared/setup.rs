@@ -1,0 +1,37 @@
+//! What the examples that measure plugins share: built guests, and a source.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use informant_cache::{Catalog, Snapshot, SourceInfo, SourceState, StoreWriter};
+use informant_object::{ResourceVersion, SourceId};
+
+/// What `cargo xtask guests` has built.
+pub(crate) fn built(file: &str) -> Result<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/wasm32-wasip2/plugin");
+    let path = folder.join(file);
+    ensure!(
+        path.is_file(),
+        "{} does not exist; run `cargo xtask guests`",
+        path.display()
+    );
+    Ok(path)
+}
+
+/// A synced source without objects.
+pub(crate) fn pods(catalog: &Catalog) -> Result<(SourceId, Snapshot)> {
+    let source = catalog.add_source(SourceInfo {
+        informer: "pods".to_owned(),
+        cluster: String::new(),
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        resource: "v1/pods".to_owned(),
+        namespace: None,
+    });
+    let mut writer = StoreWriter::publishing_to(catalog, source).context("no source")?;
+    writer.set_version(ResourceVersion::new("1"), 0);
+    let snapshot = writer.publish().clone();
+    catalog.set_state(source, SourceState::Live);
+    catalog.source(source).context("no source")?.set_synced();
+    Ok((source, snapshot))
+}
