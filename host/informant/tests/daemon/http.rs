@@ -88,7 +88,7 @@ async fn granted_requests_are_sent_with_headers_from_files() {
 #[tokio::test(flavor = "multi_thread")]
 async fn check_warns_of_grants_that_a_plugin_cannot_use() {
     let world = World::start().await;
-    world.install("guest-kv", "http.wasm");
+    world.install("guest-no-op", "http.wasm");
     world.configure(&format!(
         "[state]\n{}",
         config("allow.http = [\"https://example.com\"]")
