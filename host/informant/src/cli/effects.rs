@@ -117,8 +117,14 @@ mod tests {
         let mut out = Vec::new();
         show(&mut out, &effects).unwrap();
         let text = String::from_utf8(out).unwrap();
-        insta::assert_snapshot!(text + &notes("greeter", &effects).join("\n"), @"");
+        insta::assert_snapshot!(text + &notes("greeter", &effects).join("\n"), @r#"
+        AGE   KIND   ACTION   TARGET                          DETAIL
+        61s   kube   patch    v1/pods web/a                   {"a":1}
+        61s   kube   update   v1/pods web/a in cluster east   would fail: conflict
+        61s   kv     delete   seen                            -
+        3 older effects are no longer listed
+        "#);
         let none = EffectsView::default();
-        insta::assert_snapshot!(notes("greeter", &none).join("\n"), @"");
+        insta::assert_snapshot!(notes("greeter", &none).join("\n"), @"plugin/greeter is not in dry run: set `dry-run = true` in [plugin.greeter]");
     }
 }
