@@ -22,7 +22,7 @@ const BY_SCENARIO: [SeededBug; 3] = [
 ];
 
 /// The clause that has to show each of these bugs.
-const BY_CLAUSE: [(SeededBug, Clause); 11] = [
+const BY_CLAUSE: [(SeededBug, Clause); 12] = [
     (SeededBug::EveryDeleteMarked, Clause::TombstoneMarked),
     (SeededBug::ShortLivedObjectVanishes, Clause::Resumable),
     (SeededBug::NewIncarnationMissed, Clause::AtLeastOnce),
@@ -34,6 +34,7 @@ const BY_CLAUSE: [(SeededBug, Clause); 11] = [
     (SeededBug::FailedCallWrites, Clause::WritesAfterSuccess),
     (SeededBug::IntervalNotKept, Clause::IntervalKept),
     (SeededBug::RateNotKept, Clause::RateKept),
+    (SeededBug::KeysStoredLate, Clause::RememberedWithSuccess),
 ];
 
 /// The effects of a run with a bug: the violated clauses, or a panic.

@@ -89,11 +89,13 @@ pub enum SeededBug {
     IntervalNotKept,
     /// More calls start in a second than may.
     RateNotKept,
+    /// What a plugin remembers is stored after the acknowledgement of the event whose call changed it.
+    KeysStoredLate,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::RelistMissesDeletes,
         Self::TombstoneUnmarked,
         Self::UpdateAcrossUids,
@@ -132,6 +134,7 @@ impl SeededBug {
         Self::FailedCallWrites,
         Self::IntervalNotKept,
         Self::RateNotKept,
+        Self::KeysStoredLate,
     ];
 
     /// Runs `body` with this bug enabled on this thread.

@@ -19,6 +19,7 @@ use std::ops::Bound;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::{Key, SourceId};
 use redb::ReadableTable as _;
 
@@ -228,6 +229,9 @@ impl KeyTable {
             ends: std::mem::take(&mut content.ends),
             changes: Vec::new(),
         };
+        if !batch.ends.is_empty() && seeded_bug(SeededBug::KeysStoredLate) {
+            return batch;
+        }
         for (plugin, rows) in &mut content.spaces {
             for key in std::mem::take(&mut rows.dirty) {
                 let value = rows.values.get(&key).cloned();

@@ -13,6 +13,7 @@ use crate::batch::SourceBatch;
 use crate::database::StateClosed;
 use crate::file::{self, OpenError, OpenedDatabase};
 use crate::journal::SourceJournal;
+use crate::key_value::{KeySpace, OpenKeysError};
 use crate::metrics::StateMetrics;
 use crate::recorder::{Recorder, RecorderCommand, Shared};
 use crate::source::{OnStart, SourceOptions};
@@ -95,6 +96,19 @@ impl SteppedState {
     /// As [`StateDatabase::name`](crate::StateDatabase::name).
     pub fn name(&self, listener: &ListenerHandle, name: &str, on_start: OnStart) {
         self.shared.name(listener, name, on_start);
+    }
+
+    /// As [`StateDatabase::keys`](crate::StateDatabase::keys).
+    ///
+    /// # Errors
+    /// [`OpenKeysError`] if they cannot be read.
+    pub fn keys(&mut self, plugin: &str) -> Result<KeySpace, OpenKeysError> {
+        let (reply, answer) = mpsc::channel();
+        self.shared.command(RecorderCommand::OpenKeys(plugin.into(), reply));
+        self.recorder.handle_commands();
+        let opened = answer.try_recv().map_err(|_| StateClosed)?;
+        opened.map_err(OpenKeysError::Unreadable)?;
+        KeySpace::open(plugin, &self.shared, &self.metrics)
     }
 
     /// Commits everything that is pending, and what handlers have acknowledged. Delivers first what was committed

@@ -22,6 +22,8 @@
 //! Two calls for one key begin at least the handler's interval apart, unless the informer's selection has changed: then
 //! the source may be another one. In a second at most as many calls begin as the handler's burst and rate allow.
 //!
+//! What a handler of a durable informer keeps with its calls is what they accepted, whenever its process was killed.
+//!
 //! If the API server is restored from a backup, incarnations may return, and each key may go back once.
 
 mod calls;
@@ -73,11 +75,13 @@ pub enum Clause {
     IntervalKept,
     /// In a second at most as many calls of a handler begin as its burst and rate allow.
     RateKept,
+    /// What a handler keeps is that of its successful calls.
+    RememberedWithSuccess,
 }
 
 impl Clause {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Ordered,
         Self::OneAtATime,
         Self::NoInvention,
@@ -96,6 +100,7 @@ impl Clause {
         Self::WritesAfterSuccess,
         Self::IntervalKept,
         Self::RateKept,
+        Self::RememberedWithSuccess,
     ];
 
     /// Its name as in `docs/explanation/delivery.md`.
@@ -120,6 +125,7 @@ impl Clause {
             Self::WritesAfterSuccess => "writes after success",
             Self::IntervalKept => "interval kept",
             Self::RateKept => "rate kept",
+            Self::RememberedWithSuccess => "remembered with success",
         }
     }
 }
@@ -263,6 +269,7 @@ impl Checker {
         match entry {
             Entry::Begin(Call { handler, .. })
             | Entry::Remembers { handler, .. }
+            | Entry::Kept { handler, .. }
             | Entry::End { handler, .. }
             | Entry::Asked { handler, .. }
             | Entry::Deferred { handler, .. }
@@ -303,6 +310,7 @@ impl Checker {
                 continues,
             } => self.resumed(*handler, *after, *continues),
             Entry::Killed { handler, dropped } => self.killed(*handler, dropped),
+            Entry::Kept { handler, values } => self.kept(at, *handler, values),
             Entry::Begin(call) => self.begin(at, call),
             Entry::Remembers { handler, calls } => self.remembers(at, *handler, *calls),
             Entry::End {

@@ -12,6 +12,7 @@ use informant_cache::listener::{Delivery, DeliveryOutcome, ListenerOptions, Next
 use informant_cache::{Environment, EventContext, EventHandler, HandlerError, ListenerHandle};
 use informant_object::{KeyRef, Object};
 use informant_plugin_host::Plugin;
+use informant_state::{EventEnd, KeySpace};
 use tokio::sync::Notify;
 
 use super::history::Entry;
@@ -50,10 +51,11 @@ impl Handler {
         options: ListenerOptions,
         rng: Rng,
     ) -> Self {
-        Self::start_as(world, watched, id, script, options, rng, |_| {})
+        Self::start_as(world, watched, id, script, options, rng, |_| None)
     }
 
-    /// As [`start`](Self::start); `name` is called before the listener is attached.
+    /// As [`start`](Self::start); `name` is called before the listener is attached, and returns where the handler keeps
+    /// the version of each object.
     pub(super) fn start_as(
         world: &Arc<World>,
         watched: &Arc<Watched>,
@@ -61,18 +63,19 @@ impl Handler {
         script: Script,
         options: ListenerOptions,
         rng: Rng,
-        name: impl FnOnce(&ListenerHandle),
+        name: impl FnOnce(&ListenerHandle) -> Option<KeySpace>,
     ) -> Self {
         let recorder = CallRecorder::register(world, watched, id, script, &options);
         let has_interval = options.min_interval.is_some();
         let listener = ListenerHandle::new(options);
-        name(&listener);
+        let keys = name(&listener);
         let added = watched.named.add_listener(listener.clone());
         added.expect("the informer runs");
         let receives_every_state = recorder.receives_every_state;
         let pulling = Pulling {
             recorder,
             listener: listener.clone(),
+            keys,
         };
         world.environment.spawn("scripted handler", Box::pin(pulling.run(rng)));
         Self {
@@ -156,6 +159,7 @@ impl Handler {
 struct Pulling {
     recorder: CallRecorder,
     listener: ListenerHandle,
+    keys: Option<KeySpace>,
 }
 
 impl Pulling {
@@ -218,7 +222,31 @@ impl Pulling {
                 }
             }
         };
-        self.listener.done(delivery.token, outcome, self.recorder.now());
+        match &self.keys {
+            Some(keys) if outcome.is_ok() => self.keep(keys, &delivery, outcome),
+            _ => self.listener.done(delivery.token, outcome, self.recorder.now()),
+        }
+    }
+
+    /// Keeps the version that the call has handled; the event ends when that is persisted.
+    fn keep(&self, keys: &KeySpace, delivery: &Delivery, outcome: DeliveryOutcome) {
+        let key = delivery.key().map(KeyRef::to_key);
+        let change = key.as_ref().map(|key| {
+            let object = match &delivery.notification {
+                Notification::Add(object) | Notification::Update { new: object, .. } => Some(object),
+                Notification::Delete { .. } | Notification::Synced => None,
+            };
+            let version = object.map(|object| object.version().as_str().as_bytes().into());
+            (key.to_string(), version)
+        });
+        let (listener, token) = (self.listener.clone(), delivery.token);
+        let environment = Arc::clone(&self.recorder.world.environment);
+        let end = EventEnd {
+            source: delivery.source,
+            key,
+            report: Box::new(move || listener.done(token, outcome, environment.now())),
+        };
+        keys.commit(change.into_iter().collect(), Some(end));
     }
 }
 

@@ -174,6 +174,13 @@ pub enum Entry {
         /// It does not receive again what the handler before it accepted.
         continues: bool,
     },
+    /// At rest: what a handler that sets a key for each object it handles has kept over all processes.
+    Kept {
+        /// The handler.
+        handler: u32,
+        /// Namespace, name and version of the last state that its call for the key succeeded with.
+        values: Vec<(String, String, u64)>,
+    },
     /// A call into a handler begins.
     Begin(Call),
     /// The call ends.

@@ -225,9 +225,10 @@ impl Process {
         };
         let rng = self.rng.split();
         let handler = Handler::start_as(&self.world, watched, id, script, options, rng, |listener| {
-            if let Some(state) = &*locked(state) {
-                state.name(listener, name, on_start);
-            }
+            let mut state = locked(state);
+            let state = state.as_mut()?;
+            state.name(listener, name, on_start);
+            state.keys(name).ok()
         });
         self.world.record(Entry::Resumed {
             handler: id,
@@ -235,6 +236,23 @@ impl Process {
             continues: on_start == OnStart::Continue,
         });
         handler
+    }
+
+    /// Everything is at rest: records what its handlers have kept.
+    pub(super) fn record_rest(&self) {
+        let Some(running) = &self.running else { return };
+        for (handler, (name, _)) in running.handlers.iter().zip(HANDLERS) {
+            let keys = locked(&running.state).as_mut().and_then(|state| state.keys(name).ok());
+            let Some(keys) = keys else { continue };
+            let value = |key: String| {
+                let version = String::from_utf8(keys.get(&key)?.to_vec()).ok()?.parse().ok()?;
+                let (namespace, name) = key.split_once('/')?;
+                Some((namespace.to_owned(), name.to_owned(), version))
+            };
+            let values = keys.keys("", "", usize::MAX).into_iter().filter_map(value).collect();
+            let handler = handler.id;
+            self.world.record(Entry::Kept { handler, values });
+        }
     }
 
     /// Kills the process: nothing of it happens after this moment.

@@ -80,6 +80,9 @@ async fn play(seed: u64) -> History {
     if let Some(fed_index) = &fed_index {
         fed_index.record_rest();
     }
+    if let Some(process) = &process {
+        process.record_rest();
+    }
     end(&world).await
 }
 

@@ -142,6 +142,25 @@ impl Checker {
         lost.map(|one| (Clause::AtLeastOnce, message(&one.object))).collect()
     }
 
+    /// For each object that exists, a handler has kept the state that it accepted last.
+    pub(super) fn kept(&mut self, at: usize, id: u32, values: &[(String, String, u64)]) {
+        let Some(handler) = self.handlers.get(&id) else { return };
+        let is_kept = |key: &Key, version: u64| {
+            let value = values
+                .iter()
+                .find(|(namespace, name, _)| (namespace, name) == (&key.0, &key.1));
+            value.is_some_and(|(.., kept)| *kept == version)
+        };
+        let lost = handler.keys.iter().filter_map(|(key, state)| {
+            let (exists, object) = state.accepted.as_ref().filter(|_| state.refused.is_none())?;
+            let is_lost = *exists && self.living.contains(&object.uid) && !is_kept(key, object.version);
+            is_lost.then(|| format!("handler {id} accepted {object}, but did not keep that"))
+        });
+        for message in lost.collect::<Vec<_>>() {
+            self.violate(at, Clause::RememberedWithSuccess, message);
+        }
+    }
+
     /// An index whose values come from outside is complete or not ready, and ready at rest.
     pub(super) fn fed_index(
         &mut self,

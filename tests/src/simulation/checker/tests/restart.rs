@@ -298,3 +298,26 @@ fn partial_answer_of_a_plugin_index_is_detected() {
 fn plugin_index_not_ready_at_rest_is_detected() {
     assert_eq!(clauses(vec![queried(true, None)]), [Clause::IndexCoherent]);
 }
+
+#[test]
+fn kept_value_besides_the_accepted_state_is_detected() {
+    let (first, second) = (object("a", "u1", 1), object("a", "u1", 2));
+    let history = |kept_version: Option<u64>| {
+        let mut entries = Vec::from(started(0, true));
+        entries.extend([
+            written(&first),
+            begin(EventKind::Add, &first, Some(1)),
+            end(&first, Ended::Ok),
+            written(&second),
+            update(&first, &second),
+            end(&second, Ended::Ok),
+        ]);
+        let value = |version| (first.namespace.clone(), first.name.clone(), version);
+        let values = kept_version.map(value).into_iter().collect();
+        entries.push(Entry::Kept { handler: 0, values });
+        clauses(entries)
+    };
+    assert_eq!(history(Some(2)), NOTHING);
+    assert_eq!(history(Some(1)), [Clause::RememberedWithSuccess]);
+    assert_eq!(history(None), [Clause::RememberedWithSuccess]);
+}
