@@ -100,6 +100,11 @@ declare module "informant" {
      * `old: true`. Only a handler that reads it pays for its parsing.
      */
     readonly old: T | undefined;
+    /**
+     * `uid/resourceVersion`: the same in each attempt to handle this state of the object, so that services that take an
+     * idempotency key recognize a repetition. A handler that sends several requests adds what each is for.
+     */
+    readonly id: string;
     toString(): string;
   }
 
@@ -448,7 +453,79 @@ declare module "informant" {
     /** Whether a write may have succeeded although no response arrived. */
     readonly mayBeDone: boolean;
   }
+
+  /**
+   * Sends an HTTP request, as far as `allow.http` in the plugin's section grants it. The global `fetch` does the same.
+   * Up to six requests of a call are in flight at once, further ones wait. The promise resolves when the body has
+   * arrived, whatever the status; `ensureOk` checks that. A request that fails rejects with an HttpError.
+   */
+  function fetch(url: string, options?: FetchOptions): Promise<Response>;
+
+  /**
+   * Returns the response if its status is 200 to 299. Else it throws: RetryAfter for 429 and 503, with the delay of the
+   * header Retry-After (by default 30 s, at most 1 h); an HttpError, which is retried, for 408 and 5xx; Permanent
+   * otherwise. After a RetryAfter, Informant sends the host no request of the plugin until the delay has passed.
+   */
+  function ensureOk(response: Response): Response;
+
+  interface FetchOptions {
+    /** By default, GET. */
+    method?: string;
+    headers?: Record<string, string> | Iterable<readonly [string, string]>;
+    /** A text or bytes. For an object, write `JSON.stringify(…)` and the header `content-type`. */
+    body?: string | ArrayBuffer | ArrayBufferView;
+    /**
+     * By default, `follow`: at most five, each of which has to be granted. Credentials are dropped on the way to another
+     * origin. `manual` returns the redirect, `error` rejects.
+     */
+    redirect?: "follow" | "manual" | "error";
+  }
+
+  /** The complete response. Its body can be read as often as you like. */
+  interface Response {
+    readonly status: number;
+    /** Whether the status is 200 to 299. */
+    readonly ok: boolean;
+    readonly headers: Headers;
+    /** Where it comes from, after redirects. */
+    readonly url: string;
+    readonly redirected: boolean;
+    text(): Promise<string>;
+    json<T = any>(): Promise<T>;
+    bytes(): Promise<Uint8Array>;
+    arrayBuffer(): Promise<ArrayBuffer>;
+  }
+
+  /** Names are case-insensitive. Values of one name are joined with a comma. */
+  interface Headers extends Iterable<[string, string]> {
+    get(name: string): string | null;
+    has(name: string): boolean;
+    forEach(call: (value: string, name: string) => void): void;
+    keys(): Iterable<string>;
+    values(): Iterable<string>;
+    entries(): Iterable<[string, string]>;
+  }
+
+  /**
+   * A request failed, or `ensureOk` found a status that is worth a retry. If the script does not catch it, the event is
+   * retried, except after denied, invalid, request-too-large and response-too-large. The message names the host.
+   */
+  class HttpError extends HostError {
+    /**
+     * denied, address, dns, connect, connect-timeout, certificate, tls, timeout, request-too-large, response-too-large,
+     * interrupted, protocol, header-file, unavailable, invalid, redirect, status, other.
+     */
+    readonly code: string;
+    /** With the code `status`. */
+    readonly status?: number;
+  }
 }
+
+/** Sends an HTTP request: `fetch` of "informant". */
+declare function fetch(
+  url: string,
+  options?: import("informant").FetchOptions,
+): Promise<import("informant").Response>;
 
 /** Writes to Informant's log, as `log` does. */
 interface Console {

@@ -1,5 +1,5 @@
 // What the declarations accept and refuse. It is compiled, and never run.
-import { kube, kv, metrics, store, type Event, type Manifest } from "informant";
+import { ensureOk, kube, kv, metrics, store, type Event, type Manifest } from "informant";
 
 export const manifest: Manifest = {
   events: [{ apiVersion: "v1", kind: "Pod", payload: { fields: ["/status/phase"] }, changedOnly: true }],
@@ -49,4 +49,16 @@ export const onAdd = (pod: any, event: Event) => {
   const bytes: Uint8Array = new TextEncoder().encode(store.get("pods", namespace, name)?.metadata.name);
   const text: string = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   console.log(text, pod);
+};
+
+export const onUpdate = async (pod: any, event: Event) => {
+  const headers = { "content-type": "application/json", "idempotency-key": event.id };
+  const response = ensureOk(await fetch("https://example.com/", { method: "POST", headers, body: JSON.stringify(pod) }));
+  const found: { name: string } = await response.json<{ name: string }>();
+  const server: string | null = response.headers.get("server");
+  // @ts-expect-error An object is no body.
+  await fetch("https://example.com/", { method: "POST", body: { a: 1 } });
+  // @ts-expect-error The response is not awaited.
+  ensureOk(fetch("https://example.com/"));
+  console.log(found.name, server);
 };

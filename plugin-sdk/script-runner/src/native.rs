@@ -1,6 +1,7 @@
 //! The contract's imports as JavaScript functions, for the prelude. They take and return plain values; the modules in
 //! `prelude/` wrap them for scripts.
 
+pub(crate) mod http;
 mod kube;
 mod kv;
 mod metrics;
@@ -38,6 +39,7 @@ pub(crate) fn api<'js>(ctx: &Ctx<'js>, context: Vec<u8>) -> Result<Object<'js>> 
     native.set("kube", kube::api(ctx)?)?;
     native.set("kv", kv::api(ctx)?)?;
     native.set("metrics", metrics::api(ctx)?)?;
+    native.set("http", http::api(ctx)?)?;
     Ok(native)
 }
 

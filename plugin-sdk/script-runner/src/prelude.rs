@@ -6,13 +6,14 @@ use rquickjs::{Ctx, Function, Module, Object, Persistent, Result};
 use crate::native;
 
 /// The modules, each after those that it imports. Scripts import only the last one.
-const MODULES: [(&str, &str); 8] = [
+const MODULES: [(&str, &str); 9] = [
     ("informant:errors", include_str!("prelude/errors.js")),
     ("informant:log", include_str!("prelude/log.js")),
     ("informant:store", include_str!("prelude/store.js")),
     ("informant:kube", include_str!("prelude/kube.js")),
     ("informant:kv", include_str!("prelude/kv.js")),
     ("informant:metrics", include_str!("prelude/metrics.js")),
+    ("informant:http", include_str!("prelude/http.js")),
     ("informant:exports", include_str!("prelude/exports.js")),
     (MODULE, include_str!("prelude/informant.js")),
 ];
@@ -35,6 +36,10 @@ pub(crate) struct Prelude {
     pub(crate) source: SavedFunction,
     /// What follows from an exception.
     pub(crate) consequence: SavedFunction,
+    /// Ends a request of `fetch`.
+    pub(crate) settle: SavedFunction,
+    /// Forgets the requests of `fetch`.
+    pub(crate) forget: SavedFunction,
     /// Checks the exports of a script, and makes its manifest.
     pub(crate) describe: SavedFunction,
     /// The known name that is meant by a misspelled one.
@@ -53,13 +58,15 @@ impl Prelude {
         ctx.globals().set(NATIVE, native::api(ctx, context)?)?;
         let modules = MODULES.map(|(name, text)| evaluated(ctx, name, text));
         ctx.globals().remove(NATIVE)?;
-        let [errors, _, store, _, _, _, exports, informant] = modules;
-        let (errors, store, exports) = (errors?, store?, exports?);
+        let [errors, _, store, _, _, _, http, exports, informant] = modules;
+        let (errors, store, http, exports) = (errors?, store?, http?, exports?);
         Ok(Prelude {
             names: informant?.namespace()?.keys::<String>().collect::<Result<_>>()?,
             event: saved(&store, "beginEvent")?,
             source: saved(&store, "beginSource")?,
             consequence: saved(&errors, "consequence")?,
+            settle: saved(&http, "settle")?,
+            forget: saved(&http, "forget")?,
             describe: saved(&exports, "describe")?,
             suggestion: saved(&exports, "suggestion")?,
             reads_object: saved(&exports, "readsObject")?,

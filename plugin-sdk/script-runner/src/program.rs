@@ -211,13 +211,47 @@ impl Program {
                 let called = called.as_ref().map(|(name, function)| (*name, function));
                 Thrown::catch(&ctx, error, &self.source, Some(&self.prelude), called)
             });
+            if result.is_err() {
+                self.abandon_requests(&ctx);
+            }
             self.finish_jobs(&ctx);
             result
         })
     }
 
+    /// Runs a job that is left or, if there is none, waits for requests of `fetch`. Returns whether there was either.
+    fn advance(&self, ctx: &Ctx<'_>) -> bool {
+        if ctx.execute_pending_job() {
+            return true;
+        }
+        let ended = native::http::wait();
+        let has_ended = !ended.is_empty();
+        for ended in ended {
+            let settled = self.prelude.settle.clone().restore(ctx).and_then(|settle| {
+                let mut arguments = Args::new(ctx.clone(), native::http::ENDED_ARGUMENTS);
+                ended.push(ctx, &mut arguments)?;
+                settle.call_arg::<()>(arguments)
+            });
+            if let Err(error) = settled {
+                log(
+                    Level::Error,
+                    &format!("cannot return a response to the script: {error}"),
+                );
+            }
+        }
+        has_ended
+    }
+
+    /// Ends the requests of a call that failed.
+    fn abandon_requests(&self, ctx: &Ctx<'_>) {
+        if native::http::abandon() {
+            // It only clears lists.
+            let _ = call_saved::<_, ()>(ctx, &self.prelude.forget, ());
+        }
+    }
+
     fn finish_jobs(&self, ctx: &Ctx<'_>) {
-        while ctx.execute_pending_job() {}
+        while self.advance(ctx) {}
         let (reasons, others) = self.rejections.take();
         for reason in reasons {
             let Ok(reason) = reason.restore(ctx) else { continue };
@@ -240,7 +274,13 @@ impl Program {
         let Some(promise) = returned.as_promise() else {
             return Ok(returned);
         };
-        let value = promise.finish();
+        let value = loop {
+            match promise.result() {
+                Some(value) => break value,
+                None if self.advance(returned.ctx()) => {}
+                None => break Err(Error::WouldBlock),
+            }
+        };
         if value.is_err() {
             self.rejections.forget(&returned);
         }

@@ -10,7 +10,7 @@ use informant_tests::objects::{config_map, config_maps};
 use informant_tests::{readme, scripts, wait};
 use serde_json::{Value, json};
 
-crate::on_both_clusters!(reloader_restarts_workloads_whose_configuration_changed);
+crate::on_both_clusters!(reloader_restarts_workloads_whose_configuration_changed,);
 
 const SEEN_WITHIN: Duration = Duration::from_secs(60);
 

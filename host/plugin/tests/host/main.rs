@@ -7,6 +7,7 @@ mod conformance;
 mod containment;
 mod delivery;
 mod dry_run;
+mod fetch;
 mod http;
 mod indexes;
 mod isolation;

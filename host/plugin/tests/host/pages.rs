@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use informant_cache::PointerIndex;
 use informant_object::Pointer;
-use informant_plugin_host::{KubeAction, Plugin, PluginSpec, ReplayPolicy};
+use informant_plugin_host::{HttpGrant, KubeAction, Plugin, PluginSpec, ReplayPolicy};
 use serde_json::json;
 
+use crate::fetch::Shared;
 use crate::indexes::Loop;
 use crate::kube::{Cluster, grants};
 use crate::scripts::can_run;
@@ -103,7 +104,7 @@ struct Run {
 impl Run {
     async fn new(script: &str, clusters: &[&str]) -> Run {
         let api = Cluster::answering(Some(0));
-        let world = World::with_cluster(Arc::clone(&api) as _);
+        let world = World::for_scripts_with_http(Some(Arc::clone(&api) as _), Arc::new(Shared::default()));
         let file = world.cache.path().join("handler.js");
         fs::write(&file, script).unwrap();
         let mut spec = PluginSpec::new("hello", file);
@@ -112,6 +113,7 @@ impl Run {
             { "verbs": ["patch"], "resource": "v1/pods" },
             { "verbs": ["patch", "create"], "resource": "v1/configmaps" },
         ]));
+        spec.allow_http = vec![HttpGrant::parse("https://hooks.example.com/services/T000/").unwrap()];
         spec.on_reload = ReplayPolicy::Continue;
         spec.retry.attempts = 1;
         let plugin = world.host.load(spec).await.unwrap();
@@ -306,6 +308,7 @@ async fn every_script_of_the_documentation_runs_in_each_cluster() {
     1x patches v1/configmaps web-phase: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-phase","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web","uid":"uid-web"}]},"data":{"phase":"Running"}}
       in east: patches v1/configmaps web-phase in east: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-phase","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web","uid":"uid-web-east"}]},"data":{"phase":"Running"}}
       in west: patches v1/configmaps web-phase in west: {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-phase","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"web","uid":"uid-web-west"}]},"data":{"phase":"Running"}}
+    ## docs/guides/scripts.md, Call other services
     ## docs/guides/scripts.md, Define indexes
     1x index node: ["node-1"]
     1x index image: ["nginx:1.25"]

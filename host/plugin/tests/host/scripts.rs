@@ -30,7 +30,7 @@ fn write(world: &World, text: impl AsRef<[u8]>) -> PathBuf {
     path
 }
 
-async fn run(world: &World, text: &str, adjust: impl FnOnce(&mut PluginSpec)) -> Plugin {
+pub(crate) async fn run(world: &World, text: &str, adjust: impl FnOnce(&mut PluginSpec)) -> Plugin {
     let mut spec = PluginSpec::new("hello", write(world, text));
     spec.informers = vec![("pods".into(), "pods".into())];
     spec.config = json!({ "greeting": "hello" });
@@ -41,7 +41,7 @@ async fn run(world: &World, text: &str, adjust: impl FnOnce(&mut PluginSpec)) ->
 }
 
 /// An informer with `plugin` attached and its initial list delivered.
-async fn attached(world: &World, plugin: &Plugin) -> Pods {
+pub(crate) async fn attached(world: &World, plugin: &Plugin) -> Pods {
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
     idle(world, plugin).await;
@@ -253,7 +253,7 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
         "import { x } from './other.js';\nexport function onAdd() {}",
         "// Merges.\nimport { log } from 'informant';\nimport merge from 'lodash/merge';\nexport function onAdd() {}",
         "import { log, stor } from 'informant';\nexport function onAdd() {}",
-        "import { fetch } from 'informant';\nexport function onAdd() {}",
+        "import { WebSocket } from 'informant';\nexport function onAdd() {}",
         "module.exports = { onAdd() {} };",
         "",
         "function onAdd(pod) {}",
@@ -285,7 +285,7 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
     plugin "hello": FOLDER/handler.js:1 imports "other.js", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
     plugin "hello": FOLDER/handler.js:3 imports "lodash/merge", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
     plugin "hello": FOLDER/handler.js:1 imports stor from "informant", which does not export it; did you mean store?
-    plugin "hello": FOLDER/handler.js:1 imports fetch from "informant", which does not export it; it exports HostError, KubeError, Permanent, RetryAfter, config, context, kube, kv, log, metrics, store
+    plugin "hello": FOLDER/handler.js:1 imports WebSocket from "informant", which does not export it; it exports HostError, HttpError, KubeError, Permanent, RetryAfter, config, context, ensureOk, fetch, kube, kv, log, metrics, store
     plugin "hello": FOLDER/handler.js:1:1: ReferenceError: module is not defined
     plugin "hello": FOLDER/handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
     plugin "hello": FOLDER/handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore

@@ -165,6 +165,13 @@ impl World {
         World::of_parts(cache, cache_dir, None, None, None, Some(http))
     }
 
+    /// With other services that scripts may call, and perhaps a cluster to act on.
+    pub(crate) fn for_scripts_with_http(kube: Option<Arc<dyn KubeApi>>, http: Arc<dyn HttpClient>) -> World {
+        let cache = tempfile::tempdir().unwrap();
+        let keys = Some(Keys::default());
+        World::of_parts(cache, World::shared_cache(), script_runner(), kube, keys, Some(http))
+    }
+
     fn of(
         cache: tempfile::TempDir,
         cache_dir: PathBuf,

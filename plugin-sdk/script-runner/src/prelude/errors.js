@@ -57,6 +57,9 @@ export class KubeError extends HostError {
 }
 named(KubeError, "KubeError");
 
+export class HttpError extends HostError {}
+named(HttpError, "HttpError");
+
 // The runner's functions throw an Error with a `code`. It gets its class here and keeps its stack.
 const hostCall = (type, call) => (...args) => {
   try {
@@ -69,15 +72,18 @@ export const store = Object.fromEntries(Object.entries(native.store).map(([name,
 export const kube = Object.fromEntries(Object.entries(native.kube).map(([name, call]) => [name, hostCall(KubeError, call)]));
 export const metrics = Object.fromEntries(Object.entries(native.metrics).map(([name, call]) => [name, hostCall(HostError, call)]));
 export const kv = Object.fromEntries(Object.entries(native.kv).map(([name, call]) => [name, hostCall(HostError, call)]));
+export const http = Object.fromEntries(Object.entries(native.http).map(([name, call]) => [name, typeof call === "function" ? hostCall(HttpError, call) : call]));
 
 // Codes of calls that would fail again.
 const PERMANENT_STORE_CODES = ["denied", "unknown-informer", "unknown-index", "unsupported", "invalid"];
 const PERMANENT_KUBE_CODES = ["denied", "invalid", "too-large", "unsupported"];
+const PERMANENT_HTTP_CODES = ["denied", "invalid", "request-too-large", "response-too-large"];
 
 /** What follows from an exception: "permanent", the delay before the retry, or undefined for the usual back-off. */
 export const consequence = (error) => {
   if (error instanceof Permanent) return "permanent";
   if (error instanceof RetryAfter) return error.milliseconds;
   if (error instanceof KubeError) return PERMANENT_KUBE_CODES.includes(error.code) ? "permanent" : error.retryAfterMs;
+  if (error instanceof HttpError) return PERMANENT_HTTP_CODES.includes(error.code) ? "permanent" : undefined;
   return error instanceof HostError && PERMANENT_STORE_CODES.includes(error.code) ? "permanent" : undefined;
 };

@@ -1,7 +1,8 @@
 // What scripts import: `import { … } from "informant"`. The types are in plugin-sdk/javascript/informant.d.ts.
 const native = globalThis.native;
 
-export { HostError, KubeError, Permanent, RetryAfter } from "informant:errors";
+export { HostError, HttpError, KubeError, Permanent, RetryAfter } from "informant:errors";
+export { ensureOk, fetch } from "informant:http";
 export { kube } from "informant:kube";
 export { kv } from "informant:kv";
 export { log } from "informant:log";

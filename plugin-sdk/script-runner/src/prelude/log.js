@@ -21,7 +21,7 @@ const bytesOf = (input) => {
 const CHUNK = 8192;
 
 // One character for each byte.
-const latin = (bytes) => {
+export const latin = (bytes) => {
   const parts = [];
   for (let at = 0; at < bytes.length; at += CHUNK) parts.push(String.fromCharCode.apply(null, bytes.subarray(at, at + CHUNK)));
   return parts.join("");

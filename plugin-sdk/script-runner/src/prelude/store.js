@@ -73,6 +73,10 @@ export class Event {
     this.#document = undefined;
     return this.#old;
   }
+  // The same in each attempt to handle this state of the object: an idempotency key.
+  get id() {
+    return `${this.uid}/${this.resourceVersion}`;
+  }
   toString() {
     return this.namespace === "" ? this.name : `${this.namespace}/${this.name}`;
   }
