@@ -86,7 +86,7 @@ pub use self::requeue_after::{RequeueChanges, RequeueTimer, SlowedKey, Triggered
 pub use self::reselect::{ChangedSelection, Selected};
 pub use self::resume::{AcceptedStates, OpenKey, OpenKeys, ResumeState, Vanished};
 pub use self::retry::RetriedKey;
-pub use self::shards::{SHARDS_MAX, Shard, ShardSet, SourceIdentity};
+pub use self::shards::{SHARDS_MAX, Shard, ShardSet, SourceHash};
 pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
 
 use self::dead_letter::DeadLetters;

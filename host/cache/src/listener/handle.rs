@@ -10,7 +10,7 @@ use crate::listener::wake::{Waker, WakingLock};
 use crate::listener::{
     ChangedSelection, DeadLetter, DeadLetterChanges, Delivery, DeliveryOutcome, DeliveryToken, Listener,
     ListenerOptions, ListenerStats, NextBatch, NextDelivery, ObjectChange, OpenKey, OpenKeys, Pause, RequeueChanges,
-    RequeueResult, ResumeState, RetriedKey, Shard, ShardSet, SlowedKey, SourceIdentity, Triggered, Vanished,
+    RequeueResult, ResumeState, RetriedKey, Shard, ShardSet, SlowedKey, SourceHash, Triggered, Vanished,
 };
 use crate::{Moment, Snapshot};
 
@@ -286,7 +286,7 @@ impl ListenerHandle {
     /// Divides the keys among `count` shards from now on, at most [`SHARDS_MAX`](super::SHARDS_MAX), for one consumer
     /// that handles each shard apart; and [replays](Self::replay) all sources, since each shard has lost what it had
     /// seen. `identity` says which sources deliver the same objects. Consumer side, while it makes no call.
-    pub fn set_shards(&self, count: Shard, identity: SourceIdentity, now: Moment) {
+    pub fn set_shards(&self, count: Shard, identity: SourceHash, now: Moment) {
         let callbacks = self.change(|listener| listener.set_shards(count, identity, now));
         callbacks.iter().for_each(|requested| requested());
     }

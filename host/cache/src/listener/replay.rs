@@ -8,7 +8,7 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::PendingEvent;
-use crate::listener::shards::{Shard, SourceIdentity};
+use crate::listener::shards::{Shard, SourceHash};
 use crate::listener::{Listener, Notification, Turns};
 use crate::{Moment, Reason};
 
@@ -112,7 +112,7 @@ impl Listener {
 
     /// Divides the keys among so many shards from now on, and redelivers every source: each consumer has lost what it
     /// remembered. While no call is made.
-    pub(super) fn set_shards(&mut self, count: Shard, identity: SourceIdentity, now: Moment) -> Vec<ReplayRequested> {
+    pub(super) fn set_shards(&mut self, count: Shard, identity: SourceHash, now: Moment) -> Vec<ReplayRequested> {
         self.queue.drop_synced();
         self.forget_ended_back_offs();
         self.queue.slots.reshard(count, identity, &self.sources.ids());

@@ -25,12 +25,12 @@ pub type Shard = u8;
 pub struct ShardSet(u64);
 
 /// A number for the cluster and the resource of a source: the same for two sources that deliver the same objects.
-pub type SourceIdentity = Arc<dyn Fn(SourceId) -> u64 + Send + Sync>;
+pub type SourceHash = Arc<dyn Fn(SourceId) -> u64 + Send + Sync>;
 
 /// Assigns keys to shards.
 pub(super) struct Sharding {
     count: Shard,
-    identity: Option<SourceIdentity>,
+    identity: Option<SourceHash>,
     /// The identities of attached sources.
     known: BTreeMap<SourceId, u64>,
     hasher: FixedState,
@@ -84,7 +84,7 @@ impl Sharding {
     }
 
     /// Uses `count` shards from now on, at least one and at most [`SHARDS_MAX`], for these sources and later ones.
-    pub(super) fn set(&mut self, count: Shard, identity: SourceIdentity, sources: &[SourceId]) {
+    pub(super) fn set(&mut self, count: Shard, identity: SourceHash, sources: &[SourceId]) {
         self.count = count.clamp(1, SHARDS_MAX);
         self.identity = Some(identity);
         self.known.clear();

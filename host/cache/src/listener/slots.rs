@@ -16,7 +16,7 @@ use crate::Moment;
 use crate::listener::event::PendingEvent;
 use crate::listener::options::SLOTS_KEPT_MAX;
 use crate::listener::retry::RetryState;
-use crate::listener::shards::{Shard, ShardSet, Sharding, SourceIdentity};
+use crate::listener::shards::{Shard, ShardSet, Sharding, SourceHash};
 
 /// The index of a slot in the table. Reused after the slot was removed.
 pub(super) type SlotId = u32;
@@ -285,7 +285,7 @@ impl Slots {
     }
 
     /// Assigns every slot to one of `count` shards; those of `Synced`, which are in flight, to the first.
-    pub(super) fn reshard(&mut self, count: Shard, identity: SourceIdentity, sources: &[SourceId]) {
+    pub(super) fn reshard(&mut self, count: Shard, identity: SourceHash, sources: &[SourceId]) {
         let mut ready = Vec::new();
         for list in &self.ready {
             let mut id = list.first;

@@ -95,7 +95,7 @@ fn can_all_hold(operators: &[&Operator]) -> bool {
     let near = |operator: &&Operator| match operator {
         Operator::GreaterThan(bound) => bound.saturating_add(1)..=bound.saturating_add(1).saturating_add(distance),
         Operator::LessThan(bound) => bound.saturating_sub(1).saturating_sub(distance)..=bound.saturating_sub(1),
-        _ => 1..=0,
+        _ => std::ops::RangeInclusive::new(1, 0),
     };
     let holds = |label: Option<&str>| operators.iter().all(|operator| operator.holds(label));
     // No label has this value.

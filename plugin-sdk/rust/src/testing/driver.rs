@@ -364,8 +364,8 @@ impl<P: SyncHandler> Driver<P> {
 }
 
 impl<P> Driver<P> {
-    /// Makes the writes that a call has deferred and what it changed in `kv` and `metrics` effective if it succeeded, or
-    /// drops them.
+    /// Makes the writes that a call has deferred and what it changed in `kv` and `metrics` effective if it succeeded,
+    /// or drops them.
     fn with_deferred<T>(&self, answer: Result<T>) -> Result<T> {
         self.cache.end_changes(answer.is_ok());
         self.cache.end_metrics(answer.is_ok());

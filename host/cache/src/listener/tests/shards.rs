@@ -68,7 +68,7 @@ fn a_busy_shard_delays_only_its_own_keys() {
 }
 
 #[test]
-fn a_waiting_consumer_is_woken_for_the_shards_it_asked_for() {
+fn a_waiting_consumer_is_woken_for_its_shards() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let mut rig = rig(2);
     let woken = Arc::new(AtomicUsize::new(0));

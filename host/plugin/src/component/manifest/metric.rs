@@ -141,7 +141,8 @@ impl Manifest {
         self.metrics.iter().enumerate().find(|(_, metric)| metric.name == name)
     }
 
-    /// Fills in the default buckets, and checks the declarations. `can_set`: the plugin has a role that may set metrics.
+    /// Fills in the default buckets, and checks the declarations. `can_set`: the plugin has a role that may set
+    /// metrics.
     pub(super) fn validate_metrics(&mut self, can_set: bool) -> Result<(), String> {
         if self.metrics.len() > METRICS_MAX {
             return Err(format!("declares more than {METRICS_MAX} metrics"));
