@@ -27,9 +27,10 @@ use informant_plugin_host::{KvUsage, Plugin, PluginState, PluginStatus, StuckOn,
 pub use self::commands::{Paused, RequeueRequest, Requeued, Resumed};
 pub use self::effects::{EffectView, EffectsView};
 pub use self::failures::RETRIES_LISTED_MAX;
+use self::views::KvView;
 pub use self::views::{
-    DeadLetterView, KvView, LoadedView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView, RetryView,
-    SLOWED_SHOWN_MAX, SlowedView, StuckView, WritingKeyView,
+    DeadLetterView, LoadedView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView, RetryView, SLOWED_SHOWN_MAX,
+    SlowedView, StuckView, WritingKeyView,
 };
 use super::AdminState;
 use super::error::{AdminError, Code};
