@@ -77,9 +77,15 @@ fn without_series(family: &BTreeSet<String>) -> bool {
     family.is_empty()
 }
 
-/// Present once a plugin has called the Kubernetes API or deferred a write, or a cluster was silent for long, which
-/// does not happen here.
-const NOT_HERE: [&str; 9] = [
+/// Present once a plugin has called the Kubernetes API, deferred a write, sent an HTTP request, used `kv`, metrics of its
+/// own or a dry run, or a cluster was silent for long, which does not happen here.
+const NOT_HERE: [&str; 15] = [
+    "plugin_dry_run",
+    "plugin_effects_dropped_total",
+    "plugin_effects_withheld_total",
+    "plugin_http_limited_total",
+    "plugin_http_requests_total",
+    "plugin_http_seconds",
     "plugin_kube_calls_total",
     "plugin_kube_seconds",
     "plugin_kv_bytes",

@@ -117,7 +117,6 @@ async fn trigger_calls_the_handler_for_the_selected_objects() {
     -n none: exit 1
     --
     plugin/recorder has no such objects: nothing is called
-    --
     --key default/missing: exit 1
     --
     error: plugin recorder handles no object default/missing that the request selects

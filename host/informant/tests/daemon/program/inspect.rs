@@ -22,9 +22,9 @@ async fn inspect_describes_a_component() {
     events    v1 Pod: fields /status/initContainerStatuses/*/name /status/initContainerStatuses/*/restartCount /status/initContainerStatuses/*/state/waiting/reason /status/initContainerStatuses/*/state/running/startedAt /status/initContainerStatuses/*/state/terminated/reason /status/initContainerStatuses/*/state/terminated/exitCode /status/initContainerStatuses/*/lastState/terminated/reason /status/initContainerStatuses/*/lastState/terminated/exitCode /status/containerStatuses/*/name /status/containerStatuses/*/restartCount /status/containerStatuses/*/state/waiting/reason /status/containerStatuses/*/state/running/startedAt /status/containerStatuses/*/state/terminated/reason /status/containerStatuses/*/state/terminated/exitCode /status/containerStatuses/*/lastState/terminated/reason /status/containerStatuses/*/lastState/terminated/exitCode, only if it changed
     imports   informant:plugin/types@0.2.0
               informant:plugin/log@0.2.0
-              wasi:io/poll@0.2.6
-              wasi:io/error@0.2.6
-              wasi:io/streams@0.2.6
+              wasi:io/poll@0.2.12
+              wasi:io/error@0.2.12
+              wasi:io/streams@0.2.12
               wasi:cli/environment@0.2.6
               wasi:cli/exit@0.2.6
               wasi:cli/stdin@0.2.6
