@@ -117,7 +117,7 @@ async fn unsupported_field_selector_is_found_by_check_and_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn grant_of_a_resource_that_is_not_served_is_a_warning() {
+async fn grant_of_a_resource_not_served_is_a_warning() {
     let world = World::start().await;
     world.install("guest-kube", "plugin.wasm");
     let granted = |resource: &str| {

@@ -1,5 +1,5 @@
-//! Checks of plugins' grants: are the resources served, and does Informant itself have the permissions that it grants to
-//! plugins?
+//! Checks of plugins' grants: are the resources served, and does Informant itself have the permissions that it grants
+//! to plugins?
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Fi
     findings
 }
 
-/// Warns of granted resources that the cluster does not serve: mostly typos, which a wide role permits all the same.
+/// Warns of granted resources that the cluster does not serve: mostly typos, which a wide role permits even so.
 async fn unserved(config: &Config, cluster: &ReachableCluster<'_>) -> Vec<Problem> {
     let mut known: BTreeMap<String, Option<String>> = BTreeMap::new();
     let mut problems = Vec::new();
