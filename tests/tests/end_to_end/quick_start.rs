@@ -53,7 +53,7 @@ fn shell_commands(console: &str) -> String {
         script.push('\n');
         let seen = EFFECTS.iter().filter(|(command, _)| line.starts_with(command));
         for (_, has_effect) in seen {
-            script += &format!("until {has_effect}; do sleep 0.2; done\n");
+            script.extend(["until ", has_effect, "; do sleep 0.2; done\n"]);
         }
     }
     script

@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use super::*;
 
 fn target(url: &str) -> Result<HttpTarget, &'static str> {
@@ -149,7 +151,7 @@ fn grants_that_mean_something_else_are_refused() {
         "http://exa mple.com",
         "https://exämple.com",
     ] {
-        text += &format!("{url}: {}\n", HttpGrant::parse(url).unwrap_err());
+        writeln!(text, "{url}: {}", HttpGrant::parse(url).unwrap_err()).unwrap();
     }
     insta::assert_snapshot!(text, @r#"
     : the URL is invalid; write https://HOST, with :PORT and /PATH if they matter
