@@ -50,9 +50,9 @@ async fn inspect_describes_a_component() {
     indexes   image, image-repository of v1 Pod: fields /spec/containers/*/image /spec/initContainers/*/image /spec/ephemeralContainers/*/image
     imports   informant:plugin/types@0.2.0
               informant:plugin/log@0.2.0
-              wasi:io/poll@0.2.6
-              wasi:io/error@0.2.6
-              wasi:io/streams@0.2.6
+              wasi:io/poll@0.2.12
+              wasi:io/error@0.2.12
+              wasi:io/streams@0.2.12
               wasi:cli/environment@0.2.6
               wasi:cli/exit@0.2.6
               wasi:cli/stdin@0.2.6
