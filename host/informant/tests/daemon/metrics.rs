@@ -77,8 +77,8 @@ fn without_series(family: &BTreeSet<String>) -> bool {
     family.is_empty()
 }
 
-/// Present once a plugin has called the Kubernetes API, deferred a write, sent an HTTP request, used `kv`, metrics of its
-/// own or a dry run, or a cluster was silent for long, which does not happen here.
+/// Present once a plugin has called the Kubernetes API, deferred a write, sent an HTTP request, used `kv`, metrics of
+/// its own or a dry run, or a cluster was silent for long, which does not happen here.
 const NOT_HERE: [&str; 15] = [
     "plugin_dry_run",
     "plugin_effects_dropped_total",
