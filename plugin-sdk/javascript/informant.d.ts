@@ -46,6 +46,9 @@ declare module "informant" {
      * The purpose of the instance; absent while the manifest is read. Instances with different roles share no memory.
      */
     readonly role?: "events" | "index";
+    /** The number of the instance among those of its role, from 0, and how many there are. */
+    readonly instance?: number;
+    readonly instances?: number;
     /** Why the instance is created: `start`, `swap`, `rebuild`, `resume`, or an unknown one of a later version of
      * Informant; absent while the manifest is read. */
     readonly because?: string;
@@ -160,6 +163,11 @@ declare module "informant" {
     writes?: "done" | "seen";
     /** The metrics that the plugin has of its own, for `metrics`. */
     metrics?: Metric[];
+    /**
+     * Several instances may handle the events: `limits.instances` in the plugin's section. Each object belongs to one of
+     * them; instances share no memory. By default false.
+     */
+    parallel?: boolean;
   }
 
   /** A metric of the plugin's own. Informant exports it as `informant_plugin_custom_NAME`, with the label `plugin`. */

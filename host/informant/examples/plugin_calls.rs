@@ -5,7 +5,10 @@
 //! listener: the object-ref and the payload, the limits of a call, the guest, its result, and the queue around it. Then
 //! it counts the calls for many events of one key within `min-interval`.
 //!
-//! Exits with an error if the best run of a handler with a bound is above it, or if there are other than two calls.
+//! Then it measures a handler that waits 10 ms in each call, with several instances.
+//!
+//! Exits with an error if the best run of a handler with a bound is above it, if there are other than two calls, or if
+//! several instances are not fast enough.
 
 #![expect(clippy::print_stdout, reason = "it prints its results")]
 
@@ -24,7 +27,9 @@ use clap::Parser;
 use informant_cache::listener::{ChangeKind, ListenerHandle, ObjectChange};
 use informant_cache::{BoxFuture, Catalog, Environment, Moment, Reason, Snapshot};
 use informant_object::{Object, Shape, SourceId};
-use informant_plugin_host::{Compiler, HostOptions, Plugin, PluginHost, PluginMetrics, PluginSpec};
+use informant_plugin_host::{
+    Compiler, HostOptions, KubeApi, KubeCall, KubeFuture, Plugin, PluginHost, PluginMetrics, PluginSpec,
+};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 
@@ -51,6 +56,19 @@ export function onUpdate(pod) {
   if (calls === 2 && pod.metadata.resourceVersion !== "1000") throw new Error("not the last state");
 }
 "#;
+
+/// How long a call of the handler that waits takes.
+const WAIT: Duration = Duration::from_millis(10);
+
+/// Numbers of instances, and how many times the rate of one instance they have to reach.
+const INSTANCES: [(u32, f64); 2] = [(4, 3.6), (16, 13.0)];
+
+/// Pods for each instance of the handler that waits: more than it handles in [`WARM_UP`] and [`WINDOW`].
+const WAITING_PODS: usize = 200;
+
+/// The time in which calls of that handler are not counted yet, and in which they are.
+const WARM_UP: Duration = Duration::from_millis(200);
+const WINDOW: Duration = Duration::from_secs(1);
 
 /// Measure what one call of a plugin costs
 #[derive(Parser)]
@@ -96,6 +114,7 @@ async fn main() -> Result<ExitCode> {
     }
     if args.handler.is_none() {
         missed.extend(count_calls_within_interval(folder.path()).await?);
+        missed.extend(measure_instances(folder.path()).await?);
     }
     missed.iter().for_each(|line| println!("{line}"));
     Ok(match missed.is_empty() {
@@ -149,7 +168,7 @@ async fn measure(case: &Case, args: &Args, folder: &Path) -> Result<f64> {
     println!("\n{}", case.name);
     let handler = Handler::start(PluginSpec::new("measured", &case.component), folder).await?;
     let calls = if case.pod == SMALL { args.calls } else { args.calls / 10 };
-    let changes = updates(case.pod, handler.env.now())?;
+    let changes = updates(case.pod, BURST_EVENTS, handler.env.now())?;
     // Warms up caches and the guest's memory.
     handler.call(&changes, calls / 100).await?;
     let mut best = f64::INFINITY;
@@ -214,7 +233,7 @@ impl Handler {
             compiler: Compiler::InProcess,
             catalog,
             metrics: PluginMetrics::register(&mut Registry::default()),
-            kube: None,
+            kube: Some(Arc::new(Waits)),
             key_value: None,
             http: None,
             script_runner: std::fs::read(built("informant_script_runner.wasm")?)
@@ -260,11 +279,67 @@ impl Handler {
     }
 }
 
-/// A burst of updates, each of another pod.
-fn updates(text: &str, received: Moment) -> Result<Vec<ObjectChange>> {
-    (0..BURST_EVENTS)
-        .map(|number| update_of(text, number, 2, received))
-        .collect()
+/// A cluster whose answers take a while.
+struct Waits;
+
+impl KubeApi for Waits {
+    fn call(&self, _call: KubeCall) -> KubeFuture {
+        Box::pin(async {
+            tokio::time::sleep(WAIT).await;
+            Ok(b"{}".to_vec())
+        })
+    }
+}
+
+/// Measures a handler that waits in each call, with one instance and with several. Returns what was missed.
+async fn measure_instances(folder: &Path) -> Result<Vec<String>> {
+    let script = folder.join("waits.js");
+    let text = "import { kube } from \"informant\";\nexport const manifest = { parallel: true };\n\
+                export function onUpdate(pod) {\n  \
+                kube.get({ resource: \"v1/pods\", namespace: \"a\", name: pod.metadata.name });\n}\n";
+    std::fs::write(&script, text)?;
+    println!("\nscript, waits {WAIT:?} in each call");
+    let one = calls_per_second(&script, 1, folder).await?;
+    println!("  1 instance:  {one:6.0} calls/s");
+    let mut missed = Vec::new();
+    for (instances, times_min) in INSTANCES {
+        let rate = calls_per_second(&script, instances, folder).await?;
+        let times = rate / one;
+        println!(" {instances:2} instances: {rate:6.0} calls/s, {times:.1} times");
+        match times >= times_min {
+            true => println!("ok: at least {times_min} times"),
+            false => missed.push(format!(
+                "missed: {instances} instances: {times:.1} times, at least {times_min}"
+            )),
+        }
+    }
+    Ok(missed)
+}
+
+async fn calls_per_second(script: &Path, instances: u32, folder: &Path) -> Result<f64> {
+    let mut spec = PluginSpec::new("waits", script);
+    spec.allow_kube = serde_json::from_value(serde_json::json!([{ "verbs": ["get"], "resource": "v1/pods" }]))?;
+    spec.limits.instances = instances;
+    spec.limits.kube_calls = instances as usize;
+    spec.limits.pending = 100_000;
+    let handler = Handler::start(spec, folder).await?;
+    let changes = updates(SMALL, WAITING_PODS * instances as usize, handler.env.now())?;
+    handler
+        .listener
+        .push(handler.source, &handler.snapshot, &changes, handler.env.now());
+    tokio::time::sleep(WARM_UP).await;
+    let handled = || handler.listener.stats().counters.ok;
+    let (began, before) = (Instant::now(), handled());
+    tokio::time::sleep(WINDOW).await;
+    let (took, calls) = (began.elapsed(), handled() - before);
+    let failed = handler.listener.stats().counters.retried;
+    ensure!(failed == 0, "{failed} calls have failed");
+    Ok(calls as f64 / took.as_secs_f64())
+}
+
+/// So many updates, each of another pod.
+fn updates(text: &str, count: usize, received: Moment) -> Result<Vec<ObjectChange>> {
+    (0..count).map(|number| update_of(text, number, 2, received)).collect()
 }
 
 /// The update of one pod to a version from the one before.

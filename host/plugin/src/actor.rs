@@ -1,20 +1,23 @@
 //! The two actors of a plugin, and the context they share with its handle.
 //!
 //! ```text
-//! Plugin ──ActorCommand──▶ mailbox ──▶ EventActor, IndexActor ──▶ slot ──▶ one instance each
+//! Plugin ──ActorCommand──▶ mailbox ──▶ EventActor ──▶ one worker per instance ──▶ slot ──▶ instance
+//!                                      IndexActor ──────────────────────────────▶ slot ──▶ instance
 //! ```
 //!
-//! Each actor is a task that makes one call at a time. A lost instance is rebuilt with back-off or quarantined
+//! Each actor is a task; an instance makes one call at a time. A lost instance is rebuilt with back-off or quarantined
 //! ([`restart`]), a new version is on [`probation`], and its predecessor's state is handed over by [`state_transfer`].
 
 pub(crate) mod config;
 pub(crate) mod events;
 pub(crate) mod index;
+pub(crate) mod live_status;
 pub(crate) mod mailbox;
 pub(crate) mod probation;
 pub(crate) mod restart;
 pub(crate) mod slot;
 pub(crate) mod state_transfer;
+pub(crate) mod worker;
 
 mod command_flag;
 mod dead_letters;
@@ -27,6 +30,7 @@ mod sync {
     pub(super) use std::sync::atomic::{AtomicBool, Ordering};
 }
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -34,7 +38,10 @@ use informant_cache::listener::Pause;
 use informant_cache::{ListenerHandle, Moment};
 use tokio_util::sync::CancellationToken;
 
+use crate::Roles;
 use crate::actor::config::PluginConfig;
+use crate::actor::live_status::LiveStatus;
+pub(crate) use crate::actor::live_status::{InstanceId, PausedBy};
 use crate::actor::outcomes::FailureWarnings;
 use crate::actor::probation::Probation;
 use crate::component::LoadedVersion;
@@ -56,9 +63,8 @@ use crate::instance::guest::InstanceResources;
 use crate::instance::wasi::WasiMode;
 use crate::instance::watchdog::CallWatchdog;
 use crate::metrics::PluginCounters;
-use crate::status::{PluginState, Reload, StuckOn};
+use crate::status::{PluginState, Reload};
 use crate::writes::{OwnCache, Writes};
-use crate::{Digest, Roles};
 
 /// The reason every interface but `log` returns to an index function with `denied`.
 pub(crate) const DENIED_IN_INDEX: &str =
@@ -95,45 +101,8 @@ pub(crate) struct PluginContext {
     status: Mutex<LiveStatus>,
 }
 
-/// What paused a plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PausedBy {
-    Command,
-    Section,
-}
-
-impl PausedBy {
-    const fn as_str(self) -> &'static str {
-        match self {
-            PausedBy::Command => "requested by command",
-            PausedBy::Section => "paused = true in its section",
-        }
-    }
-}
-
-/// The mutable part of a plugin's status.
-pub(crate) struct LiveStatus {
-    /// Per actor.
-    pub(crate) states: [PluginState; 2],
-    pub(crate) because: Option<String>,
-    /// What paused it; none if it is not paused.
-    pub(crate) paused: Option<PausedBy>,
-    pub(crate) memory_bytes: [usize; 2],
-    pub(crate) manifest: Arc<Manifest>,
-    pub(crate) roles: Roles,
-    pub(crate) digest: Digest,
-    pub(crate) previous_digest: Option<Digest>,
-    /// Why the last good version runs instead of the configured one.
-    pub(crate) rolled_back: Option<String>,
-    pub(crate) restarts: u64,
-    pub(crate) reloads: u64,
-    pub(crate) last_reload: Option<Reload>,
-    pub(crate) last_error: Option<(Moment, String)>,
-    pub(crate) stuck_on: Option<StuckOn>,
-}
-
 /// The two actors of a plugin. Index functions have instances of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ActorKind {
     Events,
     Index,
@@ -181,6 +150,7 @@ impl PluginContext {
             counters.kube(),
             Arc::clone(&cache),
             Arc::clone(&effects),
+            config.spec.limits.kube_calls,
         );
         let quota_bytes = config.spec.limits.kv_bytes;
         let kv = KvRights::new(
@@ -216,10 +186,10 @@ impl PluginContext {
             probation: Probation::new(host.env.now()),
             overruns: Arc::default(),
             status: Mutex::new(LiveStatus {
-                states: [PluginState::Loaded; 2],
+                instances: BTreeMap::new(),
+                losses: Default::default(),
                 because: None,
                 paused,
-                memory_bytes: [0; 2],
                 manifest: Arc::clone(&version.manifest),
                 roles: version.component.roles,
                 digest: version.component.digest,
@@ -229,7 +199,6 @@ impl PluginContext {
                 reloads: 0,
                 last_reload: None,
                 last_error: None,
-                stuck_on: None,
             }),
             host,
             config: Mutex::new(config),
@@ -247,10 +216,11 @@ impl PluginContext {
         self.kv.set_quota(config.spec.limits.kv_bytes);
         self.http.set_limits(config.spec.limits);
         self.effects.set_dry_run(config.spec.is_dry_run);
+        self.kube.set_calls_max(config.spec.limits.kube_calls);
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// Creates an instance of `version` for `actor` with `config` and calls its `init`.
+    /// Creates the instance `id` of `version` with `config` and calls its `init`.
     ///
     /// # Errors
     /// Why the instance could not be created or initialized.
@@ -258,7 +228,7 @@ impl PluginContext {
         &self,
         config: &PluginConfig,
         version: &LoadedVersion,
-        actor: ActorKind,
+        id: InstanceId,
         because: StartCause,
         previous: Option<PreviousVersion>,
     ) -> Result<Instance, LoadProblem> {
@@ -268,11 +238,11 @@ impl PluginContext {
         let mut instance = Instance::new(
             &self.host.engine,
             &version.component,
-            self.instance_resources(config, actor, &version.manifest),
+            self.instance_resources(config, id.actor, &version.manifest),
             watchdog,
         )
         .await?;
-        initialize(&mut instance, config, actor, because, previous).await?;
+        initialize(&mut instance, config, id, because, previous).await?;
         Ok(instance)
     }
 
@@ -322,12 +292,12 @@ impl PluginContext {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the state of `actor`.
-    pub(crate) fn set_state(&self, actor: ActorKind, state: PluginState, because: Option<String>) {
+    /// Sets the state of an instance.
+    pub(crate) fn set_state(&self, id: InstanceId, state: PluginState, because: Option<String>) {
         let combined = {
             let mut status = self.status();
-            status.states[actor as usize] = state;
-            if state == PluginState::Running {
+            status.instance(id).state = state;
+            if status.state() == PluginState::Running {
                 status.because = None;
             }
             status.because = because.or_else(|| status.because.take());
@@ -360,18 +330,33 @@ impl PluginContext {
         self.listener.end_slow_downs(now) || were_spaced
     }
 
+    /// Whether too much of what calls committed waits to be written.
+    pub(crate) fn is_full(&self) -> bool {
+        self.writes.is_full() || self.kv.is_full()
+    }
+
     pub(crate) fn is_paused(&self) -> bool {
         self.status().paused.is_some()
     }
 
-    /// Notes how much memory `actor`'s instance has; 0: it has no instance.
-    pub(crate) fn set_memory(&self, actor: ActorKind, bytes: usize) {
+    /// Notes how much memory an instance has; 0: there is none.
+    pub(crate) fn set_memory(&self, id: InstanceId, bytes: usize) {
         let mut status = self.status();
-        status.memory_bytes[actor as usize] = bytes;
-        let live = status.memory_bytes.iter().filter(|bytes| **bytes > 0).count();
-        let total: usize = status.memory_bytes.iter().sum();
-        self.counters.instances.set(i64::try_from(live).unwrap_or(i64::MAX));
-        self.counters.memory.set(i64::try_from(total).unwrap_or(i64::MAX));
+        status.instance(id).memory_bytes = bytes;
+        self.show_instances(&status);
+    }
+
+    /// The plugin has no instance `id` any more.
+    pub(crate) fn forget_instance(&self, id: InstanceId) {
+        let mut status = self.status();
+        status.instances.remove(&id);
+        self.show_instances(&status);
+    }
+
+    fn show_instances(&self, status: &LiveStatus) {
+        let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        self.counters.instances.set(gauge(status.live()));
+        self.counters.memory.set(gauge(status.memory_bytes()));
     }
 
     /// Records that the last good version runs because the configured one failed or was rejected.
@@ -411,46 +396,25 @@ impl PluginContext {
     }
 }
 
-impl LiveStatus {
-    /// The plugin's state: the worse of its actors' states, or that it is paused.
-    pub(crate) fn state(&self) -> PluginState {
-        use PluginState::{Draining, Loaded, Paused, Quarantined, Restarting, Running, Stopped};
-        const WORST_FIRST: [PluginState; 6] = [Quarantined, Restarting, Draining, Running, Loaded, Stopped];
-        let of_actors = WORST_FIRST
-            .into_iter()
-            .find(|state| self.states.contains(state))
-            .unwrap_or(Loaded);
-        match of_actors {
-            Restarting | Running | Loaded if self.paused.is_some() => Paused,
-            state => state,
-        }
-    }
-
-    /// The reason of the state.
-    pub(crate) fn reason(&self) -> Option<String> {
-        match (self.state(), self.paused) {
-            (PluginState::Paused, Some(by)) => Some(by.as_str().to_owned()),
-            _ => self.because.clone(),
-        }
-    }
-}
-
-/// Calls `init` of a new instance for `actor`.
+/// Calls `init` of a new instance.
 ///
 /// # Errors
 /// [`LoadProblem::Trapped`], [`LoadProblem::Init`], [`LoadProblem::InitRetryable`].
 pub(crate) async fn initialize(
     instance: &mut Instance,
     config: &PluginConfig,
-    actor: ActorKind,
+    id: InstanceId,
     because: StartCause,
     previous: Option<PreviousVersion>,
 ) -> Result<(), LoadProblem> {
-    let role = actor.as_str();
+    let role = id.actor.as_str();
     let context = config.context.to_init_json(&InstanceStart {
         role,
-        instance: 0,
-        instances: config.spec.limits.instances,
+        instance: id.number.into(),
+        instances: match id.actor {
+            ActorKind::Events => config.spec.limits.instances,
+            ActorKind::Index => 1,
+        },
         because,
         previous,
     });

@@ -209,6 +209,17 @@ pub enum LoadProblem {
         /// Its type there.
         other_kind: &'static str,
     },
+    /// The section wants several instances of a plugin that handles its events in one.
+    #[error(
+        "is not parallel, but limits.instances is {instances}; in [plugin.{plugin}] of config.toml, set \
+         limits.instances to 1; or set `parallel` in its manifest, if its instances need not know of each other's objects"
+    )]
+    NotParallel {
+        /// The plugin's name in config.toml.
+        plugin: String,
+        /// `limits.instances`.
+        instances: u32,
+    },
     /// The script cannot be run. Contains the place in the script.
     #[error("{0}")]
     Script(String),

@@ -14,6 +14,7 @@ use wasmtime::component::Linker;
 
 use crate::actor::PluginContext;
 use crate::actor::config::PluginConfig;
+use crate::actor::events::swap::{instance_count, source_identity};
 use crate::artifacts::Artifacts;
 use crate::artifacts::last_good::LastGood;
 use crate::component::binary::SdkInfo;
@@ -34,7 +35,7 @@ use crate::instance::guest::{self, GuestState, InstanceResources};
 use crate::instance::wasi::WasiMode;
 use crate::instance::watchdog::CallWatchdog;
 use crate::plugin::Plugin;
-use crate::spec::{Limits, OnFailure, PluginSpec};
+use crate::spec::{INSTANCES_MAX, Limits, OnFailure, PluginSpec};
 use crate::{Digest, PluginMetrics, Roles, engine};
 
 /// The parts of a host.
@@ -252,6 +253,9 @@ impl HostInner {
         let version = self.load_version(file, &config).await?;
         self.check_version(&version, &config.spec)?;
         let listener = ListenerHandle::new(self.listener_options(&config.spec));
+        if config.spec.limits.instances > 1 {
+            listener.set_shards(instance_count(&config), source_identity(&self.catalog), self.env.now());
+        }
         let feed = feed(&version);
         let context = Arc::new(PluginContext::new(Arc::clone(self), config, listener, &version));
         Plugin::new(context, version, feed).await
@@ -284,7 +288,7 @@ impl HostInner {
     /// # Errors
     /// [`LoadProblem::Needs`], [`LoadProblem::MetricType`].
     pub(crate) fn check_version(&self, version: &LoadedVersion, spec: &PluginSpec) -> Result<(), LoadProblem> {
-        version.manifest.check_grants(spec)?;
+        version.manifest.check_section(spec)?;
         self.metrics.check_declared(&spec.name, &version.manifest)
     }
 
@@ -429,14 +433,17 @@ pub(crate) fn validate(spec: &PluginSpec) -> Result<(), LoadProblem> {
     if !spec.config.is_object() {
         return refuse("`config` is not a table: write it as [plugin.NAME.config]".to_owned());
     }
-    if limits.instances != 1 {
+    if !(1..=INSTANCES_MAX).contains(&limits.instances) {
         return refuse(format!(
-            "limits.instances is {}, but only 1 is supported: set it to 1",
+            "limits.instances is {}: set it to a number from 1 to {INSTANCES_MAX}",
             limits.instances
         ));
     }
     if limits.writes_in_flight == 0 || limits.writes_per_second == 0 {
         return refuse("a limit is 0: set limits.writes-in-flight and writes to more than 0".to_owned());
+    }
+    if limits.kube_calls == 0 {
+        return refuse("a limit is 0: set limits.kube-calls to more than 0".to_owned());
     }
     if limits.kv_bytes == 0 {
         return refuse("a limit is 0: set limits.kv to more than 0".to_owned());

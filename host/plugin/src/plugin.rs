@@ -18,8 +18,8 @@ pub use self::swap::Swapped;
 use crate::actor::events::EventActor;
 use crate::actor::index::IndexActor;
 use crate::actor::mailbox::{ActorCommand, CommandSender, mailbox};
-use crate::actor::slot::InstanceSlot;
-use crate::actor::{ActorKind, PausedBy, PluginContext};
+use crate::actor::slot::{FirstInstance, InstanceSlot};
+use crate::actor::{ActorKind, InstanceId, PausedBy, PluginContext};
 use crate::component::LoadedVersion;
 use crate::component::manifest::Manifest;
 use crate::effects::EffectList;
@@ -72,9 +72,16 @@ impl Plugin {
         let ((events_commands, events_mailbox), (index_commands, index_mailbox)) = (channel(), channel());
         context.listener.set_waker(events_mailbox.waker());
         context.writes.set_waker(events_mailbox.waker());
-        let slot = |instance, actor| InstanceSlot::new(Arc::clone(&context), version.clone(), instance, actor);
-        let events = EventActor::new(slot(events, ActorKind::Events), events_mailbox);
-        let index = IndexActor::new(slot(index, ActorKind::Index), index_mailbox, feed.clone());
+        let slots = |instances: Vec<FirstInstance>, actor| -> Vec<InstanceSlot> {
+            let slot = |(number, instance)| {
+                let id = InstanceId { actor, number };
+                InstanceSlot::new(Arc::clone(&context), version.clone(), instance, id)
+            };
+            (0..).zip(instances).map(slot).collect()
+        };
+        let index = slots(index, ActorKind::Index).pop().ok_or(LoadProblem::Stopping)?;
+        let index = IndexActor::new(index, index_mailbox, feed.clone());
+        let events = EventActor::new(slots(events, ActorKind::Events), events_mailbox, Arc::clone(&context));
         let running = TaskTracker::new();
         context
             .host
@@ -211,14 +218,14 @@ impl Plugin {
             roles: status.roles,
             digest: status.digest,
             previous_digest: status.previous_digest,
-            memory_bytes: status.memory_bytes.iter().sum(),
+            memory_bytes: status.memory_bytes(),
             rolled_back: status.rolled_back.clone(),
             restarts: status.restarts,
-            instances: status.memory_bytes.iter().filter(|bytes| **bytes > 0).count(),
+            instances: status.live(),
             reloads: status.reloads,
             last_reload: status.last_reload.clone(),
             last_error: status.last_error.clone(),
-            stuck_on: status.stuck_on.clone(),
+            stuck_on: status.stuck_on().cloned(),
             pending: stats.pending,
             dead_letters: stats.dead_letters,
             writes: self.0.context.writes.stats(),

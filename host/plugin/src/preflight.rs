@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use tokio_util::sync::CancellationToken;
 
 use crate::actor::config::PluginConfig;
-use crate::actor::{ActorKind, DENIED_IN_INDEX, initialize};
+use crate::actor::{ActorKind, DENIED_IN_INDEX, InstanceId, initialize};
 use crate::component::LoadedVersion;
 use crate::component::context::StartCause;
 use crate::effects::{EffectFamilies, Effects};
@@ -95,5 +95,6 @@ async fn init(
     let watchdog = CallWatchdog::new(Arc::clone(&parts.env), limits.call, CancellationToken::new());
     let _running = resources.clock.run_guests();
     let mut instance = Instance::new(&parts.engine, &version.component, resources, watchdog).await?;
-    initialize(&mut instance, config, actor, StartCause::Start, None).await
+    let id = InstanceId { actor, number: 0 };
+    initialize(&mut instance, config, id, StartCause::Start, None).await
 }

@@ -17,8 +17,14 @@ pub const CPU: Duration = Duration::from_secs(1);
 /// Total time of one call, including waiting in the host: 30 s.
 pub const CALL: Duration = Duration::from_secs(30);
 
-/// Instances of one plugin with the role `events`: 1.
+/// Instances that handle the events of one plugin: 1.
 pub const INSTANCES: u32 = 1;
+
+/// The most instances that may handle the events of one plugin: 64.
+pub const INSTANCES_MAX: u32 = informant_cache::listener::SHARDS_MAX as u32;
+
+/// Direct calls of one plugin to clusters at once: 8.
+pub const KUBE_CALLS: usize = 8;
 
 /// Deferred writes of one plugin in flight: 16.
 pub const WRITES_IN_FLIGHT: usize = 16;
@@ -111,8 +117,10 @@ pub struct Limits {
     pub call: Duration,
     /// Pending events that are kept one by one; above it they are compressed per key.
     pub pending: usize,
-    /// Instances that share the plugin's keys.
+    /// Instances that share the plugin's keys; more than 1 only if its manifest says `parallel`.
     pub instances: u32,
+    /// Direct calls to clusters at once, of all instances; further ones wait.
+    pub kube_calls: usize,
     /// Deferred writes that are in flight at once; further ones wait.
     pub writes_in_flight: usize,
     /// Deferred writes in a second, after a burst; further ones wait.
@@ -204,6 +212,7 @@ impl Default for Limits {
             call: CALL,
             pending: informant_cache::listener::PENDING_EVENTS_MAX,
             instances: INSTANCES,
+            kube_calls: KUBE_CALLS,
             writes_in_flight: WRITES_IN_FLIGHT,
             writes_per_second: WRITES_PER_SECOND,
             kv_bytes: KV_BYTES,

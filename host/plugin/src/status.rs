@@ -9,7 +9,7 @@ use informant_cache::index_feed::IndexJob;
 use informant_cache::listener::Delivery;
 use informant_object::{Key, KeyRef, SourceId};
 
-use crate::actor::PluginContext;
+use crate::actor::{InstanceId, PluginContext};
 use crate::{Digest, KvUsage, Roles, WritesStatus};
 
 /// A plugin's state.
@@ -158,6 +158,7 @@ impl std::fmt::Display for PluginState {
 /// Waits for `call`, and shows it in the status while it is pending. A call that returns at once costs nothing.
 pub(crate) async fn track_stuck_call<T>(
     plugin: &PluginContext,
+    instance: InstanceId,
     about: impl Fn() -> StuckOn,
     call: impl Future<Output = T>,
 ) -> T {
@@ -166,14 +167,14 @@ pub(crate) async fn track_stuck_call<T>(
     poll_fn(|context| match call.as_mut().poll(context) {
         Poll::Ready(answer) => {
             if noted {
-                plugin.status().stuck_on = None;
+                plugin.status().instance(instance).stuck_on = None;
             }
             Poll::Ready(answer)
         }
         Poll::Pending => {
             if !noted {
                 noted = true;
-                plugin.status().stuck_on = Some(about());
+                plugin.status().instance(instance).stuck_on = Some(about());
             }
             Poll::Pending
         }

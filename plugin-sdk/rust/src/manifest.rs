@@ -41,6 +41,8 @@ pub struct Manifest {
     writes: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     metrics: Vec<Metric>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    parallel: bool,
 }
 
 impl Manifest {
@@ -93,6 +95,15 @@ impl Manifest {
     #[must_use]
     pub fn metric(mut self, metric: Metric) -> Self {
         self.metrics.push(metric);
+        self
+    }
+
+    /// Several instances of the plugin may handle its events: `limits.instances` in its section. Each object belongs to
+    /// one of them, which receives all its events, one at a time. Instances share no memory: what a handler remembers
+    /// about one object must not be needed for another. For handlers that wait.
+    #[must_use]
+    pub fn parallel(mut self) -> Self {
+        self.parallel = true;
         self
     }
 

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use informant_cache::listener::{Delivery, DeliveryOutcome, ListenerOptions, NextDelivery, Notification, Pause};
-use informant_cache::{Environment, EventContext, EventHandler, HandlerError, ListenerHandle};
+use informant_cache::listener::{
+    Delivery, DeliveryOutcome, ListenerOptions, NextBatch, NextDelivery, Notification, Pause, Shard, ShardSet,
+};
+use informant_cache::{Environment, EventContext, EventHandler, HandlerError, ListenerHandle, Moment};
 use informant_object::{KeyRef, Object};
 use informant_plugin_host::Plugin;
 use informant_state::{EventEnd, KeySpace};
@@ -23,6 +25,9 @@ use super::world::World;
 
 /// How many concurrent calls one handler makes, for different keys.
 const CALLS_AT_ONCE_MAX: usize = 3;
+
+/// Every third handler that pulls has so many shards, as a plugin with several instances, and one call in each.
+const SHARDS: Shard = 3;
 
 /// The deadline for stopping a guest.
 const GUEST_STOP_MAX: Duration = Duration::from_secs(10);
@@ -68,6 +73,11 @@ impl Handler {
         let recorder = CallRecorder::register(world, watched, id, script, &options);
         let has_interval = options.min_interval.is_some();
         let listener = ListenerHandle::new(options);
+        let shards = if id % 3 == 2 { SHARDS } else { 1 };
+        if shards > 1 {
+            // All its sources deliver the same objects.
+            listener.set_shards(shards, Arc::new(|_| 0), world.environment.now());
+        }
         let keys = name(&listener);
         let added = watched.named.add_listener(listener.clone());
         added.expect("the informer runs");
@@ -76,6 +86,7 @@ impl Handler {
             recorder,
             listener: listener.clone(),
             keys,
+            shards,
         };
         world.environment.spawn("scripted handler", Box::pin(pulling.run(rng)));
         Self {
@@ -160,6 +171,7 @@ struct Pulling {
     recorder: CallRecorder,
     listener: ListenerHandle,
     keys: Option<KeySpace>,
+    shards: Shard,
 }
 
 impl Pulling {
@@ -168,15 +180,18 @@ impl Pulling {
         let notify = woken.clone();
         self.listener.set_waker(Arc::new(move || notify.notify_one()));
         let mut calls = FuturesUnordered::new();
+        let mut idle = ShardSet::default();
+        (0..self.shards).for_each(|shard| idle.insert(shard));
         loop {
             let now = self.recorder.now();
-            let next = if calls.len() < CALLS_AT_ONCE_MAX {
-                self.listener.next(now)
-            } else {
-                NextDelivery::Idle
+            let next = match self.shards {
+                1 if calls.len() < CALLS_AT_ONCE_MAX => self.listener.next(now),
+                1 => NextDelivery::Idle,
+                _ => self.next_of(idle, now),
             };
             let wait = match next {
                 NextDelivery::Deliver(delivery) => {
+                    idle.remove(delivery.shard);
                     self.recorder
                         .begin(&delivery.notification, delivery.reason, delivery.source);
                     calls.push(self.call(delivery, rng.split()));
@@ -194,14 +209,26 @@ impl Pulling {
                 .sleep(wait.min(Duration::from_secs(86_400)));
             tokio::select! {
                 biased;
-                Some(()) = calls.next() => {}
+                Some(shard) = calls.next() => idle.insert(shard),
                 () = woken.notified() => {}
                 () = timer => {}
             }
         }
     }
 
-    async fn call(&self, delivery: Delivery, mut rng: Rng) {
+    /// The next delivery for a shard without a call.
+    fn next_of(&self, idle: ShardSet, now: Moment) -> NextDelivery {
+        let mut taken = Vec::new();
+        match (idle.is_empty(), self.listener.next_batch_of(idle, now, 1, &mut taken)) {
+            (true, _) | (_, NextBatch::Idle) => NextDelivery::Idle,
+            (_, NextBatch::WaitUntil(until)) => NextDelivery::WaitUntil(until),
+            (_, NextBatch::Closed) => NextDelivery::Closed,
+            (_, NextBatch::Delivered(_)) => taken.pop().map_or(NextDelivery::Idle, NextDelivery::Deliver),
+        }
+    }
+
+    /// Returns the shard that is idle again.
+    async fn call(&self, delivery: Delivery, mut rng: Rng) -> Shard {
         let pause = Duration::from_millis(self.recorder.call_ms(&mut rng));
         if !pause.is_zero() {
             self.recorder.world.environment.sleep(pause).await;
@@ -226,6 +253,7 @@ impl Pulling {
             Some(keys) if outcome.is_ok() => self.keep(keys, &delivery, outcome),
             _ => self.listener.done(delivery.token, outcome, self.recorder.now()),
         }
+        delivery.shard
     }
 
     /// Keeps the version that the call has handled; the event ends when that is persisted.

@@ -274,12 +274,19 @@ impl ListenerHandle {
     /// that instance's shard only; with several shards, the intervals of all keys end. Skips dead-lettered states,
     /// because they would crash the next instance, too. A newer state of such a key is delivered as usual.
     pub fn recover(&self, shard: Shard, now: Moment) {
-        let is_only = self.0.listener.lock().queue.slots.sharding.count() == 1;
-        self.start_replay(now, CursorKind::Recovery, Some(shard).filter(|_| !is_only));
+        self.start_replay(now, CursorKind::Recovery, Some(shard));
+    }
+
+    /// Like [`replay`](Self::replay), of the keys of one shard.
+    pub fn replay_shard(&self, shard: Shard, now: Moment) {
+        self.start_replay(now, CursorKind::Replay, Some(shard));
     }
 
     fn start_replay(&self, now: Moment, kind: CursorKind, only: Option<Shard>) {
-        let callbacks = self.change(|listener| listener.replay(now, kind, only));
+        let callbacks = self.change(|listener| {
+            let has_shards = listener.queue.slots.sharding.count() > 1;
+            listener.replay(now, kind, only.filter(|_| has_shards))
+        });
         callbacks.iter().for_each(|requested| requested());
     }
 

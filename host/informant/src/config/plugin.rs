@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use informant_cache::listener::RetryPolicy;
 use informant_object::LabelSelector;
+use informant_plugin_host::limits::INSTANCES_MAX;
 use informant_plugin_host::{Digest, EventSelection, HttpGrant, KubeGrant, Limits, OnFailure, ReplayPolicy, is_script};
 
 use super::allow;
@@ -58,6 +59,7 @@ const LIMIT_KEYS: Keys = Keys {
         "http-response",
         "http-time",
         "instances",
+        "kube-calls",
         "kv",
         "memory",
         "pending",
@@ -101,6 +103,8 @@ const PENDING_EVENTS_MAX: u64 = 1_000_000;
 const KV_BYTES_MIN: usize = 1 << 10;
 /// Most bytes in `kv`: they are in memory.
 const KV_BYTES_MAX: usize = 64 << 20;
+/// Most direct calls to clusters at once.
+const KUBE_CALLS_MAX: u64 = 1_000;
 /// Most deferred writes in flight.
 const WRITES_IN_FLIGHT_MAX: u64 = 1_000;
 /// Most deferred writes in a second.
@@ -389,13 +393,10 @@ fn read_limits(table: &Table<'_>) -> Limits {
         return default;
     };
     limits.only(&LIMIT_KEYS);
-    if let Some(instances) = limits
-        .integer("instances", 1..=1_024)
-        .filter(|instances| instances.value > 1)
-    {
-        let what = format!("`instances` = {}", instances.value);
-        limits.report_planned(instances.position, &what, "a plugin has one instance");
-    }
+    let instances = limits.integer("instances", 1..=INSTANCES_MAX.into());
+    let instances = instances.and_then(|n| u32::try_from(n.value).ok());
+    let kube_calls = limits.integer("kube-calls", 1..=KUBE_CALLS_MAX);
+    let kube_calls = kube_calls.and_then(|n| usize::try_from(n.value).ok());
     let pending = limits
         .integer("pending", 1..=PENDING_EVENTS_MAX)
         .and_then(|n| usize::try_from(n.value).ok());
@@ -406,7 +407,8 @@ fn read_limits(table: &Table<'_>) -> Limits {
         memory_bytes: limits
             .size_bytes("memory", MEMORY_BYTES_MIN..=MEMORY_BYTES_MAX)
             .unwrap_or(default.memory_bytes),
-        instances: default.instances,
+        instances: instances.unwrap_or(default.instances),
+        kube_calls: kube_calls.unwrap_or(default.kube_calls),
         cpu: limits.duration("cpu", TIME_MIN..=CPU_MAX).unwrap_or(default.cpu),
         call: limits.duration("call", TIME_MIN..=CALL_MAX).unwrap_or(default.call),
         pending: pending.unwrap_or(default.pending),

@@ -17,6 +17,11 @@ impl CommandFlag {
         self.0.swap(true, Ordering::AcqRel);
     }
 
+    /// Nothing is queued any more, and nobody queues.
+    pub(crate) fn lower(&self) {
+        self.0.swap(false, Ordering::AcqRel);
+    }
+
     /// Whether a command may be queued.
     pub(crate) fn is_raised(&self) -> bool {
         self.0.load(Ordering::Acquire)

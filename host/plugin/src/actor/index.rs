@@ -4,20 +4,21 @@
 //! feed ──next_batch──▶ one call after the other into one instance ──complete──▶ feed
 //! ```
 //!
-//! Has an instance of its own, which shares no memory with the one that handles events. If the guest fails or traps on
+//! Has an instance of its own, which shares no memory with those that handle events. There is one, however many
+//! instances handle events: values are computed in batches, never wait, and are limited to the index budget. If the guest fails or traps on
 //! an object, only that object has no values. An instance that is lost too often leaves the index detached until the
 //! plugin is resumed or reloaded; meanwhile no informer waits for it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use informant_cache::IndexFeedHandle;
 use informant_cache::index_feed::{IndexJob, IndexResult, ValuesByIndex};
+use informant_cache::{IndexFeedHandle, Moment};
 
 use crate::TrapKind;
 use crate::actor::deliver::{object_ref, render};
 use crate::actor::mailbox::{ActorCommand, CandidateInstance, Mailbox, Step, Wakeup};
-use crate::actor::slot::{InstanceSlot, Refill};
+use crate::actor::slot::InstanceSlot;
 use crate::actor::truncated;
 use crate::component::manifest::Manifest;
 use crate::metrics::IndexCounters;
@@ -86,7 +87,7 @@ impl IndexActor {
         }
         let feed = match &self.feed {
             Some(feed) if self.started => feed.clone(),
-            _ => return self.wait().await,
+            _ => return self.wait(None).await,
         };
         if self.slot.is_empty() {
             return self.refill(&feed).await;
@@ -99,14 +100,14 @@ impl IndexActor {
             self.jobs.extend(self.taken.drain(..));
         }
         if self.jobs.is_empty() {
-            return self.wait().await;
+            return self.wait(None).await;
         }
         self.work(&feed).await;
         Step::Continue
     }
 
-    async fn wait(&mut self) -> Step {
-        match self.mailbox.wait(None).await {
+    async fn wait(&mut self, until: Option<Moment>) -> Step {
+        match self.mailbox.wait(until).await {
             Wakeup::Command(command) => self.handle_command(command),
             Wakeup::Work | Wakeup::Time => Step::Continue,
             Wakeup::End => Step::Stop,
@@ -141,6 +142,7 @@ impl IndexActor {
             context,
             version,
             instance,
+            id,
             ..
         } = &mut self.slot;
         let object = &job.object;
@@ -154,6 +156,7 @@ impl IndexActor {
         let about = || StuckOn::of_index(job, context.now());
         let called = track_stuck_call(
             context,
+            *id,
             about,
             instance.index(object_ref(job.source.0, object), document),
         )
@@ -187,11 +190,12 @@ impl IndexActor {
             feed.failed("the plugin trapped or timed out too often and is quarantined");
             self.jobs.clear();
         }
-        match self.slot.refill(&mut self.mailbox).await {
-            Refill::Rebuilt => Step::Continue,
-            Refill::Command(command) => self.handle_command(command),
-            Refill::End => Step::Stop,
+        let until = self.slot.rebuild_at();
+        if until.is_none_or(|until| self.slot.context.now() < until) {
+            return self.wait(until).await;
         }
+        self.slot.rebuild().await;
+        Step::Continue
     }
 
     fn handle_command(&mut self, command: ActorCommand) -> Step {
@@ -221,12 +225,13 @@ impl IndexActor {
         let CandidateInstance {
             config,
             version,
-            instance,
+            mut instances,
             feed,
             kind: _,
             done,
         } = candidate;
-        self.slot.activate(config, version, instance);
+        let activation = self.slot.activation + 1;
+        self.slot.activate(config, version, instances.pop(), activation);
         self.jobs.clear();
         self.results.clear();
         self.loaded = false;

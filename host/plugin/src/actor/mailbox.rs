@@ -42,7 +42,7 @@ pub(crate) struct CandidateInstance {
     pub(crate) config: Arc<PluginConfig>,
     pub(crate) version: LoadedVersion,
     /// None if this actor has no work with the version's roles.
-    pub(crate) instance: Option<Instance>,
+    pub(crate) instances: Vec<Instance>,
     /// The feed of the indexes it computes; none if it computes none. For the index actor only.
     pub(crate) feed: Option<IndexFeedHandle>,
     pub(crate) kind: SwapKind,
@@ -130,6 +130,11 @@ impl Mailbox {
         self.queued.is_raised()
     }
 
+    /// Raised while a command may be queued.
+    pub(crate) fn command_flag(&self) -> &CommandFlag {
+        &self.queued
+    }
+
     /// Whether the actor must end at once.
     pub(crate) fn is_over(&self) -> bool {
         self.abort.is_cancelled()
@@ -150,16 +155,6 @@ impl Mailbox {
             command = self.commands.recv() => command.map_or(Wakeup::End, Wakeup::Command),
             () = self.notify.notified() => Wakeup::Work,
             () = timer => Wakeup::Time,
-        }
-    }
-
-    /// Waits for a command or `until`, ignoring work.
-    pub(crate) async fn wait_for_command(&mut self, until: Option<Moment>) -> Wakeup {
-        loop {
-            match self.wait(until).await {
-                Wakeup::Work => {}
-                woken => return woken,
-            }
         }
     }
 }

@@ -1,18 +1,17 @@
-//! The slot that holds an actor's instance, or is empty after a loss.
+//! The slot that holds an instance, or is empty after a loss.
 //!
-//! Both actors handle losses in the same way: a lost instance is rebuilt with back-off, and after too many losses the
-//! slot stays empty (quarantine) until the plugin is resumed or reloaded. The actor decides what a loss means for its
+//! Both actors handle losses in the same way: a lost instance is rebuilt with back-off, and after too many losses of an
+//! actor's instances their slots stay empty (quarantine) until the plugin is resumed or reloaded. The actor decides what a loss means for its
 //! pending events.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::LogThrottle;
+use informant_cache::{LogThrottle, Moment};
 
 use crate::actor::config::PluginConfig;
-use crate::actor::mailbox::{ActorCommand, Mailbox, Wakeup};
-use crate::actor::restart::{FailureHistory, InitFailures, RestartDecision};
-use crate::actor::{ActorKind, PluginContext};
+use crate::actor::restart::{InitFailures, RestartDecision};
+use crate::actor::{ActorKind, InstanceId, PluginContext};
 use crate::component::LoadedVersion;
 use crate::component::context::StartCause;
 use crate::error::LoadProblem;
@@ -28,7 +27,7 @@ pub(crate) const LOSS_WARNINGS_MAX: usize = 10;
 /// See [`LOSS_WARNINGS_MAX`]: 60 s.
 pub(crate) const LOSS_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
-/// Holds one actor's instance.
+/// Holds one instance of an actor.
 pub(crate) struct InstanceSlot {
     pub(crate) context: Arc<PluginContext>,
     pub(crate) version: LoadedVersion,
@@ -37,11 +36,10 @@ pub(crate) struct InstanceSlot {
     pub(crate) instance: Option<Instance>,
     /// Grows with each version or section that is swapped in.
     pub(crate) activation: u64,
-    actor: ActorKind,
-    /// The actor's state while there is no failure.
+    pub(crate) id: InstanceId,
+    /// The instance's state while there is no failure.
     steady_state: PluginState,
     memory_bytes: usize,
-    failures: FailureHistory,
     /// Failures of `init` that ask to be tried again: they do not lead to quarantine.
     init_failures: InitFailures,
     /// Why the next instance is created.
@@ -49,6 +47,8 @@ pub(crate) struct InstanceSlot {
     loss_warnings: LogThrottle,
     /// What follows the last loss. None: the slot is not empty, or needs no instance.
     decision: Option<RestartDecision>,
+    /// When that was decided.
+    decided: Moment,
 }
 
 /// The first instance of a slot.
@@ -60,29 +60,19 @@ pub(crate) enum FirstInstance {
     Later(LoadProblem),
 }
 
-/// How waiting for an instance ended.
-pub(crate) enum Refill {
-    /// The slot has an instance again.
-    Rebuilt,
-    /// A command comes first.
-    Command(ActorCommand),
-    /// The actor must end.
-    End,
-}
-
 impl InstanceSlot {
     pub(crate) fn new(
         context: Arc<PluginContext>,
         version: LoadedVersion,
         first: FirstInstance,
-        actor: ActorKind,
+        id: InstanceId,
     ) -> InstanceSlot {
         let (instance, problem) = match first {
             FirstInstance::Made(instance) => (Some(*instance), None),
             FirstInstance::NotNeeded => (None, None),
             FirstInstance::Later(problem) => (None, Some(problem)),
         };
-        if actor == ActorKind::Events {
+        if id.actor == ActorKind::Events {
             context.series.declare(&version.manifest);
         }
         let mut slot = InstanceSlot {
@@ -91,14 +81,14 @@ impl InstanceSlot {
             version,
             instance,
             activation: 0,
-            actor,
+            id,
             steady_state: PluginState::Loaded,
             memory_bytes: 0,
-            failures: FailureHistory::default(),
             init_failures: InitFailures::default(),
             because: StartCause::Start,
             loss_warnings: LogThrottle::new(LOSS_WARNINGS_MAX, LOSS_WARNING_PERIOD),
             decision: None,
+            decided: Moment::ZERO,
         };
         slot.update_memory();
         if let Some(problem) = problem {
@@ -107,11 +97,11 @@ impl InstanceSlot {
         slot
     }
 
-    /// Sets the actor's state while there is no failure.
+    /// Sets the instance's state while there is no failure.
     pub(crate) fn set_steady_state(&mut self, state: PluginState) {
         self.steady_state = state;
         if self.decision.is_none() {
-            self.context.set_state(self.actor, state, None);
+            self.context.set_state(self.id, state, None);
         }
     }
 
@@ -120,7 +110,23 @@ impl InstanceSlot {
         let bytes = self.instance.as_ref().map_or(0, Instance::memory_bytes);
         if bytes != self.memory_bytes {
             self.memory_bytes = bytes;
-            self.context.set_memory(self.actor, bytes);
+            self.context.set_memory(self.id, bytes);
+        }
+    }
+
+    /// The plugin has fewer instances from now on.
+    pub(crate) fn remove(mut self) {
+        self.instance = None;
+        self.context.forget_instance(self.id);
+    }
+
+    /// Another instance of the plugin was quarantined, and this one with it.
+    pub(crate) fn join_quarantine(&mut self) {
+        if !self.is_quarantined() {
+            self.instance = None;
+            self.update_memory();
+            self.decision = Some(RestartDecision::Quarantine);
+            self.context.set_state(self.id, PluginState::Quarantined, None);
         }
     }
 
@@ -128,12 +134,12 @@ impl InstanceSlot {
     pub(crate) fn end(&mut self) {
         self.instance = None;
         self.update_memory();
-        self.context.set_state(self.actor, PluginState::Stopped, None);
+        self.context.set_state(self.id, PluginState::Stopped, None);
     }
 
     /// Whether an instance is missing: the running version has a role for this actor.
     pub(crate) fn is_empty(&self) -> bool {
-        self.instance.is_none() && self.actor.is_needed(self.version.component.roles)
+        self.instance.is_none() && self.id.actor.is_needed(self.version.component.roles)
     }
 
     /// Whether it stays empty until the plugin is resumed or reloaded.
@@ -142,27 +148,33 @@ impl InstanceSlot {
     }
 
     /// Activates another version, whatever state the slot is in.
-    pub(crate) fn activate(&mut self, config: Arc<PluginConfig>, version: LoadedVersion, instance: Option<Instance>) {
-        if self.actor == ActorKind::Events {
+    pub(crate) fn activate(
+        &mut self,
+        config: Arc<PluginConfig>,
+        version: LoadedVersion,
+        instance: Option<Instance>,
+        activation: u64,
+    ) {
+        if self.id.actor == ActorKind::Events {
             self.context.series.declare(&version.manifest);
             self.context.effects.set_dry_run(config.spec.is_dry_run);
         }
         self.config = config;
         self.version = version;
         self.instance = instance;
-        self.activation += 1;
+        self.activation = activation;
         self.reset();
         self.update_memory();
     }
 
     /// Ends a quarantine or a back-off; a missing instance is rebuilt at once.
     pub(crate) fn reset(&mut self) {
-        self.failures.reset();
+        self.context.status().losses[self.id.actor as usize].reset();
         self.context.overruns.reset();
         self.init_failures = InitFailures::default();
         self.because = StartCause::Resume;
         self.decision = None;
-        self.context.set_state(self.actor, self.steady_state, None);
+        self.context.set_state(self.id, self.steady_state, None);
     }
 
     /// Drops the instance, which trapped or timed out, and decides what follows.
@@ -194,7 +206,10 @@ impl InstanceSlot {
     fn decide(&mut self, kind: TrapKind) -> RestartDecision {
         match self.config.spec.on_failure {
             OnFailure::Quarantine => RestartDecision::Quarantine,
-            OnFailure::Retry | OnFailure::Skip => self.failures.record(kind, self.context.now()),
+            OnFailure::Retry | OnFailure::Skip => {
+                let now = self.context.now();
+                self.context.status().losses[self.id.actor as usize].record(kind, now)
+            }
         }
     }
 
@@ -207,6 +222,7 @@ impl InstanceSlot {
 
     fn apply_decision(&mut self, decision: RestartDecision, because: &str) {
         self.decision = Some(decision);
+        self.decided = self.context.now();
         let state = match decision {
             RestartDecision::Quarantine => PluginState::Quarantined,
             // An instance that is back at once is not reported.
@@ -216,7 +232,7 @@ impl InstanceSlot {
         if state == PluginState::Quarantined {
             self.context.probation.fail(because);
             let plugin: &str = self.context.counters.plugin();
-            let role = self.actor.as_str();
+            let role = self.id.actor.as_str();
             tracing::error!(
                 plugin,
                 role,
@@ -224,58 +240,52 @@ impl InstanceSlot {
                 "plugin quarantined; it is not called until it is resumed or reloaded"
             );
         }
-        self.context.set_state(self.actor, state, Some(because.to_owned()));
+        self.context.set_state(self.id, state, Some(because.to_owned()));
     }
 
-    /// Refills the empty slot: waits for the back-off of the last loss, then creates an instance; retries until it
-    /// succeeds.
-    pub(crate) async fn refill(&mut self, mailbox: &mut Mailbox) -> Refill {
-        loop {
-            let until = match self.decision {
-                Some(RestartDecision::Quarantine) => None,
-                Some(RestartDecision::RebuildAfter(wait)) => Some(self.context.now() + wait),
-                None => Some(self.context.now()),
-            };
-            if until.is_none_or(|until| self.context.now() < until) {
-                match mailbox.wait_for_command(until).await {
-                    Wakeup::Command(command) => return Refill::Command(command),
-                    Wakeup::End => return Refill::End,
-                    Wakeup::Time | Wakeup::Work => {}
-                }
-            }
-            let instance = self
-                .context
-                .instance(&self.config, &self.version, self.actor, self.because, None);
-            match instance.await {
-                Ok(instance) => {
-                    self.instance = Some(instance);
-                    self.init_failures = InitFailures::default();
-                    self.update_memory();
-                    if self.decision.take() != Some(RestartDecision::RebuildAfter(Duration::ZERO)) {
-                        self.context.set_state(self.actor, self.steady_state, None);
-                    }
-                    return Refill::Rebuilt;
-                }
-                Err(problem) if mailbox.is_over() => {
-                    let plugin: &str = self.context.counters.plugin();
-                    tracing::debug!(plugin, role = self.actor.as_str(), error = %problem, "plugin stopped while its instance was rebuilt");
-                    return Refill::End;
-                }
-                Err(problem) => self.record_rebuild_failure(&problem),
-            }
+    /// When the empty slot may be refilled: after the back-off of the last loss. None in quarantine.
+    pub(crate) fn rebuild_at(&self) -> Option<Moment> {
+        match self.decision {
+            Some(RestartDecision::Quarantine) => None,
+            Some(RestartDecision::RebuildAfter(wait)) => Some(self.decided + wait),
+            None => Some(self.context.now()),
         }
+    }
+
+    /// Refills the empty slot. Returns whether it has an instance now; otherwise it is to be tried again.
+    pub(crate) async fn rebuild(&mut self) -> bool {
+        let made = self
+            .context
+            .instance(&self.config, &self.version, self.id, self.because, None);
+        match made.await {
+            Ok(instance) => {
+                self.instance = Some(instance);
+                self.init_failures = InitFailures::default();
+                self.update_memory();
+                if self.decision.take() != Some(RestartDecision::RebuildAfter(Duration::ZERO)) {
+                    self.context.set_state(self.id, self.steady_state, None);
+                }
+                return true;
+            }
+            Err(problem) if self.context.abort.is_cancelled() => {
+                let plugin: &str = self.context.counters.plugin();
+                tracing::debug!(plugin, role = self.id.actor.as_str(), error = %problem, "plugin stopped while its instance was rebuilt");
+            }
+            Err(problem) => self.record_rebuild_failure(&problem),
+        }
+        false
     }
 
     /// `init` failed or trapped, or the pool has no free slot.
     fn record_rebuild_failure(&mut self, problem: &LoadProblem) {
         if let LoadProblem::InitRetryable { .. } = problem {
             let wait = self.init_failures.wait(problem);
-            self.context.log_init_failure(self.actor, problem, wait);
+            self.context.log_init_failure(self.id.actor, problem, wait);
             self.context.count_loss("init", &problem.to_string());
             return self.apply_decision(RestartDecision::RebuildAfter(wait), &problem.to_string());
         }
         let plugin: &str = self.context.counters.plugin();
-        tracing::warn!(plugin, role = self.actor.as_str(), error = %problem, "plugin instance not rebuilt");
+        tracing::warn!(plugin, role = self.id.actor.as_str(), error = %problem, "plugin instance not rebuilt");
         let kind = match problem {
             LoadProblem::Trapped(report) => report.kind,
             _ => TrapKind::Trap,

@@ -19,6 +19,7 @@ const SOURCES_MAX: usize = 256;
 const EARLIER_SELECTIONS_MAX: usize = 16;
 
 /// The rules of the sources seen so far.
+#[derive(Clone)]
 pub(crate) struct SourceRules {
     known: Vec<(SourceId, SourceRule)>,
     /// The position of the last one looked up: events come in runs.

@@ -41,29 +41,71 @@ impl TransferredState {
     }
 }
 
-/// Transfers the state of the instance in `old` to `new`.
+/// What `save` gave.
+enum Saved {
+    None,
+    State(Vec<u8>),
+    Lost,
+}
+
+/// Transfers the states of the instances in `old` to `new`, which are as many, or none: all save, then all restore.
 ///
 /// # Errors
-/// [`LoadProblem::State`]: `save` returned a failure, or `restore` failed or trapped. `old` stays in use.
-pub(crate) async fn transfer_state(
-    old: &mut InstanceSlot,
-    new: Option<&mut Instance>,
+/// [`LoadProblem::State`]: `save` returned a failure, or `restore` failed or trapped. All of `old` stay in use.
+pub(crate) async fn transfer_states(
+    old: &mut [&mut InstanceSlot],
+    new: &mut [Instance],
 ) -> Result<TransferredState, LoadProblem> {
-    let Some(new) = new.filter(|new| new.has_state()) else {
+    let has_state = !new.is_empty() && new.iter().all(Instance::has_state);
+    let Some(first) = old.first().filter(|_| has_state) else {
         return Ok(TransferredState::None);
     };
     // Between two events no other guard keeps the clock running that ends a loop.
-    let _running = old.context.host.ticker.clock().run_guests();
-    let plugin = old.context.counters.plugin().clone();
+    let clock = std::sync::Arc::clone(first.context.host.ticker.clock());
+    let _running = clock.run_guests();
+    let plugin = first.context.counters.plugin().clone();
+    let mut saved = Vec::new();
+    for slot in old.iter_mut() {
+        match save(slot, &plugin).await? {
+            Saved::Lost => return Ok(TransferredState::LostInSave),
+            Saved::None => saved.push(None),
+            Saved::State(state) => saved.push(Some(state)),
+        }
+    }
+    if saved.iter().all(Option::is_none) {
+        return Ok(TransferredState::None);
+    }
+    let mut bytes = 0;
+    for (instance, state) in new.iter_mut().zip(saved) {
+        let Some(state) = state else { continue };
+        bytes += state.len();
+        if seeded_bug(SeededBug::SavedStateNotRestored) {
+            continue;
+        }
+        match instance.restore(&state).await {
+            Some(Ok(answer)) => result_of("restore", answer)?,
+            Some(Err(report)) => return Err(LoadProblem::State(report.to_string())),
+            None => {}
+        }
+    }
+    tracing::debug!(%plugin, bytes, "plugin state transferred");
+    Ok(TransferredState::Bytes(bytes))
+}
+
+/// Calls `save` of the instance in `old`.
+async fn save(old: &mut InstanceSlot, plugin: &str) -> Result<Saved, LoadProblem> {
     let Some(instance) = &mut old.instance else {
         if old.version.component.roles.state {
-            tracing::warn!(%plugin, "plugin state lost with its instance; the new version starts without it");
+            tracing::warn!(
+                plugin,
+                "plugin state lost with its instance; the new version starts without it"
+            );
             old.context.counters.state_lost.inc();
         }
-        return Ok(TransferredState::None);
+        return Ok(Saved::None);
     };
     let Some(called) = instance.save().await else {
-        return Ok(TransferredState::None);
+        return Ok(Saved::None);
     };
     let state = match called {
         // The plugin stops.
@@ -71,12 +113,12 @@ pub(crate) async fn transfer_state(
         Err(report) => {
             old.drop_lost(&report);
             tracing::warn!(
-                %plugin,
+                plugin,
                 error = %report,
                 "plugin state lost in save; the new version starts without it and receives a replay"
             );
             old.context.counters.state_lost.inc();
-            return Ok(TransferredState::LostInSave);
+            return Ok(Saved::Lost);
         }
         Ok(answer) => result_of("save", answer)?,
     };
@@ -86,16 +128,7 @@ pub(crate) async fn transfer_state(
             "save returned {bytes}; a state may have at most {max}"
         )));
     }
-    if seeded_bug(SeededBug::SavedStateNotRestored) {
-        return Ok(TransferredState::Bytes(state.len()));
-    }
-    match new.restore(&state).await {
-        Some(Ok(answer)) => result_of("restore", answer)?,
-        Some(Err(report)) => return Err(LoadProblem::State(report.to_string())),
-        None => return Ok(TransferredState::None),
-    }
-    tracing::debug!(%plugin, bytes = state.len(), "plugin state transferred");
-    Ok(TransferredState::Bytes(state.len()))
+    Ok(Saved::State(state))
 }
 
 fn result_of<T>(function: &'static str, answer: Result<T, Failure>) -> Result<T, LoadProblem> {

@@ -56,6 +56,9 @@ pub struct Manifest {
     /// The metrics that it has of its own.
     #[serde(default)]
     pub metrics: Vec<MetricDeclaration>,
+    /// Whether several instances may handle its events, each those of some keys.
+    #[serde(default)]
+    pub parallel: bool,
 }
 
 /// When deferred writes have ended.
@@ -221,7 +224,13 @@ impl Manifest {
     ///
     /// # Errors
     /// [`LoadProblem::Needs`] with the line that grants them.
-    pub(crate) fn check_grants(&self, spec: &PluginSpec) -> Result<(), LoadProblem> {
+    pub(crate) fn check_section(&self, spec: &PluginSpec) -> Result<(), LoadProblem> {
+        if spec.limits.instances > 1 && !self.parallel {
+            return Err(LoadProblem::NotParallel {
+                plugin: spec.name.clone(),
+                instances: spec.limits.instances,
+            });
+        }
         let missing = unmet(&self.kube_requirements(), &spec.allow_kube);
         if missing.is_empty() {
             return Ok(());

@@ -108,11 +108,11 @@ impl Budget {
     fn pause(&self) -> impl Future<Output = ()> + Send + use<> {
         let slice = self.slice.clone();
         let (scheduler, permit) = (Arc::clone(&self.scheduler), self.permit.clone());
-        let (used, overran) = (self.used, self.overruns.has_overrun());
+        let (used, plugin) = (self.used, Arc::clone(&self.overruns));
         permit.release();
         async move {
             tokio::task::yield_now().await;
-            permit.set(scheduler.acquire(used, overran).await);
+            permit.set(scheduler.acquire(used, &plugin).await);
             slice.begin();
         }
     }

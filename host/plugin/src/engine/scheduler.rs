@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A quick call needs no permit. A slow one gives up its worker at each tick and queues for the next permit with all
-//! other slow calls, so half the workers stay free for quick calls, however many guests loop. Permits are granted in
-//! the order of requests. A guest that waits in the host holds no permit.
+//! other slow calls, so half the workers stay free for quick calls, however many guests loop. Plugins take turns,
+//! however many instances each has; permits of a plugin are granted in the order of requests. A guest that waits in the host holds no permit.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,11 +47,23 @@ pub(crate) struct RunPermit {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PermitSlot(Arc<Mutex<Option<RunPermit>>>);
 
-/// Whether a plugin overran recently. Shared by its instances.
-#[derive(Debug, Default)]
+/// Whether a plugin overran recently, and its turn among slow plugins. Shared by its instances.
+#[derive(Debug)]
 pub(crate) struct OverrunHistory {
     overran: AtomicBool,
     until: AtomicU64,
+    /// Held while one of its slow calls waits for a permit: however many wait, the plugin has one place in the queue.
+    turn: Semaphore,
+}
+
+impl Default for OverrunHistory {
+    fn default() -> OverrunHistory {
+        OverrunHistory {
+            overran: AtomicBool::default(),
+            until: AtomicU64::default(),
+            turn: Semaphore::new(1),
+        }
+    }
 }
 
 impl CpuScheduler {
@@ -63,12 +75,14 @@ impl CpuScheduler {
         }
     }
 
-    /// Waits for a permit, if a guest that ran for `ticks` in this call needs one.
-    pub(crate) async fn acquire(&self, ticks: u64, overran: bool) -> Option<RunPermit> {
+    /// Waits for a permit, if a guest of `plugin` that ran for `ticks` in this call needs one.
+    pub(crate) async fn acquire(&self, ticks: u64, plugin: &OverrunHistory) -> Option<RunPermit> {
+        let overran = plugin.has_overrun();
         if !overran && ticks <= SLOW_TICKS {
             return None;
         }
         // Always in this order. The semaphores are never closed.
+        let _turn = plugin.turn.acquire().await.ok()?;
         let overran_permit = match overran {
             true => Some(Arc::clone(&self.overran).acquire_owned().await.ok()?),
             false => None,
@@ -125,11 +139,11 @@ mod tests {
 
     #[test]
     fn only_slow_calls_need_a_permit() {
-        let scheduler = CpuScheduler::new(4);
+        let (scheduler, plugin) = (CpuScheduler::new(4), OverrunHistory::default());
         for _ in 0..100 {
-            assert!(scheduler.acquire(SLOW_TICKS, false).now_or_never().unwrap().is_none());
+            assert!(scheduler.acquire(SLOW_TICKS, &plugin).now_or_never().unwrap().is_none());
         }
-        let slow = || scheduler.acquire(SLOW_TICKS + 1, false).now_or_never();
+        let slow = || scheduler.acquire(SLOW_TICKS + 1, &plugin).now_or_never();
         let first = slow().unwrap();
         let second = slow().unwrap();
         assert!(first.is_some() && second.is_some());
@@ -140,8 +154,9 @@ mod tests {
 
     #[test]
     fn plugins_that_overran_share_one_worker() {
-        let scheduler = CpuScheduler::new(16);
-        let overran = || scheduler.acquire(0, true).now_or_never();
+        let (scheduler, plugin) = (CpuScheduler::new(16), OverrunHistory::default());
+        plugin.record_overrun(Moment::ZERO);
+        let overran = || scheduler.acquire(0, &plugin).now_or_never();
         let first = overran().unwrap();
         assert!(first.is_some());
         assert!(overran().is_none());
@@ -151,8 +166,30 @@ mod tests {
 
     #[test]
     fn one_worker_suffices() {
-        let scheduler = CpuScheduler::new(1);
-        assert!(scheduler.acquire(SLOW_TICKS + 1, false).now_or_never().is_some());
+        let (scheduler, plugin) = (CpuScheduler::new(1), OverrunHistory::default());
+        assert!(scheduler.acquire(SLOW_TICKS + 1, &plugin).now_or_never().is_some());
+    }
+
+    #[test]
+    fn slow_plugins_take_turns_whatever_their_instances() {
+        let scheduler = CpuScheduler::new(2);
+        let (many, one) = (OverrunHistory::default(), OverrunHistory::default());
+        let slow = |plugin| Box::pin(scheduler.acquire(SLOW_TICKS + 1, plugin));
+        let running = slow(&many).now_or_never().unwrap();
+        let mut waiting: Vec<_> = (0..16).map(|_| slow(&many)).collect();
+        for request in &mut waiting {
+            assert!(request.now_or_never().is_none());
+        }
+        let mut other = slow(&one);
+        assert!((&mut other).now_or_never().is_none());
+        drop(running);
+        let next = (&mut waiting[0]).now_or_never();
+        assert!(next.is_some(), "it came first");
+        for request in &mut waiting[1..] {
+            assert!(request.now_or_never().is_none());
+        }
+        drop(next);
+        assert!(other.now_or_never().is_some(), "before the 15 others");
     }
 
     #[test]

@@ -36,9 +36,6 @@ pub const KUBE_ANSWER_BYTES_MAX: usize = 8 << 20;
 /// The largest document that a guest may send: 3 MiB, the API server's limit. A larger one is `too-large`.
 pub const KUBE_DOCUMENT_BYTES_MAX: usize = 3 << 20;
 
-/// Concurrent calls of one plugin: 8. Further ones wait, within their own time limit.
-pub const KUBE_CALLS_MAX: usize = 8;
-
 /// How long a guest waits for one response: 10 s, or the remaining time of its own call. Then the call returns
 /// `timeout`.
 pub const KUBE_WAIT_MAX: std::time::Duration = std::time::Duration::from_secs(10);
@@ -156,7 +153,7 @@ async fn call(
 ) -> Result<Vec<u8>, KubeError> {
     let (address, action) = (KubeAddress::try_from(address)?, action?);
     let wait_max = time.left().min(KUBE_WAIT_MAX);
-    gate::send(rights, grants, address, action, wait_max, Some(&rights.permits)).await
+    gate::send(rights, grants, address, action, wait_max, Some(&rights.permits())).await
 }
 
 impl kube::Host for GuestState {

@@ -141,7 +141,7 @@ impl Plugin {
 
     /// Applies a configuration to the running instances. Revoked grants take effect even if the manifest requires them.
     async fn apply_in_place(&self, config: Arc<PluginConfig>) {
-        if let Err(problem) = self.manifest().check_grants(&config.spec) {
+        if let Err(problem) = self.manifest().check_section(&config.spec) {
             let plugin = self.name();
             tracing::warn!(plugin, error = %problem, "plugin requirements no longer granted; its calls are denied");
         }

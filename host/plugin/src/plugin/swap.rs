@@ -77,12 +77,12 @@ impl Plugin {
         };
         let was_quarantined = context.status().state() == PluginState::Quarantined;
         let mut state_bytes = None;
-        for (actor, instance) in self.0.actors.iter().zip(instances) {
+        for (actor, instances) in self.0.actors.iter().zip(instances) {
             let (done, swapped_in) = oneshot::channel();
             let candidate = CandidateInstance {
                 config: Arc::clone(&config),
                 version: version.clone(),
-                instance,
+                instances,
                 feed: feed.clone(),
                 kind,
                 done,

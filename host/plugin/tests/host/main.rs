@@ -10,6 +10,7 @@ mod dry_run;
 mod fetch;
 mod http;
 mod indexes;
+mod instances;
 mod isolation;
 mod javascript;
 mod kube;

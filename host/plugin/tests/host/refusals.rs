@@ -238,7 +238,7 @@ async fn invalid_sections_are_rejected() {
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: `config` is not a table: write it as [plugin.NAME.config]
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: `informers` uses the name "pods" twice: give each informer a different name
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: its sha256 is FOUND, but config.toml pins 100ef6a71bac925f709fe9c114c60460bf6e472cfdb9d44bd8adf1698135260f; change `sha256` if the new file is the right one
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: limits.instances is 2, but only 1 is supported: set it to 1
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: is not parallel, but limits.instances is 2; in [plugin.guest_recorder] of config.toml, set limits.instances to 1; or set `parallel` in its manifest, if its instances need not know of each other's objects
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: a limit is 0: set limits.memory, cpu, call and pending to more than 0
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: cannot be instantiated: it requested 1.0 MiB of memory, but its limit is 64 KiB (limits.memory)
     "#);

@@ -37,7 +37,7 @@ informers = { main = "pods" }
 namespaces = ["default", ""]
 label-selector = "app=a"
 config = { greeting = "hello", times = 3, ratio = 0.5, since = 1979-05-27, on = true, list = [1, "b"] }
-limits = { memory = "32MiB", cpu = "20ms", call = "5s", pending = 7, instances = 1, writes = "50/s", writes-in-flight = 8, kv = "64KiB", http = "7/s", http-in-flight = 3, http-time = "2s", http-request = "2KiB", http-response = "3KiB" }
+limits = { memory = "32MiB", cpu = "20ms", call = "5s", pending = 7, instances = 4, kube-calls = 16, writes = "50/s", writes-in-flight = 8, kv = "64KiB", http = "7/s", http-in-flight = 3, http-time = "2s", http-request = "2KiB", http-response = "3KiB" }
 allow.http = ["https://example.com/hooks/"]
 on-failure = "quarantine"
 on-restart = "replay"
@@ -109,7 +109,7 @@ fn complete_configuration_is_read() {
         config: Located { value: Object { "greeting": String("hello"), "list": Array [ Number(1), String("b"), ], "on": Bool(true), "ratio": Number(0.5), "since": String("1979-05-27"), "times": Number(3), }, position: FilePosition { line: 30, column: 10, }, },
         allow_kube: [],
         allow_http: [ Located { value: HttpGrant { origin: Origin { is_https: true, host: Exact( Name( "example.com", ), ), port: 443, }, prefix: [ [ 104, 111, 111, 107, 115, ], ], url: "https://example.com/hooks/", header_files: [], }, position: FilePosition { line: 32, column: 15, }, }, ],
-        limits: Limits { memory_bytes: 33554432, cpu: 20ms, call: 5s, pending: 7, instances: 1, writes_in_flight: 8, writes_per_second: 50, kv_bytes: 65536, http_in_flight: 3, http_per_second: 7, http_time: 2s, http_request_bytes: 2048, http_response_bytes: 3072, },
+        limits: Limits { memory_bytes: 33554432, cpu: 20ms, call: 5s, pending: 7, instances: 4, kube_calls: 16, writes_in_flight: 8, writes_per_second: 50, kv_bytes: 65536, http_in_flight: 3, http_per_second: 7, http_time: 2s, http_request_bytes: 2048, http_response_bytes: 3072, },
         resync: None,
         min_interval: Some( 90s, ),
         max_rate: Some( 5, ),

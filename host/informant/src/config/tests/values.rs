@@ -63,7 +63,6 @@ component = "oci://example.com/greeter:1"
 informers = ["pods"]
 allow = { kube = [], kv = [] }
 as = "system:serviceaccount:ns:name"
-limits = { instances = 4 }
 "#
     ), @r#"
     error: config.toml:9:1: `transform` is not supported yet
@@ -76,8 +75,6 @@ limits = { instances = 4 }
       help: every plugin may use kv, with [state]: remove it
     error: config.toml:16:1: `as` is not supported yet
       help: plugins act with Informant's own identity, within `allow`: remove it
-    error: config.toml:17:24: `instances` = 4 is not supported yet
-      help: a plugin has one instance
     "#);
 }
 
@@ -155,7 +152,7 @@ limits = { pending = 99999999999999999999999, memory = "64mb", cpu = "1 second l
     error: config.toml:9:61: `call` = 1h is out of range
       help: from 10ms to 10m
     error: config.toml:9:79: `instances` = 0 is out of range
-      help: from 1 to 1024
+      help: from 1 to 64
     error: config.toml:9:91: `writes` = 0/s is out of range
       help: from 1/s to 100000/s
     error: config.toml:14:22: `pending` = 99999999999999999999999 is out of range

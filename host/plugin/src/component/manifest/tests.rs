@@ -103,10 +103,10 @@ fn invalid_manifests_are_rejected_with_the_reason() {
     ]);
     insta::assert_snapshot!(said, @r#"
     is not valid: EOF while parsing a value at line 1 column 0
-    is not valid: invalid length 0, expected struct Manifest with 8 elements
+    is not valid: invalid length 0, expected struct Manifest with 9 elements
     is not valid: missing field `version`
     has an empty `name`
-    is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `indexes`, `needs`, `writes`, `metrics`; did you mean `events`?
+    is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `indexes`, `needs`, `writes`, `metrics`, `parallel`; did you mean `events`?
     is not valid: missing field `apiVersion`
     is not valid: unknown variant `all`, expected one of `none`, `whole`, `metadata`, `fields`
     is not valid: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"

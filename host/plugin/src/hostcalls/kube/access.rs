@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use informant_cache::{Environment, Moment};
 use tokio::sync::Semaphore;
 
-use super::KUBE_CALLS_MAX;
 use super::metrics::KubeCounters;
 use crate::effects::Effects;
 use crate::hostcalls::grant::{ResourceAttributes, allow_line};
@@ -41,7 +40,8 @@ pub(crate) struct KubeRights {
     counters: KubeCounters,
     /// Whether writes are dry runs, and the writes of these.
     pub(super) effects: Arc<Effects>,
-    pub(super) permits: Semaphore,
+    /// Permits of calls at once, and how many there are.
+    permits: Mutex<(usize, Arc<Semaphore>)>,
     /// What the cache has of the plugin's objects.
     pub(crate) cache: Arc<OwnCache>,
     /// The plugin's last writes to them.
@@ -84,6 +84,7 @@ impl KubeRights {
         counters: KubeCounters,
         cache: Arc<OwnCache>,
         effects: Arc<Effects>,
+        calls_max: usize,
     ) -> KubeRights {
         KubeRights {
             plugin: Arc::clone(plugin),
@@ -91,10 +92,23 @@ impl KubeRights {
             env,
             counters,
             effects,
-            permits: Semaphore::new(KUBE_CALLS_MAX),
+            permits: Mutex::new((calls_max, Arc::new(Semaphore::new(calls_max)))),
             cache,
             own: Arc::default(),
         }
+    }
+
+    /// Lets so many calls be made at once, of those that start from now on.
+    pub(crate) fn set_calls_max(&self, calls_max: usize) {
+        let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
+        if permits.0 != calls_max {
+            *permits = (calls_max, Arc::new(Semaphore::new(calls_max)));
+        }
+    }
+
+    /// Permits of calls at once.
+    pub(super) fn permits(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.permits.lock().unwrap_or_else(PoisonError::into_inner).1)
     }
 
     /// Counts a call that was made at `began` and has ended now.

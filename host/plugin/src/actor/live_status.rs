@@ -1,0 +1,122 @@
+//! The mutable part of a plugin's status, and that of each of its instances.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use informant_cache::Moment;
+
+use crate::actor::ActorKind;
+use crate::actor::restart::FailureHistory;
+use crate::component::manifest::Manifest;
+use crate::status::{PluginState, Reload, StuckOn};
+use crate::{Digest, Roles};
+
+/// One of a plugin's instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct InstanceId {
+    pub(crate) actor: ActorKind,
+    /// From 0; also the shard whose keys it receives.
+    pub(crate) number: u8,
+}
+
+/// What paused a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PausedBy {
+    Command,
+    Section,
+}
+
+impl PausedBy {
+    const fn as_str(self) -> &'static str {
+        match self {
+            PausedBy::Command => "requested by command",
+            PausedBy::Section => "paused = true in its section",
+        }
+    }
+}
+
+/// The state of one instance.
+#[derive(Clone, Debug)]
+pub(crate) struct LiveInstance {
+    pub(crate) state: PluginState,
+    /// 0: it has no instance.
+    pub(crate) memory_bytes: usize,
+    /// Its call, if it takes long.
+    pub(crate) stuck_on: Option<StuckOn>,
+}
+
+impl Default for LiveInstance {
+    fn default() -> LiveInstance {
+        LiveInstance {
+            state: PluginState::Loaded,
+            memory_bytes: 0,
+            stuck_on: None,
+        }
+    }
+}
+
+/// The mutable part of a plugin's status.
+pub(crate) struct LiveStatus {
+    pub(crate) instances: BTreeMap<InstanceId, LiveInstance>,
+    /// The recent losses of all instances of an actor.
+    pub(crate) losses: [FailureHistory; 2],
+    pub(crate) because: Option<String>,
+    /// What paused it; none if it is not paused.
+    pub(crate) paused: Option<PausedBy>,
+    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) roles: Roles,
+    pub(crate) digest: Digest,
+    pub(crate) previous_digest: Option<Digest>,
+    /// Why the last good version runs instead of the configured one.
+    pub(crate) rolled_back: Option<String>,
+    pub(crate) restarts: u64,
+    pub(crate) reloads: u64,
+    pub(crate) last_reload: Option<Reload>,
+    pub(crate) last_error: Option<(Moment, String)>,
+}
+
+impl LiveStatus {
+    /// The plugin's state: the worst of its instances' states, or that it is paused.
+    pub(crate) fn state(&self) -> PluginState {
+        use PluginState::{Draining, Loaded, Paused, Quarantined, Restarting, Running, Stopped};
+        const WORST_FIRST: [PluginState; 6] = [Quarantined, Restarting, Draining, Running, Loaded, Stopped];
+        let is_state_of_any = |state: &PluginState| self.instances.values().any(|instance| instance.state == *state);
+        let worst = WORST_FIRST.into_iter().find(is_state_of_any).unwrap_or(Loaded);
+        match worst {
+            Restarting | Running | Loaded if self.paused.is_some() => Paused,
+            state => state,
+        }
+    }
+
+    /// The reason of the state.
+    pub(crate) fn reason(&self) -> Option<String> {
+        match (self.state(), self.paused) {
+            (PluginState::Paused, Some(by)) => Some(by.as_str().to_owned()),
+            _ => self.because.clone(),
+        }
+    }
+
+    pub(crate) fn instance(&mut self, id: InstanceId) -> &mut LiveInstance {
+        self.instances.entry(id).or_default()
+    }
+
+    /// How many instances live.
+    pub(crate) fn live(&self) -> usize {
+        let is_live = |instance: &&LiveInstance| instance.memory_bytes > 0;
+        self.instances.values().filter(is_live).count()
+    }
+
+    /// Linear memory of all instances.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.instances.values().map(|instance| instance.memory_bytes).sum()
+    }
+
+    /// The call that has been running longest.
+    pub(crate) fn stuck_on(&self) -> Option<&StuckOn> {
+        let calls = self
+            .instances
+            .values()
+            .filter_map(|instance| instance.stuck_on.as_ref());
+        calls.min_by_key(|call| call.since)
+    }
+}

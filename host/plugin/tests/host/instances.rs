@@ -1,0 +1,426 @@
+//! Several instances of one plugin: who receives what, swaps, losses, and another number of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::{Duration, Instant};
+
+use informant_plugin_host::{OnFailure, Plugin, PluginSpec, PluginState, ReplayPolicy};
+use serde_json::{Value, json};
+
+use crate::kube::{Cluster, grants};
+use crate::scripts::can_run;
+use crate::world::{Pods, World, idle};
+
+/// Logs each event with its instance and how many the instance has counted, and hands the count over.
+const COUNTER: &str = r#"
+    import { context, log } from "informant";
+    export const manifest = { parallel: true };
+    let events = 0;
+    function count(pod, event) {
+      events += 1;
+      const line = { event: "change", name: pod.metadata.name, version: pod.metadata.resourceVersion };
+      log.info(JSON.stringify({ ...line, reason: event.reason, instance: context.instance, events }));
+    }
+    export const onAdd = count;
+    export const onUpdate = count;
+    export function onSynced() {
+      log.info(JSON.stringify({ event: "synced", instance: context.instance, instances: context.instances }));
+    }
+    export const save = () => ({ events });
+    export function restore(state) { events = state.events; }
+"#;
+
+/// `COUNTER` with this in place of its last function.
+fn counter_with_restore(restore: &str) -> String {
+    let (before, _) = COUNTER.split_once("export function restore").unwrap();
+    format!("{before}export function restore(state) {{ {restore} }}")
+}
+
+fn spec(world: &World, text: &str, instances: u32) -> PluginSpec {
+    let path = world.cache.path().join("handler.js");
+    fs::write(&path, text).unwrap();
+    let mut spec = PluginSpec::new("hello", path);
+    spec.informers = vec![("pods".into(), "pods".into())];
+    spec.limits.instances = instances;
+    // Nothing is merged: each event can be counted.
+    spec.limits.pending = 100_000;
+    spec
+}
+
+async fn run(world: &World, text: &str, instances: u32, adjust: impl FnOnce(&mut PluginSpec)) -> (Plugin, Pods) {
+    let mut spec = spec(world, text, instances);
+    adjust(&mut spec);
+    let plugin = world.host.load(spec).await.unwrap();
+    plugin.start().await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    idle(world, &plugin).await;
+    (plugin, pods)
+}
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("web-{number}")).collect()
+}
+
+fn is_change(line: &Value) -> bool {
+    line["event"] == "change"
+}
+
+fn changes(world: &World) -> Vec<Value> {
+    world.log.json().into_iter().filter(is_change).collect()
+}
+
+/// The last count of each instance, as its lines report it.
+fn last_counts(lines: &[Value]) -> BTreeMap<u64, u64> {
+    let count = |line: &Value| (line["instance"].as_u64().unwrap(), line["events"].as_u64().unwrap());
+    lines.iter().map(count).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_object_keeps_its_instance_and_all_are_synced() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let (plugin, mut pods) = run(&world, COUNTER, 4, |_| {}).await;
+    assert_eq!(plugin.status().instances, 4);
+    for _ in 0..3 {
+        pods.apply_all(&names(100));
+        idle(&world, &plugin).await;
+    }
+    let mut of_object: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+    let mut versions: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for line in changes(&world) {
+        let name = line["name"].as_str().unwrap().to_owned();
+        of_object
+            .entry(name.clone())
+            .or_default()
+            .insert(line["instance"].as_u64().unwrap());
+        let version = line["version"].as_str().unwrap().parse().unwrap();
+        versions.entry(name).or_default().push(version);
+    }
+    assert_eq!(of_object.len(), 100);
+    assert!(of_object.values().all(|instances| instances.len() == 1));
+    assert!(versions.values().all(|of_one| of_one.len() == 3 && of_one.is_sorted()));
+    let used: BTreeSet<u64> = of_object.into_values().flatten().collect();
+    assert_eq!(used, BTreeSet::from([0, 1, 2, 3]));
+    let synced: Vec<Value> = world
+        .log
+        .json()
+        .into_iter()
+        .filter(|line| line["event"] == "synced")
+        .collect();
+    let instances: BTreeSet<u64> = synced.iter().map(|line| line["instance"].as_u64().unwrap()).collect();
+    assert_eq!(
+        (synced.len(), instances.len(), &synced[0]["instances"]),
+        (4, 4, &json!(4))
+    );
+}
+
+/// How long 200 calls take that each wait 10 ms, on the tests' clock.
+async fn time_with(instances: u32) -> Duration {
+    let text = r#"
+        import { kube } from "informant";
+        export const manifest = { parallel: true };
+        export function onAdd(pod) { kube.get({ resource: "v1/pods", namespace: "web", name: pod.metadata.name }); }
+    "#;
+    let world = World::with_cluster(Cluster::answering(Some(10)));
+    let (plugin, mut pods) = run(&world, text, instances, |spec| {
+        spec.allow_kube = grants(json!([{ "verbs": ["get"], "resource": "v1/pods" }]));
+        spec.limits.kube_calls = 64;
+    })
+    .await;
+    let began = tokio::time::Instant::now();
+    pods.apply_all(&names(200));
+    idle(&world, &plugin).await;
+    let counters = plugin.listener().stats().counters;
+    assert_eq!((counters.dead_lettered, counters.retried), (0, 0), "{counters:?}");
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_wait_are_made_at_the_same_time() {
+    if !can_run() {
+        return;
+    }
+    let (one, four) = (time_with(1).await, time_with(4).await);
+    // The busiest of four instances has a few more objects than a quarter.
+    assert!(four * 3 < one, "{four:?} instead of {one:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn swaps_under_load_count_each_update_once_over_all_instances() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let (plugin, mut pods) = run(&world, COUNTER, 4, |_| {}).await;
+    let other = world.cache.path().join("other.js");
+    fs::write(&other, format!("{COUNTER}\n// another version\n")).unwrap();
+    let first = world.cache.path().join("handler.js");
+    let swapping = {
+        let plugin = plugin.clone();
+        tokio::spawn(async move {
+            for round in 0..8 {
+                let next = if round % 2 == 0 { &other } else { &first };
+                let swapped = plugin.swap(next).await.unwrap();
+                assert!(swapped.state_bytes.is_some());
+            }
+        })
+    };
+    let mut written = 0;
+    while !swapping.is_finished() || written < 2_000 {
+        pods.apply_all(&names(20));
+        written += 20;
+        tokio::task::yield_now().await;
+    }
+    swapping.await.unwrap();
+    idle(&world, &plugin).await;
+    let lines = changes(&world);
+    assert_eq!(lines.len(), written, "each event once");
+    assert_eq!(last_counts(&lines).values().sum::<u64>(), written as u64);
+    assert_eq!((plugin.status().reloads, plugin.status().restarts), (8, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_restore_that_fails_leaves_all_old_instances_running() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let (plugin, mut pods) = run(&world, COUNTER, 4, |_| {}).await;
+    pods.apply_all(&names(40));
+    idle(&world, &plugin).await;
+    let counted = last_counts(&changes(&world));
+    let next = world.cache.path().join("next.js");
+    let restore = r#"if (context.instance === 2) throw new Error("not mine"); events = 1000;"#;
+    fs::write(&next, counter_with_restore(restore)).unwrap();
+    let refused = plugin.swap(&next).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("restore failed") && refused.contains("not mine"),
+        "{refused}"
+    );
+    pods.apply_all(&names(40));
+    idle(&world, &plugin).await;
+    let continued = last_counts(&changes(&world));
+    let doubled = counted
+        .into_iter()
+        .map(|(instance, events)| (instance, events * 2))
+        .collect();
+    assert_eq!(continued, doubled, "each continues with what it had counted");
+    assert_eq!(plugin.status().instances, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_number_of_instances_replays_without_state() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let (plugin, mut pods) = run(&world, COUNTER, 2, |_| {}).await;
+    pods.apply_all(&names(50));
+    let changing = {
+        let plugin = plugin.clone();
+        tokio::spawn(async move {
+            for instances in [5, 1, 3] {
+                let mut spec = plugin.spec();
+                spec.limits.instances = instances;
+                let swapped = plugin.reconfigure(spec).await.unwrap().expect("new instances");
+                assert_eq!(swapped.state_bytes, None);
+            }
+        })
+    };
+    // Under load.
+    while !changing.is_finished() {
+        pods.apply_all(&names(50));
+        tokio::task::yield_now().await;
+    }
+    changing.await.unwrap();
+    idle(&world, &plugin).await;
+    assert_eq!((plugin.status().instances, plugin.status().restarts), (3, 0));
+    // The last replay shows each object, in its last state, to the instance that has it from now on.
+    pods.apply_all(&names(50));
+    idle(&world, &plugin).await;
+    let lines = changes(&world);
+    let last: BTreeMap<&str, &Value> = lines
+        .iter()
+        .map(|line| (line["name"].as_str().unwrap(), line))
+        .collect();
+    let versions = last
+        .values()
+        .map(|line| line["version"].as_str().unwrap().parse::<u64>().unwrap());
+    let expected = pods
+        .snapshot()
+        .iter()
+        .map(|pod| pod.version().number().unwrap())
+        .collect::<BTreeSet<_>>();
+    assert_eq!(versions.collect::<BTreeSet<_>>(), expected);
+    let instances: BTreeSet<u64> = last.values().map(|line| line["instance"].as_u64().unwrap()).collect();
+    assert_eq!(instances, BTreeSet::from([0, 1, 2]));
+    let mut order: BTreeMap<&str, u64> = BTreeMap::new();
+    for line in &lines {
+        let version: u64 = line["version"].as_str().unwrap().parse().unwrap();
+        let before = order.insert(line["name"].as_str().unwrap(), version).unwrap_or(0);
+        assert!(version > before || line["reason"] == "replay", "{line} after {before}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_is_not_parallel_has_one_instance() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let refused = world
+        .host
+        .load(spec(&world, "export function onAdd() {}", 8))
+        .await
+        .err()
+        .unwrap();
+    let folder = world.cache.path().display().to_string();
+    insta::assert_snapshot!(refused.to_string().replace(&folder, "FOLDER"), @r#"plugin "hello": FOLDER/handler.js: is not parallel, but limits.instances is 8; in [plugin.hello] of config.toml, set limits.instances to 1; or set `parallel` in its manifest, if its instances need not know of each other's objects"#);
+    let (plugin, _pods) = run(&world, "export function onAdd() {}", 1, |_| {}).await;
+    let mut more = plugin.spec();
+    more.limits.instances = 8;
+    plugin.reconfigure(more).await.unwrap_err();
+    assert_eq!(
+        (plugin.status().instances, plugin.status().state),
+        (1, PluginState::Running)
+    );
+    let too_many = world.host.load(spec(&world, COUNTER, 65)).await.err().unwrap();
+    assert!(too_many.to_string().contains("from 1 to 64"), "{too_many}");
+}
+
+/// A handler that loops on the object `poison`.
+fn looping() -> String {
+    COUNTER.replace(
+        "events += 1;",
+        r#"while (pod.metadata.name === "poison"); events += 1;"#,
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_instance_alone_receives_its_objects_again() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let (plugin, mut pods) = run(&world, &looping(), 4, |spec| {
+        spec.on_restart = ReplayPolicy::Replay;
+        spec.limits.cpu = Duration::from_millis(50);
+        spec.retry.attempts = 1;
+    })
+    .await;
+    pods.apply_all(&names(60));
+    idle(&world, &plugin).await;
+    let before = changes(&world);
+    pods.apply("poison");
+    world.until("the loss", || plugin.status().restarts == 1).await;
+    idle(&world, &plugin).await;
+    let again = &changes(&world)[before.len()..];
+    let instances: BTreeSet<u64> = again.iter().map(|line| line["instance"].as_u64().unwrap()).collect();
+    assert_eq!(instances.len(), 1, "{again:?}");
+    let of_lost = before
+        .iter()
+        .filter(|line| line["instance"] == again[0]["instance"])
+        .count();
+    assert_eq!(again.len(), of_lost);
+    assert!(again.iter().all(|line| line["reason"] == "replay"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quarantine_ends_the_calls_of_all_instances() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = COUNTER.replace("import {", "import { Permanent,").replace(
+        "events += 1;",
+        r#"if (pod.metadata.name === "poison") throw new Permanent("no"); events += 1;"#,
+    );
+    let (plugin, mut pods) = run(&world, &text, 4, |spec| spec.on_failure = OnFailure::Quarantine).await;
+    pods.apply("poison");
+    world
+        .until("the quarantine", || plugin.status().state == PluginState::Quarantined)
+        .await;
+    world.until("no instance", || plugin.status().instances == 0).await;
+    pods.apply_all(&names(20));
+    assert!(plugin.resume().await);
+    idle(&world, &plugin).await;
+    assert_eq!(
+        (plugin.status().state, plugin.status().instances),
+        (PluginState::Running, 4)
+    );
+    assert_eq!(changes(&world).len(), 20);
+}
+
+/// Calls of the neighbor in one round, and rounds.
+const NEIGHBOR_CALLS: usize = 100;
+const ROUNDS_MAX: usize = 10;
+
+/// How long all but one in a hundred of the neighbor's calls take at most.
+const P99_MAX: Duration = Duration::from_millis(50);
+
+/// Writes one pod, and waits until the neighbor has handled it. Returns how long that took.
+fn call_neighbor(neighbor: &Plugin, pods: &mut Pods, call: usize) -> Duration {
+    let began = Instant::now();
+    pods.apply(&format!("pod-{call}"));
+    let listener = neighbor.listener();
+    while listener.pending() + listener.in_flight() > 0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "an event was never handled");
+        std::thread::yield_now();
+    }
+    began.elapsed()
+}
+
+async fn beside_spinning_instances() {
+    let world = World::for_scripts();
+    let neighbor = world
+        .run("guest_recorder_v2", json!({ "quiet": true }), |spec| {
+            spec.name = "good".into()
+        })
+        .await;
+    let mut pods = world.pods("pods");
+    pods.attach(&neighbor.listener());
+    let text = r#"
+        export const manifest = { parallel: true };
+        export function onAdd() { for (let turn = 0; turn < 5e6; turn += 1); }
+    "#;
+    let (spinning, mut of_spinning) = run(&world, text, 16, |spec| {
+        spec.limits.cpu = Duration::from_secs(60);
+        spec.limits.call = Duration::from_secs(60);
+    })
+    .await;
+    of_spinning.apply_all(&names(5_000));
+    world
+        .until("each to spin", || spinning.listener().in_flight() >= 16)
+        .await;
+    // A shared machine adds its own delays, to some rounds.
+    let mut rounds = Vec::new();
+    while rounds.len() < ROUNDS_MAX && rounds.last().is_none_or(|p99| *p99 >= P99_MAX) {
+        let mut lags: Vec<Duration> = (0..NEIGHBOR_CALLS)
+            .map(|call| call_neighbor(&neighbor, &mut pods, call))
+            .collect();
+        lags.sort_unstable();
+        rounds.push(lags[lags.len() * 99 / 100]);
+        assert!(spinning.listener().pending() > 0, "they spin all the time");
+    }
+    assert!(
+        rounds.last().is_some_and(|p99| *p99 < P99_MAX),
+        "p99 of each round: {rounds:?}"
+    );
+    spinning.stop(Duration::ZERO).await;
+}
+
+#[test]
+fn sixteen_spinning_instances_leave_a_neighbor_quick() {
+    if !can_run() {
+        return;
+    }
+    let guests = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    guests.block_on(beside_spinning_instances());
+}
