@@ -4,12 +4,12 @@
 //! listener ──next_batch──▶ EventActor ──▶ EventWorker, one per instance ──done──▶ listener
 //! ```
 //!
-//! It alone asks the listener for events, and handles commands (swap, drain …), for which all workers come home. With
+//! It alone asks the listener for events, and handles commands (swap, drain …), for which all workers have to be idle. With
 //! one instance it is the worker, too. With several, each worker has a task while it works, and receives the keys of
 //! its shard. An event whose call is not made or does not return goes back to the listener, so that a trap, a swap or a
 //! quarantine loses nothing.
 
-mod crew;
+mod pool;
 pub(crate) mod swap;
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use informant_cache::Moment;
 use informant_cache::listener::{NextBatch, Pause, ShardSet};
 
-use self::crew::Crew;
+use self::pool::WorkerPool;
 use crate::actor::PluginContext;
 use crate::actor::config::PluginConfig;
 use crate::actor::mailbox::{ActorCommand, Mailbox, Step, Wakeup};
@@ -30,7 +30,7 @@ use crate::status::PluginState;
 pub(crate) struct EventActor {
     context: Arc<PluginContext>,
     mailbox: Mailbox,
-    crew: Crew,
+    pool: WorkerPool,
     started: bool,
     draining: bool,
     is_quarantined: bool,
@@ -43,7 +43,7 @@ pub(crate) struct EventActor {
 impl EventActor {
     pub(crate) fn new(slots: Vec<InstanceSlot>, mailbox: Mailbox, context: Arc<PluginContext>) -> EventActor {
         EventActor {
-            crew: Crew::new(Arc::clone(&context.host.env), slots),
+            pool: WorkerPool::new(Arc::clone(&context.host.env), slots),
             context,
             mailbox,
             started: false,
@@ -57,8 +57,8 @@ impl EventActor {
     /// Runs until the listener is closed and drained, or the plugin is dropped.
     pub(crate) async fn run(mut self) {
         while self.step().await == Step::Continue {}
-        self.come_home().await;
-        self.crew.home_mut().for_each(|worker| worker.slot.end());
+        self.quiesce().await;
+        self.pool.idle_mut().for_each(|worker| worker.slot.end());
         self.context.writes.close();
     }
 
@@ -72,9 +72,9 @@ impl EventActor {
         if !self.started || self.is_quarantined {
             return self.wait(None).await;
         }
-        match self.crew.alone() {
-            Some(_) => self.step_alone().await,
-            None => self.step_with_crew().await,
+        match self.pool.single() {
+            Some(_) => self.step_single().await,
+            None => self.step_pool().await,
         }
     }
 
@@ -84,8 +84,8 @@ impl EventActor {
     }
 
     /// One turn with one instance: its calls are made here.
-    async fn step_alone(&mut self) -> Step {
-        let Some(worker) = self.crew.alone() else {
+    async fn step_single(&mut self) -> Step {
+        let Some(worker) = self.pool.single() else {
             return Step::Continue;
         };
         if worker.slot.is_empty() {
@@ -114,35 +114,35 @@ impl EventActor {
             }
         }
         worker.run(self.mailbox.command_flag()).await;
-        self.look_at_home().await;
+        self.review_idle().await;
         tokio::task::yield_now().await;
         Step::Continue
     }
 
-    /// One turn with several instances: those that are home are sent to work.
-    async fn step_with_crew(&mut self) -> Step {
+    /// One turn with several instances: idle workers receive batches.
+    async fn step_pool(&mut self) -> Step {
         let (context, now) = (Arc::clone(&self.context), self.context.now());
         let (mut idle, mut until) = (ShardSet::default(), None);
         let earlier = |until: Option<Moment>, at: Moment| Some(until.map_or(at, |until| until.min(at)));
         let is_paused = context.is_paused();
-        for shard in self.crew.home() {
-            let Some(worker) = self.crew.at_home(shard) else {
+        for shard in self.pool.idle_shards() {
+            let Some(worker) = self.pool.idle_worker(shard) else {
                 continue;
             };
             match worker.slot.is_empty().then(|| worker.slot.rebuild_at()) {
                 None => idle.insert(shard),
-                Some(Some(at)) if at <= now && !is_paused => self.crew.send(shard).await,
+                Some(Some(at)) if at <= now && !is_paused => self.pool.dispatch(shard).await,
                 Some(Some(at)) if !is_paused => until = earlier(until, at),
                 Some(_) => {}
             }
         }
         while !idle.is_empty() && !context.is_full() {
-            let batch = &mut self.crew.batch;
+            let batch = &mut self.pool.batch;
             match context.listener.next_batch_of(idle, now, BATCH_EVENTS_MAX, batch) {
                 NextBatch::Delivered(_) => {
                     let shard = batch.first().map_or(0, |delivery| delivery.shard);
                     idle.remove(shard);
-                    self.crew.send_with_batch(shard).await;
+                    self.pool.dispatch_batch(shard).await;
                 }
                 NextBatch::WaitUntil(at) => {
                     until = earlier(until, at);
@@ -159,8 +159,8 @@ impl EventActor {
         let woken = tokio::select! {
             biased;
             woken = self.mailbox.wait(until) => woken,
-            () = self.crew.comes_home() => {
-                self.look_at_home().await;
+            () = self.pool.returned_worker() => {
+                self.review_idle().await;
                 return Step::Continue;
             }
         };
@@ -173,16 +173,16 @@ impl EventActor {
     }
 
     /// Waits until no call is made. Calls end as usual; what was not begun goes back to the listener.
-    async fn come_home(&mut self) {
-        self.crew.come_home().await;
-        self.look_at_home().await;
+    async fn quiesce(&mut self) {
+        self.pool.quiesce().await;
+        self.review_idle().await;
     }
 
-    /// Acts on what workers that came home report: a quarantine, and a rebuilt instance that is to receive its keys
+    /// Acts on what idle workers report: a quarantine, and a rebuilt instance that is to receive its keys
     /// again.
-    async fn look_at_home(&mut self) {
+    async fn review_idle(&mut self) {
         let mut quarantined = false;
-        for worker in self.crew.home_mut() {
+        for worker in self.pool.idle_mut() {
             quarantined |= worker.slot.is_quarantined();
             let is_rebuilt = std::mem::take(&mut worker.is_rebuilt);
             // The event that caused the loss is not replayed, or the loss would repeat forever.
@@ -193,8 +193,8 @@ impl EventActor {
         if quarantined && !self.is_quarantined {
             self.is_quarantined = true;
             self.context.listener.pause(Pause::Quarantine);
-            self.crew.come_home().await;
-            self.crew.home_mut().for_each(|worker| worker.slot.join_quarantine());
+            self.pool.quiesce().await;
+            self.pool.idle_mut().for_each(|worker| worker.slot.join_quarantine());
         }
     }
 
@@ -205,28 +205,28 @@ impl EventActor {
                 self.set_steady_state(PluginState::Running).await;
             }
             ActorCommand::Swap(candidate) => {
-                self.come_home().await;
+                self.quiesce().await;
                 self.swap(*candidate).await;
             }
             ActorCommand::Reconfigure(config) => {
-                self.come_home().await;
+                self.quiesce().await;
                 self.reconfigure(&config);
             }
             // The listener is paused already; what was not begun is given back.
-            ActorCommand::Pause => self.come_home().await,
+            ActorCommand::Pause => self.quiesce().await,
             ActorCommand::Resume => {
                 if std::mem::take(&mut self.is_quarantined) {
-                    self.crew.home_mut().for_each(|worker| worker.slot.reset());
+                    self.pool.idle_mut().for_each(|worker| worker.slot.reset());
                     self.context.listener.resume(Pause::Quarantine);
                 }
             }
             ActorCommand::Quarantine { activation, message } => {
-                self.come_home().await;
+                self.quiesce().await;
                 if activation == self.activation && !self.is_quarantined {
                     let because = format!("on-failure = \"quarantine\": {message}");
-                    let first = self.crew.home_mut().next();
+                    let first = self.pool.idle_mut().next();
                     first.into_iter().for_each(|worker| worker.slot.quarantine(&because));
-                    self.look_at_home().await;
+                    self.review_idle().await;
                 }
             }
             ActorCommand::Drain => {
@@ -240,7 +240,7 @@ impl EventActor {
     /// Applies a section that needs no other instances. While no call is made.
     fn reconfigure(&mut self, config: &Arc<PluginConfig>) {
         let mut is_other_selection = false;
-        for worker in self.crew.home_mut() {
+        for worker in self.pool.idle_mut() {
             is_other_selection |= worker.select(config);
             worker.slot.config = Arc::clone(config);
         }
@@ -252,16 +252,16 @@ impl EventActor {
     /// The section selects other objects: the handler receives the difference.
     fn reselect(&mut self) {
         let now = self.context.now();
-        if let Some(worker) = self.crew.home_mut().next() {
+        if let Some(worker) = self.pool.idle_mut().next() {
             worker.reselect(now);
         }
     }
 
     async fn set_steady_state(&mut self, state: PluginState) {
-        self.come_home().await;
+        self.quiesce().await;
         self.steady_state = state;
-        self.crew
-            .home_mut()
+        self.pool
+            .idle_mut()
             .for_each(|worker| worker.slot.set_steady_state(state));
     }
 }

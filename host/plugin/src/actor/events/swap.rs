@@ -37,8 +37,8 @@ impl EventActor {
         let listener = self.context.listener.clone();
         listener.pause(Pause::Swap);
         let wanted = instance_count(&config);
-        let is_same_number = usize::from(wanted) == self.crew.home_mut().count();
-        let mut slots: Vec<&mut InstanceSlot> = self.crew.home_mut().map(|worker| &mut worker.slot).collect();
+        let is_same_number = usize::from(wanted) == self.pool.idle_mut().count();
+        let mut slots: Vec<&mut InstanceSlot> = self.pool.idle_mut().map(|worker| &mut worker.slot).collect();
         // An old instance was lost and would have received its keys again; the new one receives them instead.
         let is_lost = |slot: &&mut InstanceSlot| slot.is_empty() && config.spec.on_restart == ReplayPolicy::Replay;
         let lost: Vec<Shard> = slots
@@ -85,7 +85,7 @@ impl EventActor {
     fn activate(&mut self, config: Arc<PluginConfig>, version: &LoadedVersion, instances: Vec<Instance>) -> bool {
         let wanted = instance_count(&config);
         let mut instances = instances.into_iter();
-        let mut old = self.crew.take();
+        let mut old = self.pool.take();
         let is_other_selection = old
             .iter_mut()
             .fold(false, |is_other, worker| worker.select(&config) | is_other);
@@ -113,7 +113,7 @@ impl EventActor {
         }
         old.for_each(|worker| worker.slot.remove());
         self.activation = activation;
-        self.crew.change(workers);
+        self.pool.change(workers);
         is_other_selection
     }
 }
