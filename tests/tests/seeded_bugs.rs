@@ -22,7 +22,7 @@ const BY_SCENARIO: [SeededBug; 3] = [
 ];
 
 /// The clause that has to show each of these bugs.
-const BY_CLAUSE: [(SeededBug, Clause); 12] = [
+const BY_CLAUSE: [(SeededBug, Clause); 13] = [
     (SeededBug::EveryDeleteMarked, Clause::TombstoneMarked),
     (SeededBug::ShortLivedObjectVanishes, Clause::Resumable),
     (SeededBug::NewIncarnationMissed, Clause::AtLeastOnce),
@@ -35,6 +35,7 @@ const BY_CLAUSE: [(SeededBug, Clause); 12] = [
     (SeededBug::IntervalNotKept, Clause::IntervalKept),
     (SeededBug::RateNotKept, Clause::RateKept),
     (SeededBug::KeysStoredLate, Clause::RememberedWithSuccess),
+    (SeededBug::ShardFollowsSource, Clause::InstanceKept),
 ];
 
 /// The effects of a run with a bug: the violated clauses, or a panic.

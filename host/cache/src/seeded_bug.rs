@@ -91,11 +91,13 @@ pub enum SeededBug {
     RateNotKept,
     /// What a plugin remembers is stored after the acknowledgement of the event whose call changed it.
     KeysStoredLate,
+    /// A key moves to another shard when its source is replaced.
+    ShardFollowsSource,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::RelistMissesDeletes,
         Self::TombstoneUnmarked,
         Self::UpdateAcrossUids,
@@ -135,6 +137,7 @@ impl SeededBug {
         Self::IntervalNotKept,
         Self::RateNotKept,
         Self::KeysStoredLate,
+        Self::ShardFollowsSource,
     ];
 
     /// Runs `body` with this bug enabled on this thread.

@@ -77,11 +77,13 @@ pub enum Clause {
     RateKept,
     /// What a handler keeps is that of its successful calls.
     RememberedWithSuccess,
+    /// A handler of several instances receives all events of an object in one of them.
+    InstanceKept,
 }
 
 impl Clause {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Ordered,
         Self::OneAtATime,
         Self::NoInvention,
@@ -101,6 +103,7 @@ impl Clause {
         Self::IntervalKept,
         Self::RateKept,
         Self::RememberedWithSuccess,
+        Self::InstanceKept,
     ];
 
     /// Its name as in `docs/explanation/delivery.md`.
@@ -126,6 +129,7 @@ impl Clause {
             Self::IntervalKept => "interval kept",
             Self::RateKept => "rate kept",
             Self::RememberedWithSuccess => "remembered with success",
+            Self::InstanceKept => "instance kept",
         }
     }
 }
@@ -159,6 +163,8 @@ type Key = (String, String);
 #[derive(Default)]
 struct KeyState {
     running: Option<Running>,
+    /// The instance that received its first event.
+    instance: Option<u8>,
     /// The newest state with which a call began, successful or not.
     newest: Option<ObjectVersion>,
     /// The last state that a call accepted: existing (true) or deleted.

@@ -223,6 +223,7 @@ impl GuestCalls {
             old,
             unknown: number(4) == 1,
             reason: REASONS[number(3) as usize].to_string(),
+            instance: 0,
         }));
     }
 }

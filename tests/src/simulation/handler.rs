@@ -192,8 +192,14 @@ impl Pulling {
             let wait = match next {
                 NextDelivery::Deliver(delivery) => {
                     idle.remove(delivery.shard);
-                    self.recorder
-                        .begin(&delivery.notification, delivery.reason, delivery.source);
+                    let Delivery {
+                        notification,
+                        reason,
+                        source,
+                        shard,
+                        ..
+                    } = &delivery;
+                    self.recorder.begin(notification, *reason, *source, *shard);
                     calls.push(self.call(delivery, rng.split()));
                     continue;
                 }
@@ -286,7 +292,7 @@ struct Native {
 
 impl Native {
     fn call(&mut self, what: &Notification, key: KeyRef<'_>, context: &EventContext) -> Result<(), HandlerError> {
-        self.recorder.begin(what, context.reason, context.source);
+        self.recorder.begin(what, context.reason, context.source, 0);
         let result = self.recorder.draw_result(key, &mut self.rng);
         self.recorder.end(key, &result);
         result.carry_out()
@@ -323,7 +329,7 @@ impl EventHandler for Native {
 
     fn on_synced(&mut self, context: &EventContext) -> Result<(), HandlerError> {
         self.recorder
-            .begin(&Notification::Synced, context.reason, context.source);
+            .begin(&Notification::Synced, context.reason, context.source, 0);
         Ok(())
     }
 }

@@ -97,6 +97,9 @@ pub struct Call {
     pub reason: String,
     /// The version in the store for the key when the call began; none if absent.
     pub stored: Option<u64>,
+    /// The instance that is called, from 0.
+    #[serde(default)]
+    pub instance: u8,
 }
 
 /// One line of the history.

@@ -92,8 +92,8 @@ impl CallRecorder {
         self.world.environment.now()
     }
 
-    /// A call begins.
-    pub(super) fn begin(&self, what: &Notification, reason: Reason, source: SourceId) {
+    /// A call into `instance` begins.
+    pub(super) fn begin(&self, what: &Notification, reason: Reason, source: SourceId, instance: u8) {
         let (kind, object, old, unknown) = match what {
             Notification::Add(object) => (EventKind::Add, version_of_object(object), None, false),
             Notification::Update { old, new } => {
@@ -119,6 +119,7 @@ impl CallRecorder {
             unknown,
             reason: reason.to_string(),
             stored,
+            instance,
         }));
     }
 

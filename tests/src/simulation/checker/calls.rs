@@ -71,6 +71,11 @@ impl Checker {
             let message = format!("received {object} {} ns after its last call", self.now - before);
             findings.push((Clause::IntervalKept, message));
         }
+        let instance = *key_state.instance.get_or_insert(call.instance);
+        if instance != call.instance {
+            let message = format!("received {object} in instance {}, not in {instance}", call.instance);
+            findings.push((Clause::InstanceKept, message));
+        }
         if std::mem::take(&mut key_state.unsent) {
             let message = format!("received {object}, but the write of the call before was not sent");
             findings.push((Clause::WritesAfterSuccess, message));

@@ -2,6 +2,7 @@ use super::super::history::{Call, Ended, Entry, EventKind, History, ObjectVersio
 use super::{Clause, check};
 
 mod deferred;
+mod instances;
 mod restart;
 mod restored;
 mod selection;
@@ -32,6 +33,7 @@ fn begin(kind: EventKind, object: &ObjectVersion, stored: Option<u64>) -> Entry 
         unknown: false,
         reason: "watch".into(),
         stored,
+        instance: 0,
     })
 }
 

@@ -265,6 +265,7 @@ fn delete_of_an_object_that_exists_is_detected() {
         unknown: true,
         reason: "relist".into(),
         stored: None,
+        instance: 0,
     }));
     assert_eq!(clauses(entries), [Clause::NoInvention]);
 }

@@ -69,6 +69,7 @@ fn retry_across_a_restore_does_not_follow_it() {
             unknown: kind == EventKind::Delete,
             reason: "restored".into(),
             stored,
+            instance: 0,
         })
     };
     let restored = |objects: Vec<ObjectVersion>| Entry::Restored { version: 21, objects };
