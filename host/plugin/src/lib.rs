@@ -78,7 +78,7 @@ pub use writes::{WritesStatus, WritingKey};
 pub mod limits {
     pub use crate::actor::probation::PROBATION;
     pub use crate::actor::restart::{INIT_RETRY_MAX, LOSS_POINTS_MAX, LOSS_WINDOW, TIMEOUT_POINTS};
-    pub use crate::actor::state_transfer::STATE_BYTES_MAX;
+    pub use crate::actor::state_transfer::{STATE_BYTES_MAX, STATES_BYTES_MAX};
     pub use crate::artifacts::ARTIFACTS_BYTES_MAX;
     pub use crate::component::COMPONENT_BYTES_MAX;
     pub use crate::component::manifest::{

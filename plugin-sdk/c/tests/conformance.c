@@ -18,7 +18,7 @@ informant_result informant_describe(json context, const char **manifest) {
     else if (*payload) snprintf(rule, sizeof rule, "\"%s\"", payload);
     free(payload);
     snprintf(text, sizeof text,
-             "{\"name\":\"conformance\",\"version\":\"1\",\"roles\":[\"event-handler\",\"sync-handler\",\"index-funcs\",\"state\"],"
+             "{\"name\":\"conformance\",\"version\":\"1\",\"roles\":[\"event-handler\",\"sync-handler\",\"index-funcs\",\"state\"],\"parallel\":true,"
              "\"events\":[{\"apiVersion\":\"*\",\"kind\":\"*\",\"payload\":%s,\"old\":%s}],"
              "\"indexes\":{\"names\":[\"text\"],\"objects\":[{\"apiVersion\":\"*\",\"kind\":\"*\"}]},"
              "\"metrics\":[{\"name\":\"seen\",\"type\":\"counter\",\"help\":\"Seen texts\",\"labels\":[\"text\"]},"

@@ -9,6 +9,7 @@ let calls = 0;
 
 const { payload = "whole", old = "no" } = config;
 export const manifest = {
+  parallel: true,
   indexes: ["text"],
   metrics: [
     { name: "seen", type: "counter", help: "Seen texts", labels: ["text"] },

@@ -39,16 +39,23 @@ struct Counted {
     name: String,
     version: String,
     times: u64,
+    instance: u64,
     events: u64,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn versions_that_hand_over_state_count_each_update_once() {
     let cluster = Cluster::start(Kind::Embedded).await.unwrap();
-    swaps(&cluster).await.unwrap();
+    swaps(&cluster, 1).await.unwrap();
 }
 
-async fn swaps(cluster: &Cluster) -> Result<()> {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn four_instances_that_hand_over_state_count_each_update_once() {
+    let cluster = Cluster::start(Kind::Embedded).await.unwrap();
+    swaps(&cluster, 4).await.unwrap();
+}
+
+async fn swaps(cluster: &Cluster, instances: usize) -> Result<()> {
     let client = cluster.client().await?;
     let mut written = Load::prepare(&client).await?;
     let versions = guests::two_versions("guest-stateful", cluster.folder())?;
@@ -57,7 +64,8 @@ async fn swaps(cluster: &Cluster) -> Result<()> {
     // Events that do not fit would be merged: then an update is not counted by itself.
     let config = format!(
         "[informer.maps]\nresource = \"v1/configmaps\"\nlabel-selector = \"app=test\"\n\n\
-         [plugin.counter]\ncomponent = {component:?}\ninformers = [\"maps\"]\nlimits = {{ pending = 100000 }}\n"
+         [plugin.counter]\ncomponent = {component:?}\ninformers = [\"maps\"]\n\
+         limits = {{ pending = 100000, instances = {instances} }}\n"
     );
     let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &config).await?;
     wait_for_results(&daemon, "add", written.len()).await?;
@@ -78,7 +86,7 @@ async fn swaps(cluster: &Cluster) -> Result<()> {
 
     let updates: usize = written.values().map(|versions| versions.len() - 1).sum();
     let counted = wait_until_counted(&daemon, &written).await?;
-    assert_counted_once(&written, &counted)?;
+    assert_counted_once(&written, &counted, instances)?;
     let merged = daemon.metric("informant_listener_coalesced_total", &[]).await?;
     ensure!(merged.unwrap_or_default() == 0.0, "{merged:?} events were merged");
     #[expect(clippy::print_stdout, reason = "the figures are the result of the long form")]
@@ -141,7 +149,7 @@ fn counted(line: &str) -> Option<Counted> {
     serde_json::from_str(line.pointer("/fields/message")?.as_str()?).ok()
 }
 
-fn assert_counted_once(written: &Versions, counted: &[Counted]) -> Result<()> {
+fn assert_counted_once(written: &Versions, counted: &[Counted], instances: usize) -> Result<()> {
     let mut handled = Versions::new();
     let mut times = BTreeMap::new();
     for line in counted {
@@ -160,10 +168,11 @@ fn assert_counted_once(written: &Versions, counted: &[Counted]) -> Result<()> {
             versions.len()
         );
     }
-    let (last, total) = (counted.last().map(|line| line.events), counted.len() as u64);
+    let last: BTreeMap<u64, u64> = counted.iter().map(|line| (line.instance, line.events)).collect();
+    let (sum, total) = (last.values().sum::<u64>(), counted.len() as u64);
     ensure!(
-        last == Some(total),
-        "the last version has counted {last:?} events of {total}"
+        sum == total && last.len() == instances,
+        "the last version has counted {last:?} events in its instances, of {total}"
     );
     Ok(())
 }

@@ -21,6 +21,9 @@ use crate::instance::bindings::informant::plugin::types::Failure;
 /// (`on-reload = "replay"`).
 pub const STATE_BYTES_MAX: usize = 16 << 20;
 
+/// Bytes of the states of all instances together: 64 MiB. The host holds them from the first save to the last restore.
+pub const STATES_BYTES_MAX: usize = 64 << 20;
+
 /// What became of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransferredState {
@@ -64,21 +67,29 @@ pub(crate) async fn transfer_states(
     let clock = std::sync::Arc::clone(first.context.host.ticker.clock());
     let _running = clock.run_guests();
     let plugin = first.context.counters.plugin().clone();
-    let mut saved = Vec::new();
+    let (mut saved, mut bytes) = (Vec::new(), 0);
     for slot in old.iter_mut() {
         match save(slot, &plugin).await? {
             Saved::Lost => return Ok(TransferredState::LostInSave),
             Saved::None => saved.push(None),
-            Saved::State(state) => saved.push(Some(state)),
+            Saved::State(state) => {
+                bytes += state.len();
+                saved.push(Some(state));
+            }
+        }
+        if bytes > STATES_BYTES_MAX {
+            let (bytes, max) = (Mib(bytes), Mib(STATES_BYTES_MAX));
+            return Err(LoadProblem::State(format!(
+                "the first {} instances saved {bytes}; all states together may have at most {max}",
+                saved.len()
+            )));
         }
     }
     if saved.iter().all(Option::is_none) {
         return Ok(TransferredState::None);
     }
-    let mut bytes = 0;
     for (instance, state) in new.iter_mut().zip(saved) {
         let Some(state) = state else { continue };
-        bytes += state.len();
         if seeded_bug(SeededBug::SavedStateNotRestored) {
             continue;
         }

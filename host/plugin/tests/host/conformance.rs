@@ -324,7 +324,7 @@ const BEHAVIORS: &[Behavior] = &[
 ];
 
 /// The plugin in each language; a script as a file, too. Missing where a compiler is missing, but never in CI.
-fn guests() -> Vec<PathBuf> {
+pub(crate) fn guests() -> Vec<PathBuf> {
     let all = ["guest_conformance_rust", "guest_conformance_c", "guest_conformance_js"];
     let built: Vec<&str> = all.into_iter().filter(|name| is_built(name)).collect();
     let files = built.iter().filter_map(|name| javascript_source(name));

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use informant_plugin_host::{OnFailure, Plugin, PluginSpec, PluginState, ReplayPolicy};
 use serde_json::{Value, json};
 
+use crate::conformance::guests;
 use crate::kube::{Cluster, grants};
 use crate::scripts::can_run;
 use crate::world::{Pods, World, idle};
@@ -117,6 +118,36 @@ async fn each_object_keeps_its_instance_and_all_are_synced() {
     );
 }
 
+/// Each counts its calls from 1, hands the count over, and begins its lines with it.
+#[tokio::test(start_paused = true)]
+async fn every_language_shares_objects_and_hands_over_each_state() {
+    for guest in guests() {
+        let world = World::for_conformance(Cluster::answering(Some(0)));
+        let mut spec = PluginSpec::new("conformance", &guest);
+        spec.informers = vec![("pods".into(), "pods".into())];
+        spec.limits.instances = 4;
+        let plugin = world.host.load(spec).await.unwrap();
+        plugin.start().await;
+        let mut pods = world.pods("pods");
+        pods.attach(&plugin.listener());
+        pods.apply_all(&names(40));
+        idle(&world, &plugin).await;
+        plugin.swap(&guest).await.unwrap();
+        pods.apply_all(&names(40));
+        idle(&world, &plugin).await;
+        let lines = world.log.lines().into_iter();
+        let ours = lines.filter(|line| line.is_of_guest("conformance"));
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        for line in ours.filter(|line| !line.message.starts_with("synced")) {
+            let (count, _) = line.message.split_once(' ').unwrap();
+            *counts.entry(count.parse().unwrap()).or_default() += 1;
+        }
+        let what = format!("{}: {counts:?}", guest.display());
+        assert_eq!((counts.values().sum::<usize>(), counts[&1]), (80, 4), "{what}");
+        assert!(counts.values().rev().is_sorted(), "{what}");
+    }
+}
+
 /// How long 200 calls take that each wait 10 ms, on the tests' clock.
 async fn time_with(instances: u32) -> Duration {
     let text = r#"
@@ -209,6 +240,21 @@ async fn one_restore_that_fails_leaves_all_old_instances_running() {
         .collect();
     assert_eq!(continued, doubled, "each continues with what it had counted");
     assert_eq!(plugin.status().instances, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn states_of_all_instances_are_bounded_together() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let large = COUNTER.replace("({ events })", r#"({ events, padding: "x".repeat(15 << 20) })"#);
+    let (plugin, _pods) = run(&world, &large, 5, |spec| spec.limits.memory_bytes = 256 << 20).await;
+    let next = world.cache.path().join("next.js");
+    fs::write(&next, &large).unwrap();
+    let refused = plugin.swap(&next).await.unwrap_err();
+    insta::assert_snapshot!(refused.problem(), @"cannot transfer the old version's state: the first 5 instances saved 75.0 MiB; all states together may have at most 64 MiB");
+    assert_eq!((plugin.status().instances, plugin.status().reloads), (5, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -84,7 +84,7 @@ async fn a_failed_state_transfer_rejects_the_swap() {
     save-fails: cannot transfer the old version's state: save failed: asked to fail
     save-is-large: cannot transfer the old version's state: save returned 17.0 MiB; a state may have at most 16 MiB
     restore-fails: cannot transfer the old version's state: restore failed: asked to fail
-    restore-traps: cannot transfer the old version's state: restore trapped: it panicked; it wrote: panicked at tests/guests/stateful/src/lib.rs:79:26: asked to trap
+    restore-traps: cannot transfer the old version's state: restore trapped: it panicked; it wrote: panicked at tests/guests/stateful/src/lib.rs:90:26: asked to trap
     restore-loops: cannot transfer the old version's state: restore did not return: it ran for more than 1s, the limit for one call (limits.cpu)
     ");
 }

@@ -87,6 +87,7 @@ impl Plugin for Conformance {
         };
         let rule = if old == "yes" { rule.with_old() } else { rule };
         Ok(Manifest::new()
+            .parallel()
             .events(rule)
             .index("text")
             .metric(Metric::counter("seen", "Seen texts").labels(["text"]))

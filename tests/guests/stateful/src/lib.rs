@@ -1,5 +1,6 @@
 //! Test guest: counts the events of each object, and transfers the counts to the next version. It logs a line for each
-//! event: `{"guest":"stateful","name":"a","version":"7","times":2,"events":5}`; `events` is the sum over all objects.
+//! event: `{"guest":"stateful","instance":0,"name":"a","version":"7","times":2,"events":5}`; `events` is the sum over all
+//! objects of the instance. Several instances may share the objects.
 //!
 //! Objects with these names cause errors: `save-fails`, `save-traps`, `save-loops` and `save-is-large` in the next
 //! save; `restore-fails`, `restore-traps` and `restore-loops` in the next version's restore.
@@ -12,6 +13,7 @@ use serde_json::json;
 
 #[derive(Default)]
 struct Counting {
+    instance: u32,
     seen: Seen,
     on_save: Option<String>,
 }
@@ -25,8 +27,16 @@ struct Seen {
 }
 
 impl Plugin for Counting {
-    fn init(_: Init) -> Result<Self> {
-        Ok(Counting::default())
+    fn describe(_: Describe) -> Result<Manifest> {
+        Ok(Manifest::new().parallel())
+    }
+
+    fn init(init: Init) -> Result<Self> {
+        let instance = init.instance;
+        Ok(Counting {
+            instance,
+            ..Counting::default()
+        })
     }
 }
 
@@ -42,6 +52,7 @@ impl EventHandler<Raw> for Counting {
         *times += 1;
         let line = json!({
             "guest": "stateful",
+            "instance": self.instance,
             "name": event.name,
             "version": event.resource_version,
             "times": *times,

@@ -44,25 +44,29 @@ impl WorkerPool {
             returned,
             batch: Vec::with_capacity(BATCH_EVENTS_MAX),
         };
-        pool.change(slots.into_iter().map(EventWorker::new).map(Box::new).collect());
+        pool.change(slots.into_iter().map(EventWorker::new).collect());
         pool
     }
 
     /// Replaces the workers. All are idle.
-    pub(super) fn change(&mut self, workers: Vec<Box<EventWorker>>) {
+    pub(super) fn change(&mut self, workers: Vec<EventWorker>) {
         let needs_tasks = workers.len() > 1;
         let task = || needs_tasks.then(|| self.start_task());
         let workers = workers.into_iter().map(|worker| PooledWorker {
-            worker: Some(worker),
+            worker: Some(Box::new(worker)),
             task: task(),
         });
         self.workers = workers.collect();
     }
 
     /// Takes all workers, which are idle.
-    pub(super) fn take(&mut self) -> Vec<Box<EventWorker>> {
+    pub(super) fn take(&mut self) -> Vec<EventWorker> {
         let workers = std::mem::take(&mut self.workers);
-        workers.into_iter().filter_map(|pooled| pooled.worker).collect()
+        workers
+            .into_iter()
+            .filter_map(|pooled| pooled.worker)
+            .map(|worker| *worker)
+            .collect()
     }
 
     /// A task in which one worker at a time works. Ends when its sender is dropped.

@@ -102,7 +102,7 @@ impl EventActor {
                 let (context, version) = (Arc::clone(&self.context), version.clone());
                 let mut slot = InstanceSlot::new(context, version, FirstInstance::NotNeeded, id);
                 slot.set_steady_state(self.steady_state);
-                let mut worker = Box::new(EventWorker::new(slot));
+                let mut worker = EventWorker::new(slot);
                 rules.iter().for_each(|rules| worker.set_rules(rules.clone()));
                 worker
             });
