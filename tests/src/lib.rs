@@ -17,5 +17,6 @@ pub mod process;
 pub mod readme;
 pub mod recording;
 pub mod scripts;
+pub mod service;
 pub mod simulation;
 pub mod wait;

@@ -64,6 +64,12 @@ impl Request {
             let appended = fields.append(&pair[0], pair[1].as_bytes());
             appended.map_err(|error| invalid(&header_refused(&pair[0], error)))?;
         }
+        if !body.is_empty() {
+            // Without it the body is sent in chunks, which some services refuse.
+            let length = body.len().to_string().into_bytes();
+            let set = fields.set("content-length", &[length]);
+            set.map_err(|error| invalid(&header_refused("content-length", error)))?;
+        }
         let request = OutgoingRequest::new(fields);
         let set = request
             .set_method(&method_of(method))
