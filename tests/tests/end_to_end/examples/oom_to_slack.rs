@@ -84,7 +84,9 @@ async fn oom_to_slack_posts_once_and_waits_as_it_is_asked(cluster: Cluster) -> R
 
     // Neither another kill within the pause, nor a list after lost history, nor a restart is a reason to repeat it.
     cluster.compact().await?;
-    cluster.fault(&json!({ "drop-watches": { "ending": "mid-line" } })).await?;
+    cluster
+        .fault(&json!({ "drop-watches": { "ending": "mid-line" } }))
+        .await?;
     client.merge(&pods("web/status"), &killed_at(&time, 2)).await?;
     writes(&daemon, 2.0).await?;
     drop(daemon);

@@ -50,10 +50,15 @@ async fn label_owners() -> Result<()> {
     for name in ["web", "shop"] {
         ensure!(changed(&client, &workloads("Deployment", name), team, Some("payments")).await? == "checkout");
     }
-    // A label that the namespace loses stays.
-    label(namespace, json!({ "team": null })).await?;
-    let written = writes(&daemon, 14.0).await? - first;
+    let written = writes(&daemon, 13.0).await? - first;
     ensure!(written == 6.0, "{written} writes for six changes");
+
+    // A restart writes nothing, and a label that the namespace loses stays.
+    drop(daemon);
+    let daemon = start(&cluster, "owner-labels").await?;
+    writes(&daemon, 8.0).await?;
+    label(namespace, json!({ "team": null })).await?;
+    ensure!(writes(&daemon, 9.0).await? == 0.0, "nothing has changed");
     let kept = client.get(&workloads("Deployment", "web")).await?;
     ensure!(kept.pointer(team) == Some(&json!("checkout")), "{kept}");
     Ok(())
