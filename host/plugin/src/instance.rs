@@ -10,6 +10,8 @@ pub(crate) mod trap;
 pub(crate) mod wasi;
 pub(crate) mod watchdog;
 
+use std::time::Duration;
+
 use informant_cache::Reason;
 use wasmtime::{Engine, Store};
 
@@ -288,8 +290,9 @@ fn finish_event<T>(
     answer: Result<wasmtime::Result<Result<T, Failure>>, Abandoned>,
 ) -> Called<Result<T, Failure>> {
     let called = finish_call(store, export, answer);
-    if let Ok(Err(Failure::RetryAfter(_))) = called {
-        store.data_mut().http.close_hosts();
+    if let Ok(Err(Failure::RetryAfter(later))) = &called {
+        let delay = Duration::from_millis(later.after_ms.into());
+        store.data_mut().http.close_hosts(delay);
     }
     called
 }

@@ -26,11 +26,12 @@
 //! they may take nine tenths of `limits.call`.
 
 mod error;
+mod retry_after;
 #[cfg(target_arch = "wasm32")]
 pub(crate) mod wasi;
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -38,6 +39,9 @@ use serde::de::DeserializeOwned;
 pub use self::error::{Error, ErrorCode};
 use crate::failure::{Failure, Result};
 use crate::host;
+
+/// The delay after a response with status 429 or 503 that does not say when to come back: 30 s.
+pub const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(30);
 
 /// A request of GET.
 pub fn get(url: impl Into<String>) -> Request {
@@ -198,23 +202,26 @@ impl Response {
         Ok(serde_json::from_slice(&self.body)?)
     }
 
-    /// How long the server asks the client to wait, in seconds. A date is not read.
+    /// How long the server asks the client to wait: the seconds in `Retry-After`, or the time until its date.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.header("retry-after")?.trim().parse().ok().map(Duration::from_secs)
+        retry_after::parse(self.header("retry-after")?.trim(), SystemTime::now())
     }
 
     /// This response, if its status is one of 200 to 299.
     ///
     /// # Errors
-    /// Otherwise a [`Failure`]: retry-after for 429 and 503 that say when, retryable for these without a time, 408, 425
-    /// and 5xx, and permanent for any other, which the same request would get again. Its message has the status and
-    /// the host.
+    /// Otherwise a [`Failure`]: retry-after for 429 and 503 (after [`RETRY_AFTER_DEFAULT`] if they do not say when),
+    /// retryable for 408, 425 and other 5xx, and permanent for any other, which the same request would get again. Its
+    /// message has the status and the host.
     pub fn ensure_ok(self) -> Result<Self> {
         let message = || format!("{} answered {}", self.origin, self.status);
-        match (self.status, self.retry_after()) {
-            (200..300, _) => Ok(self),
-            (429 | 503, Some(after)) => Err(Failure::retry_after(message(), after)),
-            (408 | 425 | 429 | 500.., _) => Err(Failure::retryable(message())),
+        match self.status {
+            200..300 => Ok(self),
+            429 | 503 => {
+                let after = self.retry_after().unwrap_or(RETRY_AFTER_DEFAULT);
+                Err(Failure::retry_after(message(), after))
+            }
+            408 | 425 | 500.. => Err(Failure::retryable(message())),
             _ => Err(Failure::permanent(message())),
         }
     }

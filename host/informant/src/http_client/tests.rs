@@ -9,7 +9,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderName, Method, Request};
 use http_body_util::{BodyExt as _, Full};
-use informant_apiserver::{ApiServer, Identity, Options};
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::{HttpCall, HttpClient as _, HttpError, HttpErrorCode, HttpPermit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -17,6 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::connect::Resolving;
 use super::*;
+
+mod secure;
 
 /// Answers lookups with one list of addresses after the other; the last one stays.
 #[derive(Clone, Default)]
@@ -271,78 +272,6 @@ async fn a_file_replaces_the_header_and_is_read_each_time() {
     std::fs::remove_file(&file).unwrap();
     assert_eq!(code(&sender, authorized()).await, HttpErrorCode::HeaderFile);
     assert_eq!(server.seen().len(), 2);
-}
-
-/// A server with a certificate for these names. Returns its address, and the file of its authority.
-async fn tls_server(names: &[&str]) -> (SocketAddr, tempfile::NamedTempFile) {
-    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let identity = Identity::generate(&names).unwrap();
-    let authority = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(authority.path(), identity.authority_pem()).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = ApiServer::new(Options::default());
-    tokio::spawn(async move { server.serve_tls(listener, &identity, std::future::pending()).await });
-    (address, authority)
-}
-
-#[tokio::test]
-async fn a_certificate_must_be_valid_for_the_host() {
-    let (address, authority) = tls_server(&["127.0.0.1"]).await;
-    let (other, other_authority) = tls_server(&["example.com"]).await;
-    let with = |file: Option<&tempfile::NamedTempFile>| {
-        let section = HttpSection {
-            ca_file: file.map(|file| file.path().to_owned()),
-            ..HttpSection::default()
-        };
-        sender(section, Names::default())
-    };
-    let url = |address: SocketAddr| call(&format!("https://{address}/version"));
-    assert_eq!(get(&with(Some(&authority)), url(address)).await.unwrap().0, 200);
-    assert_eq!(code(&with(None), url(address)).await, HttpErrorCode::Certificate);
-    assert_eq!(
-        code(&with(Some(&other_authority)), url(address)).await,
-        HttpErrorCode::Certificate
-    );
-    assert_eq!(
-        code(&with(Some(&other_authority)), url(other)).await,
-        HttpErrorCode::Certificate
-    );
-    let plain = RawServer::start(OK, true).await;
-    assert_eq!(
-        code(&with(Some(&authority)), url(plain.address)).await,
-        HttpErrorCode::Tls
-    );
-}
-
-#[tokio::test]
-async fn a_proxy_gets_whole_urls_and_opens_tunnels() {
-    let proxy = RawServer::start(OK, true).await;
-    let section = HttpSection {
-        proxy: Some(format!("http://user:secret@{}", proxy.address)),
-        no_proxy: vec!["127.0.0.1".to_owned()],
-        ..HttpSection::default()
-    };
-    let sender = sender(section, Names::default());
-    // The name is not looked up here.
-    assert_eq!(
-        get(&sender, call("http://a.example.com:8080/b?c")).await.unwrap().0,
-        200
-    );
-    // What is not HTTP over TLS ends the tunnel.
-    assert_eq!(code(&sender, call("https://a.example.com/")).await, HttpErrorCode::Tls);
-    let direct = RawServer::start(OK, true).await;
-    get(&sender, call(&direct.url("/"))).await.unwrap();
-    let authorization = "proxy-authorization: Basic dXNlcjpzZWNyZXQ=";
-    let seen = proxy.seen();
-    assert!(
-        seen[0].starts_with("GET http://a.example.com:8080/b?c HTTP/1.1\n"),
-        "{seen:?}"
-    );
-    assert!(seen[1].starts_with("CONNECT a.example.com:443 HTTP/1.1\n"), "{seen:?}");
-    assert!(seen.iter().all(|request| request.contains(authorization)), "{seen:?}");
-    assert_eq!(direct.seen().len(), 1);
-    assert!(!direct.seen()[0].contains("proxy-authorization"));
 }
 
 #[tokio::test]

@@ -2,10 +2,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use informant_plugin_host::{HttpError, HttpErrorCode, read_regular_file};
-use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -21,14 +20,21 @@ const CA_FILE_BYTES_MAX: usize = 4 << 20;
 pub(super) struct Tls {
     ca_file: Option<PathBuf>,
     /// Created for the first request that needs it: reading the roots takes milliseconds and memory.
-    config: OnceCell<Arc<ClientConfig>>,
+    loaded: Arc<Mutex<Option<Loaded>>>,
+}
+
+/// The roots that are trusted.
+struct Loaded {
+    /// The content of `ca_file`, if there is one.
+    ca: Option<Vec<u8>>,
+    config: Arc<ClientConfig>,
 }
 
 impl Tls {
     pub(super) fn new(ca_file: Option<PathBuf>) -> Tls {
         Tls {
             ca_file,
-            config: OnceCell::new(),
+            loaded: Arc::default(),
         }
     }
 
@@ -38,15 +44,23 @@ impl Tls {
         host: &str,
         stream: Box<dyn Stream>,
     ) -> Result<TlsStream<Box<dyn Stream>>, HttpError> {
-        let config = self.config.get_or_try_init(|| load(self.ca_file.clone())).await?;
+        let config = self.config().await?;
         let name = host.trim_matches(['[', ']']).to_owned();
         let name = ServerName::try_from(name)
             .map_err(|_| HttpError::new(HttpErrorCode::Tls, "the host is not a name that a certificate can have"))?;
-        let connector = TlsConnector::from(Arc::clone(config));
-        connector
+        TlsConnector::from(config)
             .connect(name, stream)
             .await
             .map_err(|error| of_handshake(&error))
+    }
+
+    /// Reads `ca_file` each time, as the files of headers, so that a new content is used at once.
+    async fn config(&self) -> Result<Arc<ClientConfig>, HttpError> {
+        let (ca_file, loaded) = (self.ca_file.clone(), Arc::clone(&self.loaded));
+        let config = tokio::task::spawn_blocking(move || current(ca_file.as_deref(), &loaded)).await;
+        config
+            .unwrap_or_else(|_| Err("Informant is stopping".to_owned()))
+            .map_err(|problem| HttpError::new(HttpErrorCode::Tls, problem))
     }
 }
 
@@ -61,29 +75,49 @@ fn of_handshake(error: &io::Error) -> HttpError {
     }
 }
 
-async fn load(ca_file: Option<PathBuf>) -> Result<Arc<ClientConfig>, HttpError> {
-    let loaded = tokio::task::spawn_blocking(move || config(ca_file.as_deref())).await;
-    loaded
-        .unwrap_or_else(|_| Err("Informant is stopping".to_owned()))
-        .map_err(|problem| HttpError::new(HttpErrorCode::Tls, problem))
-}
-
-fn config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
+/// What is loaded, if `ca_file` still has that content.
+fn current(ca_file: Option<&Path>, loaded: &Mutex<Option<Loaded>>) -> Result<Arc<ClientConfig>, String> {
+    let unusable = |problem: String| {
+        let path = ca_file.unwrap_or(Path::new(""));
+        format!("cannot use {} ([http] ca-file): {problem}", path.display())
+    };
+    let read = ca_file
+        .map(|path| read_regular_file(path, CA_FILE_BYTES_MAX))
+        .transpose();
+    let ca = read.map_err(|error| unusable(error.to_string()))?;
+    // Replaced as a whole: valid after any panic.
+    let mut loaded = loaded.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(same) = loaded.as_ref().filter(|loaded| loaded.ca == ca) {
+        return Ok(Arc::clone(&same.config));
+    }
     let mut roots = RootCertStore::empty();
     // Roots that cannot be read are missed by the handshakes that need them.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if let Some(path) = ca_file {
-        let unusable = |problem: String| format!("cannot use {} ([http] ca-file): {problem}", path.display());
-        let text = read_regular_file(path, CA_FILE_BYTES_MAX).map_err(|error| unusable(error.to_string()))?;
-        let before = roots.len();
-        for certificate in CertificateDer::pem_slice_iter(&text) {
-            let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
-            roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
-        }
-        if roots.len() == before {
-            return Err(unusable("it contains no certificate in PEM".to_owned()));
-        }
+    if let Some(text) = &ca {
+        add(&mut roots, text).map_err(unusable)?;
     }
+    let config = config(roots)?;
+    *loaded = Some(Loaded {
+        ca,
+        config: Arc::clone(&config),
+    });
+    Ok(config)
+}
+
+/// Adds the certificates in `text`.
+fn add(roots: &mut RootCertStore, text: &[u8]) -> Result<(), String> {
+    let before = roots.len();
+    for certificate in CertificateDer::pem_slice_iter(text) {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
+    }
+    match roots.len() == before {
+        true => Err("it contains no certificate in PEM".to_owned()),
+        false => Ok(()),
+    }
+}
+
+fn config(roots: RootCertStore) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -71,8 +71,8 @@ pub(crate) struct HttpCaller {
     pauses: Option<Pauses>,
 }
 
-/// Hosts that asked for a pause, and how long.
-type Pauses = Arc<Mutex<Vec<(String, Duration)>>>;
+/// Hosts that asked for a pause, and how long if they said it in seconds.
+type Pauses = Arc<Mutex<Vec<(String, Option<Duration>)>>>;
 
 type WasiSent = Box<dyn Future<Output = Result<(), WasiError>> + Send>;
 type WasiAnswer = Box<dyn Future<Output = Result<(Response<WasiBody>, WasiSent), WasiError>> + Send>;
@@ -87,6 +87,8 @@ struct GrantedRequest {
     time_max: Duration,
     /// Until its beginning.
     head_max: Duration,
+    /// Between parts of its body, if the guest limits that.
+    silence_max: Option<Duration>,
     pauses: Pauses,
 }
 
@@ -114,6 +116,7 @@ fn body_error_code(error: &wasmtime::Error) -> Option<ErrorCode> {
     }
     match error.downcast_ref::<WasiError>()? {
         WasiError::HttpResponseTimeout => Some(ErrorCode::HttpResponseTimeout),
+        WasiError::ConnectionReadTimeout => Some(ErrorCode::ConnectionReadTimeout),
         WasiError::HttpResponseBodySize(bytes) => Some(ErrorCode::HttpResponseBodySize(*bytes)),
         WasiError::HttpResponseIncomplete => Some(ErrorCode::HttpResponseIncomplete),
         WasiError::HttpProtocolError => Some(ErrorCode::HttpProtocolError),
@@ -151,12 +154,14 @@ impl HttpCaller {
         self.pauses = None;
     }
 
-    /// The call failed with `retry-after`: closes the hosts that asked for a pause in it.
-    pub(crate) fn close_hosts(&mut self) {
+    /// The call failed with `retry-after`, and waits `delay`: closes the hosts that asked for a pause in it, each for
+    /// the seconds that it named. After a date or no word at all, what the plugin made of it counts.
+    pub(crate) fn close_hosts(&mut self, delay: Duration) {
         let (Some(pauses), HttpAccess::Granted { rights, .. }) = (self.pauses.take(), &self.access) else {
             return;
         };
-        rights.close(std::mem::take(&mut *lock(&pauses)));
+        let pauses = std::mem::take(&mut *lock(&pauses)).into_iter();
+        rights.close(pauses.map(|(host, asked)| (host, asked.unwrap_or(delay))));
     }
 
     /// Checks a request. Everything is refused that is not granted.
@@ -180,6 +185,7 @@ impl HttpCaller {
             request,
             time_max,
             head_max,
+            silence_max: options.between_bytes_timeout,
             pauses: Arc::clone(self.pauses.get_or_insert_default()),
         })
     }
@@ -306,16 +312,17 @@ impl GrantedRequest {
             permit,
         };
         let response = client.send(call).await?;
-        if let Some(pause) = asked_pause(response.status(), response.headers()) {
-            lock(&self.pauses).push((self.target.to_string(), pause));
+        if asks_for_pause(response.status()) {
+            lock(&self.pauses).push((self.target.to_string(), retry_after(response.headers())));
         }
         let late = rights.env.sleep(self.time_max.saturating_sub(rights.env.now() - began));
         Ok(response.map(|inner| {
-            let (left, rights) = (limits.http_response_bytes, Arc::clone(&rights));
             ResponseBody {
                 inner,
-                left,
+                left: limits.http_response_bytes,
                 late,
+                silence_max: self.silence_max,
+                silent: None,
                 rights,
             }
             .boxed_unsync()
@@ -323,10 +330,14 @@ impl GrantedRequest {
     }
 }
 
-/// How long a host asks to be left alone, if it does. A date in Retry-After is not read.
-fn asked_pause(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
-    let asks = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-    let seconds = headers.get(header::RETRY_AFTER).filter(|_| asks)?;
+/// Whether a host asks to be left alone for a while.
+fn asks_for_pause(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
+}
+
+/// For how long, if that is in seconds. A date is left to the plugin.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?;
     seconds.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
 
@@ -378,3 +389,6 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // Changed by single assignments: whole after any panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

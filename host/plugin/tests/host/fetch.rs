@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use http::{Response, header};
 use http_body_util::{BodyExt as _, Full};
-use informant_plugin_host::{HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpGrant, Plugin};
+use informant_plugin_host::{
+    HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpGrant, Plugin, PluginSpec,
+};
 use serde_json::json;
 
 use crate::scripts::{attached, can_run, run};
@@ -34,8 +36,8 @@ impl HttpClient for Shared {
 }
 
 impl Service {
-    /// `/status/N` answers with that status, `/to/N` redirects N times, `/away` redirects to another host, `/fails`
-    /// fails, `/bytes` is not UTF-8, and everything else answers with what was sent.
+    /// `/status/N` answers with that status, `/busy` and `/busy/date` with 503, `/to/N` redirects N times, `/away`
+    /// redirects to another host, `/fails` fails, `/bytes` is not UTF-8, and any other path answers with what was sent.
     async fn answer(self: Arc<Service>, call: HttpCall) -> Result<Response<HttpBody>, HttpError> {
         let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
         self.in_flight_max.fetch_max(now, Ordering::SeqCst);
@@ -68,6 +70,11 @@ impl Service {
         if path.starts_with("/status/") {
             response = response.status(number()).header(header::RETRY_AFTER, "60");
             content = Bytes::from_static(b"why");
+        } else if path.starts_with("/busy") {
+            response = response.status(503);
+            if path.ends_with("/date") {
+                response = response.header(header::RETRY_AFTER, "Fri, 01 Jan 2100 00:00:00 GMT");
+            }
         } else if path.starts_with("/to/") && number() > 0 {
             response = response
                 .status(302)
@@ -104,6 +111,10 @@ struct Setup {
 impl Setup {
     /// `body` is that of `onAdd(pod, event)`.
     async fn new(body: &str) -> Setup {
+        Setup::adjusted(body, |_| ()).await
+    }
+
+    async fn adjusted(body: &str, adjust: impl FnOnce(&mut PluginSpec)) -> Setup {
         let service = Arc::<Service>::default();
         let world = World::for_scripts_with_http(None, Arc::new(Shared(Arc::clone(&service))));
         let text = format!(
@@ -112,6 +123,7 @@ impl Setup {
         );
         let plugin = run(&world, &text, |spec| {
             spec.allow_http = vec![HttpGrant::parse("http://*.svc").unwrap()];
+            adjust(spec);
         })
         .await;
         let pods = attached(&world, &plugin).await;
@@ -270,6 +282,51 @@ async fn the_status_decides_whether_an_event_is_retried() {
     for status in ["404", "500", "429"] {
         assert!(log.contains(&format!("http://a.svc answered {status}")), "{log}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_closes_a_host_that_names_no_seconds() {
+    if !can_run() {
+        return;
+    }
+    for (path, seconds) in [("busy/date", 3_600), ("busy", 30)] {
+        let mut setup = Setup::new(&format!(
+            r#"
+            const response = await fetch("http://a.svc/{path}");
+            log.info(response.status, response.headers.get("retry-after") <= {seconds});
+            if (event.name === "a" && event.attempt === 0) ensureOk(response);
+            "#
+        ))
+        .await;
+        setup.pods.apply("a");
+        let lines = setup.handle("b").await;
+        assert_eq!(lines[2], "INFO 429 true", "{path}: {lines:?}");
+        assert_eq!(setup.service.seen().len(), 2, "{path}: one when the time is over");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_withholds_the_posts_of_a_script() {
+    if !can_run() {
+        return;
+    }
+    let mut setup = Setup::adjusted(
+        r#"
+        const post = await fetch("http://a.svc/hook?token=secret", { method: "POST", body: "x" });
+        const get = await fetch("http://a.svc/echo");
+        log.info(ensureOk(post).status, await post.text(), get.status);
+        "#,
+        |spec| spec.is_dry_run = true,
+    )
+    .await;
+    assert_eq!(setup.handle("a").await, ["INFO 202  200"]);
+    assert_eq!(setup.service.seen(), ["GET http://a.svc/echo"]);
+    let effects = setup.plugin.effects().effects;
+    let listed: Vec<String> = effects
+        .iter()
+        .map(|effect| format!("{} {}", effect.action, effect.target))
+        .collect();
+    assert_eq!(listed, ["POST http://a.svc/hook"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,6 +22,8 @@ use crate::world::{Pods, World};
 enum Behavior {
     /// Answers with this status, the header `retry-after: 60`, and the body `hello`.
     Status(u16),
+    /// Answers 503 with this `retry-after`, if any.
+    Busy(Option<&'static str>),
     /// Never answers.
     Silent,
     /// Answers with a body that sends a byte for each poll, without end.
@@ -106,12 +108,17 @@ impl Network {
         self.seen.lock().unwrap().push(line);
         let chunks = |left, is_stalled| Ok(Response::new(Chunks { left, is_stalled }.boxed_unsync()));
         let behavior = *self.behavior.lock().unwrap();
-        match behavior {
-            Behavior::Status(status) => {
-                let body = Full::new(Bytes::from_static(b"hello")).map_err(|never: Infallible| match never {});
-                let response = Response::builder().status(status).header("retry-after", "60");
-                Ok(response.body(body.boxed_unsync()).unwrap())
+        let hello = |status: u16, retry_after: Option<&str>| {
+            let body = Full::new(Bytes::from_static(b"hello")).map_err(|never: Infallible| match never {});
+            let mut response = Response::builder().status(status);
+            if let Some(value) = retry_after {
+                response = response.header("retry-after", value);
             }
+            Ok(response.body(body.boxed_unsync()).unwrap())
+        };
+        match behavior {
+            Behavior::Status(status) => hello(status, Some("60")),
+            Behavior::Busy(retry_after) => hello(503, retry_after),
             Behavior::Silent => std::future::pending().await,
             Behavior::Endless => chunks(None, false),
             Behavior::Stalled => chunks(None, true),
@@ -373,6 +380,24 @@ async fn a_host_is_closed_after_a_failure_that_says_when() {
         requests.contains(r#"host="hooks.example.com",result="closed"} 1"#),
         "{requests}"
     );
+}
+
+#[tokio::test]
+async fn a_host_is_closed_until_a_date_or_by_default() {
+    for (asked, wanted) in [
+        (Some("Fri, 01 Jan 2100 00:00:00 GMT"), 3_500..=3_600),
+        (Some("soon"), 20..=30),
+        (None, 20..=30),
+    ] {
+        let mut setup = Setup::new(Behavior::Busy(asked), |_| ()).await;
+        setup.handle(&json!({ "url": HOOK, "ensureOk": true })).await;
+        setup.network.set(Behavior::Status(200));
+        let closed = setup.get(HOOK).await;
+        assert_eq!(closed["status"], 429, "{asked:?}");
+        let seconds: u64 = closed["headers"]["retry-after"].as_str().unwrap().parse().unwrap();
+        assert!(wanted.contains(&seconds), "{asked:?}: {seconds}");
+        assert_eq!(setup.network.seen().len(), 1, "{asked:?}");
+    }
 }
 
 #[tokio::test]

@@ -76,11 +76,15 @@ fn ensure_ok_turns_a_status_into_its_failure() {
         assert_eq!(failure(status, None), Ok(status));
     }
     for status in [429, 503] {
-        let after = Failure::retry_after(message(status), Duration::from_secs(30));
-        assert_eq!(failure(status, Some("30")), Err(after));
-        assert_eq!(failure(status, None), Err(Failure::retryable(message(status))));
-        let date = Some("Wed, 21 Oct 2026 07:28:00 GMT");
-        assert_eq!(failure(status, date), Err(Failure::retryable(message(status))));
+        let after = |seconds| Err(Failure::retry_after(message(status), Duration::from_secs(seconds)));
+        assert_eq!(failure(status, Some("7")), after(7));
+        assert_eq!(
+            failure(status, Some("Sun, 06 Nov 1994 08:49:37 GMT")),
+            after(0),
+            "a past date"
+        );
+        assert_eq!(failure(status, None), after(30));
+        assert_eq!(failure(status, Some("soon")), after(30));
     }
     for status in [408, 425, 500, 502, 599] {
         assert_eq!(failure(status, Some("30")), Err(Failure::retryable(message(status))));

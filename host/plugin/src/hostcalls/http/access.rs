@@ -141,8 +141,8 @@ impl HttpRights {
         Some(until - now)
     }
 
-    /// Closes hosts to the plugin, each for as long as it asked.
-    pub(super) fn close(&self, hosts: Vec<(String, Duration)>) {
+    /// Closes hosts to the plugin, each for so long.
+    pub(super) fn close(&self, hosts: impl Iterator<Item = (String, Duration)>) {
         let now = self.env.now();
         let mut state = self.state();
         state.closed.retain(|_, until| *until > now);

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -27,6 +28,10 @@ pub(super) struct ResponseBody {
     pub(super) left: usize,
     /// Completes when the request's time is over.
     pub(super) late: BoxFuture,
+    /// The longest wait for more of the body that the guest accepts.
+    pub(super) silence_max: Option<Duration>,
+    /// Completes when the present wait has taken that long.
+    pub(super) silent: Option<BoxFuture>,
     pub(super) rights: Arc<HttpRights>,
 }
 
@@ -71,6 +76,21 @@ impl Body for RequestBody {
     }
 }
 
+impl ResponseBody {
+    /// Nothing has arrived: an error if that has been so for as long as the guest accepts.
+    fn poll_silence<T>(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, WasiError>>> {
+        let Some(max) = self.silence_max else {
+            return Poll::Pending;
+        };
+        let ResponseBody { silent, rights, .. } = self;
+        let silent = silent.get_or_insert_with(|| rights.env.sleep(max));
+        ready!(silent.as_mut().poll(context));
+        // Not polled again: the stream ends with an error.
+        self.silent = None;
+        Poll::Ready(Some(Err(WasiError::ConnectionReadTimeout)))
+    }
+}
+
 impl Body for ResponseBody {
     type Data = Bytes;
     type Error = WasiError;
@@ -86,7 +106,11 @@ impl Body for ResponseBody {
             self.rights.counters.count_limited(HttpLimit::Time);
             return Poll::Ready(Some(Err(wasi_error(timed_out("the body of the response")))));
         }
-        let frame = match ready!(Pin::new(&mut self.inner).poll_frame(context)) {
+        let Poll::Ready(polled) = Pin::new(&mut self.inner).poll_frame(context) else {
+            return self.poll_silence(context);
+        };
+        self.silent = None;
+        let frame = match polled {
             Some(Ok(frame)) => frame,
             Some(Err(error)) => return Poll::Ready(Some(Err(wasi_error(error)))),
             None => return Poll::Ready(None),
