@@ -127,6 +127,8 @@ struct Listener {
     retry_rate: RetryRate,
     /// Limits all deliveries; none without [`calls_per_second_max`](ListenerOptions::calls_per_second_max).
     call_rate: Option<TokenBucket>,
+    /// The shard that is looked at first in the next batch.
+    next_shard: Shard,
     /// Since the last delivery, something waited for `call_rate`.
     is_held_by_rate: bool,
     letters: DeadLetters,
@@ -158,6 +160,7 @@ impl Listener {
             sources: AttachedSources::default(),
             timers: Timers::default(),
             retry_rate: RetryRate::default(),
+            next_shard: 0,
             call_rate: options.calls_per_second_max.map(|max| TokenBucket::new(max, max)),
             is_held_by_rate: false,
             letters: DeadLetters::new(options.dead_letters_max, options.pending_bytes_max),

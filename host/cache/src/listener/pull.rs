@@ -54,7 +54,8 @@ impl Listener {
         }
     }
 
-    /// Appends up to `max` deliveries of one of `shards`.
+    /// Appends up to `max` deliveries of one of `shards`, which take turns. With an interval or a rate it is one: they
+    /// count from the delivery, so that the call has to start with it.
     pub(super) fn next_batch(
         &mut self,
         now: Moment,
@@ -63,11 +64,14 @@ impl Listener {
         out: &mut Vec<Delivery>,
     ) -> NextBatch {
         let before = out.len();
+        let is_spaced = self.options.min_interval.is_some() || self.call_rate.is_some();
+        let max = if is_spaced { max.min(1) } else { max };
         if self.begin(now) {
             let mut steps_left = CURSOR_STEPS_MAX.max(max);
-            for shard in shards.iter() {
+            for shard in shards.iter_from(self.next_shard) {
                 out.extend(std::iter::from_fn(|| self.take(now, shard, &mut steps_left)).take(max));
                 if out.len() > before {
+                    self.next_shard = shard.wrapping_add(1);
                     return NextBatch::Delivered(out.len() - before);
                 }
             }

@@ -75,6 +75,16 @@ impl ShardSet {
     }
 }
 
+impl ShardSet {
+    /// Its shards in order, beginning with those from `first` on.
+    pub(super) fn iter_from(self, first: Shard) -> impl Iterator<Item = Shard> {
+        let from_first = u64::MAX.checked_shl(first.into()).unwrap_or(0);
+        ShardSet(self.0 & from_first)
+            .iter()
+            .chain(ShardSet(self.0 & !from_first).iter())
+    }
+}
+
 impl Sharding {
     pub(super) fn new() -> Sharding {
         Sharding {
@@ -147,6 +157,9 @@ mod tests {
         assert!(set.is_empty());
         [63, 0, 7, 7].into_iter().for_each(|shard| set.insert(shard));
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 7, 63]);
+        for (first, shards) in [(0, [0, 7, 63]), (7, [7, 63, 0]), (8, [63, 0, 7]), (64, [0, 7, 63])] {
+            assert_eq!(set.iter_from(first).collect::<Vec<_>>(), shards);
+        }
         set.remove(0);
         set.remove(63);
         assert_eq!(set.iter().collect::<Vec<_>>(), [7]);

@@ -180,6 +180,40 @@ async fn calls_that_wait_are_made_at_the_same_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_interval_of_slow_calls_counts_from_their_start() {
+    if !can_run() {
+        return;
+    }
+    let text = r#"
+        import { kube, log } from "informant";
+        function handle(pod) {
+          log.info(JSON.stringify({ event: "change", name: pod.metadata.name }));
+          kube.get({ resource: "v1/pods", namespace: "web", name: pod.metadata.name });
+        }
+        export const onAdd = handle;
+        export const onUpdate = handle;
+    "#;
+    let world = World::with_cluster(Cluster::answering(Some(1_000)));
+    let interval = Duration::from_secs(60);
+    let (_plugin, mut pods) = run(&world, text, 1, |spec| {
+        spec.allow_kube = grants(json!([{ "verbs": ["get"], "resource": "v1/pods" }]));
+        spec.min_interval = Some(interval);
+    })
+    .await;
+    pods.apply_all(&names(64));
+    let lines = world.recorded(64, is_change).await;
+    let (began, last) = (tokio::time::Instant::now(), lines[63]["name"].clone());
+    pods.apply(last.as_str().unwrap());
+    world.recorded(2, |line| is_change(line) && line["name"] == last).await;
+    // The clock of the test ticks in steps of milliseconds.
+    assert!(
+        began.elapsed() > interval - Duration::from_millis(100),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn swaps_under_load_count_each_update_once_over_all_instances() {
     if !can_run() {
         return;

@@ -55,6 +55,31 @@ fn name_in(shard: Shard, shards: Shard, nth: usize) -> String {
 }
 
 #[test]
+fn shards_take_turns_at_a_limited_rate() {
+    let mut rig = rig(3);
+    let limited = ListenerOptions {
+        calls_per_second_max: Some(1),
+        ..options()
+    };
+    rig.listener.set_options(limited, rig.now);
+    for shard in 0..3 {
+        (0..2).for_each(|nth| rig.set(&name_in(shard, 3, nth), 1));
+    }
+    let mut all = ShardSet::default();
+    (0..3).for_each(|shard| all.insert(shard));
+    let mut taken = Vec::new();
+    for _ in 0..6 {
+        assert!(matches!(
+            rig.listener.next_batch_of(all, rig.now, 64, &mut taken),
+            NextBatch::Delivered(1)
+        ));
+        rig.now = rig.now + Duration::from_secs(1);
+    }
+    let shards: Vec<Shard> = taken.iter().map(|delivery| delivery.shard).collect();
+    assert_eq!(shards[..3], shards[3..], "each comes again after all others");
+}
+
+#[test]
 fn a_busy_shard_delays_only_its_own_keys() {
     let mut rig = rig(2);
     let (slow, quick) = (name_in(0, 2, 0), name_in(1, 2, 0));
