@@ -92,7 +92,8 @@ pub mod limits {
     pub use crate::engine::scheduler::{OVERRAN_FOR, SLOW_CALL};
     pub use crate::engine::ticker::TICK;
     pub use crate::hostcalls::http::{
-        HTTP_BURST, HTTP_CHUNK_BYTES_MAX, HTTP_CLOSED_HOSTS_MAX, HTTP_CLOSED_MAX, HTTP_FIELDS_BYTES_MAX,
+        HTTP_AUTHORITY_BYTES_MAX, HTTP_BURST, HTTP_CHUNK_BYTES_MAX, HTTP_CLOSED_HOSTS_MAX, HTTP_CLOSED_MAX,
+        HTTP_FIELDS_BYTES_MAX, HTTP_METHOD_BYTES_MAX,
     };
     pub use crate::hostcalls::kube::{
         KUBE_ANSWER_BYTES_MAX, KUBE_DOCUMENT_BYTES_MAX, KUBE_PAGE_OBJECTS_MAX, KUBE_WAIT_MAX,

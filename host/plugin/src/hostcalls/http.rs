@@ -14,6 +14,7 @@ mod address;
 mod body;
 mod grant;
 mod host;
+mod link;
 mod metrics;
 mod path;
 
@@ -22,11 +23,10 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty};
-use wasmtime::component::{Linker, Resource};
-use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, IoError};
+use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{
     DEFAULT_FORBIDDEN_HEADERS, Error as WasiError, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx,
-    WasiHttpHooks, WasiHttpView,
+    WasiHttpHooks,
 };
 
 pub(crate) use self::access::{HttpAccess, HttpGrants, HttpRights};
@@ -34,6 +34,8 @@ pub use self::address::forbidden_address;
 use self::body::{RequestBody, ResponseBody};
 use self::grant::HttpTarget;
 pub use self::grant::{HttpGrant, HttpGrantError};
+pub(crate) use self::link::link;
+pub use self::link::{HTTP_AUTHORITY_BYTES_MAX, HTTP_METHOD_BYTES_MAX};
 pub(crate) use self::metrics::{HttpCounters, HttpFamilies};
 use self::metrics::{HttpLimit, HttpResult};
 use crate::effects::{Effect, EffectKind};
@@ -90,23 +92,6 @@ struct GrantedRequest {
     /// Between parts of its body, if the guest limits that.
     silence_max: Option<Duration>,
     pauses: Pauses,
-}
-
-/// Links wasi:http.
-///
-/// # Errors
-/// None that depends on a plugin.
-pub(crate) fn link<T: WasiHttpView + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
-    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
-    // wasmtime's own function does not know the errors that bodies end with.
-    linker.allow_shadowing(true);
-    let mut types = linker.instance("wasi:http/types@0.2.12")?;
-    types.func_wrap("http-error-code", |mut store, (error,): (Resource<IoError>,)| {
-        let view = store.data_mut().http();
-        Ok((body_error_code(view.table.get(&error)?),))
-    })?;
-    linker.allow_shadowing(false);
-    Ok(())
 }
 
 /// The code of an error that a body ended with.

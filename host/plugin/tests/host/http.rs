@@ -269,6 +269,20 @@ async fn hosts_that_may_mean_the_machine_are_refused() {
 }
 
 #[tokio::test]
+async fn long_methods_and_hosts_are_refused_when_they_are_set() {
+    let mut setup = Setup::new(Behavior::Status(200), |_| {}).await;
+    let method = |bytes: usize| json!({ "url": HOOK, "method": "X".repeat(bytes) });
+    let host = |bytes: usize| json!({ "url": format!("http://{}.web.svc:8080/", "x".repeat(bytes)) });
+    assert_eq!(setup.handle(&method(64)).await[0]["status"], 200);
+    assert_eq!(setup.network.seen().len(), 1);
+    for spec in [method(65), method(1 << 20), host(300), host(1 << 20)] {
+        let lines = setup.handle(&spec).await;
+        assert_eq!(lines[0]["error"], "Invalid", "{lines:?}");
+    }
+    assert_eq!(setup.network.seen(), [""; 0]);
+}
+
+#[tokio::test]
 async fn methods_and_headers_that_break_the_boundary_are_refused() {
     let mut setup = Setup::new(Behavior::Status(200), |_| ()).await;
     for method in ["TRACE", "CONNECT"] {

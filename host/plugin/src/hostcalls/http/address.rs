@@ -1,7 +1,7 @@
 //! Addresses that a name must not resolve to: those of this machine, of its network and of its cloud.
 //!
-//! A plugin that could reach them through a name of its choice would reach Informant's own admin API, the kubelet, or
-//! the credentials of the node. Private addresses are allowed: the services of a cluster have them. Pure.
+//! A plugin that could reach them through a name of its choice would reach Informant's own admin API, or the credentials
+//! of the node. Private addresses are allowed: the services of a cluster have them, and the nodes. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,11 +12,15 @@ const METADATA_V4: [Ipv4Addr; 3] = [
     Ipv4Addr::new(192, 0, 0, 192),
 ];
 
-/// The same in IPv6: AWS, Google Cloud.
-const METADATA_V6: [Ipv6Addr; 2] = [
-    Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
+/// The same in IPv6: Google Cloud, Oracle Cloud, Scaleway.
+const METADATA_V6: [Ipv6Addr; 3] = [
     Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
+    Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe),
+    Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42),
 ];
+
+/// The network of AWS' services of a machine, `fd00:ec2::/32`: metadata, credentials of pods, DNS.
+const AWS_V6: [u16; 4] = [0xfd00, 0xec2, 0, 0];
 
 /// Networks in IPv6 whose addresses contain one in IPv4 or stand for one: first segments and the number of bits.
 const TRANSLATED_V6: [([u16; 4], u32); 4] = [
@@ -58,7 +62,9 @@ fn forbidden_v6(address: Ipv6Addr) -> Option<&'static str> {
     match address {
         _ if address.is_loopback() => Some("a loopback address"),
         _ if address.is_unspecified() => Some("an unspecified address"),
-        _ if METADATA_V6.contains(&address) => Some("the address of a metadata service"),
+        _ if METADATA_V6.contains(&address) || has_prefix(address, AWS_V6, 32) => {
+            Some("the address of a metadata service")
+        }
         _ if address.is_unicast_link_local() || segments[0] & 0xffc0 == 0xfec0 => Some("a link-local address"),
         _ if address.is_multicast() => Some("a multicast address"),
         // IPv4-mapped (::ffff:0:0/96), IPv4-compatible (::/96) and IPv4-translated (::ffff:0:0:0/96).
@@ -113,6 +119,9 @@ mod tests {
             "2002:7f00:1::1",
             "2001:0:1::1",
             "fd00:ec2::254",
+            "fd00:ec2::23",
+            "fd00:c1::a9fe:a9fe",
+            "fd00:42::42",
             "fd20:ce::254",
         ] {
             assert!(forbidden_address(text.parse().unwrap()).is_some(), "{text}");
