@@ -23,11 +23,14 @@ const SECTION: &str = concat!(
     r#"","contract":"0.2.0"}"#
 );
 
-/// The test guests, and the names of their components.
-const GUESTS: [(&str, &str); 3] = [
-    ("guest.c", "guest_c.wasm"),
-    ("readme.c", "guest_readme_c.wasm"),
-    ("conformance.c", "guest_conformance_c.wasm"),
+/// The folder with the bindings of every plugin, and the one for plugins that send HTTP requests.
+const BINDINGS: [&str; 2] = ["gen", "gen-http"];
+
+/// The test guests: their sources, how many of the bindings they use, and the names of their components.
+const GUESTS: [(&[&str], usize, &str); 3] = [
+    (&["guest.c"], 1, "guest_c.wasm"),
+    (&["readme.c"], 1, "guest_readme_c.wasm"),
+    (&["conformance.c", "conformance_http.c"], 2, "guest_conformance_c.wasm"),
 ];
 
 /// Replaces the linker of core modules: copies the linked module to `-o FILE`.
@@ -46,26 +49,27 @@ pub(crate) fn build() -> Result<()> {
         let folder = entry?.path();
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let component = out.join(format!("{}_c.wasm", name.replace('-', "_")));
-        build_one(&zig, &sdk, &files(&folder, "c")?, &component)
+        build_one(&zig, &sdk, &BINDINGS[..1], &files(&folder, "c")?, &component)
             .with_context(|| format!("failed to build {}", folder.display()))?;
     }
     refuses_misspelled_handlers(&zig, &sdk)?;
-    for (source, component) in GUESTS {
-        let source = sdk.join("tests").join(source);
-        build_one(&zig, &sdk, &[source], &out.join(component)).context("failed to build a test guest in C")?;
+    for (sources, bindings, component) in GUESTS {
+        let sources: Vec<PathBuf> = sources.iter().map(|source| sdk.join("tests").join(source)).collect();
+        build_one(&zig, &sdk, &BINDINGS[..bindings], &sources, &out.join(component))
+            .context("failed to build a test guest in C")?;
     }
     Ok(())
 }
 
-fn build_one(zig: &Path, sdk: &Path, sources: &[PathBuf], component: &Path) -> Result<()> {
+fn build_one(zig: &Path, sdk: &Path, bindings: &[&str], sources: &[PathBuf], component: &Path) -> Result<()> {
     let module = component.with_extension("core.wasm");
     let mut command = Command::new(zig);
     command.arg("cc").args(FLAGS.split_whitespace());
-    command.arg("-I").arg(sdk).arg("-I").arg(sdk.join("gen"));
-    command.args(sources).args(files(sdk, "c")?);
-    command
-        .args(files(&sdk.join("gen"), "c")?)
-        .args(files(&sdk.join("gen"), "o")?);
+    command.arg("-I").arg(sdk).args(sources).args(files(sdk, "c")?);
+    for folder in bindings.iter().map(|folder| sdk.join(folder)) {
+        command.arg("-I").arg(&folder);
+        command.args(files(&folder, "c")?).args(files(&folder, "o")?);
+    }
     cargo::run(command.arg("-o").arg(&module))?;
     let mut command = Command::new(component_linker()?);
     command

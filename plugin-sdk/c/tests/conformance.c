@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conformance_http.h"
 #include "informant.h"
 
 /* Longer texts are not logged, in bytes. */
@@ -208,6 +209,7 @@ static informant_result acts_as(const char *action, const informant_event *event
     if (!strcmp(action, "trap") && is_first) __builtin_trap();
     if (!strcmp(action, "requeue") && event->reason != INFORMANT_PLUGIN_TYPES_REASON_REQUEUE_AFTER) return informant_requeue_after(100);
     if (!strcmp(action, "patch")) return patches(event);
+    if (!strcmp(action, "call")) calls_service(event, text);
     informant_plugin_store_host_error_t error;
     if (!strcmp(action, "read") && !reads(event, &error)) return failed(&error);
     if (!strcmp(action, "remember")) {

@@ -1,6 +1,6 @@
 // @ts-check
 // The conformance kit in JavaScript. tests/guests/README.md describes what it does.
-import { HostError, KubeError, Permanent, RetryAfter, config, kube, kv, log, metrics, store } from "informant";
+import { HostError, HttpError, KubeError, Permanent, RetryAfter, config, kube, kv, log, metrics, store } from "informant";
 
 // Longer texts are not logged, in bytes.
 const SHOWN_MAX = 1000;
@@ -93,6 +93,16 @@ const actions = {
       log.info(`undeclared=${error.code}`);
     }
     if (attempt === 0 && text === "fails") throw new Error("fails");
+  },
+  async call(pod, { name }) {
+    try {
+      const headers = { "content-type": "text/plain", "x-id": name };
+      const response = await fetch("http://a.svc/kit", { method: "POST", headers, body: textOf(pod) });
+      log.info(`answered=${response.status} ${await response.text()}`);
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error;
+      log.info(`failed=${error.code === "denied" ? "denied" : "other"}`);
+    }
   },
   patch: (_, event) => log.info(outcome("patched", () => kube.patch(event, labeled(event)))),
   defer(_, event) {

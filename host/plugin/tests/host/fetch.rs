@@ -27,7 +27,7 @@ pub(crate) struct Service {
 }
 
 #[derive(Default)]
-pub(crate) struct Shared(Arc<Service>);
+pub(crate) struct Shared(pub(crate) Arc<Service>);
 
 impl HttpClient for Shared {
     fn send(&self, call: HttpCall) -> HttpFuture {
@@ -95,7 +95,7 @@ impl Service {
     }
 
     /// The requests since the last call.
-    fn seen(&self) -> Vec<String> {
+    pub(crate) fn seen(&self) -> Vec<String> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }
 }

@@ -140,8 +140,29 @@ impl World {
 
     /// With a cluster to act on, and with the compiled guests of the tests before.
     pub(crate) fn for_conformance(cluster: Arc<dyn KubeApi>) -> World {
-        let cache_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance");
-        World::of(tempfile::tempdir().unwrap(), cache_dir, script_runner(), Some(cluster))
+        World::of(
+            tempfile::tempdir().unwrap(),
+            World::conformance_cache(),
+            script_runner(),
+            Some(cluster),
+        )
+    }
+
+    /// The same, with other services to call instead of a cluster.
+    pub(crate) fn for_conformance_with_http(http: Arc<dyn HttpClient>) -> World {
+        let (cache, keys) = (tempfile::tempdir().unwrap(), Some(Keys::default()));
+        World::of_parts(
+            cache,
+            World::conformance_cache(),
+            script_runner(),
+            None,
+            keys,
+            Some(http),
+        )
+    }
+
+    fn conformance_cache() -> PathBuf {
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance")
     }
 
     /// Like a program that was built without the script runner.

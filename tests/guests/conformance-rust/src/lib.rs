@@ -141,6 +141,7 @@ fn act(event: &Event, pod: &Pod) -> Result<Action> {
         }
         "read" => read()?,
         "patch" => patch(event),
+        "call" => call(event, pod)?,
         "remember" => remember(event, pod)?,
         "measure" => measure(event, pod)?,
         "defer" => defer(event),
@@ -194,6 +195,18 @@ fn measure(event: &Event, pod: &Pod) -> Result {
         (0, "fails") => Err(Failure::retryable("fails")),
         _ => Ok(()),
     }
+}
+
+fn call(event: &Event, pod: &Pod) -> Result {
+    let request = http::post("http://a.svc/kit")
+        .header("content-type", "text/plain")
+        .header("x-id", &event.name);
+    match request.body(pod.text()).send() {
+        Ok(answer) => info!("answered={} {}", answer.status(), answer.text()?),
+        Err(error) if error.is_denied() => info!("failed=denied"),
+        Err(_) => info!("failed=other"),
+    }
+    Ok(())
 }
 
 fn labeled(event: &Event) -> Value {
