@@ -149,10 +149,12 @@ impl Effects {
         self.counters.count(effect.kind);
         let effect = Effect {
             at: self.env.now(),
+            kind: effect.kind,
+            action: cut(effect.action),
+            cluster: cut(effect.cluster),
             target: cut(effect.target),
             detail: cut(effect.detail),
             error: effect.error.map(cut),
-            ..effect
         };
         let mut recorded = self.lock();
         if recorded.effects.len() >= EFFECTS_MAX {

@@ -22,10 +22,20 @@ fn the_oldest_effect_is_dropped_at_the_limit() {
 #[test]
 fn long_texts_of_effects_are_cut() {
     let effects = effects();
-    effects.record(effect("é".repeat(EFFECT_TEXT_BYTES_MAX)));
-    let target = &effects.list().effects[0].target;
-    assert_eq!(target.len(), EFFECT_TEXT_BYTES_MAX + '…'.len_utf8());
-    assert!(target.ends_with('…'));
+    let long = "é".repeat(EFFECT_TEXT_BYTES_MAX);
+    effects.record(Effect {
+        cluster: long.clone(),
+        detail: long.clone(),
+        error: Some(long.clone()),
+        // The method of a request is the guest's own text.
+        ..Effect::new(EffectKind::Http, long.clone(), long)
+    });
+    let effect = effects.list().effects.remove(0);
+    let texts = [effect.action, effect.cluster, effect.target, effect.detail];
+    for text in texts.iter().chain(&effect.error) {
+        assert_eq!(text.len(), EFFECT_TEXT_BYTES_MAX + '…'.len_utf8());
+        assert!(text.ends_with('…'));
+    }
 }
 
 #[test]

@@ -244,10 +244,6 @@ impl GrantedRequest {
             rights.counters.count(&host, HttpResult::Closed, None);
             return Ok(closed(left));
         }
-        if self.is_withheld() {
-            rights.counters.count(&host, HttpResult::Withheld, None);
-            return Ok(answer(StatusCode::ACCEPTED));
-        }
         let (began, head_max) = (rights.env.now(), self.head_max);
         let target = self.target.to_string();
         let answer = wait::at_most(&*rights.env, head_max, self.exchange())
@@ -257,10 +253,13 @@ impl GrantedRequest {
                 Err(timed_out("the response"))
             });
         let result = match &answer {
-            Ok(response) => HttpResult::Status(response.status()),
+            Ok(Some(response)) => HttpResult::Status(response.status()),
+            Ok(None) => HttpResult::Withheld,
             Err(error) => HttpResult::Failed(error.code),
         };
-        rights.counters.count(&host, result, Some(rights.env.now() - began));
+        let took = (result != HttpResult::Withheld).then(|| rights.env.now() - began);
+        rights.counters.count(&host, result, took);
+        let answer = answer.map(|response| response.unwrap_or_else(|| self::answer(StatusCode::ACCEPTED)));
         answer.map_err(|error| HttpError::new(error.code, format!("{target}: {error}")))
     }
 
@@ -276,14 +275,18 @@ impl GrantedRequest {
         is_withheld
     }
 
-    async fn exchange(self) -> Result<Response<WasiBody>, HttpError> {
+    /// None: it is withheld, which takes as long as a request must wait for its start.
+    async fn exchange(self) -> Result<Option<Response<WasiBody>>, HttpError> {
+        let began = self.rights.env.now();
+        let permit = self.rights.admit().await;
+        if self.is_withheld() {
+            return Ok(None);
+        }
         let rights = self.rights;
         let Some(client) = &rights.client else {
             let message = "no network: requests need `informant run`";
             return Err(HttpError::new(HttpErrorCode::Unavailable, message));
         };
-        let began = rights.env.now();
-        let permit = rights.admit().await;
         let limits = rights.limits();
         let call = HttpCall {
             plugin: Arc::clone(&rights.plugin),
@@ -301,7 +304,7 @@ impl GrantedRequest {
             lock(&self.pauses).push((self.target.to_string(), retry_after(response.headers())));
         }
         let late = rights.env.sleep(self.time_max.saturating_sub(rights.env.now() - began));
-        Ok(response.map(|inner| {
+        Ok(Some(response.map(|inner| {
             ResponseBody {
                 inner,
                 left: limits.http_response_bytes,
@@ -311,7 +314,7 @@ impl GrantedRequest {
                 rights,
             }
             .boxed_unsync()
-        }))
+        })))
     }
 }
 

@@ -454,3 +454,22 @@ async fn a_dry_run_sends_only_requests_that_read() {
     let metrics = setup.world.metrics("informant_plugin_http_requests");
     assert!(metrics.contains(r#"result="withheld"} 1"#), "{metrics}");
 }
+
+#[tokio::test]
+async fn withheld_requests_obey_the_rate_of_requests() {
+    let mut setup = Setup::new(Behavior::Status(200), |spec| {
+        spec.is_dry_run = true;
+        spec.limits.http_per_second = 50;
+    })
+    .await;
+    // 100 at once, then one each 20 ms.
+    let lines = setup
+        .handle(&json!({ "url": HOOK, "method": "POST", "times": 110 }))
+        .await;
+    assert!(lines.iter().all(|line| line["status"] == 202), "{lines:?}");
+    assert_eq!(setup.plugin.effects().effects.len(), 110);
+    let limited = setup.world.metrics("informant_plugin_http_limited");
+    assert!(limited.contains(r#"limit="rate"} "#), "{limited}");
+    let seconds = setup.world.metrics("informant_plugin_http_seconds");
+    assert!(!seconds.contains("guest_http"), "they were not sent: {seconds}");
+}
