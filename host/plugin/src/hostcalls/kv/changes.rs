@@ -14,7 +14,7 @@ pub(crate) struct CallChanges {
     rights: Arc<KvRights>,
     space: Arc<dyn KvSpace>,
     changes: BTreeMap<String, Option<Arc<[u8]>>>,
-    /// Keys that only this call may set.
+    /// Those of the keys it sets that no other call may set if absent. So the quota bounds them.
     claimed: BTreeSet<String>,
     /// Bytes that the keys take more once the changes are committed; negative: less.
     growth_bytes: i64,
@@ -56,8 +56,7 @@ impl CallChanges {
         if self.get(&key).is_some() {
             return Ok(false);
         }
-        let is_new = !self.claimed.contains(&key);
-        if is_new && !self.rights.claim(&key) {
+        if !self.rights.claim(&key) {
             return Err(error(
                 ErrorCode::Unavailable,
                 format!("{OTHER_CALL_SETS}: {key:?}; retry"),
@@ -65,10 +64,14 @@ impl CallChanges {
         }
         self.claimed.insert(key.clone());
         // It may have been set between the look and the claim.
-        if self.get(&key).is_some() {
-            return Ok(false);
+        let answer = match self.get(&key) {
+            Some(_) => Ok(false),
+            None => self.set(key.clone(), value).map(|()| true),
+        };
+        if !matches!(answer, Ok(true)) {
+            self.give_up(&key);
         }
-        self.set(key, value).map(|()| true)
+        answer
     }
 
     pub(super) fn delete(&mut self, key: &str) -> Answer<()> {
@@ -78,6 +81,7 @@ impl CallChanges {
             Some(_) => drop(self.changes.insert(key.to_owned(), None)),
             None => drop(self.changes.remove(key)),
         }
+        self.give_up(key);
         self.reserve(growth)
     }
 
@@ -104,6 +108,13 @@ impl CallChanges {
         match self.space.failure() {
             None => Ok(()),
             Some(failure) => Err(error(ErrorCode::Unavailable, failure)),
+        }
+    }
+
+    /// Other calls may set a key again.
+    fn give_up(&mut self, key: &str) {
+        if self.claimed.remove(key) {
+            self.rights.give_up(key);
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::effects::{Effect, EffectKind, Effects};
 use crate::hostcalls::key_value::{KvChange, KvHandled, KvSpace, KvUsage};
 
-/// Changes over the keys that are stored. The quota bounds them.
+/// Changes over the keys that are stored. The quota bounds the new values, and what is stored bounds the deleted keys.
 pub(super) struct Overlay {
     stored: Arc<dyn KvSpace>,
     effects: Arc<Effects>,
@@ -15,7 +15,7 @@ pub(super) struct Overlay {
 
 #[derive(Default)]
 struct Changes {
-    /// The new values; none: the key is deleted.
+    /// The new values; none: the key is stored, and deleted here.
     values: BTreeMap<String, Option<Arc<[u8]>>>,
     /// By how much there are more keys and bytes than stored.
     keys: isize,
@@ -29,6 +29,11 @@ impl Overlay {
             effects,
             changes: Mutex::default(),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn changed_keys(&self) -> Vec<String> {
+        self.lock().values.keys().cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Changes> {
@@ -72,15 +77,17 @@ impl KvSpace for Overlay {
                 detail: bytes.unwrap_or_default(),
                 ..Effect::new(EffectKind::Kv, action, key.clone())
             });
-            let before = match kept.values.get(&key) {
-                Some(value) => value.clone(),
-                None => self.stored.get(&key),
-            };
+            let stored = self.stored.get(&key);
+            let is_stored = stored.is_some();
+            let before = kept.values.get(&key).cloned().unwrap_or(stored);
             let (keys_before, bytes_before) = size(&key, before.as_deref());
             let (keys, bytes) = size(&key, value.as_deref());
             kept.keys += keys - keys_before;
             kept.bytes += bytes - bytes_before;
-            kept.values.insert(key, value);
+            match value {
+                None if !is_stored => drop(kept.values.remove(&key)),
+                value => drop(kept.values.insert(key, value)),
+            }
         }
         drop(kept);
         if let Some(handled) = handled {

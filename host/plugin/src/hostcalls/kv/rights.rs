@@ -141,6 +141,11 @@ impl KvRights {
         self.running().keys.insert(key.to_owned())
     }
 
+    /// A running call no longer sets a key that it had claimed.
+    pub(super) fn give_up(&self, key: &str) {
+        self.running().keys.remove(key);
+    }
+
     /// Changes how much a running call makes the keys grow, whose size is `usage` without running calls.
     pub(super) fn reserve(&self, usage: KvUsage, before: i64, after: i64) -> Answer<()> {
         let mut running = self.running();

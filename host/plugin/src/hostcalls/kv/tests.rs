@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use super::overlay::Overlay;
 use super::*;
 use crate::effects::withheld;
 use crate::hostcalls::key_value::{KeyValue, KvChange, KvHandled, KvOpening, KvSpace, KvUsage};
@@ -160,6 +161,23 @@ fn two_running_calls_never_both_set_an_absent_key() {
 }
 
 #[test]
+fn call_claims_no_more_keys_than_it_sets() {
+    let (rights, space) = (rights(2 * (KV_KEY_COST_BYTES + 11)), Space::default());
+    let set = |call: &mut CallChanges, key: &str| call.set_if_absent(key.to_owned(), vec![0; 10]);
+    let mut first = call(&rights, &space);
+    assert!(set(&mut first, "a").unwrap());
+    assert!(set(&mut first, "b").unwrap());
+    let full = set(&mut first, "c").unwrap_err();
+    assert_eq!(full.code, ErrorCode::TooLarge);
+    first.delete("a").unwrap();
+    let mut second = call(&rights, &space);
+    assert!(set(&mut second, "a").unwrap(), "the first call does not set it");
+    assert_eq!(set(&mut second, "b").unwrap_err().code, ErrorCode::Unavailable);
+    drop(first);
+    assert!(set(&mut second, "c").unwrap(), "its set had failed");
+}
+
+#[test]
 fn deleted_key_is_absent_to_the_same_call() {
     let (rights, space) = (rights(1 << 20), Space::default());
     let mut first = call(&rights, &space);
@@ -229,6 +247,22 @@ async fn only_calls_that_commit_may_use_keys() {
     caller.begin_call(true);
     assert!(caller.rights().is_ok());
     assert!(KvCaller::new(KvAccess::Denied("never")).rights().is_err());
+}
+
+#[test]
+fn dry_run_remembers_deletes_of_stored_keys_only() {
+    let stored = Space::default();
+    stored.commit(vec![("kept".to_owned(), Some(Arc::from(&b"1"[..])))], None);
+    let overlay = Overlay::new(Arc::new(stored.clone()), Arc::new(withheld(true)));
+    for number in 0..10 {
+        let key = format!("new/{number}");
+        overlay.commit(vec![(key.clone(), Some(Arc::from(&b"1"[..])))], None);
+        overlay.commit(vec![(key, None), (format!("never/{number}"), None)], None);
+    }
+    overlay.commit(vec![("kept".to_owned(), None)], None);
+    assert_eq!(overlay.changed_keys(), ["kept"]);
+    assert_eq!((overlay.usage().keys, overlay.usage().bytes), (0, 0));
+    assert!(overlay.keys("", "", 10).is_empty());
 }
 
 #[tokio::test]
