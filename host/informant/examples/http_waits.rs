@@ -1,5 +1,5 @@
-//! Measures what waiting for HTTP costs others: the latency of one plugin, alone and while 16 others wait for 200
-//! responses that take 1 s each. `cargo xtask bench plugins` runs it.
+//! Measures what waiting for HTTP costs others: the latency of one plugin, alone and while 16 instances of
+//! another wait for 200 responses that take 1 s each. `cargo xtask bench plugins` runs it.
 //!
 //! Exits with an error if the 99th percentile grows by 5 ms or more, as the median of five rounds.
 
@@ -27,10 +27,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
-/// Plugins that wait.
-const WAITING: usize = 16;
+/// Instances that wait.
+const WAITING: u32 = 16;
 
-/// Requests of all of them in a round, at least.
+/// Requests of all of them in a round.
 const REQUESTS: usize = 200;
 
 /// How long the server takes for a response.
@@ -67,32 +67,29 @@ async fn measure(informers: &Runtime, guests: &Runtime) -> Result<f64> {
     tokio::spawn(serve(listener));
     let folder = tempfile::tempdir()?;
     let world = World::new(informers, guests, folder.path())?;
-    let mut waiting = Vec::new();
-    for number in 0..WAITING {
-        let mut spec = PluginSpec::new(format!("waiting-{number}"), setup::built("guest_http.wasm")?);
-        spec.allow_http = vec![HttpGrant::parse(&url)?];
-        waiting.push(world.start(spec).await?);
-    }
+    let mut spec = PluginSpec::new("waiting", setup::built("guest_http.wasm")?);
+    spec.allow_http = vec![HttpGrant::parse(&url)?];
+    spec.limits.instances = WAITING;
+    let waiting = world.start(spec).await?.listener();
     let other = world
         .start(PluginSpec::new("other", setup::built("guest_no_op.wasm")?))
         .await?;
-    println!("p99 of one event of a plugin, alone and while {WAITING} others send {REQUESTS} requests");
+    println!("p99 of one event of a plugin, alone and while {WAITING} instances send {REQUESTS} requests");
     let mut growths = Vec::new();
     for round in 1..=ROUNDS {
         let alone = world.p99_ms(&other.listener()).await?;
         let request = json!({ "url": url });
-        for number in 0..REQUESTS.div_ceil(WAITING) {
-            for plugin in &waiting {
-                world.push(&plugin.listener(), &format!("round-{round}-{number}"), &request)?;
-            }
+        for number in 0..REQUESTS {
+            world.push(&waiting, &format!("round-{round}-{number}"), &request)?;
         }
         let with_others = world.p99_ms(&other.listener()).await?;
-        for plugin in &waiting {
-            let listener = plugin.listener();
-            ensure!(listener.stats().counters.retried == 0, "requests have failed");
-            while listener.pending() + listener.in_flight() > 0 {
-                tokio::time::sleep(EVENT_INTERVAL).await;
-            }
+        ensure!(
+            waiting.in_flight() > 1,
+            "no instances were waiting at the end of the round"
+        );
+        ensure!(waiting.stats().counters.retried == 0, "requests have failed");
+        while waiting.pending() + waiting.in_flight() > 0 {
+            tokio::time::sleep(EVENT_INTERVAL).await;
         }
         println!("round {round}: {alone:6.2} ms alone, {with_others:6.2} ms with the others");
         growths.push(with_others - alone);

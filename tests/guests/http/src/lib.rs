@@ -44,6 +44,10 @@ fn log_answer(name: &str, answer: &Result<http::Response, http::Error>) {
 }
 
 impl Plugin for Sending {
+    fn describe(_: Describe) -> Result<Manifest> {
+        Ok(Manifest::new().parallel())
+    }
+
     fn init(init: Init) -> Result<Self> {
         if let Some(url) = init.config::<Value>()?["init"].as_str() {
             log_answer("init", &http::get(url).send());
