@@ -70,7 +70,8 @@ async fn measure(informers: &Runtime, guests: &Runtime) -> Result<f64> {
     let mut spec = PluginSpec::new("waiting", setup::built("guest_http.wasm")?);
     spec.allow_http = vec![HttpGrant::parse(&url)?];
     spec.limits.instances = WAITING;
-    let waiting = world.start(spec).await?.listener();
+    let plugin = world.start(spec).await?;
+    let waiting = plugin.listener();
     let other = world
         .start(PluginSpec::new("other", setup::built("guest_no_op.wasm")?))
         .await?;
