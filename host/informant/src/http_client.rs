@@ -90,8 +90,8 @@ async fn exchange(
         ..
     } = call;
     let late = environment.sleep(time_max);
-    set_headers_from_files(request.headers_mut(), header_files).await?;
-    let connected = timeout(HTTP_CONNECT_MAX, connector.connect(request.uri(), address)).await;
+    set_headers_from_files(request.headers_mut(), header_files, &permit).await?;
+    let connected = timeout(HTTP_CONNECT_MAX, connector.connect(request.uri(), address, &permit)).await;
     let connection = connected.map_err(|_| {
         let message = format!("no connection within {HTTP_CONNECT_MAX:?}");
         HttpError::new(HttpErrorCode::ConnectTimeout, message)
@@ -123,13 +123,23 @@ fn release(permit: HttpPermit) {
 
 /// Sets each header to the content of its file, whatever the guest has set. Reads the files each time, so that a new
 /// content is used at once.
-async fn set_headers_from_files(headers: &mut HeaderMap, files: Vec<(HeaderName, PathBuf)>) -> Result<(), HttpError> {
+async fn set_headers_from_files(
+    headers: &mut HeaderMap,
+    files: Vec<(HeaderName, PathBuf)>,
+    permit: &HttpPermit,
+) -> Result<(), HttpError> {
     for (name, path) in files {
         let unusable = |problem: String| {
             let message = format!("cannot use the file of the header {name}: {problem}");
             HttpError::new(HttpErrorCode::HeaderFile, message)
         };
-        let read = tokio::task::spawn_blocking(move || read_regular_file(&path, HTTP_HEADER_FILE_BYTES_MAX));
+        // Until it is read, which may take longer than the request, the request counts.
+        let permit = permit.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let read = read_regular_file(&path, HTTP_HEADER_FILE_BYTES_MAX);
+            drop(permit);
+            read
+        });
         let bytes = match read.await {
             Ok(read) => read.map_err(|error| unusable(error.to_string()))?,
             Err(_) => return Err(HttpError::new(HttpErrorCode::Unavailable, "Informant is stopping")),

@@ -37,7 +37,7 @@ impl Names {
 }
 
 impl Resolver for Names {
-    fn resolve(&self, _name: &str) -> Resolving {
+    fn resolve(&self, _name: &str, _permit: HttpPermit) -> Resolving {
         self.lookups.fetch_add(1, Ordering::Relaxed);
         let mut answers = self.answers.lock().unwrap();
         let found = match answers.len() {

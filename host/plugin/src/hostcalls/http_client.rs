@@ -45,14 +45,17 @@ pub struct HttpCall {
     pub permit: HttpPermit,
 }
 
-/// One of the plugin's concurrent requests.
+/// One of the plugin's concurrent requests, until the last clone is dropped.
+#[derive(Clone)]
 pub struct HttpPermit {
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl HttpPermit {
     pub(crate) fn new(permit: Option<OwnedSemaphorePermit>) -> HttpPermit {
-        HttpPermit { _permit: permit }
+        HttpPermit {
+            _permit: permit.map(Arc::new),
+        }
     }
 
     /// A permit that counts for nothing, for tests.
