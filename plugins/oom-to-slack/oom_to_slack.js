@@ -71,12 +71,19 @@ export async function onAdd(pod, event) {
     return reported === undefined || (at > reported && at - reported >= pauseMinutes * MINUTE_MS);
   });
   if (fresh.length === 0) return;
+  // Takes effect only if the call succeeds. If it cannot be remembered, nothing is posted.
+  for (const { name, at } of fresh) kv.set(`${event.uid}/${name}`, at);
   // One message for the pod: if it fails, all of it is repeated.
   await post({ channel, text: fresh.map((kill) => describe(pod, event, kill)).join("\n") }, event.id);
-  for (const { name, at } of fresh) kv.set(`${event.uid}/${name}`, at);
 }
 
 export const onUpdate = onAdd;
+
+/** Forgets pods that were deleted while Informant was stopped: kills that are so old are not reported anyway. */
+export function onSynced() {
+  const since = Date.now() - Math.max(AGE_MAX_MS, pauseMinutes * MINUTE_MS);
+  for (const key of kv.list("")) if (kv.get(key) < since) kv.delete(key);
+}
 
 export function onDelete(last, event) {
   for (const key of kv.list(`${event.uid}/`)) kv.delete(key);

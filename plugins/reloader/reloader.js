@@ -144,7 +144,13 @@ export function onAdd(object, event) {
     let writes = 0;
     for (const workload of concerned(object, event)) {
       if (writes === WRITES_MAX) return { requeueAfter: REST_AFTER_MS };
-      if (restartIfChanged(workload, stateIn)) writes += 1;
+      try {
+        if (restartIfChanged(workload, stateIn)) writes += 1;
+      } catch (error) {
+        // The other workloads are restarted; the event of this one fails by itself.
+        if (!(error instanceof Permanent) || workload === object) throw error;
+        log.warn(`${workload.metadata.namespace}/${workload.metadata.name}: ${error.message}`);
+      }
     }
   } catch (error) {
     const isEarly = error instanceof HostError && error.code === "not-ready";

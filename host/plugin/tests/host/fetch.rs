@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{Response, header};
 use http_body_util::{BodyExt as _, Full};
 use informant_plugin_host::{
-    HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpGrant, Plugin, PluginSpec,
+    HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpGrant, KvSpace as _, Plugin, PluginSpec,
 };
 use serde_json::json;
 
@@ -377,6 +377,9 @@ async fn oom_to_slack_reports_each_kill_once_per_pause() {
         spec.allow_http = vec![HttpGrant::parse("http://a.svc/hook").unwrap()];
     })
     .await;
+    // The pod was deleted while nothing ran.
+    let gone = ("uid-gone/app".to_owned(), Some(b"1000"[..].into()));
+    world.keys.commit(vec![gone], None);
     let mut pods = attached(&world, &plugin).await;
     let mut posts = Vec::new();
     // Times in the future are never too long ago.
