@@ -10,6 +10,7 @@ mod changes_under_load;
 mod clusters;
 mod custom_resources;
 mod deploy;
+mod dry_run;
 mod durable;
 mod examples;
 mod kills;

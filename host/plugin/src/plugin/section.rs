@@ -53,7 +53,8 @@ impl Plugin {
     }
 
     /// Applies another section of config.toml if that needs neither its file nor a new instance: if component,
-    /// `config`, the limits on memory and time, and the names of informers are the same. Otherwise returns false.
+    /// `config`, the limits on memory and time, and the names of informers are the same. Otherwise returns false. A dry
+    /// run begins in any case.
     ///
     /// # Errors
     /// [`LoadError`]. The old section stays in effect.
@@ -64,6 +65,12 @@ impl Plugin {
             let config = self.0.context.config();
             let same_file = (&spec.component, spec.sha256) == (&config.spec.component, config.spec.sha256);
             if !same_file || !config.can_serve(spec) {
+                if spec.is_dry_run && !config.spec.is_dry_run {
+                    // `init` of the new instance has effects before the instance is swapped in.
+                    let mut running = config.spec.clone();
+                    running.is_dry_run = true;
+                    self.apply_in_place(config.updated(running)).await;
+                }
                 return Ok(false);
             }
             self.apply_in_place(config.updated(spec.clone())).await;

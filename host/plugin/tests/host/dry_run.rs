@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::kube::{Cluster, grants};
 use crate::scripts::can_run;
-use crate::world::{Pods, World, idle};
+use crate::world::{Pods, World, guest, idle};
 
 /// Writes to each pod directly and deferred, reads it, remembers it, and counts it.
 const SCRIPT: &str = r#"
@@ -33,6 +33,15 @@ fn spec(world: &World, is_dry_run: bool) -> PluginSpec {
     let mut spec = PluginSpec::new("greeter", path);
     spec.informers = vec![("pods".into(), "pods".into())];
     spec.allow_kube = grants(json!([{ "verbs": ["get", "patch", "delete"], "resource": "v1/pods" }]));
+    spec.is_dry_run = is_dry_run;
+    spec
+}
+
+/// Counts its starts in a key.
+fn starter(config: u32, is_dry_run: bool) -> PluginSpec {
+    let mut spec = PluginSpec::new("starter", guest("guest_kv"));
+    spec.informers = vec![("pods".into(), "pods".into())];
+    spec.config = json!({ "number": config });
     spec.is_dry_run = is_dry_run;
     spec
 }
@@ -147,4 +156,21 @@ async fn a_dry_run_ends_without_a_new_instance() {
     );
     plugin.reconfigure(spec(&world, true)).await.unwrap();
     assert!(plugin.effects().effects.is_empty(), "a new dry run has a new list");
+}
+
+#[tokio::test]
+async fn a_dry_run_begins_before_the_init_of_its_first_instance() {
+    let world = World::new();
+    let plugin = world.host.load(starter(1, false)).await.unwrap();
+    plugin.start().await;
+    let swapped = plugin.reconfigure(starter(2, true)).await.unwrap();
+    assert!(swapped.is_some(), "a new instance");
+    assert_eq!(listed(&plugin), ["kv set starts 1 B"]);
+    plugin.reconfigure(starter(2, false)).await.unwrap();
+    assert_eq!(world.keys.text(), "starts=1");
+    // It begins even if that instance is refused.
+    let mut missing = starter(3, true);
+    missing.component = "missing.wasm".into();
+    let refused = plugin.reconfigure(missing).await;
+    assert!(refused.is_err() && plugin.status().is_dry_run, "{refused:?}");
 }

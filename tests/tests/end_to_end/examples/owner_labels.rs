@@ -63,3 +63,36 @@ async fn label_owners() -> Result<()> {
     ensure!(kept.pointer(team) == Some(&json!("checkout")), "{kept}");
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn owner_labels_continue_after_the_writes_of_one_call() {
+    if scripts::can_run().await.unwrap() {
+        label_many().await.unwrap();
+    }
+}
+
+async fn label_many() -> Result<()> {
+    // A call may defer 100 writes.
+    const WORKLOADS: usize = 150;
+    let cluster = Cluster::start(Kind::Embedded).await?;
+    let client = cluster.client().await?;
+    let name = |number: usize| format!("web-{number}");
+    for number in 0..WORKLOADS {
+        let object = workload("Deployment", &name(number), &json!({}), &json!({}));
+        client.post(&workloads("Deployment", ""), &object).await?;
+    }
+    let daemon = start(&cluster, "owner-labels").await?;
+    writes(&daemon, WORKLOADS as f64).await?;
+    let labels = json!({ "metadata": { "labels": { "team": "payments" } } });
+    client.merge("/api/v1/namespaces/default", &labels).await?;
+    for number in 0..WORKLOADS {
+        changed(
+            &client,
+            &workloads("Deployment", &name(number)),
+            "/metadata/labels/team",
+            None,
+        )
+        .await?;
+    }
+    Ok(())
+}
