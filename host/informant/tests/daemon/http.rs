@@ -33,7 +33,7 @@ async fn server() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     (address, seen)
 }
 
-fn config(allow: &str) -> String {
+pub(crate) fn config(allow: &str) -> String {
     format!(
         "[informer.pods]\nresource = \"v1/pods\"\n\
          [plugin.caller]\ncomponent = \"http.wasm\"\ninformers = [\"pods\"]\nrequired = true\n{allow}\n"
@@ -41,7 +41,7 @@ fn config(allow: &str) -> String {
 }
 
 /// Creates a pod for which the plugin requests `url`. Returns what it logs.
-async fn request(world: &World, program: &Program, name: &str, url: &str) -> Value {
+pub(crate) async fn request(world: &World, program: &Program, name: &str, url: &str) -> Value {
     world.create_pod(name, "nginx");
     let spec = json!({ "spec": { "url": url, "headers": { "Authorization": "Bearer guest" } } });
     world.server.patch("v1/pods", "default", name, spec).unwrap();

@@ -18,6 +18,7 @@ mod files;
 mod freshness;
 mod hostile_text;
 mod http;
+mod http_bodies;
 mod index_failures;
 mod keys;
 mod metrics;

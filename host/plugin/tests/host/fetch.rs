@@ -37,7 +37,7 @@ impl HttpClient for Shared {
 
 impl Service {
     /// `/status/N` answers with that status, `/busy` and `/busy/date` with 503, `/to/N` redirects N times, `/away`
-    /// redirects to another host, `/fails` fails, `/bytes` is not UTF-8, and any other path answers with what was sent.
+    /// redirects to another host, `/go?URL` to that URL, `/fails` fails, `/bytes` is not UTF-8, and any other path answers with what was sent.
     async fn answer(self: Arc<Service>, call: HttpCall) -> Result<Response<HttpBody>, HttpError> {
         let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
         self.in_flight_max.fetch_max(now, Ordering::SeqCst);
@@ -81,6 +81,9 @@ impl Service {
                 .header(header::LOCATION, format!("../to/{}", number() - 1));
         } else if path == "/away" {
             response = response.status(307).header(header::LOCATION, "http://b.svc/echo");
+        } else if path == "/go" {
+            let location = head.uri.query().unwrap();
+            response = response.status(307).header(header::LOCATION, location);
         } else if path == "/denied" {
             response = response
                 .status(307)
@@ -230,6 +233,56 @@ async fn redirects_are_authorized_and_lose_credentials() {
         away, "POST http://b.svc/echo content-type=text/plain;charset=UTF-8 x",
         "after a 307"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn redirects_to_what_is_not_granted_are_not_followed() {
+    if !can_run() {
+        return;
+    }
+    for location in [
+        "https://a.svc/echo",
+        "http://a.svc:8080/echo",
+        "http://example.com/",
+        "//example.com/",
+        "http://127.0.0.1:8089/plugins",
+        "http://169.254.169.254/latest/meta-data/",
+        "//[::ffff:169.254.169.254]/",
+        "http://user@a.svc/echo",
+        "file:///etc/passwd",
+        "ftp://a.svc/echo",
+        "javascript:alert(1)",
+    ] {
+        let get = logging(&format!("(await fetch(\"http://a.svc/go?{location}\")).url"));
+        let mut setup = Setup::new(&get).await;
+        let lines = setup.handle("a").await;
+        let last = lines.last().unwrap();
+        let is_refused = last.starts_with("INFO HttpError denied") || last.starts_with("INFO TypeError");
+        assert!(is_refused, "{location}: {lines:?}");
+        assert_eq!(setup.service.seen(), [format!("GET http://a.svc/go?{location}")]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_number_in_flight_applies_from_then_on() {
+    if !can_run() {
+        return;
+    }
+    let all = "await Promise.all(Array.from({ length: 12 }, (_, n) => fetch(`http://a.svc/${n}`)));";
+    let mut setup = Setup::new(all).await;
+    for limit in [2, 5, 1] {
+        // In the middle of a call, or before it.
+        setup.pods.apply(&format!("during-{limit}"));
+        let mut spec = setup.plugin.spec();
+        spec.limits.http_in_flight = limit;
+        let swapped = setup.plugin.reconfigure(spec).await.unwrap();
+        assert!(swapped.is_none(), "the instance is kept");
+        idle(&setup.world, &setup.plugin).await;
+        setup.service.in_flight_max.store(0, Ordering::SeqCst);
+        setup.handle(&format!("after-{limit}")).await;
+        assert_eq!(setup.service.in_flight_max.load(Ordering::SeqCst), limit);
+    }
+    assert_eq!(setup.service.seen().len(), 6 * 12);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,7 @@
 //! HTTP requests of guests: what is granted, what limits do, and what a guest gets.
 
+mod limits;
+
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -7,9 +9,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::{StreamExt as _, stream};
 use http::Response;
 use http_body::{Body, Frame};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Full, StreamBody};
 use informant_plugin_host::{
     HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpGrant, Plugin, PluginSpec, PluginState,
 };
@@ -32,6 +35,8 @@ enum Behavior {
     Stalled,
     /// Answers with this many chunks of 10 bytes.
     Chunks(usize),
+    /// Answers with a body that sends a byte each second, without end.
+    Drip,
     /// Fails.
     Fails(HttpErrorCode),
 }
@@ -123,6 +128,14 @@ impl Network {
             Behavior::Endless => chunks(None, false),
             Behavior::Stalled => chunks(None, true),
             Behavior::Chunks(count) => chunks(Some(count), false),
+            Behavior::Drip => {
+                let bytes = stream::repeat_with(|| Ok(Frame::data(Bytes::from_static(b"x"))));
+                let drip = bytes.then(|byte| async {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    byte
+                });
+                Ok(Response::new(StreamBody::new(drip).boxed_unsync()))
+            }
             Behavior::Fails(code) => Err(HttpError::new(code, "as the test wants")),
         }
     }
@@ -302,70 +315,6 @@ async fn methods_and_headers_that_break_the_boundary_are_refused() {
         assert_eq!(lines[0]["error"], "Invalid", "{name}");
     }
     assert!(setup.network.seen().is_empty());
-}
-
-#[tokio::test]
-async fn a_slow_response_ends_with_an_error() {
-    for behavior in [Behavior::Silent, Behavior::Stalled, Behavior::Endless] {
-        let mut setup = Setup::new(behavior, |spec| {
-            spec.limits.call = Duration::from_secs(2);
-            spec.limits.http_response_bytes = usize::MAX;
-            spec.limits.http_time = Duration::from_secs(600);
-            spec.limits.memory_bytes = 256 << 20;
-            spec.limits.cpu = Duration::from_secs(60);
-        })
-        .await;
-        let answer = setup.get(HOOK).await;
-        match behavior {
-            // Reading without end fills the guest's memory, or its time runs out.
-            Behavior::Endless => {}
-            _ => {
-                assert_eq!(answer["error"], "Timeout", "{behavior:?}");
-                assert!(!setup.has_restarted(), "{behavior:?}");
-                assert_eq!(setup.plugin.status().state, PluginState::Running);
-            }
-        }
-    }
-}
-
-#[tokio::test]
-async fn bodies_above_their_limits_end_with_an_error() {
-    let mut setup = Setup::new(Behavior::Endless, |spec| {
-        spec.limits.http_response_bytes = 100_000;
-        spec.limits.http_request_bytes = 10_000;
-    })
-    .await;
-    assert_eq!(setup.get(HOOK).await["error"], "TooLarge");
-    setup.network.set(Behavior::Chunks(10_000));
-    let whole = setup.get(HOOK).await;
-    assert_eq!((&whole["status"], &whole["bytes"]), (&json!(200), &json!(100_000)));
-    setup.network.set(Behavior::Chunks(10_001));
-    assert_eq!(setup.get(HOOK).await["error"], "TooLarge");
-    setup.network.set(Behavior::Status(200));
-    let request = |bytes: u32| json!({ "url": HOOK, "method": "POST", "fill": bytes });
-    assert_eq!(setup.handle(&request(10_000)).await[0]["status"], 200);
-    assert_eq!(setup.handle(&request(10_001)).await[0]["error"], "TooLarge");
-    assert!(!setup.has_restarted());
-    insta::assert_snapshot!(setup.world.metrics("informant_plugin_http_limited"), @r#"
-    informant_plugin_http_limited_total{plugin="guest_http",limit="request"} 1
-    informant_plugin_http_limited_total{plugin="guest_http",limit="response"} 2
-    "#);
-}
-
-#[tokio::test]
-async fn waits_of_one_call_do_not_take_cpu_time() {
-    let mut setup = Setup::new(Behavior::Status(200), |spec| {
-        spec.limits.cpu = Duration::from_millis(200);
-        // 100 at once, then one each 20 ms: 60 waits, which would cost 10 ms each.
-        spec.limits.http_per_second = 50;
-    })
-    .await;
-    let lines = setup.handle(&json!({ "url": HOOK, "times": 160 })).await;
-    assert_eq!(lines.len(), 160);
-    assert!(lines.iter().all(|line| line["status"] == 200));
-    assert!(!setup.has_restarted());
-    let limited = setup.world.metrics("informant_plugin_http_limited");
-    assert!(limited.contains(r#"limit="rate"} "#), "{limited}");
 }
 
 #[tokio::test]
