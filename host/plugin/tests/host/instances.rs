@@ -1,8 +1,10 @@
 //! Several instances of one plugin: who receives what, swaps, losses, and another number of them.
 
+mod neighbor;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use informant_plugin_host::{OnFailure, Plugin, PluginSpec, PluginState, ReplayPolicy};
 use serde_json::{Value, json};
@@ -345,6 +347,48 @@ async fn another_number_of_instances_replays_without_state() {
     }
 }
 
+/// Pods are in namespaces `a` and `b`; then the section selects `a` only, and one more instance.
+#[tokio::test(start_paused = true)]
+async fn fewer_objects_over_more_instances_deletes_the_rest() {
+    if !can_run() {
+        return;
+    }
+    let text = format!(
+        "{COUNTER}\nexport function onDelete(pod) {{ log.info(JSON.stringify({{ event: \"gone\", name: pod.metadata.name }})); }}"
+    );
+    let world = World::for_scripts();
+    let (plugin, mut pods) = run(&world, &text, 2, |_| {}).await;
+    for number in 0..40 {
+        let namespace = if number % 2 == 0 { "a" } else { "b" };
+        pods.apply_in(namespace, &format!("web-{number}"), "");
+    }
+    idle(&world, &plugin).await;
+    let before = changes(&world).len();
+    assert_eq!(before, 40);
+    let mut spec = plugin.spec();
+    spec.limits.instances = 3;
+    spec.selection.namespaces = vec!["a".to_owned()];
+    plugin.reconfigure(spec).await.unwrap().expect("new instances");
+    idle(&world, &plugin).await;
+    let name_of = |line: Value| line["name"].as_str().unwrap().to_owned();
+    let names_of = |lines: Vec<Value>| lines.into_iter().map(name_of).collect::<Vec<_>>();
+    let (mut shown, gone) = (changes(&world), world.log.json().into_iter());
+    let mut shown = names_of(shown.split_off(before));
+    let mut gone = names_of(gone.filter(|line| line["event"] == "gone").collect());
+    shown.sort();
+    gone.sort();
+    let of = |remainder: usize| {
+        let mut names: Vec<String> = (0..40)
+            .filter(|n| n % 2 == remainder)
+            .map(|n| format!("web-{n}"))
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!((shown, gone), (of(0), of(1)));
+    assert_eq!(plugin.status().instances, 3);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_is_not_parallel_has_one_instance() {
     if !can_run() {
@@ -432,75 +476,4 @@ async fn a_quarantine_ends_the_calls_of_all_instances() {
         (PluginState::Running, 4)
     );
     assert_eq!(changes(&world).len(), 20);
-}
-
-/// Calls of the neighbor in one round, and rounds.
-const NEIGHBOR_CALLS: usize = 100;
-const ROUNDS_MAX: usize = 10;
-
-/// How long all but one in a hundred of the neighbor's calls take at most.
-const P99_MAX: Duration = Duration::from_millis(50);
-
-/// Writes one pod, and waits until the neighbor has handled it. Returns how long that took.
-fn call_neighbor(neighbor: &Plugin, pods: &mut Pods, call: usize) -> Duration {
-    let began = Instant::now();
-    pods.apply(&format!("pod-{call}"));
-    let listener = neighbor.listener();
-    while listener.pending() + listener.in_flight() > 0 {
-        assert!(began.elapsed() < Duration::from_secs(60), "an event was never handled");
-        std::thread::yield_now();
-    }
-    began.elapsed()
-}
-
-async fn beside_spinning_instances() {
-    let world = World::for_scripts();
-    let neighbor = world
-        .run("guest_recorder_v2", json!({ "quiet": true }), |spec| {
-            spec.name = "good".into()
-        })
-        .await;
-    let mut pods = world.pods("pods");
-    pods.attach(&neighbor.listener());
-    let text = r#"
-        export const manifest = { parallel: true };
-        export function onAdd() { for (let turn = 0; turn < 5e6; turn += 1); }
-    "#;
-    let (spinning, mut of_spinning) = run(&world, text, 16, |spec| {
-        spec.limits.cpu = Duration::from_secs(60);
-        spec.limits.call = Duration::from_secs(60);
-    })
-    .await;
-    of_spinning.apply_all(&names(5_000));
-    world
-        .until("each to spin", || spinning.listener().in_flight() >= 16)
-        .await;
-    // A shared machine adds its own delays, to some rounds.
-    let mut rounds = Vec::new();
-    while rounds.len() < ROUNDS_MAX && rounds.last().is_none_or(|p99| *p99 >= P99_MAX) {
-        let mut lags: Vec<Duration> = (0..NEIGHBOR_CALLS)
-            .map(|call| call_neighbor(&neighbor, &mut pods, call))
-            .collect();
-        lags.sort_unstable();
-        rounds.push(lags[lags.len() * 99 / 100]);
-        assert!(spinning.listener().pending() > 0, "they spin all the time");
-    }
-    assert!(
-        rounds.last().is_some_and(|p99| *p99 < P99_MAX),
-        "p99 of each round: {rounds:?}"
-    );
-    spinning.stop(Duration::ZERO).await;
-}
-
-#[test]
-fn sixteen_spinning_instances_leave_a_neighbor_quick() {
-    if !can_run() {
-        return;
-    }
-    let guests = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
-    guests.block_on(beside_spinning_instances());
 }
