@@ -33,7 +33,7 @@ pub(crate) const REQUEST_WAIT_MAX: Duration = Duration::from_secs(10);
 /// objects in memory.
 pub(crate) const READ_PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// The longest head of a request; a longer one is answered 431. A connection buffers no more than this.
+/// The longest head of a request; a longer one is answered 431. A connection buffers at most this.
 pub(crate) const HEAD_BYTES_MAX: usize = 32 * 1024;
 
 /// How many threads a server has for work that may block, see [`crate::admin`].

@@ -105,9 +105,18 @@ const RELOAD_RESULTS: [&str; 3] = ["ok", "refused", "rolled-back"];
 /// Label values of the result of indexing an object.
 const INDEX_RESULTS: [&str; 4] = ["ok", "error", "trap", "timeout"];
 
+/// The label of series that a plugin has one of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PluginLabels {
-    plugin: String,
+pub(crate) struct PluginLabels {
+    pub(crate) plugin: String,
+}
+
+impl PluginLabels {
+    pub(crate) fn of(plugin: &str) -> PluginLabels {
+        PluginLabels {
+            plugin: plugin.to_owned(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

@@ -304,11 +304,10 @@ impl Checker {
                 calls_per_second_max,
             } => {
                 let syncs_left = self.sources(*informer);
-                let handler = self.handlers.entry(*handler).or_default();
-                (handler.informer, handler.receives_every_state) = (*informer, *receives_every_state);
-                handler.min_interval_ms = *min_interval_ms;
-                handler.calls_per_second_max = *calls_per_second_max;
-                handler.syncs_left = syncs_left;
+                let added = self.handlers.entry(*handler).or_default();
+                (added.informer, added.receives_every_state) = (*informer, *receives_every_state);
+                (added.min_interval_ms, added.calls_per_second_max) = (*min_interval_ms, *calls_per_second_max);
+                added.syncs_left = syncs_left;
             }
             Entry::Resumed {
                 handler,
@@ -352,10 +351,11 @@ impl Checker {
                 index,
                 model,
             } => self.fed_index(at, *informer, *at_rest, index.as_ref(), model),
-            Entry::IndexChecked { index, scan, .. } if index == scan => {}
             Entry::IndexChecked { informer, index, scan } => {
-                let message = format!("informer {informer}: the index has {index:?}, a scan {scan:?}");
-                self.violate(at, Clause::IndexCoherent, message);
+                if index != scan {
+                    let message = format!("informer {informer}: the index has {index:?}, a scan {scan:?}");
+                    self.violate(at, Clause::IndexCoherent, message);
+                }
             }
             Entry::AtRest {
                 informer,

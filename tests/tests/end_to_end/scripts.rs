@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use informant_tests::cluster::{Cluster, Kind, tools_folder};
 use informant_tests::daemon::Daemon;
 use informant_tests::objects::{pod, pods};
-use informant_tests::{readme, scripts, wait};
+use informant_tests::{guests, readme, scripts, wait};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -118,5 +118,43 @@ async fn newcomer() -> Result<()> {
         .await?;
     unlabel(&cluster, "web", "team").await?;
     wait_for_team(&cluster).await.context("after a script with an error")?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn check_refuses_one_metric_with_two_types() {
+    if scripts::can_run().await.unwrap() {
+        check_metrics().await.unwrap();
+    }
+}
+
+/// Scripts with the metrics `seen`, of the first type or the second one, and `same`.
+async fn check_metrics() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let script = |kind: &str| {
+        format!(
+            "export const manifest = {{ metrics: [\n\
+             {{ name: \"seen\", type: \"{kind}\", help: \"Pods\" }}, {{ name: \"same\", type: \"counter\", help: \"Pods\" }},\n\
+             ] }};\nexport function onAdd() {{}}\n"
+        )
+    };
+    let check = async |kind: &str| -> Result<(bool, String)> {
+        std::fs::write(folder.path().join("first.js"), script("counter"))?;
+        std::fs::write(folder.path().join("second.js"), script(kind))?;
+        let section = |name: &str| format!("[plugin.{name}]\nscript = \"{name}.js\"\ninformers = [\"pods\"]\n");
+        let informer = "[informer.pods]\nresource = \"v1/pods\"\n";
+        let config = [informer, &section("first"), &section("second")].concat();
+        std::fs::write(folder.path().join("config.toml"), config)?;
+        let mut command = tokio::process::Command::new(guests::informant()?);
+        let output = command.args(["check", "--offline"]).current_dir(folder.path()).output();
+        let output = output.await?;
+        Ok((output.status.success(), String::from_utf8(output.stderr)?))
+    };
+    let (is_valid, said) = check("gauge").await?;
+    let conflict = "[plugin.second] declares the metric \"seen\" as gauge, which [plugin.first] has as counter";
+    ensure!(!is_valid && said.contains(conflict), "{said}");
+    ensure!(!said.contains("\"same\""), "{said}");
+    let (is_valid, said) = check("counter").await?;
+    ensure!(is_valid, "{said}");
     Ok(())
 }

@@ -35,7 +35,7 @@ impl CustomColumn {
         let brackets = path.matches(['[', '(', '!']).count();
         if path.len() > PATH_BYTES_MAX || brackets > PATH_BRACKETS_MAX {
             return Err(format!(
-                "must have no more than {PATH_BYTES_MAX} bytes and open no more than {PATH_BRACKETS_MAX} brackets"
+                "must have at most {PATH_BYTES_MAX} bytes and open at most {PATH_BRACKETS_MAX} brackets"
             ));
         }
         let query = parse_json_path(&rfc_9535(&path)).map_err(|error| error.to_string())?;

@@ -3,6 +3,8 @@
 //! Each list is what the product shows from outside. A failing test here means a breaking change: undo the rename, or
 //! put it into the CHANGELOG and change the list on purpose.
 
+mod metrics;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,7 +17,6 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::metrics::families_with_types;
 use super::program::transcript;
 use super::world::{Running, World, until};
 
@@ -314,120 +315,6 @@ async fn headers_of_an_incomplete_answer() {
     header informant-missing-sources: [].cluster [].namespace [].reason [].resource [].state
     header informant-absent-fields: {"metadataOnly":false,"drop":["/spec"]}
     "#);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn metrics_with_types_and_labels() {
-    let world = World::start().await;
-    let daemon = eventful(&world).await;
-    let (_, text) = daemon.get("/metrics").await;
-    let lines: Vec<String> = families_with_types(&text)
-        .into_iter()
-        .map(|(family, labels)| format!("{family} {{{}}}", labels.into_iter().collect::<Vec<_>>().join(",")))
-        .collect();
-    assert_snapshot!(lines.join("\n"), @r"
-    informant_admin_busy counter {limit}
-    informant_admin_rejected counter {reason}
-    informant_build info {contract,version}
-    informant_config_last_reload_successful gauge {}
-    informant_config_pending_sections gauge {}
-    informant_config_reloads counter {result}
-    informant_dead_letters gauge {plugin}
-    informant_dead_letters_evicted counter {plugin}
-    informant_delta_fifo_keys gauge {cluster,informer}
-    informant_hand_over_waits counter {cluster,informer}
-    informant_handler_events counter {event,informer,plugin,result}
-    informant_handler_lag_seconds histogram {le,plugin}
-    informant_handler_seconds histogram {le,plugin}
-    informant_http_accept_errors counter {server}
-    informant_http_connections gauge {server}
-    informant_http_connections_closed counter {reason,server}
-    informant_index_attached gauge {cluster,index,informer}
-    informant_index_errors counter {cluster,index,informer}
-    informant_informer_discoveries counter {cluster,informer,result}
-    informant_informer_discovering gauge {cluster,informer}
-    informant_informer_synced gauge {cluster,informer}
-    informant_listener_accepted counter {plugin}
-    informant_listener_bytes gauge {plugin}
-    informant_listener_coalesced counter {plugin}
-    informant_listener_deletes_cut counter {plugin}
-    informant_listener_deletes_discarded counter {plugin}
-    informant_listener_discarded counter {plugin}
-    informant_listener_failing gauge {plugin}
-    informant_listener_intervals_cut counter {plugin}
-    informant_listener_keyed gauge {plugin}
-    informant_listener_keys_spaced gauge {plugin}
-    informant_listener_late counter {plugin}
-    informant_listener_left_to_cursor counter {plugin}
-    informant_listener_oldest_pending_seconds gauge {plugin}
-    informant_listener_olds_dropped counter {plugin}
-    informant_listener_pending gauge {plugin}
-    informant_listener_rate_held gauge {plugin}
-    informant_listener_rate_holds counter {plugin}
-    informant_listener_refused counter {plugin}
-    informant_listener_requeues gauge {plugin}
-    informant_listener_requeues_dropped counter {plugin}
-    informant_listener_requeues_slowed gauge {plugin}
-    informant_listener_resync_ticks_skipped counter {plugin}
-    informant_listener_retries_limited counter {plugin}
-    informant_listener_shown counter {plugin}
-    informant_listener_skipped counter {plugin}
-    informant_listener_spaced counter {plugin}
-    informant_listener_unattached counter {plugin}
-    informant_listener_vanished counter {plugin}
-    informant_native_handler_panics counter {cluster,informer}
-    informant_plugin_artefacts counter {result}
-    informant_plugin_compile_seconds histogram {le}
-    informant_plugin_index_objects counter {plugin,result}
-    informant_plugin_instances gauge {plugin}
-    informant_plugin_loads counter {plugin,result}
-    informant_plugin_log_dropped_bytes counter {plugin}
-    informant_plugin_memory_bytes gauge {plugin}
-    informant_plugin_refused gauge {plugin}
-    informant_plugin_reloads counter {plugin,result}
-    informant_plugin_restarts counter {plugin,reason}
-    informant_plugin_state gauge {plugin,state}
-    informant_plugin_state_lost counter {plugin}
-    informant_plugin_writes_full counter {plugin}
-    informant_plugin_writes_spaced counter {plugin}
-    informant_plugin_writes_waiting gauge {plugin}
-    informant_plugin_writes_waiting_bytes gauge {plugin}
-    informant_reflector_channel_bytes gauge {cluster,informer}
-    informant_reflector_lists counter {cluster,informer,result}
-    informant_reflector_relists counter {cluster,informer,reason}
-    informant_reflector_skipped counter {cluster,informer,reason}
-    informant_reflector_watch_events counter {cluster,informer,type}
-    informant_reflector_watch_lists counter {cluster,informer,result}
-    informant_reflector_watches counter {cluster,informer,result}
-    informant_source_bookmark_age_seconds gauge {cluster,informer}
-    informant_source_degraded gauge {cluster,informer,namespace,resource,state}
-    informant_source_epochs counter {cluster,informer}
-    informant_source_event_age_seconds gauge {cluster,informer}
-    informant_source_guard_off gauge {cluster,informer}
-    informant_source_outdated_keys gauge {cluster,informer}
-    informant_source_state gauge {cluster,informer,state}
-    informant_source_watch_list_refused gauge {cluster,informer}
-    informant_state_behind counter {cluster,informer}
-    informant_state_commit_seconds counter {}
-    informant_state_commits counter {}
-    informant_state_errors counter {}
-    informant_state_failing gauge {}
-    informant_state_file_bytes gauge {}
-    informant_state_incarnations_dropped counter {cluster,informer,plugin}
-    informant_state_open_keys gauge {cluster,informer,plugin}
-    informant_state_open_waits counter {}
-    informant_state_queued gauge {cluster,informer}
-    informant_state_set_aside counter {}
-    informant_state_tombstones_dropped counter {cluster,informer,plugin}
-    informant_state_unkept counter {cluster,informer}
-    informant_state_unreadable counter {}
-    informant_state_untold counter {cluster,informer}
-    informant_state_void_deletes counter {cluster,informer}
-    informant_stop_undelivered counter {cluster,informer}
-    informant_store_bytes gauge {cluster,informer}
-    informant_store_objects gauge {cluster,informer}
-    informant_store_resource_version gauge {cluster,informer}
-    ");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::EffectKind;
+use crate::metrics::PluginLabels;
 
 /// The series of all plugins. Cheap to clone.
 #[derive(Clone, Default)]
@@ -28,11 +29,6 @@ pub(crate) struct EffectCounters {
 struct KindLabels {
     plugin: String,
     kind: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PluginLabels {
-    plugin: String,
 }
 
 impl EffectFamilies {
@@ -63,7 +59,7 @@ impl EffectFamilies {
 
     /// Removes the series of a plugin.
     pub(crate) fn forget(&self, plugin: &str) {
-        let labels = labels(plugin);
+        let labels = PluginLabels::of(plugin);
         self.dropped.remove(&labels);
         self.dry_run.remove(&labels);
         for kind in EffectKind::ALL {
@@ -81,17 +77,18 @@ impl EffectCounters {
     }
 
     pub(super) fn count_dropped(&self) {
-        self.families.dropped.get_or_create(&labels(&self.plugin)).inc();
+        self.families
+            .dropped
+            .get_or_create(&PluginLabels::of(&self.plugin))
+            .inc();
     }
 
     pub(super) fn show(&self, is_dry_run: bool) {
-        let gauge = self.families.dry_run.get_or_create(&labels(&self.plugin)).clone();
+        let gauge = self
+            .families
+            .dry_run
+            .get_or_create(&PluginLabels::of(&self.plugin))
+            .clone();
         gauge.set(i64::from(is_dry_run));
-    }
-}
-
-fn labels(plugin: &str) -> PluginLabels {
-    PluginLabels {
-        plugin: plugin.to_owned(),
     }
 }

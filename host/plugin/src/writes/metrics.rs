@@ -9,6 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::KubeVerb;
+use crate::metrics::PluginLabels;
 use crate::writes::queue::WritesStatus;
 
 /// Label values of a write's result.
@@ -39,11 +40,6 @@ struct WriteLabels {
     plugin: String,
     verb: &'static str,
     result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PluginLabels {
-    plugin: String,
 }
 
 impl WriteFamilies {
@@ -92,9 +88,7 @@ impl WriteFamilies {
 
     /// Removes the series of a plugin.
     pub(crate) fn forget(&self, plugin: &str) {
-        let labels = PluginLabels {
-            plugin: plugin.to_owned(),
-        };
+        let labels = PluginLabels::of(plugin);
         self.waiting.remove(&labels);
         self.waiting_bytes.remove(&labels);
         self.full.remove(&labels);

@@ -1,17 +1,16 @@
 //! The environment of these tests: a host, informers written by hand, and the log.
 
+mod environment;
+mod log;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::{Debug, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use informant_cache::listener::{ChangeKind, ObjectChange};
-use informant_cache::{
-    BoxFuture, Catalog, Environment, ListenerHandle, Moment, Reason, Snapshot, SourceInfo, SourceState, StoreWriter,
-};
+use informant_cache::{Catalog, Environment, ListenerHandle, Reason, Snapshot, SourceInfo, SourceState, StoreWriter};
 use informant_object::{Key, Object, ResourceVersion, Shape, SourceId};
 use informant_plugin_host::{
     Compiler, HostOptions, HttpClient, KeyValue, KubeApi, Plugin, PluginHost, PluginMetrics, PluginSpec,
@@ -21,11 +20,10 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::{DefaultGuard, Interest};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::subscriber::DefaultGuard;
 
+pub(crate) use self::environment::TestEnvironment;
+pub(crate) use self::log::Log;
 use crate::kv::Keys;
 
 /// How long a condition may take to become true, in real time. Generous: CI machines are slow and shared.
@@ -491,158 +489,4 @@ fn object_in(kind: &str, (namespace, name, uid): (&str, &str, &str), version: u6
         r#"{{"apiVersion":"v1","kind":"{kind}","metadata":{{"namespace":"{namespace}","name":"{name}","uid":"{uid}","resourceVersion":"{version}"{rest}}}}}"#
     );
     Object::parse(json.as_bytes(), &Shape::of("v1", kind)).unwrap()
-}
-
-/// tokio's clock, paused or not.
-pub(crate) struct TestEnvironment {
-    began: tokio::time::Instant,
-    handle: Handle,
-    random: AtomicU64,
-}
-
-impl TestEnvironment {
-    pub(crate) fn new() -> TestEnvironment {
-        TestEnvironment {
-            began: tokio::time::Instant::now(),
-            handle: Handle::current(),
-            random: AtomicU64::new(1),
-        }
-    }
-}
-
-impl Environment for TestEnvironment {
-    fn now(&self) -> Moment {
-        Moment::from_nanos(u64::try_from(self.began.elapsed().as_nanos()).unwrap())
-    }
-
-    fn sleep(&self, duration: Duration) -> BoxFuture {
-        let _entered = self.handle.enter();
-        Box::pin(tokio::time::sleep(duration))
-    }
-
-    fn spawn(&self, _name: &'static str, task: BoxFuture) {
-        self.handle.spawn(task);
-    }
-
-    fn random(&self) -> u64 {
-        self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
-    }
-}
-
-/// A subscriber that keeps the log, and logs the level `trace` or not.
-#[derive(Clone, Default)]
-pub(crate) struct Log {
-    lines: Arc<Mutex<Vec<Line>>>,
-    lacks_trace: Arc<AtomicBool>,
-    /// Which lines end tracing, and how many of them are left until then.
-    ends_tracing: Arc<Mutex<Option<(LineFilter, usize)>>>,
-}
-
-type LineFilter = fn(&Value) -> bool;
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Line {
-    pub(crate) level: String,
-    pub(crate) message: String,
-    pub(crate) fields: String,
-}
-
-impl Line {
-    /// Whether the guest of `plugin` has logged it. Its fields name the cluster, too, if that has a name.
-    pub(crate) fn is_of_guest(&self, plugin: &str) -> bool {
-        self.fields.starts_with(&format!(" plugin=\"{plugin}\" ")) && self.fields.ends_with(" stream=\"log\"")
-    }
-}
-
-impl Log {
-    pub(crate) fn lines(&self) -> Vec<Line> {
-        self.lines.lock().unwrap().clone()
-    }
-
-    /// From now on the level `trace` is logged.
-    pub(crate) fn start_tracing(&self) {
-        self.lacks_trace.store(false, Ordering::Relaxed);
-    }
-
-    /// From now on the level `trace` is not logged.
-    pub(crate) fn stop_tracing(&self) {
-        self.lacks_trace.store(true, Ordering::Relaxed);
-    }
-
-    /// After `count` lines that `filter` selects the level `trace` is not logged.
-    pub(crate) fn stop_tracing_after(&self, filter: LineFilter, count: usize) {
-        *self.ends_tracing.lock().unwrap() = Some((filter, count));
-    }
-
-    fn count_down(&self, line: &Line) {
-        let mut ends = self.ends_tracing.lock().unwrap();
-        let Some((filter, left)) = &mut *ends else { return };
-        if serde_json::from_str(&line.message).is_ok_and(|line| filter(&line)) {
-            *left -= 1;
-            if *left == 0 {
-                *ends = None;
-                self.stop_tracing();
-            }
-        }
-    }
-
-    /// The lines that are JSON documents, which recorders write.
-    pub(crate) fn json(&self) -> Vec<Value> {
-        let lines = self.lines.lock().unwrap();
-        lines
-            .iter()
-            .filter_map(|line| serde_json::from_str(&line.message).ok())
-            .collect()
-    }
-
-    pub(crate) fn text(&self) -> String {
-        let mut text = String::new();
-        for line in self.lines() {
-            writeln!(text, "{} {}{}", line.level, line.message, line.fields).unwrap();
-        }
-        text
-    }
-}
-
-impl Subscriber for Log {
-    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
-        Interest::sometimes()
-    }
-
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let is_hidden = *metadata.level() == Level::TRACE && self.lacks_trace.load(Ordering::Relaxed);
-        metadata.target().starts_with("informant") && !is_hidden
-    }
-
-    fn new_span(&self, _span: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _span: &Id, _values: &Record<'_>) {}
-
-    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line {
-            level: event.metadata().level().to_string(),
-            ..Line::default()
-        };
-        event.record(&mut line);
-        self.count_down(&line);
-        self.lines.lock().unwrap().push(line);
-    }
-
-    fn enter(&self, _span: &Id) {}
-
-    fn exit(&self, _span: &Id) {}
-}
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        if field.name() == "message" {
-            self.message = format!("{value:?}");
-        } else {
-            write!(self.fields, " {}={value:?}", field.name()).unwrap();
-        }
-    }
 }

@@ -11,6 +11,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::KubeVerb;
 use crate::hostcalls::kube_api::{KubeError, KubeErrorCode};
+use crate::metrics::PluginLabels;
 
 /// The series of all plugins. Cheap to clone.
 #[derive(Clone)]
@@ -30,11 +31,6 @@ struct CallLabels {
     plugin: String,
     verb: &'static str,
     result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PluginLabels {
-    plugin: String,
 }
 
 /// 100 us to 26 s, by factors of four.
@@ -73,9 +69,7 @@ impl KubeFamilies {
 
     /// Removes the series of a plugin.
     pub(crate) fn forget(&self, plugin: &str) {
-        self.seconds.remove(&PluginLabels {
-            plugin: plugin.to_owned(),
-        });
+        self.seconds.remove(&PluginLabels::of(plugin));
         let results = || std::iter::once("ok").chain(KubeErrorCode::ALL.into_iter().map(KubeErrorCode::as_str));
         for verb in KubeVerb::ALL {
             for result in results() {
@@ -93,9 +87,7 @@ impl KubeCounters {
             .calls
             .get_or_create(&labels(&self.plugin, verb, result))
             .inc();
-        let of_plugin = PluginLabels {
-            plugin: self.plugin.to_string(),
-        };
+        let of_plugin = PluginLabels::of(&self.plugin);
         self.families
             .seconds
             .get_or_create(&of_plugin)

@@ -10,6 +10,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::hostcalls::key_value::KvUsage;
 use crate::instance::bindings::informant::plugin::types::ErrorCode;
+use crate::metrics::PluginLabels;
 
 const FUNCTIONS: [&str; 5] = ["get", "set", "set-if-absent", "delete", "list"];
 
@@ -34,11 +35,6 @@ struct CallLabels {
     plugin: String,
     function: &'static str,
     result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PluginLabels {
-    plugin: String,
 }
 
 impl KvFamilies {
@@ -66,9 +62,7 @@ impl KvFamilies {
 
     /// Removes the series of a plugin.
     pub(crate) fn forget(&self, plugin: &str) {
-        let of_plugin = PluginLabels {
-            plugin: plugin.to_owned(),
-        };
+        let of_plugin = PluginLabels::of(plugin);
         self.keys.remove(&of_plugin);
         self.bytes.remove(&of_plugin);
         for function in FUNCTIONS {
@@ -96,9 +90,7 @@ impl KvCounters {
     }
 
     pub(super) fn show(&self, usage: KvUsage) {
-        let of_plugin = PluginLabels {
-            plugin: self.plugin.to_string(),
-        };
+        let of_plugin = PluginLabels::of(&self.plugin);
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.families.keys.get_or_create(&of_plugin).set(gauge(usage.keys));
         self.families.bytes.get_or_create(&of_plugin).set(gauge(usage.bytes));
