@@ -54,7 +54,7 @@ use crate::host::HostInner;
 use crate::hostcalls::HostAccess;
 use crate::hostcalls::http::{HttpAccess, HttpRights};
 use crate::hostcalls::kube::{KubeAccess, KubeRights};
-use crate::hostcalls::kv::{KvAccess, KvRights};
+use crate::hostcalls::kv::{InitChanges, KvAccess, KvRights};
 use crate::hostcalls::metrics::{MetricsAccess, PluginSeries};
 use crate::hostcalls::store::{StoreAccess, StoreReader};
 use crate::instance::Instance;
@@ -220,7 +220,8 @@ impl PluginContext {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// Creates the instance `id` of `version` with `config` and calls its `init`.
+    /// Creates the instance `id` of `version` with `config` and calls its `init`, which adds to `changes` what it
+    /// changed in the plugin's keys. They are empty after a failure.
     ///
     /// # Errors
     /// Why the instance could not be created or initialized.
@@ -231,6 +232,7 @@ impl PluginContext {
         id: InstanceId,
         because: StartCause,
         previous: Option<PreviousVersion>,
+        changes: &mut InitChanges,
     ) -> Result<Instance, LoadProblem> {
         let call_max = config.spec.limits.call;
         let watchdog = CallWatchdog::new(Arc::clone(&self.host.env), call_max, self.abort.clone());
@@ -242,7 +244,7 @@ impl PluginContext {
             watchdog,
         )
         .await?;
-        initialize(&mut instance, config, id, because, previous).await?;
+        initialize(&mut instance, config, id, because, previous, changes).await?;
         Ok(instance)
     }
 
@@ -406,6 +408,7 @@ pub(crate) async fn initialize(
     id: InstanceId,
     because: StartCause,
     previous: Option<PreviousVersion>,
+    changes: &mut InitChanges,
 ) -> Result<(), LoadProblem> {
     let role = id.actor.as_str();
     let context = config.context.to_init_json(&InstanceStart {
@@ -418,7 +421,7 @@ pub(crate) async fn initialize(
         because,
         previous,
     });
-    let answer = instance.init(&context).await;
+    let answer = instance.init(&context, changes).await;
     let answer = answer.map_err(|report| LoadProblem::Trapped(*report))?;
     answer.map_err(|failure| {
         let after = match &failure {

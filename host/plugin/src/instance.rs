@@ -18,7 +18,7 @@ use wasmtime::{Engine, Store};
 use crate::component::roles::{Handled, IndexAnswer};
 use crate::component::{Indices, PluginComponent};
 use crate::error::LoadProblem;
-use crate::hostcalls::kv::CallChanges;
+use crate::hostcalls::kv::{CallChanges, InitChanges};
 use crate::hostcalls::metrics::CallMetrics;
 use crate::hostcalls::store::CallSubject;
 use crate::instance::bindings::exports::informant::plugin::{
@@ -30,9 +30,16 @@ use crate::instance::trap::TrapReport;
 use crate::instance::watchdog::{Abandoned, CallWatchdog};
 use crate::writes::DeferredWrite;
 
-/// The reason `store` and `kube` return to `init` with `denied`.
+/// The reason `store`, `kube` and wasi:http return to `init` with `denied`.
 pub(crate) const DENIED_IN_INIT: &str =
     "in init, only log and kv can be called: read the cache from on-synced on, and act on the cluster in a handler";
+
+/// The reason they return to start functions, which run before `init`.
+const DENIED_AT_START: &str =
+    "before init, only log can be called: read the cache from on-synced on, and act in a handler";
+
+/// The reason `kube` and wasi:http return to `save` and `restore`: the swap may still be refused.
+const DENIED_IN_SWAP: &str = "in save and restore, only log and store can be called: act in a handler";
 
 /// The result of a call into a guest: what it returned, or why it did not return.
 pub(crate) type Called<T> = Result<T, Box<TrapReport>>;
@@ -67,6 +74,7 @@ impl Instance {
         let mut store = GuestState::store(engine, resources, &watchdog, component.script.as_deref());
         let watchdog = watchdog.with_budget(&store.data().budget);
         begin(&mut store, CallSubject::None);
+        store.data_mut().deny(Some(DENIED_AT_START));
         let made = watchdog.run(component.pre.instantiate_async(&mut store)).await;
         let instance = match made {
             Ok(Ok(instance)) => instance,
@@ -77,6 +85,7 @@ impl Instance {
         let exports = Exports::load(&component.indices, &mut store, &instance)
             .map_err(|error| LoadProblem::Instantiate(format!("{error:#}")))?;
         end(&mut store);
+        store.data_mut().deny(None);
         Ok(Instance {
             store,
             exports,
@@ -113,19 +122,20 @@ impl Instance {
         finish_call(&mut self.store, "describe", answer)
     }
 
-    /// Calls `init`, in which calls of `store` and `kube` are denied. Its success commits changes of keys.
-    pub(crate) async fn init(&mut self, context: &[u8]) -> Called<Result<(), Failure>> {
+    /// Calls `init`, in which calls of `store`, `kube` and wasi:http are denied. Its success adds to `changes` what it
+    /// changed in the keys; otherwise they are given up.
+    pub(crate) async fn init(&mut self, context: &[u8], changes: &mut InitChanges) -> Called<Result<(), Failure>> {
         begin(&mut self.store, CallSubject::None);
         self.store.data_mut().deny(Some(DENIED_IN_INIT));
-        self.store.data_mut().kv.begin_call(true);
+        self.store.data_mut().kv.begin_init(changes);
         let answer = self
             .watchdog
             .run(self.exports.lifecycle.call_init(&mut self.store, context))
             .await;
         self.store.data_mut().deny(None);
         let called = finish_call(&mut self.store, "init", answer);
-        if let (Ok(Ok(())), Some(changes)) = (&called, self.take_changes()) {
-            changes.commit(None, || {});
+        if let Ok(Ok(())) = called {
+            self.store.data_mut().kv.keep(changes);
         }
         called
     }
@@ -201,7 +211,9 @@ impl Instance {
         let guest = self.exports.state.as_ref()?;
         begin(&mut self.store, CallSubject::None);
         self.store.set_hostcall_fuel(usize::MAX);
+        self.store.data_mut().deny_effects(Some(DENIED_IN_SWAP));
         let answer = self.watchdog.run(guest.call_save(&mut self.store)).await;
+        self.store.data_mut().deny_effects(None);
         self.store.set_hostcall_fuel(TRANSFER_BYTES_MAX);
         Some(finish_call(&mut self.store, "save", answer))
     }
@@ -209,7 +221,9 @@ impl Instance {
     pub(crate) async fn restore(&mut self, state: &[u8]) -> Option<Called<Result<(), Failure>>> {
         let guest = self.exports.state.as_ref()?;
         begin(&mut self.store, CallSubject::None);
+        self.store.data_mut().deny_effects(Some(DENIED_IN_SWAP));
         let answer = self.watchdog.run(guest.call_restore(&mut self.store, state)).await;
+        self.store.data_mut().deny_effects(None);
         Some(finish_call(&mut self.store, "restore", answer))
     }
 }

@@ -15,7 +15,7 @@ use crate::effects::{EffectFamilies, Effects};
 use crate::error::{LoadError, LoadProblem};
 use crate::host::{self, HostInner, Inspection, PluginHost};
 use crate::hostcalls::HostAccess;
-use crate::hostcalls::kv::{KvAccess, KvFamilies, KvRights};
+use crate::hostcalls::kv::{InitChanges, KvAccess, KvFamilies, KvRights};
 use crate::hostcalls::metrics::MetricsAccess;
 use crate::instance::watchdog::CallWatchdog;
 use crate::instance::{DENIED_IN_INIT, Instance};
@@ -96,5 +96,13 @@ async fn init(
     let _running = resources.clock.run_guests();
     let mut instance = Instance::new(&parts.engine, &version.component, resources, watchdog).await?;
     let id = InstanceId { actor, number: 0 };
-    initialize(&mut instance, config, id, StartCause::Start, None).await
+    initialize(
+        &mut instance,
+        config,
+        id,
+        StartCause::Start,
+        None,
+        &mut InitChanges::default(),
+    )
+    .await
 }

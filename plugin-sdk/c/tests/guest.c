@@ -2,7 +2,7 @@
  *
  * It logs a line for each event: {"guest":"c","name":"a","version":"7","events":5}. After an object named "save-fails" the next save fails, after
  * one named "restore-fails" the next restore. For one named "prints" the line goes to stdout, without a newline. One named "requeued" asks to
- * be called again after 5 s.
+ * be called again after 5 s. Before `init` it tries to read a pod, and logs the answer: {"guest":"c","at":"start","error":"..."}.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +17,22 @@ static struct {
     uint32_t events;
     bool fails_to_save, fails_to_restore;
 } known;
+
+__attribute__((constructor)) static void read_pod(void) {
+    informant_plugin_kube_address_t address = {0};
+    contract_string_set(&address.resource, "v1/pods");
+    contract_string_set(&address.namespace_, "default");
+    contract_string_set(&address.name, "a");
+    contract_list_u8_t pod;
+    informant_plugin_kube_api_error_t error;
+    if (informant_plugin_kube_get(&address, &pod, &error)) {
+        contract_list_u8_free(&pod);
+        informant_log(INFORMANT_INFO, "{\"guest\":\"c\",\"at\":\"start\"}");
+        return;
+    }
+    informant_log(INFORMANT_INFO, "{\"guest\":\"c\",\"at\":\"start\",\"error\":\"%.*s\"}", (int)error.message.len, (const char *)error.message.ptr);
+    informant_plugin_kube_api_error_free(&error);
+}
 
 informant_result informant_on_add(const informant_event *event, json object) {
     (void)object;

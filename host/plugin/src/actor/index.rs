@@ -226,6 +226,7 @@ impl IndexActor {
             config,
             version,
             mut instances,
+            changes: _,
             feed,
             kind: _,
             done,

@@ -10,6 +10,7 @@ use crate::actor::command_flag::CommandFlag;
 use crate::actor::config::PluginConfig;
 use crate::component::LoadedVersion;
 use crate::error::LoadProblem;
+use crate::hostcalls::kv::InitChanges;
 use crate::instance::Instance;
 use crate::plugin::SwapKind;
 
@@ -43,6 +44,8 @@ pub(crate) struct CandidateInstance {
     pub(crate) version: LoadedVersion,
     /// None if this actor has no work with the version's roles.
     pub(crate) instances: Vec<Instance>,
+    /// What their `init` changed in the plugin's keys, if it is accepted. For the event actor only.
+    pub(crate) changes: InitChanges,
     /// The feed of the indexes it computes; none if it computes none. For the index actor only.
     pub(crate) feed: Option<IndexFeedHandle>,
     pub(crate) kind: SwapKind,

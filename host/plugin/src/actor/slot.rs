@@ -15,6 +15,7 @@ use crate::actor::{ActorKind, InstanceId, PluginContext};
 use crate::component::LoadedVersion;
 use crate::component::context::StartCause;
 use crate::error::LoadProblem;
+use crate::hostcalls::kv::InitChanges;
 use crate::instance::Instance;
 use crate::spec::OnFailure;
 use crate::status::PluginState;
@@ -254,11 +255,14 @@ impl InstanceSlot {
 
     /// Refills the empty slot. Returns whether it has an instance now; otherwise it is to be tried again.
     pub(crate) async fn rebuild(&mut self) -> bool {
+        let mut changes = InitChanges::new(self.context.effects.is_dry_run());
+        let (config, version) = (&self.config, &self.version);
         let made = self
             .context
-            .instance(&self.config, &self.version, self.id, self.because, None);
+            .instance(config, version, self.id, self.because, None, &mut changes);
         match made.await {
             Ok(instance) => {
+                changes.commit();
                 self.instance = Some(instance);
                 self.init_failures = InitFailures::default();
                 self.update_memory();

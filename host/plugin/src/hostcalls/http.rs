@@ -6,8 +6,8 @@
 //!
 //! Promises: nothing is sent that config.toml does not grant; all waits of a call together end before the guest's own
 //! call reaches its time limit, with an error; waiting is not charged to the guest's CPU time; what the host holds for
-//! a guest is bounded. Requests from `index`, `describe` and `init` are always denied. wasi:http has codes for errors,
-//! but no messages: those are written to the plugin's log.
+//! a guest is bounded. Requests from `index`, `describe`, `init`, `save` and `restore` are always denied. wasi:http has
+//! codes for errors, but no messages: those are written to the plugin's log.
 
 mod access;
 mod address;

@@ -7,7 +7,7 @@
 //!
 //! Promises: nothing is sent that config.toml does not grant, and `denied` contains the line that would grant it; a
 //! host call ends before the guest's own call reaches its time limit; waiting is not charged to the guest's CPU time.
-//! Calls from `index`, `describe` and `init` always return `denied`.
+//! Calls from `index`, `describe`, `init`, `save` and `restore` always return `denied`.
 
 mod access;
 mod convert;

@@ -15,10 +15,11 @@ mod rights;
 
 use std::sync::Arc;
 
-pub(crate) use self::changes::CallChanges;
+pub(crate) use self::changes::{CallChanges, InitChanges};
 pub(crate) use self::metrics::{KvCounters, KvFamilies};
 pub(crate) use self::rights::KvRights;
 use crate::hostcalls::error;
+use crate::hostcalls::wait::{CallTime, TooLate};
 use crate::instance::bindings::informant::plugin::kv;
 use crate::instance::bindings::informant::plugin::types::{ErrorCode, HostError};
 use crate::instance::guest::GuestState;
@@ -42,6 +43,10 @@ pub const KV_WAITING_MAX: usize = 1_000;
 /// The reason every function returns `denied` where no success commits the changes.
 const DENIED_OUTSIDE_HANDLERS: &str = "kv can be used in init, on-add, on-update, on-delete and on-synced only";
 
+/// The error for keys that the disk does not deliver in time.
+const OPENED_TOO_LATE: &str = "the state database did not deliver the plugin's keys in time (nine tenths of \
+                               limits.call); retry, and check the disk";
+
 type Answer<T> = Result<T, HostError>;
 
 /// Whether an instance may use keys.
@@ -56,17 +61,32 @@ pub(crate) enum KvAccess {
 /// The keys as one instance sees them.
 pub(crate) struct KvCaller {
     access: KvAccess,
-    /// Whether the success of the current call commits changes.
-    is_open: bool,
+    time: CallTime,
+    /// What the success of the current call does with its changes.
+    at_success: AtSuccess,
     /// The keys, and the changes of the current call, once it has used them.
     used: Option<CallChanges>,
 }
 
+/// What the success of a call does with its changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AtSuccess {
+    /// There are none.
+    Nothing,
+    Commit,
+    /// They wait until the instance is put to work, with a section that is for a dry run or not.
+    Keep {
+        is_dry_run: bool,
+    },
+}
+
 impl KvCaller {
-    pub(crate) fn new(access: KvAccess) -> KvCaller {
+    /// Waits are limited to the remaining `time`.
+    pub(crate) fn new(access: KvAccess, time: CallTime) -> KvCaller {
         KvCaller {
             access,
-            is_open: false,
+            time,
+            at_success: AtSuccess::Nothing,
             used: None,
         }
     }
@@ -74,8 +94,24 @@ impl KvCaller {
     /// A call into the guest begins: what the last one changed and did not commit is dropped. `commits`: its success
     /// commits changes.
     pub(crate) fn begin_call(&mut self, commits: bool) {
-        self.is_open = commits;
+        self.at_success = match commits {
+            true => AtSuccess::Commit,
+            false => AtSuccess::Nothing,
+        };
         self.used = None;
+    }
+
+    /// A call of `init` begins, after those that have made these `changes`.
+    pub(crate) fn begin_init(&mut self, changes: &mut InitChanges) {
+        self.at_success = AtSuccess::Keep {
+            is_dry_run: changes.is_dry_run,
+        };
+        self.used = changes.made.take();
+    }
+
+    /// `init` succeeded: adds its changes to those before.
+    pub(crate) fn keep(&mut self, changes: &mut InitChanges) {
+        changes.made = self.used.take();
     }
 
     /// The call succeeded: takes its changes, if there are any.
@@ -86,7 +122,9 @@ impl KvCaller {
     fn rights(&self) -> Answer<&Arc<KvRights>> {
         match &self.access {
             KvAccess::Denied(reason) => Err(error(ErrorCode::Denied, *reason)),
-            KvAccess::Granted(_) if !self.is_open => Err(error(ErrorCode::Denied, DENIED_OUTSIDE_HANDLERS)),
+            KvAccess::Granted(_) if self.at_success == AtSuccess::Nothing => {
+                Err(error(ErrorCode::Denied, DENIED_OUTSIDE_HANDLERS))
+            }
             KvAccess::Granted(rights) => Ok(rights),
         }
     }
@@ -110,8 +148,15 @@ impl GuestState {
 
     async fn open(&mut self, rights: &Arc<KvRights>) -> Answer<&mut CallChanges> {
         if self.kv.used.is_none() {
-            let opened = rights.open().await;
-            self.kv.used = Some(CallChanges::new(Arc::clone(rights), opened?));
+            // The guest is to see an error before its own time is over.
+            let opened = self.kv.time.bound(rights.open()).await;
+            let stored = opened.unwrap_or_else(|TooLate| Err(error(ErrorCode::Unavailable, OPENED_TOO_LATE)))?;
+            rights.show(stored.usage());
+            let space = match self.kv.at_success {
+                AtSuccess::Keep { is_dry_run: false } => stored,
+                _ => rights.overlaid(&stored),
+            };
+            self.kv.used = Some(CallChanges::new(Arc::clone(rights), space));
         }
         self.kv
             .used

@@ -55,6 +55,11 @@ impl CallTime {
         };
         self.limit.saturating_sub(kept).saturating_sub(used)
     }
+
+    /// Waits for `work`, but no longer than the guest may wait. Work that is done at once costs no timer.
+    pub(crate) async fn bound<T>(&self, work: impl Future<Output = T>) -> Result<T, TooLate> {
+        at_most(&*self.env, self.left(), work).await
+    }
 }
 
 /// Waits for `work`, but no longer than `limit`.
@@ -64,11 +69,12 @@ pub(crate) async fn at_most<T>(
     work: impl Future<Output = T>,
 ) -> Result<T, TooLate> {
     let mut work = pin!(work);
-    let mut late = env.sleep(limit);
+    let mut late = None;
     poll_fn(|context| {
         if let Poll::Ready(answer) = work.as_mut().poll(context) {
             return Poll::Ready(Ok(answer));
         }
+        let late = late.get_or_insert_with(|| env.sleep(limit));
         late.as_mut().poll(context).map(|()| Err(TooLate))
     })
     .await

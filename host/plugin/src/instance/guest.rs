@@ -84,7 +84,7 @@ impl GuestState {
             ),
             reader: access.reader,
             kube: KubeCaller::new(access.kube, watchdog.call_time().clone()),
-            kv: KvCaller::new(access.kv),
+            kv: KvCaller::new(access.kv, watchdog.call_time().clone()),
             metrics: MetricsCaller::new(access.metrics),
             http: HttpCaller::new(access.http, watchdog.call_time().clone(), output.clone()),
             http_context: http::context(),
@@ -100,6 +100,11 @@ impl GuestState {
     /// Denies all calls of `store`, `kube` and wasi:http for this reason, or no longer.
     pub(crate) fn deny(&mut self, reason: Option<&'static str>) {
         self.reader.deny(reason);
+        self.deny_effects(reason);
+    }
+
+    /// Denies all calls of `kube` and wasi:http for this reason, or no longer.
+    pub(crate) fn deny_effects(&mut self, reason: Option<&'static str>) {
         self.kube.deny(reason);
         self.http.deny(reason);
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::Moment;
 use informant_cache::listener::Shard;
 
 use crate::actor::config::PluginConfig;
@@ -15,14 +14,21 @@ use crate::component::LoadedVersion;
 use crate::component::context::{PreviousVersion, StartCause};
 use crate::component::file::PluginFile;
 use crate::error::LoadProblem;
+use crate::hostcalls::kv::InitChanges;
 use crate::instance::Instance;
 use crate::plugin::{Plugin, lock};
 
 /// How long a swap tries an `init` that asks to be tried again: 60 s. The running version continues meanwhile.
 pub const INIT_RETRY_AT_SWAP: Duration = Duration::from_secs(60);
 
-/// The instances of each actor.
-pub(super) type Instances = [Vec<Instance>; 2];
+/// The instances of a version that is to be swapped in.
+#[derive(Default)]
+pub(super) struct Candidates {
+    /// Those of each actor.
+    pub(super) instances: [Vec<Instance>; 2],
+    /// What they changed in the plugin's keys, if they are swapped in.
+    pub(super) changes: InitChanges,
+}
 
 /// The first instances of each actor.
 pub(super) type FirstInstances = [Vec<FirstInstance>; 2];
@@ -33,7 +39,7 @@ impl Plugin {
         &self,
         config: &Arc<PluginConfig>,
         file: &PluginFile,
-    ) -> Result<(LoadedVersion, Instances), LoadProblem> {
+    ) -> Result<(LoadedVersion, Candidates), LoadProblem> {
         let version = self.0.context.host.load_version(file, config).await?;
         let running = lock(&self.0.version).clone();
         let is_same_number = self.0.context.config().spec.limits.instances == config.spec.limits.instances;
@@ -42,8 +48,8 @@ impl Plugin {
             version: running.manifest.version.clone(),
             digest: running.component.digest,
         });
-        let instances = self.new_instances(config, &version, previous).await?;
-        Ok((version, instances))
+        let candidates = self.new_instances(config, &version, previous).await?;
+        Ok((version, candidates))
     }
 
     pub(super) async fn new_instances(
@@ -51,9 +57,9 @@ impl Plugin {
         config: &Arc<PluginConfig>,
         version: &LoadedVersion,
         previous: Option<PreviousVersion>,
-    ) -> Result<Instances, LoadProblem> {
+    ) -> Result<Candidates, LoadProblem> {
         self.0.context.host.check_version(version, &config.spec)?;
-        instances(&self.0.context, config, version, previous).await
+        candidates(&self.0.context, config, version, previous).await
     }
 }
 
@@ -62,57 +68,59 @@ fn ids(config: &PluginConfig) -> [(ActorKind, Shard); 2] {
     [(ActorKind::Events, instance_count(config)), (ActorKind::Index, 1)]
 }
 
-/// Creates the instances of `version` for each actor that needs them, to be swapped in, on the guests' runtime. An
-/// `init` that asks to be tried again is, for [`INIT_RETRY_AT_SWAP`].
-async fn instances(
+/// Creates the instances of `version` for each actor that needs them, to be swapped in, on the guests' runtime. If an
+/// `init` asks to be tried again, all are created again, for [`INIT_RETRY_AT_SWAP`].
+async fn candidates(
     context: &Arc<PluginContext>,
     config: &Arc<PluginConfig>,
     version: &LoadedVersion,
     previous: Option<PreviousVersion>,
-) -> Result<Instances, LoadProblem> {
+) -> Result<Candidates, LoadProblem> {
     let (parts, config, version) = (Arc::clone(context), Arc::clone(config), version.clone());
     let make = async move {
         let until = parts.now() + INIT_RETRY_AT_SWAP;
-        let mut made = [Vec::new(), Vec::new()];
-        for (made, (actor, count)) in made.iter_mut().zip(ids(&config)) {
-            if !actor.is_needed(version.component.roles) {
-                continue;
-            }
-            let previous = previous.clone().filter(|_| actor == ActorKind::Events);
-            for number in 0..count {
-                let id = InstanceId { actor, number };
-                made.push(instance_until(&parts, &config, &version, id, previous.clone(), until).await?);
+        let mut failures = InitFailures::default();
+        loop {
+            match try_candidates(&parts, &config, &version, previous.as_ref()).await {
+                Err((actor, problem @ LoadProblem::InitRetryable { .. })) if parts.now() < until => {
+                    let wait = failures.wait(&problem).min(until - parts.now());
+                    parts.log_init_failure(actor, &problem, wait);
+                    parts.host.env.sleep(wait).await;
+                }
+                Err((_, LoadProblem::InitRetryable { role, message, .. })) => {
+                    return Err(LoadProblem::InitGaveUp { role, message });
+                }
+                made => return made.map_err(|(_, problem)| problem),
             }
         }
-        Ok(made)
     };
     context.host.on_guests(make).await?
 }
 
-/// Creates one of them. An `init` that asks to be tried again is, until `until`.
-async fn instance_until(
+/// Creates them once. A failure is that of an instance for this actor.
+async fn try_candidates(
     parts: &PluginContext,
     config: &PluginConfig,
     version: &LoadedVersion,
-    id: InstanceId,
-    previous: Option<PreviousVersion>,
-    until: Moment,
-) -> Result<Instance, LoadProblem> {
-    let mut failures = InitFailures::default();
-    loop {
-        let instance = parts.instance(config, version, id, StartCause::Swap, previous.clone());
-        match instance.await {
-            Err(problem @ LoadProblem::InitRetryable { .. }) if parts.now() < until => {
-                let wait = failures.wait(&problem).min(until - parts.now());
-                parts.log_init_failure(id.actor, &problem, wait);
-                parts.host.env.sleep(wait).await;
-            }
-            Err(LoadProblem::InitRetryable { role, message, .. }) => {
-                return Err(LoadProblem::InitGaveUp { role, message });
-            }
-            made => return made,
+    previous: Option<&PreviousVersion>,
+) -> Result<Candidates, (ActorKind, LoadProblem)> {
+    let mut candidates = Candidates {
+        changes: InitChanges::new(config.spec.is_dry_run),
+        ..Candidates::default()
+    };
+    let Candidates { instances, changes } = &mut candidates;
+    for (made, (actor, count)) in instances.iter_mut().zip(ids(config)) {
+        if !actor.is_needed(version.component.roles) {
+            continue;
+        }
+        let previous = previous.filter(|_| actor == ActorKind::Events);
+        for number in 0..count {
+            let id = InstanceId { actor, number };
+            let instance = parts.instance(config, version, id, StartCause::Swap, previous.cloned(), changes);
+            made.push(instance.await.map_err(|problem| (actor, problem))?);
         }
     }
+    Ok(candidates)
 }
 
 /// Creates the first instances of `version` for each actor. None in place of one whose `init` asks to be tried again,
@@ -132,13 +140,14 @@ pub(super) async fn first_instances(
                     continue;
                 }
                 let id = InstanceId { actor, number };
-                made.push(
-                    match parts.instance(&config, &version, id, StartCause::Start, None).await {
-                        Ok(instance) => FirstInstance::Made(Box::new(instance)),
-                        Err(problem @ LoadProblem::InitRetryable { .. }) => FirstInstance::Later(problem),
-                        Err(problem) => return Err(problem),
-                    },
-                );
+                let mut changes = InitChanges::new(config.spec.is_dry_run);
+                let instance = parts.instance(&config, &version, id, StartCause::Start, None, &mut changes);
+                made.push(match instance.await {
+                    Ok(instance) => FirstInstance::Made(Box::new(instance)),
+                    Err(problem @ LoadProblem::InitRetryable { .. }) => FirstInstance::Later(problem),
+                    Err(problem) => return Err(problem),
+                });
+                changes.commit();
             }
         }
         Ok(made)

@@ -67,7 +67,7 @@ impl Plugin {
         };
         let config = context.config();
         let swapped = match self.new_instances(&config, &version, None).await {
-            Ok(instances) => self.swap_in(config, version, instances, SwapKind::RollBack).await,
+            Ok(candidates) => self.swap_in(config, version, candidates, SwapKind::RollBack).await,
             Err(problem) => Err(problem),
         };
         match swapped {

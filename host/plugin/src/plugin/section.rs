@@ -10,7 +10,7 @@ use crate::component::LoadedVersion;
 use crate::component::file::PluginFile;
 use crate::error::{LoadError, LoadProblem};
 use crate::host;
-use crate::plugin::instances::Instances;
+use crate::plugin::instances::Candidates;
 use crate::plugin::{Plugin, SwapKind, Swapped};
 use crate::spec::PluginSpec;
 
@@ -30,7 +30,7 @@ struct PreparedVersion {
     config: Arc<PluginConfig>,
     path: PathBuf,
     version: LoadedVersion,
-    instances: Instances,
+    candidates: Candidates,
 }
 
 impl Plugin {
@@ -135,10 +135,10 @@ impl Plugin {
                     config: wanted,
                     path,
                     version,
-                    instances,
+                    candidates,
                 } = *prepared;
                 let swapped = match Arc::ptr_eq(&base, &config) {
-                    true => self.swap_in(wanted, version, instances, SwapKind::Reload).await,
+                    true => self.swap_in(wanted, version, candidates, SwapKind::Reload).await,
                     false => Err(LoadProblem::Outdated),
                 };
                 self.record_result(&path, swapped).map(Some)
@@ -176,13 +176,13 @@ impl Plugin {
         config: Arc<PluginConfig>,
         file: &PluginFile,
     ) -> Result<PreparedChange, LoadProblem> {
-        let (version, instances) = self.instantiate(&config, file).await?;
+        let (version, candidates) = self.instantiate(&config, file).await?;
         Ok(PreparedChange(Prepared::Version(Box::new(PreparedVersion {
             base: Arc::clone(base),
             config,
             path: file.path().to_owned(),
             version,
-            instances,
+            candidates,
         }))))
     }
 }

@@ -10,7 +10,7 @@ use crate::actor::config::PluginConfig;
 use crate::actor::mailbox::{ActorCommand, CandidateInstance};
 use crate::component::LoadedVersion;
 use crate::error::{LoadError, LoadProblem};
-use crate::plugin::instances::Instances;
+use crate::plugin::instances::Candidates;
 use crate::plugin::{Plugin, lock};
 use crate::status::{PluginState, Reload};
 use crate::{Digest, Roles, host};
@@ -55,8 +55,8 @@ impl Plugin {
         let config = self.0.context.config();
         let swapped = async {
             let file = self.0.context.host.read(path).await?;
-            let (version, instances) = self.instantiate(&config, &file).await?;
-            self.swap_in(config, version, instances, SwapKind::Reload).await
+            let (version, candidates) = self.instantiate(&config, &file).await?;
+            self.swap_in(config, version, candidates, SwapKind::Reload).await
         };
         self.record_result(path, swapped.await)
     }
@@ -66,7 +66,7 @@ impl Plugin {
         &self,
         config: Arc<PluginConfig>,
         version: LoadedVersion,
-        instances: Instances,
+        candidates: Candidates,
         kind: SwapKind,
     ) -> Result<Swapped, LoadProblem> {
         let context = &self.0.context;
@@ -76,19 +76,22 @@ impl Plugin {
             (_, new) => new,
         };
         let was_quarantined = context.status().state() == PluginState::Quarantined;
-        let mut state_bytes = None;
+        let Candidates { instances, changes } = candidates;
+        let (mut state_bytes, mut changes) = (None, Some(changes));
         for (actor, instances) in self.0.actors.iter().zip(instances) {
             let (done, swapped_in) = oneshot::channel();
             let candidate = CandidateInstance {
                 config: Arc::clone(&config),
                 version: version.clone(),
                 instances,
+                // The event actor comes first.
+                changes: changes.take().unwrap_or_default(),
                 feed: feed.clone(),
                 kind,
                 done,
             };
             actor.send(ActorCommand::Swap(Box::new(candidate))).await;
-            // The event actor comes first, and it alone may reject the swap; nothing has changed in that case.
+            // The event actor alone may reject the swap; nothing has changed in that case.
             let state = swapped_in.await.map_err(|_| LoadProblem::Stopping)??;
             state_bytes = state_bytes.or(state);
         }

@@ -64,6 +64,23 @@ async fn printed_output_without_a_newline_is_logged() {
     assert_eq!(counted(&world, &mut pods, "prints").await, 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn start_functions_cannot_reach_the_cluster() {
+    if !is_built(GUEST) {
+        return;
+    }
+    let cluster = Cluster::answering(Some(0));
+    let world = World::with_cluster(Arc::clone(&cluster) as _);
+    let adjust = |spec: &mut PluginSpec| {
+        spec.allow_kube = grants(json!([{ "verbs": ["get"], "resource": "v1/pods" }]));
+    };
+    let _plugin = world.run(GUEST, json!({}), adjust).await;
+    // The first one belongs to the instance that was described.
+    let lines = world.recorded(2, |line| line["at"] == "start").await;
+    insta::assert_snapshot!(lines[1]["error"], @r#""before init, only log can be called: read the cache from on-synced on, and act in a handler""#);
+    assert!(cluster.take().is_empty());
+}
+
 /// The text without whitespace, in which the README and the source differ.
 fn normalized(text: &str) -> String {
     text.split_whitespace().collect()

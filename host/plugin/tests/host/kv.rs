@@ -7,6 +7,7 @@ use std::time::Duration;
 use informant_cache::listener::RetryPolicy;
 use informant_plugin_host::{KeyValue, KvChange, KvHandled, KvOpening, KvSpace, KvUsage, Plugin, PluginSpec};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::world::{Pods, World, guest, idle};
 
@@ -18,12 +19,18 @@ pub(crate) struct Keys(Arc<Mutex<Content>>);
 struct Content {
     rows: BTreeMap<String, Arc<[u8]>>,
     holds: bool,
+    /// The disk does not answer.
+    is_stuck: watch::Sender<bool>,
     held: Vec<KvHandled>,
 }
 
 impl Keys {
     fn hold(&self) {
         self.0.lock().unwrap().holds = true;
+    }
+
+    fn set_stuck(&self, is_stuck: bool) {
+        self.0.lock().unwrap().is_stuck.send_replace(is_stuck);
     }
 
     fn release(&self) {
@@ -50,8 +57,12 @@ impl Keys {
 
 impl KeyValue for Keys {
     fn open(&self, _plugin: &str) -> KvOpening {
-        let space: Arc<dyn KvSpace> = Arc::new(self.clone());
-        Box::pin(async move { Ok(space) })
+        let keys = self.clone();
+        Box::pin(async move {
+            let mut is_stuck = keys.0.lock().unwrap().is_stuck.subscribe();
+            let _ = is_stuck.wait_for(|is_stuck| !is_stuck).await;
+            Ok(Arc::new(keys) as Arc<dyn KvSpace>)
+        })
     }
 }
 
@@ -196,6 +207,24 @@ async fn keys_and_values_outside_the_bounds_are_errors() {
     insta::assert_snapshot!(lines[4]["error"]["message"].as_str().unwrap(), @"the plugin's keys would take 1049882 bytes, and may take 1048576: delete keys, or raise `kv` in [plugin.guest_kv.limits]");
     idle(&world, &plugin).await;
     assert_eq!(world.keys.text(), "starts=1", "the call failed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_does_not_answer_fails_the_call_in_time() {
+    let world = World::new();
+    world.keys.set_stuck(true);
+    let (plugin, mut pods) = run(&world).await;
+    let failed = || plugin.status().last_error.map(|(_, error)| error).unwrap_or_default();
+    world.until("init to fail", || !failed().is_empty()).await;
+    assert!(
+        failed().contains("did not deliver the plugin's keys in time"),
+        "{}",
+        failed()
+    );
+    world.keys.set_stuck(false);
+    pods.apply("a");
+    idle(&world, &plugin).await;
+    assert_eq!(world.keys.text(), "count/a=1 starts=1");
 }
 
 #[tokio::test]

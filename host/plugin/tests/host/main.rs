@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test cannot do without")]
 
 mod c;
+mod candidates;
 mod conformance;
 mod containment;
 mod delivery;

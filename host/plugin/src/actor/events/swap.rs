@@ -30,6 +30,7 @@ impl EventActor {
             config,
             version,
             mut instances,
+            changes,
             feed: _,
             kind,
             done,
@@ -60,6 +61,7 @@ impl EventActor {
                 SwapKind::RollBack => self.context.probation.skip(),
             }
             let is_other_selection = self.activate(config, &version, instances);
+            changes.commit();
             self.is_quarantined = false;
             let now = self.context.now();
             if !is_same_number {

@@ -20,6 +20,33 @@ pub(crate) struct CallChanges {
     growth_bytes: i64,
 }
 
+/// What `init` of new instances has changed. It takes effect when they are put to work; dropping it gives it up.
+///
+/// The instances of a version share it: each sees what those before it have set, and sets no key twice.
+#[derive(Default)]
+pub(crate) struct InitChanges {
+    /// Whether their section is for a dry run.
+    pub(super) is_dry_run: bool,
+    pub(super) made: Option<CallChanges>,
+}
+
+impl InitChanges {
+    pub(crate) fn new(is_dry_run: bool) -> InitChanges {
+        InitChanges { is_dry_run, made: None }
+    }
+
+    /// The instances are put to work: applies the changes, in dry run to its keys.
+    pub(crate) fn commit(self) {
+        let Some(mut made) = self.made.filter(|made| !made.is_empty()) else {
+            return;
+        };
+        if let Some(space) = made.rights.current() {
+            made.space = space;
+        }
+        made.commit(None, || {});
+    }
+}
+
 impl CallChanges {
     pub(super) fn new(rights: Arc<KvRights>, space: Arc<dyn KvSpace>) -> CallChanges {
         CallChanges {

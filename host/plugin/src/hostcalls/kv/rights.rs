@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use tokio::sync::OnceCell;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::metrics::KvCounters;
 use super::overlay::Overlay;
 use super::{Answer, KV_KEY_COST_BYTES, KV_WAITING_MAX, error};
 use crate::effects::Effects;
-use crate::hostcalls::key_value::{KeyValue, KvHandled, KvSpace, KvUsage};
+use crate::hostcalls::key_value::{KeyValue, KvHandled, KvOpening, KvSpace, KvUsage};
 use crate::instance::bindings::informant::plugin::types::{ErrorCode, HostError};
 
 /// The reason every function returns `denied` without a state database.
@@ -24,7 +22,9 @@ pub(crate) struct KvRights {
     plugin: Arc<str>,
     /// None without a state database.
     api: Option<Arc<dyn KeyValue>>,
-    space: OnceCell<Arc<dyn KvSpace>>,
+    space: OnceLock<Arc<dyn KvSpace>>,
+    /// The keys that are being opened. A call that can wait no longer leaves that to the next one.
+    opening: tokio::sync::Mutex<Option<KvOpening>>,
     pub(super) effects: Arc<Effects>,
     /// In dry run: its number, and its keys.
     overlay: Mutex<Option<(u64, Arc<dyn KvSpace>)>>,
@@ -54,7 +54,8 @@ impl KvRights {
         KvRights {
             plugin: Arc::clone(plugin),
             api,
-            space: OnceCell::new(),
+            space: OnceLock::new(),
+            opening: tokio::sync::Mutex::default(),
             effects,
             overlay: Mutex::default(),
             quota_bytes: AtomicUsize::new(quota_bytes),
@@ -99,22 +100,27 @@ impl KvRights {
         self.counters.show(usage);
     }
 
+    /// The stored keys.
     pub(super) async fn open(&self) -> Answer<Arc<dyn KvSpace>> {
         let Some(api) = &self.api else {
             return Err(error(ErrorCode::Denied, DENIED_WITHOUT_STATE));
         };
-        let open = || async { api.open(&self.plugin).await };
-        match self.space.get_or_try_init(open).await {
-            Ok(space) => {
-                self.counters.show(space.usage());
-                Ok(self.overlaid(space))
-            }
-            Err(problem) => Err(error(ErrorCode::Unavailable, problem)),
+        if let Some(space) = self.space.get() {
+            return Ok(Arc::clone(space));
         }
+        let mut opening = self.opening.lock().await;
+        // Another call may have opened them meanwhile.
+        if let Some(space) = self.space.get() {
+            return Ok(Arc::clone(space));
+        }
+        let opened = opening.get_or_insert_with(|| api.open(&self.plugin)).await;
+        *opening = None;
+        let space = opened.map_err(|problem| error(ErrorCode::Unavailable, problem))?;
+        Ok(Arc::clone(self.space.get_or_init(|| space)))
     }
 
     /// The keys that a call uses: in dry run, those over the `stored` ones.
-    fn overlaid(&self, stored: &Arc<dyn KvSpace>) -> Arc<dyn KvSpace> {
+    pub(super) fn overlaid(&self, stored: &Arc<dyn KvSpace>) -> Arc<dyn KvSpace> {
         let run = self.effects.run();
         // Changed by single assignments: consistent after any panic.
         let mut overlay = self.overlay.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,6 +136,11 @@ impl KvRights {
                 space
             }
         }
+    }
+
+    /// The keys that a call uses now, if one has opened them.
+    pub(super) fn current(&self) -> Option<Arc<dyn KvSpace>> {
+        self.space.get().map(|stored| self.overlaid(stored))
     }
 
     pub(super) fn count(&self, function: &'static str, error: Option<&HostError>) {

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use super::overlay::Overlay;
 use super::*;
@@ -70,6 +71,12 @@ fn rights_with(api: Option<Arc<dyn KeyValue>>, quota_bytes: usize, is_dry_run: b
 
 fn call(rights: &Arc<KvRights>, space: &Space) -> CallChanges {
     CallChanges::new(Arc::clone(rights), Arc::new(space.clone()))
+}
+
+/// The keys that a call uses now.
+async fn opened(rights: &Arc<KvRights>) -> Arc<dyn KvSpace> {
+    let stored = rights.open().await.unwrap();
+    rights.overlaid(&stored)
 }
 
 fn text(value: Option<Arc<[u8]>>) -> Option<String> {
@@ -241,12 +248,13 @@ async fn without_state_every_function_names_the_line_to_add() {
 #[tokio::test]
 async fn only_calls_that_commit_may_use_keys() {
     let rights = rights_with(Some(Arc::new(Space::default())), 1 << 20, false);
-    let mut caller = KvCaller::new(KvAccess::Granted(rights));
+    let time = CallTime::new(Arc::new(crate::testing::TokioTime), Duration::from_secs(1));
+    let mut caller = KvCaller::new(KvAccess::Granted(rights), time.clone());
     caller.begin_call(false);
     insta::assert_snapshot!(caller.rights().err().unwrap().message, @"kv can be used in init, on-add, on-update, on-delete and on-synced only");
     caller.begin_call(true);
     assert!(caller.rights().is_ok());
-    assert!(KvCaller::new(KvAccess::Denied("never")).rights().is_err());
+    assert!(KvCaller::new(KvAccess::Denied("never"), time).rights().is_err());
 }
 
 #[test]
@@ -272,14 +280,14 @@ async fn keys_of_a_dry_run_are_seen_and_not_stored() {
     let deleted = ("gone".to_owned(), Some(Arc::from(&b"1"[..])));
     stored.commit(vec![kept, deleted], None);
     let rights = rights_with(Some(Arc::new(stored.clone())), 1 << 20, true);
-    let mut first = CallChanges::new(Arc::clone(&rights), rights.open().await.unwrap());
+    let mut first = CallChanges::new(Arc::clone(&rights), opened(&rights).await);
     first.set("new".to_owned(), b"22".to_vec()).unwrap();
     first.delete("gone").unwrap();
-    let mut failed = CallChanges::new(Arc::clone(&rights), rights.open().await.unwrap());
+    let mut failed = CallChanges::new(Arc::clone(&rights), opened(&rights).await);
     failed.set("failed".to_owned(), Vec::new()).unwrap();
     drop(failed);
     commit(first);
-    let space = rights.open().await.unwrap();
+    let space = opened(&rights).await;
     let usage = space.usage();
     assert_eq!((usage.keys, usage.bytes), (2, 5 + 5));
     let mut second = CallChanges::new(Arc::clone(&rights), space);
@@ -298,7 +306,7 @@ async fn keys_of_a_dry_run_are_seen_and_not_stored() {
     // The next run starts from what is stored, and so does the plugin after it.
     rights.effects.set_dry_run(false);
     rights.effects.set_dry_run(true);
-    assert_eq!(rights.open().await.unwrap().keys("", "", 10), ["gone", "kept"]);
+    assert_eq!(opened(&rights).await.keys("", "", 10), ["gone", "kept"]);
     rights.effects.set_dry_run(false);
-    assert_eq!(rights.open().await.unwrap().keys("", "", 10), ["gone", "kept"]);
+    assert_eq!(opened(&rights).await.keys("", "", 10), ["gone", "kept"]);
 }
