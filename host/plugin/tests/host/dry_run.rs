@@ -159,7 +159,7 @@ async fn a_dry_run_ends_without_a_new_instance() {
 }
 
 #[tokio::test]
-async fn a_dry_run_begins_before_the_init_of_its_first_instance() {
+async fn a_dry_run_begins_before_init_of_its_first_instance() {
     let world = World::new();
     let plugin = world.host.load(starter(1, false)).await.unwrap();
     plugin.start().await;

@@ -210,7 +210,7 @@ async fn keys_and_values_outside_the_bounds_are_errors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_does_not_answer_fails_the_call_in_time() {
+async fn a_disk_that_never_answers_fails_the_call_in_time() {
     let world = World::new();
     world.keys.set_stuck(true);
     let (plugin, mut pods) = run(&world).await;

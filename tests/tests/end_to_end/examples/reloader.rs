@@ -58,8 +58,8 @@ async fn reloader_restarts_workloads_whose_configuration_changed(cluster: Cluste
     Ok(())
 }
 
-/// Creates two config maps, a secret, the managed workloads, one that asks for a restart in error, and one that does not
-/// ask.
+/// Creates two config maps, a secret, the managed workloads, one that asks for a restart in error, and one that does
+/// not ask.
 async fn create(client: &Client) -> Result<()> {
     for name in ["settings", "other"] {
         client.post(&config_maps(""), &config_map(name, "1")).await?;
