@@ -22,7 +22,7 @@ const ADDRESSES_TRIED_MAX: usize = 8;
 
 /// Looks names up.
 pub trait Resolver: Send + Sync + 'static {
-    /// All addresses of a name. Keeps `permit` until the lookup has ended, also if nobody waits for it any more.
+    /// All addresses of a name. Keeps `permit` until the lookup has ended, also if no request waits for it any more.
     fn resolve(&self, name: &str, permit: HttpPermit) -> Resolving;
 }
 

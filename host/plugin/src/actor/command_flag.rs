@@ -17,7 +17,7 @@ impl CommandFlag {
         self.0.swap(true, Ordering::AcqRel);
     }
 
-    /// Nothing is queued any more, and nobody queues.
+    /// Nothing is queued any more, and no command is being queued.
     pub(crate) fn lower(&self) {
         self.0.swap(false, Ordering::AcqRel);
     }

@@ -4,10 +4,10 @@
 //! listener ──next_batch──▶ EventActor ──▶ EventWorker, one per instance ──done──▶ listener
 //! ```
 //!
-//! It alone asks the listener for events, and handles commands (swap, drain …), for which all workers have to be idle. With
-//! one instance it is the worker, too. With several, each worker has a task while it works, and receives the keys of
-//! its shard. An event whose call is not made or does not return goes back to the listener, so that a trap, a swap or a
-//! quarantine loses nothing.
+//! It alone asks the listener for events, and handles commands (swap, drain …), for which all workers have to be idle.
+//! With one instance it is the worker, too. With several, each worker has a task while it works, and receives the keys
+//! of its shard. An event whose call is not made or does not return goes back to the listener, so that a trap, a swap
+//! or a quarantine loses nothing.
 
 mod pool;
 pub(crate) mod swap;

@@ -1,8 +1,8 @@
 //! The slot that holds an instance, or is empty after a loss.
 //!
 //! Both actors handle losses in the same way: a lost instance is rebuilt with back-off, and after too many losses of an
-//! actor's instances their slots stay empty (quarantine) until the plugin is resumed or reloaded. The actor decides what a loss means for its
-//! pending events.
+//! actor's instances their slots stay empty (quarantine) until the plugin is resumed or reloaded. The actor decides
+//! what a loss means for its pending events.
 
 use std::sync::Arc;
 use std::time::Duration;

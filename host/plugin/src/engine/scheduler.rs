@@ -8,7 +8,8 @@
 //!
 //! A quick call needs no permit. A slow one gives up its worker at each tick and queues for the next permit with all
 //! other slow calls, so half the workers stay free for quick calls, however many guests loop. Plugins take turns,
-//! however many instances each has; permits of a plugin are granted in the order of requests. A guest that waits in the host holds no permit.
+//! however many instances each has; permits of a plugin are granted in the order of requests. A guest that waits in the
+//! host holds no permit.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

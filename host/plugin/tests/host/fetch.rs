@@ -37,7 +37,8 @@ impl HttpClient for Shared {
 
 impl Service {
     /// `/status/N` answers with that status, `/busy` and `/busy/date` with 503, `/to/N` redirects N times, `/away`
-    /// redirects to another host, `/go?URL` to that URL, `/fails` fails, `/bytes` is not UTF-8, and any other path answers with what was sent.
+    /// redirects to another host, `/go?URL` to that URL, `/fails` fails, `/bytes` is not UTF-8, and any other path
+    /// answers with what was sent.
     async fn answer(self: Arc<Service>, call: HttpCall) -> Result<Response<HttpBody>, HttpError> {
         let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
         self.in_flight_max.fetch_max(now, Ordering::SeqCst);

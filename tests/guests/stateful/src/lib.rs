@@ -1,6 +1,6 @@
 //! Test guest: counts the events of each object, and transfers the counts to the next version. It logs a line for each
-//! event: `{"guest":"stateful","instance":0,"name":"a","version":"7","times":2,"events":5}`; `events` is the sum over all
-//! objects of the instance. Several instances may share the objects.
+//! event: `{"guest":"stateful","instance":0,"name":"a","version":"7","times":2,"events":5}`; `events` is the sum over
+//! all objects of the instance. Several instances may share the objects.
 //!
 //! Objects with these names cause errors: `save-fails`, `save-traps`, `save-loops` and `save-is-large` in the next
 //! save; `restore-fails`, `restore-traps` and `restore-loops` in the next version's restore.

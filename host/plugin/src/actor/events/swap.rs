@@ -83,7 +83,8 @@ impl EventActor {
         let _ = done.send(transferred.map(|transferred| transferred.bytes()));
     }
 
-    /// Activates `instances` of `version`, as many as `config` wants, or none. Returns whether it selects other objects.
+    /// Activates `instances` of `version`, as many as `config` wants, or none. Returns whether it selects other
+    /// objects.
     fn activate(&mut self, config: Arc<PluginConfig>, version: &LoadedVersion, instances: Vec<Instance>) -> bool {
         let wanted = instance_count(&config);
         let mut instances = instances.into_iter();

@@ -1,7 +1,7 @@
 //! Addresses that a name must not resolve to: those of this machine, of its network and of its cloud.
 //!
-//! A plugin that could reach them through a name of its choice would reach Informant's own admin API, or the credentials
-//! of the node. Private addresses are allowed: the services of a cluster have them, and the nodes. Pure.
+//! A plugin that could reach them through a name of its choice would reach Informant's own admin API, or the
+//! credentials of the node. Private addresses are allowed: the services of a cluster have them, and the nodes. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
