@@ -147,8 +147,9 @@ export function onAdd(object, event) {
       try {
         if (restartIfChanged(workload, stateIn)) writes += 1;
       } catch (error) {
-        // The other workloads are restarted; the event of this one fails by itself.
-        if (!(error instanceof Permanent) || workload === object) throw error;
+        // The other workloads are restarted. This one's own event shows the error: a misspelled use, or no grant.
+        const isOfWorkload = error instanceof Permanent || error.code === "denied";
+        if (!isOfWorkload || workload === object) throw error;
         log.warn(`${workload.metadata.namespace}/${workload.metadata.name}: ${error.message}`);
       }
     }
