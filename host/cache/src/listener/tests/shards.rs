@@ -73,7 +73,7 @@ fn shards_take_turns_at_a_limited_rate() {
             rig.listener.next_batch_of(all, rig.now, 64, &mut taken),
             NextBatch::Delivered(1)
         ));
-        rig.now = rig.now + Duration::from_secs(1);
+        rig.now += Duration::from_secs(1);
     }
     let shards: Vec<Shard> = taken.iter().map(|delivery| delivery.shard).collect();
     assert_eq!(shards[..3], shards[3..], "each comes again after all others");
