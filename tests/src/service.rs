@@ -143,10 +143,10 @@ impl State {
 
 /// The length of the body that a head announces.
 fn length(head: &str) -> usize {
-    let lengths = head.lines().filter_map(|line| {
+    let mut lengths = head.lines().filter_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length")
             .then(|| value.trim().parse().ok())?
     });
-    lengths.last().unwrap_or_default()
+    lengths.next_back().unwrap_or_default()
 }
