@@ -151,13 +151,19 @@ impl Host for MetricsCaller {
     }
 }
 
-/// What a guest that changes an undeclared metric has to do.
+/// What a guest that changes an undeclared metric has to do. It may have used the exported name.
 fn undeclared(name: &str, kind: MetricKind) -> String {
     let kind = kind.as_str();
-    format!(
-        "the manifest does not declare the metric {name:?}: add {{\"name\": {name:?}, \"type\": \"{kind}\", \"help\": …}} \
-         to its `metrics`"
-    )
+    let bare = name.strip_prefix("informant_plugin_custom_").unwrap_or(name);
+    let bare = bare.strip_suffix("_total").unwrap_or(bare);
+    let start = format!("the manifest does not declare the metric {name:?}");
+    let declare = format!("add {{\"name\": {bare:?}, \"type\": \"{kind}\", \"help\": …}} to its `metrics`");
+    match bare == name {
+        true => format!("{start}: {declare}"),
+        false => format!(
+            "{start}: use {bare:?}, because Informant adds prefix and suffix itself; if it is not declared, {declare}"
+        ),
+    }
 }
 
 /// The functions for a type of metric.

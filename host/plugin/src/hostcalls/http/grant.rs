@@ -125,7 +125,8 @@ impl<H> Origin<H> {
         let is_https = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => return Err("has no scheme: http or https"),
+            Some(_) => return Err("has another scheme than http and https"),
+            None => return Err("has no scheme: http or https"),
         };
         let authority = uri.authority().ok_or("has no host")?;
         if authority.as_str().contains('@') {

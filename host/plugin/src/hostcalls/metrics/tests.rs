@@ -349,6 +349,7 @@ fn changes_that_do_not_fit_the_declaration_are_invalid() {
     let long = "x".repeat(METRIC_LABEL_VALUE_BYTES_MAX + 1);
     let answers = [
         add(&mut caller, "unknown", 1.0, &[]),
+        add(&mut caller, "informant_plugin_custom_seen_total", 1.0, &pod),
         caller.observe("unknown".to_owned(), 1.0, Vec::new()).unwrap(),
         caller.set("seen".to_owned(), 1.0, labels(&pod)).unwrap(),
         caller
@@ -370,6 +371,7 @@ fn changes_that_do_not_fit_the_declaration_are_invalid() {
     let text = text.map(|error| format!("{:?}: {}", error.code, error.message));
     insta::assert_snapshot!(text.collect::<Vec<_>>().join("\n"), @r#"
     ErrorCode::Invalid: the manifest does not declare the metric "unknown": add {"name": "unknown", "type": "counter", "help": …} to its `metrics`
+    ErrorCode::Invalid: the manifest does not declare the metric "informant_plugin_custom_seen_total": use "seen", because Informant adds prefix and suffix itself; if it is not declared, add {"name": "seen", "type": "counter", "help": …} to its `metrics`
     ErrorCode::Invalid: the manifest does not declare the metric "unknown": add {"name": "unknown", "type": "histogram", "help": …} to its `metrics`
     ErrorCode::Invalid: the metric "seen" is a counter: use add
     ErrorCode::Invalid: the metric "depth" is a gauge: use set, add or replace

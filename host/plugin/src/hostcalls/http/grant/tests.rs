@@ -134,6 +134,7 @@ fn grants_that_mean_something_else_are_refused() {
     for url in [
         "",
         "example.com",
+        "ftp://example.com",
         "https://",
         "https://*",
         "https://*.",
@@ -156,6 +157,7 @@ fn grants_that_mean_something_else_are_refused() {
     insta::assert_snapshot!(text, @r#"
     : the URL is invalid; write https://HOST, with :PORT and /PATH if they matter
     example.com: the URL has no scheme: http or https
+    ftp://example.com: the URL has another scheme than http and https
     https://: the URL is invalid; write https://HOST, with :PORT and /PATH if they matter
     https://*: the URL has a wildcard that is not the first label; only `*.` before a name is one
     https://*.: the URL is invalid; write https://HOST, with :PORT and /PATH if they matter
