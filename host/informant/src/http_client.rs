@@ -35,6 +35,10 @@ use crate::kube_api::unless_abandoned;
 /// Time to look up a name, connect, and shake hands: 5 s, or what remains of the request's time.
 pub const HTTP_CONNECT_MAX: Duration = Duration::from_secs(5);
 
+/// How long after the end of a request's time its connection is closed: 100 ms. The plugin host ends the request, so
+/// that its error is that of the time and not that of a closed connection.
+pub const HTTP_CLOSE_AFTER: Duration = Duration::from_millis(100);
+
 /// Bytes of the head of a response: 64 KiB. A larger one is an error.
 pub const HTTP_HEAD_BYTES_MAX: usize = 64 << 10;
 
@@ -89,7 +93,7 @@ async fn exchange(
         permit,
         ..
     } = call;
-    let late = environment.sleep(time_max);
+    let late = environment.sleep(time_max + HTTP_CLOSE_AFTER);
     set_headers_from_files(request.headers_mut(), header_files, &permit).await?;
     let connected = timeout(HTTP_CONNECT_MAX, connector.connect(request.uri(), address, &permit)).await;
     let connection = connected.map_err(|_| {

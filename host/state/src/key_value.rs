@@ -300,14 +300,24 @@ impl KeyBatch {
 
 /// Deletes the keys of all plugins but these.
 pub(crate) fn keep_only(store: &mut TableStore, plugins: &BTreeSet<String>) {
+    let mut gone: BTreeMap<String, usize> = BTreeMap::new();
     // On failure, the next start deletes them.
-    let _ = store.write(|tables| {
-        let stays = |key: &[u8]| {
-            let plugin = key.split(|byte| *byte == 0).next().unwrap_or_default();
-            std::str::from_utf8(plugin).is_ok_and(|plugin| plugins.contains(plugin))
+    let deleted = store.write(|tables| {
+        let mut stays = |key: &[u8]| {
+            let plugin = String::from_utf8_lossy(key.split(|byte| *byte == 0).next().unwrap_or_default());
+            let stays = plugins.contains(&*plugin);
+            if !stays {
+                *gone.entry(plugin.into_owned()).or_default() += 1;
+            }
+            stays
         };
         Ok(tables.plugin_keys.retain(|key, _| stays(key))?)
     });
+    if deleted.is_ok() {
+        for (plugin, keys) in gone {
+            tracing::warn!(%plugin, keys, "plugin keys deleted, because config.toml has no such plugin");
+        }
+    }
 }
 
 /// How a recorder answers [`RecorderCommand::OpenKeys`].

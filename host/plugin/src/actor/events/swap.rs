@@ -57,7 +57,11 @@ impl EventActor {
                 || kind == SwapKind::RollBack
                 || config.spec.on_reload == ReplayPolicy::Replay;
             match kind {
-                SwapKind::Reload => self.context.probation.begin(self.context.now()),
+                SwapKind::Reload => {
+                    // Its limits apply to the first call, too.
+                    self.context.set_config(Arc::clone(&config));
+                    self.context.probation.begin(self.context.now());
+                }
                 SwapKind::RollBack => self.context.probation.skip(),
             }
             let is_other_selection = self.activate(config, &version, instances);
