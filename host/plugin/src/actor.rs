@@ -211,7 +211,19 @@ impl PluginContext {
         Arc::clone(&self.config.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn set_config(&self, config: Arc<PluginConfig>) {
+    /// Makes `config` the plugin's configuration.
+    pub(crate) fn apply(&self, config: &Arc<PluginConfig>) {
+        self.listener
+            .set_options(self.host.listener_options(&config.spec), self.now());
+        self.writes.set_limits(&config.spec.limits, self.now());
+        let paused = config.spec.paused;
+        if paused != self.config().spec.paused {
+            self.set_paused(paused.then_some(PausedBy::Section));
+        }
+        self.set_config(Arc::clone(config));
+    }
+
+    fn set_config(&self, config: Arc<PluginConfig>) {
         self.cache.set_informers(&config.spec.informers);
         self.kv.set_quota(config.spec.limits.kv_bytes);
         self.http.set_limits(config.spec.limits);

@@ -120,8 +120,11 @@ impl Listener {
         self.sources.reshard(count, now);
         self.turns = vec![Turns::default(); usize::from(count)];
         let requested = self.replay(now, CursorKind::Replay, None);
-        // A closed listener is not replayed, and delivers no requeues.
+        // A closed listener is not replayed: it delivers no requeues, and reports no end of a list.
         self.requeues.clear();
+        for source in self.sources.ids() {
+            self.queue.forget_sync_counts(source);
+        }
         requested
     }
 

@@ -183,11 +183,16 @@ impl Listener {
         (self.queue.failing, listed.collect())
     }
 
+    /// How many retries may be ready or in flight. For each shard as many, so that one that waits leaves some to others.
+    fn retries_started_max(&self) -> usize {
+        self.options.retries_per_second_max.max(1) * usize::from(self.queue.slots.sharding.count())
+    }
+
     /// Makes retries ready that are due and within the limits.
     pub(super) fn start_retries(&mut self, now: Moment) {
         let max = self.options.retries_per_second_max;
         while self.timers.next().is_some_and(|due| due <= now) {
-            if self.queue.retries_started() >= max.max(1) || self.retry_rate.next(max) > now {
+            if self.queue.retries_started() >= self.retries_started_max() || self.retry_rate.next(max) > now {
                 return self.retry_rate.hold_up(now);
             }
             let Some((due, id)) = self.timers.pop_due(now) else {
@@ -208,7 +213,7 @@ impl Listener {
         let due = self
             .timers
             .next()
-            .filter(|_| self.queue.retries_started() < max.max(1))?;
+            .filter(|_| self.queue.retries_started() < self.retries_started_max())?;
         Some(due.max(self.retry_rate.next(max)))
     }
 

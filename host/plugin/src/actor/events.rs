@@ -183,6 +183,7 @@ impl EventActor {
     async fn review_idle(&mut self) {
         let mut quarantined = false;
         for worker in self.pool.idle_mut() {
+            worker.slot.set_steady_state(self.steady_state);
             quarantined |= worker.slot.is_quarantined();
             let is_rebuilt = std::mem::take(&mut worker.is_rebuilt);
             // The event that caused the loss is not replayed, or the loss would repeat forever.
@@ -202,7 +203,7 @@ impl EventActor {
         match command {
             ActorCommand::Start => {
                 self.started = true;
-                self.set_steady_state(PluginState::Running).await;
+                self.set_steady_state(PluginState::Running);
             }
             ActorCommand::Swap(candidate) => {
                 self.quiesce().await;
@@ -215,6 +216,10 @@ impl EventActor {
             // The listener is paused already; what was not begun is given back.
             ActorCommand::Pause => self.quiesce().await,
             ActorCommand::Resume => {
+                // A worker may have been lost for good, and not be idle yet.
+                if self.context.status().state() == PluginState::Quarantined {
+                    self.quiesce().await;
+                }
                 if std::mem::take(&mut self.is_quarantined) {
                     self.pool.idle_mut().for_each(|worker| worker.slot.reset());
                     self.context.listener.resume(Pause::Quarantine);
@@ -232,7 +237,7 @@ impl EventActor {
             ActorCommand::Drain => {
                 self.started = true;
                 self.draining = true;
-                self.set_steady_state(PluginState::Draining).await;
+                self.set_steady_state(PluginState::Draining);
             }
         }
     }
@@ -257,8 +262,8 @@ impl EventActor {
         }
     }
 
-    async fn set_steady_state(&mut self, state: PluginState) {
-        self.quiesce().await;
+    /// Workers that make a call follow when they are idle again.
+    fn set_steady_state(&mut self, state: PluginState) {
         self.steady_state = state;
         self.pool
             .idle_mut()

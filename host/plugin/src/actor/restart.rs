@@ -73,7 +73,9 @@ impl FailureHistory {
         }
         let points = match kind {
             TrapKind::Timeout => TIMEOUT_POINTS,
-            TrapKind::Trap | TrapKind::Aborted => 1,
+            TrapKind::Trap => 1,
+            // The plugin is being stopped.
+            TrapKind::Aborted => 0,
         };
         self.recent.push_back((now, points));
         if self.recent.iter().map(|(_, points)| points).sum::<u32>() >= LOSS_POINTS_MAX {

@@ -100,6 +100,9 @@ impl InstanceSlot {
 
     /// Sets the instance's state while there is no failure.
     pub(crate) fn set_steady_state(&mut self, state: PluginState) {
+        if self.steady_state == state {
+            return;
+        }
         self.steady_state = state;
         if self.decision.is_none() {
             self.context.set_state(self.id, state, None);
@@ -249,7 +252,8 @@ impl InstanceSlot {
         match self.decision {
             Some(RestartDecision::Quarantine) => None,
             Some(RestartDecision::RebuildAfter(wait)) => Some(self.decided + wait),
-            None => Some(self.context.now()),
+            // At once, whatever time it is.
+            None => Some(Moment::ZERO),
         }
     }
 

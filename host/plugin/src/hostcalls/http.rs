@@ -279,6 +279,9 @@ impl GrantedRequest {
     async fn exchange(self) -> Result<Option<Response<WasiBody>>, HttpError> {
         let began = self.rights.env.now();
         let permit = self.rights.admit().await;
+        if let Some(left) = self.rights.closed_for(&self.target.to_string()) {
+            return Ok(Some(closed(left)));
+        }
         if self.is_withheld() {
             return Ok(None);
         }

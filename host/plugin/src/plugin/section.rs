@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::actor::PausedBy;
 use crate::actor::config::PluginConfig;
 use crate::actor::mailbox::ActorCommand;
 use crate::component::LoadedVersion;
@@ -159,15 +158,7 @@ impl Plugin {
 
     /// Makes `config` the plugin's configuration.
     pub(super) fn apply_config(&self, config: &Arc<PluginConfig>) {
-        let context = &self.0.context;
-        let options = context.host.listener_options(&config.spec);
-        context.listener.set_options(options, context.now());
-        context.writes.set_limits(&config.spec.limits, context.now());
-        let paused = config.spec.paused;
-        if paused != context.config().spec.paused {
-            context.set_paused(paused.then_some(PausedBy::Section));
-        }
-        context.set_config(Arc::clone(config));
+        self.0.context.apply(config);
     }
 
     async fn prepare(

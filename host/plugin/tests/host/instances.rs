@@ -347,6 +347,48 @@ async fn another_number_of_instances_replays_without_state() {
     }
 }
 
+/// On the real clock, which moves between two looks at it.
+#[tokio::test]
+async fn a_resumed_plugin_gets_all_instances_back() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = COUNTER.replace("import {", "import { Permanent,").replace(
+        "events += 1;",
+        r#"if (pod.metadata.name === "poison") throw new Permanent("no"); events += 1;"#,
+    );
+    let (plugin, mut pods) = run(&world, &text, 4, |spec| spec.on_failure = OnFailure::Quarantine).await;
+    pods.apply("poison");
+    let is_quarantined = || plugin.status().state == PluginState::Quarantined;
+    world.until("the quarantine", is_quarantined).await;
+    assert!(plugin.resume().await);
+    world.until("all instances", || plugin.status().instances == 4).await;
+    pods.apply_all(&names(20));
+    idle(&world, &plugin).await;
+    assert_eq!(changes(&world).len(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_applies_together_with_new_instances() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let (plugin, mut pods) = run(&world, COUNTER, 2, |_| {}).await;
+    for (instances, paused, called) in [(3, true, 0), (2, false, 20)] {
+        let mut spec = plugin.spec();
+        spec.limits.instances = instances;
+        spec.paused = paused;
+        plugin.reconfigure(spec).await.unwrap().expect("new instances");
+        let before = changes(&world).len();
+        pods.apply_all(&names(20));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(plugin.status().paused, paused);
+        assert_eq!(changes(&world).len() - before, called, "{instances} instances");
+    }
+}
+
 /// Pods are in namespaces `a` and `b`; then the section selects `a` only, and one more instance.
 #[tokio::test(start_paused = true)]
 async fn fewer_objects_over_more_instances_deletes_the_rest() {

@@ -181,3 +181,21 @@ fn dropping_a_source_counts_what_no_shard_received() {
     rig.listener.detach(PODS);
     assert_eq!(rig.counters().discarded, 6);
 }
+
+#[test]
+fn another_number_of_shards_while_closing_loses_nothing() {
+    let mut rig = Rig::bare(options());
+    rig.listener.set_shards(2, Arc::new(|_| 7), rig.now);
+    (0..2).for_each(|shard| (0..2).for_each(|nth| rig.set(&name_in(shard, 2, nth), 1)));
+    rig.attach(PODS);
+    let taken = take(&rig, 0);
+    assert_eq!(taken.len(), 2);
+    rig.listener.close();
+    rig.listener.give_back(taken.iter().map(|delivery| delivery.token));
+    rig.listener.set_shards(1, Arc::new(|_| 7), rig.now);
+    let lines = drain(&rig, 0);
+    for delivery in &taken {
+        let name = delivery.key().unwrap().name;
+        assert!(lines.iter().any(|line| line.contains(name)), "{name} in {lines:?}");
+    }
+}

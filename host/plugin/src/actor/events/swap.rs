@@ -58,8 +58,8 @@ impl EventActor {
                 || config.spec.on_reload == ReplayPolicy::Replay;
             match kind {
                 SwapKind::Reload => {
-                    // Its limits apply to the first call, too.
-                    self.context.set_config(Arc::clone(&config));
+                    // Before its first call.
+                    self.context.apply(&config);
                     self.context.probation.begin(self.context.now());
                 }
                 SwapKind::RollBack => self.context.probation.skip(),

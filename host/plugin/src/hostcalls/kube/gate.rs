@@ -29,6 +29,22 @@ pub(crate) async fn send(
     turns: Option<&Semaphore>,
 ) -> Result<Vec<u8>, KubeError> {
     authorize(&rights.plugin, grants, &address, &action)?;
+    let began = rights.env.now();
+    let _permit = match turns {
+        Some(turns) => {
+            // Never closed.
+            let permit = wait::at_most(&*rights.env, wait_max, turns.acquire()).await;
+            let permit = permit.map_err(|TooLate| {
+                let message = format!("nothing was sent within {wait_max:?}: limits.kube-calls are in flight");
+                KubeError::new(KubeErrorCode::Timeout, message)
+            })?;
+            // Grants and dry run may have changed meanwhile.
+            authorize(&rights.plugin, grants, &address, &action)?;
+            permit.ok()
+        }
+        None => None,
+    };
+    let wait_max = wait_max.saturating_sub(rights.env.now() - began);
     let api = api(rights)?;
     address.cluster = api.cluster(&address.cluster)?;
     let withheld = withhold(rights, &address, &mut action)?;
@@ -39,15 +55,7 @@ pub(crate) async fn send(
         action,
         answer_bytes_max: KUBE_ANSWER_BYTES_MAX,
     };
-    let made = async {
-        let _permit = match turns {
-            // Never closed.
-            Some(turns) => turns.acquire().await.ok(),
-            None => None,
-        };
-        api.call(call).await
-    };
-    let answer = match wait::at_most(&*rights.env, wait_max, made).await {
+    let answer = match wait::at_most(&*rights.env, wait_max, api.call(call)).await {
         Ok(answer) => answer,
         Err(TooLate) => Err(KubeError::new(
             KubeErrorCode::Timeout,
