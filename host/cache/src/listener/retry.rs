@@ -183,7 +183,8 @@ impl Listener {
         (self.queue.failing, listed.collect())
     }
 
-    /// How many retries may be ready or in flight. For each shard as many, so that one that waits leaves some to others.
+    /// How many retries may be ready or in flight. With several shards more, so that one that waits leaves some to
+    /// others.
     fn retries_started_max(&self) -> usize {
         self.options.retries_per_second_max.max(1) * usize::from(self.queue.slots.sharding.count())
     }
