@@ -92,6 +92,8 @@ impl Checker {
         let inherit = |(key, state): (Key, KeyState)| {
             let state = KeyState {
                 running: None,
+                // Each process of a run may have another number of instances.
+                instance: None,
                 last_ended: None,
                 // What followed a restore of the API server was perhaps not stored as accepted, and follows it again.
                 restores: 0,

@@ -197,11 +197,10 @@ async fn burst_at_the_start(stage: Arc<Stage>) {
         .iter()
         .map(|state| format!("add {}@{} (initial)", state.name, state.version))
         .collect();
-    assert_eq!(
-        stage.calls(&handlers[2]),
-        expected,
-        "each object once, in its current state"
-    );
+    // It has several shards, which are called side by side.
+    let mut calls = stage.calls(&handlers[2]);
+    calls.sort();
+    assert_eq!(calls, expected, "each object once, in its current state");
     assert_eq!(stage.times_synced(&handlers[2]), 1);
 }
 
