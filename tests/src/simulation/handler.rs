@@ -27,7 +27,7 @@ use super::world::World;
 const CALLS_AT_ONCE_MAX: usize = 3;
 
 /// Every third handler that pulls has so many shards, as a plugin with several instances, and one call in each.
-const SHARDS: Shard = 3;
+pub(super) const SHARDS: Shard = 3;
 
 /// The deadline for stopping a guest.
 const GUEST_STOP_MAX: Duration = Duration::from_secs(10);
