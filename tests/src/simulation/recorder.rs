@@ -108,6 +108,8 @@ impl CallRecorder {
                 let last = last.as_ref().map_or_else(|| nothing(key.as_ref()), version_of_object);
                 (EventKind::Delete, last, None, *final_state_unknown)
             }
+            // Each shard receives it; all have attempted every key by then.
+            Notification::Synced if instance > 0 => return,
             Notification::Synced => return self.synced(source),
         };
         let stored = what.key().and_then(|key| self.watched.version_at(key));
