@@ -340,7 +340,7 @@ impl Checker {
                 namespace,
                 name,
             } => self.sent(at, *handler, (namespace, name)),
-            Entry::Synced { handler, there } => self.synced(at, *handler, there),
+            Entry::Synced { handler, shard, there } => self.synced(at, *handler, *shard, there),
             Entry::HandlerRemoved { handler } => {
                 self.handlers.remove(handler);
                 self.removed_handlers.insert(*handler);

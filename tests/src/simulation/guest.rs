@@ -185,7 +185,7 @@ impl GuestCalls {
         let fields: Vec<&str> = line.splitn(10, ' ').collect();
         let number = |at: usize| fields[at].parse().expect("the guest writes a number");
         if fields[0] == "synced" {
-            return self.recorder.synced(SourceId(number(1)));
+            return self.recorder.synced(SourceId(number(1)), 0);
         }
         if fields[0] == "deferred" {
             return self.recorder.world.record(Entry::Deferred {

@@ -230,6 +230,8 @@ pub enum Entry {
     Synced {
         /// The handler.
         handler: u32,
+        /// The shard that was called; each is.
+        shard: u8,
         /// The objects that existed when the handler was added and still exist in the same incarnation.
         there: Vec<ObjectVersion>,
     },

@@ -108,9 +108,7 @@ impl CallRecorder {
                 let last = last.as_ref().map_or_else(|| nothing(key.as_ref()), version_of_object);
                 (EventKind::Delete, last, None, *final_state_unknown)
             }
-            // Each shard receives it; all have attempted every key by then.
-            Notification::Synced if instance > 0 => return,
-            Notification::Synced => return self.synced(source),
+            Notification::Synced => return self.synced(source, instance),
         };
         let stored = what.key().and_then(|key| self.watched.version_at(key));
         self.world.record(Entry::Begin(Call {
@@ -126,7 +124,7 @@ impl CallRecorder {
     }
 
     /// Every object that existed when the handler was added, and has not changed since, must have been attempted.
-    pub(super) fn synced(&self, source: SourceId) {
+    pub(super) fn synced(&self, source: SourceId, shard: u8) {
         let there = match self.world.catalog.info(source) {
             // Its first list may have been of an old state.
             _ if self.began_unsynced && self.watched.has_lagged() => Vec::new(),
@@ -136,6 +134,7 @@ impl CallRecorder {
         };
         self.world.record(Entry::Synced {
             handler: self.id,
+            shard,
             there,
         });
     }

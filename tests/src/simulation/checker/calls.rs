@@ -268,10 +268,12 @@ impl Checker {
         }
     }
 
-    pub(super) fn synced(&mut self, at: usize, id: u32, there: &[ObjectVersion]) {
+    pub(super) fn synced(&mut self, at: usize, id: u32, shard: u8, there: &[ObjectVersion]) {
         let handler = self.handlers.entry(id).or_default();
-        handler.synced += 1;
-        handler.syncs_left = handler.syncs_left.saturating_sub(1);
+        // Each shard is synced with each source; that counts once.
+        let counted = usize::from(shard == 0);
+        handler.synced += counted;
+        handler.syncs_left = handler.syncs_left.saturating_sub(counted);
         if handler.syncs_left == 0 && std::mem::take(&mut handler.replays) {
             // What was merged before may be delivered after.
             handler.keys.values_mut().for_each(|key| key.replayed = true);

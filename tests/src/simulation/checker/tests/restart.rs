@@ -44,7 +44,11 @@ fn next(entry: Entry) -> Entry {
             name,
             ended,
         },
-        Entry::Synced { there, .. } => Entry::Synced { handler: 1, there },
+        Entry::Synced { shard, there, .. } => Entry::Synced {
+            handler: 1,
+            shard,
+            there,
+        },
         entry => entry,
     }
 }
