@@ -1,0 +1,73 @@
+{{- /* Whether the file `path` is on a volume: below one of `mounts`. */}}
+{{- define "informant.isMounted" -}}
+{{- $path := .path }}
+{{- range .mounts }}
+{{- if hasPrefix (printf "%s/" (trimSuffix "/" .)) $path }}yes{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "informant.validate" -}}
+{{- $from := .Values.fromConfig }}
+{{- $again := "Run `informant rbac -c config.toml -o helm-values > informant-values.yaml`, and pass that file as the last --values." }}
+{{- $sha256 := .Values.config | replace "\r\n" "\n" | trim | sha256sum }}
+{{- if ne $sha256 $from.sha256 }}
+{{- fail (printf "\n`config` and `fromConfig` do not belong together: config has the SHA-256 %s, fromConfig is for %s. Informant would run with the permissions of another configuration. %s" $sha256 $from.sha256 $again) }}
+{{- end }}
+
+{{- $mounts := list }}
+{{- range .Values.extraVolumeMounts }}
+{{- $mounts = append $mounts .mountPath }}
+{{- end }}
+{{- range $from.files }}
+{{- $path := printf "/etc/informant/%s" . }}
+{{- if not (or (hasKey $.Values.scripts .) (hasKey $.Values.components .) (include "informant.isMounted" (dict "path" $path "mounts" $mounts))) }}
+{{- fail (printf "\nconfig names the file %s, which is in neither `scripts` nor `components`, and no extraVolumeMounts contains %s. If it is next to config.toml: %s Otherwise mount it, and write its absolute path into config.toml." . $path $again) }}
+{{- end }}
+{{- end }}
+{{- range $name, $_ := merge (dict) .Values.scripts .Values.components }}
+{{- if not (has $name $from.files) }}
+{{- fail (printf "\n`scripts` or `components` has %s, which config does not use. Remove it, or name it in a [plugin.NAME] section. `helm upgrade --reuse-values` keeps files that you removed: use --reset-values." $name) }}
+{{- end }}
+{{- if and (hasKey $.Values.scripts $name) (hasKey $.Values.components $name) }}
+{{- fail (printf "\n%s is in both `scripts` and `components`. Remove it from one of them." $name) }}
+{{- end }}
+{{- end }}
+
+{{- $bytes := len .Values.config }}
+{{- range .Values.scripts }}
+{{- $bytes = add $bytes (len .) }}
+{{- end }}
+{{- range .Values.components }}
+{{- $bytes = add $bytes (len (b64dec .)) }}
+{{- end }}
+{{- if gt (int $bytes) 1048576 }}
+{{- fail (printf "\nconfig, scripts and components have %d bytes together, but a ConfigMap holds 1048576. Put components into an image volume or on another volume (`extraVolumes`, `extraVolumeMounts`), or copy them with one of `initContainers`, and write their absolute path into config.toml: docs/guides/ship-plugins.md" (int $bytes)) }}
+{{- end }}
+
+{{- if .Values.state.enabled }}
+{{- if not $from.usesState }}
+{{- fail "\nstate.enabled is true, but config has no state database. Add [state] with a path to config.toml, or set state.enabled=false." }}
+{{- end }}
+{{- $mounts = append $mounts .Values.state.mountPath }}
+{{- end }}
+{{- if $from.usesState }}
+{{- if not $from.statePath }}
+{{- fail (printf "\nconfig uses a state database without a path, and the default path is not writable in the container. Add this to config.toml: [state] path = \"%s/state.redb\"" (trimSuffix "/" .Values.state.mountPath)) }}
+{{- end }}
+{{- if not (include "informant.isMounted" (dict "path" $from.statePath "mounts" $mounts)) }}
+{{- if .Values.state.enabled }}
+{{- fail (printf "\nconfig has the state database at %s, which is not below state.mountPath (%s). Change one of them." $from.statePath .Values.state.mountPath) }}
+{{- end }}
+{{- fail (printf "\nconfig has the state database at %s, but no volume is mounted there. Set state.enabled=true, or mount a volume with extraVolumes." $from.statePath) }}
+{{- end }}
+{{- end }}
+
+{{- range $section, $listen := dict "health" $from.healthListen "admin" $from.adminListen }}
+{{- if hasSuffix ":0" $listen }}
+{{- fail (printf "\n[%s] listen in config is %s, but the chart needs a fixed port. Remove it: the default is suitable for a pod." $section $listen) }}
+{{- end }}
+{{- end }}
+{{- if or (hasPrefix "127." $from.healthListen) (hasPrefix "[::1]" $from.healthListen) }}
+{{- fail (printf "\n[health] listen in config is %s, which the kubelet's probes cannot reach. Remove it: the default is suitable for a pod." $from.healthListen) }}
+{{- end }}
+{{- end }}
