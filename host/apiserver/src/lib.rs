@@ -68,6 +68,7 @@ pub use options::{
     REQUESTS_KEPT_MAX, WATCH_BACKLOG_EVENTS_MAX, WATCH_TIMEOUT_MIN,
 };
 pub use replica::Replica;
+pub use review::TokenOwner;
 pub use server::{ApiServer, RequestRecord, Stats, WriteRecord};
 pub use service::{ApiService, ServiceError};
 pub use snapshot::{ServerSnapshot, SnapshotError};

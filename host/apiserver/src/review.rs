@@ -1,4 +1,4 @@
-//! Access reviews. Everything is allowed unless a rule forbids it.
+//! Reviews of rights and tokens. Everything is allowed unless a rule forbids it; nobody has a token unless it was added.
 
 use http::{Method, Response};
 use serde_json::{Value, json};
@@ -30,8 +30,10 @@ pub(crate) fn answer(call: &Call<'_>, resource: &Resource) -> Result<Response<Bo
     }
     review["status"] = match resource.plural.as_str() {
         "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews" => {
-            review_status(call, &review["spec"]["resourceAttributes"])
+            let user = review["spec"]["user"].as_str().unwrap_or(USER);
+            review_status(call, &review["spec"]["resourceAttributes"], user)
         }
+        "tokenreviews" => token_status(call, &review["spec"]),
         "selfsubjectrulesreviews" => json!({
             "resourceRules": [{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }],
             "nonResourceRules": [{ "verbs": ["*"], "nonResourceURLs": ["*"] }],
@@ -43,7 +45,45 @@ pub(crate) fn answer(call: &Call<'_>, resource: &Resource) -> Result<Response<Bo
     Ok(body::json(201, &review))
 }
 
-fn review_status(call: &Call<'_>, asked: &Value) -> Value {
+/// The audience of the API server itself.
+const OWN_AUDIENCE: &str = "https://kubernetes.default.svc";
+
+/// Somebody who has a token.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TokenOwner {
+    /// The user's name.
+    pub user: String,
+    /// The user's groups.
+    pub groups: Vec<String>,
+    /// The audiences that the token is for; the API server itself if there is none.
+    pub audiences: Vec<String>,
+}
+
+fn token_status(call: &Call<'_>, asked: &Value) -> Value {
+    let audiences = |listed: Vec<String>| match listed.is_empty() {
+        true => vec![OWN_AUDIENCE.to_owned()],
+        false => listed,
+    };
+    let wanted = audiences(serde_json::from_value(asked["audiences"].clone()).unwrap_or_default());
+    let owner = call.inner.token_owner(asked["token"].as_str().unwrap_or_default());
+    let Some(TokenOwner {
+        user,
+        groups,
+        audiences: of_token,
+    }) = owner
+    else {
+        return json!({ "authenticated": false, "error": "invalid bearer token" });
+    };
+    let of_token = audiences(of_token);
+    let shared: Vec<&String> = of_token.iter().filter(|audience| wanted.contains(audience)).collect();
+    if shared.is_empty() {
+        let error = format!("token audiences {of_token:?} is invalid for the target audiences {wanted:?}");
+        return json!({ "authenticated": false, "error": error });
+    }
+    json!({ "authenticated": true, "user": { "username": user, "groups": groups }, "audiences": shared })
+}
+
+fn review_status(call: &Call<'_>, asked: &Value, user: &str) -> Value {
     let text = |field: &str| asked[field].as_str().unwrap_or_default().to_owned();
     let verbs = [
         "get",
@@ -65,6 +105,7 @@ fn review_status(call: &Call<'_>, asked: &Value) -> Value {
         subresource: text("subresource"),
         namespace: text("namespace"),
         name: text("name"),
+        user: user.to_owned(),
     };
     if call.inner.rules().forbids(&attributes) {
         json!({ "allowed": false, "reason": "forbidden by a fault rule" })

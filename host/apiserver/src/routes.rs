@@ -6,6 +6,7 @@ use http::Method;
 use percent_encoding::percent_decode_str;
 
 use crate::faults::Attributes;
+use crate::handlers::USER;
 use crate::query::Query;
 
 /// The target of a path.
@@ -97,6 +98,7 @@ pub(crate) fn attributes(method: &Method, route: &Route, query: &Query) -> Attri
     let Route::Resource(resource) = route else {
         return Attributes {
             verb: method_name(method),
+            user: USER.to_owned(),
             ..Attributes::default()
         };
     };
@@ -117,6 +119,7 @@ pub(crate) fn attributes(method: &Method, route: &Route, query: &Query) -> Attri
         subresource: resource.subresource.clone(),
         namespace: resource.namespace.clone(),
         name: resource.name.clone(),
+        user: USER.to_owned(),
     }
 }
 

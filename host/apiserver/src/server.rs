@@ -1,6 +1,6 @@
 //! The server: its state, and direct access for tests, which write without HTTP.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use crate::options::{Options, REQUESTS_KEPT_MAX};
 use crate::patch::Patch;
 use crate::replica::Replica;
 use crate::replica::ReplicaCache;
+use crate::review::TokenOwner;
 use crate::service::ApiService;
 use crate::status::Status;
 use crate::store::Store;
@@ -35,6 +36,7 @@ pub(crate) struct Inner {
     rules: Mutex<Rules>,
     uptime: Mutex<Uptime>,
     requests: Mutex<VecDeque<RequestRecord>>,
+    tokens: Mutex<HashMap<String, TokenOwner>>,
     /// The caches of all replicas but the first.
     replicas: Mutex<Vec<Weak<ReplicaCache>>>,
 }
@@ -120,6 +122,10 @@ impl Inner {
         caches.len()
     }
 
+    pub(crate) fn token_owner(&self, token: &str) -> Option<TokenOwner> {
+        locked(&self.tokens).get(token).cloned()
+    }
+
     pub(crate) fn record(&self, request: RequestRecord) {
         let mut requests = locked(&self.requests);
         if requests.len() >= REQUESTS_KEPT_MAX {
@@ -194,6 +200,7 @@ impl ApiServer {
             rules: Mutex::default(),
             uptime: Mutex::default(),
             requests: Mutex::default(),
+            tokens: Mutex::default(),
             replicas: Mutex::default(),
         };
         Self {
@@ -335,6 +342,16 @@ impl ApiServer {
             object: event.object.value(),
         };
         Ok(history.after(revision).map(record).collect())
+    }
+
+    /// Makes token reviews accept a token. Requests need none all the same.
+    pub fn add_token(&self, token: &str, owner: TokenOwner) {
+        locked(&self.inner.tokens).insert(token.to_owned(), owner);
+    }
+
+    /// Makes token reviews refuse a token, as after its expiry.
+    pub fn remove_token(&self, token: &str) {
+        locked(&self.inner.tokens).remove(token);
     }
 
     /// The revision of the newest write.

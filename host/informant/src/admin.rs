@@ -7,15 +7,17 @@
 //! /api/v1/get/RESOURCE  /api/v1/sources[/ID]  /api/v1/plugins  /api/v1/dead-letters  /api/v1/retries
 //! /api/v1/configuration
 //! POST: /api/v1/plugins/NAME/pause  /api/v1/plugins/NAME/resume  /api/v1/plugins/NAME/requeue
-//! /api/v1/plugins/NAME/trigger
+//! /api/v1/plugins/NAME/trigger  /api/v1/loglevel
 //! ```
 //!
-//! Reads the [`StatusRegistry`], snapshots and listeners; only a POST changes something, and only for one plugin. It
-//! has no authentication, so it listens on loopback by default.
+//! Reads the [`StatusRegistry`], snapshots and listeners; only a POST changes something: one plugin, or the log level.
+//! Callers are authenticated and authorized if the port has TLS ([`access`]); otherwise it listens on loopback.
 
+mod access;
 mod error;
 mod freshness;
 mod health;
+mod log_level;
 mod objects;
 mod origin;
 mod plugins;
@@ -38,13 +40,14 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub use error::{AdminError, Code};
+pub use access::{CALLERS_KEPT_MAX, REVIEW_KEPT, REVIEW_WAIT_MAX, REVIEWS_MAX, RIGHTS_KEPT_MAX};
+pub use error::{AdminError, Code, MissingRight};
 pub use freshness::{FreshAsOf, VERSION_WAIT_DEFAULT, VERSION_WAIT_MAX, VERSION_WAITS_MAX};
+pub use log_level::{LogLevelRequest, LogLevelView};
 pub use objects::STREAMS_MAX;
 pub(crate) use objects::{
     ABSENT_FIELDS, AbsentFields, Freshness, INDEX_FAILURES, MISSING_SOURCES, MissingSource, SOURCES,
 };
-pub(crate) use origin::KnownHosts;
 pub use plugins::{
     DeadLetterView, EffectView, EffectsView, LoadedView, Paused, PluginView, Plugins, RETRIES_LISTED_MAX,
     RETRIES_SHOWN_MAX, ReloadView, RequeueRequest, Requeued, Resumed, RetryView, SLOWED_SHOWN_MAX, SlowedView,
@@ -54,6 +57,10 @@ pub use sources::{AgedText, FAILED_NAMED_MAX, FailedView, IndexFailuresView, Sou
 pub(crate) use sources::{resource_or_section, running_in};
 pub use trigger::{TriggerRequest, TriggeredObjects};
 
+use self::access::{ReviewParts, Reviews};
+use self::origin::KnownHosts;
+
+use crate::config::AdminSection;
 use crate::daemon::StatusRegistry;
 use crate::metrics::{Metrics, MetricsFormat};
 
@@ -86,6 +93,21 @@ pub struct ConfigurationView {
     pub refused: Option<String>,
     /// Sections whose newest version is not running.
     pub waiting: Vec<PendingSection>,
+    /// The filter of the log.
+    #[serde(default)]
+    pub log_level: String,
+    /// The certificate of the admin port; null without TLS.
+    #[serde(default)]
+    pub certificate: Option<CertificateView>,
+}
+
+/// The certificate of the admin port.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CertificateView {
+    /// When it expires; null if there is none, so that nobody can connect.
+    pub expires: Option<String>,
+    /// Why the files cannot be used, or that it has expired.
+    pub problem: Option<String>,
 }
 
 /// A section whose newest version is not running.
@@ -106,6 +128,8 @@ pub(crate) struct AdminState {
     streams: Arc<Semaphore>,
     version_waits: Arc<Semaphore>,
     hosts: KnownHosts,
+    /// None without TLS.
+    reviews: Option<Arc<Reviews>>,
 }
 
 impl AdminState {
@@ -113,15 +137,24 @@ impl AdminState {
         registry: StatusRegistry,
         metrics: Metrics,
         environment: Arc<dyn Environment>,
-        hosts: KnownHosts,
+        admin: &AdminSection,
     ) -> Self {
+        let reviews = admin.tls.is_some().then(|| {
+            Arc::new(Reviews::new(ReviewParts {
+                clusters: Box::new(registry.clusters().clone()),
+                cluster: admin.cluster.clone(),
+                environment: Arc::clone(&environment),
+                metrics: metrics.daemon.clone(),
+            }))
+        });
         Self {
             registry,
             metrics,
             environment,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             version_waits: Arc::new(Semaphore::new(VERSION_WAITS_MAX)),
-            hosts,
+            hosts: KnownHosts::new(&admin.hosts),
+            reviews,
         }
     }
 
@@ -174,8 +207,10 @@ pub(crate) fn admin_routes(state: AdminState) -> Router {
         .route("/api/v1/dead-letters", get(plugins::failures::dead_letters))
         .route("/api/v1/retries", get(plugins::failures::retries))
         .route("/api/v1/configuration", get(configuration))
+        .route("/api/v1/loglevel", post(log_level::set))
         .fallback(async || (StatusCode::NOT_FOUND, ADMIN_ROUTES))
         .layer(from_fn(with_whole_body))
+        .layer(from_fn_with_state(state.clone(), access::check_access))
         .layer(from_fn_with_state(state.clone(), origin::refuse_foreign))
         .with_state(state)
 }
@@ -259,5 +294,10 @@ async fn configuration(State(state): State<AdminState>) -> Json<ConfigurationVie
         unreadable: configuration.unreadable.as_ref().map(ToString::to_string),
         refused: configuration.refused.as_ref().map(ToString::to_string),
         waiting: waiting.collect(),
+        log_level: crate::logging::level().unwrap_or_default(),
+        certificate: configuration.certificate.as_ref().map(|status| CertificateView {
+            expires: status.expires.map(|at| at.to_string()),
+            problem: status.problem.clone(),
+        }),
     })
 }

@@ -1,7 +1,7 @@
 //! The command line: its commands and flags.
 //!
 //! ```text
-//! informant run | check | get | status | apiserver | plugin inspect, list, pause, resume, requeue, trigger
+//! informant run | check | get | status | log-level | apiserver | plugin inspect, list, pause, resume, requeue, trigger
 //! ```
 //!
 //! Flags that kubectl has too keep kubectl's names. Results go to stdout, everything else to stderr. Exit codes are
@@ -19,6 +19,7 @@ mod client;
 mod effects;
 mod get;
 mod inspect;
+mod log_level;
 mod output;
 mod plugin;
 mod rbac;
@@ -72,6 +73,8 @@ enum Command {
     Get(get::GetArgs),
     /// Show the status of a running `informant run`: configuration, informers, plugins
     Status(status::StatusArgs),
+    /// Show or change the log level of a running `informant run`
+    LogLevel(log_level::LogLevelArgs),
     /// Print least-privilege RBAC as YAML
     Rbac(rbac::RbacArgs),
     /// Run the embedded API server, to try Informant without a cluster
@@ -170,6 +173,7 @@ impl Cli {
             Command::Check(args) => check::run(&args),
             Command::Get(args) => get::run(&args),
             Command::Status(args) => status::run(&args),
+            Command::LogLevel(args) => log_level::run(&args),
             Command::Rbac(args) => rbac::run(&args),
             Command::Apiserver(args) => apiserver::run(&args),
             Command::Plugin { command } => match command {

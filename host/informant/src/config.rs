@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
 pub(crate) use admin::AdminListen;
-pub use admin::{ADMIN_LISTEN_DEFAULT, AdminSection};
+pub use admin::{ADMIN_LISTEN_DEFAULT, AdminSection, AdminTls};
 pub(crate) use admin::{EXPOSED_HELP, exposed};
 pub use cluster::ClusterSection;
 pub use health::{HEALTH_LISTEN_DEFAULT, HealthSection};
@@ -101,11 +101,11 @@ impl Config {
         let file = SourceFile::read(path).map_err(|error| Problems::of_unreadable(path, &error))?;
         let (document, syntax) = DeTable::parse_recoverable(file.text());
         let reporter = Reporter::new(&file);
-        let listen = admin::listen_of(&Table::root(&reporter, document.get_ref()));
+        let (listen, tls) = admin::listen_of(&Table::root(&reporter, document.get_ref()));
         let syntax = syntax.iter().map(|error| malformed(&file, error));
         let mut errors = Problems(syntax.chain(reporter.finish().0).collect());
         errors.0.retain(|problem| problem.severity == Severity::Error);
-        Ok(AdminListen { listen, errors })
+        Ok(AdminListen { listen, tls, errors })
     }
 
     /// Validates a text.
@@ -177,8 +177,8 @@ fn read(root: &Table<'_>) -> Config {
     references::validate(root, &clusters, &informers, &plugins);
     Config {
         path: root.reporter().file().path().to_owned(),
+        admin: admin::read(root, &clusters),
         clusters,
-        admin: admin::read(root),
         health: health::read(root),
         http: http::read(root),
         state: state::read(root),

@@ -12,6 +12,7 @@
 //! Informers run on the runtime that starts the daemon, guests on another one, and each server on a thread of its own.
 //! A cluster, informer or plugin that cannot start does not block the others. Owns the shutdown order.
 
+mod admin_certificate;
 mod cluster_registry;
 mod cluster_supervisor;
 mod config_reader;
@@ -43,9 +44,11 @@ use informant_informer::TokioEnvironment;
 use informant_plugin_host::{Compiler, HostOptions, KeyValue, PluginHost};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use admin_certificate::CertificateStatus;
 pub use cluster_supervisor::{LOGIN_RETRY_FIRST, LOGIN_RETRY_MAX, LOGIN_WAIT_MAX};
 pub use config_reader::CONFIG_FIRST_MAX;
 pub use config_watcher::SECTION_WAIT_MAX;
@@ -61,7 +64,7 @@ pub use status_registry::{
 pub use stop::{STOP_MAX, ShutdownReport};
 
 use crate::activities::Activities;
-use crate::admin::{AdminState, KnownHosts, admin_routes, health_routes};
+use crate::admin::{AdminState, admin_routes, health_routes};
 use crate::cluster::ClusterAccess;
 use crate::config::Config;
 use crate::directories;
@@ -70,6 +73,7 @@ use crate::http_client::{HttpSender, SystemResolver};
 use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
 use crate::server::{ConnectionLimits, HttpServer, bind};
+use admin_certificate::{IdentityParts, server_identity};
 use config_reader::{ConfigChannel, config_channel};
 use config_supervisor::{ConfigSupervisor, SupervisorParts};
 use config_watcher::ConfigWatcher;
@@ -151,16 +155,26 @@ impl Daemon {
             metrics: metrics.clone(),
             durables: durables.clone(),
             watch: files.clone(),
-            threads,
+            threads: threads.clone(),
             checks: channel.checks.clone(),
             tasks: supervisors.clone(),
             stop: stop.clone(),
         };
         // The registry has to know what readiness waits for before the first readiness request.
         supervise(config, parts, channel);
-        let hosts = KnownHosts::new(&config.admin.hosts);
-        let state = AdminState::new(registry.clone(), metrics.clone(), environment, hosts);
-        let (health, admin) = serve(state, health, admin, &metrics).inspect_err(|_| stop.cancel())?;
+        let identity = IdentityParts {
+            environment: Arc::clone(&environment),
+            watch: files.clone(),
+            threads,
+            registry: registry.clone(),
+            metrics: metrics.clone(),
+            stop: stop.clone(),
+        };
+        let tls = admin_tls(config, &admin, identity)
+            .await
+            .inspect_err(|_| stop.cancel())?;
+        let state = AdminState::new(registry.clone(), metrics.clone(), environment, &config.admin);
+        let (health, admin) = serve(state, health, (admin, tls), &metrics).inspect_err(|_| stop.cancel())?;
         Ok(Self {
             registry,
             metrics,
@@ -264,22 +278,33 @@ async fn open_state(options: &DaemonOptions, metrics: &Metrics) -> Result<Durabl
     Ok(durables)
 }
 
+/// TLS of the admin server, if it is configured.
+async fn admin_tls(config: &Config, listener: &TcpListener, parts: IdentityParts) -> Result<Option<TlsAcceptor>> {
+    let Some(tls) = &config.admin.tls else {
+        return Ok(None);
+    };
+    let identity = server_identity(tls, &config.admin.hosts, listener.local_addr()?, parts).await;
+    let acceptor = identity.context("cannot set up TLS for the admin server")?.acceptor();
+    Ok(Some(acceptor.context("cannot set up TLS for the admin server")?))
+}
+
 /// Starts the health and the admin server.
 fn serve(
     state: AdminState,
     health: TcpListener,
-    admin: TcpListener,
+    (admin, tls): (TcpListener, Option<TlsAcceptor>),
     metrics: &Metrics,
 ) -> Result<(HttpServer, HttpServer)> {
-    let start = |name, listener, routes, limits| {
-        HttpServer::start(name, listener, routes, limits, &metrics.servers)
+    let start = |name, listener, routes, limits, tls| {
+        HttpServer::start(name, listener, routes, limits, tls, &metrics.servers)
             .with_context(|| format!("cannot start the {name} server"))
     };
     let health_limits = ConnectionLimits::of_health();
-    let health = start("health", health, health_routes(state.clone()), health_limits)?;
-    let admin = start("admin", admin, admin_routes(state), ConnectionLimits::default())?;
+    let with_tls = tls.is_some();
+    let health = start("health", health, health_routes(state.clone()), health_limits, None)?;
+    let admin = start("admin", admin, admin_routes(state), ConnectionLimits::default(), tls)?;
     tracing::info!(address = %health.address(), "health server listening");
-    tracing::info!(address = %admin.address(), "admin server listening");
+    tracing::info!(address = %admin.address(), tls = with_tls, "admin server listening");
     Ok((health, admin))
 }
 

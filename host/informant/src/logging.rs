@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io::IsTerminal;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -16,7 +17,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 use tracing_subscriber::layer::{self, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer};
+use tracing_subscriber::{EnvFilter, Layer, reload};
 
 use crate::escape::{self, Escaped, Form};
 
@@ -61,38 +62,101 @@ pub enum LogFormat {
 /// When the filter is invalid.
 pub fn start(flags: &LogFlags) -> Result<()> {
     let colors = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    let subscriber = subscriber(flags, colors, std::io::stderr)?;
+    let (subscriber, filter) = subscriber(flags, colors, std::io::stderr)?;
     // A second start within one process, as in tests, keeps the first log.
-    let _ = subscriber.try_init();
+    if subscriber.try_init().is_ok() {
+        let _ = FILTER.set(filter);
+    }
     Ok(())
+}
+
+/// The filter of the log of this process, once it was started.
+static FILTER: OnceLock<LogFilter> = OnceLock::new();
+
+/// The filter of a log, which can be replaced while it is written.
+struct LogFilter {
+    text: Mutex<String>,
+    replace: Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
+}
+
+impl LogFilter {
+    fn text(&self) -> MutexGuard<'_, String> {
+        self.text.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the previous filter. It decides whether the change itself is logged.
+    fn set(&self, text: &str, user: Option<&str>) -> Result<String> {
+        let filter = parse(text)?;
+        let mut current = self.text();
+        tracing::info!(level = text, previous = *current, user, "log level changed");
+        (self.replace)(filter).context("the log cannot be changed")?;
+        Ok(std::mem::replace(&mut current, text.to_owned()))
+    }
+}
+
+/// The filter of the log; none if the log was not started.
+pub(crate) fn level() -> Option<String> {
+    FILTER.get().map(|filter| filter.text().clone())
+}
+
+/// Replaces the filter of the log, on behalf of `user` if that is known. Returns the previous one.
+///
+/// # Errors
+/// When the filter is invalid, or the log was not started.
+pub(crate) fn set_level(text: &str, user: Option<&str>) -> Result<String> {
+    FILTER
+        .get()
+        .context("this process has no log of its own")?
+        .set(text, user)
+}
+
+fn parse(level: &str) -> Result<EnvFilter> {
+    let redundant = if level.contains("kube_client") {
+        String::new()
+    } else {
+        format!("{REDUNDANT_TARGET}=off,")
+    };
+    let filter = EnvFilter::builder().parse(format!("{redundant}{level}"));
+    filter.with_context(|| {
+        format!("\"{level}\" is not a log level or filter; examples: debug, info,informant_informer=debug")
+    })
 }
 
 fn subscriber(
     flags: &LogFlags,
     colors: bool,
     writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static,
-) -> Result<Dispatch> {
-    let redundant = if flags.log_level.contains("kube_client") {
-        String::new()
-    } else {
-        format!("{REDUNDANT_TARGET}=off,")
-    };
-    let filter = EnvFilter::builder()
-        .parse(format!("{redundant}{}", flags.log_level))
-        .with_context(|| format!("invalid --log-level (or INFORMANT_LOG) \"{}\"", flags.log_level))?;
+) -> Result<(Dispatch, LogFilter)> {
+    let filter = parse(&flags.log_level).context("invalid --log-level (or INFORMANT_LOG)")?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    let text = Mutex::new(flags.log_level.clone());
     Ok(match flags.log_format {
         LogFormat::Plain => {
-            let plain = builder
+            let builder = builder
                 .fmt_fields(PlainFields)
                 .with_ansi(colors)
                 .with_writer(writer)
-                .finish();
-            Dispatch::new(plain.with(WithoutRedundant))
+                .with_filter_reloading();
+            let handle = builder.reload_handle();
+            let replace = Box::new(move |filter| handle.reload(filter));
+            (
+                Dispatch::new(builder.finish().with(WithoutRedundant)),
+                LogFilter { text, replace },
+            )
         }
         LogFormat::Json => {
-            let json = builder.json().with_current_span(false).with_span_list(false);
-            Dispatch::new(json.with_writer(JsonWriter(writer)).finish().with(WithoutRedundant))
+            let builder = builder
+                .json()
+                .with_current_span(false)
+                .with_span_list(false)
+                .with_writer(JsonWriter(writer))
+                .with_filter_reloading();
+            let handle = builder.reload_handle();
+            let replace = Box::new(move |filter| handle.reload(filter));
+            (
+                Dispatch::new(builder.finish().with(WithoutRedundant)),
+                LogFilter { text, replace },
+            )
         }
     })
 }
@@ -238,7 +302,7 @@ mod tests {
             log_level: level.to_owned(),
             log_format: format,
         };
-        let subscriber = subscriber(&flags, false, move || writer.clone()).unwrap();
+        let (subscriber, _) = subscriber(&flags, false, move || writer.clone()).unwrap();
         tracing::dispatcher::with_default(&subscriber, log);
         let bytes = output.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
@@ -329,10 +393,39 @@ mod tests {
             log_level: "pods=loud".to_owned(),
             log_format: LogFormat::Plain,
         };
-        let error = subscriber(&flags, false, std::io::sink).unwrap_err();
+        let error = subscriber(&flags, false, std::io::sink).err().unwrap();
         assert_eq!(
-            error.to_string(),
-            r#"invalid --log-level (or INFORMANT_LOG) "pods=loud""#
+            format!("{error:#}").split(';').next(),
+            Some(r#"invalid --log-level (or INFORMANT_LOG): "pods=loud" is not a log level or filter"#)
         );
+    }
+
+    #[test]
+    fn filter_is_replaced_while_the_log_is_written() {
+        for format in [LogFormat::Plain, LogFormat::Json] {
+            let output = Output::default();
+            let writer = output.clone();
+            let flags = LogFlags {
+                log_level: "warn".to_owned(),
+                log_format: format,
+            };
+            let (subscriber, filter) = subscriber(&flags, false, move || writer.clone()).unwrap();
+            tracing::dispatcher::with_default(&subscriber, || {
+                for level in ["debug", "off", "loud=loud", "info"] {
+                    let _ = filter.set(level, None);
+                    tracing::debug!(level, "fine");
+                    tracing::info!(level, "coarse");
+                }
+            });
+            assert_eq!(*filter.text(), "info");
+            let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
+            let lines = ["log level changed", "fine", "coarse"];
+            let logged: Vec<_> = text
+                .lines()
+                .flat_map(|line| lines.iter().filter(|part| line.contains(**part)))
+                .collect();
+            // The filter before decides whether a change is logged.
+            assert_eq!(logged, [&"fine", &"coarse", &"log level changed", &"coarse"], "{text}");
+        }
     }
 }

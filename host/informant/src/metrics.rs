@@ -55,6 +55,8 @@ pub struct DaemonMetrics {
     config_reloads: Family<ResultOnly, Counter>,
     admin_busy: Family<LimitOnly, Counter>,
     admin_rejected: Family<ReasonOnly, Counter>,
+    admin_reviews: Family<ReviewResult, Counter>,
+    certificate_loads: Family<ResultOnly, Counter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -65,6 +67,12 @@ struct LimitOnly {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReasonOnly {
     reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReviewResult {
+    review: &'static str,
+    result: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -118,9 +126,20 @@ impl DaemonMetrics {
         self.admin_busy.get_or_create(&LimitOnly { limit }).inc();
     }
 
-    /// Counts a request that was refused because of its `Host` or `Origin`.
+    /// Counts a request that was refused because of its `Host` or `Origin`, or of its caller.
     pub(crate) fn admin_rejected(&self, reason: &'static str) {
         self.admin_rejected.get_or_create(&ReasonOnly { reason }).inc();
+    }
+
+    /// Counts a question to the API server about a caller: `token` or `access`; `ok`, `denied` or `error`.
+    pub(crate) fn admin_reviewed(&self, review: &'static str, result: &'static str) {
+        self.admin_reviews.get_or_create(&ReviewResult { review, result }).inc();
+    }
+
+    /// Counts a certificate of the admin server that was loaded, or could not be used.
+    pub(crate) fn certificate_loaded(&self, good: bool) {
+        let result = if good { "ok" } else { "refused" };
+        self.certificate_loads.get_or_create(&ResultOnly { result }).inc();
     }
 
     /// Removes the series of an informer that was removed from a cluster.
@@ -148,8 +167,16 @@ impl DaemonMetrics {
         for limit in ["streams", "version-waits"] {
             drop(self.admin_busy.get_or_create(&LimitOnly { limit }));
         }
-        for reason in ["host", "origin"] {
+        for reason in ["host", "origin", "unauthenticated", "forbidden", "unavailable"] {
             drop(self.admin_rejected.get_or_create(&ReasonOnly { reason }));
+        }
+        for review in ["token", "access"] {
+            for result in ["ok", "denied", "error"] {
+                drop(self.admin_reviews.get_or_create(&ReviewResult { review, result }));
+            }
+        }
+        for result in ["ok", "refused"] {
+            drop(self.certificate_loads.get_or_create(&ResultOnly { result }));
         }
         registry.register(
             "informer_discoveries",
@@ -169,8 +196,18 @@ impl DaemonMetrics {
         );
         registry.register(
             "admin_rejected",
-            "Admin API requests rejected because of a foreign host or origin",
+            "Admin API requests rejected because of a foreign host or origin, or of their caller",
             self.admin_rejected.clone(),
+        );
+        registry.register(
+            "admin_reviews",
+            "Questions to the API server about callers of the admin API, by kind and result",
+            self.admin_reviews.clone(),
+        );
+        registry.register(
+            "admin_certificate_loads",
+            "Certificates of the admin server loaded or refused",
+            self.certificate_loads.clone(),
         );
     }
 }
@@ -431,6 +468,7 @@ impl Collector for StatusCollector {
         gauge(self.0.configuration().is_applied().into()).encode(applied)?;
         self.encode_ages(&mut encoder)?;
         self.encode_degraded(&mut encoder)?;
+        self.encode_certificate(&mut encoder)?;
         self.encode_starting(&mut encoder)
     }
 }
@@ -498,6 +536,21 @@ impl StatusCollector {
             }
         }
         Ok(())
+    }
+
+    /// When the admin server's certificate expires.
+    fn encode_certificate(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let expires = self
+            .0
+            .configuration()
+            .certificate
+            .as_ref()
+            .and_then(|status| status.expires);
+        let Some(expires) = expires else { return Ok(()) };
+        let help = "When the certificate of the admin server expires, in seconds since 1970";
+        let name = "admin_certificate_expiry_timestamp_seconds";
+        let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        ConstGauge::new(expires.as_second()).encode(family)
     }
 
     /// Informers and plugins that are not running, and so have no metrics of their own.

@@ -97,6 +97,21 @@ impl Permissions {
         }
     }
 
+    /// Adds what the admin server needs to ask the API server about its callers.
+    pub fn add_reviews(&mut self) {
+        for (group, resource) in [
+            ("authentication.k8s.io", "tokenreviews"),
+            ("authorization.k8s.io", "subjectaccessreviews"),
+        ] {
+            let target = RuleTarget {
+                group: group.to_owned(),
+                resource: resource.to_owned(),
+                names: Vec::new(),
+            };
+            self.add(None, target, ["create"], "[admin] tls");
+        }
+    }
+
     fn add(
         &mut self,
         scope: Scope,

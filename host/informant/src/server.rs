@@ -1,7 +1,7 @@
 //! HTTP/1.1 servers: sockets, connections and their limits. What is answered is in [`crate::admin`].
 //!
 //! ```text
-//! bind ──▶ accept ──▶ connection: head within 10 s ──▶ routes ──▶ answer, read without a pause of 30 s ─┐
+//! bind ──▶ accept ──▶ [TLS, within 10 s] ──▶ connection: head within 10 s ──▶ routes ──▶ answer, read without a pause of 30 s ─┐
 //!             │            ▲                                                                            │
 //!             │            └──────────────── next request within 10 s ◀─────────────────────────────────┘
 //!             └ at the limit: the connection that has waited longest for a request, or else the one whose answer takes
@@ -14,19 +14,23 @@ mod accept;
 mod bind;
 mod connections;
 mod slow_reader;
+mod tls;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use axum::Router;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) use bind::bind;
+pub(crate) use tls::{Certificate, CertificateFiles, CertificateProblem, ServerIdentity};
 
 use crate::metrics::ServerMetrics;
 
-/// How long a request's head may take to arrive, and how long a connection may stay open without a request.
+/// How long a request's head may take to arrive, and how long a connection may stay open without a request. A TLS
+/// handshake may take as long before that.
 pub(crate) const REQUEST_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// How long a client may take to read the next bytes of an answer. An answer holds snapshots, which keep replaced
@@ -77,7 +81,7 @@ pub(crate) struct HttpServer {
 }
 
 impl HttpServer {
-    /// Serves on a bound listener, in a thread called `name`.
+    /// Serves on a bound listener, in a thread called `name`; with `tls`, connections without it are refused.
     ///
     /// # Errors
     /// When the system refuses the thread or what its runtime needs.
@@ -86,6 +90,7 @@ impl HttpServer {
         listener: TcpListener,
         routes: Router,
         limits: ConnectionLimits,
+        tls: Option<TlsAcceptor>,
         metrics: &ServerMetrics,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
@@ -101,7 +106,7 @@ impl HttpServer {
         let stop = CancellationToken::new();
         let (stopped, metrics) = (stop.clone(), metrics.of(name));
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            runtime.block_on(stopped.run_until_cancelled_owned(accept::serve(listener, routes, limits, metrics)));
+            runtime.block_on(stopped.run_until_cancelled_owned(accept::serve(listener, routes, limits, tls, metrics)));
             // Work that blocks must not hold up the thread.
             runtime.shutdown_background();
         })?;

@@ -12,6 +12,8 @@ pub(crate) struct Attributes {
     pub(crate) subresource: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
+    /// Who sends it or, for an access review, who it is about.
+    pub(crate) user: String,
 }
 
 /// Selects requests: a field that is `None` matches all.
@@ -38,6 +40,9 @@ pub struct Filter {
     /// The object's name in the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The user that an access review is about. Requests themselves have no user that could be told apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
 }
 
 impl Filter {
@@ -76,6 +81,12 @@ impl Filter {
         self
     }
 
+    /// Only this user.
+    pub fn user(mut self, user: &str) -> Self {
+        self.user = Some(user.to_owned());
+        self
+    }
+
     pub(crate) fn matches(&self, attributes: &Attributes) -> bool {
         let is = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
         is(&self.verb, attributes.verb)
@@ -83,5 +94,6 @@ impl Filter {
             && is(&self.resource, &attributes.resource)
             && is(&self.namespace, &attributes.namespace)
             && is(&self.name, &attributes.name)
+            && is(&self.user, &attributes.user)
     }
 }

@@ -2,7 +2,8 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
+use http::header::WWW_AUTHENTICATE;
+use http::{HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use super::freshness::FreshAsOf;
@@ -17,8 +18,12 @@ const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 pub enum Code {
     /// The request is malformed.
     Invalid,
-    /// The request is for another host, or from a web page of another origin.
+    /// The caller is not authenticated.
+    Unauthenticated,
+    /// The caller lacks a right; or the request is for another host, or from a web page of another origin.
     Forbidden,
+    /// The API server did not tell who the caller is, or what the caller may do.
+    Unavailable,
     /// No informer has that name or watches that resource.
     UnknownInformer,
     /// No plugin has that name.
@@ -59,6 +64,31 @@ pub struct AdminError {
     /// For a version that was not seen: what was seen instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fresh_as_of: Option<Box<FreshAsOf>>,
+    /// For a caller who is known: the right that the caller lacks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing_right: Option<Box<MissingRight>>,
+}
+
+/// A right that a caller lacks, as in a `ResourceAttributes` of a SubjectAccessReview. Empty texts are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MissingRight {
+    /// What to do.
+    pub verb: String,
+    /// The API group; empty for the core group.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// The resource, in the plural.
+    pub resource: String,
+    /// Its subresource.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub subresource: String,
+    /// The namespace; empty for all, or for a cluster-scoped resource.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// The object; empty for all.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
 }
 
 impl AdminError {
@@ -68,6 +98,15 @@ impl AdminError {
             code,
             message: escape::cut(&message.into(), MESSAGE_BYTES_MAX).into_owned(),
             fresh_as_of: None,
+            missing_right: None,
+        }
+    }
+
+    /// Adds the right that the caller lacks.
+    pub(super) fn missing(self, right: MissingRight) -> Self {
+        Self {
+            missing_right: Some(Box::new(right)),
+            ..self
         }
     }
 
@@ -84,6 +123,7 @@ impl Code {
     fn status(self) -> StatusCode {
         match self {
             Self::Invalid | Self::Unsupported => StatusCode::BAD_REQUEST,
+            Self::Unauthenticated => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::UnknownInformer
             | Self::UnknownPlugin
@@ -92,7 +132,7 @@ impl Code {
             | Self::UnknownSource
             | Self::NotFound => StatusCode::NOT_FOUND,
             Self::Ambiguous | Self::Stale => StatusCode::CONFLICT,
-            Self::NotSynced | Self::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotSynced | Self::NotReady | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Busy => StatusCode::TOO_MANY_REQUESTS,
             Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
         }
@@ -101,6 +141,13 @@ impl Code {
 
 impl IntoResponse for AdminError {
     fn into_response(self) -> Response {
-        (self.code.status(), Json(self)).into_response()
+        let status = self.code.status();
+        let mut response = (status, Json(self)).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            response
+                .headers_mut()
+                .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
     }
 }

@@ -16,7 +16,7 @@ use informant_informer::ReflectorStatus;
 use super::{AdminState, sources};
 use crate::age::human;
 use crate::config::{Required, Resources};
-use crate::daemon::{InformerPhase, InformerStatus, PluginEntry, PluginPhase, StatusRegistry};
+use crate::daemon::{CertificateStatus, InformerPhase, InformerStatus, PluginEntry, PluginPhase, StatusRegistry};
 use crate::escape;
 
 /// The result of one check.
@@ -125,7 +125,25 @@ fn checks(registry: &StatusRegistry) -> Vec<ReadinessCheck> {
         );
     }
     checks.extend(registry.plugins().iter().map(|entry| plugin(entry)));
+    let certificate = registry.configuration().certificate.clone();
+    checks.extend(certificate.map(|status| certificate_check(&status)));
     checks
+}
+
+/// Only the admin port depends on it.
+fn certificate_check(status: &CertificateStatus) -> ReadinessCheck {
+    let expires = status
+        .expires
+        .map_or("no certificate".to_owned(), |at| format!("expires {at}"));
+    ReadinessCheck {
+        name: "admin/certificate".to_owned(),
+        passed: status.problem.is_none(),
+        gating: Gating::Degraded,
+        text: match &status.problem {
+            None => expires,
+            Some(problem) => format!("{problem}; in use: {expires}"),
+        },
+    }
 }
 
 fn informer(registry: &StatusRegistry, name: &str, cluster: &str, status: &InformerStatus) -> ReadinessCheck {

@@ -5,11 +5,13 @@
 
 mod absent;
 mod find;
+mod secrets;
 mod stream;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -21,6 +23,7 @@ use informant_object::LabelSelector;
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
+use super::access::Caller;
 use super::error::{AdminError, Code};
 use super::freshness::{AtLeast, FreshnessQuery};
 use super::sources;
@@ -28,7 +31,7 @@ use crate::daemon::{InformerStatuses, StatusRegistry};
 use crate::escape;
 pub(crate) use absent::AbsentFields;
 pub(crate) use find::MissingSource;
-use find::{AnsweringSources, QueryScope};
+use find::{AnsweringSources, QueryScope, SourcesInScope};
 use stream::{ObjectFilter, ObjectStream, SourceObjects};
 
 /// How many responses with objects may be read at a time. Each holds snapshots, which keep replaced objects in memory;
@@ -66,6 +69,8 @@ pub(super) struct ObjectsQuery {
     cluster: Option<String>,
     /// Whether each line includes the source of its object.
     envelope: Option<bool>,
+    /// Whether the data of Secrets is in the answer, instead of its keys and sizes.
+    show_secrets: Option<bool>,
     /// Whether a source that is not synced is an error, instead of missing in the answer.
     require_all: Option<bool>,
     /// Wait until the cache has seen everything up to this version.
@@ -98,6 +103,7 @@ pub(crate) struct Freshness {
 
 pub(super) async fn get(
     State(state): State<AdminState>,
+    Extension(caller): Extension<Caller>,
     Path(resource): Path<String>,
     query: Result<Query<ObjectsQuery>, QueryRejection>,
 ) -> Result<Response, AdminError> {
@@ -111,11 +117,13 @@ pub(super) async fn get(
         // A version that a missing source may have to show cannot have been seen.
         requires_all: query.require_all.unwrap_or(false) || at_least.is_some(),
     };
+    let mut in_scope = find::in_scope(&state.registry, &asked, &scope)?;
+    query.authorize(&state, &caller, &mut in_scope, &scope).await?;
+    let informer = asked.informer;
     let AnsweringSources {
         synced: sources,
         missing,
-    } = find::answering_sources(&state.registry, &asked, &scope)?;
-    let informer = asked.informer;
+    } = in_scope.answering(&state.registry, &informer.name, &scope)?;
     let snapshots = match &at_least {
         None => sources.iter().map(|source| source.snapshot()).collect(),
         Some(at_least) => fresh_snapshots(&state, &informer.by_cluster(), &sources, &scope, at_least).await?,
@@ -129,8 +137,10 @@ pub(super) async fn get(
     let headers = headers(&informer.by_cluster(), &sources, &snapshots);
     let index_failures = filter.index_failures(&snapshots);
     let with_envelope = query.envelope.unwrap_or(false);
+    let show_secrets = query.show_secrets.unwrap_or(false);
     let objects = sources.iter().zip(snapshots).map(|(source, snapshot)| SourceObjects {
         snapshot,
+        redacted: secrets::are_secrets(source.info()) && !show_secrets,
         frame: if with_envelope {
             envelope(source)
         } else {
@@ -255,6 +265,31 @@ fn join<'w>(words: impl Iterator<Item = &'w str>) -> String {
 }
 
 impl ObjectsQuery {
+    /// # Errors
+    /// If the caller may not read the requested objects; if the data of Secrets is requested by somebody unknown.
+    async fn authorize(
+        &self,
+        state: &AdminState,
+        caller: &Caller,
+        sources: &mut SourcesInScope,
+        scope: &QueryScope<'_>,
+    ) -> Result<(), AdminError> {
+        if self.show_secrets == Some(true) && !caller.is_authenticated() {
+            let message = "the data of Secrets is shown to authenticated callers only: set `tls` in [admin], and send \
+                a token of somebody who may read them";
+            return Err(AdminError::new(Code::Unauthenticated, message));
+        }
+        let Some(reviewing) = state.reviewing_cluster() else {
+            return Ok(());
+        };
+        // An index tells which objects have a value, which is more than one object says about itself.
+        let name = self.name.as_deref().filter(|_| self.index.is_none());
+        for right in sources.rights(scope, name, reviewing)? {
+            state.authorize(caller, &right).await?;
+        }
+        Ok(())
+    }
+
     fn filter(&self) -> Result<ObjectFilter, AdminError> {
         if self.index.is_some() != self.value.is_some() {
             return Err(AdminError::new(

@@ -1,13 +1,14 @@
 //! `POST /api/v1/plugins/NAME/trigger`: calls a plugin's handler for live objects, although nothing changed.
 
-use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
+use axum::{Extension, Json};
 use informant_cache::Source;
 use informant_object::{Key, LabelSelector, Object};
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
+use super::access::Caller;
 use super::error::{AdminError, Code};
 use super::plugins::commands::key_hint;
 use super::plugins::loaded;
@@ -108,6 +109,7 @@ impl Selection {
 
 pub(super) async fn trigger(
     State(state): State<AdminState>,
+    Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     request: Result<Json<TriggerRequest>, JsonRejection>,
 ) -> Result<Json<TriggeredObjects>, AdminError> {
@@ -158,6 +160,7 @@ pub(super) async fn trigger(
         let message = format!("plugin {name} handles no object {key} that the request selects{hint}");
         return Err(AdminError::new(Code::NotFound, message));
     }
-    tracing::info!(plugin = %name, triggered = done.triggered, waiting = done.waiting, "calls triggered");
+    let TriggeredObjects { triggered, waiting, .. } = done;
+    tracing::info!(plugin = %name, user = caller.name(), triggered, waiting, "calls triggered");
     Ok(Json(done))
 }

@@ -107,7 +107,7 @@ impl AdminArgs {
             return Ok(default());
         }
         let (listen, errors) = match Config::admin_listen_of(path) {
-            Ok(AdminListen { listen, errors }) => (listen, errors),
+            Ok(AdminListen { listen, errors, .. }) => (listen, errors),
             Err(problems) if self.config.is_some() => return Err(problems.into()),
             Err(problems) => (None, problems),
         };

@@ -51,6 +51,9 @@ pub(super) struct GetArgs {
     /// Fail if a cluster, namespace or kind of the informer is not synced [default: show the others, and warn]
     #[arg(long)]
     require_all: bool,
+    /// Show the data of Secrets, not only keys and sizes; needs a daemon that authenticates, and the right to read them
+    #[arg(long)]
+    show_secrets: bool,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
     output: Format,
@@ -116,6 +119,7 @@ impl GetArgs {
             ("cluster", (!clusters.is_empty()).then_some(clusters)),
             ("at-least", self.at_least.as_deref()),
             ("require-all", self.require_all.then_some("true")),
+            ("show-secrets", self.show_secrets.then_some("true")),
             ("envelope", Some("true")),
         ];
         all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()

@@ -123,6 +123,9 @@ async fn permissions(config: &Config, cluster: &str, flags: &ClusterFlags) -> Re
             permissions.add_grant(name, &grant.value);
         }
     }
+    if config.admin.tls.is_some() && config.admin.cluster == cluster {
+        permissions.add_reviews();
+    }
     Ok(permissions)
 }
 

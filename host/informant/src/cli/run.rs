@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use tokio::runtime::{Builder, Runtime};
 
@@ -42,12 +42,12 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit> {
     for warning in &config.warnings {
         warning.log();
     }
-    if let Some(exposed) = args.admin_listen.and_then(exposed) {
-        tracing::warn!(
-            flag = "--admin-listen",
-            warning = format!("{exposed}; {EXPOSED_HELP}"),
-            "configuration warning"
-        );
+    if let Some(exposed) = args
+        .admin_listen
+        .and_then(exposed)
+        .filter(|_| config.admin.tls.is_none())
+    {
+        bail!("--admin-listen: {exposed}; {EXPOSED_HELP}");
     }
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let informers = runtime("informer", informer_threads(cores))?;

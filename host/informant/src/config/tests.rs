@@ -44,9 +44,6 @@ fn missing_file_error_says_how_to_pass_one() {
 fn questionable_settings_are_warnings() {
     insta::assert_snapshot!(warnings(
         r#"
-[admin]
-listen = "0.0.0.0:8089"
-
 [informer.all]
 resource = "v1/pods"
 
@@ -55,9 +52,7 @@ resource = "v1/pods"
 namespaces = ["default"]
 "#
     ), @r#"
-    warning: config.toml:3:10: the admin server at 0.0.0.0:8089 is reachable from other machines
-      help: it has no authentication and exposes every cached object: restrict access with a NetworkPolicy
-    warning: config.toml:9:12: informers "all" and "some" both watch `v1/pods`: two watches and two caches
+    warning: config.toml:6:12: informers "all" and "some" both watch `v1/pods`: two watches and two caches
       help: let the plugins use the same informer, unless selectors or namespaces differ
     "#);
     insta::assert_snapshot!(warnings("# nothing\n"), @r#"

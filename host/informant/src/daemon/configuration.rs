@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use informant_cache::Moment;
 
+use super::admin_certificate::CertificateStatus;
+
 /// How the running configuration relates to the file.
 #[derive(Debug, Clone)]
 pub struct Configuration {
@@ -22,6 +24,8 @@ pub struct Configuration {
     pub refused: Option<Arc<str>>,
     /// Sections whose newest version is not running, each with the reason.
     pub waiting: BTreeMap<Section, Arc<str>>,
+    /// The certificate of the admin server; none without TLS.
+    pub certificate: Option<CertificateStatus>,
 }
 
 /// The result of a change of the file.
@@ -67,6 +71,7 @@ impl Configuration {
             unreadable: None,
             refused: None,
             waiting: BTreeMap::new(),
+            certificate: None,
         }
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct ListenerMetrics {
 pub(crate) enum ConnectionEnd {
     /// No whole request arrived in time.
     NoRequest,
+    /// TLS was required, and the client did not complete its handshake.
+    Handshake,
     /// The client stopped reading.
     SlowReader,
     /// At the limit: it had waited longest for a request.
@@ -50,8 +52,9 @@ struct ServerReason {
 }
 
 impl ConnectionEnd {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::NoRequest,
+        Self::Handshake,
         Self::SlowReader,
         Self::Replaced,
         Self::LongAnswer,
@@ -61,6 +64,7 @@ impl ConnectionEnd {
     const fn as_str(self) -> &'static str {
         match self {
             Self::NoRequest => "no-request",
+            Self::Handshake => "handshake",
             Self::SlowReader => "slow-reader",
             Self::Replaced => "replaced",
             Self::LongAnswer => "long-answer",

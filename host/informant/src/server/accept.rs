@@ -14,8 +14,11 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
 use super::connections::{AnswerBody, ConnectionPermit, Connections};
@@ -32,20 +35,32 @@ const SPARED_WITHOUT_DESCRIPTORS: Duration = Duration::from_secs(1);
 /// How often the log says that connections cannot be accepted.
 const ACCEPT_LOG_PERIOD: Duration = Duration::from_secs(60);
 
+/// The answer to HTTP where TLS is required.
+const NEEDS_TLS: &str = "HTTP/1.0 400 Bad Request\r\ncontent-type: text/plain\r\n\r\n\
+    this port requires TLS: use https://\n";
+
 /// What the connections of a server share.
 struct Server {
     routes: Router,
     limits: ConnectionLimits,
+    tls: Option<TlsAcceptor>,
     connections: Connections,
     metrics: ListenerMetrics,
     spare: SpareDescriptor,
 }
 
 /// Serves until dropped.
-pub(super) async fn serve(listener: TcpListener, routes: Router, limits: ConnectionLimits, metrics: ListenerMetrics) {
+pub(super) async fn serve(
+    listener: TcpListener,
+    routes: Router,
+    limits: ConnectionLimits,
+    tls: Option<TlsAcceptor>,
+    metrics: ListenerMetrics,
+) {
     let server = Arc::new(Server {
         routes,
         limits,
+        tls,
         connections: Connections::new(limits, metrics.clone()),
         metrics,
         spare: SpareDescriptor::default(),
@@ -125,7 +140,38 @@ impl Server {
     async fn serve(&self, socket: TcpStream, permit: ConnectionPermit) {
         // Answers are written at once; waiting for more would only delay them.
         let _ = socket.set_nodelay(true);
+        let Some(tls) = &self.tls else {
+            let socket = SlowReaderTimeout::new(socket, self.limits.read_pause);
+            return self.serve_requests(socket, permit).await;
+        };
+        match tokio::time::timeout(self.limits.request_wait, self.handshake(tls, socket)).await {
+            Ok(Some(socket)) => self.serve_requests(socket, permit).await,
+            Ok(None) => self.metrics.ended(ConnectionEnd::Handshake),
+            Err(_) => self.metrics.ended(ConnectionEnd::NoRequest),
+        }
+    }
+
+    /// The server's part of a TLS handshake. `None` if it failed; a client that sends HTTP without TLS is told.
+    async fn handshake(
+        &self,
+        tls: &TlsAcceptor,
+        mut socket: TcpStream,
+    ) -> Option<TlsStream<SlowReaderTimeout<TcpStream>>> {
+        let mut first = [0];
+        socket.peek(&mut first).await.ok()?;
+        // The letter of a method; a handshake begins with another byte.
+        if first[0].is_ascii_uppercase() {
+            // What is not read would turn the end of the connection into a reset, which can overtake the answer.
+            let _ = socket.read(&mut vec![0; HEAD_BYTES_MAX]).await;
+            let _ = socket.write_all(NEEDS_TLS.as_bytes()).await;
+            return None;
+        }
         let socket = SlowReaderTimeout::new(socket, self.limits.read_pause);
+        tls.accept(socket).await.ok()
+    }
+
+    /// Answers the requests of a connection to its end.
+    async fn serve_requests(&self, socket: impl AsyncRead + AsyncWrite + Unpin, permit: ConnectionPermit) {
         let service = service_fn(|request: Request<Incoming>| {
             let (routes, answering) = (self.routes.clone(), permit.answering());
             async move {

@@ -27,6 +27,10 @@ struct TestServer {
 
 impl TestServer {
     fn start(limits: ConnectionLimits) -> Self {
+        Self::start_with(limits, None)
+    }
+
+    fn start_with(limits: ConnectionLimits, tls: Option<TlsAcceptor>) -> Self {
         let endless = || async {
             let chunks = stream::repeat_with(|| Ok::<_, std::convert::Infallible>(Bytes::from(vec![b'x'; 65_536])));
             axum::body::Body::from_stream(chunks)
@@ -44,7 +48,7 @@ impl TestServer {
         let mut registry = Registry::default();
         let metrics = ServerMetrics::register(&mut registry);
         let listener = bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).unwrap();
-        let server = HttpServer::start("test", listener, routes, limits, &metrics).unwrap();
+        let server = HttpServer::start("test", listener, routes, limits, tls, &metrics).unwrap();
         Self { server, registry, slow }
     }
 
@@ -214,4 +218,44 @@ fn server_answers_while_the_callers_runtime_is_blocked() {
     let mut answer = String::new();
     std::io::Read::read_to_string(&mut socket, &mut answer).unwrap();
     assert!(answer.ends_with("ok"), "{answer}");
+}
+
+fn with_tls(limits: ConnectionLimits) -> TestServer {
+    let identity = ServerIdentity::default();
+    identity.set(&Certificate::self_signed(vec!["localhost".to_owned()]).unwrap());
+    TestServer::start_with(limits, Some(identity.acceptor().unwrap()))
+}
+
+#[tokio::test]
+async fn handshake_that_takes_too_long_is_cut_off() {
+    let limits = ConnectionLimits {
+        request_wait: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    };
+    let server = with_tls(limits);
+    // Nothing, and the beginning of a handshake.
+    for bytes in ["", "\x16\x03\x01"] {
+        let mut socket = server.connect(bytes).await;
+        let mut answer = Vec::new();
+        let _ = socket.read_to_end(&mut answer).await;
+        assert!(answer.is_empty(), "{answer:?}");
+    }
+    server
+        .shows("http_connections_closed_total{server=\"test\",reason=\"no-request\"} 2")
+        .await;
+}
+
+#[tokio::test]
+async fn http_without_tls_is_told_what_the_port_requires() {
+    let server = with_tls(ConnectionLimits::default());
+    let mut socket = server.connect("GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.0 400") && answer.contains("use https://"),
+        "{answer}"
+    );
+    server
+        .shows("http_connections_closed_total{server=\"test\",reason=\"handshake\"} 1")
+        .await;
 }

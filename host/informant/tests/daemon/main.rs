@@ -32,6 +32,7 @@ mod program;
 mod reload;
 mod requeues;
 mod resources;
+mod secured;
 mod selections;
 mod stopping;
 mod wire_names;

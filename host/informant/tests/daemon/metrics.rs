@@ -78,8 +78,9 @@ fn without_series(family: &BTreeSet<String>) -> bool {
 }
 
 /// Present once a plugin has called the Kubernetes API, deferred a write, sent an HTTP request, used `kv`, metrics of
-/// its own or a dry run, or a cluster was silent for long, which does not happen here.
-const NOT_HERE: [&str; 15] = [
+/// its own or a dry run, a cluster was silent for long, or the admin port has TLS, which does not happen here.
+const NOT_HERE: [&str; 16] = [
+    "admin_certificate_expiry_timestamp_seconds",
     "plugin_dry_run",
     "plugin_effects_dropped_total",
     "plugin_effects_withheld_total",

@@ -239,18 +239,15 @@ async fn probes_are_answered_without_free_descriptors() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exposed_admin_address_is_warned_about() {
+async fn exposed_admin_address_without_tls_is_refused() {
     let world = World::start().await;
     world.configure(PODS);
-    let args = [
-        "run",
-        "--health-listen=127.0.0.1:0",
-        "--admin-listen=0.0.0.0:0",
-        "--log-format=json",
-    ];
-    let program = Program::start(informant(&world, &args)).await;
-    let line = program.logged("configuration warning").await;
-    insta::assert_snapshot!(line["fields"], @r#"{"flag":"--admin-listen","message":"configuration warning","warning":"the admin server at 0.0.0.0:0 is reachable from other machines; it has no authentication and exposes every cached object: restrict access with a NetworkPolicy"}"#);
+    let flag = "--admin-listen=0.0.0.0:0";
+    insta::assert_snapshot!(transcript(&world, &["run", "--log-level=off", flag]).await, @"
+    exit 1
+    --
+    error: --admin-listen: the admin server at 0.0.0.0:0 is reachable from other machines, but has no TLS; set `tls` in [admin], so that callers have to authenticate; or listen on loopback, and use `kubectl port-forward`
+    ");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -42,6 +42,7 @@ fn configuration_keys() {
         format!("{NO_KEY} = 1"),
         format!("[cluster]\n{NO_KEY} = 1"),
         format!("[admin]\n{NO_KEY} = 1"),
+        format!("[admin]\ntls = {{ {NO_KEY} = 1 }}"),
         format!("[health]\n{NO_KEY} = 1"),
         format!("[http]\n{NO_KEY} = 1"),
         format!("[state]\n{NO_KEY} = 1"),
@@ -57,7 +58,8 @@ fn configuration_keys() {
     assert_snapshot!(lists.join("\n"), @r#"
     keys of the file: admin, cluster, health, http, informer, plugin, state
     keys of [cluster]: context, in-cluster, kubeconfig
-    keys of [admin]: hosts, listen
+    keys of [admin]: cluster, hosts, listen, tls
+    keys of [admin.tls]: cert-file, key-file
     keys of [health]: listen
     keys of [http]: ca-file, no-proxy, proxy
     keys of [state]: path
@@ -271,7 +273,7 @@ async fn json_members_and_headers() {
     assert_snapshot!(lists.join("\n"), @r#"
     sources: items items[].apiVersion items[].bookmarkAgeMs items[].bytes items[].cluster items[].epoch items[].id items[].indexFailures items[].indexFailures[].failed items[].indexFailures[].failed[].key items[].indexFailures[].failed[].message items[].indexFailures[].failures items[].indexFailures[].index items[].indexes items[].informer items[].kind items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastEventAgeMs items[].namespace items[].objects items[].reconfiguring items[].relists items[].resource items[].resourceVersion items[].state items[].synced items[].trouble items[].watchList items[].watchListRefused items[].watches
     plugins: items items[].because items[].coalesced items[].component items[].deadLetters items[].delivered items[].dryRun items[].failing items[].inFlight items[].informers items[].instances items[].keyed items[].kv items[].lastDeadLetter items[].lastDeadLetter.ageMs items[].lastDeadLetter.cluster items[].lastDeadLetter.error items[].lastDeadLetter.event items[].lastDeadLetter.object items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastReload items[].lastReload.ageMs items[].lastReload.error items[].lastReload.result items[].manifestName items[].manifestVersion items[].memoryBytes items[].name items[].oldestPendingMs items[].paused items[].pending items[].previousSha256 items[].rateHeld items[].reloads items[].requeues items[].restarts items[].retries items[].retries[].ageMs items[].retries[].attempts items[].retries[].cluster items[].retries[].error items[].retries[].event items[].retries[].nextMs items[].retries[].object items[].roles items[].sha256 items[].slowed items[].slowedObjects items[].slowedObjects[].cluster items[].slowedObjects[].nextMs items[].slowedObjects[].object items[].slowedObjects[].requeues items[].spaced items[].state items[].stuckOn items[].stuckOn.cluster items[].stuckOn.event items[].stuckOn.forMs items[].stuckOn.object items[].stuckOn.source items[].writesPausedMs items[].writesSpaced items[].writesSpacedKeys items[].writesWaiting items[].writesWaitingEvents
-    configuration: ageMs lastResult path refused state unreadable waiting waiting[].reason waiting[].section
+    configuration: ageMs certificate lastResult logLevel path refused state unreadable waiting waiting[].reason waiting[].section
     dead-letters: items items[].ageMs items[].attempts items[].cluster items[].error items[].event items[].informer items[].name items[].namespace items[].plugin items[].reason items[].resource items[].result items[].source
     retries: items items[].ageMs items[].attempts items[].cluster items[].error items[].event items[].informer items[].name items[].namespace items[].nextMs items[].plugin items[].reason items[].resource items[].result items[].source total
     get?envelope: {"cluster", "object", "source"}
@@ -279,7 +281,7 @@ async fn json_members_and_headers() {
     metrics, headers: content-length content-type date vary
     header informant-sources: [].ageMs [].cluster [].id [].namespace [].resource [].state [].version
     error: code freshAsOf freshAsOf.epoch freshAsOf.resourceVersion freshAsOf.source freshAsOf.state message
-    get, parameters: namespace name index value selector cluster envelope require-all at-least epoch timeout-ms
+    get, parameters: namespace name index value selector cluster envelope show-secrets require-all at-least epoch timeout-ms
     status -o json: {"configuration", "plugins", "sources"}
     inspect -o json: component contract events events[].apiVersion events[].changedOnly events[].kind events[].labelSelector events[].namespaces events[].old events[].payload events[].payload.fields imports indexes metrics name needs needs[].kube needs[].kube.resource needs[].kube.verbs roles sdk sdk.contract sdk.language sdk.sdk sha256 sizeBytes unknownFunctions version
     "#);

@@ -179,7 +179,7 @@ impl Running {
 
     /// A metric, summed over the series whose labels contain all of `labels`.
     pub(crate) async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
-        let (_, text) = self.get("/metrics").await;
+        let (_, text) = http_get(self.health_address(), "/metrics").await;
         let series = text.lines().filter_map(|line| line.rsplit_once(' '));
         let wanted = series.filter(|(series, _)| {
             let (found, with) = series.split_once('{').unwrap_or((series, ""));
@@ -190,7 +190,7 @@ impl Running {
 
     pub(crate) async fn wait_until_ready(&self) {
         until("readyz to be green", async || {
-            let (status, text) = self.get("/readyz?verbose").await;
+            let (status, text) = http_get(self.health_address(), "/readyz?verbose").await;
             if status == 200 { Ok(()) } else { Err(text) }
         })
         .await;

@@ -6,12 +6,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use informant_cache::{Source, SourceState};
-use informant_informer::Discovered;
+use informant_informer::{Discovered, GroupVersionResource, ResourceName};
 use informant_object::SourceId;
 use serde::{Deserialize, Serialize};
 
+use super::super::access::Right;
 use super::super::error::{AdminError, Code};
 use super::super::sources;
+use crate::config::Resources;
 use crate::daemon::{InformerEntry, InformerPhase, InformerStatus, InformerStatuses, RunningInformer, StatusRegistry};
 use crate::escape;
 
@@ -146,19 +148,27 @@ impl fmt::Display for MissingSource {
     }
 }
 
-/// The sources of an informer that answer a query. One broken cluster, namespace or kind does not disable the others.
+/// The sources of an informer that a query is about, synced or not.
+pub(super) struct SourcesInScope {
+    /// The informer's status in each of the requested clusters.
+    statuses: InformerStatuses,
+    found: Vec<Arc<Source>>,
+}
+
+/// The sources that a query is about.
 ///
 /// # Errors
-/// `not-synced` if none of the sources that may hold a requested object is synced, or one of them is not although the
-/// query requires all; `unknown-cluster`.
-pub(super) fn answering_sources(
+/// `unknown-cluster`.
+pub(super) fn in_scope(
     registry: &StatusRegistry,
     asked: &ResolvedInformer<'_>,
     scope: &QueryScope<'_>,
-) -> Result<AnsweringSources, AdminError> {
+) -> Result<SourcesInScope, AdminError> {
     let informer = &asked.informer;
-    let statuses = informer.by_cluster();
+    let mut statuses = informer.by_cluster();
     check_clusters(informer, &statuses, scope.clusters)?;
+    let in_scope = |cluster: &str| scope.clusters.is_empty() || scope.clusters.contains(cluster);
+    statuses.retain(|cluster, _| in_scope(cluster));
     let mut found = registry.sources(&informer.name);
     if let Some(resource) = asked.only {
         let running = statuses.values().filter_map(|status| match &status.phase {
@@ -168,29 +178,115 @@ pub(super) fn answering_sources(
         let meant: BTreeSet<SourceId> = running.flat_map(|running| sources_of(running, resource)).collect();
         found.retain(|source| meant.contains(&source.id()));
     }
-    let in_scope = |cluster: &str| scope.clusters.is_empty() || scope.clusters.contains(cluster);
-    found.retain(|source| in_scope(&source.info().cluster));
-    let mut missing = Vec::new();
-    let mut some_answer = false;
-    for (cluster, status) in statuses.iter().filter(|(cluster, _)| in_scope(cluster)) {
-        let in_cluster = || found.iter().filter(|source| source.info().cluster == *cluster);
-        match without_source(cluster, status) {
-            Some(whole) => missing.push(whole),
-            None => {
-                let relevant: Vec<_> = in_cluster().filter(|source| scope.may_hold(source)).collect();
-                let late = relevant.iter().filter(|source| !source.is_synced());
-                missing.extend(late.map(|source| missing_source(status, source)));
-                some_answer |= relevant.iter().any(|source| source.is_synced());
+    found.retain(|source| statuses.contains_key(&source.info().cluster));
+    Ok(SourcesInScope { statuses, found })
+}
+
+impl SourcesInScope {
+    /// The rights that a caller needs for the query, if `reviewing` is the cluster that decides. `name` is set if the
+    /// query is for one object. Drops the sources of other namespaces, which the headers of the answer would name.
+    ///
+    /// # Errors
+    /// `not-ready` for a source that is being replaced.
+    pub(super) fn rights(
+        &mut self,
+        scope: &QueryScope<'_>,
+        name: Option<&str>,
+        reviewing: &str,
+    ) -> Result<BTreeSet<Right>, AdminError> {
+        let mut rights = BTreeSet::new();
+        self.found.retain(|source| scope.may_hold(source));
+        for (cluster, status) in &self.statuses {
+            if cluster != reviewing {
+                rights.insert(Right::own("get", "clusters", cluster));
+            }
+            let found = self.found.iter().filter(|source| source.info().cluster == *cluster);
+            let mut found = found.peekable();
+            if found.peek().is_none() {
+                rights.insert(without_any_source(status, scope.namespace, name));
+            }
+            for source in found {
+                rights.insert(of_source(status, source, scope.namespace, name)?);
             }
         }
+        Ok(rights)
     }
-    let answers = missing.is_empty() || (some_answer && !scope.requires_all);
-    if !answers {
-        return Err(not_synced(registry, &informer.name, &missing, some_answer));
+
+    /// Those that answer. One broken cluster, namespace or kind does not disable the others.
+    ///
+    /// # Errors
+    /// `not-synced` if none of the sources that may hold a requested object is synced, or one of them is not although
+    /// the query requires all.
+    pub(super) fn answering(
+        self,
+        registry: &StatusRegistry,
+        informer: &str,
+        scope: &QueryScope<'_>,
+    ) -> Result<AnsweringSources, AdminError> {
+        let Self { statuses, mut found } = self;
+        let mut missing = Vec::new();
+        let mut some_answer = false;
+        for (cluster, status) in &statuses {
+            let in_cluster = || found.iter().filter(|source| source.info().cluster == *cluster);
+            match without_source(cluster, status) {
+                Some(whole) => missing.push(whole),
+                None => {
+                    let relevant: Vec<_> = in_cluster().filter(|source| scope.may_hold(source)).collect();
+                    let late = relevant.iter().filter(|source| !source.is_synced());
+                    missing.extend(late.map(|source| missing_source(status, source)));
+                    some_answer |= relevant.iter().any(|source| source.is_synced());
+                }
+            }
+        }
+        let answers = missing.is_empty() || (some_answer && !scope.requires_all);
+        if !answers {
+            return Err(not_synced(registry, informer, &missing, some_answer));
+        }
+        found.retain(|source| source.is_synced());
+        found.sort_by(|one, other| sort_key(one).cmp(&sort_key(other)));
+        Ok(AnsweringSources { synced: found, missing })
     }
-    found.retain(|source| source.is_synced());
-    found.sort_by(|one, other| sort_key(one).cmp(&sort_key(other)));
-    Ok(AnsweringSources { synced: found, missing })
+}
+
+/// The right to read the objects of a source: `get` for one object, `list` otherwise, also for one name in all
+/// namespaces.
+fn of_source(
+    status: &InformerStatus,
+    source: &Source,
+    namespace: Option<&str>,
+    name: Option<&str>,
+) -> Result<Right, AdminError> {
+    let Some(running) = sources::running(status, source) else {
+        return Err(AdminError::new(Code::NotReady, "a source is being replaced; try again"));
+    };
+    let spec = running.spec();
+    let namespace = namespace
+        .or(source.info().namespace.as_deref())
+        .filter(|_| spec.namespaced);
+    let name = name.filter(|_| !spec.namespaced || namespace.is_some());
+    Ok(of_objects(&spec.resource, namespace, name))
+}
+
+/// The right to read the objects of an informer that has no source yet. Its state and last error are all that can be
+/// shown, so if its resource is not known, the right to see those is enough.
+fn without_any_source(status: &InformerStatus, namespace: Option<&str>, name: Option<&str>) -> Right {
+    match &status.section.resource.value {
+        Resources::One(ResourceName::Exact(resource)) => {
+            of_objects(resource, namespace, name.filter(|_| namespace.is_some()))
+        }
+        _ => Right::own("list", "sources", ""),
+    }
+}
+
+fn of_objects(resource: &GroupVersionResource, namespace: Option<&str>, name: Option<&str>) -> Right {
+    Right::Resource {
+        verb: if name.is_some() { "get" } else { "list" },
+        group: resource.group.clone(),
+        resource: resource.plural.clone(),
+        subresource: "",
+        namespace: namespace.unwrap_or_default().to_owned(),
+        name: name.unwrap_or_default().to_owned(),
+    }
 }
 
 impl QueryScope<'_> {

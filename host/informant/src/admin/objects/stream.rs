@@ -12,6 +12,8 @@ use informant_cache::{IndexError, IndexFailures, Snapshot};
 use informant_object::{KeyRef, LabelSelector, Object};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::secrets;
+
 /// The size of a chunk, plus at most one object.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -33,6 +35,8 @@ pub(super) struct ObjectFilter {
 /// The objects of one source, and how to print them.
 pub(super) struct SourceObjects {
     pub(super) snapshot: Snapshot,
+    /// Whether only keys and sizes of its Secrets' data are shown.
+    pub(super) redacted: bool,
     /// The text before and after the object on each line.
     pub(super) frame: (String, &'static str),
 }
@@ -183,7 +187,10 @@ impl SourceObjects {
     fn push_line(&self, object: &Object, chunk: &mut Vec<u8>) {
         chunk.extend_from_slice(self.frame.0.as_bytes());
         let from = chunk.len();
-        chunk.extend_from_slice(object.json());
+        match self.redacted {
+            true => chunk.extend_from_slice(&secrets::without_data(object.json())),
+            false => chunk.extend_from_slice(object.json()),
+        }
         for byte in &mut chunk[from..] {
             if matches!(byte, b'\n' | b'\r') {
                 *byte = b' ';
@@ -239,6 +246,7 @@ mod tests {
     fn stream(snapshot: &Snapshot, filter: ObjectFilter) -> ObjectStream {
         let objects = SourceObjects {
             snapshot: snapshot.clone(),
+            redacted: false,
             frame: (String::new(), ""),
         };
         let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
+use axum::{Extension, Json};
 use informant_cache::listener::RequeueResult;
 use informant_cache::{Source, SourceInfo};
 use informant_object::Key;
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::loaded;
 use crate::admin::AdminState;
+use crate::admin::access::Caller;
 use crate::admin::error::{AdminError, Code};
 
 /// What to redeliver.
@@ -51,6 +52,7 @@ pub struct Paused {
 
 pub(in crate::admin) async fn resume(
     State(state): State<AdminState>,
+    Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     body: Result<Json<Empty>, JsonRejection>,
 ) -> Result<Json<Resumed>, AdminError> {
@@ -58,13 +60,14 @@ pub(in crate::admin) async fn resume(
     let plugin = loaded(&state.registry, &name)?;
     let resumed = plugin.resume().await;
     if resumed {
-        tracing::info!(plugin = %name, "plugin resumed");
+        tracing::info!(plugin = %name, user = caller.name(), "plugin resumed");
     }
     Ok(Json(Resumed { resumed }))
 }
 
 pub(in crate::admin) async fn pause(
     State(state): State<AdminState>,
+    Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     body: Result<Json<Empty>, JsonRejection>,
 ) -> Result<Json<Paused>, AdminError> {
@@ -72,13 +75,14 @@ pub(in crate::admin) async fn pause(
     let plugin = loaded(&state.registry, &name)?;
     let paused = plugin.pause().await;
     if paused {
-        tracing::info!(plugin = %name, "plugin paused");
+        tracing::info!(plugin = %name, user = caller.name(), "plugin paused");
     }
     Ok(Json(Paused { paused }))
 }
 
 pub(in crate::admin) async fn requeue(
     State(state): State<AdminState>,
+    Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     request: Result<Json<RequeueRequest>, JsonRejection>,
 ) -> Result<Json<Requeued>, AdminError> {
@@ -125,7 +129,8 @@ pub(in crate::admin) async fn requeue(
         let message = format!("plugin {name} does not watch {key} and has no dead letter for it{hint}");
         return Err(AdminError::new(Code::NotFound, message));
     }
-    tracing::info!(plugin = %name, queued = done.queued, waiting = done.waiting, "events requeued");
+    let Requeued { queued, waiting } = done;
+    tracing::info!(plugin = %name, user = caller.name(), queued, waiting, "events requeued");
     Ok(Json(done))
 }
 

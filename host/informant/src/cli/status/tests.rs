@@ -21,6 +21,8 @@ fn configuration() -> ConfigurationView {
         unreadable: None,
         refused: None,
         waiting: Vec::new(),
+        log_level: "info".to_owned(),
+        certificate: None,
     }
 }
 

@@ -14,6 +14,7 @@ kubeconfig = "kube/config"
 
 [admin]
 listen = "127.0.0.1:0"
+tls = { cert-file = "tls.crt", key-file = "tls.key" }
 
 [informer.pods]
 resource = "v1/pods"
@@ -79,8 +80,8 @@ fn complete_configuration_is_read() {
     let informer = config.informers.remove("pods").unwrap();
     insta::assert_snapshot!(field_by_field(&informer), @r#"
     InformerSection {
-        position: FilePosition { line: 9, column: 11, },
-        resource: Located { value: One( Exact( GroupVersionResource { group: "", version: "v1", plural: "pods", }, ), ), position: FilePosition { line: 10, column: 12, }, },
+        position: FilePosition { line: 10, column: 11, },
+        resource: Located { value: One( Exact( GroupVersionResource { group: "", version: "v1", plural: "pods", }, ), ), position: FilePosition { line: 11, column: 12, }, },
         exclude: Exclude { resources: [], versions: [], },
         exclude_entries: [],
         clusters: [],
@@ -101,14 +102,14 @@ fn complete_configuration_is_read() {
     let plugin = config.plugins.remove("greeter").unwrap();
     insta::assert_snapshot!(field_by_field(&plugin), @r#"
     PluginSection {
-        position: FilePosition { line: 24, column: 9, },
-        component: Located { value: "etc/plugins/greeter.wasm", position: FilePosition { line: 25, column: 13, }, },
+        position: FilePosition { line: 25, column: 9, },
+        component: Located { value: "etc/plugins/greeter.wasm", position: FilePosition { line: 26, column: 13, }, },
         sha256: Some( Digest(0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef), ),
-        informers: [ ( "main", Located { value: "pods", position: FilePosition { line: 27, column: 22, }, }, ), ],
-        selection: Located { value: EventSelection { namespaces: [ "default", "", ], label_selector: Some( LabelSelector { requirements: [ LabelRequirement { key: "app", operator: Equals( "a", ), }, ], }, ), }, position: FilePosition { line: 28, column: 14, }, },
-        config: Located { value: Object { "greeting": String("hello"), "list": Array [ Number(1), String("b"), ], "on": Bool(true), "ratio": Number(0.5), "since": String("1979-05-27"), "times": Number(3), }, position: FilePosition { line: 30, column: 10, }, },
+        informers: [ ( "main", Located { value: "pods", position: FilePosition { line: 28, column: 22, }, }, ), ],
+        selection: Located { value: EventSelection { namespaces: [ "default", "", ], label_selector: Some( LabelSelector { requirements: [ LabelRequirement { key: "app", operator: Equals( "a", ), }, ], }, ), }, position: FilePosition { line: 29, column: 14, }, },
+        config: Located { value: Object { "greeting": String("hello"), "list": Array [ Number(1), String("b"), ], "on": Bool(true), "ratio": Number(0.5), "since": String("1979-05-27"), "times": Number(3), }, position: FilePosition { line: 31, column: 10, }, },
         allow_kube: [],
-        allow_http: [ Located { value: HttpGrant { origin: Origin { is_https: true, host: Exact( Name( "example.com", ), ), port: 443, }, prefix: [ [ 104, 111, 111, 107, 115, ], ], url: "https://example.com/hooks/", header_files: [], }, position: FilePosition { line: 32, column: 15, }, }, ],
+        allow_http: [ Located { value: HttpGrant { origin: Origin { is_https: true, host: Exact( Name( "example.com", ), ), port: 443, }, prefix: [ [ 104, 111, 111, 107, 115, ], ], url: "https://example.com/hooks/", header_files: [], }, position: FilePosition { line: 33, column: 15, }, }, ],
         limits: Limits { memory_bytes: 33554432, cpu: 20ms, call: 5s, pending: 7, instances: 4, kube_calls: 16, writes_in_flight: 8, writes_per_second: 50, kv_bytes: 65536, http_in_flight: 3, http_per_second: 7, http_time: 2s, http_request_bytes: 2048, http_response_bytes: 3072, },
         resync: None,
         min_interval: Some( 90s, ),
@@ -127,7 +128,7 @@ fn complete_configuration_is_read() {
     Config {
         path: "etc/config.toml",
         clusters: { "": Located { value: ClusterSection { context: Some( "staging", ), kubeconfig: Some( "etc/kube/config", ), in_cluster: false, }, position: FilePosition { line: 2, column: 2, }, }, },
-        admin: AdminSection { listen: 127.0.0.1:0, hosts: [], },
+        admin: AdminSection { listen: 127.0.0.1:0, hosts: [], tls: Some( Files { certificate: "etc/tls.crt", key: "etc/tls.key", }, ), cluster: "", },
         health: HealthSection { listen: [::]:8090, },
         http: HttpSection { ca_file: Some( "etc/ca.pem", ), proxy: Some( "http://proxy:3128", ), no_proxy: [ ".svc", ], },
         state: StateSection { is_set: false, path: None, },

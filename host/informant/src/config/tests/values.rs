@@ -214,6 +214,68 @@ fn admin_hosts_are_names_without_scheme_and_port() {
 }
 
 #[test]
+fn exposed_admin_address_needs_tls() {
+    insta::assert_snapshot!(refusal("[admin]\nlisten = \"0.0.0.0:8089\"\n[informer.a]\nresource = \"v1/pods\"\n"), @"
+    error: config.toml:2:10: the admin server at 0.0.0.0:8089 is reachable from other machines, but has no TLS
+      help: set `tls` in [admin], so that callers have to authenticate; or listen on loopback, and use `kubectl port-forward`
+    ");
+    for listen in ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+        accepted(&format!("[admin]\nlisten = \"{listen}\"\n"));
+        accepted(&format!("[admin]\nlisten = \"{listen}\"\ntls = \"self-signed\"\n"));
+    }
+    let config = accepted("[admin]\nlisten = \"0.0.0.0:8089\"\ntls = \"self-signed\"\n");
+    assert_eq!(config.admin.tls, Some(AdminTls::SelfSigned));
+}
+
+#[test]
+fn admin_tls_is_self_signed_or_two_files() {
+    let refused = |tls: &str| refusal(&format!("[informer.a]\nresource = \"v1/pods\"\n[admin]\ntls = {tls}\n"));
+    insta::assert_snapshot!(refused("true"), @r#"
+    error: config.toml:4:7: `tls` must be "self-signed" or a table with two files
+      help: write tls = "self-signed", or tls = { cert-file = "/tls/tls.crt", key-file = "/tls/tls.key" }
+    "#);
+    insta::assert_snapshot!(refused("\"letsencrypt\""), @r#"
+    error: config.toml:4:7: `tls` must be "self-signed" or a table with two files
+      help: write tls = "self-signed", or tls = { cert-file = "/tls/tls.crt", key-file = "/tls/tls.key" }
+    "#);
+    insta::assert_snapshot!(refused("{ cert-file = \"tls.crt\" }"), @r#"
+    error: config.toml:4:1: [admin.tls] lacks `key-file`
+      help: write tls = "self-signed", or tls = { cert-file = "/tls/tls.crt", key-file = "/tls/tls.key" }
+    "#);
+    insta::assert_snapshot!(refused("{ cert-file = \"tls.crt\", key = \"tls.key\" }"), @r#"
+    error: config.toml:4:1: [admin.tls] lacks `key-file`
+      help: write tls = "self-signed", or tls = { cert-file = "/tls/tls.crt", key-file = "/tls/tls.key" }
+    error: config.toml:4:32: unknown key `key` in [admin.tls]
+      help: did you mean `key-file`?
+    "#);
+}
+
+#[test]
+fn cluster_that_authenticates_callers_is_known() {
+    let own = "[cluster.east]\ncontext = \"e\"\n[cluster.own]\nin-cluster = true\n";
+    let others = "[cluster.east]\ncontext = \"e\"\n[cluster.west]\ncontext = \"w\"\n";
+    let informer = "[informer.a]\nresource = \"v1/pods\"\n";
+    let cluster = |text: String| accepted(&text).admin.cluster;
+    let tls = "[admin]\ntls = \"self-signed\"\n";
+    assert_eq!(cluster(tls.to_owned()), "");
+    assert_eq!(cluster(format!("{tls}{own}")), "own");
+    assert_eq!(cluster(format!("{tls}cluster = \"west\"\n{others}")), "west");
+    assert_eq!(cluster(format!("[admin]\n{others}")), "");
+    insta::assert_snapshot!(refusal(&format!("{tls}{others}{informer}")), @r#"
+    error: config.toml:2:7: with several clusters, `tls` needs to know which one authenticates callers
+      help: set cluster = "NAME" in [admin], one of east, west
+    "#);
+    insta::assert_snapshot!(refusal(&format!("{tls}cluster = \"wset\"\n{others}{informer}")), @r#"
+    error: config.toml:3:11: `cluster`: no cluster named "wset"
+      help: did you mean `west`?
+    "#);
+    insta::assert_snapshot!(refusal(&format!("{tls}cluster = \"own\"\n{informer}")), @r#"
+    error: config.toml:3:11: `cluster`: no cluster named "own"
+      help: the configuration has one unnamed cluster: remove the key
+    "#);
+}
+
+#[test]
 fn malformed_values_come_with_an_example() {
     insta::assert_snapshot!(refusal(
         r#"

@@ -87,7 +87,9 @@ fn assert_of_plugins(text: &str) {
 fn assert_others(text: &str) {
     assert_snapshot!(text, @r"
     informant_admin_busy counter {limit}
+    informant_admin_certificate_loads counter {result}
     informant_admin_rejected counter {reason}
+    informant_admin_reviews counter {result,review}
     informant_build info {contract,version}
     informant_config_last_reload_successful gauge {}
     informant_config_pending_sections gauge {}

@@ -98,9 +98,19 @@ fn withhold(rights: &KubeRights, address: &KubeAddress, action: &mut KubeAction)
     }
     Ok(Some(Effect {
         cluster: address.cluster.clone(),
-        detail: beginning(action.document()),
+        detail: detail(address, action.document()),
         ..Effect::new(EffectKind::Kube, action.verb().to_string(), described)
     }))
+}
+
+/// What is shown of a document: of Secrets, their size only.
+fn detail(address: &KubeAddress, document: &[u8]) -> String {
+    let resource = &address.resource;
+    let of_secret = resource.group.is_empty() && resource.plural == "secrets";
+    match of_secret && !document.is_empty() {
+        true => format!("{} bytes about a Secret", document.len()),
+        false => beginning(document),
+    }
 }
 
 /// Notes that a call that may change an object is about to be sent.

@@ -1,0 +1,267 @@
+//! [`Reviews`]: asks the API server who a caller is, and what the caller may do.
+//!
+//! Answers are kept for [`REVIEW_KEPT`], so that a caller costs the API server two requests in that time. Whatever
+//! keeps the API server from answering is refused as `unavailable`, and not kept.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use informant_cache::{Environment, Moment};
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+use k8s_openapi::api::authorization::v1::{SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::sync::{Semaphore, oneshot};
+
+use super::kept::{Kept, TokenHash};
+use super::rights::Right;
+use super::{User, unauthenticated};
+use crate::admin::error::{AdminError, Code};
+use crate::kube_api::{ClientSource, ClientUnavailable, unless_abandoned};
+use crate::metrics::DaemonMetrics;
+
+/// How long an answer of the API server about a caller is used: 10 s.
+pub const REVIEW_KEPT: Duration = Duration::from_secs(10);
+
+/// How long a request waits for an answer of the API server about its caller: 5 s. Then it is refused.
+pub const REVIEW_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Questions about callers that are sent at a time. Further ones wait, as long as [`REVIEW_WAIT_MAX`] allows.
+pub const REVIEWS_MAX: usize = 16;
+
+/// Callers that are kept; and, apart from them, tokens that nobody has. One more replaces the oldest.
+pub const CALLERS_KEPT_MAX: usize = 1_024;
+
+/// Rights of callers, granted or not, that are kept. One more replaces the oldest.
+pub const RIGHTS_KEPT_MAX: usize = 8_192;
+
+/// The audience of tokens that are meant for Informant only.
+const AUDIENCE: &str = "informant";
+
+/// What [`Reviews`] needs.
+pub(crate) struct ReviewParts {
+    /// Where to get the cluster's client.
+    pub(crate) clusters: Box<dyn ClientSource>,
+    /// The cluster that decides.
+    pub(crate) cluster: String,
+    /// Runs the requests: connections are shared with the watches, and must not depend on the admin server's thread.
+    pub(crate) environment: Arc<dyn Environment>,
+    /// Counts them.
+    pub(crate) metrics: DaemonMetrics,
+}
+
+/// Asks about callers.
+pub(crate) struct Reviews {
+    parts: ReviewParts,
+    permits: Semaphore,
+    kept: Mutex<KeptReviews>,
+}
+
+struct KeptReviews {
+    users: Kept<TokenHash, Arc<User>>,
+    /// Apart, so that somebody who tries tokens displaces no user.
+    rejected: Kept<TokenHash, Arc<str>>,
+    rights: Kept<(TokenHash, Right), bool>,
+}
+
+impl Reviews {
+    pub(crate) fn new(parts: ReviewParts) -> Self {
+        Self {
+            parts,
+            permits: Semaphore::new(REVIEWS_MAX),
+            kept: Mutex::new(KeptReviews {
+                users: Kept::new(REVIEW_KEPT, CALLERS_KEPT_MAX),
+                rejected: Kept::new(REVIEW_KEPT, CALLERS_KEPT_MAX),
+                rights: Kept::new(REVIEW_KEPT, RIGHTS_KEPT_MAX),
+            }),
+        }
+    }
+
+    /// The cluster that decides.
+    pub(super) fn cluster(&self) -> &str {
+        &self.parts.cluster
+    }
+
+    /// Who has this token.
+    ///
+    /// # Errors
+    /// `unauthenticated` if nobody has, `unavailable` if the API server does not tell.
+    pub(super) async fn caller(&self, token: &str) -> Result<Arc<User>, AdminError> {
+        let (hash, token) = (TokenHash::of(token), token.to_owned());
+        let answer: Result<Arc<User>, Arc<str>> = self
+            .ask(
+                "token",
+                |kept, now| match kept.users.get(&hash, now) {
+                    Some(user) => Some(Ok(user)),
+                    None => kept.rejected.get(&hash, now).map(Err),
+                },
+                |client| async move {
+                    let found = who_has(&client, token).await?;
+                    Ok(found
+                        .map(|info| Arc::new(User { token: hash, info }))
+                        .map_err(Into::into))
+                },
+                |kept, answer, now| match answer {
+                    Ok(user) => kept.users.insert(hash, Arc::clone(user), now),
+                    Err(reason) => kept.rejected.insert(hash, Arc::clone(reason), now),
+                },
+                Result::is_ok,
+            )
+            .await?;
+        answer.map_err(|reason| unauthenticated(format!("the API server does not accept the token: {reason}")))
+    }
+
+    /// # Errors
+    /// `forbidden` if the user lacks the right, `unavailable` if the API server does not tell.
+    pub(super) async fn authorize(&self, user: &User, right: &Right) -> Result<(), AdminError> {
+        let question = (user.token, right.clone());
+        let spec = SubjectAccessReviewSpec {
+            user: user.info.username.clone(),
+            groups: user.info.groups.clone(),
+            uid: user.info.uid.clone(),
+            extra: user.info.extra.clone(),
+            ..right.question()
+        };
+        let allowed = self
+            .ask(
+                "access",
+                |kept, now| kept.rights.get(&question, now),
+                |client| async move { is_allowed(&client, spec).await },
+                |kept, allowed, now| kept.rights.insert(question.clone(), *allowed, now),
+                |allowed| *allowed,
+            )
+            .await?;
+        if allowed {
+            return Ok(());
+        }
+        let name = user.info.username.as_deref().unwrap_or_default();
+        let error = AdminError::new(Code::Forbidden, format!("user \"{name}\" cannot {right}"));
+        Err(error.missing(right.missing()))
+    }
+
+    /// Answers from what is `kept`, or asks the API server and keeps its answer.
+    async fn ask<A, F>(
+        &self,
+        what: &'static str,
+        kept: impl Fn(&KeptReviews, Moment) -> Option<A>,
+        send: impl FnOnce(Client) -> F,
+        keep: impl FnOnce(&mut KeptReviews, &A, Moment),
+        is_granted: impl FnOnce(&A) -> bool,
+    ) -> Result<A, AdminError>
+    where
+        A: Send + 'static,
+        F: Future<Output = Result<A, String>> + Send + 'static,
+    {
+        let known = || kept(&self.kept(), self.parts.environment.now());
+        if let Some(answer) = known() {
+            return Ok(answer);
+        }
+        let asked = async {
+            let _permit = self.permits.acquire().await.map_err(|error| error.to_string())?;
+            // Another request of the same caller may have asked meanwhile.
+            if let Some(answer) = known() {
+                return Ok(answer);
+            }
+            let (answer, answered) = oneshot::channel();
+            let sent = unless_abandoned(answer, send(self.client()?));
+            self.parts.environment.spawn("admin-review", Box::pin(sent));
+            let answer = answered.await.map_err(|_| "Informant is stopping".to_owned())??;
+            let result = if is_granted(&answer) { "ok" } else { "denied" };
+            self.parts.metrics.admin_reviewed(what, result);
+            keep(&mut self.kept(), &answer, self.parts.environment.now());
+            Ok(answer)
+        };
+        let problem = match tokio::time::timeout(REVIEW_WAIT_MAX, asked).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(problem)) => problem,
+            Err(_) => format!("the API server did not answer within {} s", REVIEW_WAIT_MAX.as_secs()),
+        };
+        self.parts.metrics.admin_reviewed(what, "error");
+        let message = format!("cannot check the caller's {what}, so nothing is allowed: {problem}");
+        Err(AdminError::new(Code::Unavailable, message))
+    }
+
+    fn client(&self) -> Result<Client, String> {
+        let cluster = &self.parts.cluster;
+        self.parts.clusters.client(cluster).map_err(|why| match why {
+            ClientUnavailable::Unknown => format!("the configuration no longer has the cluster \"{cluster}\""),
+            ClientUnavailable::NotYet(why) => {
+                let why = why.map_or(String::new(), |why| format!(": {why}"));
+                format!("Informant has no client for its cluster yet{why}")
+            }
+        })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, KeptReviews> {
+        // Changed by calls that do not panic.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Reviews {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reviews")
+    }
+}
+
+/// Whose token it is, or why nobody's.
+///
+/// A review is for audiences, and an authenticator that knows no audiences, such as OIDC, vouches for the API server's
+/// own only. Its name is not known here, so that it cannot be listed next to Informant's: it is what a review without
+/// audiences asks for. An API server that ignores audiences answers without any; the token is then good for the API
+/// server itself, which is accepted, too.
+async fn who_has(client: &Client, token: String) -> Result<Result<UserInfo, String>, String> {
+    let mut reason = String::new();
+    for audiences in [Some(vec![AUDIENCE.to_owned()]), None] {
+        let review = TokenReview {
+            spec: TokenReviewSpec {
+                audiences,
+                token: token.clone(),
+            },
+            ..TokenReview::default()
+        };
+        let answer = Api::<TokenReview>::all(client.clone())
+            .create(&PostParams::default(), &review)
+            .await;
+        let status = answer
+            .map_err(|error| refused("tokenreviews", error))?
+            .status
+            .unwrap_or_default();
+        let has_name = |user: &UserInfo| user.username.as_ref().is_some_and(|name| !name.is_empty());
+        match status.user.filter(has_name) {
+            Some(user) if status.authenticated == Some(true) => return Ok(Ok(user)),
+            _ => reason = status.error.unwrap_or_default(),
+        }
+    }
+    Ok(Err(match reason.is_empty() {
+        true => "it is unknown or expired".to_owned(),
+        false => reason,
+    }))
+}
+
+async fn is_allowed(client: &Client, spec: SubjectAccessReviewSpec) -> Result<bool, String> {
+    let review = SubjectAccessReview {
+        spec,
+        ..SubjectAccessReview::default()
+    };
+    let answer = Api::<SubjectAccessReview>::all(client.clone())
+        .create(&PostParams::default(), &review)
+        .await;
+    let status = answer
+        .map_err(|error| refused("subjectaccessreviews", error))?
+        .status
+        .unwrap_or_default();
+    Ok(status.allowed && status.denied != Some(true))
+}
+
+fn refused(resource: &str, error: kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if status.code == 403 => format!(
+            "Informant may not create {resource}; apply the output of `informant rbac`: {}",
+            status.message
+        ),
+        kube::Error::Api(status) => format!("the API server answered {}: {}", status.code, status.message),
+        error => format!("the API server cannot be asked: {error}"),
+    }
+}
