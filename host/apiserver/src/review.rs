@@ -1,4 +1,4 @@
-//! Reviews of rights and tokens. Everything is allowed unless a rule forbids it; nobody has a token unless it was added.
+//! Reviews of rights and tokens. Everything is allowed unless a rule forbids it; a token is known once it was added.
 
 use http::{Method, Response};
 use serde_json::{Value, json};

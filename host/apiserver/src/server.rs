@@ -344,7 +344,7 @@ impl ApiServer {
         Ok(history.after(revision).map(record).collect())
     }
 
-    /// Makes token reviews accept a token. Requests need none all the same.
+    /// Makes token reviews accept a token. Requests to this server need none.
     pub fn add_token(&self, token: &str, owner: TokenOwner) {
         locked(&self.inner.tokens).insert(token.to_owned(), owner);
     }

@@ -104,7 +104,7 @@ pub struct ConfigurationView {
 /// The certificate of the admin port.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CertificateView {
-    /// When it expires; null if there is none, so that nobody can connect.
+    /// When it expires; null if there is none, so that no client can connect.
     pub expires: Option<String>,
     /// Why the files cannot be used, or that it has expired.
     pub problem: Option<String>,

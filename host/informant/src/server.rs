@@ -1,12 +1,14 @@
 //! HTTP/1.1 servers: sockets, connections and their limits. What is answered is in [`crate::admin`].
 //!
 //! ```text
-//! bind ──▶ accept ──▶ [TLS, within 10 s] ──▶ connection: head within 10 s ──▶ routes ──▶ answer, read without a pause of 30 s ─┐
+//! bind ──▶ accept ──▶ connection: head within 10 s ──▶ routes ──▶ answer, read without a pause of 30 s ─┐
 //!             │            ▲                                                                            │
 //!             │            └──────────────── next request within 10 s ◀─────────────────────────────────┘
 //!             └ at the limit: the connection that has waited longest for a request, or else the one whose answer takes
 //!               longest, is closed
 //! ```
+//!
+//! With TLS a connection begins with a handshake, within 10 s, too.
 //!
 //! Each server has a thread of its own, so that neither informers nor another server's answers delay it.
 

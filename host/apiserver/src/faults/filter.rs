@@ -40,7 +40,7 @@ pub struct Filter {
     /// The object's name in the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The user that an access review is about. Requests themselves have no user that could be told apart.
+    /// The user that an access review is about. All requests themselves have the same user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
 }

@@ -5,7 +5,7 @@
 //!              └ none: 401                    └ no: 401                     └ no: 403
 //! ```
 //!
-//! Only with `[admin] tls`. Without it the port is on loopback, and the caller is whoever has an account on the machine.
+//! Only with `[admin] tls`. Without it the port is on loopback, and callers are not asked who they are.
 //! The API server of one cluster decides; when it does not, nothing is allowed ([`reviews`]). Each route needs the
 //! right in [`rights`]; a route that is not listed there is refused.
 

@@ -1,9 +1,9 @@
 //! Which hosts and origins the admin port accepts.
 //!
-//! The port has no authentication, so a web page in the operator's browser must not be able to use it. A page reaches a
-//! loopback address by a name that its owner resolves to 127.0.0.1 (DNS rebinding): its requests then carry that name
-//! in `Host`. So a name must be known; an address in `Host` was not resolved from any name. A page of another origin
-//! announces itself in `Origin`.
+//! Without TLS the port has no authentication, so a web page in the operator's browser must not be able to use it. A
+//! page reaches a loopback address by a name that its owner resolves to 127.0.0.1 (DNS rebinding): its requests then
+//! carry that name in `Host`. So a name must be known; an address in `Host` was not resolved from any name. A page of
+//! another origin announces itself in `Origin`. With TLS pages have no token to send; the rules are the same.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

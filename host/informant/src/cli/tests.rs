@@ -36,6 +36,7 @@ fn help_names_every_command() {
       check      Validate a configuration, its plugins, and the permissions it needs
       get        Show objects from the cache of a running `informant run`
       status     Show the status of a running `informant run`: configuration, informers, plugins
+      log-level  Show or change the log level of a running `informant run`
       rbac       Print least-privilege RBAC as YAML
       apiserver  Run the embedded API server, to try Informant without a cluster
       plugin     Inspect and manage plugins
@@ -140,6 +141,7 @@ fn help_of_get() {
       -l, --selector <SELECTOR>    Show only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
           --at-least <VERSION>     Wait up to 10s until the cache has seen this resource version, for example the one that your own write returned
           --require-all            Fail if a cluster, namespace or kind of the informer is not synced [default: show the others, and warn]
+          --show-secrets           Show the data of Secrets, not only keys and sizes; needs a daemon that authenticates, and the right to read them
       -o, --output <FORMAT>        Output format [default: table] [possible values: table, wide, json, yaml, name]
           --no-headers             Omit the table's header row
           --admin <ADDRESS:PORT>   Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]

@@ -187,3 +187,30 @@ fn cluster_wide_permissions_are_not_repeated() {
     assert_eq!(of_web.len(), 1);
     assert_eq!(of_web[0].verbs, BTreeSet::from(["patch"]));
 }
+
+#[test]
+fn reviews_of_callers_are_cluster_wide() {
+    let mut permissions = Permissions::default();
+    permissions.add_reviews();
+    let text = yaml(&permissions, &SUBJECT);
+    let role = text
+        .split("---\n")
+        .find(|document| kind(document) == "ClusterRole")
+        .unwrap();
+    insta::assert_snapshot!(role, @r#"
+    apiVersion: rbac.authorization.k8s.io/v1
+    kind: ClusterRole
+    metadata:
+      name: "informant"
+      labels: {app.kubernetes.io/name: informant}
+    rules:
+    # [admin] tls
+    - apiGroups: ["authentication.k8s.io"]
+      resources: ["tokenreviews"]
+      verbs: ["create"]
+    # [admin] tls
+    - apiGroups: ["authorization.k8s.io"]
+      resources: ["subjectaccessreviews"]
+      verbs: ["create"]
+    "#);
+}

@@ -151,7 +151,7 @@ impl Server {
         }
     }
 
-    /// The server's part of a TLS handshake. `None` if it failed; a client that sends HTTP without TLS is told.
+    /// The server's part of a TLS handshake. `None` if it failed; a client that sends HTTP without TLS gets an answer.
     async fn handshake(
         &self,
         tls: &TlsAcceptor,

@@ -135,7 +135,7 @@ impl Certificate {
             Ok(Err(Error::InvalidCertificate(CertificateError::NotValidYetContext { .. }))) => {
                 Err(CertificateProblem::NotValidYet { path: path() })
             }
-            // Whoever signed it is the clients' business.
+            // Clients decide whether they trust the signature.
             _ => Ok(()),
         }
     }

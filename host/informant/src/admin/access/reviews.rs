@@ -30,7 +30,7 @@ pub const REVIEW_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Questions about callers that are sent at a time. Further ones wait, as long as [`REVIEW_WAIT_MAX`] allows.
 pub const REVIEWS_MAX: usize = 16;
 
-/// Callers that are kept; and, apart from them, tokens that nobody has. One more replaces the oldest.
+/// Callers that are kept; and, apart from them, tokens that were refused. One more replaces the oldest.
 pub const CALLERS_KEPT_MAX: usize = 1_024;
 
 /// Rights of callers, granted or not, that are kept. One more replaces the oldest.
@@ -86,7 +86,7 @@ impl Reviews {
     /// Who has this token.
     ///
     /// # Errors
-    /// `unauthenticated` if nobody has, `unavailable` if the API server does not tell.
+    /// `unauthenticated` if the API server refuses it, `unavailable` if the API server does not tell.
     pub(super) async fn caller(&self, token: &str) -> Result<Arc<User>, AdminError> {
         let (hash, token) = (TokenHash::of(token), token.to_owned());
         let answer: Result<Arc<User>, Arc<str>> = self
@@ -205,7 +205,7 @@ impl fmt::Debug for Reviews {
     }
 }
 
-/// Whose token it is, or why nobody's.
+/// Whose token it is, or why it is refused.
 ///
 /// A review is for audiences, and an authenticator that knows no audiences, such as OIDC, vouches for the API server's
 /// own only. Its name is not known here, so that it cannot be listed next to Informant's: it is what a review without

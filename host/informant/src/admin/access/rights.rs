@@ -8,7 +8,7 @@ use k8s_openapi::api::authorization::v1::{NonResourceAttributes, ResourceAttribu
 
 use crate::admin::error::MissingRight;
 
-/// The API group of what only Informant has. No API server serves it; RBAC rules may name it all the same.
+/// The API group of what only Informant has. No API server serves it, but RBAC rules can name it.
 const OWN_GROUP: &str = "informant.dev";
 
 /// A right, as in a SubjectAccessReview.
@@ -39,7 +39,7 @@ pub(super) enum Requirement {
     OfObjects,
     /// It answers `not found`.
     Nothing,
-    /// Nobody may use it.
+    /// No caller may use it.
     Never,
 }
 
