@@ -9,6 +9,7 @@ pub mod chaos;
 pub mod client;
 pub mod cluster;
 pub mod conformance;
+pub mod console;
 pub mod daemon;
 pub mod demo;
 pub mod guests;

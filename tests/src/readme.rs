@@ -26,12 +26,13 @@ pub fn section<'a>(text: &'a str, heading: &str) -> Result<&'a str> {
     Ok(rest.split_once("\n## ").map_or(rest, |(section, _)| section))
 }
 
-/// The contents of the blocks of `text` in `language`.
+/// The contents of the blocks of `text` in `language`, whatever follows its name.
 pub fn blocks(text: &str, language: &str) -> Vec<String> {
-    let fence = format!("```{language}\n");
+    let fence = format!("```{language}");
     let blocks = text.split(&fence).skip(1);
     blocks
-        .filter_map(|rest| rest.split_once("```"))
+        .filter(|rest| rest.starts_with(['\n', ' ']))
+        .filter_map(|rest| rest.split_once('\n')?.1.split_once("```"))
         .map(|(block, _)| block.to_owned())
         .collect()
 }

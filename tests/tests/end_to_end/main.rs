@@ -8,6 +8,7 @@ mod bad_input;
 mod broken_kinds;
 mod changes_under_load;
 mod clusters;
+mod console_blocks;
 mod custom_resources;
 mod deploy;
 mod dry_run;

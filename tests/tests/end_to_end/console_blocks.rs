@@ -1,0 +1,209 @@
+//! The commands of the documentation, page by page, against a small cluster that has what the pages talk about.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use informant_tests::cluster::{Cluster, Kind, tools_folder};
+use informant_tests::console::{Page, pages};
+use informant_tests::daemon::Daemon;
+use informant_tests::{guests, scripts, wait};
+use serde_json::json;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// How long the commands of one page may take.
+const PAGE_ENDS_WITHIN: Duration = Duration::from_secs(60);
+
+const SEEN_WITHIN: Duration = Duration::from_secs(30);
+
+/// The addresses in the documentation: of the admin API, and of the embedded API server.
+const SHOWN_ADMIN: &str = "127.0.0.1:8089";
+const SHOWN_APISERVER: &str = "127.0.0.1:8088";
+
+/// What the pages' commands are about: `pods`, `greeter`, indexes by image and node.
+const CONFIG: &str = r#"
+[state]
+path = "state.redb"
+[informer.pods]
+resource = "v1/pods"
+
+[plugin.greeter]
+script = "handler.js"
+informers = ["pods"]
+required = true
+allow.http = ["http://127.0.0.1:9"]
+
+[plugin.cleaner]
+script = "cleaner.js"
+informers = ["pods"]
+required = true
+dry-run = true
+allow.kube = [{ verbs = ["delete"], resource = "v1/pods" }]
+"#;
+
+/// Refuses `web-0` for good, so that it has a dead letter.
+const GREETER: &str = r#"
+import { Permanent, fetch, kv } from "informant";
+
+export async function onAdd(pod, event) {
+  if (event.name === "web-0") throw new Permanent("web-0 is not greeted");
+  kv.set(`greeted/${event}`, "yes");
+  if (event.name === "web-1") await fetch("http://127.0.0.1:9/").catch((error) => console.warn(error));
+  console.log(`${event} is ${pod.status?.phase}`);
+}
+
+export const onUpdate = onAdd;
+
+export function index(pod) {
+  return { image: pod.spec.containers.map((container) => container.image), node: [pod.spec.nodeName ?? ""] };
+}
+"#;
+
+const CLEANER: &str = r#"
+import { kube } from "informant";
+
+export function onAdd(pod, event) {
+  if (event.name === "old") kube.defer.delete(event);
+}
+"#;
+
+fn search_path() -> Result<std::ffi::OsString> {
+    let informant = guests::informant()?;
+    let mut folders = vec![
+        informant.parent().map(Path::to_path_buf).unwrap_or_default(),
+        tools_folder(),
+    ];
+    folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    Ok(std::env::join_paths(folders)?)
+}
+
+/// A cluster with a running Informant, and the folder in which a reader types.
+struct Stage {
+    cluster: Cluster,
+    daemon: Daemon,
+    reader: PathBuf,
+}
+
+impl Stage {
+    async fn start() -> Result<Self> {
+        let cluster = Cluster::start(Kind::Embedded).await?;
+        let client = cluster.client().await?;
+        for name in ["web-0", "web-1", "old"] {
+            let pod = json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": { "name": name, "namespace": "default", "labels": { "app": "web" } },
+                "spec": { "nodeName": "node-1", "containers": [{ "name": "app", "image": "nginx:1.25" }] },
+            });
+            client.post("/api/v1/namespaces/default/pods", &pod).await?;
+        }
+        let folder = cluster.folder();
+        let save = |folder: &Path| {
+            std::fs::write(folder.join("handler.js"), GREETER)?;
+            std::fs::write(folder.join("cleaner.js"), CLEANER)
+        };
+        save(folder)?;
+        let daemon = Daemon::start(folder, &cluster.kubeconfig(), CONFIG).await?;
+        daemon.wait_until_ready().await?;
+        wait::until("the dead letter of web-0", SEEN_WITHIN, async || {
+            let letters = daemon.json("/api/v1/dead-letters").await;
+            let letters = letters.map_err(|error| format!("{error:#}"))?.to_string();
+            if letters.contains("web-0") {
+                Ok(())
+            } else {
+                Err(letters)
+            }
+        })
+        .await?;
+        let reader = folder.join("reader");
+        std::fs::create_dir(&reader)?;
+        save(&reader)?;
+        // The programs of the pages for beginners.
+        std::fs::copy(reader.join("handler.js"), reader.join("hello.js"))?;
+        std::fs::copy(guests::component("crash_loop")?, reader.join("crash-loop.wasm"))?;
+        let config = format!("[admin]\nlisten = \"{}\"\n{CONFIG}", daemon.address());
+        std::fs::write(reader.join("config.toml"), config)?;
+        Ok(Self {
+            cluster,
+            daemon,
+            reader,
+        })
+    }
+
+    /// The commands of the page as a script. A command that fails ends it, after its line was printed.
+    fn script(&self, page: &Page) -> Result<String> {
+        let mut script = String::from("set -eu -o pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
+        for (line, command) in page.commands() {
+            let command = command.replace(SHOWN_ADMIN, self.daemon.address());
+            let command = command.replace(SHOWN_APISERVER, &self.cluster.address().to_string());
+            writeln!(script, "echo ':: {}:{line}'\n{command}", page.path.display())?;
+        }
+        Ok(script)
+    }
+
+    async fn run(&self, page: &Page) -> Result<()> {
+        let shell = Command::new("bash")
+            .args(["-c", &self.script(page)?])
+            .current_dir(&self.reader)
+            .env("PATH", search_path()?)
+            .env("HOME", &self.reader)
+            .env("KUBECONFIG", self.cluster.kubeconfig())
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = timeout(PAGE_ENDS_WITHIN, shell)
+            .await
+            .with_context(|| format!("{}: its commands did not end", page.path.display()))??;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        ensure!(
+            output.status.success(),
+            "{}: {}\n{}\n{}",
+            page.path.display(),
+            output.status,
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_of_the_documentation_succeed() {
+    let has_kubectl = tools_folder().join("kubectl").is_file();
+    if !has_kubectl && std::env::var_os("INFORMANT_TESTS_WITHOUT_CLUSTER").is_some() {
+        return;
+    }
+    if scripts::can_run().await.unwrap() {
+        run_pages().await.unwrap();
+    }
+}
+
+async fn run_pages() -> Result<()> {
+    let mut failures = Vec::new();
+    for page in pages()?.iter().filter(|page| page.is_run()) {
+        // Each page begins with a cluster that no other has changed.
+        let stage = Stage::start().await?;
+        if let Err(failure) = stage.run(page).await {
+            failures.push(format!("{failure:#}"));
+        }
+    }
+    ensure!(failures.is_empty(), "{}", failures.join("\n\n"));
+    Ok(())
+}
+
+/// How many blocks are run, and how many are not, by reason: a change of these numbers is a decision.
+#[test]
+fn blocks_that_no_test_runs_are_counted() {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for block in pages().unwrap().iter().flat_map(|page| &page.blocks) {
+        let kind = block
+            .not_run
+            .map_or_else(|| "run".to_owned(), |reason| format!("not run: {reason}"));
+        *counts.entry(kind).or_default() += 1;
+    }
+    insta::assert_debug_snapshot!(counts);
+}
