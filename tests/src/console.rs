@@ -180,7 +180,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     }
     for entry in std::fs::read_dir(path).with_context(|| format!("reading {}", path.display()))? {
         let entry = entry?.path();
-        // What npm installed beside an example is not ours.
+        // What npm installed next to an example is not ours.
         if entry
             .file_name()
             .is_some_and(|name| name != "node_modules" && name != "target")
