@@ -46,7 +46,7 @@ pub(crate) fn build(commit: &str) -> Result<PathBuf> {
         command
     };
     cargo::run(cargo_build().args(["--release", "--package", "informant"]))?;
-    guests::add_target()?;
+    guests::add_target(guests::TARGET)?;
     let mut components = cargo_build();
     components.args(["--profile", "plugin", "--target", guests::TARGET]);
     cargo::run(components.args(HANDLERS.iter().flat_map(|package| ["--package", package])))?;

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return library();
     }
     report::step("building the plugins and a release build of informant");
-    guests::add_target()?;
+    guests::add_target(guests::TARGET)?;
     guests::build_packages(&["crash-loop".to_owned(), "guest-measured".to_owned()])?;
     let mut command = benchmark()?;
     if let Some(commit) = &args.against {

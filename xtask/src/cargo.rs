@@ -14,15 +14,19 @@ pub(crate) fn cargo() -> Result<Command> {
     if let Some(runner) = crate::script_runner::built() {
         command.env("INFORMANT_EMBED_SCRIPT_RUNNER", runner);
     }
-    // Remove the variables that cargo set for this program. Some build scripts read them, so cargo would rebuild their
-    // dependents whenever the variables appear or disappear.
+    without_own_variables(&mut command);
+    Ok(command)
+}
+
+/// Removes the variables that cargo set for this program. Some build scripts read them, so cargo would rebuild their
+/// dependents whenever the variables appear or disappear.
+pub(crate) fn without_own_variables(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
             command.env_remove(name.as_ref());
         }
     }
-    Ok(command)
 }
 
 /// Runs a command to its end.

@@ -21,7 +21,7 @@ pub(crate) struct Args {
 /// Builds and runs the demo. The exit code is 0 if every step succeeded, and 3 if one failed.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     report::step("building the plugins");
-    guests::add_target()?;
+    guests::add_target(guests::TARGET)?;
     let mut packages = workspace::packages_below("plugins", "")?;
     // The next version of the handler, for the swap.
     packages.push("guest-crash-loop-next".to_owned());

@@ -63,7 +63,7 @@ fn build_with_zig(wants: &impl Fn(Language) -> bool) -> Result<()> {
 
 /// Builds every package in `plugins/`, the examples of the Rust SDK, and `tests/guests/`.
 pub(crate) fn build() -> Result<()> {
-    add_target()?;
+    add_target(TARGET)?;
     build_packages(
         &[
             workspace::packages_below("plugins", "")?,
@@ -84,12 +84,12 @@ pub(crate) fn build_packages(packages: &[String]) -> Result<()> {
     cargo::run(&mut command)
 }
 
-/// Adds the target to the active toolchain, if rustup is installed. Without rustup, the distribution must provide it.
-pub(crate) fn add_target() -> Result<()> {
+/// Adds a target to the active toolchain, if rustup is installed. Without rustup, the distribution must provide it.
+pub(crate) fn add_target(target: &str) -> Result<()> {
     if !cargo::is_there("rustup", "--version") {
         return Ok(());
     }
     let mut command = std::process::Command::new("rustup");
-    command.current_dir(workspace::root()?).args(["target", "add", TARGET]);
-    cargo::run(&mut command).context("failed to add the WebAssembly target")
+    command.current_dir(workspace::root()?).args(["target", "add", target]);
+    cargo::run(&mut command).with_context(|| format!("failed to add the target {target}"))
 }

@@ -8,9 +8,11 @@ mod cargo;
 mod cluster_tools;
 mod demo;
 mod deny;
+mod dist;
 mod guests;
 mod js_tools;
 mod peers;
+mod pip;
 mod report;
 mod script_runner;
 mod sim;
@@ -37,6 +39,8 @@ enum Command {
     Demo(demo::Args),
     /// Build `informant` with the script runner, and print its path.
     Build(build::Args),
+    /// Build the files of a release into target/dist: programs, image, SBOM, checksums (requires Python, for zig).
+    Dist(dist::Args),
     /// Run every check whose tools are installed, and list the skipped ones (with CI=true, a skipped check is an
     /// error).
     Test(test::Args),
@@ -64,6 +68,7 @@ fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::Demo(args) => demo::run(&args),
         Command::Build(args) => build::run(&args),
+        Command::Dist(args) => dist::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Sim(args) => sim::run(&args),

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::{c_plugins, cargo, cluster_tools, deny, guests, js_tools, report, script_runner, sim, workspace, zig};
+use crate::{c_plugins, cargo, cluster_tools, deny, dist, guests, js_tools, report, script_runner, sim, workspace, zig};
 
 /// How to run the checks.
 #[derive(clap::Args)]
@@ -14,7 +14,8 @@ pub(crate) struct Args {
     /// Continue after a failed step.
     #[arg(long)]
     keep_going: bool,
-    /// Also run the long checks, which CI does not: 200 kills of a durable daemon, and 10,000 seeds of the simulation.
+    /// Also run the long checks, which CI does not: 200 kills of a durable daemon, 10,000 seeds of the simulation, and
+    /// the files of a release.
     #[arg(long)]
     full: bool,
 }
@@ -106,11 +107,23 @@ const STEPS: &[Step] = &[
 ];
 
 /// The steps of `--full`, after the others.
-const FULL_STEPS: &[Step] = &[Step {
-    what: "simulation of 10,000 seeds",
-    missing: none,
-    run: |_| long_simulation(),
-}];
+const FULL_STEPS: &[Step] = &[
+    Step {
+        what: "simulation of 10,000 seeds",
+        missing: none,
+        run: |_| long_simulation(),
+    },
+    Step {
+        what: "files of a release, from two checkouts",
+        missing: zig::missing,
+        run: |_| dist::check::files(),
+    },
+    Step {
+        what: "demo from the image of the release",
+        missing: dist::check::cannot_start_image,
+        run: |_| dist::check::image(),
+    },
+];
 
 /// Runs the steps. With CI=true a skipped step is an error.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {

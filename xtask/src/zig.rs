@@ -7,18 +7,14 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{cargo, workspace};
+use crate::{pip, workspace};
 
 /// The pinned package.
 const PACKAGE: &str = "ziglang==0.17.0";
 
 /// Why zig cannot be installed, if a tool is missing.
 pub(crate) fn missing() -> Option<&'static str> {
-    let has_pip = || {
-        let output = Command::new("python3").args(["-m", "pip", "--version"]).output();
-        output.is_ok_and(|output| output.status.success())
-    };
-    (!program().is_ok_and(|zig| zig.is_file()) && !has_pip())
+    (!program().is_ok_and(|zig| zig.is_file()) && !pip::is_there())
         .then_some("python3 with pip is not installed; it installs the C compiler for WebAssembly (zig from PyPI)")
 }
 
@@ -29,18 +25,7 @@ pub(crate) fn missing() -> Option<&'static str> {
 pub(crate) fn install() -> Result<PathBuf> {
     let zig = program()?;
     if !zig.is_file() {
-        let mut command = Command::new("python3");
-        command.args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--root-user-action=ignore",
-        ]);
-        // Into a separate folder, without a virtual environment.
-        command.args(["--no-deps", "--only-binary", ":all:", "--upgrade", "--target"]);
-        cargo::run(command.arg(folder()?).arg(PACKAGE))?;
+        pip::install(PACKAGE, &folder()?)?;
     }
     Ok(zig)
 }

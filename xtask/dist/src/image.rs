@@ -1,0 +1,147 @@
+//! The image: a base, and one layer with the program.
+//!
+//! ```text
+//! index.json ──▶ index of platforms ──▶ manifest ──▶ configuration, layers of the base, our layer
+//! ```
+//!
+//! Written as an OCI image layout, the folder format that skopeo, crane and podman push and pull. There is no container
+//! runtime involved, so the same inputs give the same digests.
+
+mod base;
+mod layout;
+mod test_base;
+mod unpack;
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use oci_spec::image::{
+    ANNOTATION_REF_NAME, Descriptor, HistoryBuilder, ImageConfiguration, ImageIndexBuilder, ImageManifestBuilder,
+    MediaType, Os, PlatformBuilder, SCHEMA_VERSION,
+};
+
+use self::base::Base;
+pub(crate) use self::layout::Layout;
+pub(crate) use self::test_base::write as write_test_base;
+pub(crate) use self::unpack::unpack;
+use crate::checksums::sha256;
+use crate::program::Program;
+use crate::release::Release;
+use crate::tree::{Tree, gzip};
+
+/// The user and group of the process: `nonroot` in distroless images.
+const USER: u64 = 65532;
+
+/// Where compiled components are kept. Only Informant may write there, because they are native code.
+const CACHE: &str = "cache";
+
+/// The search path of a base that has none.
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Writes the image of all programs into the new folder `out`.
+pub(crate) fn build(base: &Layout, programs: &[Program], release: &Release, out: &Path) -> Result<Layout> {
+    let layout = Layout::create(out)?;
+    let mut manifests = Vec::new();
+    for program in programs {
+        let platform = program.platform;
+        let base = Base::find(base, platform).with_context(|| format!("no base for {}", platform.target()))?;
+        base.refuse_shells()?;
+        manifests.push(add(&layout, &base, program, release)?);
+    }
+    let index = ImageIndexBuilder::default()
+        .schema_version(SCHEMA_VERSION)
+        .media_type(MediaType::ImageIndex)
+        .manifests(manifests)
+        .annotations(labels(release)?)
+        .build()?;
+    let mut index = layout.put_document(MediaType::ImageIndex, &index)?;
+    let name = HashMap::from([(ANNOTATION_REF_NAME.to_owned(), release.version.clone())]);
+    index.set_annotations(Some(name));
+    layout.set_index(vec![index])?;
+    Ok(layout)
+}
+
+/// Adds the image for one platform, and returns its manifest's descriptor.
+fn add(layout: &Layout, base: &Base, program: &Program, release: &Release) -> Result<Descriptor> {
+    let mut layers = Vec::new();
+    for layer in base.manifest.layers() {
+        layers.push(layout.copy(base.layout, layer)?);
+    }
+    let tar = layer(program)?.to_tar(release.epoch)?;
+    layers.push(layout.put(MediaType::ImageLayerGzip, &gzip(&tar)?)?);
+    let config = configuration(base, &sha256(&tar), release)?;
+    let manifest = ImageManifestBuilder::default()
+        .schema_version(SCHEMA_VERSION)
+        .media_type(MediaType::ImageManifest)
+        .config(layout.put_document(MediaType::ImageConfig, &config)?)
+        .layers(layers)
+        .annotations(labels(release)?)
+        .build()?;
+    let mut manifest = layout.put_document(MediaType::ImageManifest, &manifest)?;
+    let platform = PlatformBuilder::default()
+        .architecture(program.platform.arch())
+        .os(Os::Linux)
+        .build()?;
+    manifest.set_platform(Some(platform));
+    Ok(manifest)
+}
+
+fn layer(program: &Program) -> Result<Tree> {
+    let mut tree = Tree::default();
+    tree.folder(CACHE, 0o700, USER);
+    for folder in ["usr", "usr/local", "usr/local/bin"] {
+        tree.folder(folder, 0o755, 0);
+    }
+    tree.file("usr/local/bin/informant", 0o755, program.read()?);
+    Ok(tree)
+}
+
+/// The base's configuration with our layer, and how to start Informant.
+fn configuration(base: &Base, diff_id: &str, release: &Release) -> Result<ImageConfiguration> {
+    let created = release.created()?;
+    let mut image = base.config.clone();
+    image.set_created(Some(created.clone()));
+    image.rootfs_mut().diff_ids_mut().push(format!("sha256:{diff_id}"));
+    let step = HistoryBuilder::default()
+        .created(created)
+        .created_by("cargo xtask dist".to_owned())
+        .build()?;
+    image.history_mut().get_or_insert_default().push(step);
+
+    let words = |words: &[&str]| Some(words.iter().map(ToString::to_string).collect::<Vec<String>>());
+    let mut config = image.config().clone().unwrap_or_default();
+    let mut environment = config.env().clone().unwrap_or_default();
+    if !environment.iter().any(|entry| entry.starts_with("PATH=")) {
+        environment.push(PATH.to_owned());
+    }
+    environment.push(format!("XDG_CACHE_HOME=/{CACHE}"));
+    config.set_env(Some(environment));
+    config.set_user(Some(format!("{USER}:{USER}")));
+    config.set_working_dir(Some("/".to_owned()));
+    config.set_exposed_ports(words(&["8090/tcp"]));
+    config.set_entrypoint(words(&["informant"]));
+    config.set_cmd(words(&["run", "--config", "/etc/informant/config.toml", "--log-format", "json"]));
+    config.set_labels(Some(labels(release)?));
+    image.set_config(Some(config));
+    Ok(image)
+}
+
+fn labels(release: &Release) -> Result<HashMap<String, String>> {
+    let mut labels = vec![
+        ("title", "informant".to_owned()),
+        ("description", "Runs Kubernetes informers and calls WebAssembly handlers".to_owned()),
+        ("licenses", "Apache-2.0".to_owned()),
+        ("version", release.version.clone()),
+        ("revision", release.revision.clone()),
+        ("created", release.created()?),
+    ];
+    if let Some(source) = &release.source {
+        labels.push(("source", source.clone()));
+    }
+    let labels = labels.into_iter();
+    Ok(labels.map(|(name, value)| (format!("org.opencontainers.image.{name}"), value)).collect())
+}
+
+#[cfg(test)]
+mod tests;

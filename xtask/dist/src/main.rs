@@ -1,0 +1,124 @@
+//! Packs the files of a release: archives, an image, an SBOM, release notes, a krew manifest and checksums.
+//!
+//! `cargo xtask dist` builds the programs and starts this one, which is a package of its own so that `cargo xtask demo`
+//! does not build its libraries. Everything that it writes depends on its arguments and inputs only: no clock, no random
+//! numbers, no order of a folder or a hash map.
+
+mod archive;
+mod checksums;
+mod completions;
+mod image;
+mod krew;
+mod notes;
+mod platform;
+mod program;
+mod release;
+mod sbom;
+mod tree;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+use crate::image::Layout;
+use crate::program::Program;
+use crate::release::Release;
+
+/// Pack the files of a release
+#[derive(Parser)]
+#[command(name = "informant-dist", disable_help_subcommand = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Pack the programs that `cargo xtask dist` has built
+    Pack(Pack),
+    /// Write a base image for tests: user, certificates and glibc of this machine
+    TestBase {
+        /// The folder for the image layout
+        folder: PathBuf,
+    },
+    /// Unpack the image for this machine into a folder, and write a script that starts it
+    Unpack {
+        /// The image layout
+        layout: PathBuf,
+        /// The new root folder; the script is next to it, with the extension `start`
+        root: PathBuf,
+        /// A folder that the started program shares with this machine
+        #[arg(long)]
+        share: PathBuf,
+    },
+}
+
+#[derive(clap::Args)]
+struct Pack {
+    #[command(flatten)]
+    release: Release,
+    /// The folder to write; it is emptied first
+    #[arg(long)]
+    out: PathBuf,
+    /// The root of the repository
+    #[arg(long)]
+    repository: PathBuf,
+    /// A built program, as TARGET=FILE
+    #[arg(long = "program", required = true, value_parser = Program::parse)]
+    programs: Vec<Program>,
+    /// A folder of this machine whose path must not be in a program
+    #[arg(long = "private")]
+    private: Vec<PathBuf>,
+    /// The image layout to build the image from
+    #[arg(long)]
+    base: Option<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    match Args::parse().command {
+        Command::Pack(args) => pack(&args),
+        Command::TestBase { folder } => image::write_test_base(&folder),
+        Command::Unpack { layout, root, share } => image::unpack(&Layout::open(&layout)?, &root, &share),
+    }
+}
+
+fn pack(args: &Pack) -> Result<()> {
+    let Pack { release, out, .. } = args;
+    release.check_tag()?;
+    for program in &args.programs {
+        program.check(&args.private)?;
+    }
+    let changelog = read_text(&args.repository.join("CHANGELOG.md"))?;
+    let notes = notes::of(&changelog, release)?;
+    if out.exists() {
+        std::fs::remove_dir_all(out).with_context(|| format!("failed to empty {}", out.display()))?;
+    }
+    std::fs::create_dir_all(out).with_context(|| format!("failed to create {}", out.display()))?;
+
+    let completions = completions::generate(&args.programs)?;
+    let mut archives = Vec::new();
+    for program in &args.programs {
+        archives.push(archive::write(program, &args.repository, &completions, release, out)?);
+    }
+    if let Some(source) = &release.source {
+        write(&out.join("informant-krew.yaml"), krew::manifest(&archives, source, release))?;
+    }
+    let sbom = sbom::generate(&args.repository, &args.programs, release)?;
+    write(&out.join(format!("informant-{}.cdx.json", release.version)), sbom)?;
+    write(&out.join("release-notes.md"), notes)?;
+    if let Some(base) = &args.base {
+        let layout = image::build(&Layout::open(base)?, &args.programs, release, &out.join("image"))?;
+        let file = out.join(format!("informant-{}-image.tar", release.version));
+        write(&file, layout.as_archive(release.epoch)?)?;
+    }
+    checksums::write(out)
+}
+
+fn read_text(file: &Path) -> Result<String> {
+    std::fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))
+}
+
+fn write(file: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+    std::fs::write(file, content).with_context(|| format!("failed to write {}", file.display()))
+}
