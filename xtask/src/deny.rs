@@ -7,8 +7,18 @@ use crate::{cargo, report, workspace};
 /// Pinned, so that a new version does not fail a build that did not change.
 const VERSION: &str = "0.20.2";
 
-/// Builds cargo-deny if necessary, and checks the workspace. Advisories are not checked: their database needs git.
+/// Checks the workspace. Advisories are not checked: their database changes, and needs the network.
 pub(crate) fn check() -> Result<()> {
+    run(&["bans", "licenses", "sources"])
+}
+
+/// Checks the dependencies for known vulnerabilities. Fetches the database with git.
+pub(crate) fn advisories() -> Result<()> {
+    run(&["advisories"])
+}
+
+/// Builds cargo-deny if necessary, and runs these checks.
+fn run(checks: &[&str]) -> Result<()> {
     let folder = std::path::absolute(workspace::target()?.join("tools").join("cargo-deny"))?;
     let program = folder.join(VERSION).join("bin").join("cargo-deny");
     if !program.is_file() {
@@ -30,5 +40,5 @@ pub(crate) fn check() -> Result<()> {
     }
     let mut command = std::process::Command::new(program);
     command.current_dir(workspace::root()?).arg("--locked");
-    cargo::run(command.args(["check", "--hide-inclusion-graph", "bans", "licenses", "sources"]))
+    cargo::run(command.args(["check", "--hide-inclusion-graph"]).args(checks))
 }

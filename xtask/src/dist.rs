@@ -70,7 +70,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(why) = zig::missing() {
         bail!("cannot build a release: {why}");
     }
-    let targets = if args.targets.is_empty() { &Target::ALL[..] } else { &args.targets };
+    let targets = if args.targets.is_empty() {
+        &Target::ALL[..]
+    } else {
+        &args.targets
+    };
     let build = Build::prepare(commit_time()?, targets)?;
     let mut programs = Vec::new();
     for target in targets {
@@ -85,7 +89,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut command = packer()?;
     command.arg("pack").arg("--out").arg(&out);
     command.arg("--repository").arg(workspace::root()?);
-    command.args(["--version", env!("CARGO_PKG_VERSION"), "--revision", &git(&["rev-parse", "HEAD"])?]);
+    command.args([
+        "--version",
+        env!("CARGO_PKG_VERSION"),
+        "--revision",
+        &git(&["rev-parse", "HEAD"])?,
+    ]);
     command.args(["--epoch", &build.epoch().to_string()]);
     for (triple, program) in programs {
         command.arg("--program").arg(format!("{triple}={}", program.display()));

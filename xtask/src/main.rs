@@ -44,6 +44,8 @@ enum Command {
     /// Run every check whose tools are installed, and list the skipped ones (with CI=true, a skipped check is an
     /// error).
     Test(test::Args),
+    /// Check the dependencies for known vulnerabilities (fetches a database with git).
+    Advisories,
     /// Measure CPU per object and per event, memory and lag of a release build, compared to client-go and kube-rs.
     Bench(bench::Args),
     /// Run the simulation: an informer on the embedded API server with seeded faults.
@@ -70,6 +72,7 @@ fn run(args: Args) -> Result<ExitCode> {
         Command::Build(args) => build::run(&args),
         Command::Dist(args) => dist::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Test(args) => test::run(&args),
+        Command::Advisories => deny::advisories().map(|()| ExitCode::SUCCESS),
         Command::Bench(args) => bench::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Guests(args) => guests::build_all(&args).map(|()| ExitCode::SUCCESS),

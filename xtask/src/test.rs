@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::{c_plugins, cargo, cluster_tools, deny, dist, guests, js_tools, report, script_runner, sim, workspace, zig};
+use crate::{
+    c_plugins, cargo, cluster_tools, deny, dist, guests, js_tools, report, script_runner, sim, workspace, zig,
+};
 
 /// How to run the checks.
 #[derive(clap::Args)]

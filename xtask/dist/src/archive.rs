@@ -28,7 +28,11 @@ pub(crate) fn write(
     release: &Release,
     out: &Path,
 ) -> Result<Archive> {
-    let name = format!("informant-{}-linux-{}", release.version, program.platform.architecture());
+    let name = format!(
+        "informant-{}-linux-{}",
+        release.version,
+        program.platform.architecture()
+    );
     let mut tree = Tree::default();
     tree.folder(&name, 0o755, 0);
     for file in ["CHANGELOG.md", "LICENSE"] {

@@ -24,7 +24,10 @@ pub(crate) fn generate(programs: &[Program]) -> Result<Vec<File>> {
     let Some(program) = programs.iter().find(|program| Some(program.platform) == here) else {
         return Ok(Vec::new());
     };
-    SHELLS.iter().map(|(shell, file)| Ok((*file, by(program, shell)?))).collect()
+    SHELLS
+        .iter()
+        .map(|(shell, file)| Ok((*file, by(program, shell)?)))
+        .collect()
 }
 
 fn by(program: &Program, shell: &str) -> Result<Vec<u8>> {

@@ -121,7 +121,13 @@ fn configuration(base: &Base, diff_id: &str, release: &Release) -> Result<ImageC
     config.set_working_dir(Some("/".to_owned()));
     config.set_exposed_ports(words(&["8090/tcp"]));
     config.set_entrypoint(words(&["informant"]));
-    config.set_cmd(words(&["run", "--config", "/etc/informant/config.toml", "--log-format", "json"]));
+    config.set_cmd(words(&[
+        "run",
+        "--config",
+        "/etc/informant/config.toml",
+        "--log-format",
+        "json",
+    ]));
     config.set_labels(Some(labels(release)?));
     image.set_config(Some(config));
     Ok(image)
@@ -130,7 +136,10 @@ fn configuration(base: &Base, diff_id: &str, release: &Release) -> Result<ImageC
 fn labels(release: &Release) -> Result<HashMap<String, String>> {
     let mut labels = vec![
         ("title", "informant".to_owned()),
-        ("description", "Runs Kubernetes informers and calls WebAssembly handlers".to_owned()),
+        (
+            "description",
+            "Runs Kubernetes informers and calls WebAssembly handlers".to_owned(),
+        ),
         ("licenses", "Apache-2.0".to_owned()),
         ("version", release.version.clone()),
         ("revision", release.revision.clone()),
@@ -140,7 +149,9 @@ fn labels(release: &Release) -> Result<HashMap<String, String>> {
         labels.push(("source", source.clone()));
     }
     let labels = labels.into_iter();
-    Ok(labels.map(|(name, value)| (format!("org.opencontainers.image.{name}"), value)).collect())
+    Ok(labels
+        .map(|(name, value)| (format!("org.opencontainers.image.{name}"), value))
+        .collect())
 }
 
 #[cfg(test)]

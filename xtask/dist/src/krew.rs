@@ -60,6 +60,43 @@ mod tests {
         };
         let archives = [archive(Platform::Amd64), archive(Platform::Arm64)];
         let text = manifest(&archives, "https://example.com/informant", &release());
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @"
+        apiVersion: krew.googlecontainertools.github.com/v1alpha2
+        kind: Plugin
+        metadata:
+          name: informant
+        spec:
+          version: v0.1.0
+          homepage: https://example.com/informant
+          shortDescription: Query and operate Informant in the cluster
+          description: |
+            Opens a port-forward to the Informant in your cluster, and lists the
+            objects in its cache, its status and its plugins, with your rights.
+          platforms:
+            - selector:
+                matchLabels:
+                  os: linux
+                  arch: amd64
+              uri: https://example.com/informant/releases/download/v0.1.0/informant-0.1.0-linux-amd64.tar.gz
+              sha256: digest-of-amd64
+              files:
+                - from: informant-0.1.0-linux-amd64/informant
+                  to: .
+                - from: informant-0.1.0-linux-amd64/LICENSE
+                  to: .
+              bin: informant
+            - selector:
+                matchLabels:
+                  os: linux
+                  arch: arm64
+              uri: https://example.com/informant/releases/download/v0.1.0/informant-0.1.0-linux-arm64.tar.gz
+              sha256: digest-of-arm64
+              files:
+                - from: informant-0.1.0-linux-arm64/informant
+                  to: .
+                - from: informant-0.1.0-linux-arm64/LICENSE
+                  to: .
+              bin: informant
+        ");
     }
 }

@@ -102,7 +102,10 @@ fn pack(args: &Pack) -> Result<()> {
         archives.push(archive::write(program, &args.repository, &completions, release, out)?);
     }
     if let Some(source) = &release.source {
-        write(&out.join("informant-krew.yaml"), krew::manifest(&archives, source, release))?;
+        write(
+            &out.join("informant-krew.yaml"),
+            krew::manifest(&archives, source, release),
+        )?;
     }
     let sbom = sbom::generate(&args.repository, &args.programs, release)?;
     write(&out.join(format!("informant-{}.cdx.json", release.version)), sbom)?;

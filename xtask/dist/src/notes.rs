@@ -19,7 +19,10 @@ pub(crate) fn of(changelog: &str, release: &Release) -> Result<String> {
         "the section of CHANGELOG.md for {version} is empty"
     );
     Ok(match &release.source {
-        Some(source) => format!("{}\n", with_links_below(section, &format!("{source}/blob/{}", release.expected_tag()))),
+        Some(source) => format!(
+            "{}\n",
+            with_links_below(section, &format!("{source}/blob/{}", release.expected_tag()))
+        ),
         None => format!("{section}\n"),
     })
 }
@@ -72,7 +75,11 @@ mod tests {
 
     #[test]
     fn notes_are_the_section_of_the_version_with_full_links() {
-        insta::assert_snapshot!(of(CHANGELOG, &release()).unwrap(), @"");
+        insta::assert_snapshot!(of(CHANGELOG, &release()).unwrap(), @"
+        ### Added
+
+        - a ([guide](https://example.com/informant/blob/v0.1.0/docs/a.md#b), [site](https://example.org))
+        ");
     }
 
     #[test]
@@ -81,7 +88,7 @@ mod tests {
         release.version = "0.2.0".to_owned();
         assert_eq!(of(CHANGELOG, &release).unwrap(), "- new\n");
         release.tag = Some("v0.2.0".to_owned());
-        insta::assert_snapshot!(of(CHANGELOG, &release).unwrap_err(), @"");
+        insta::assert_snapshot!(of(CHANGELOG, &release).unwrap_err(), @"CHANGELOG.md has no section `## 0.2.0`: rename `## Unreleased`, and commit that before you tag");
     }
 
     #[test]

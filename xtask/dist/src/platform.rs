@@ -24,7 +24,10 @@ impl Platform {
     pub(crate) fn of_this_machine() -> Option<Self> {
         let name = std::env::consts::ARCH;
         let is_this = |platform: &Platform| platform.target().starts_with(name);
-        Self::ALL.into_iter().find(is_this).filter(|_| cfg!(target_os = "linux"))
+        Self::ALL
+            .into_iter()
+            .find(is_this)
+            .filter(|_| cfg!(target_os = "linux"))
     }
 
     /// Rust's name.

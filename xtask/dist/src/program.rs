@@ -92,7 +92,10 @@ fn path_below(bytes: &[u8], folder: &Path) -> Option<String> {
     let wanted = format!("{}/", folder.display());
     let start = position(bytes, wanted.as_bytes())?;
     let text = &bytes[start..bytes.len().min(start + 200)];
-    let end = text.iter().position(|byte| !byte.is_ascii_graphic()).unwrap_or(text.len());
+    let end = text
+        .iter()
+        .position(|byte| !byte.is_ascii_graphic())
+        .unwrap_or(text.len());
     Some(String::from_utf8_lossy(&text[..end]).into_owned())
 }
 

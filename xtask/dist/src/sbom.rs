@@ -51,8 +51,17 @@ pub(crate) fn generate(repository: &Path, programs: &[Program], release: &Releas
 /// The tree of `package`, one package a line: depth, name and version, license.
 fn resolve(repository: &Path, package: &str, target: &str) -> Result<String> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(repository).args(["tree", "--locked", "--package", package, "--target", target]);
-    command.args(["--edges", "normal,no-proc-macro", "--prefix", "depth", "--format", "\t{p}\t{l}"]);
+    command
+        .current_dir(repository)
+        .args(["tree", "--locked", "--package", package, "--target", target]);
+    command.args([
+        "--edges",
+        "normal,no-proc-macro",
+        "--prefix",
+        "depth",
+        "--format",
+        "\t{p}\t{l}",
+    ]);
     let output = command.output().context("failed to start `cargo tree`")?;
     ensure!(
         output.status.success(),
@@ -143,7 +152,9 @@ fn checksums(lock: &str) -> Result<BTreeMap<Id, String>> {
     }
     let lock: Lock = toml::from_str(lock).context("failed to read Cargo.lock")?;
     let entries = lock.package.into_iter();
-    Ok(entries.filter_map(|entry| Some(((entry.name, entry.version), entry.checksum?))).collect())
+    Ok(entries
+        .filter_map(|entry| Some(((entry.name, entry.version), entry.checksum?)))
+        .collect())
 }
 
 #[cfg(test)]
@@ -160,12 +171,97 @@ mod tests {
         let root = bill.add(TREE).unwrap();
         let lock = "[[package]]\nname = \"a\"\nversion = \"1.2.3\"\nchecksum = \"abc\"\n[[package]]\nname = \"informant\"\nversion = \"0.1.0\"\n";
         let document = bill.document(&root, &checksums(lock).unwrap(), &release()).unwrap();
-        insta::assert_snapshot!(format!("{document:#}"), @"");
+        insta::assert_snapshot!(format!("{document:#}"), @r#"
+        {
+          "$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json",
+          "bomFormat": "CycloneDX",
+          "components": [
+            {
+              "bom-ref": "pkg:cargo/a@1.2.3",
+              "hashes": [
+                {
+                  "alg": "SHA-256",
+                  "content": "abc"
+                }
+              ],
+              "licenses": [
+                {
+                  "expression": "MIT OR Apache-2.0"
+                }
+              ],
+              "name": "a",
+              "purl": "pkg:cargo/a@1.2.3",
+              "type": "library",
+              "version": "1.2.3"
+            },
+            {
+              "bom-ref": "pkg:cargo/b@2.0.0+x",
+              "licenses": [
+                {
+                  "expression": "ISC"
+                }
+              ],
+              "name": "b",
+              "purl": "pkg:cargo/b@2.0.0+x",
+              "type": "library",
+              "version": "2.0.0+x"
+            },
+            {
+              "bom-ref": "pkg:cargo/c@3.0.0",
+              "name": "c",
+              "purl": "pkg:cargo/c@3.0.0",
+              "type": "library",
+              "version": "3.0.0"
+            }
+          ],
+          "dependencies": [
+            {
+              "dependsOn": [
+                "pkg:cargo/b@2.0.0+x"
+              ],
+              "ref": "pkg:cargo/a@1.2.3"
+            },
+            {
+              "dependsOn": [],
+              "ref": "pkg:cargo/b@2.0.0+x"
+            },
+            {
+              "dependsOn": [],
+              "ref": "pkg:cargo/c@3.0.0"
+            },
+            {
+              "dependsOn": [
+                "pkg:cargo/a@1.2.3",
+                "pkg:cargo/b@2.0.0+x",
+                "pkg:cargo/c@3.0.0"
+              ],
+              "ref": "pkg:cargo/informant@0.1.0"
+            }
+          ],
+          "metadata": {
+            "component": {
+              "bom-ref": "pkg:cargo/informant@0.1.0",
+              "licenses": [
+                {
+                  "expression": "Apache-2.0"
+                }
+              ],
+              "name": "informant",
+              "purl": "pkg:cargo/informant@0.1.0",
+              "type": "application",
+              "version": "0.1.0"
+            },
+            "timestamp": "2023-11-14T22:13:20Z"
+          },
+          "specVersion": "1.5",
+          "version": 1
+        }
+        "#);
     }
 
     #[test]
     fn unexpected_output_of_cargo_is_an_error() {
-        insta::assert_snapshot!(Bill::default().add("warning: x").unwrap_err(), @"");
-        insta::assert_snapshot!(Bill::default().add("").unwrap_err(), @"");
+        insta::assert_snapshot!(Bill::default().add("warning: x").unwrap_err(), @"`cargo tree` wrote `warning: x`");
+        insta::assert_snapshot!(Bill::default().add("").unwrap_err(), @"`cargo tree` wrote nothing");
     }
 }

@@ -67,7 +67,16 @@ impl Build {
         command.env("CARGO_ZIGBUILD_ZIG_PATH", zig::install()?);
         command.env("CARGO_ZIGBUILD_CACHE_DIR", self.folder.join("zig"));
         command.env("INFORMANT_EMBED_SCRIPT_RUNNER", &self.runner);
-        command.args(["zigbuild", "--locked", "--profile", PROFILE, "--package", "informant", "--bin", "informant"]);
+        command.args([
+            "zigbuild",
+            "--locked",
+            "--profile",
+            PROFILE,
+            "--package",
+            "informant",
+            "--bin",
+            "informant",
+        ]);
         command.arg("--target").arg(format!("{}.{GLIBC}", target.triple()));
         cargo::run(self.reproducible(&mut command))?;
         let program = self.folder.join(target.triple()).join(PROFILE).join("informant");
@@ -116,7 +125,9 @@ fn install() -> Result<PathBuf> {
 fn renamed_folders(build: &Path) -> Result<Vec<(PathBuf, String)>> {
     let cargo_home = match std::env::var_os("CARGO_HOME") {
         Some(folder) => PathBuf::from(folder),
-        None => std::env::home_dir().context("cannot find cargo's folder: set CARGO_HOME")?.join(".cargo"),
+        None => std::env::home_dir()
+            .context("cannot find cargo's folder: set CARGO_HOME")?
+            .join(".cargo"),
     };
     let mut folders = vec![
         (sysroot()?, "/rust".to_owned()),
@@ -138,7 +149,10 @@ fn renamed_folders(build: &Path) -> Result<Vec<(PathBuf, String)>> {
 fn sysroot() -> Result<PathBuf> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let mut command = Command::new(rustc);
-    let output = command.current_dir(workspace::root()?).args(["--print", "sysroot"]).output();
+    let output = command
+        .current_dir(workspace::root()?)
+        .args(["--print", "sysroot"])
+        .output();
     let output = output.context("failed to run rustc")?;
     Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
 }

@@ -40,7 +40,10 @@ pub(crate) fn files() -> Result<()> {
     super::run(&args(here, "first"))?;
     in_second_checkout(&folder.join("checkout"), &args(here, "second"))?;
     let mut compare = Command::new("diff");
-    compare.arg("--recursive").arg(folder.join("first")).arg(folder.join("second"));
+    compare
+        .arg("--recursive")
+        .arg(folder.join("first"))
+        .arg(folder.join("second"));
     cargo::run(&mut compare).context("two builds of the same commit differ")?;
     for other in Target::ALL.into_iter().filter(|target| *target != here) {
         super::run(&args(other, "other"))?;
@@ -81,16 +84,31 @@ fn in_second_checkout(checkout: &Path, args: &Args) -> Result<()> {
     clone.args(["clone", "--quiet"]).arg(workspace::root()?).arg(checkout);
     cargo::run(&mut clone)?;
     let mut commit = Command::new("git");
-    commit.current_dir(checkout).args(["checkout", "--quiet", "--detach", &git(&["rev-parse", "HEAD"])?]);
+    commit
+        .current_dir(checkout)
+        .args(["checkout", "--quiet", "--detach", &git(&["rev-parse", "HEAD"])?]);
     cargo::run(&mut commit)?;
     // Only the tools are shared.
     let target = checkout.join("target");
     std::fs::create_dir_all(&target)?;
-    symlink(std::path::absolute(workspace::target()?.join("tools"))?, target.join("tools"))?;
+    symlink(
+        std::path::absolute(workspace::target()?.join("tools"))?,
+        target.join("tools"),
+    )?;
     let mut command = cargo::cargo()?;
     command.current_dir(checkout).env("CARGO_TARGET_DIR", &target);
     command.env_remove("INFORMANT_EMBED_SCRIPT_RUNNER");
-    command.args(["run", "--quiet", "--locked", "--package", "xtask", "--", "dist", "--source", SOURCE]);
+    command.args([
+        "run",
+        "--quiet",
+        "--locked",
+        "--package",
+        "xtask",
+        "--",
+        "dist",
+        "--source",
+        SOURCE,
+    ]);
     for target in &args.targets {
         command.args(["--target", target.name()]);
     }

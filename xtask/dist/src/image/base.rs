@@ -38,7 +38,11 @@ impl<'l> Base<'l> {
             }
             let config: ImageConfiguration = layout.get_document(manifest.config())?;
             if *config.os() == Os::Linux && *config.architecture() == platform.arch() {
-                found.push(Self { layout, manifest, config });
+                found.push(Self {
+                    layout,
+                    manifest,
+                    config,
+                });
             }
         }
         let count = found.len();
@@ -86,6 +90,9 @@ pub(super) fn uncompressed<'b>(layer: &Descriptor, bytes: &'b [u8]) -> Result<Bo
     match layer.media_type() {
         MediaType::ImageLayer => Ok(Box::new(bytes)),
         MediaType::ImageLayerGzip => Ok(Box::new(flate2::read::GzDecoder::new(bytes))),
-        other => bail!("the layer {} is a {other}; use a base with layers in gzip", layer.digest()),
+        other => bail!(
+            "the layer {} is a {other}; use a base with layers in gzip",
+            layer.digest()
+        ),
     }
 }

@@ -98,8 +98,14 @@ impl Layout {
     /// Reads a document.
     pub(crate) fn get_document<T: DeserializeOwned>(&self, blob: &Descriptor) -> Result<T> {
         let bytes = self.get(blob)?;
-        serde_json::from_slice(&bytes)
-            .with_context(|| format!("{} in {} is not a {}", blob.digest(), self.folder.display(), blob.media_type()))
+        serde_json::from_slice(&bytes).with_context(|| {
+            format!(
+                "{} in {} is not a {}",
+                blob.digest(),
+                self.folder.display(),
+                blob.media_type()
+            )
+        })
     }
 
     /// The layout as one file, which `podman load` and `skopeo copy oci-archive:` read.

@@ -63,7 +63,8 @@ fn files(platform: Platform) -> Result<Tree> {
         tree.folder(folder, 0o755, 0);
     }
     tree.folder("tmp", 0o1777, 0);
-    let user = format!("root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:{USER}:{USER}:nonroot:/home/nonroot:/sbin/nologin\n");
+    let user =
+        format!("root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:{USER}:{USER}:nonroot:/home/nonroot:/sbin/nologin\n");
     tree.file("etc/passwd", 0o644, user);
     tree.file("etc/group", 0o644, format!("root:x:0:\nnonroot:x:{USER}:\n"));
     tree.file("etc/nsswitch.conf", 0o644, "hosts: files dns\n");
@@ -94,7 +95,10 @@ fn loader(platform: Platform) -> &'static str {
 fn library_file(platform: Platform, library: &str) -> Option<PathBuf> {
     let multiarch = format!("/lib/{}", platform.target().replace("-unknown", ""));
     let folders = [multiarch.as_str(), "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
-    folders.iter().map(|folder| Path::new(folder).join(library)).find(|file| file.is_file())
+    folders
+        .iter()
+        .map(|folder| Path::new(folder).join(library))
+        .find(|file| file.is_file())
 }
 
 fn read(file: &Path) -> Result<Vec<u8>> {
