@@ -7,6 +7,24 @@ use anyhow::Result;
 
 use crate::{cargo, guests, report, script_runner, workspace, zig};
 
+/// The plugins of the demo: the handler and its next version, for the swap, and an index.
+const PLUGINS: [&str; 3] = ["crash-loop", "guest-crash-loop-next", "who-runs"];
+
+/// Only the programs of the demo, as the rest of the workspace brings further libraries. `host/informant/Cargo.toml`
+/// sees to it that `cargo xtask test` needs not compile these again.
+const PROGRAMS: [&str; 10] = [
+    "build",
+    "--locked",
+    "--package",
+    "informant",
+    "--bin",
+    "informant",
+    "--package",
+    "informant-tests",
+    "--bin",
+    "demo",
+];
+
 /// How to run the demo.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -22,17 +40,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     report::step("building the plugins");
     guests::add_target(guests::TARGET)?;
-    let mut packages = workspace::packages_below("plugins", "")?;
-    // The next version of the handler, for the swap.
-    packages.push("guest-crash-loop-next".to_owned());
-    guests::build_packages(&packages)?;
+    guests::build_packages(&PLUGINS.map(str::to_owned))?;
     match zig::missing() {
         None => script_runner::build()?,
         Some(why) => report::skipped("scripts", why),
     }
     report::step("building informant (the first build takes several minutes)");
-    // With the same arguments as `cargo xtask test`, so that nothing is compiled twice.
-    cargo::run(cargo::cargo()?.args(["build", "--locked", "--workspace", "--bins"]))?;
+    build_programs()?;
     let mut command = std::process::Command::new(workspace::target()?.join("debug").join("demo"));
     if args.once {
         command.arg("--once");
@@ -46,4 +60,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Builds Informant and the program that demonstrates it.
+pub(crate) fn build_programs() -> Result<()> {
+    cargo::run(cargo::cargo()?.args(PROGRAMS))
 }

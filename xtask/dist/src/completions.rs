@@ -17,8 +17,8 @@ const SHELLS: [(&str, &str); 3] = [
 /// The name and the content of a file.
 pub(crate) type File = (&'static str, Vec<u8>);
 
-/// The completions, by the program that runs on this machine. None without such a program: a release is packed where
-/// one of its programs runs.
+/// The completions, by the program for this machine. None without such a program: a release is packed where
+/// one of its programs can be started.
 pub(crate) fn generate(programs: &[Program]) -> Result<Vec<File>> {
     let here = Platform::of_this_machine();
     let Some(program) = programs.iter().find(|program| Some(program.platform) == here) else {

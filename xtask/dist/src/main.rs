@@ -1,8 +1,8 @@
 //! Packs the files of a release: archives, an image, an SBOM, release notes, a krew manifest and checksums.
 //!
 //! `cargo xtask dist` builds the programs and starts this one, which is a package of its own so that `cargo xtask demo`
-//! does not build its libraries. Everything that it writes depends on its arguments and inputs only: no clock, no random
-//! numbers, no order of a folder or a hash map.
+//! does not build its libraries. Everything that it writes depends on its arguments and inputs only: no clock, no
+//! random numbers, no order of a folder or a hash map.
 
 mod archive;
 mod checksums;
@@ -17,6 +17,7 @@ mod sbom;
 mod tree;
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -75,8 +76,22 @@ struct Pack {
     base: Option<PathBuf>,
 }
 
-fn main() -> Result<()> {
-    match Args::parse().command {
+#[expect(
+    clippy::print_stderr,
+    reason = "the only line that this program writes to the terminal"
+)]
+fn main() -> ExitCode {
+    match run(Args::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
         Command::Pack(args) => pack(&args),
         Command::TestBase { folder } => image::write_test_base(&folder),
         Command::Unpack { layout, root, share } => image::unpack(&Layout::open(&layout)?, &root, &share),

@@ -4,7 +4,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::release::Release;
 
-/// The notes of `release`: the section of its version. A trial takes the unreleased changes, if there is no such section.
+/// The notes of `release`: the section of its version. A trial takes the unreleased changes, if there is no such
+/// section.
 pub(crate) fn of(changelog: &str, release: &Release) -> Result<String> {
     let version = &release.version;
     let section = match section(changelog, version) {

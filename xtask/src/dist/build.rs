@@ -89,7 +89,7 @@ impl Build {
         self.epoch
     }
 
-    /// The folders that no program may name. One at the root, such as `/src`, cannot be told from parts of other paths.
+    /// The folders that no program may name. One at the root, such as `/src`, looks like a part of other paths.
     pub(super) fn private_folders(&self) -> impl Iterator<Item = &Path> {
         let folders = self.renamed.iter().map(|(folder, _)| folder.as_path());
         folders.filter(|folder| folder.components().count() > 2)

@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::{Args, Target, git, packer};
-use crate::{cargo, report, workspace};
+use crate::{cargo, demo, report, workspace};
 
 /// The address that the checked files name.
 const SOURCE: &str = "https://example.com/informant";
@@ -71,7 +71,7 @@ pub(crate) fn image() -> Result<()> {
     let mut unpack = packer()?;
     unpack.arg("unpack").arg(folder.join("first").join("image")).arg(&root);
     cargo::run(unpack.arg("--share").arg(&shared))?;
-    cargo::run(cargo::cargo()?.args(["build", "--locked", "--package", "informant-tests", "--bin", "demo"]))?;
+    demo::build_programs()?;
     let mut demo = Command::new(workspace::target()?.join("debug").join("demo"));
     demo.arg("--once").env("TMPDIR", &temporary);
     cargo::run(demo.env("INFORMANT_BINARY", root.with_extension("start")))

@@ -11,8 +11,8 @@ use super::{CACHE, USER};
 use crate::platform::Platform;
 
 /// Unpacks the layers of the image for this machine into the new folder `root`, and writes the script `ROOT.start`,
-/// which root may run: it starts the image's program with the arguments of the script, and with `shared` at the same path
-/// as here.
+/// which root may run: it starts the image's program with the arguments of the script, and with `shared` at the same
+/// path as here.
 pub(crate) fn unpack(layout: &Layout, root: &Path, shared: &Path) -> Result<()> {
     let platform = Platform::of_this_machine().context("releases do not support this machine")?;
     let image = Base::find(layout, platform)?;
