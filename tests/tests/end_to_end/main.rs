@@ -23,6 +23,7 @@ mod quick_start;
 mod requeues;
 mod rights;
 mod scripts;
+mod secured;
 mod stop_and_clear;
 mod swap_under_load;
 mod swap_with_state;

@@ -27,7 +27,7 @@ fn config() -> Result<String> {
 }
 
 /// Runs a program; returns its exit code and output.
-async fn run(program: &Path, args: &[&str]) -> Result<(i32, String)> {
+pub(crate) async fn run(program: &Path, args: &[&str]) -> Result<(i32, String)> {
     let output = Command::new(program).args(args).output().await?;
     let text = [output.stdout, output.stderr].concat();
     Ok((
@@ -36,7 +36,7 @@ async fn run(program: &Path, args: &[&str]) -> Result<(i32, String)> {
     ))
 }
 
-async fn kubectl(cluster: &Cluster, args: &[&str]) -> Result<String> {
+pub(crate) async fn kubectl(cluster: &Cluster, args: &[&str]) -> Result<String> {
     let kubeconfig = cluster.kubeconfig().display().to_string();
     let cache = cluster.folder().join("cache").display().to_string();
     let args = [&["--kubeconfig", &kubeconfig, "--cache-dir", &cache], args].concat();
