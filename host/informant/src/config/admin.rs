@@ -34,7 +34,7 @@ pub struct AdminSection {
     pub hosts: Vec<String>,
     /// Its certificate; with one, callers have to authenticate. Always set if others than this machine can connect.
     pub tls: Option<AdminTls>,
-    /// The cluster whose API server authenticates and authorizes callers. Empty: the only one.
+    /// The cluster whose API server authenticates and authorizes callers. Empty: the only one, or no TLS.
     pub cluster: String,
 }
 
@@ -137,20 +137,23 @@ fn read_cluster(table: &Table<'_>, clusters: &BTreeMap<String, Located<ClusterSe
         }
         return Some(named.value);
     }
+    if !table.has("tls") {
+        // Callers are not authenticated, so that a change of the clusters is none of this section.
+        return None;
+    }
     if let &[only] = &names[..] {
         return Some(only.to_owned());
     }
     let mut own = clusters.iter().filter(|(_, cluster)| cluster.value.in_cluster);
     match (own.next(), own.next()) {
         (Some((own, _)), None) => Some(own.clone()),
-        _ if table.has("tls") => {
+        _ => {
             let message = "with several clusters, `tls` needs to know which one authenticates callers";
             let problem = table.error(table.value_position("tls"), message);
             let help = format!("set cluster = \"NAME\" in [admin], one of {}", names.join(", "));
             table.reporter().report(problem.help(help));
             None
         }
-        _ => None,
     }
 }
 

@@ -131,7 +131,7 @@ async fn missing_unready_and_unknown_have_distinct_errors() {
     insta::assert_snapshot!(refusal("/api/v1/get/pods?index=nodes&value=a").await, @"404 unknown-index: index with name nodes does not exist; available: namespace, node");
     insta::assert_snapshot!(refusal("/api/v1/get/pods?index=node").await, @"400 invalid: `index` and `value` must be given together");
     insta::assert_snapshot!(refusal("/api/v1/get/pods?selector=a+in+(").await, @r#"400 invalid: selector "a in (": label selector "a in (", byte 6: found the end, expected "," or ")""#);
-    insta::assert_snapshot!(refusal("/api/v1/get/pods?color=red").await, @"400 invalid: Failed to deserialize query string: color: unknown field `color`, expected one of `namespace`, `name`, `index`, `value`, `selector`, `cluster`, `envelope`, `require-all`, `at-least`, `epoch`, `timeout-ms`");
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?color=red").await, @"400 invalid: Failed to deserialize query string: color: unknown field `color`, expected one of `namespace`, `name`, `index`, `value`, `selector`, `cluster`, `envelope`, `show-secrets`, `require-all`, `at-least`, `epoch`, `timeout-ms`");
     insta::assert_snapshot!(refusal("/api/v1/get/pods?cluster=east").await, @r#"404 unknown-cluster: informer pods has one unnamed cluster: remove "east""#);
     let waiting = refusal("/api/v1/get/widgets").await;
     assert!(

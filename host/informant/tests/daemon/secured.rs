@@ -318,8 +318,8 @@ async fn actions_are_logged_with_their_caller() {
     let health = program.logged("health server listening").await;
     let health = health["fields"]["address"].as_str().unwrap().parse().unwrap();
     until("the plugin to run", async || {
-        let (_, text) = http_get(health, "/readyz?verbose").await;
-        if text.contains("plugin/recorder ok") {
+        let (status, text) = http_get(health, "/readyz?verbose").await;
+        if status == 200 && text.contains("plugin/recorder ok") {
             Ok(())
         } else {
             Err(text)

@@ -56,6 +56,7 @@ async fn replaced_certificate_files_are_loaded() {
     );
     let second = issue(&world, 2101);
     shows(&daemon, &second).await;
+    daemon.wait_until_ready().await;
     let expiry = daemon
         .metric("informant_admin_certificate_expiry_timestamp_seconds", &[])
         .await;
