@@ -1,19 +1,28 @@
-//! The least-privilege RBAC of a configuration, as YAML to apply.
+//! The least-privilege RBAC of a configuration, as YAML to apply or as values of the chart.
 //!
 //! ```text
-//! informers ─▶ list, watch ─┐
-//! plugins' allow.kube ──────┴▶ Permissions ─▶ ServiceAccount, ClusterRole and binding, Role and binding per namespace
+//! informers ─▶ list, watch ─┐               ┌▶ ServiceAccount, ClusterRole and binding, Role and binding per namespace
+//! plugins' allow.kube ──────┴▶ Permissions ─┴▶ values of the chart, with the texts of the configuration
 //! ```
 //!
 //! Permissions in namespaces become Roles, all others a ClusterRole. Pure: no input or output.
 
+mod helm_values;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use informant_plugin_host::{KubeGrant, KubeVerb};
 
+pub use helm_values::HelmValues;
 pub use yaml::{Subject, yaml};
+
+/// The folder of config.toml in the pod.
+pub const POD_CONFIG_FOLDER: &str = "/etc/informant";
+
+/// The most bytes of a ConfigMap: config.toml, the scripts and the components next to it together. The API server
+/// refuses larger ones.
+pub const CONFIG_MAP_BYTES_MAX: usize = 1024 * 1024;
 
 /// The verbs that an informer needs.
 const INFORMER_VERBS: [&str; 2] = ["list", "watch"];

@@ -1,10 +1,12 @@
 //! `deploy/`: a cluster accepts the manifests, their configuration is valid, they grant what it needs and expose probes
 //! and metrics only, and the example handler reports what it should.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use informant_tests::cluster::{Cluster, tools_folder};
+use informant_tests::cluster::{Cluster, Kind, tools_folder};
 use informant_tests::daemon::Daemon;
 use informant_tests::objects::{pod, pods};
 use informant_tests::{guests, scripts};
@@ -15,8 +17,12 @@ crate::on_both_clusters!(manifests_apply_and_grant_what_their_configuration_need
 
 const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/informant";
 
+fn deploy() -> PathBuf {
+    guests::workspace_folder().join("deploy")
+}
+
 /// Runs a program to its end; returns its stdout.
-async fn run(command: &mut Command) -> Result<String> {
+pub(crate) async fn run(command: &mut Command) -> Result<String> {
     let output = command.output().await?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     ensure!(
@@ -28,16 +34,19 @@ async fn run(command: &mut Command) -> Result<String> {
     Ok(text(&output.stdout))
 }
 
-async fn apply(cluster: &Cluster, file: &std::path::Path) -> Result<String> {
+pub(crate) fn kubectl(cluster: &Cluster) -> Command {
     let mut kubectl = Command::new(tools_folder().join("kubectl"));
     kubectl.arg("--kubeconfig").arg(cluster.kubeconfig());
     kubectl.arg("--cache-dir").arg(cluster.folder().join("cache"));
-    run(kubectl.args(["apply", "-f"]).arg(file)).await
+    kubectl
+}
+
+async fn apply(cluster: &Cluster, file: &Path) -> Result<String> {
+    run(kubectl(cluster).args(["apply", "-f"]).arg(file)).await
 }
 
 async fn manifests_apply_and_grant_what_their_configuration_needs(cluster: Cluster) -> Result<()> {
-    let manifests = guests::workspace_folder().join("deploy").join("informant.yaml");
-    let said = apply(&cluster, &manifests).await?;
+    let said = apply(&cluster, &deploy().join("informant.yaml")).await?;
     ensure!(said.lines().all(|line| line.ends_with(" created")), "{said}");
 
     let client = cluster.client().await?;
@@ -78,10 +87,15 @@ async fn only_probes_and_metrics_are_exposed(cluster: &Cluster) -> Result<()> {
         .await?;
     let container = &set["spec"]["template"]["spec"]["containers"][0];
     let ports = container["ports"].as_array().context("ports")?;
-    ensure!(
-        ports.len() == 1 && ports[0]["name"] == "health" && ports[0]["containerPort"] == 8090,
-        "{ports:?}"
-    );
+    // The admin port is listed for port-forward only: it is on loopback.
+    let expected = json!([{"health": 8090}, {"admin": 8089}]);
+    let found = ports
+        .iter()
+        .map(|port| json!({port["name"].as_str().unwrap_or_default(): port["containerPort"]}));
+    ensure!(found.collect::<Value>() == expected, "{ports:?}");
+    let service = client.get("/api/v1/namespaces/informant/services/informant").await?;
+    let ports = service["spec"]["ports"].as_array().context("ports")?;
+    ensure!(ports.len() == 1 && ports[0]["targetPort"] == "health", "{ports:?}");
     for probe in ["livenessProbe", "readinessProbe"] {
         ensure!(container[probe]["httpGet"]["port"] == "health", "{container}");
     }
@@ -142,5 +156,49 @@ async fn example_handler_reports_each_kill_once(cluster: &Cluster, folder: &std:
     let warnings = daemon.process().lines(0, warning);
     let of_before = warnings.iter().filter(|text| text.contains("default/before")).count();
     ensure!(of_before == 2, "{warnings:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kustomize_makes_the_objects_of_the_plain_manifests() -> Result<()> {
+    let Some(cluster) = crate::cluster(Kind::Real).await else {
+        return Ok(());
+    };
+    let objects = |names: String| names.lines().map(str::to_owned).collect::<BTreeSet<_>>();
+    let plain = deploy().join("informant.yaml");
+    let mut plain_names = kubectl(&cluster);
+    let plain_names = run(plain_names.args(["apply", "-o", "name", "-f"]).arg(plain)).await?;
+    // All objects exist, so this also validates changes from one to the other.
+    let mut names = kubectl(&cluster);
+    let arguments = ["apply", "--dry-run=server", "--validate=strict", "-o", "name", "-k"];
+    let names = run(names.args(arguments).arg(deploy().join("example"))).await?;
+    ensure!(
+        objects(names.clone()) == objects(plain_names.clone()),
+        "{names}{plain_names}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pod_complies_with_the_restricted_pod_security_standard() -> Result<()> {
+    let Some(cluster) = crate::cluster(Kind::Real).await else {
+        return Ok(());
+    };
+    apply(&cluster, &deploy().join("informant.yaml")).await?;
+    let client = cluster.client().await?;
+    let namespace = client.get("/api/v1/namespaces/informant").await?;
+    let policy = &namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"];
+    ensure!(policy == "restricted", "{namespace}");
+    let set = client
+        .get("/apis/apps/v1/namespaces/informant/statefulsets/informant")
+        .await?;
+    let mut pod =
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": set["spec"]["template"]["spec"]});
+    let pods = "/api/v1/namespaces/informant/pods?dryRun=All";
+    client.post(pods, &pod).await?;
+    pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = json!(true);
+    let refused = client.post(pods, &pod).await;
+    let refused = refused.err().context("a privileged pod is accepted")?.to_string();
+    ensure!(refused.contains("violates PodSecurity \"restricted"), "{refused}");
     Ok(())
 }

@@ -7,6 +7,7 @@ mod acting;
 mod bad_input;
 mod broken_kinds;
 mod changes_under_load;
+mod chart;
 mod clusters;
 mod console_blocks;
 mod custom_resources;

@@ -1,15 +1,17 @@
-//! `informant rbac`: prints the least-privilege RBAC of a configuration as YAML.
+//! `informant rbac`: prints the least-privilege RBAC of a configuration, as YAML to apply or as values of the chart.
+
+mod helm_values;
 
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use informant_informer::{GroupVersionResource, ResourceName, TokioEnvironment, discover, discover_matching};
 use kube::Client;
 
 use super::{ClusterArgs, ConfigFlag, Exit, output};
 use crate::cluster::{Cluster, ClusterFlags};
-use crate::config::{Config, InformerSection, Problem, Problems, Resources, did_you_mean, validate_name};
+use crate::config::{Config, InformerSection, Problem, Problems, Resources, SourceFile, did_you_mean, validate_name};
 use crate::escape::Form;
 use crate::rbac::{Permissions, Subject, yaml};
 
@@ -19,24 +21,44 @@ pub(super) struct RbacArgs {
     #[command(flatten)]
     config: ConfigFlag,
     /// Namespace of Informant and its ServiceAccount
-    #[arg(short, long, default_value = "informant", value_parser = dns_label)]
+    #[arg(short, long, default_value = NAME_DEFAULT, value_parser = dns_label)]
     namespace: String,
     /// Name of the ServiceAccount, the roles and the bindings
-    #[arg(long, default_value = "informant", value_parser = dns_label)]
+    #[arg(long, default_value = NAME_DEFAULT, value_parser = dns_label)]
     name: String,
     /// Print RBAC for this cluster, as in [cluster.NAME]; required with more than one
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "yaml")]
+    output: Format,
     #[command(flatten)]
     cluster_args: ClusterArgs,
 }
+
+/// Output formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A ServiceAccount, its roles and their bindings, to apply
+    Yaml,
+    /// Values of the Helm chart: the permissions, config.toml, and the scripts and components next to it
+    HelmValues,
+}
+
+/// The default of `--namespace` and `--name`.
+const NAME_DEFAULT: &str = "informant";
 
 fn dns_label(text: &str) -> Result<String, String> {
     validate_name(text).map(|()| text.to_owned()).map_err(str::to_owned)
 }
 
 pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
-    let config = Config::load(&args.config.config)?;
+    if args.output == Format::HelmValues && [&args.namespace, &args.name].iter().any(|name| *name != NAME_DEFAULT) {
+        bail!("--namespace and --name have no effect with -o helm-values: pass them to `helm install`");
+    }
+    let path = &args.config.config;
+    let file = SourceFile::read(path).map_err(|error| Problems::of_unreadable(path, &error))?;
+    let config = Config::parse(&file)?;
     for warning in &config.warnings {
         output::note(&warning.to_string());
     }
@@ -48,9 +70,22 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
     flags.validate(&config)?;
     let cluster = select_cluster(&config, args.cluster.as_deref())?;
     let permissions = runtime.block_on(permissions(&config, cluster, &flags))?;
-    let subject = Subject {
-        name: &args.name,
-        namespace: &args.namespace,
+    let (what, command, text) = match args.output {
+        Format::Yaml => {
+            let subject = Subject {
+                name: &args.name,
+                namespace: &args.namespace,
+            };
+            ("RBAC for", "informant rbac", yaml(&permissions, &subject))
+        }
+        Format::HelmValues => {
+            let values = helm_values::helm_values(&config, file.text(), &permissions)?;
+            (
+                "Values of the Informant chart for",
+                "informant rbac -o helm-values",
+                values,
+            )
+        }
     };
     output::to_stdout_as(Form::Json, |out| {
         let of_cluster = match cluster {
@@ -59,11 +94,11 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
         };
         let path = config.path.display();
         let comment = format!(
-            "# RBAC for {path}{of_cluster}, printed by `informant rbac`. Print and apply it again when the \
-             configuration changes."
+            "# {what} {path}{of_cluster}, printed by `{command}`. Print and apply it again when the configuration \
+             changes."
         );
         output::line(out, &comment)?;
-        out.write_all(yaml(&permissions, &subject).as_bytes())
+        out.write_all(text.as_bytes())
     })?;
     Ok(Exit::Done)
 }

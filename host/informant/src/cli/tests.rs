@@ -94,6 +94,7 @@ fn help_of_rbac() {
       -n, --namespace <NAMESPACE>  Namespace of Informant and its ServiceAccount [default: informant]
           --name <NAME>            Name of the ServiceAccount, the roles and the bindings [default: informant]
           --cluster <NAME>         Print RBAC for this cluster, as in [cluster.NAME]; required with more than one
+      -o, --output <FORMAT>        Output format [default: yaml] [possible values: yaml, helm-values]
       -h, --help                   Print help (see more with '--help')
 
     Cluster:

@@ -34,7 +34,8 @@ fn write(out: &mut String, permissions: &Permissions, subject: &Subject<'_>) -> 
         let prefix = if scope.is_some() { "" } else { "Cluster" };
         writeln!(out, "---\napiVersion: {RBAC}/v1\nkind: {prefix}Role")?;
         metadata(out, name, scope.as_deref())?;
-        write_rules(out, &rules)?;
+        writeln!(out, "rules:")?;
+        write_rules(out, "", &rules)?;
         writeln!(out, "---\napiVersion: {RBAC}/v1\nkind: {prefix}RoleBinding")?;
         metadata(out, name, scope.as_deref())?;
         writeln!(
@@ -60,18 +61,18 @@ fn metadata(out: &mut String, name: &str, namespace: Option<&str>) -> fmt::Resul
     writeln!(out, "  labels: {{app.kubernetes.io/name: informant}}")
 }
 
-fn write_rules(out: &mut String, rules: &BTreeMap<RuleTarget, Rule>) -> fmt::Result {
-    writeln!(out, "rules:")?;
+/// The rules as a list, each line after `indent`.
+pub(super) fn write_rules(out: &mut String, indent: &str, rules: &BTreeMap<RuleTarget, Rule>) -> fmt::Result {
     for (target, rule) in rules {
         let needed_by: Vec<&str> = rule.needed_by.iter().map(String::as_str).collect();
-        writeln!(out, "# {}", escape::line(&needed_by.join(", ")))?;
-        writeln!(out, "- apiGroups: {}", list(&[&target.group]))?;
-        writeln!(out, "  resources: {}", list(&[&target.resource]))?;
+        writeln!(out, "{indent}# {}", escape::line(&needed_by.join(", ")))?;
+        writeln!(out, "{indent}- apiGroups: {}", list(&[&target.group]))?;
+        writeln!(out, "{indent}  resources: {}", list(&[&target.resource]))?;
         if !target.names.is_empty() {
-            writeln!(out, "  resourceNames: {}", list(&target.names))?;
+            writeln!(out, "{indent}  resourceNames: {}", list(&target.names))?;
         }
         let verbs: Vec<&str> = VERBS.into_iter().filter(|verb| rule.verbs.contains(verb)).collect();
-        writeln!(out, "  verbs: {}", list(&verbs))?;
+        writeln!(out, "{indent}  verbs: {}", list(&verbs))?;
     }
     Ok(())
 }
@@ -81,6 +82,6 @@ fn list(words: &[impl AsRef<str>]) -> String {
     format!("[{}]", words.join(", "))
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

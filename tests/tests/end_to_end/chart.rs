@@ -1,0 +1,369 @@
+//! `deploy/chart` with helm itself: it refuses values that contradict each other, and what it renders otherwise is valid.
+//!
+//! `deploy.rs` covers what is committed.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use informant_tests::cluster::{Cluster, Kind};
+use informant_tests::guests;
+use serde_json::{Map, Value, json};
+use tokio::process::Command;
+
+use crate::deploy::{kubectl, run};
+
+/// A tool of `tests/tools`.
+fn tool(name: &str) -> Result<PathBuf> {
+    let path = guests::target_folder().join("tools").join(name).join(name);
+    ensure!(
+        path.is_file(),
+        "{} does not exist; run `cargo xtask go-tools` first (it needs Go)",
+        path.display()
+    );
+    Ok(path)
+}
+
+/// Helm, and files that it reads and writes.
+struct Helm {
+    program: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Helm {
+    /// None where xtask found no Go to build it with (never in CI).
+    fn new() -> Result<Option<Self>> {
+        if std::env::var_os("INFORMANT_TESTS_WITHOUT_CLUSTER").is_some() {
+            return Ok(None);
+        }
+        let program = tool("helm")?;
+        let folder = tempfile::tempdir()?;
+        Ok(Some(Self { program, folder }))
+    }
+
+    /// A command of helm, without its own files in the home folder.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(arguments);
+        for name in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
+            command.env(name, self.folder.path());
+        }
+        command
+    }
+
+    /// Writes values to a file, which JSON is good for, and returns its path.
+    fn values(&self, name: &str, values: &Value) -> Result<String> {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, values.to_string())?;
+        Ok(path.display().to_string())
+    }
+
+    /// What `informant rbac -o helm-values` prints for a configuration with files next to it, as a file.
+    async fn generated(&self, config: &str, files: &[&str]) -> Result<String> {
+        let folder = self.folder.path().join("configuration");
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join("config.toml"), config)?;
+        for name in files {
+            std::fs::write(folder.join(name), "export function onAdd() {}\n")?;
+        }
+        let mut rbac = Command::new(guests::informant()?);
+        let printed = run(rbac.current_dir(&folder).args(["rbac", "-o", "helm-values"])).await?;
+        let path = self.folder.path().join("generated.yaml");
+        std::fs::write(&path, printed)?;
+        Ok(path.display().to_string())
+    }
+
+    /// Renders the chart with files of values.
+    async fn render(&self, values: &[String]) -> Result<String> {
+        let chart = chart();
+        let mut arguments = vec!["template", "informant", chart.as_str(), "--namespace", "informant"];
+        arguments.extend(["--kube-version", "1.36"]);
+        arguments.extend(values.iter().flat_map(|file| ["--values", file.as_str()]));
+        run(&mut self.command(&arguments)).await
+    }
+
+    /// Why the chart refuses values.
+    async fn refusal(&self, values: &[String]) -> Result<String> {
+        let error = self.render(values).await.err().context("helm accepts the values")?;
+        let error = error.to_string();
+        let (_, reason) = error.split_once("Error: ").context("helm prints an error")?;
+        let reason = reason.split_once("): \n").map_or(reason, |(_, reason)| reason);
+        let lines = reason.lines().filter(|line| !line.starts_with("Use --debug"));
+        Ok(lines.collect::<Vec<_>>().join("\n").trim().to_owned())
+    }
+}
+
+fn chart() -> String {
+    guests::workspace_folder()
+        .join("deploy")
+        .join("chart")
+        .display()
+        .to_string()
+}
+
+const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
+const SCRIPT: &str = "[plugin.a]\nscript = \"a.js\"\ninformers = [\"pods\"]\n";
+
+/// A configuration, values next to those that Informant prints for it, and a part of the reason why helm refuses both.
+const CONTRADICTIONS: [(&str, &str, &str); 14] = [
+    (
+        "",
+        r#"{"config": "[admin]\n"}"#,
+        "`config` and `fromConfig` do not belong together",
+    ),
+    (
+        "[plugin.a]\nscript = \"in/a.js\"\ninformers = [\"pods\"]\n",
+        "{}",
+        "config names the file in/a.js, which is in neither",
+    ),
+    (
+        "",
+        r#"{"scripts": {"b.js": ""}}"#,
+        "has b.js, which config does not use",
+    ),
+    (SCRIPT, r#"{"components": {"a.js": ""}}"#, "a.js is in both"),
+    (
+        SCRIPT,
+        r#"{"scripts": {"a.js": "LARGE"}}"#,
+        "bytes together, but a ConfigMap holds 1048576",
+    ),
+    (
+        "",
+        r#"{"state": {"enabled": true}}"#,
+        "state.enabled is true, but config has no state database",
+    ),
+    ("[state]\n", "{}", "a state database without a path"),
+    (
+        "[state]\npath = \"/var/lib/informant/s\"\n",
+        "{}",
+        "no volume is mounted there",
+    ),
+    (
+        "[state]\npath = \"/data/s\"\n",
+        r#"{"state": {"enabled": true}}"#,
+        "/data/s, which is not below state.mountPath (/var/lib/informant)",
+    ),
+    (
+        "[health]\nlisten = \"127.0.0.1:8090\"\n",
+        "{}",
+        "which the kubelet's probes cannot reach",
+    ),
+    (
+        "[admin]\nlisten = \"127.0.0.1:0\"\n",
+        "{}",
+        "the chart needs a fixed port",
+    ),
+    (
+        "",
+        r#"{"scripts": {"a.ts": ""}}"#,
+        "'/scripts': additional properties 'a.ts' not allowed",
+    ),
+    ("", r#"{"stat": {}}"#, "additional properties 'stat' not allowed"),
+    ("", r#"{"terminationGracePeriodSeconds": 5}"#, "minimum: got 5, want 12"),
+];
+
+#[tokio::test]
+async fn chart_refuses_contradictory_values_with_the_reason() -> Result<()> {
+    let Some(helm) = Helm::new()? else { return Ok(()) };
+    for (section, values, reason) in CONTRADICTIONS {
+        let generated = helm.generated(&format!("{PODS}{section}"), &["a.js"]).await?;
+        let large = "x".repeat(1024 * 1024);
+        let values: Value = serde_json::from_str(&values.replace("LARGE", &large))?;
+        let values = helm.values("contradiction.json", &values)?;
+        let refusal = helm.refusal(&[generated, values]).await?;
+        ensure!(refusal.contains(reason), "expected {reason:?}, found {refusal:?}");
+    }
+    Ok(())
+}
+
+/// A configuration that uses everything that the chart supports.
+const EVERYTHING: &str = r#"
+[informer.pods]
+resource = "v1/pods"
+[informer.deployments]
+resource = "apps/v1/deployments"
+namespaces = ["web"]
+durable = "metadata"
+[plugin.a]
+script = "a.js"
+informers = ["pods"]
+allow.kube = [{ verbs = ["create", "patch"], resource = "v1/configmaps", namespaces = ["web"], names = ["marks"] }]
+[plugin.b]
+component = "b.wasm"
+informers = ["deployments"]
+[plugin.c]
+component = "/plugins/c.wasm"
+informers = ["pods"]
+[state]
+path = "/data/state.redb"
+[health]
+listen = "[::]:9090"
+"#;
+
+/// Values that change every default.
+fn everything() -> Value {
+    json!({
+        "image": {"repository": "registry.example.com/informant", "digest": format!("sha256:{}", "0".repeat(64)), "pullPolicy": "Always"},
+        "imagePullSecrets": [{"name": "registry"}],
+        "fullnameOverride": "watcher",
+        "check": {"args": ["--cluster"], "activeDeadlineSeconds": 60},
+        "serviceAccount": {"name": "watcher-account", "annotations": {"example.com/role": "reader"}},
+        "state": {
+            "enabled": true, "mountPath": "/data", "size": "10Gi", "accessModes": ["ReadWriteOncePod"],
+            "storageClassName": "fast",
+        },
+        "extraVolumes": [
+            {"name": "plugins", "image": {"reference": "registry.example.com/plugins:1"}},
+            {"name": "copied", "emptyDir": {}},
+        ],
+        "extraVolumeMounts": [
+            {"name": "plugins", "mountPath": "/plugins", "readOnly": true},
+            {"name": "copied", "mountPath": "/copied"},
+        ],
+        "initContainers": [{
+            "name": "copy", "image": "registry.example.com/copy:1", "command": ["cp", "/b.wasm", "/copied"],
+            "volumeMounts": [{"name": "copied", "mountPath": "/copied"}],
+        }],
+        "env": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+        "args": ["--log-level=debug"],
+        "resources": {"limits": {"memory": "1Gi"}},
+        "terminationGracePeriodSeconds": 60,
+        "podAnnotations": {"example.com/owner": "team-a"},
+        "podLabels": {"example.com/team": "a"},
+        "priorityClassName": "system-cluster-critical",
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]},
+        ]}}},
+        "networkPolicy": {"from": [{"podSelector": {}}, {"ipBlock": {"cidr": "10.0.0.0/8"}}]},
+        "podDisruptionBudget": {"maxUnavailable": 0},
+        "dashboard": {"enabled": true, "annotations": {"grafana_folder": "Informant"}},
+    })
+}
+
+/// Without all objects that can be left out.
+fn minimum() -> Value {
+    json!({
+        "check": {"enabled": false}, "serviceAccount": {"create": false, "name": "existing"}, "rbac": {"create": false},
+        "networkPolicy": {"enabled": false}, "podDisruptionBudget": {"enabled": false},
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rendered_manifests_are_valid_for_many_values() -> Result<()> {
+    let Some(helm) = Helm::new()? else { return Ok(()) };
+    let cluster = Cluster::start(Kind::Real).await?;
+    let schemas = cluster.folder().join("schemas");
+    write_schemas(&cluster, &schemas).await?;
+    // Where the objects are. The API server warns of a Job or a StatefulSet whose pods violate the policy.
+    for name in ["informant", "web"] {
+        let labels = json!({"pod-security.kubernetes.io/warn": "restricted"});
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
+        cluster.client().await?.post("/api/v1/namespaces", &namespace).await?;
+    }
+    let example = guests::workspace_folder()
+        .join("deploy")
+        .join("example")
+        .join("values.yaml");
+    let generated = helm.generated(EVERYTHING, &["a.js", "b.wasm"]).await?;
+    let cases = [
+        ("defaults", vec![]),
+        ("example", vec![example.display().to_string()]),
+        ("minimum", vec![helm.values("minimum.json", &minimum())?]),
+        (
+            "everything",
+            vec![generated, helm.values("everything.json", &everything())?],
+        ),
+    ];
+    for (name, values) in cases {
+        let rendered = helm.render(&values).await.with_context(|| name.to_owned())?;
+        let file = cluster.folder().join(format!("{name}.yaml"));
+        std::fs::write(&file, &rendered)?;
+        let mut check = Command::new(tool("kubeconform")?);
+        check.args(["-strict", "-schema-location"]);
+        check
+            .arg(schemas.join("{{ .ResourceKind }}{{ .KindSuffix }}.json"))
+            .arg(&file);
+        run(&mut check).await.with_context(|| name.to_owned())?;
+        let mut apply = kubectl(&cluster);
+        apply.args([
+            "apply",
+            "--dry-run=server",
+            "--validate=strict",
+            "--warnings-as-errors",
+            "-f",
+        ]);
+        apply.arg(&file);
+        run(&mut apply).await.with_context(|| name.to_owned())?;
+    }
+    Ok(())
+}
+
+/// Writes a file for each kind of the API server, from its own description.
+async fn write_schemas(cluster: &Cluster, folder: &Path) -> Result<()> {
+    let mut api = cluster.client().await?.get("/openapi/v2").await?;
+    let mut definitions: Map<String, Value> = serde_json::from_value(api["definitions"].take())?;
+    for (name, schema) in &mut definitions {
+        if name.ends_with(".IntOrString") {
+            *schema = json!({"type": ["integer", "string"]});
+        } else if schema.get("properties").is_some() {
+            // A misspelled field is an error.
+            schema["additionalProperties"] = json!(false);
+        }
+    }
+    std::fs::create_dir_all(folder)?;
+    for (name, schema) in &definitions {
+        for kind in schema["x-kubernetes-group-version-kind"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
+            let text = |key: &str| kind[key].as_str().unwrap_or_default().to_lowercase();
+            // kubeconform asks for `service-v1` and `statefulset-apps-v1`.
+            let group = text("group");
+            let group = group.split('.').next().filter(|group| !group.is_empty());
+            let suffix = group.map(|group| format!("-{group}")).unwrap_or_default();
+            let file = format!("{}{suffix}-{}.json", text("kind"), text("version"));
+            let schema = json!({"$ref": format!("definitions.json#/definitions/{name}")});
+            std::fs::write(folder.join(file), schema.to_string())?;
+        }
+    }
+    let definitions = json!({"definitions": definitions});
+    std::fs::write(folder.join("definitions.json"), definitions.to_string())?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn helm_installs_and_upgrades_without_a_restart() -> Result<()> {
+    let Some(helm) = Helm::new()? else { return Ok(()) };
+    let cluster = Cluster::start(Kind::Real).await?;
+    let kubeconfig = cluster.kubeconfig().display().to_string();
+    let (chart, config) = (chart(), format!("{PODS}{SCRIPT}"));
+    let path = "/apis/apps/v1/namespaces/informant/statefulsets/informant";
+    let mut templates = Vec::new();
+    for config in [config.clone(), config.replace("[plugin.a]", "[plugin.b]")] {
+        let generated = helm.generated(&config, &["a.js"]).await?;
+        // There is no kubelet, so no Job of a hook would end.
+        let arguments = [
+            "upgrade",
+            "--install",
+            "informant",
+            &chart,
+            "--namespace",
+            "informant",
+            "--create-namespace",
+            "--no-hooks",
+            "--kubeconfig",
+            &kubeconfig,
+            "--values",
+            &generated,
+        ];
+        run(&mut helm.command(&arguments)).await?;
+        let client = cluster.client().await?;
+        templates.push(client.get(path).await?["spec"]["template"].clone());
+        let config_map = client.get("/api/v1/namespaces/informant/configmaps/informant").await?;
+        ensure!(config_map["data"]["config.toml"] == config.as_str(), "{config_map}");
+    }
+    ensure!(templates[0] == templates[1], "the pod would restart: {templates:?}");
+    Ok(())
+}
