@@ -31,7 +31,7 @@ const KUBERNETES_VERSION: &str = "1.36";
 
 /// The templates of the plain manifests, in the order in which they are applied. `rbac.yaml` and `configmap.yaml` are
 /// not part of the base of kustomize: they depend on the configuration.
-const TEMPLATES: [&str; 7] = [
+const TEMPLATES: [&str; 8] = [
     "serviceaccount.yaml",
     "rbac.yaml",
     "configmap.yaml",
@@ -39,6 +39,7 @@ const TEMPLATES: [&str; 7] = [
     "service.yaml",
     "poddisruptionbudget.yaml",
     "statefulset.yaml",
+    "access-roles.yaml",
 ];
 
 /// What `informant rbac` or kustomize make instead of these templates.
@@ -105,7 +106,11 @@ fn compare(deploy: &Path, files: &Files) -> Result<()> {
     for (path, text) in files {
         let path = deploy.join(path);
         let found = std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
-        ensure!(found == *text, "{} is not current: run `cargo xtask chart`", path.display());
+        ensure!(
+            found == *text,
+            "{} is not current: run `cargo xtask chart`",
+            path.display()
+        );
     }
     Ok(())
 }
@@ -131,14 +136,28 @@ const DOCUMENT: &str = "---\n# Source: informant/templates/";
 fn render(helm: &Path, deploy: &Path) -> Result<BTreeMap<String, String>> {
     let mut command = Command::new(helm);
     // Without a cluster, helm has to know the version of one.
-    command.args(["template", NAME, "--namespace", NAME, "--kube-version", KUBERNETES_VERSION]);
+    command.args([
+        "template",
+        NAME,
+        "--namespace",
+        NAME,
+        "--kube-version",
+        KUBERNETES_VERSION,
+    ]);
     command.args(["--no-hooks", "--values"]);
-    command.arg(deploy.join("example").join("values.yaml")).arg(deploy.join("chart"));
+    command
+        .arg(deploy.join("example").join("values.yaml"))
+        .arg(deploy.join("chart"));
     // helm indents empty lines.
-    let rendered: String = output(&mut command)?.lines().flat_map(|line| [line.trim_end(), "\n"]).collect();
+    let rendered: String = output(&mut command)?
+        .lines()
+        .flat_map(|line| [line.trim_end(), "\n"])
+        .collect();
     let mut templates = BTreeMap::<String, String>::new();
     for document in rendered.split(DOCUMENT).filter(|document| !document.is_empty()) {
-        let (name, text) = document.split_once('\n').context("helm names the template of each document")?;
+        let (name, text) = document
+            .split_once('\n')
+            .context("helm names the template of each document")?;
         let template = templates.entry(name.to_owned()).or_default();
         let separator = if template.is_empty() { "" } else { "---\n" };
         template.push_str(separator);
@@ -151,7 +170,9 @@ fn render(helm: &Path, deploy: &Path) -> Result<BTreeMap<String, String>> {
 }
 
 fn template<'t>(templates: &'t BTreeMap<String, String>, name: &str) -> Result<&'t str> {
-    let text = templates.get(name).with_context(|| format!("helm did not render {name}"))?;
+    let text = templates
+        .get(name)
+        .with_context(|| format!("helm did not render {name}"))?;
     Ok(text)
 }
 
@@ -178,7 +199,9 @@ fn kustomize_base(templates: &BTreeMap<String, String>) -> Result<Files> {
 
 /// Runs a program to its end; returns its stdout.
 fn output(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("failed to start {command:?}"))?;
+    let output = command
+        .output()
+        .with_context(|| format!("failed to start {command:?}"))?;
     ensure!(
         output.status.success(),
         "{command:?}: {}",

@@ -1,10 +1,8 @@
 //! Builds kube-apiserver, kubectl and etcd from `tests/go.mod`, without downloading binaries.
 
-use std::process::Command;
-
 use anyhow::{Context, Result};
 
-use crate::{cargo, workspace};
+use crate::{go_tools, workspace};
 
 /// The version in `tests/go.mod`, which the binaries report.
 const KUBERNETES_VERSION: &str = "v1.36.3";
@@ -12,24 +10,11 @@ const KUBERNETES_VERSION: &str = "v1.36.3";
 /// Builds the tools into `target/cluster-tools`. Go caches the build.
 pub(crate) fn build() -> Result<()> {
     let folder = workspace::target()?.join("cluster-tools");
-    std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
-    let mut command = Command::new("go");
-    command.current_dir(workspace::root()?.join("tests"));
-    command
-        .args(["build", "-mod=readonly", "-ldflags", &linker_flags(), "-o"])
-        .arg(&folder)
-        .arg("tool");
-    // Modules are checked against go.sum, and no other toolchain is fetched.
-    command.env("GOTOOLCHAIN", "local");
-    cargo::run(&mut command)?;
+    let module = workspace::root()?.join("tests");
+    go_tools::build_module(&module, &["-ldflags", &linker_flags()], &folder)?;
     // The package of etcd is named `server`.
     std::fs::copy(folder.join("server"), folder.join("etcd")).context("failed to copy etcd")?;
     Ok(())
-}
-
-/// Whether Go is installed, which builds the tools.
-pub(crate) fn can_build() -> bool {
-    cargo::is_there("go", "version")
 }
 
 fn linker_flags() -> String {

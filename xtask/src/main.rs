@@ -5,10 +5,12 @@ mod bench;
 mod build;
 mod c_plugins;
 mod cargo;
+mod chart;
 mod cluster_tools;
 mod demo;
 mod deny;
 mod dist;
+mod go_tools;
 mod guests;
 mod js_tools;
 mod peers;
@@ -52,8 +54,12 @@ enum Command {
     Sim(sim::Args),
     /// Build the plugins, the script runner and the test guests as WebAssembly components.
     Guests(guests::Args),
+    /// Render deploy/informant.yaml and deploy/kustomize from deploy/chart (requires Go, which builds helm).
+    Chart(chart::Args),
     /// Build kube-apiserver, kubectl and etcd from tests/go.mod (requires Go).
     ClusterTools,
+    /// Build the Go programs that check deploy/, from tests/tools (requires Go).
+    GoTools,
 }
 
 fn main() -> ExitCode {
@@ -76,6 +82,8 @@ fn run(args: Args) -> Result<ExitCode> {
         Command::Bench(args) => bench::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Guests(args) => guests::build_all(&args).map(|()| ExitCode::SUCCESS),
+        Command::Chart(args) => chart::run(&args),
         Command::ClusterTools => cluster_tools::build().map(|()| ExitCode::SUCCESS),
+        Command::GoTools => go_tools::build_all().map(|()| ExitCode::SUCCESS),
     }
 }

@@ -7,7 +7,8 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 
 use crate::{
-    c_plugins, cargo, cluster_tools, deny, dist, guests, js_tools, report, script_runner, sim, workspace, zig,
+    c_plugins, cargo, chart, cluster_tools, deny, dist, go_tools, guests, js_tools, report, script_runner, sim, workspace,
+    zig,
 };
 
 /// How to run the checks.
@@ -17,7 +18,8 @@ pub(crate) struct Args {
     #[arg(long)]
     keep_going: bool,
     /// Also run the long checks, which CI does not: 200 kills of a durable daemon, 10,000 seeds of the simulation, and
-    /// the files of a release.
+    c_plugins, cargo, chart, cluster_tools, deny, dist, go_tools, guests, js_tools, report, script_runner, sim, workspace,
+    zig,
     #[arg(long)]
     full: bool,
 }
@@ -47,6 +49,11 @@ const STEPS: &[Step] = &[
         run: |_| cluster_tools::build(),
     },
     Step {
+        what: "helm and kubeconform",
+        missing: no_go,
+        run: |_| chart_tools(),
+    },
+    Step {
         what: "plugins and test guests",
         missing: none,
         run: |_| guests::build(),
@@ -70,6 +77,11 @@ const STEPS: &[Step] = &[
         what: "build",
         missing: none,
         run: |_| build(),
+    },
+    Step {
+        what: "manifests rendered from the chart",
+        missing: no_go,
+        run: |_| chart::check(),
     },
     Step {
         what: "tests",
@@ -108,6 +120,13 @@ const STEPS: &[Step] = &[
     },
 ];
 
+/// The steps of `--full` that its tests need, before the others.
+const FULL_BUILDS: &[Step] = &[Step {
+    what: "promtool",
+    missing: no_go,
+    run: |_| go_tools::build("promtool").map(drop),
+}];
+
 /// The steps of `--full`, after the others.
 const FULL_STEPS: &[Step] = &[
     Step {
@@ -131,8 +150,12 @@ const FULL_STEPS: &[Step] = &[
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
     let (mut failed, mut skipped, mut passed) = (Vec::new(), Vec::new(), 0_u32);
-    let full = if args.full { FULL_STEPS } else { &[] };
-    for step in STEPS.iter().chain(full) {
+    let (builds, full) = if args.full {
+        (FULL_BUILDS, FULL_STEPS)
+    } else {
+        Default::default()
+    };
+    for step in builds.iter().chain(STEPS).chain(full) {
         report::step(step.what);
         if let Some(why) = (step.missing)() {
             report::skipped(step.what, why);
@@ -175,7 +198,7 @@ fn none() -> Option<&'static str> {
 }
 
 fn no_go() -> Option<&'static str> {
-    (!cluster_tools::can_build()).then_some("Go is not installed; it builds the real kube-apiserver for the tests")
+    (!go_tools::can_build()).then_some("Go is not installed; it builds the real kube-apiserver for the tests")
 }
 
 fn no_rustfmt() -> Option<&'static str> {
@@ -184,6 +207,11 @@ fn no_rustfmt() -> Option<&'static str> {
 
 fn no_clippy() -> Option<&'static str> {
     (!cargo::is_there("cargo-clippy", "--version")).then_some("clippy is not installed (rustup component add clippy)")
+}
+
+fn chart_tools() -> Result<()> {
+    go_tools::build("helm")?;
+    go_tools::build("kubeconform").map(drop)
 }
 
 fn format() -> Result<()> {

@@ -62,6 +62,9 @@
 {{- end }}
 {{- end }}
 
+{{- if not (or $from.adminTls .Values.admin.allowUnauthenticated) }}
+{{- fail "\nconfig has no [admin] tls, so everybody who may port-forward to the pod could read every cached object and control plugins. Add this to config.toml: [admin] tls = \"self-signed\" (docs/guides/secure.md), or set admin.allowUnauthenticated=true." }}
+{{- end }}
 {{- range $section, $listen := dict "health" $from.healthListen "admin" $from.adminListen }}
 {{- if hasSuffix ":0" $listen }}
 {{- fail (printf "\n[%s] listen in config is %s, but the chart needs a fixed port. Remove it: the default is suitable for a pod." $section $listen) }}

@@ -101,13 +101,14 @@ fn chart() -> String {
 }
 
 const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
+const ADMIN: &str = "[admin]\ntls = \"self-signed\"\n";
 const SCRIPT: &str = "[plugin.a]\nscript = \"a.js\"\ninformers = [\"pods\"]\n";
 
 /// A configuration, values next to those that Informant prints for it, and a part of the reason why helm refuses both.
 const CONTRADICTIONS: [(&str, &str, &str); 14] = [
     (
         "",
-        r#"{"config": "[admin]\n"}"#,
+        r#"{"config": "[admin]\ntls = \"self-signed\"\n"}"#,
         "`config` and `fromConfig` do not belong together",
     ),
     (
@@ -147,11 +148,7 @@ const CONTRADICTIONS: [(&str, &str, &str); 14] = [
         "{}",
         "which the kubelet's probes cannot reach",
     ),
-    (
-        "[admin]\nlisten = \"127.0.0.1:0\"\n",
-        "{}",
-        "the chart needs a fixed port",
-    ),
+    ("[health]\nlisten = \"[::]:0\"\n", "{}", "the chart needs a fixed port"),
     (
         "",
         r#"{"scripts": {"a.ts": ""}}"#,
@@ -165,7 +162,7 @@ const CONTRADICTIONS: [(&str, &str, &str); 14] = [
 async fn chart_refuses_contradictory_values_with_the_reason() -> Result<()> {
     let Some(helm) = Helm::new()? else { return Ok(()) };
     for (section, values, reason) in CONTRADICTIONS {
-        let generated = helm.generated(&format!("{PODS}{section}"), &["a.js"]).await?;
+        let generated = helm.generated(&format!("{ADMIN}{PODS}{section}"), &["a.js"]).await?;
         let large = "x".repeat(1024 * 1024);
         let values: Value = serde_json::from_str(&values.replace("LARGE", &large))?;
         let values = helm.values("contradiction.json", &values)?;
@@ -175,8 +172,20 @@ async fn chart_refuses_contradictory_values_with_the_reason() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn chart_refuses_an_admin_port_without_tls_unless_allowed() -> Result<()> {
+    let Some(helm) = Helm::new()? else { return Ok(()) };
+    let generated = helm.generated(PODS, &[]).await?;
+    let refusal = helm.refusal(std::slice::from_ref(&generated)).await?;
+    ensure!(refusal.starts_with("config has no [admin] tls"), "{refusal}");
+    let allowed = helm.values("allowed.json", &json!({"admin": {"allowUnauthenticated": true}}))?;
+    helm.render(&[generated, allowed]).await.map(drop)
+}
+
 /// A configuration that uses everything that the chart supports.
 const EVERYTHING: &str = r#"
+[admin]
+tls = { cert-file = "/tls/tls.crt", key-file = "/tls/tls.key" }
 [informer.pods]
 resource = "v1/pods"
 [informer.deployments]
@@ -207,6 +216,7 @@ fn everything() -> Value {
         "fullnameOverride": "watcher",
         "check": {"args": ["--cluster"], "activeDeadlineSeconds": 60},
         "serviceAccount": {"name": "watcher-account", "annotations": {"example.com/role": "reader"}},
+        "accessRoles": {"create": false},
         "state": {
             "enabled": true, "mountPath": "/data", "size": "10Gi", "accessModes": ["ReadWriteOncePod"],
             "storageClassName": "fast",
@@ -338,7 +348,7 @@ async fn helm_installs_and_upgrades_without_a_restart() -> Result<()> {
     let Some(helm) = Helm::new()? else { return Ok(()) };
     let cluster = Cluster::start(Kind::Real).await?;
     let kubeconfig = cluster.kubeconfig().display().to_string();
-    let (chart, config) = (chart(), format!("{PODS}{SCRIPT}"));
+    let (chart, config) = (chart(), format!("{ADMIN}{PODS}{SCRIPT}"));
     let path = "/apis/apps/v1/namespaces/informant/statefulsets/informant";
     let mut templates = Vec::new();
     for config in [config.clone(), config.replace("[plugin.a]", "[plugin.b]")] {
@@ -365,5 +375,72 @@ async fn helm_installs_and_upgrades_without_a_restart() -> Result<()> {
         ensure!(config_map["data"]["config.toml"] == config.as_str(), "{config_map}");
     }
     ensure!(templates[0] == templates[1], "the pod would restart: {templates:?}");
+    Ok(())
+}
+
+/// A definition of a kind of the Prometheus operator that accepts any spec.
+fn definition(kind: &str, plural: &str) -> Value {
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": any}});
+    let group = "monitoring.coreos.com";
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced", "versions": [version],
+            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn monitoring_objects_select_the_pod_and_hold_alerts() -> Result<()> {
+    let Some(helm) = Helm::new()? else { return Ok(()) };
+    let cluster = Cluster::start(Kind::Real).await?;
+    let client = cluster.client().await?;
+    let values = json!({
+        "podMonitor": {"enabled": true, "interval": "15s", "labels": {"release": "prometheus"}},
+        "prometheusRule": {"enabled": true, "labels": {"release": "prometheus"}},
+        "dashboard": {"enabled": true},
+        "check": {"enabled": false},
+    });
+    let rendered = helm.render(&[helm.values("monitoring.json", &values)?]).await?;
+    let file = cluster.folder().join("monitoring.yaml");
+    std::fs::write(&file, rendered)?;
+    for (kind, plural) in [("PodMonitor", "podmonitors"), ("PrometheusRule", "prometheusrules")] {
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        client.post(definitions, &definition(kind, plural)).await?;
+        let mut wait = kubectl(&cluster);
+        let name = format!("crd/{plural}.monitoring.coreos.com");
+        run(wait.args(["wait", "--for=condition=Established", "--timeout=60s", &name])).await?;
+    }
+    run(kubectl(&cluster).args(["create", "namespace", "informant"])).await?;
+    run(kubectl(&cluster).args(["apply", "--validate=strict", "-f"]).arg(&file)).await?;
+
+    let monitoring = "/apis/monitoring.coreos.com/v1/namespaces/informant";
+    let monitor = client.get(&format!("{monitoring}/podmonitors/informant")).await?;
+    let set = client
+        .get("/apis/apps/v1/namespaces/informant/statefulsets/informant")
+        .await?;
+    ensure!(monitor["spec"]["selector"] == set["spec"]["selector"], "{monitor}");
+    ensure!(
+        monitor["spec"]["podMetricsEndpoints"][0]["port"] == "health",
+        "{monitor}"
+    );
+    ensure!(monitor["metadata"]["labels"]["release"] == "prometheus", "{monitor}");
+    let annotations = &set["spec"]["template"]["metadata"]["annotations"];
+    ensure!(
+        annotations["prometheus.io/scrape"].is_null(),
+        "scraped twice: {annotations}"
+    );
+    let rule = client.get(&format!("{monitoring}/prometheusrules/informant")).await?;
+    let rules = rule["spec"]["groups"][0]["rules"].as_array().context("rules")?;
+    ensure!(rules.len() >= 10, "{rules:?}");
+    let dashboard = client
+        .get("/api/v1/namespaces/informant/configmaps/informant-dashboard")
+        .await?;
+    let dashboard = dashboard["data"]["informant.json"].as_str().context("a dashboard")?;
+    let dashboard: Value = serde_json::from_str(dashboard)?;
+    ensure!(dashboard["panels"].is_array(), "{dashboard}");
     Ok(())
 }

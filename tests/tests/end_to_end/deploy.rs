@@ -128,6 +128,7 @@ async fn example_handler_reports_each_kill_once(cluster: &Cluster, folder: &std:
     client.post(&pods(""), &pod("before", "x")).await?;
     client.merge(&status("before"), &killed("containerd://1", 1)).await?;
     let config = std::fs::read_to_string(folder.join("config.toml"))?;
+    let config = config.replace("[admin]\ntls = \"self-signed\"\n", "");
     let mut daemon = Daemon::start(folder, &cluster.kubeconfig(), &config).await?;
     let warning = |line: &str| {
         let line: Value = serde_json::from_str(line).ok()?;

@@ -38,6 +38,8 @@ pub struct HelmValues<'a> {
     pub health_listen: SocketAddr,
     /// The address of the admin server.
     pub admin_listen: SocketAddr,
+    /// Whether its callers have to authenticate.
+    pub admin_tls: bool,
     /// What Informant and its plugins may do.
     pub permissions: &'a Permissions,
 }
@@ -72,6 +74,7 @@ impl HelmValues<'_> {
         )?;
         writeln!(out, "  healthListen: {}", quoted(&self.health_listen.to_string()))?;
         writeln!(out, "  adminListen: {}", quoted(&self.admin_listen.to_string()))?;
+        writeln!(out, "  adminTls: {}", self.admin_tls)?;
         self.write_permissions(out)
     }
 
@@ -156,6 +159,7 @@ mod tests {
             state: Some(Some(Path::new("/var/lib/informant/state.redb"))),
             health_listen: "[::]:8090".parse().unwrap(),
             admin_listen: "127.0.0.1:8089".parse().unwrap(),
+            admin_tls: true,
             permissions: &permissions,
         };
         values.yaml()
@@ -185,6 +189,7 @@ mod tests {
           statePath: "/var/lib/informant/state.redb"
           healthListen: "[::]:8090"
           adminListen: "127.0.0.1:8089"
+          adminTls: true
           clusterRules:
           # [informer.pods]
           - apiGroups: [""]

@@ -22,6 +22,7 @@ pub(super) fn helm_values(config: &Config, text: &str, permissions: &Permissions
         state: (in_pod.state.is_set || is_durable).then_some(in_pod.state.path.as_deref()),
         health_listen: in_pod.health.listen,
         admin_listen: in_pod.admin.listen,
+        admin_tls: in_pod.admin.tls.is_some(),
         permissions,
     };
     let mut bytes_total = text.len();
