@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! deploy/example/config.toml ──informant rbac──▶ deploy/example/{values,rbac}.yaml ─┐
-//! deploy/chart ─────────────────────────────────────────────────helm template──────┴▶ deploy/{informant.yaml, kustomize/}
+//! deploy/chart ────────────────────────────────────────────────────────────────────┴─helm template─┐
+//!                                                            deploy/informant.yaml, deploy/kustomize/ ◀┘
 //! ```
 //!
 //! The results are committed. CI runs this with `--check`.

@@ -1,4 +1,5 @@
-//! `deploy/chart` with helm itself: it refuses values that contradict each other, and what it renders otherwise is valid.
+//! `deploy/chart` with helm itself: it refuses values that contradict each other, and what it renders otherwise is
+//! valid.
 //!
 //! `deploy.rs` covers what is committed.
 

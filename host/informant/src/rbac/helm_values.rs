@@ -5,8 +5,8 @@
 //!                        └───────────▶ fromConfig                      permissions and facts that the chart needs
 //! ```
 //!
-//! The chart renders nothing unless `fromConfig.sha256` is the hash of `config`, so permissions cannot belong to another
-//! configuration. Texts are block scalars: a diff of the values shows what changed. Pure: no input or output.
+//! The chart renders nothing unless `fromConfig.sha256` is the hash of `config`, so the permissions cannot belong to
+//! another configuration. Texts are block scalars: a diff of the values shows what changed. Pure: no input or output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};

@@ -1,4 +1,4 @@
-//! `informant rbac -o helm-values`: reads the scripts and components next to config.toml, and prints the chart's values.
+//! `informant rbac -o helm-values`: the values of the chart, with the scripts and components next to config.toml.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
