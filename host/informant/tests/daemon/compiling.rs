@@ -1,5 +1,5 @@
-//! Components are compiled in a child process, with limits on time and memory, so that a hostile one does not affect
-//! the daemon.
+//! Components are compiled in a child process, confined and with limits on time and memory, so that a hostile one does
+//! not affect the daemon.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -140,4 +140,67 @@ async fn compilation_is_limited_in_memory() {
         .await
         .unwrap_err();
     insta::assert_snapshot!(error.problem(), @"does not compile: it needs more than 1024 MiB of memory, the limit for compiling one component");
+}
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod confined {
+    use std::collections::BTreeMap;
+    use std::io::Read as _;
+    use std::process::{Command, Stdio};
+    use std::thread;
+
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+
+    use super::*;
+
+    #[test]
+    fn compiler_is_confined_before_it_reads_its_input() {
+        let mut compiler = Command::new(env!("CARGO_BIN_EXE_informant"))
+            .arg("compile-component")
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut report = [0; 16];
+        compiler.stdout.as_mut().unwrap().read_exact(&mut report).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", compiler.id())).unwrap();
+        // Without input it ends.
+        drop(compiler.stdin.take());
+        compiler.wait().unwrap();
+        assert_eq!(&report[..8], b"confined");
+        let value = |name: &str| {
+            let value = status.lines().find_map(|line| line.strip_prefix(name));
+            value.unwrap_or_else(|| panic!("{name} is not in {status}")).trim()
+        };
+        // 2: a filter. No thread was created before, which would lack it.
+        let values = ["NoNewPrivs:", "Seccomp:", "Threads:"].map(value);
+        assert_eq!(values, ["1", "2", "1"], "{status}");
+    }
+
+    #[test]
+    fn components_compile_without_landlock_and_it_is_logged() {
+        let folder = tempfile::tempdir().unwrap();
+        // The program and its compiler inherit what this thread gives up.
+        let inspected = thread::scope(|scope| {
+            let inspect = || {
+                let calls = BTreeMap::from([(libc::SYS_landlock_create_ruleset, Vec::new())]);
+                let unknown = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+                let arch = std::env::consts::ARCH.try_into().unwrap();
+                let filter = SeccompFilter::new(calls, SeccompAction::Allow, unknown, arch).unwrap();
+                let program: BpfProgram = filter.try_into().unwrap();
+                seccompiler::apply_filter(&program).unwrap();
+                Command::new(env!("CARGO_BIN_EXE_informant"))
+                    .args(["plugin", "inspect"])
+                    .arg(component("guest-recorder"))
+                    .env("XDG_CACHE_HOME", folder.path())
+                    .output()
+                    .unwrap()
+            };
+            scope.spawn(inspect).join().unwrap()
+        });
+        let log = String::from_utf8(inspected.stderr).unwrap();
+        assert!(inspected.status.success(), "{log}");
+        assert!(log.contains("compiler not fully confined missing=landlock"), "{log}");
+    }
 }

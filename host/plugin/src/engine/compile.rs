@@ -6,10 +6,11 @@
 //!
 //! A compiler reads untrusted input: a small component can take hours or all memory, which wasmtime does not treat as a
 //! bug. So the daemon compiles in a child process ([`Compiler::Child`]) that has nothing but its pipes: no environment,
-//! no files to write, little memory, little time. Its memory is freed when it ends. `child` is this process's side,
-//! `worker` the child's.
+//! no files, no network, little memory, little time (`confine`, as far as the system can). Its memory is freed when it
+//! ends. `child` is this process's side, `worker` the child's.
 
 mod child;
+mod confine;
 mod message;
 mod worker;
 

@@ -1,13 +1,14 @@
 //! This process's side: starts the child, sends it the component, and returns its result.
 
 use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use informant_cache::Environment;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-use super::message::{ANSWER_HEAD_BYTES, RequestHead, answer_of};
+use super::confine::Confinement;
+use super::message::{ANSWER_HEAD_BYTES, REPORT_BYTES, RequestHead, answer_of, take_report};
 use super::{ARTIFACT_BYTES_MAX, COMPILE_THREADS_MAX, ChildCompiler};
 use crate::engine::limiter::Mib;
 
@@ -44,16 +45,40 @@ pub(super) async fn compile(
             return Err(format!("it takes longer than {:?}, the limit for compiling one component", limits.time));
         }
     };
-    if output.answer.len() > ARTIFACT_BYTES_MAX {
+    let ChildOutput {
+        mut answer,
+        stderr_text,
+        status,
+    } = output;
+    let Some(confinement) = take_report(&mut answer) else {
+        return Err(exit_error(status, &stderr_text, limits.memory_bytes));
+    };
+    log_once(confinement);
+    if answer.len() > ARTIFACT_BYTES_MAX {
         return Err(format!(
             "its native code is larger than {}, the limit for one component",
             Mib(ARTIFACT_BYTES_MAX)
         ));
     }
-    match answer_of(output.answer) {
-        Some(answer) if output.status.success() => answer,
-        _ => Err(exit_error(output.status, &output.stderr_text, limits.memory_bytes)),
+    match answer_of(answer) {
+        Some(answer) if status.success() => answer,
+        _ => Err(exit_error(status, &stderr_text, limits.memory_bytes)),
     }
+}
+
+/// Logs what holds in the compiler's process, once: it is the same in each. Where no system call filter exists, nothing
+/// can be done about it.
+fn log_once(confinement: Confinement) {
+    static LOGGED: Once = Once::new();
+    LOGGED.call_once(|| {
+        if confinement.is_complete() || !cfg!(target_os = "linux") {
+            let landlock = format!("{:?}", confinement.landlock).to_lowercase();
+            let (no_new_privs, seccomp) = (confinement.no_new_privs, confinement.seccomp);
+            tracing::debug!(no_new_privs, landlock, seccomp, "compiler confined");
+        } else {
+            tracing::warn!(missing = confinement.missing(), "compiler not fully confined");
+        }
+    });
 }
 
 fn spawn(compiler: &ChildCompiler) -> std::io::Result<Child> {
@@ -93,7 +118,7 @@ async fn communicate(child: &mut Child, compiler: &ChildCompiler, component: &[u
             let _ = stdin.flush().await;
         }
     };
-    let longest = ARTIFACT_BYTES_MAX as u64 + ANSWER_HEAD_BYTES as u64 + 1;
+    let longest = (REPORT_BYTES + ARTIFACT_BYTES_MAX + ANSWER_HEAD_BYTES + 1) as u64;
     let ((), answer, stderr_text) = tokio::join!(send, read(stdout, longest), read(stderr, STDERR_BYTES_MAX));
     // Only now: at the end of its input the child exits.
     drop(stdin);

@@ -1,10 +1,16 @@
 //! The protocol of the two processes: one request, one answer.
 //!
 //! ```text
+//! report    "confined", flags: u64, little-endian. Written before the request is read
 //! request   memory limit, CPU seconds, length: u64 each, little-endian; then the component. The pipe stays open until
 //! the answer is complete
 //! answer    "artifact" or "refused!", length: u64; then the native code or wasmtime's message
 //! ```
+
+use super::confine::{Confinement, Landlock};
+
+/// Bytes of a report.
+pub(super) const REPORT_BYTES: usize = 16;
 
 /// Bytes of a request before the component.
 pub(super) const REQUEST_HEAD_BYTES: usize = 24;
@@ -12,8 +18,46 @@ pub(super) const REQUEST_HEAD_BYTES: usize = 24;
 /// Bytes of an answer before its text.
 pub(super) const ANSWER_HEAD_BYTES: usize = 16;
 
+const CONFINED: &[u8; 8] = b"confined";
 const ARTIFACT: &[u8; 8] = b"artifact";
 const REFUSED: &[u8; 8] = b"refused!";
+
+/// The flags of a report.
+const NO_NEW_PRIVS: u64 = 1;
+const LANDLOCK: u64 = 2;
+const LANDLOCK_FULL: u64 = 4;
+const SECCOMP: u64 = 8;
+
+/// The report of what holds in the child.
+pub(super) fn report(confinement: Confinement) -> [u8; REPORT_BYTES] {
+    let landlock = match confinement.landlock {
+        Landlock::Absent => 0,
+        Landlock::Partial => LANDLOCK,
+        Landlock::Full => LANDLOCK | LANDLOCK_FULL,
+    };
+    let flag = |is_set, flag| if is_set { flag } else { 0 };
+    let flags = landlock | flag(confinement.no_new_privs, NO_NEW_PRIVS) | flag(confinement.seccomp, SECCOMP);
+    let mut bytes = [0; REPORT_BYTES];
+    bytes[..8].copy_from_slice(CONFINED);
+    bytes[8..].copy_from_slice(&flags.to_le_bytes());
+    bytes
+}
+
+/// Cuts the report off the child's output. None if there is none.
+pub(super) fn take_report(output: &mut Vec<u8>) -> Option<Confinement> {
+    let flags = output.get(..REPORT_BYTES)?.strip_prefix(CONFINED)?;
+    let flags = u64::from_le_bytes(flags.try_into().ok()?);
+    output.drain(..REPORT_BYTES);
+    Some(Confinement {
+        no_new_privs: flags & NO_NEW_PRIVS != 0,
+        landlock: match (flags & LANDLOCK != 0, flags & LANDLOCK_FULL != 0) {
+            (false, _) => Landlock::Absent,
+            (true, false) => Landlock::Partial,
+            (true, true) => Landlock::Full,
+        },
+        seccomp: flags & SECCOMP != 0,
+    })
+}
 
 /// The header of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +127,24 @@ pub(super) fn answer_of(mut bytes: Vec<u8>) -> Option<Result<Vec<u8>, String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reports_survive_a_round_trip() {
+        for landlock in [Landlock::Absent, Landlock::Partial, Landlock::Full] {
+            for (no_new_privs, seccomp) in [(false, false), (true, false), (true, true)] {
+                let confinement = Confinement {
+                    no_new_privs,
+                    landlock,
+                    seccomp,
+                };
+                let mut output = [&report(confinement)[..], b"artifact"].concat();
+                assert_eq!(take_report(&mut output), Some(confinement));
+                assert_eq!(output, b"artifact");
+            }
+        }
+        assert_eq!(take_report(&mut b"confined".to_vec()), None);
+        assert_eq!(take_report(&mut b"artifact and so on".to_vec()), None);
+    }
 
     #[test]
     fn messages_survive_a_round_trip() {

@@ -1,10 +1,11 @@
-//! The child's side: reads a component, limits itself, compiles, answers, exits.
+//! The child's side: confines itself, reads a component, limits itself, compiles, answers, exits.
 
 use std::io::{Read as _, Write as _};
 use std::process::ExitCode;
 
 use super::compile;
-use super::message::{REQUEST_HEAD_BYTES, RequestHead, answer_head};
+use super::confine::confine;
+use super::message::{REQUEST_HEAD_BYTES, RequestHead, answer_head, report};
 use crate::component::COMPONENT_BYTES_MAX;
 use crate::engine;
 
@@ -28,6 +29,10 @@ pub fn compile_worker() -> ExitCode {
 }
 
 fn work() -> Result<(), String> {
+    lower_priority();
+    // Before the first byte is read. Reported at once, so that nothing in the input can change the report.
+    let confinement = confine();
+    write_out(&[&report(confinement)])?;
     let mut stdin = std::io::stdin().lock();
     let mut head = [0; REQUEST_HEAD_BYTES];
     stdin
@@ -52,16 +57,20 @@ fn work() -> Result<(), String> {
     // Without the pool: its address space would exceed the limit, and the code does not depend on it.
     let engine = engine::on_demand().map_err(|error| format!("{error:#}"))?;
     let answer = compile(&engine, &component);
-    let mut stdout = std::io::stdout().lock();
     let text = match &answer {
         Ok(artifact) => artifact.as_slice(),
         Err(words) => words.as_bytes(),
     };
-    stdout
-        .write_all(&answer_head(&answer))
-        .and_then(|()| stdout.write_all(text))
+    write_out(&[&answer_head(&answer), text])
+}
+
+fn write_out(parts: &[&[u8]]) -> Result<(), String> {
+    let mut stdout = std::io::stdout().lock();
+    parts
+        .iter()
+        .try_for_each(|part| stdout.write_all(part))
         .and_then(|()| stdout.flush())
-        .map_err(|error| format!("cannot write the answer: {error}"))
+        .map_err(|error| format!("cannot write to stdout: {error}"))
 }
 
 /// Exits when the parent is gone: the parent keeps stdin open while it waits.
@@ -74,9 +83,8 @@ fn exit_when_stdin_closes() {
 /// Permanently drops permissions and resources that compiling does not need.
 #[cfg(unix)]
 fn limit_resources(head: RequestHead) -> Result<(), String> {
-    use rustix::process::{Resource, Rlimit, nice, setrlimit};
-    // Reaching a limit ends the process, as intended. It opens no files except those with processor information, and
-    // writes none.
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    // Reaching a limit ends the process, as intended. It opens and writes no files.
     let limits = [
         (Resource::As, head.memory_bytes),
         (Resource::Cpu, head.cpu_seconds),
@@ -92,12 +100,17 @@ fn limit_resources(head: RequestHead) -> Result<(), String> {
         setrlimit(resource, both)
             .map_err(|error| format!("the compiler cannot limit itself ({resource:?}): {error}"))?;
     }
-    // Its niceness may be higher already.
-    let _ = nice(NICE);
     Ok(())
 }
 
 #[cfg(not(unix))]
 fn limit_resources(_head: RequestHead) -> Result<(), String> {
     Ok(())
+}
+
+/// Other work comes first.
+fn lower_priority() {
+    // Its niceness may be higher already.
+    #[cfg(unix)]
+    let _ = rustix::process::nice(NICE);
 }

@@ -7,8 +7,17 @@ use super::*;
 use crate::engine::compile::CompileLimits;
 use crate::testing::TokioTime;
 
-/// Compiles with a shell script.
+/// Compiles with a shell script, after its report.
 async fn with(script: &str, time: Duration) -> Result<Vec<u8>, String> {
+    with_output(
+        &format!(r"printf 'confined\017\000\000\000\000\000\000\000'; {script}"),
+        time,
+    )
+    .await
+}
+
+/// Compiles with a shell script.
+async fn with_output(script: &str, time: Duration) -> Result<Vec<u8>, String> {
     let compiler = ChildCompiler {
         program: PathBuf::from("/bin/sh"),
         arguments: vec!["-c".into(), script.into()],
@@ -46,6 +55,9 @@ async fn a_child_that_fails_is_reported_with_its_last_line() {
     ] {
         reports.push(with(script, LONG).await.unwrap_err());
     }
+    // Without a report it is not the compiler.
+    let script = r"printf 'artifact\005\000\000\000\000\000\000\000bytes'";
+    reports.push(with_output(script, LONG).await.unwrap_err());
     insta::assert_snapshot!(reports.join("\n"), @"
     the compiler ended with exit status: 3 and no message
     the compiler ended with exit status: 101: thread panicked at lib.rs
@@ -54,6 +66,7 @@ async fn a_child_that_fails_is_reported_with_its_last_line() {
     the compiler ended with exit status: 0 and no message
     the compiler ended with exit status: 0 and no message
     the compiler ended with exit status: 1 and no message
+    the compiler ended with exit status: 0 and no message
     ");
 }
 
