@@ -265,7 +265,16 @@ async fn open_state(options: &DaemonOptions, metrics: &Metrics) -> Result<Durabl
     let (config, activities) = (&options.config, &options.activities);
     let path = config.state.path.clone().or_else(directories::state_file);
     let path = path.unwrap_or_else(|| config.path.with_file_name("state.redb"));
-    let durables = DurableState::new(path, metrics.state.clone());
+    // All configurations of a user have the same default, and each deletes what the other's informers and plugins left.
+    // The links of a ConfigMap change, so they are not followed.
+    let owner = config
+        .state
+        .path
+        .is_none()
+        .then(|| std::path::absolute(&config.path))
+        .and_then(Result::ok);
+    let owner = owner.map(|owner| owner.display().to_string());
+    let durables = DurableState::new(path, owner, metrics.state.clone());
     {
         let _activity = activities.begin("state database: open");
         durables.open_if_needed(config).await.context("durable informers")?;

@@ -46,13 +46,14 @@ struct Inner {
 impl StateDatabase {
     /// Opens the file at `path`, or creates it with its directory.
     ///
-    /// A file that is torn, foreign or of another version is renamed, with a warning; that is not an error.
+    /// A file that is torn, foreign or of another version is renamed, with a warning; that is not an error. With an
+    /// `owner`, the file becomes its own unless it is another one's.
     ///
     /// # Errors
-    /// [`OpenError`] if another process uses the file, or it can be neither read nor created.
-    pub fn open(path: PathBuf, metrics: StateMetrics) -> Result<Self, OpenError> {
+    /// [`OpenError`] if another process uses the file, it is another owner's, or it can be neither read nor created.
+    pub fn open(path: PathBuf, owner: Option<String>, metrics: StateMetrics) -> Result<Self, OpenError> {
         let opened = path.clone();
-        let store = TableStore::open(path, metrics.clone())?;
+        let store = TableStore::open(path, owner, metrics.clone())?;
         let shared = Arc::new(Shared::default());
         let recorder = Recorder::new(store, Arc::clone(&shared), metrics.clone());
         let thread = std::thread::Builder::new().name("state".to_owned());

@@ -41,6 +41,17 @@ pub enum OpenError {
         /// Its format.
         found: u32,
     },
+    /// It is another configuration's.
+    #[error(
+        "the state database {path} belongs to the configuration {owner}: to keep both apart, set a file of its own in \
+         [state] path; if that configuration was moved here, set path = {path:?}"
+    )]
+    Owned {
+        /// The file.
+        path: PathBuf,
+        /// The other configuration.
+        owner: String,
+    },
     /// It can be neither read nor created.
     #[error("cannot open the state database {path}: {source}; set a file in a writable directory in [state] path")]
     Io {
@@ -58,8 +69,9 @@ pub(crate) struct OpenedDatabase {
     pub(crate) set_aside: Option<(PathBuf, String)>,
 }
 
-/// Opens the file, or creates it. A file of an older format is migrated; one that is torn or foreign is set aside.
-pub(crate) fn open(path: &Path) -> Result<OpenedDatabase, OpenError> {
+/// Opens the file, or creates it. A file of an older format is migrated; one that is torn or foreign is set aside; one
+/// of another owner is refused.
+pub(crate) fn open(path: &Path, owner: Option<&str>) -> Result<OpenedDatabase, OpenError> {
     let about = |source| OpenError::Io {
         path: path.to_owned(),
         source,
@@ -67,25 +79,25 @@ pub(crate) fn open(path: &Path) -> Result<OpenedDatabase, OpenError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     create_directory(folder).map_err(about)?;
-    let opened = open_or_set_aside(path)?;
+    let opened = open_or_set_aside(path, owner)?;
     // A power cut that loses the directory entry loses the file with it.
     sync_directory(folder).map_err(about)?;
     Ok(opened)
 }
 
-fn open_or_set_aside(path: &Path) -> Result<OpenedDatabase, OpenError> {
+fn open_or_set_aside(path: &Path, owner: Option<&str>) -> Result<OpenedDatabase, OpenError> {
     let about = |source| OpenError::Io {
         path: path.to_owned(),
         source,
     };
-    match open_checked(path).map_err(|error| error.at(path))? {
+    match open_checked(path, owner).map_err(|error| error.at(path))? {
         Ok(database) => Ok(OpenedDatabase {
             database,
             set_aside: None,
         }),
         Err(reason) => {
             let aside = set_aside(path).map_err(about)?;
-            match open_checked(path).map_err(|error| error.at(path))? {
+            match open_checked(path, owner).map_err(|error| error.at(path))? {
                 Ok(database) => Ok(OpenedDatabase {
                     database,
                     set_aside: Some((aside, reason)),
@@ -99,6 +111,7 @@ fn open_or_set_aside(path: &Path) -> Result<OpenedDatabase, OpenError> {
 enum OpenFailure {
     InUse,
     Newer(u32),
+    Owned(String),
     Io(io::Error),
 }
 
@@ -107,6 +120,8 @@ pub(crate) enum Validated {
     Valid(Database),
     /// Its format is newer than [`schema::FORMAT`].
     Newer(u32),
+    /// It is another owner's.
+    Owned(String),
 }
 
 impl OpenFailure {
@@ -115,19 +130,21 @@ impl OpenFailure {
         match self {
             Self::InUse => OpenError::InUse { path },
             Self::Newer(found) => OpenError::Newer { path, found },
+            Self::Owned(owner) => OpenError::Owned { path, owner },
             Self::Io(source) => OpenError::Io { path, source },
         }
     }
 }
 
 /// The database; or, in the inner result, why the file is invalid.
-fn open_checked(path: &Path) -> Result<Result<Database, String>, OpenFailure> {
+fn open_checked(path: &Path, owner: Option<&str>) -> Result<Result<Database, String>, OpenFailure> {
     let file = create_file(path).map_err(OpenFailure::Io)?;
     // A torn page may make the reader panic.
-    let opened = catch_unwind(AssertUnwindSafe(|| validate(builder().create_file(file)?)));
+    let opened = catch_unwind(AssertUnwindSafe(|| validate(builder().create_file(file)?, owner)));
     match opened {
         Ok(Ok(Validated::Valid(database))) => Ok(Ok(database)),
         Ok(Ok(Validated::Newer(format))) => Err(OpenFailure::Newer(format)),
+        Ok(Ok(Validated::Owned(owner))) => Err(OpenFailure::Owned(owner)),
         Ok(Err(error)) => classify(error),
         Err(_) => Ok(Err("it is damaged".to_owned())),
     }
@@ -140,7 +157,7 @@ fn builder() -> Builder {
 }
 
 /// The database, if it is valid; migrated if it has an older format.
-fn validate(mut database: Database) -> Result<Validated, redb::Error> {
+fn validate(mut database: Database, owner: Option<&str>) -> Result<Validated, redb::Error> {
     // Checks every page, so that a later read does not hit a damaged one.
     database.check_integrity()?;
     let write = database.begin_write()?;
@@ -158,6 +175,15 @@ fn validate(mut database: Database) -> Result<Validated, redb::Error> {
                 let reason = "it was written by another version of Informant, or by another program";
                 return Err(redb::Error::Corrupted(reason.to_owned()));
             }
+        }
+        if let Some(owner) = owner {
+            let found = meta
+                .get("owner")?
+                .map(|found| String::from_utf8_lossy(found.value()).into_owned());
+            if let Some(other) = found.filter(|found| found != owner) {
+                return Ok(Validated::Owned(other));
+            }
+            meta.insert("owner", owner.as_bytes())?;
         }
         meta.insert("format", &schema::format_row(schema::FORMAT)[..])?;
     }
@@ -185,9 +211,10 @@ fn migrate_from_1(tables: &mut Tables<'_>) -> Result<(), redb::Error> {
 
 /// A database on another backend than a file.
 pub(crate) fn open_on(backend: impl redb::StorageBackend) -> Result<Database, redb::Error> {
-    match validate(builder().create_with_backend(backend)?)? {
+    match validate(builder().create_with_backend(backend)?, None)? {
         Validated::Valid(database) => Ok(database),
         Validated::Newer(format) => Err(redb::Error::Corrupted(format!("format {format}"))),
+        Validated::Owned(owner) => Err(redb::Error::Corrupted(format!("of {owner}"))),
     }
 }
 
@@ -275,7 +302,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
         fs::write(&path, content).unwrap();
-        let opened = open(&path).unwrap();
+        let opened = open(&path, None).unwrap();
         (folder, opened)
     }
 
@@ -284,7 +311,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
         {
-            let opened = open(&path).unwrap();
+            let opened = open(&path, None).unwrap();
             let write = opened.database.begin_write().unwrap();
             {
                 let mut objects = write.open_table(schema::OBJECTS).unwrap();
@@ -361,7 +388,7 @@ mod tests {
         let path = folder.path().join("state.redb");
         set_format(&path, b"informant-state 3");
         let before = fs::read(&path).unwrap();
-        let error = open(&path).err().expect("it is refused");
+        let error = open(&path, None).err().expect("it is refused");
         assert!(matches!(error, OpenError::Newer { found: 3, .. }));
         let message = error.to_string();
         for part in [
@@ -381,10 +408,10 @@ mod tests {
     fn tables_that_a_file_lacks_are_created() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
-        let write = open(&path).unwrap().database.begin_write().unwrap();
+        let write = open(&path, None).unwrap().database.begin_write().unwrap();
         assert!(write.delete_table(schema::ENDED).unwrap());
         write.commit().unwrap();
-        let opened = open(&path).unwrap();
+        let opened = open(&path, None).unwrap();
         assert!(opened.set_aside.is_none());
         let read = redb::ReadableDatabase::begin_read(&opened.database).unwrap();
         read.open_table(schema::ENDED).unwrap();
@@ -395,12 +422,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
         set_format(&path, b"informant-state 0");
-        let (_, reason) = open(&path).unwrap().set_aside.unwrap();
+        let (_, reason) = open(&path, None).unwrap().set_aside.unwrap();
         assert_eq!(
             reason,
             "it was written by another version of Informant, or by another program"
         );
-        assert!(open(&path).unwrap().set_aside.is_none(), "the new one is ours");
+        assert!(open(&path, None).unwrap().set_aside.is_none(), "the new one is ours");
     }
 
     #[test]
@@ -409,19 +436,38 @@ mod tests {
         let path = folder.path().join("state.redb");
         for number in 0..5 {
             fs::write(&path, format!("not a database {number}")).unwrap();
-            open(&path).unwrap();
+            open(&path, None).unwrap();
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1 + SET_ASIDE_FILES_MAX);
+    }
+
+    #[test]
+    fn file_of_another_owner_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.redb");
+        // An older file has no owner.
+        drop(open(&path, None).unwrap());
+        drop(open(&path, Some("/a/config.toml")).unwrap());
+        let error = open(&path, Some("/b/config.toml")).err().expect("it is refused");
+        let message = error.to_string();
+        assert!(
+            message.contains("belongs to the configuration /a/config.toml"),
+            "{message}"
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was set aside");
+        drop(open(&path, Some("/a/config.toml")).unwrap());
+        // A path that is configured is meant.
+        drop(open(&path, None).unwrap());
     }
 
     #[test]
     fn file_in_use_is_refused_and_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
-        let first = open(&path).unwrap();
-        assert!(matches!(open(&path), Err(OpenError::InUse { .. })));
+        let first = open(&path, None).unwrap();
+        assert!(matches!(open(&path, None), Err(OpenError::InUse { .. })));
         drop(first);
-        assert!(open(&path).unwrap().set_aside.is_none());
+        assert!(open(&path, None).unwrap().set_aside.is_none());
     }
 
     #[cfg(unix)]
@@ -430,11 +476,11 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b/state.redb");
-        open(&path).unwrap();
+        open(&path, None).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        open(&path).unwrap();
+        open(&path, None).unwrap();
         assert_eq!(mode(&path), 0o600);
     }
 }

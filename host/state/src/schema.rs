@@ -3,6 +3,7 @@
 //! | table | key | value |
 //! |---|---|---|
 //! | `meta` | `format` | [`FORMAT`] |
+//! | `meta` | `owner` | the configuration that the file belongs to, if it is checked |
 //! | `sources` | informer, cluster, server, resource, namespace | number, high-water, form, request |
 //! | `objects` | number, namespace, name | state |
 //! | `handlers` | number, handler | whether all is open, version |

@@ -35,10 +35,10 @@ pub(crate) struct TableStore {
 }
 
 impl TableStore {
-    /// Opens the file, or creates it.
-    pub(crate) fn open(path: PathBuf, metrics: StateMetrics) -> Result<Self, OpenError> {
+    /// Opens the file, or creates it. If an `owner` is given, one of another owner is refused.
+    pub(crate) fn open(path: PathBuf, owner: Option<String>, metrics: StateMetrics) -> Result<Self, OpenError> {
         let file = path.clone();
-        Self::open_by(Box::new(move || file::open(&file)), path, metrics)
+        Self::open_by(Box::new(move || file::open(&file, owner.as_deref())), path, metrics)
     }
 
     /// Opens the database by other means. `path` is its name in messages.

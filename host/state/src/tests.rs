@@ -77,7 +77,7 @@ impl Process {
     /// Starts on the file as it is.
     fn start(path: &Path, options: SourceOptions) -> Self {
         let metrics = StateMetrics::default();
-        let store = TableStore::open(path.to_owned(), metrics.clone()).unwrap();
+        let store = TableStore::open(path.to_owned(), None, metrics.clone()).unwrap();
         Self::start_on(path, store, metrics, options)
     }
 

@@ -26,6 +26,8 @@ pub(super) struct DurableState(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
+    /// The configuration, if the file must not be another one's.
+    owner: Option<String>,
     metrics: StateMetrics,
     shared: Mutex<Shared>,
     /// Locked while the file is being opened, which takes as long as the disk does. Only blocking threads may lock it.
@@ -59,9 +61,10 @@ struct Persistence {
 }
 
 impl DurableState {
-    pub(super) fn new(path: PathBuf, metrics: StateMetrics) -> Self {
+    pub(super) fn new(path: PathBuf, owner: Option<String>, metrics: StateMetrics) -> Self {
         Self(Arc::new(Inner {
             path,
+            owner,
             metrics,
             shared: Mutex::default(),
             opening: Mutex::default(),
@@ -215,7 +218,7 @@ impl DurableState {
         if let Some(state) = &self.shared().state {
             return Ok(state.clone());
         }
-        let state = StateDatabase::open(self.0.path.clone(), self.0.metrics.clone())?;
+        let state = StateDatabase::open(self.0.path.clone(), self.0.owner.clone(), self.0.metrics.clone())?;
         tracing::info!(path = %self.0.path.display(), "state database opened");
         let mut shared = self.shared();
         for (listener, plugin, on_start) in &shared.names {

@@ -23,7 +23,7 @@ fn options() -> SourceOptions {
 /// A database whose thread starts when received to, and until then blocks like a disk that hangs.
 fn hanging(path: PathBuf, open_wait: Duration) -> (StateDatabase, mpsc::Sender<()>) {
     let metrics = StateMetrics::default();
-    let store = TableStore::open(path, metrics.clone()).unwrap();
+    let store = TableStore::open(path, None, metrics.clone()).unwrap();
     let shared = Arc::new(Shared::default());
     let recorder = Recorder::new(store, Arc::clone(&shared), metrics.clone());
     let (answers, disk) = mpsc::channel();

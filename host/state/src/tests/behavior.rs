@@ -352,7 +352,7 @@ fn purge_covers_exactly_the_given_sources() {
     ] {
         let metrics = StateMetrics::default();
         let shared = Arc::new(Shared::default());
-        let store = TableStore::open(path.clone(), metrics.clone()).unwrap();
+        let store = TableStore::open(path.clone(), None, metrics.clone()).unwrap();
         let mut recorder = Recorder::new(store, Arc::clone(&shared), metrics);
         shared.command(RecorderCommand::Forget(what));
         recorder.run_once();
@@ -417,7 +417,7 @@ fn database_unreadable_at_start_is_read_before_it_is_written() {
     let (folder, path) = kept(options());
     let crashed = folder.path().join("crashed");
     let metrics = StateMetrics::default();
-    let mut store = TableStore::open(path.clone(), metrics.clone()).unwrap();
+    let mut store = TableStore::open(path.clone(), None, metrics.clone()).unwrap();
     store.fail_disk_full();
     let mut process = Process::start_on(&path, store, metrics, options());
     process.sync([object("a", "u1", 1), object("b", "u2", 2)]);

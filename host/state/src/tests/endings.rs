@@ -150,7 +150,10 @@ fn delete_of_a_recreated_object_is_counted_but_not_delivered() {
 
 fn state(path: &Path) -> (StateDatabase, StateMetrics) {
     let metrics = StateMetrics::default();
-    (StateDatabase::open(path.to_owned(), metrics.clone()).unwrap(), metrics)
+    (
+        StateDatabase::open(path.to_owned(), None, metrics.clone()).unwrap(),
+        metrics,
+    )
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn encrypted_source_of_format_1_is_migrated() {
 #[test]
 fn migrated_file_is_not_migrated_again() {
     let (_folder, path) = format_1();
-    let open = || TableStore::open(path.clone(), StateMetrics::default()).unwrap();
+    let open = || TableStore::open(path.clone(), None, StateMetrics::default()).unwrap();
     drop(open());
     let rows = |store: &mut TableStore| {
         let counted = store.write(|tables| {
@@ -229,7 +229,7 @@ fn delete_beyond_the_limit_before_the_attachment_survives_a_failure() {
 fn delete_beyond_the_limit_comes_late_from_an_unreadable_database() {
     let (_folder, crashed) = full_before_the_last();
     let metrics = StateMetrics::default();
-    let mut store = TableStore::open(crashed.clone(), metrics.clone()).unwrap();
+    let mut store = TableStore::open(crashed.clone(), None, metrics.clone()).unwrap();
     store.fail_disk_full();
     let mut process = Process::start_on(&crashed, store, metrics, options());
     process.sync([object("a", "new", 300), object("b", "u2", 2)]);

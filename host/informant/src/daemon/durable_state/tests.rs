@@ -24,7 +24,7 @@ fn durable(informer: &str) -> String {
 }
 
 fn durable_state(path: &Path) -> DurableState {
-    DurableState::new(path.to_owned(), StateMetrics::default())
+    DurableState::new(path.to_owned(), None, StateMetrics::default())
 }
 
 fn spec(informer: &str, namespaces: &[&str]) -> InformerSpec {
