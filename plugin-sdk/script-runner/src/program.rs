@@ -111,7 +111,10 @@ impl Program {
         old: Option<Vec<u8>>,
         object: Vec<u8>,
     ) -> Result<Option<u32>, Thrown> {
-        self.call(self.on_update.as_ref(), |ctx, handler, arguments| {
+        // Nothing changed, somebody asked for the call: a script that handles adds only does so again.
+        let is_asked_for = matches!(call.reason, Reason::Trigger | Reason::RequeueAfter);
+        let on_add = self.on_add.as_ref().filter(|_| is_asked_for);
+        self.call(self.on_update.as_ref().or(on_add), |ctx, handler, arguments| {
             arguments.push_arg(handler.object(ctx, Some(object))?)?;
             arguments.push_arg(self.event(ctx, about, call, old)?)
         })

@@ -108,6 +108,38 @@ async fn a_metric_that_the_manifest_lacks_is_invalid() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn replacing_by_something_else_than_a_list_changes_nothing() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = r#"
+        import { metrics, Permanent } from "informant";
+        export const manifest = { metrics: [{ name: "seen", type: "gauge", help: "Pods", labels: ["name"] }] };
+        const given = { list: [{ value: 1, labels: { name: "a" } }], object: { value: 2 }, text: "3", none: undefined };
+        export function onAdd(pod, event) {
+          try { metrics.replace("seen", given[event.name]); } catch (error) { throw new Permanent(String(error)); }
+        }
+    "#;
+    let (plugin, mut pods) = run(&world, "counter", text).await;
+    for name in ["list", "object", "text", "none"] {
+        apply(&world, &plugin, &mut pods, name).await;
+    }
+    let errors: Vec<_> = plugin
+        .listener()
+        .dead_letters()
+        .into_iter()
+        .map(|letter| letter.error)
+        .collect();
+    insta::assert_snapshot!(errors.join("\n"), @"");
+    let metrics = world.metrics("informant_plugin_custom");
+    assert_eq!(
+        metrics,
+        r#"informant_plugin_custom_seen{plugin="counter",name="a"} 1.0"#
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn metrics_survive_a_swap_unless_their_type_changes() {
     if !can_run() {
         return;

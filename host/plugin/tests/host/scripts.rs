@@ -424,3 +424,34 @@ async fn a_script_is_rejected_without_a_script_runner() {
     let world = World::without_runner();
     insta::assert_snapshot!(refusal(&world, "export function onAdd() {}").await, @r#"plugin "hello": FOLDER/handler.js: this Informant was built without its script runner; build it with `cargo xtask`, which includes it, or set INFORMANT_SCRIPT_RUNNER to the runner's file"#);
 }
+
+#[tokio::test(start_paused = true)]
+async fn without_on_update_asked_for_calls_go_to_on_add() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = r#"
+        import { log } from "informant";
+        export function onAdd(pod, event) {
+          log.info(event.name, event.reason);
+          return event.reason === "watch" ? { requeueAfter: 60_000 } : undefined;
+        }
+    "#;
+    let plugin = run(&world, text, |_| {}).await;
+    let mut pods = attached(&world, &plugin).await;
+    pods.apply("a");
+    idle(&world, &plugin).await;
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    idle(&world, &plugin).await;
+    let keys = [informant_object::Key::new("default", "a")];
+    plugin.listener().trigger(pods.id, &keys, plugin.now());
+    idle(&world, &plugin).await;
+    // A change is an update, which the script does not handle.
+    pods.apply("a");
+    idle(&world, &plugin).await;
+    assert_eq!(
+        hello_log(&world),
+        ["INFO a watch", "INFO a requeue-after", "INFO a trigger"]
+    );
+}

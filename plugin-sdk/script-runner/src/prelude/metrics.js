@@ -18,6 +18,10 @@ export const metrics = Object.freeze({
   set: change(host.set),
   observe: change(host.observe),
   replace(name, samples) {
+    // An object without an iterator would be an empty list, which removes all series.
+    if (typeof samples?.[Symbol.iterator] !== "function" || typeof samples === "string") {
+      throw new TypeError(`metrics: the samples of ${shown(name)} are ${shown(samples)}, which is not a list`);
+    }
     const list = Array.from(samples);
     const values = list.map(({ value }) => numberOf(name, value));
     host.replace(String(name), values, list.map(({ labels }) => pairs(labels)));
