@@ -82,6 +82,7 @@ type WasiAnswer = Box<dyn Future<Output = Result<(Response<WasiBody>, WasiSent),
 /// A request that is granted.
 struct GrantedRequest {
     rights: Arc<HttpRights>,
+    grants: Arc<HttpGrants>,
     grant: HttpGrant,
     target: HttpTarget,
     request: Request<WasiBody>,
@@ -155,9 +156,9 @@ impl HttpCaller {
             (HttpAccess::Denied(reason), _) | (_, Some(reason)) => {
                 return Err(HttpError::new(HttpErrorCode::Denied, *reason));
             }
-            (HttpAccess::Granted { rights, grants }, None) => (rights, grants.now()),
+            (HttpAccess::Granted { rights, grants }, None) => (rights, grants),
         };
-        let (target, grant) = granted(&rights.plugin, &request, &grants)
+        let (target, grant) = granted(&rights.plugin, &request, &grants.now())
             .inspect_err(|denied| rights.counters.count("", HttpResult::Failed(denied.code), None))?;
         let time_max = self.time.left().min(rights.limits().http_time);
         let head_max = options.first_byte_timeout.map_or(time_max, |max| {
@@ -165,6 +166,7 @@ impl HttpCaller {
         });
         Ok(GrantedRequest {
             rights: Arc::clone(rights),
+            grants: Arc::clone(grants),
             grant,
             target,
             request,
@@ -279,6 +281,12 @@ impl GrantedRequest {
     async fn exchange(self) -> Result<Option<Response<WasiBody>>, HttpError> {
         let began = self.rights.env.now();
         let permit = self.rights.admit().await;
+        // A grant may be gone after the wait, or have other headers.
+        let still_granted = granted(&self.rights.plugin, &self.request, &self.grants.now());
+        let (_, grant) = still_granted.map_err(|_| {
+            let message = "its grant was removed while the request waited (allow.http)";
+            HttpError::new(HttpErrorCode::Denied, message)
+        })?;
         if let Some(left) = self.rights.closed_for(&self.target.to_string()) {
             return Ok(Some(closed(left)));
         }
@@ -298,7 +306,7 @@ impl GrantedRequest {
                 RequestBody { inner, left, rights }.boxed_unsync()
             }),
             address: self.target.address(),
-            header_files: self.grant.header_files,
+            header_files: grant.header_files,
             time_max: self.time_max.saturating_sub(rights.env.now() - began),
             permit,
         };
