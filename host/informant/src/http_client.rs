@@ -11,7 +11,7 @@ mod connect;
 mod proxy;
 mod tls;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ use tokio::time::timeout;
 
 use self::connect::{Connection, Connector};
 pub use self::connect::{Resolver, Resolving, SystemResolver};
+pub(crate) use self::tls::check_ca_file;
 use crate::config::HttpSection;
 use crate::kube_api::unless_abandoned;
 
@@ -140,20 +141,34 @@ async fn set_headers_from_files(
         // Until it is read, which may take longer than the request, the request counts.
         let permit = permit.clone();
         let read = tokio::task::spawn_blocking(move || {
-            let read = read_regular_file(&path, HTTP_HEADER_FILE_BYTES_MAX);
+            let read = header_value(&path);
             drop(permit);
             read
         });
-        let bytes = match read.await {
-            Ok(read) => read.map_err(|error| unusable(error.to_string()))?,
+        let value = match read.await {
+            Ok(read) => read.map_err(unusable)?,
             Err(_) => return Err(HttpError::new(HttpErrorCode::Unavailable, "Informant is stopping")),
         };
-        let mut value = HeaderValue::from_bytes(bytes.trim_ascii())
-            .map_err(|_| unusable("it is not one line of text".to_owned()))?;
-        value.set_sensitive(true);
         headers.insert(name, value);
     }
     Ok(())
+}
+
+/// The value of a header in its file.
+fn header_value(path: &Path) -> Result<HeaderValue, String> {
+    let bytes = read_regular_file(path, HTTP_HEADER_FILE_BYTES_MAX).map_err(|error| error.to_string())?;
+    let value = HeaderValue::from_bytes(bytes.trim_ascii());
+    let mut value = value.map_err(|_| "it is not one line of text".to_owned())?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Whether a file of `header-files` can be used.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check_header_file(path: &Path) -> Result<(), String> {
+    header_value(path).map(drop)
 }
 
 /// Sets the URL and the headers that say where the request goes.

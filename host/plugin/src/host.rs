@@ -94,6 +94,8 @@ pub struct Inspection {
     pub imports: Vec<String>,
     /// Whether it is a script, or contains one: then it imports all interfaces.
     pub runs_script: bool,
+    /// What a script imports by name from "informant", as far as its text shows.
+    pub script_imports: Vec<String>,
     /// Functions of a newer contract that it imports. A call traps.
     pub stubs: Vec<String>,
     /// The contract version that it was built for.
@@ -115,6 +117,11 @@ impl Inspection {
             roles: component.roles,
             imports: component.imports.clone(),
             runs_script: component.script.is_some(),
+            script_imports: component
+                .script
+                .as_ref()
+                .map(|script| script.imports())
+                .unwrap_or_default(),
             stubs: component.stubs.clone(),
             contract: component.contract.clone(),
             sdk: component.sdk.clone(),

@@ -128,6 +128,57 @@ async fn check_refuses_one_metric_with_two_types() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn check_warns_of_imports_that_a_script_may_not_use() {
+    if scripts::can_run().await.unwrap() {
+        check_imports().await.unwrap();
+    }
+}
+
+async fn check_imports() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let script = "import { fetch, kv, log } from \"informant\";\nexport function onAdd() {}\n";
+    std::fs::write(folder.path().join("handler.js"), script)?;
+    let plugin =
+        "[informer.pods]\nresource = \"v1/pods\"\n[plugin.p]\nscript = \"handler.js\"\ninformers = [\"pods\"]\n";
+    let check = async |config: &str| -> Result<String> {
+        std::fs::write(folder.path().join("config.toml"), config)?;
+        let mut command = tokio::process::Command::new(guests::informant()?);
+        let output = command.args(["check", "--offline"]).current_dir(folder.path()).output();
+        Ok(String::from_utf8(output.await?.stderr)?)
+    };
+    let said = check(plugin).await?;
+    for warning in [
+        "warning: config.toml:4:10: [plugin.p] uses kv, which is denied without a state database",
+        "warning: config.toml:4:10: [plugin.p] imports fetch, but may send no HTTP request",
+    ] {
+        ensure!(said.contains(warning), "{said}");
+    }
+    let said = check(&format!("{plugin}allow.http = [\"https://example.com\"]\n[state]\n")).await?;
+    ensure!(said.is_empty(), "{said}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn inspect_shows_that_a_plugin_may_have_several_instances() {
+    if scripts::can_run().await.unwrap() {
+        inspect_parallel().await.unwrap();
+    }
+}
+
+async fn inspect_parallel() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let script = "export const manifest = { parallel: true };\nexport function onAdd() {}\n";
+    std::fs::write(folder.path().join("handler.js"), script)?;
+    let mut command = tokio::process::Command::new(guests::informant()?);
+    let output = command
+        .args(["plugin", "inspect", "handler.js"])
+        .current_dir(folder.path());
+    let shown = String::from_utf8(output.output().await?.stdout)?;
+    ensure!(shown.contains("\nparallel  yes"), "{shown}");
+    Ok(())
+}
+
 /// Scripts with the metrics `seen`, of the first type or the second one, and `same`.
 async fn check_metrics() -> Result<()> {
     let folder = tempfile::tempdir()?;

@@ -6,6 +6,7 @@
 mod cluster;
 mod components;
 mod grants;
+mod http;
 mod selections;
 
 use anyhow::{Result, bail};
@@ -13,7 +14,7 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::{ClusterArgs, ConfigFlag, Exit, output};
-use crate::config::{Config, Problem, Problems, known_values};
+use crate::config::{Config, Problem, Problems, Severity, known_values};
 use crate::guests::Guests;
 use crate::key_file;
 use cluster::ClusterReport;
@@ -37,6 +38,9 @@ pub(super) struct CheckArgs {
     /// Do not contact the cluster
     #[arg(long)]
     offline: bool,
+    /// Fail on warnings, and on components without `sha256`: for pipelines
+    #[arg(long)]
+    strict: bool,
     #[command(flatten)]
     cluster_args: ClusterArgs,
 }
@@ -64,7 +68,11 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
         problems: config.warnings.clone(),
         passed: Vec::new(),
     };
-    findings.problems.extend(key_files(&config));
+    findings.problems.extend(key_files(&config, args.offline));
+    findings.problems.extend(http::check(&config, args.offline));
+    if args.strict {
+        findings.problems.extend(components::unpinned(&config));
+    }
     let guests = Guests::with_keys(config.state.is_set)?;
     let (inspections, found) = guests.block_on(components::inspect(&config, guests.host()));
     findings.add(found);
@@ -77,7 +85,18 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
         let ClusterReport { findings: found, .. } = report;
         findings.add(found);
     }
+    if args.strict {
+        fail_on_warnings(&mut findings.problems);
+    }
     report(&config, findings)
+}
+
+/// Warnings become errors. Notes stay: they describe what may well be meant.
+fn fail_on_warnings(problems: &mut [Problem]) {
+    let warnings = problems
+        .iter_mut()
+        .filter(|problem| problem.severity == Severity::Warning);
+    warnings.for_each(|problem| problem.severity = Severity::Error);
 }
 
 /// The clusters to check: the named ones, or else all.
@@ -96,14 +115,17 @@ fn select_clusters<'c>(config: &'c Config, named: &[String]) -> Result<Vec<&'c s
     Ok(known.into_iter().filter(is_meant).collect())
 }
 
-/// Reports unusable key files of durable informers.
-fn key_files(config: &Config) -> Vec<Problem> {
+/// Reports unusable key files of durable informers. With `offline`, a missing one is a note only: it may exist where
+/// Informant runs.
+fn key_files(config: &Config, offline: bool) -> Vec<Problem> {
     let informers = config.informers.values();
     let key_files =
         informers.filter_map(|section| Some((section.position, section.durable.as_ref()?.key_file.as_ref()?)));
     let problems = key_files.filter_map(|(position, path)| {
         let error = key_file::read(path).err()?;
-        Some(config.problem(position, format!("`durable-key-file`: {error}")))
+        let problem = config.problem(position, format!("`durable-key-file`: {error}"));
+        let may_exist_elsewhere = offline && matches!(path.try_exists(), Ok(false));
+        Some(if may_exist_elsewhere { problem.note() } else { problem })
     });
     problems.collect()
 }

@@ -121,6 +121,9 @@ fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io:
         &sdk.map_or_else(|| "unknown".to_owned(), |sdk| format!("{} {}", sdk.language, sdk.sdk)),
     )?;
     line("roles", &inspection.roles.to_string())?;
+    if manifest.parallel {
+        line("parallel", "yes: `limits.instances` may be above 1")?;
+    }
     for (number, rule) in event_rules(inspection).iter().enumerate() {
         line(if number == 0 { "events" } else { "" }, rule)?;
     }
@@ -229,6 +232,7 @@ fn as_json(args: &InspectArgs, inspection: &Inspection) -> serde_json::Value {
             "labelSelector": rule.label_selector.as_ref().map(ToString::to_string),
         })).collect::<Vec<_>>(),
         "indexes": manifest.index_names(),
+        "parallel": manifest.parallel,
         "metrics": manifest.metrics,
         "imports": inspection.imports,
         "unknownFunctions": inspection.stubs,

@@ -402,7 +402,9 @@ fn problems(plugin: &PluginView) -> Vec<String> {
     }
     if loaded.requeues > 0 {
         let objects = count(loaded.requeues, "object");
-        lines.push(format!("{name} asked to be called again for {objects}"));
+        lines.push(format!(
+            "{name} will be called for {objects} without a change: requeued or triggered"
+        ));
     }
     lines.extend(slowed(plugin, loaded));
     lines.extend(writes(plugin, loaded));

@@ -114,6 +114,7 @@ fn help_of_check() {
       -c, --config <FILE>     Configuration file [default: config.toml]
           --cluster [<NAME>]  Fail instead of warn if a cluster cannot be reached; names, separated by commas, limit the check to those clusters
           --offline           Do not contact the cluster
+          --strict            Fail on warnings, and on components without `sha256`: for pipelines
       -h, --help              Print help (see more with '--help')
 
     Cluster:

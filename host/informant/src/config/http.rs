@@ -1,5 +1,6 @@
 //! `[http]`: how plugins' requests leave the machine, and the limits of one plugin's requests.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use http::Uri;
 use informant_plugin_host::Limits;
 
 use super::folder_of;
+use super::source::Located;
 use super::table::{Keys, Table};
 
 const KEYS: Keys = Keys {
@@ -31,7 +33,7 @@ const BODY_BYTES_MAX: usize = 4 << 30;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HttpSection {
     /// A file with more root certificates in PEM, resolved relative to the current folder.
-    pub ca_file: Option<PathBuf>,
+    pub ca_file: Option<Located<PathBuf>>,
     /// The URL of a proxy; none: hosts are reached directly.
     pub proxy: Option<String>,
     /// Hosts, domains and networks that are reached directly even so.
@@ -51,7 +53,10 @@ pub(super) fn read(root: &Table<'_>) -> HttpSection {
                 .report(problem.help("name a file: ca-file = \"/etc/informant/ca.pem\""));
             return None;
         }
-        Some(folder_of(root.reporter().file().path()).join(path.value))
+        Some(Located {
+            value: folder_of(root.reporter().file().path()).join(path.value),
+            position: path.position,
+        })
     });
     let proxy = table.string("proxy").and_then(|url| {
         let is_http = |uri: &Uri| uri.scheme_str() == Some("http") && uri.host().is_some();
@@ -73,11 +78,39 @@ pub(super) fn read(root: &Table<'_>) -> HttpSection {
         );
         table.reporter().report(problem.help("add `proxy`, or remove it"));
     }
+    for host in no_proxy.iter().filter(|host| !is_direct(&host.value)) {
+        let problem = table.error(
+            host.position,
+            format!("`no-proxy` has \"{}\", which is no host, domain or network", host.value),
+        );
+        let help = "write a name without scheme, port and path, \".svc\" for all names below it, an address, or a network, \"10.0.0.0/8\"";
+        table.reporter().report(problem.help(help));
+    }
     HttpSection {
         ca_file,
         proxy,
         no_proxy: no_proxy.into_iter().map(|host| host.value).collect(),
     }
+}
+
+/// Whether an entry of `no-proxy` can match: a name, a domain with a dot before it, an address, a network, or `*`.
+fn is_direct(entry: &str) -> bool {
+    if entry == "*" || entry.parse::<IpAddr>().is_ok() {
+        return true;
+    }
+    if let Some((address, bits)) = entry.split_once('/') {
+        let bits_max = match address.parse() {
+            Ok(IpAddr::V4(_)) => 32,
+            Ok(IpAddr::V6(_)) => 128,
+            Err(_) => return false,
+        };
+        return bits.parse::<u8>().is_ok_and(|bits| bits <= bits_max);
+    }
+    let is_label = |label: &str| {
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
+        !label.is_empty() && label.chars().all(is_part)
+    };
+    entry.strip_prefix('.').unwrap_or(entry).split('.').all(is_label)
 }
 
 /// The limits of a plugin's requests in `[plugin.NAME.limits]`, over those of `limits`.

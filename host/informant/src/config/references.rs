@@ -29,6 +29,7 @@ pub(super) fn validate(
     };
     for (name, plugin) in plugins {
         check_informers_of(root, name, plugin, &names);
+        warn_about_foreign_namespaces(root, name, plugin, informers);
     }
     for (name, informer) in informers {
         check_clusters_of(root, name, informer, clusters);
@@ -53,6 +54,35 @@ pub(super) fn validate(
 /// Whether an informer is watched in a cluster.
 fn is_in(informer: &InformerSection, cluster: &str) -> bool {
     informer.clusters.is_empty() || informer.clusters.iter().any(|name| name.value == cluster)
+}
+
+/// Namespaces of a plugin that none of its informers watches: no event of them can come.
+fn warn_about_foreign_namespaces(
+    root: &Table<'_>,
+    name: &str,
+    plugin: &PluginSection,
+    informers: &BTreeMap<String, InformerSection>,
+) {
+    let mut watched: Vec<&str> = Vec::new();
+    for (_, informer) in &plugin.informers {
+        match informers.get(&informer.value) {
+            Some(section) if !section.namespaces.is_empty() => {
+                watched.extend(section.namespaces.iter().map(String::as_str));
+            }
+            // It watches all, or is reported separately.
+            _ => return,
+        }
+    }
+    let selection = &plugin.selection;
+    // "" stands for objects without a namespace.
+    let is_foreign = |namespace: &&String| !namespace.is_empty() && !watched.contains(&namespace.as_str());
+    for namespace in selection.value.namespaces.iter().filter(is_foreign) {
+        let message =
+            format!("[plugin.{name}] selects the namespace \"{namespace}\", which none of its informers watches");
+        let help = format!("remove it, or add it to the informer; watched: {}", watched.join(", "));
+        root.reporter()
+            .report(root.error(selection.position, message).help(help).warning());
+    }
 }
 
 fn check_clusters_of(

@@ -42,6 +42,8 @@ impl<T: PartialEq> PartialEq for Located<T> {
     }
 }
 
+impl<T: Eq> Eq for Located<T> {}
+
 /// Why a configuration file cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -101,7 +101,7 @@ impl Connector {
         Connector {
             resolver,
             proxy: Proxy::new(section),
-            tls: Tls::new(section.ca_file.clone()),
+            tls: Tls::new(section.ca_file.as_ref().map(|file| file.value.clone())),
         }
     }
 

@@ -104,6 +104,15 @@ fn current(ca_file: Option<&Path>, loaded: &Mutex<Option<Loaded>>) -> Result<Arc
     Ok(config)
 }
 
+/// Whether `[http] ca-file` can be used.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check_ca_file(path: &Path) -> Result<(), String> {
+    let text = read_regular_file(path, CA_FILE_BYTES_MAX).map_err(|error| error.to_string())?;
+    add(&mut RootCertStore::empty(), &text)
+}
+
 /// Adds the certificates in `text`.
 fn add(roots: &mut RootCertStore, text: &[u8]) -> Result<(), String> {
     let before = roots.len();

@@ -117,6 +117,72 @@ async fn unsupported_field_selector_is_found_by_check_and_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn strict_check_fails_on_warnings_and_unpinned_components() {
+    let world = World::start().await;
+    world.install("crash-loop", "plugin.wasm");
+    let plugin = "[plugin.p]\ncomponent = \"plugin.wasm\"\ninformers = [\"pods\"]\n";
+    world.configure(&format!("{PODS}{plugin}"));
+    let args = ["check", "--offline", "--strict"];
+    insta::assert_snapshot!(transcript(&world, &args).await, @"
+    exit 3
+    plugin p: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
+    --
+    error: config.toml:6:13: [plugin.p] does not pin its component
+      help: add `sha256`, which `informant plugin inspect` prints
+    config.toml is invalid
+    ");
+    let text = informant(&world, &["plugin", "inspect", "-o", "json", "plugin.wasm"]).output();
+    let inspected: Value = serde_json::from_slice(&text.await.unwrap().stdout).unwrap();
+    let pin = format!("sha256 = \"{}\"\n", inspected["sha256"].as_str().unwrap());
+    world.configure(&format!("{PODS}{plugin}{pin}"));
+    let text = transcript(&world, &args).await;
+    assert!(
+        text.starts_with("exit 0\n") && text.contains("config.toml is valid"),
+        "{text}"
+    );
+    // What is a warning otherwise: here, of the cluster.
+    let widgets = "[informer.widgets]\nresource = \"example.com/v1/widgets\"\nrequired = false\n";
+    world.configure(&format!("{PODS}{plugin}{pin}{widgets}"));
+    let strict = transcript(&world, &["check", "--strict"]).await;
+    assert!(
+        strict.starts_with("exit 3\n") && strict.contains("error: config.toml:9:"),
+        "{strict}"
+    );
+    let text = transcript(&world, &["check"]).await;
+    assert!(
+        text.starts_with("exit 0\n") && text.contains("warning: config.toml:9:"),
+        "{text}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_requests_need_are_checked() {
+    let world = World::unreachable().await;
+    world.install("guest-http", "http.wasm");
+    world.write("two-lines", b"Bearer a\nBearer b\n");
+    world.write("token", b"Bearer a\n");
+    world.configure(&format!(
+        "[http]\nca-file = \"ca.pem\"\n{PODS}\
+         [plugin.p]\ncomponent = \"http.wasm\"\ninformers = [\"pods\"]\n\
+         allow.http = [\n  \
+           {{ url = \"https://a.example.com\", header-files = {{ Authorization = \"two-lines\", X-Key = \"token\" }} }},\n  \
+           {{ url = \"https://b.example.com\", header-files = {{ Authorization = \"nowhere\" }} }},\n  \
+           \"http://localhost:8080\", \"http://127.0.0.1:8080\", \"http://a.localhost\", \"http://*.svc\"]\n"
+    ));
+    // Missing files may exist elsewhere. Content that cannot be used is an error anywhere.
+    insta::assert_snapshot!(transcript(&world, &["check", "--offline"]).await, @"");
+    let text = transcript(&world, &["check"]).await;
+    assert!(
+        text.contains("warning: config.toml:2:11: [http] ca-file: cannot use ./ca.pem"),
+        "{text}"
+    );
+    world.write("ca.pem", b"no certificate\n");
+    let text = transcript(&world, &["check", "--offline"]).await;
+    let expected = "error: config.toml:2:11: [http] ca-file: cannot use ./ca.pem: it contains no certificate in PEM";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn grant_of_a_resource_not_served_is_a_warning() {
     let world = World::start().await;
     world.install("guest-kube", "plugin.wasm");

@@ -16,6 +16,7 @@ mod events;
 mod excludes;
 mod files;
 mod freshness;
+mod guides;
 mod hostile_text;
 mod http;
 mod http_bodies;

@@ -250,7 +250,7 @@ async fn handler_that_asks_without_end_is_spaced_and_named() {
         .map(|line| line.split(": 2").next().unwrap());
     let lines: Vec<&str> = lines.collect();
     insta::assert_snapshot!(lines.join("\n"), @"
-    recorder asked to be called again for 1 object
+    recorder will be called for 1 object without a change: requeued or triggered
     recorder keeps asking for calls for 1 object without a change; at least 10s pass between them: let it return a longer delay, or none
       default/web-0
     ");

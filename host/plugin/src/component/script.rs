@@ -103,6 +103,33 @@ impl Script {
     }
 }
 
+impl Script {
+    /// The names that it imports from "informant", by `import { a, b as c } from "informant"`. Reads the text only: an
+    /// import in another form is missed.
+    pub(crate) fn imports(&self) -> Vec<String> {
+        let text = String::from_utf8_lossy(&self.text);
+        let statements = text.match_indices("import").filter_map(|(at, word)| {
+            let line = text[..at].lines().next_back().unwrap_or_default().trim_start();
+            // A comment, or the end of another word.
+            let is_statement = !line.starts_with("//") && !line.starts_with('*') && !text[..at].ends_with(is_of_word);
+            let names = text[at + word.len()..].trim_start().strip_prefix('{')?;
+            let (names, rest) = names.split_once('}').filter(|_| is_statement)?;
+            let module = rest.trim_start().strip_prefix("from")?.trim_start();
+            let is_ours = module.starts_with("\"informant\"") || module.starts_with("'informant'");
+            is_ours.then_some(names)
+        });
+        let names = statements.flat_map(|names| names.split(','));
+        names
+            .filter_map(|name| name.split_whitespace().next())
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+fn is_of_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_' || letter == '$'
+}
+
 impl ScriptRunner {
     pub(crate) fn new(component: Option<Cow<'static, [u8]>>) -> ScriptRunner {
         ScriptRunner {
@@ -157,6 +184,33 @@ mod tests {
             ("handler.ts", false),
         ] {
             assert_eq!(is_script(Path::new(name)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn imports_of_a_script_are_found_in_its_text() {
+        let imports = |text: &'static str| {
+            let text = Bytes::from_static(text.as_bytes());
+            let name = "handler.js".to_owned();
+            Script { name, text }.imports().join(" ")
+        };
+        for (text, expected) in [
+            ("import { kv, fetch as send } from \"informant\";", "kv fetch"),
+            ("import{kv as a,log as b}from'informant';let c", "kv log"),
+            (
+                "import {\n  kv,\n} from \"informant\";\nimport { store } from 'informant'",
+                "kv store",
+            ),
+            (
+                "// import { kv } from \"informant\"\n/*\n * import { kv } from \"informant\"\n */",
+                "",
+            ),
+            ("import { kv } from \"./kv.js\";", ""),
+            ("reimport { kv } from \"informant\"", ""),
+            ("import * as informant from \"informant\";", ""),
+            ("import", ""),
+        ] {
+            assert_eq!(imports(text), expected, "{text}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use informant_informer::Discovered;
-use informant_plugin_host::{Inspection, LoadError, LoadProblem, MetricKind, PluginHost, Preflight};
+use informant_plugin_host::{Inspection, LoadError, LoadProblem, MetricKind, PluginHost, Preflight, is_script};
 
 use super::cluster::ClusterReport;
 use super::{Findings, selections};
@@ -90,20 +90,49 @@ fn check_pin(config: &Config, name: &str, section: &PluginSection, inspection: &
     })
 }
 
-/// A component that imports `kv` is denied to use it without a state database. A script may import it in any case.
+/// Components without `sha256`: another file in their place would run. A script is read by people, like the
+/// configuration.
+pub(super) fn unpinned(config: &Config) -> Vec<Problem> {
+    let is_unpinned = |section: &PluginSection| section.sha256.is_none() && !is_script(&section.component.value);
+    let unpinned = config.plugins.iter().filter(|(_, section)| is_unpinned(section));
+    unpinned
+        .map(|(name, section)| {
+            let message = format!("[plugin.{name}] does not pin its component");
+            let problem = config.problem(section.component.position, message);
+            problem
+                .help("add `sha256`, which `informant plugin inspect` prints")
+                .warning()
+        })
+        .collect()
+}
+
+/// A plugin that imports `kv` is denied to use it without a state database. The script runner always imports it, so of
+/// a script its own imports count.
 fn check_keys(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
-    let imports_keys = || inspection.imports.iter().any(|import| import.starts_with(KV_INTERFACE));
-    let is_warned = !config.state.is_set && !inspection.runs_script && imports_keys();
-    is_warned.then(|| {
+    let imports_keys = match inspection.runs_script {
+        true => inspection.script_imports.iter().any(|import| import == "kv"),
+        false => inspection.imports.iter().any(|import| import.starts_with(KV_INTERFACE)),
+    };
+    (imports_keys && !config.state.is_set).then(|| {
         let message = format!("[plugin.{name}] uses kv, which is denied without a state database");
         let problem = config.problem(section.component.position, message);
         problem.help("add this line: [state]").warning()
     })
 }
 
-/// A component that does not import wasi:http cannot use `allow.http`. The script runner imports what scripts may use.
+/// A component that does not import wasi:http cannot use `allow.http`, and a script that imports `fetch` needs it. The
+/// script runner imports what scripts may use. A component may import wasi:http because its toolchain does.
 fn check_http(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
-    let grant = section.allow_http.first()?;
+    let Some(grant) = section.allow_http.first() else {
+        let imports_fetch = inspection.script_imports.iter().any(|import| import == "fetch");
+        return imports_fetch.then(|| {
+            let message = format!("[plugin.{name}] imports fetch, but may send no HTTP request");
+            let problem = config.problem(section.component.position, message);
+            problem
+                .help("grant the hosts: allow.http = [\"https://HOST\"]")
+                .warning()
+        });
+    };
     let can_use = inspection
         .imports
         .iter()

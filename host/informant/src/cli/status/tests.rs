@@ -302,7 +302,7 @@ fn spaced_and_paused_writes_show() {
     plugin::show(&mut out, &[greeter(loaded)]).unwrap();
     let lines: Vec<_> = std::str::from_utf8(&out).unwrap().lines().skip(2).collect();
     insta::assert_snapshot!(lines.join("\n"), @"
-    greeter asked to be called again for 4 objects
+    greeter will be called for 4 objects without a change: requeued or triggered
     greeter: 12 deferred writes wait (3 events); the API server asked for a pause of 4.0s
     greeter writes again and again when called for 2 objects; calls are spaced: let it compare before it writes
       default/web-0 in cluster east: writes to v1/pods default/web-0, 8.0s between calls

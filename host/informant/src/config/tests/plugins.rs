@@ -112,3 +112,19 @@ informers = ["pods"]
       help: set what to watch: resource = "v1/pods"
     "#);
 }
+
+#[test]
+fn namespaces_that_no_informer_watches_are_a_warning() {
+    let config = |informers: &str| {
+        format!(
+            "[informer.web]\nresource = \"v1/pods\"\nnamespaces = [\"web\", \"shop\"]\n\
+             [informer.all]\nresource = \"v1/nodes\"\n\
+             [plugin.p]\ncomponent = \"p.wasm\"\ninformers = [{informers}]\nnamespaces = [\"shop\", \"wbe\", \"\"]\n"
+        )
+    };
+    insta::assert_snapshot!(warnings(&config("\"web\"")), @r#"
+    warning: config.toml:9:14: [plugin.p] selects the namespace "wbe", which none of its informers watches
+      help: remove it, or add it to the informer; watched: web, shop
+    "#);
+    assert_eq!(warnings(&config("\"web\", \"all\"")), "");
+}

@@ -2,6 +2,8 @@
 
 use super::*;
 
+const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
+
 #[test]
 fn unknown_keys_come_with_a_suggestion_or_the_known_keys() {
     insta::assert_snapshot!(refusal(
@@ -373,5 +375,24 @@ config = { big = 99999999999999999999, rate = nan }
       help: set its file: component = "plugins/NAME.wasm", or script = "NAME.js"
     error: config.toml:12:9: [plugin.q] lacks `informers`
       help: list the informers whose events it receives: informers = ["pods"]
+    "#);
+}
+
+#[test]
+fn entries_of_no_proxy_must_be_able_to_match() {
+    let with = |entries: &str| format!("{PODS}[http]\nproxy = \"http://proxy:3128\"\nno-proxy = [{entries}]\n");
+    let good = r#""localhost", ".svc", "a_b.example.com", "10.0.0.0/8", "10.0.0.7", "2001:db8::/32", "::1", "*""#;
+    assert_eq!(warnings(&with(good)), "");
+    insta::assert_snapshot!(refusal(&with(
+        r#""http://a.svc", "a.svc:8080", "*.svc", "10.0.0.0/33", "10.0.0/8", "a.svc, b.svc", "", "a..b""#
+    )).replace("\n  help: write a name without scheme, port and path, \".svc\" for all names below it, an address, or a network, \"10.0.0.0/8\"", ""), @r#"
+    error: config.toml:5:13: `no-proxy` has "http://a.svc", which is no host, domain or network
+    error: config.toml:5:29: `no-proxy` has "a.svc:8080", which is no host, domain or network
+    error: config.toml:5:43: `no-proxy` has "*.svc", which is no host, domain or network
+    error: config.toml:5:52: `no-proxy` has "10.0.0.0/33", which is no host, domain or network
+    error: config.toml:5:67: `no-proxy` has "10.0.0/8", which is no host, domain or network
+    error: config.toml:5:79: `no-proxy` has "a.svc, b.svc", which is no host, domain or network
+    error: config.toml:5:95: `no-proxy` has "", which is no host, domain or network
+    error: config.toml:5:99: `no-proxy` has "a..b", which is no host, domain or network
     "#);
 }

@@ -3,6 +3,7 @@
 use informant_apiserver::{ApiServer, Identity, Options};
 
 use super::*;
+use crate::config::{FilePosition, Located};
 
 /// A server with a certificate for these names. Returns its address, and the file of its authority.
 async fn tls_server(names: &[&str]) -> (SocketAddr, tempfile::NamedTempFile) {
@@ -17,13 +18,21 @@ async fn tls_server(names: &[&str]) -> (SocketAddr, tempfile::NamedTempFile) {
     (address, authority)
 }
 
+/// A path as if it were in line 1 of the configuration.
+fn at_start(path: &Path) -> Located<PathBuf> {
+    Located {
+        value: path.to_owned(),
+        position: FilePosition { line: 1, column: 1 },
+    }
+}
+
 #[tokio::test]
 async fn a_certificate_must_be_valid_for_the_host() {
     let (address, authority) = tls_server(&["127.0.0.1"]).await;
     let (other, other_authority) = tls_server(&["example.com"]).await;
     let with = |file: Option<&tempfile::NamedTempFile>| {
         let section = HttpSection {
-            ca_file: file.map(|file| file.path().to_owned()),
+            ca_file: file.map(|file| at_start(file.path())),
             ..HttpSection::default()
         };
         sender(section, Names::default())
@@ -52,7 +61,7 @@ async fn a_changed_ca_file_is_used_at_once() {
     let (new, new_authority) = tls_server(&["127.0.0.1"]).await;
     let file = tempfile::NamedTempFile::new().unwrap();
     let section = HttpSection {
-        ca_file: Some(file.path().to_owned()),
+        ca_file: Some(at_start(file.path())),
         ..HttpSection::default()
     };
     let sender = sender(section, Names::default());
@@ -161,7 +170,7 @@ async fn inside_a_tunnel_the_host_is_checked_and_nothing_shown() {
     std::fs::write(&token, "Bearer hidden").unwrap();
     let through = |ca_file: Option<PathBuf>| {
         let section = HttpSection {
-            ca_file,
+            ca_file: ca_file.as_deref().map(at_start),
             proxy: Some(format!("http://user:secret@{proxy}")),
             ..HttpSection::default()
         };

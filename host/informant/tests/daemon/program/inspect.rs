@@ -80,6 +80,7 @@ async fn inspect_describes_a_component() {
         json["sdk"],
         json!({ "language": "rust", "sdk": env!("CARGO_PKG_VERSION"), "contract": "0.2.0" })
     );
+    assert_eq!(json["parallel"], false);
     assert!(component("crash-loop").metadata().unwrap().len() == json["sizeBytes"].as_u64().unwrap());
 }
 

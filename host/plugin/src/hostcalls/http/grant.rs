@@ -99,8 +99,9 @@ impl HttpGrant {
         self.origin.host.is_exact()
     }
 
-    /// The host as it is granted, for metrics: each grant has one.
-    pub(crate) fn host(&self) -> String {
+    /// The host as it is granted: a name, `*.` and a name, or an address.
+    #[must_use]
+    pub fn host(&self) -> String {
         self.origin.host.to_string()
     }
 
