@@ -20,7 +20,7 @@ use crate::{cargo, go_tools, report, workspace};
 /// How to render.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Write nothing, and fail if a committed file is not current.
+    /// Write nothing, and fail if a committed file is not current. Does not build informant.
     #[arg(long)]
     check: bool,
 }
@@ -73,9 +73,12 @@ resources:
 
 /// Renders everything.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    report::step("building helm and informant");
+    report::step("building helm");
     let helm = go_tools::build("helm")?;
-    cargo::run(cargo::cargo()?.args(["build", "--locked", "--package", "informant"]))?;
+    if !args.check {
+        report::step("building informant");
+        cargo::run(cargo::cargo()?.args(["build", "--locked", "--package", "informant"]))?;
+    }
     let deploy = workspace::root()?.join("deploy");
     let handle = if args.check { compare } else { write };
     // helm reads what this writes.
@@ -119,6 +122,11 @@ fn compare(deploy: &Path, files: &Files) -> Result<()> {
 /// What `informant rbac` prints for the example.
 fn from_configuration(example: &Path) -> Result<Files> {
     let program = std::path::absolute(workspace::target()?.join("debug").join("informant"))?;
+    ensure!(
+        program.is_file(),
+        "{} does not exist: run `cargo xtask build`",
+        program.display()
+    );
     let rbac = |format: &str| {
         let mut command = Command::new(&program);
         command.current_dir(example).args(["rbac", "-o", format]);
