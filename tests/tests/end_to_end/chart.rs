@@ -4,10 +4,11 @@
 //! `deploy.rs` covers what is committed.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use informant_tests::cluster::{Cluster, Kind};
-use informant_tests::guests;
+use informant_tests::cluster::{Cluster, Kind, Login};
+use informant_tests::{guests, scripts, wait};
 use serde_json::{Map, Value, json};
 use tokio::process::Command;
 
@@ -75,10 +76,16 @@ impl Helm {
 
     /// Renders the chart with files of values.
     async fn render(&self, values: &[String]) -> Result<String> {
+        self.render_with(values, &[]).await
+    }
+
+    /// As [`render`](Self::render), with further arguments.
+    async fn render_with(&self, values: &[String], further: &[&str]) -> Result<String> {
         let chart = chart();
         let mut arguments = vec!["template", "informant", chart.as_str(), "--namespace", "informant"];
         arguments.extend(["--kube-version", "1.36"]);
         arguments.extend(values.iter().flat_map(|file| ["--values", file.as_str()]));
+        arguments.extend(further);
         run(&mut self.command(&arguments)).await
     }
 
@@ -99,6 +106,11 @@ fn chart() -> String {
         .join("chart")
         .display()
         .to_string()
+}
+
+/// The folder of the example.
+fn example() -> PathBuf {
+    guests::workspace_folder().join("deploy").join("example")
 }
 
 const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
@@ -272,14 +284,10 @@ async fn rendered_manifests_are_valid_for_many_values() -> Result<()> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
         cluster.client().await?.post("/api/v1/namespaces", &namespace).await?;
     }
-    let example = guests::workspace_folder()
-        .join("deploy")
-        .join("example")
-        .join("values.yaml");
     let generated = helm.generated(EVERYTHING, &["a.js", "b.wasm"]).await?;
     let cases = [
         ("defaults", vec![]),
-        ("example", vec![example.display().to_string()]),
+        ("example", vec![example().join("values.yaml").display().to_string()]),
         ("minimum", vec![helm.values("minimum.json", &minimum())?]),
         (
             "everything",
@@ -377,6 +385,52 @@ async fn helm_installs_and_upgrades_without_a_restart() -> Result<()> {
     }
     ensure!(templates[0] == templates[1], "the pod would restart: {templates:?}");
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn check_passes_with_the_permissions_that_the_chart_brings() -> Result<()> {
+    let Some(helm) = Helm::new()? else { return Ok(()) };
+    if !scripts::can_run().await? {
+        return Ok(());
+    }
+    let cluster = Cluster::start(Kind::Real).await?;
+    let values = example().join("values.yaml").display().to_string();
+    let hook = helm
+        .render_with(&[values], &["--show-only=templates/check.yaml"])
+        .await?;
+    let file = cluster.folder().join("check.yaml");
+    std::fs::write(&file, hook)?;
+    run(kubectl(&cluster).args(["create", "namespace", "informant"])).await?;
+    run(kubectl(&cluster).args(["apply", "-f"]).arg(&file)).await?;
+    let token = run(kubectl(&cluster).args(["create", "token", "informant-check", "-n", "informant"])).await?;
+    let login = Login::token(token.trim());
+    let kubeconfig = cluster.kubeconfigs().write("check", cluster.address(), &login).await?;
+    let check = || {
+        let mut check = Command::new(guests::informant().unwrap_or_default());
+        check
+            .current_dir(example())
+            .args(["check", "--cluster", "--kubeconfig"])
+            .arg(&kubeconfig);
+        check
+    };
+    // The authorizer has its own watch of roles.
+    let within = Duration::from_secs(60);
+    wait::until("the check to pass", within, async || {
+        run(&mut check()).await.map_err(|error| error.to_string())
+    })
+    .await?;
+    run(kubectl(&cluster).args(["delete", "clusterrolebinding", "informant-check"])).await?;
+    wait::until("the check to fail", within, async || match run(&mut check()).await {
+        Err(error)
+            if error
+                .to_string()
+                .contains("has no permission to list and watch v1/pods") =>
+        {
+            Ok(())
+        }
+        other => Err(format!("{other:?}")),
+    })
+    .await
 }
 
 /// A definition of a kind of the Prometheus operator that accepts any spec.
