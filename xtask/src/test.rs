@@ -18,7 +18,7 @@ pub(crate) struct Args {
     #[arg(long)]
     keep_going: bool,
     /// Also run the long checks, which CI does not: 200 kills of a durable daemon, 10,000 seeds of the simulation, and
-    /// the files of a release.
+    /// the files of a release, and the alert rules in promtool.
     #[arg(long)]
     full: bool,
 }
@@ -119,6 +119,13 @@ const STEPS: &[Step] = &[
     },
 ];
 
+/// The steps of `--full` that its tests need, before the others.
+const FULL_BUILDS: &[Step] = &[Step {
+    what: "promtool",
+    missing: no_go,
+    run: |_| go_tools::build("promtool").map(drop),
+}];
+
 /// The steps of `--full`, after the others.
 const FULL_STEPS: &[Step] = &[
     Step {
@@ -142,8 +149,12 @@ const FULL_STEPS: &[Step] = &[
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
     let (mut failed, mut skipped, mut passed) = (Vec::new(), Vec::new(), 0_u32);
-    let full = if args.full { FULL_STEPS } else { &[] };
-    for step in STEPS.iter().chain(full) {
+    let (builds, full) = if args.full {
+        (FULL_BUILDS, FULL_STEPS)
+    } else {
+        Default::default()
+    };
+    for step in builds.iter().chain(STEPS).chain(full) {
         report::step(step.what);
         if let Some(why) = (step.missing)() {
             report::skipped(step.what, why);
