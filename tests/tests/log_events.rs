@@ -115,6 +115,25 @@ fn documented_log_events_match_the_code() {
 }
 
 #[test]
+fn codes_of_log_events_have_runbooks() {
+    let mut sources = Vec::new();
+    for folder in SOURCES {
+        code_below(&root().join("host").join(folder).join("src"), &mut sources);
+    }
+    let code = Regex::new(r#"\bcode = "([a-z-]+)","#).expect("a regular expression");
+    let codes: BTreeSet<&str> = sources
+        .iter()
+        .flat_map(|(_, text)| code.captures_iter(text))
+        .filter_map(|found| Some(found.get(1)?.as_str()))
+        .collect();
+    assert!(codes.len() > 5, "only {codes:?} were found");
+    for code in codes {
+        let page = root().join(format!("docs/runbooks/{code}.md"));
+        assert!(page.is_file(), "{code} has no runbook");
+    }
+}
+
+#[test]
 fn the_message_is_the_literal_without_a_name() {
     assert_eq!(
         message(r#"plugin = %name, text = "a", "plugin \"x\" loaded""#).as_deref(),

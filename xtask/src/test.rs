@@ -17,7 +17,7 @@ pub(crate) struct Args {
     /// Continue after a failed step.
     #[arg(long)]
     keep_going: bool,
-    /// Also run the long checks, which CI does not: 200 kills of a durable daemon, 10,000 seeds of the simulation, and
+    /// Also run the long checks, which CI does not: 200 kills of a durable daemon, 10,000 seeds of the simulation,
     /// the files of a release, and the alert rules in promtool.
     #[arg(long)]
     full: bool,

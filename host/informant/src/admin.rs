@@ -49,9 +49,9 @@ pub(crate) use objects::{
     ABSENT_FIELDS, AbsentFields, Freshness, INDEX_FAILURES, MISSING_SOURCES, MissingSource, SOURCES,
 };
 pub use plugins::{
-    DeadLetterView, EffectView, EffectsView, LoadedView, Paused, PluginView, Plugins, RETRIES_LISTED_MAX,
-    RETRIES_SHOWN_MAX, ReloadView, RequeueRequest, Requeued, Resumed, RetryView, SLOWED_SHOWN_MAX, SlowedView,
-    StuckView, WritingKeyView,
+    ClosedHostView, DeadLetterView, EffectView, EffectsView, LoadedView, Paused, PluginView, Plugins,
+    RETRIES_LISTED_MAX, RETRIES_SHOWN_MAX, ReloadView, RequeueRequest, Requeued, Resumed, RetryView, SLOWED_SHOWN_MAX,
+    SlowedView, StuckView, WritingKeyView,
 };
 pub use sources::{AgedText, FAILED_NAMED_MAX, FailedView, IndexFailuresView, SourceView, Sources};
 pub(crate) use sources::{resource_or_section, running_in};
@@ -63,6 +63,7 @@ use self::origin::KnownHosts;
 use crate::config::AdminSection;
 use crate::daemon::StatusRegistry;
 use crate::metrics::{Metrics, MetricsFormat};
+use crate::runbooks;
 
 /// The longest body of a request.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -99,6 +100,12 @@ pub struct ConfigurationView {
     /// The certificate of the admin port; null without TLS.
     #[serde(default)]
     pub certificate: Option<CertificateView>,
+    /// The runbook, while the newest file is not applied: `informant explain CODE`.
+    #[serde(default)]
+    pub code: Option<String>,
+    /// Why the state database cannot be opened or written.
+    #[serde(default)]
+    pub state_database: Option<ProblemView>,
 }
 
 /// The certificate of the admin port.
@@ -108,6 +115,15 @@ pub struct CertificateView {
     pub expires: Option<String>,
     /// Why the files cannot be used, or that it has expired.
     pub problem: Option<String>,
+}
+
+/// A problem and its runbook.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ProblemView {
+    /// What is wrong.
+    pub message: String,
+    /// The runbook: `informant explain CODE`.
+    pub code: String,
 }
 
 /// A section whose newest version is not running.
@@ -298,6 +314,11 @@ async fn configuration(State(state): State<AdminState>) -> Json<ConfigurationVie
         certificate: configuration.certificate.as_ref().map(|status| CertificateView {
             expires: status.expires.map(|at| at.to_string()),
             problem: status.problem.clone(),
+        }),
+        code: (!configuration.is_applied()).then(|| runbooks::CONFIG_NOT_APPLIED.code.to_owned()),
+        state_database: state.metrics.state.failure().map(|message| ProblemView {
+            message,
+            code: runbooks::STATE_FAILING.code.to_owned(),
         }),
     })
 }

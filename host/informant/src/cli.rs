@@ -1,7 +1,8 @@
 //! The command line: its commands and flags.
 //!
 //! ```text
-//! informant run | check | get | status | log-level | apiserver | plugin inspect, list, pause, resume, requeue, trigger
+//! informant run | check | get | status | explain | log-level | rbac | apiserver
+//! informant plugin build, inspect, list, pause, resume, requeue, trigger, effects
 //! ```
 //!
 //! Flags that kubectl has too keep kubectl's names. Results go to stdout, everything else to stderr. Exit codes are
@@ -17,6 +18,7 @@ mod build;
 mod check;
 mod client;
 mod effects;
+mod explain;
 mod get;
 mod inspect;
 mod log_level;
@@ -73,6 +75,8 @@ enum Command {
     Get(get::GetArgs),
     /// Show the status of a running `informant run`: configuration, informers, plugins
     Status(status::StatusArgs),
+    /// Print what to do about a problem, by its code in the log, in `informant status` and in alerts
+    Explain(explain::ExplainArgs),
     /// Show or change the log level of a running `informant run`
     LogLevel(log_level::LogLevelArgs),
     /// Print least-privilege RBAC as YAML
@@ -173,6 +177,7 @@ impl Cli {
             Command::Check(args) => check::run(&args),
             Command::Get(args) => get::run(&args),
             Command::Status(args) => status::run(&args),
+            Command::Explain(args) => explain::run(&args),
             Command::LogLevel(args) => log_level::run(&args),
             Command::Rbac(args) => rbac::run(&args),
             Command::Apiserver(args) => apiserver::run(&args),

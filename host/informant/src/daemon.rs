@@ -54,6 +54,7 @@ pub use config_reader::CONFIG_FIRST_MAX;
 pub use config_watcher::SECTION_WAIT_MAX;
 pub use configuration::{Configuration, ReloadResult, Section};
 pub(crate) use desired_plugin::DesiredPlugin;
+pub use durable_state::STATE_OPEN_RETRY;
 pub use file_thread::{FILE_READ_MAX, FILE_THREADS_MAX};
 pub use file_watch::{POLL_PERIOD, SETTLE, SETTLE_MAX};
 pub use informer_supervisor::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
@@ -141,6 +142,14 @@ impl Daemon {
         let host = plugin_host(&options, guests, &environment, &registry, &metrics, &durables)?;
         metrics.watch(registry.clone());
         let supervisors = TaskTracker::new();
+        if config.state.is_set {
+            let (stop, activities) = (stop.clone(), options.activities.clone());
+            let open = durables.clone().open_for_keys(Arc::clone(&environment), activities);
+            let open = async move {
+                stop.run_until_cancelled(open).await;
+            };
+            environment.spawn("state-database", Box::pin(supervisors.track_future(open)));
+        }
         let threads = FileThreads::new(&environment);
         let files = FileWatch::start(&environment, threads.clone(), stop.clone());
         let channel = config_channel(&environment);
@@ -260,7 +269,8 @@ fn plugin_host(
     .context("cannot create the WebAssembly engine")
 }
 
-/// Opens the state database if an informer needs it. A stop that hangs names it while the disk does not respond.
+/// Opens the state database if an informer needs it to start. A stop that hangs names it while the disk does not
+/// respond.
 async fn open_state(options: &DaemonOptions, metrics: &Metrics) -> Result<DurableState> {
     let (config, activities) = (&options.config, &options.activities);
     let path = config.state.path.clone().or_else(directories::state_file);

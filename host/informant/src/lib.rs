@@ -24,6 +24,7 @@ pub mod logging;
 mod metrics;
 mod one_at_a_time;
 pub mod rbac;
+mod runbooks;
 mod server;
 mod signals;
 

@@ -3,6 +3,7 @@
 //! Each crate counts its own events. What a listener knows already is read here when somebody scrapes, so that it costs
 //! nothing otherwise.
 
+mod process;
 mod server;
 mod text_format;
 
@@ -28,6 +29,7 @@ use prometheus_client::registry::Registry;
 pub(crate) use server::{ConnectionEnd, ListenerMetrics, ServerMetrics};
 pub(crate) use text_format::MetricsFormat;
 
+use self::process::ProcessCollector;
 use crate::admin::{resource_or_section, running_in};
 use crate::daemon::{InformerPhase, PluginPhase, ReloadResult, StatusRegistry};
 
@@ -35,6 +37,8 @@ use crate::daemon::{InformerPhase, PluginPhase, ReloadResult, StatusRegistry};
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
+    /// Without the prefix.
+    process: Arc<Registry>,
     /// Metrics of informers.
     pub informers: InformerMetrics,
     /// Metrics of plugins.
@@ -228,8 +232,11 @@ impl Metrics {
             ("contract", crate::CONTRACT),
         ]);
         registry.register("build", "Version and plugin contract of this process", build);
+        let mut process = Registry::default();
+        process.register_collector(Box::new(ProcessCollector::new()));
         Self {
             registry: Arc::new(Mutex::new(registry)),
+            process: Arc::new(process),
             informers,
             plugins,
             state,
@@ -255,7 +262,9 @@ impl Metrics {
     /// Never in practice: writing to a string does not fail.
     pub fn encode(&self) -> Result<String, fmt::Error> {
         let mut out = String::new();
-        text::encode(&mut out, &self.lock())?;
+        text::encode_registry(&mut out, &self.lock())?;
+        text::encode_registry(&mut out, &self.process)?;
+        text::encode_eof(&mut out)?;
         Ok(out)
     }
 
@@ -460,6 +469,8 @@ impl Collector for StatusCollector {
                 ConstCounter::new(read(stats)).encode(family.encode_family(&[("plugin", *plugin)])?)?;
             }
         }
+        self.encode_reloads(&mut encoder)?;
+        self.encode_closed_hosts(&mut encoder)?;
         let help = "Sections of config.toml whose newest version is not running";
         let pending = encoder.encode_descriptor("config_pending_sections", help, None, MetricType::Gauge)?;
         gauge(self.0.configuration().waiting.len() as u64).encode(pending)?;
@@ -512,13 +523,61 @@ impl StatusCollector {
         Ok(())
     }
 
-    /// The sources that are in trouble, by name, so that an alert tells which. Their number is bounded by the watches
-    /// of an informer; a series ends with the trouble.
+    /// Whether each plugin runs the newest version of its file and its section.
+    fn encode_reloads(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "0 while the plugin's newest version was refused or rolled back and an older one runs";
+        let name = "plugin_last_reload_successful";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for entry in self.0.plugins() {
+            if let PluginPhase::Running(plugin) = entry.phase() {
+                let status = plugin.status();
+                let refused = status.last_reload.is_some_and(|reload| reload.refused.is_some());
+                let successful = !refused && status.rolled_back.is_none();
+                gauge(successful.into()).encode(family.encode_family(&[("plugin", entry.name.as_str())])?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The hosts that are closed to each plugin, with their ports.
+    fn encode_closed_hosts(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Seconds until a host that asked for a pause receives requests of the plugin again";
+        let name = "plugin_http_closed_seconds";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for entry in self.0.plugins() {
+            if let PluginPhase::Running(plugin) = entry.phase() {
+                for closed in plugin.status().closed_hosts {
+                    let labels = [("plugin", entry.name.as_str()), ("host", closed.host.as_str())];
+                    ConstGauge::new(closed.left.as_secs_f64()).encode(family.encode_family(&labels)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The sources that are in trouble, by name, so that an alert tells which, and informers that have none because of
+    /// trouble. Their number is bounded by the watches of an informer; a series ends with the trouble.
     fn encode_degraded(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "1 for each source whose watch is down, or that cannot be listed";
         let mut family = encoder.encode_descriptor("source_degraded", help, None, MetricType::Gauge)?;
         for entry in self.0.informers() {
             let statuses = entry.by_cluster();
+            for (cluster, status) in &statuses {
+                let state = match &status.phase {
+                    InformerPhase::Discovering { last_error: Some(_) } => "Discovering",
+                    InformerPhase::Refused { .. } => "Refused",
+                    _ => continue,
+                };
+                let resource = status.section.resource.value.text();
+                let labels = [
+                    ("informer", entry.name.as_str()),
+                    ("cluster", cluster.as_str()),
+                    ("resource", resource.as_str()),
+                    ("namespace", ""),
+                    ("state", state),
+                ];
+                gauge(1).encode(family.encode_family(&labels)?)?;
+            }
             for source in self.0.sources(&entry.name).iter().filter(|source| is_degraded(source)) {
                 let info = source.info();
                 let Some(status) = statuses.get(&info.cluster) else {

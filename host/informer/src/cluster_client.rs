@@ -299,7 +299,7 @@ impl ClusterHealth {
     /// The API server does not respond.
     fn set_lost(&self, error: &ApiError) {
         if self.replace(Reach::Lost, |before| before != Reach::Lost).is_some() {
-            tracing::warn!(url = self.shown_url(), %error, "API server unavailable");
+            tracing::warn!(url = self.shown_url(), %error, code = "watch-not-live", "API server unavailable");
         }
     }
 

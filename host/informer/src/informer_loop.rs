@@ -314,5 +314,5 @@ impl InformerLoop {
 
 /// Warns that `index` failed, `failures` times since the last warning; `key` and `error` are of the last failure.
 fn warn_index_failure(source: &SourceName, index: &str, key: &Key, error: &str, failures: u64) {
-    log!(warn, *source, index, %key, error, failures, "index function failed; the object is not in the index");
+    log!(warn, *source, index, %key, error, failures, code = "index-not-ready", "index function failed; the object is not in the index");
 }

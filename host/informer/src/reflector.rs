@@ -318,8 +318,22 @@ impl Reflector {
         }
         let is_new = self.failures.is_new(state);
         match request {
-            "list" if is_new => log!(warn, *name, error, retry_in_seconds, "list failed"),
-            _ if is_new => log!(warn, *name, error, retry_in_seconds, "watch failed"),
+            "list" if is_new => log!(
+                warn,
+                *name,
+                error,
+                retry_in_seconds,
+                code = "watch-not-live",
+                "list failed"
+            ),
+            _ if is_new => log!(
+                warn,
+                *name,
+                error,
+                retry_in_seconds,
+                code = "watch-not-live",
+                "watch failed"
+            ),
             _ => log!(debug, *name, request, error, retry_in_seconds, "request failed again"),
         }
         self.set_error(format!("{request}: {error}"));

@@ -88,7 +88,7 @@ pub(crate) struct PluginContext {
     /// Its own metrics.
     pub(crate) series: Arc<PluginSeries>,
     /// What its instances share of HTTP.
-    http: Arc<HttpRights>,
+    pub(crate) http: Arc<HttpRights>,
     /// What the cache has of the plugin's objects.
     pub(crate) cache: Arc<OwnCache>,
     /// The writes that handlers deferred.

@@ -58,7 +58,7 @@ pub use engine::compile::{ChildCompiler, CompileLimits, Compiler, compile_worker
 pub use error::{HostError, LoadError, LoadProblem};
 pub use host::{HostOptions, Inspection, PluginHost};
 pub use hostcalls::grant::{KubeGrant, KubeResource, KubeResourceError, KubeVerb, allow_line};
-pub use hostcalls::http::{HttpGrant, HttpGrantError, forbidden_address};
+pub use hostcalls::http::{ClosedHost, HttpGrant, HttpGrantError, forbidden_address};
 pub use hostcalls::http_client::{HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpPermit};
 pub use hostcalls::key_value::{KeyValue, KvChange, KvHandled, KvOpening, KvSpace, KvUsage, NoKeys};
 pub use hostcalls::kube_api::{

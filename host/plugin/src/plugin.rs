@@ -230,6 +230,7 @@ impl Plugin {
             dead_letters: stats.dead_letters,
             writes: self.0.context.writes.stats(),
             kv: self.0.context.kv.usage(),
+            closed_hosts: self.0.context.http.closed_hosts(),
         }
     }
 

@@ -10,7 +10,7 @@ use informant_cache::listener::Delivery;
 use informant_object::{Key, KeyRef, SourceId};
 
 use crate::actor::{InstanceId, PluginContext};
-use crate::{Digest, KvUsage, Roles, WritesStatus};
+use crate::{ClosedHost, Digest, KvUsage, Roles, WritesStatus};
 
 /// A plugin's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,6 +77,8 @@ pub struct PluginStatus {
     pub writes: WritesStatus,
     /// What its keys take; none if it has not used them since it was loaded.
     pub kv: Option<KvUsage>,
+    /// The hosts that are closed to it.
+    pub closed_hosts: Vec<ClosedHost>,
 }
 
 /// A reload.

@@ -53,7 +53,8 @@ impl StateDatabase {
     /// [`OpenError`] if another process uses the file, it is another owner's, or it can be neither read nor created.
     pub fn open(path: PathBuf, owner: Option<String>, metrics: StateMetrics) -> Result<Self, OpenError> {
         let opened = path.clone();
-        let store = TableStore::open(path, owner, metrics.clone())?;
+        let store = TableStore::open(path, owner, metrics.clone());
+        let store = store.inspect_err(|error| metrics.set_failure(Some(error.to_string())))?;
         let shared = Arc::new(Shared::default());
         let recorder = Recorder::new(store, Arc::clone(&shared), metrics.clone());
         let thread = std::thread::Builder::new().name("state".to_owned());
@@ -85,7 +86,7 @@ impl StateDatabase {
                 self.0.metrics.open_waits.inc();
                 let (informer, resource) = (&identity.informer, &identity.resource);
                 let waited_seconds = self.0.open_wait.as_secs();
-                tracing::warn!(%informer, cluster = identity.log_cluster(), %resource, waited_seconds, "opening durable source is blocked on disk; check the volume of the state database");
+                tracing::warn!(%informer, cluster = identity.log_cluster(), %resource, waited_seconds, code = "state-failing", "opening durable source is blocked on disk; check the volume of the state database");
                 answer.recv().map_err(|_| StateClosed)
             }
         }

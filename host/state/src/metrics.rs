@@ -38,6 +38,8 @@ pub struct StateMetrics {
     users: Arc<Mutex<BTreeMap<HandlerLabel, usize>>>,
     /// When the transaction in progress began.
     writing: Arc<Mutex<Option<Instant>>>,
+    /// Why the database cannot be opened or written.
+    failure: Arc<Mutex<Option<String>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -141,6 +143,17 @@ impl StateMetrics {
         writing.map(|began| began.elapsed())
     }
 
+    /// Why the database cannot be opened or written at present; none if it can, or is not used.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_failure(&self, failure: Option<String>) {
+        self.failing.set(failure.is_some().into());
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
     pub(crate) fn set_writing(&self, began: Option<Instant>) {
         *self.writing.lock().unwrap_or_else(PoisonError::into_inner) = began;
     }
@@ -158,7 +171,7 @@ impl StateMetrics {
         registry.register("state_errors", "Failed transactions of the state database", it.errors);
         registry.register(
             "state_failing",
-            "1 while the state database cannot be written and events are delivered without being persisted",
+            "1 while the state database cannot be opened or written; events are delivered without being persisted",
             it.failing,
         );
         registry.register(

@@ -155,7 +155,7 @@ impl Recorder {
                 self.forget();
                 self.compare();
             }
-            Err(error) => tracing::warn!(%error, "cannot reopen the state database; retrying"),
+            Err(error) => tracing::warn!(%error, code = "state-failing", "cannot reopen the state database; retrying"),
         }
     }
 
@@ -337,7 +337,8 @@ impl Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.metrics.failing.set(1);
+            self.metrics
+                .set_failure(Some("its thread panicked, which is a bug in Informant".to_owned()));
         }
         let waiting = {
             let mut commands = self.shared.commands();

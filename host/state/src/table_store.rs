@@ -74,7 +74,7 @@ impl TableStore {
             self.metrics.set_aside.inc();
         }
         self.database = Some(opened.database);
-        self.metrics.failing.set(0);
+        self.metrics.set_failure(None);
         Ok(())
     }
 
@@ -116,9 +116,10 @@ impl TableStore {
     fn fail(&mut self, error: &redb::Error) {
         self.database = None;
         self.metrics.errors.inc();
-        self.metrics.failing.set(1);
+        self.metrics
+            .set_failure(Some(format!("cannot write {}: {error}", self.path.display())));
         let path = self.path.display();
-        tracing::error!(%path, %error, "state database write failed; events are delivered without being persisted, and deletes until the next restart may not be reported after it");
+        tracing::error!(%path, %error, code = "state-failing", "state database write failed; events are delivered without being persisted, and deletes until the next restart may not be reported after it");
         if file::is_corruption(error)
             && let Ok(aside) = file::set_aside(&self.path)
         {

@@ -18,6 +18,7 @@ use crate::age::human;
 use crate::config::{Required, Resources};
 use crate::daemon::{CertificateStatus, InformerPhase, InformerStatus, PluginEntry, PluginPhase, StatusRegistry};
 use crate::escape;
+use crate::runbooks::{self, Runbook};
 
 /// The result of one check.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub(super) struct ReadinessCheck {
     passed: bool,
     gating: Gating,
     text: String,
+    /// The runbook for a check that did not pass.
+    runbook: Option<Runbook>,
 }
 
 /// Whether readiness depends on a check.
@@ -88,14 +91,16 @@ fn show(checks: &[ReadinessCheck], ready: bool) -> String {
         passed,
         gating,
         text: what,
+        runbook,
     } in checks
     {
         let (name, what) = (escape::line(name), escape::line(what));
+        let hint = runbooks::hint(runbook.map(|runbook| runbook.code));
         let _ = match (passed, gating) {
             (true, _) => writeln!(text, "[+]{name} ok: {what}"),
-            (false, Gating::Yes) => writeln!(text, "[-]{name} failed: {what}"),
-            (false, Gating::Degraded) => writeln!(text, "[ ]{name} degraded: {what}"),
-            (false, Gating::No) => writeln!(text, "[ ]{name} failing, not required: {what}"),
+            (false, Gating::Yes) => writeln!(text, "[-]{name} failed: {what}{hint}"),
+            (false, Gating::Degraded) => writeln!(text, "[ ]{name} degraded: {what}{hint}"),
+            (false, Gating::No) => writeln!(text, "[ ]{name} failing, not required: {what}{hint}"),
         };
     }
     let _ = writeln!(text, "readyz check {}", if ready { "passed" } else { "failed" });
@@ -115,6 +120,7 @@ fn checks(registry: &StatusRegistry) -> Vec<ReadinessCheck> {
         passed: !stopping,
         gating: Gating::Yes,
         text: text.into(),
+        runbook: None,
     }];
     for entry in registry.informers() {
         let statuses = entry.by_cluster();
@@ -143,11 +149,13 @@ fn certificate_check(status: &CertificateStatus) -> ReadinessCheck {
             None => expires,
             Some(problem) => format!("{problem}; in use: {expires}"),
         },
+        runbook: None,
     }
 }
 
 fn informer(registry: &StatusRegistry, name: &str, cluster: &str, status: &InformerStatus) -> ReadinessCheck {
     let required = status.section.required;
+    let mut runbook = Some(runbooks::WATCH_NOT_LIVE);
     let (passed, gating, text) = match &status.phase {
         InformerPhase::Discovering { last_error } => {
             let error = last_error.as_ref().map(ToString::to_string);
@@ -156,7 +164,10 @@ fn informer(registry: &StatusRegistry, name: &str, cluster: &str, status: &Infor
         }
         InformerPhase::Refused { reason } => (false, Gating::of(required, true), reason.to_string()),
         InformerPhase::Stopped => (false, Gating::of(required, true), "stopped".to_owned()),
-        InformerPhase::Running(_) => running(registry, name, cluster, status),
+        InformerPhase::Running(_) => {
+            runbook = runbook_of_sources(registry, name, cluster);
+            running(registry, name, cluster, status)
+        }
     };
     ReadinessCheck {
         name: match cluster {
@@ -166,7 +177,19 @@ fn informer(registry: &StatusRegistry, name: &str, cluster: &str, status: &Infor
         passed,
         gating,
         text,
+        runbook,
     }
+}
+
+/// The runbook for an informer with sources that are not live: a first list in progress matters least.
+fn runbook_of_sources(registry: &StatusRegistry, name: &str, cluster: &str) -> Option<Runbook> {
+    let sources = registry.sources(name);
+    let mut runbooks = sources
+        .iter()
+        .filter(|source| source.info().cluster == cluster)
+        .filter_map(|source| runbooks::of_source(source.state()));
+    let first = runbooks.next()?;
+    runbooks.find(|other| *other != runbooks::NOT_SYNCED).or(Some(first))
 }
 
 fn running(registry: &StatusRegistry, name: &str, cluster: &str, informer: &InformerStatus) -> (bool, Gating, String) {
@@ -251,6 +274,7 @@ fn plugin(entry: &PluginEntry) -> ReadinessCheck {
     let required = entry.section().required;
     let counts = required == Required::Always || !matches!(phase, PluginPhase::Running(_));
     let gating = Gating::of(required, counts);
+    let runbook = super::plugins::runbook(&phase);
     let (passed, text) = match phase {
         PluginPhase::Loading => (false, "loading".to_owned()),
         PluginPhase::Refused { reason } => (false, reason.to_string()),
@@ -262,5 +286,6 @@ fn plugin(entry: &PluginEntry) -> ReadinessCheck {
         passed,
         gating,
         text,
+        runbook,
     }
 }

@@ -22,20 +22,21 @@ use axum::Json;
 use axum::extract::State;
 use informant_cache::listener::{DeadLetter, ListenerStats, RetriedKey, SlowedKey};
 use informant_cache::{Catalog, Environment, IndexFeedHandle, Moment};
-use informant_plugin_host::{KvUsage, Plugin, PluginState, PluginStatus, StuckOn, WritingKey};
+use informant_plugin_host::{ClosedHost, KvUsage, Plugin, PluginState, PluginStatus, StuckOn, WritingKey};
 
 pub use self::commands::{Paused, RequeueRequest, Requeued, Resumed};
 pub use self::effects::{EffectView, EffectsView};
 pub use self::failures::RETRIES_LISTED_MAX;
 use self::views::KvView;
 pub use self::views::{
-    DeadLetterView, LoadedView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView, RetryView, SLOWED_SHOWN_MAX,
-    SlowedView, StuckView, WritingKeyView,
+    ClosedHostView, DeadLetterView, LoadedView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView, RetryView,
+    SLOWED_SHOWN_MAX, SlowedView, StuckView, WritingKeyView,
 };
 use super::AdminState;
 use super::error::{AdminError, Code};
 use super::sources::{AgedText, millis};
 use crate::daemon::{PluginEntry, PluginPhase, StatusRegistry};
+use crate::runbooks::{self, Runbook};
 
 pub(super) async fn list(State(state): State<AdminState>) -> Json<Plugins> {
     let entries = state.registry.plugins();
@@ -104,7 +105,19 @@ fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -
         informers: informers.collect(),
         state: state.to_owned(),
         because,
+        code: runbook(&entry.phase()).map(|runbook| runbook.code.to_owned()),
         loaded,
+    }
+}
+
+/// The runbook for a plugin that is not called.
+pub(super) fn runbook(phase: &PluginPhase) -> Option<Runbook> {
+    match phase {
+        PluginPhase::Refused { .. } => Some(runbooks::PLUGIN_REFUSED),
+        PluginPhase::Running(plugin) if plugin.status().state == PluginState::Quarantined => {
+            Some(runbooks::PLUGIN_QUARANTINED)
+        }
+        _ => None,
     }
 }
 
@@ -144,6 +157,7 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
             .filter(|until| *until > now)
             .map(|until| u64::try_from((until - now).as_millis()).unwrap_or(u64::MAX)),
         kv: status.kv.map(|KvUsage { keys, bytes }| KvView { keys, bytes }),
+        closed_hosts: status.closed_hosts.iter().map(closed_host).collect(),
         paused: status.paused,
         dry_run: status.is_dry_run,
         keyed: listener.keyed,
@@ -165,6 +179,13 @@ fn writing_key(key: &WritingKey, cluster: String) -> WritingKeyView {
         cluster,
         target: key.target.clone(),
         wait_ms: u64::try_from(key.wait.as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+fn closed_host(closed: &ClosedHost) -> ClosedHostView {
+    ClosedHostView {
+        host: closed.host.clone(),
+        left_ms: millis(closed.left),
     }
 }
 

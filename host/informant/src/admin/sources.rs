@@ -16,6 +16,7 @@ use super::error::{AdminError, Code};
 use super::freshness::FreshnessQuery;
 use crate::config::Resources;
 use crate::daemon::{InformerPhase, InformerStatus, StatusRegistry};
+use crate::runbooks;
 
 /// How many of the objects that an index lacks are named.
 pub const FAILED_NAMED_MAX: usize = 16;
@@ -79,6 +80,8 @@ pub struct SourceView {
     pub index_failures: Vec<IndexFailuresView>,
     /// The current problem, if any.
     pub trouble: Option<String>,
+    /// The runbook for it, or for a state other than `Live`: `informant explain CODE`.
+    pub code: Option<String>,
 }
 
 /// The objects that one index lacks.
@@ -173,11 +176,14 @@ fn unknown_source(id: u32) -> AdminError {
 }
 
 fn without_source(informer: &str, cluster: &str, status: &InformerStatus) -> SourceView {
-    let (state, trouble) = match &status.phase {
-        InformerPhase::Discovering { last_error } => ("Discovering", last_error.as_ref().map(ToString::to_string)),
-        InformerPhase::Refused { reason } => ("Refused", Some(reason.to_string())),
-        InformerPhase::Running(_) => ("Syncing", None),
-        InformerPhase::Stopped => ("Stopped", None),
+    let (state, trouble, runbook) = match &status.phase {
+        InformerPhase::Discovering { last_error } => {
+            let trouble = last_error.as_ref().map(ToString::to_string);
+            ("Discovering", trouble, Some(runbooks::WATCH_NOT_LIVE))
+        }
+        InformerPhase::Refused { reason } => ("Refused", Some(reason.to_string()), Some(runbooks::WATCH_NOT_LIVE)),
+        InformerPhase::Running(_) => ("Syncing", None, Some(runbooks::NOT_SYNCED)),
+        InformerPhase::Stopped => ("Stopped", None, None),
     };
     let section = &status.section;
     SourceView {
@@ -187,6 +193,7 @@ fn without_source(informer: &str, cluster: &str, status: &InformerStatus) -> Sou
         namespace: (!section.namespaces.is_empty()).then(|| section.namespaces.join(",")),
         state: state.to_owned(),
         trouble,
+        code: runbook.map(|runbook| runbook.code.to_owned()),
         ..SourceView::default()
     }
 }
@@ -210,6 +217,7 @@ pub(super) fn of_source(informer: &InformerStatus, source: &Source) -> SourceVie
         indexes: status.snapshot.index_names(),
         index_failures: index_failures(&status.snapshot),
         trouble: status.last_error.map(|error| error.to_string()),
+        code: runbooks::of_source(status.state).map(|runbook| runbook.code.to_owned()),
         ..SourceView::default()
     };
     match of_reflector(informer, source) {

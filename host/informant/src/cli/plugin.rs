@@ -13,6 +13,7 @@ use crate::admin::{
     LoadedView, Paused, PluginView, Plugins, RequeueRequest, Requeued, Resumed, RetryView, TriggerRequest,
     TriggeredObjects,
 };
+use crate::runbooks;
 
 /// `informant plugin list`.
 #[derive(Debug, Args)]
@@ -291,7 +292,8 @@ fn retries(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
         true => format!(" (all: /api/v1/retries?plugin={name})"),
         false => String::new(),
     };
-    let mut lines = vec![format!("{name} failed on {objects} and is retrying{hint}")];
+    let runbook = runbooks::hint(Some(runbooks::EVENTS_STUCK.code));
+    let mut lines = vec![format!("{name} failed on {objects} and is retrying{hint}{runbook}")];
     lines.extend(loaded.retries.iter().map(retry));
     lines
 }
@@ -366,12 +368,13 @@ const STUCK_MS: u64 = 1_000;
 fn problems(plugin: &PluginView) -> Vec<String> {
     let name = &plugin.name;
     let mut lines = Vec::new();
-    lines.extend(
-        plugin
-            .because
-            .as_ref()
-            .map(|why| format!("{name} is {}: {why}", plugin.state)),
-    );
+    lines.extend(plugin.because.as_ref().map(|why| {
+        format!(
+            "{name} is {}: {why}{}",
+            plugin.state,
+            runbooks::hint(plugin.code.as_deref())
+        )
+    }));
     if plugin.state == "quarantined" {
         lines.push(format!("`informant plugin resume {name}` ends the quarantine"));
     }
@@ -383,7 +386,8 @@ fn problems(plugin: &PluginView) -> Vec<String> {
             format!(" of {}", with_cluster(object, &stuck.cluster))
         });
         let (event, time) = (&stuck.event, table::duration(stuck.for_ms));
-        lines.push(format!("{name} is stuck on {event}{object} for {time}"));
+        let hint = runbooks::hint(Some(runbooks::EVENTS_STUCK.code));
+        lines.push(format!("{name} is stuck on {event}{object} for {time}{hint}"));
     }
     if loaded.dry_run {
         lines.push(format!(
@@ -408,6 +412,11 @@ fn problems(plugin: &PluginView) -> Vec<String> {
     }
     lines.extend(slowed(plugin, loaded));
     lines.extend(writes(plugin, loaded));
+    lines.extend(loaded.closed_hosts.iter().map(|closed| {
+        let (host, left) = (&closed.host, table::duration(closed.left_ms));
+        let hint = runbooks::hint(Some(runbooks::HTTP_HOST_CLOSED.code));
+        format!("{name}: {host} asked for a pause and is closed for {left}{hint}")
+    }));
     if let Some(letter) = &loaded.last_dead_letter {
         let (event, object, error) = (
             &letter.event,
@@ -420,10 +429,12 @@ fn problems(plugin: &PluginView) -> Vec<String> {
             many => format!("all {many}"),
         };
         lines.push(format!(
-            "{name} dead-lettered {event} of {object} {age} ago: {error} (`informant plugin requeue {name}` redelivers {them})"
+            "{name} dead-lettered {event} of {object} {age} ago: {error} (`informant plugin requeue {name}` redelivers {them}; `informant explain {}`)",
+            runbooks::DEAD_LETTERS.code
         ));
     }
     let refused = loaded.last_reload.as_ref().and_then(|reload| reload.error.as_ref());
-    lines.extend(refused.map(|error| format!("{name} was not reloaded: {error}")));
+    let hint = runbooks::hint(Some(runbooks::PLUGIN_NOT_RELOADED.code));
+    lines.extend(refused.map(|error| format!("{name} was not reloaded: {error}{hint}")));
     lines
 }

@@ -12,8 +12,9 @@ use super::plugin::{self, Format};
 use super::table::{self, SourceColumns};
 use super::{Exit, output};
 use crate::admin::{
-    AdminError, ConfigurationView, FailedView, IndexFailuresView, PluginView, Plugins, SourceView, Sources,
+    AdminError, ConfigurationView, FailedView, IndexFailuresView, PluginView, Plugins, ProblemView, SourceView, Sources,
 };
+use crate::runbooks;
 
 /// `informant status`.
 #[derive(Debug, Args)]
@@ -95,12 +96,17 @@ fn show_configuration(out: &mut dyn Write, configuration: &ConfigurationView) ->
         (None, None) if configuration.waiting.is_empty() => (format!("{state} {ago} ago"), ""),
         (None, None) => (format!("partially applied {ago} ago"), ""),
     };
-    output::line(out, &format!("Configuration {path}: {status}"))?;
+    let hint = runbooks::hint(configuration.code.as_deref());
+    output::line(out, &format!("Configuration {path}: {status}{hint}"))?;
     for line in reason.lines() {
         output::line(out, &format!("  {line}"))?;
     }
     for waiting in &configuration.waiting {
         output::line(out, &format!("  [{}] pending: {}", waiting.section, waiting.reason))?;
+    }
+    if let Some(ProblemView { message, code }) = &configuration.state_database {
+        let hint = runbooks::hint(Some(code));
+        output::line(out, &format!("The state database is failing: {message}{hint}"))?;
     }
     Ok(())
 }
@@ -116,13 +122,15 @@ fn show_sources(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
             output::line(out, &line)?;
         }
         if let Some(trouble) = &source.trouble {
-            output::line(out, &format!("{name} is {}: {trouble}", condition(source)))?;
+            let hint = runbooks::hint(source.code.as_deref());
+            output::line(out, &format!("{name} is {}: {trouble}{hint}", condition(source)))?;
         } else if let Some(error) = &source.last_error {
             let ago = table::ago(error.age_ms);
             output::line(out, &format!("{name} failed {ago} ago: {}", error.message))?;
         }
         for lacking in &source.index_failures {
-            output::line(out, &index_failures(&name, lacking))?;
+            let hint = runbooks::hint(Some(runbooks::INDEX_NOT_READY.code));
+            output::line(out, &(index_failures(&name, lacking) + &hint))?;
         }
     }
     Ok(())

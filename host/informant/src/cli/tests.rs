@@ -36,6 +36,7 @@ fn help_names_every_command() {
       check      Validate a configuration, its plugins, and the permissions it needs
       get        Show objects from the cache of a running `informant run`
       status     Show the status of a running `informant run`: configuration, informers, plugins
+      explain    Print what to do about a problem, by its code in the log, in `informant status` and in alerts
       log-level  Show or change the log level of a running `informant run`
       rbac       Print least-privilege RBAC as YAML
       apiserver  Run the embedded API server, to try Informant without a cluster

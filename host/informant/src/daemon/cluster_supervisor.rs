@@ -194,7 +194,7 @@ impl ClusterSupervisor {
         let login_before = login.as_mut().map(|login| &mut login.logged);
         // The same error once; status and readiness show it as long as it lasts.
         if login_before.is_none_or(|logged| logged.replace(reason.clone()).as_ref() != Some(&reason)) {
-            tracing::warn!(cluster = name, error = %reason, "cannot authenticate to cluster; retrying");
+            tracing::warn!(cluster = name, error = %reason, code = "watch-not-live", "cannot authenticate to cluster; retrying");
         }
         let reason: Arc<str> = reason.into();
         if !matches!(self.entry.phase(), ClusterPhase::Connected(_)) {

@@ -183,7 +183,7 @@ impl ConfigReader {
         self.registry.configuration().unreadable = error.as_deref().map(Into::into);
         if let Some(error) = error {
             if self.reported_unreadable.as_ref() != Some(&error) {
-                tracing::warn!(%config, error, "configuration unreadable; keeping the previous configuration");
+                tracing::warn!(%config, error, code = "config-not-applied", "configuration unreadable; keeping the previous configuration");
                 self.reported_unreadable = Some(error);
             }
             return None;

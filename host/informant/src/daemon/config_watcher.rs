@@ -157,7 +157,7 @@ impl ConfigWatcher {
             Ok(config) => self.apply(&config),
             Err(problems) => {
                 let config = self.path.display();
-                tracing::error!(%config, error = problems.one_line(), "configuration refused; keeping the previous configuration");
+                tracing::error!(%config, error = problems.one_line(), code = "config-not-applied", "configuration refused; keeping the previous configuration");
                 let mut configuration = self.registry.configuration();
                 configuration.refused = Some(problems.to_string().into());
                 configuration.result = Some(ReloadResult::Refused);
@@ -240,6 +240,7 @@ impl ConfigWatcher {
                 %section,
                 waited_seconds,
                 reason = step,
+                code = "config-not-applied",
                 "section still pending; continuing in the background"
             );
             let reason = format!("not applied within {waited_seconds} s: it {step}; Informant continues");
@@ -295,6 +296,7 @@ impl ConfigWatcher {
             let reasons = reasons.collect::<Vec<_>>().join("; ");
             tracing::warn!(
                 %config, added, changed, removed, refused, pending, reasons,
+                code = "config-not-applied",
                 "configuration partially applied"
             );
         } else {

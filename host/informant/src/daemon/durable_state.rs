@@ -1,4 +1,5 @@
-//! The state database of durable informers: opened when the first informer needs it, with the names of its handlers.
+//! The state database of durable informers and of plugins' keys: opened when the first informer needs it, or at the
+//! start if the configuration has a section `[state]`, with the names of its handlers.
 
 #[cfg(test)]
 mod tests;
@@ -7,17 +8,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use informant_cache::{Journal, ListenerHandle};
+use informant_cache::{Environment, Journal, ListenerHandle};
 use informant_informer::{DurableSource, DurableSources, InformerSpec, SourceSpec};
 use informant_plugin_host::ReplayPolicy;
 use informant_state::{
     Cipher, OnStart, OpenError, SourceIdentity, SourceOptions, StateDatabase, StateMetrics, StoredContent,
 };
 
+use crate::activities::Activities;
 use crate::config::{Config, InformerSection};
 use crate::key_file;
 use crate::one_at_a_time::one_at_a_time;
+
+/// How long a state database that cannot be opened is left alone before the next attempt.
+pub const STATE_OPEN_RETRY: Duration = Duration::from_secs(5);
 
 /// The daemon's state database. Clones share it.
 #[derive(Clone, Debug)]
@@ -82,6 +88,25 @@ impl DurableState {
             return Ok(());
         }
         self.state().await.map(drop)
+    }
+
+    /// Opens the database for the keys of plugins. Tries again while it cannot be opened: nothing else waits for it,
+    /// and the disk may be repaired.
+    pub(super) async fn open_for_keys(self, environment: Arc<dyn Environment>, activities: Activities) {
+        let mut logged = String::new();
+        loop {
+            let opened = {
+                let _activity = activities.begin("state database: open");
+                self.state().await
+            };
+            let Err(error) = opened else { return };
+            let error = error.to_string();
+            if error != logged {
+                tracing::error!(path = %self.0.path.display(), error, code = "state-failing", "state database cannot be opened; retrying");
+                logged = error;
+            }
+            environment.sleep(STATE_OPEN_RETRY).await;
+        }
     }
 
     /// Sets the configuration.

@@ -163,6 +163,6 @@ async fn add_feed(plugin: &Plugin, informer: &NamedInformer) {
     };
     if let Err(error) = informer.add_index_feed(feed).await {
         let (plugin, informer) = (plugin.name(), informer.name());
-        tracing::error!(plugin, informer, %error, "cannot attach plugin indexes to informer");
+        tracing::error!(plugin, informer, %error, code = "index-not-ready", "cannot attach plugin indexes to informer");
     }
 }

@@ -371,7 +371,7 @@ impl PluginSupervisor {
             tracing::warn!(plugin = %name, %component, %error, "plugin file missing; keeping the running version");
         } else {
             let error = attachments.plugin.refuse(error);
-            tracing::error!(plugin = %name, %component, %error, "plugin reload refused; keeping the previous version");
+            tracing::error!(plugin = %name, %component, %error, code = "plugin-not-reloaded", "plugin reload refused; keeping the previous version");
         }
     }
 
@@ -397,6 +397,7 @@ impl PluginSupervisor {
                     plugin = %self.entry.name,
                     %component,
                     %error,
+                    code = "plugin-refused",
                     "plugin refused; will retry when its file or section changes"
                 );
                 let reason: Arc<str> = error.to_string().into();
@@ -424,6 +425,7 @@ impl PluginSupervisor {
                             plugin = %self.entry.name,
                             %component,
                             %error,
+                            code = "plugin-not-reloaded",
                             "plugin reload refused; keeping the previous version"
                         );
                     }
@@ -474,6 +476,7 @@ impl PluginSupervisor {
         tracing::error!(
             plugin = %self.entry.name,
             %error,
+            code = "plugin-not-reloaded",
             "plugin reconfiguration refused; keeping the previous section"
         );
         self.answer(file, Err(error.to_string().into()));

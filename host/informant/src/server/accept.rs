@@ -79,7 +79,7 @@ pub(super) async fn serve(
                 server.metrics.accept_failed();
                 if logged.is_none_or(|at| at.elapsed() >= ACCEPT_LOG_PERIOD) {
                     logged = Some(Instant::now());
-                    tracing::warn!(server = server.metrics.server(), %error, "connections cannot be accepted");
+                    tracing::warn!(server = server.metrics.server(), %error, code = "file-descriptors", "connections cannot be accepted");
                 }
                 server.make_room().await;
             }

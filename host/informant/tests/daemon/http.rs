@@ -81,8 +81,9 @@ async fn granted_requests_are_sent_with_headers_from_files() {
     }
     assert_eq!(seen.lock().unwrap().len(), 1);
     let (_, metrics) = http_get(program.address(), "/metrics").await;
-    let counted = "informant_plugin_http_requests_total{plugin=\"caller\",host=\"127.0.0.1\",result=\"2xx\"} 1";
-    assert!(metrics.contains(counted), "{metrics}");
+    let counted =
+        format!("informant_plugin_http_requests_total{{plugin=\"caller\",host=\"{address}\",result=\"2xx\"}} 1");
+    assert!(metrics.contains(&counted), "{metrics}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

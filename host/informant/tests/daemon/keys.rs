@@ -86,3 +86,35 @@ async fn keys_need_the_section_and_check_warns() {
     let checked = transcript(&world, &["check", "--offline"]).await;
     assert!(!checked.contains("uses kv"), "{checked}");
 }
+
+/// The path of the database leads through a file: it cannot be opened until that is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn unopened_database_is_reported_and_opened_once_repaired() {
+    let world = World::start().await;
+    world.write("volume", b"");
+    let config = "[state]\npath = \"volume/state.redb\"\n[informer.pods]\nresource = \"v1/pods\"\n";
+    let program = Program::run(&world, config).await;
+    program.wait_until_ready().await;
+    let line = program.logged("state database cannot be opened; retrying").await;
+    assert_eq!(line["fields"]["code"], "state-failing", "{line}");
+    let failing = async || {
+        let (_, metrics) = http_get(program.address(), "/metrics").await;
+        metrics.contains("\ninformant_state_failing 1\n")
+    };
+    assert!(failing().await);
+    let status = transcript(&world, &["status", "--admin", &program.address().to_string()]).await;
+    assert!(
+        status.contains("The state database is failing: cannot open the state database")
+            && status.contains("(informant explain state-failing)"),
+        "{status}"
+    );
+    std::fs::remove_file(world.path("volume")).unwrap();
+    until("the database to be open", async || {
+        if failing().await {
+            return Err("it fails".to_owned());
+        }
+        Ok(())
+    })
+    .await;
+    assert!(world.path("volume/state.redb").is_file());
+}

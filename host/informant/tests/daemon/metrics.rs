@@ -34,7 +34,7 @@ pub(super) fn families_with_types(text: &str) -> Families {
 fn scraped(text: &str) -> Families {
     let families = families_with_types(text).into_iter().map(|(family, mut labels)| {
         let (name, kind) = family.split_once(' ').unwrap();
-        let name = name.strip_prefix("informant_").expect("each family has the prefix");
+        let name = name.strip_prefix("informant_").unwrap_or(name);
         let suffix = match kind {
             "counter" => "_total",
             "info" => "_info",

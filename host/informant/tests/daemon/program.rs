@@ -237,6 +237,22 @@ async fn guest_log_lines_carry_the_plugin_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn explain_prints_a_runbook_and_suggests_codes() {
+    let world = World::unreachable().await;
+    let page = transcript(&world, &["explain", "dead-letters"]).await;
+    let shown = include_str!("../../../../docs/runbooks/dead-letters.md");
+    assert_eq!(page, format!("exit 0\n{shown}--\n"));
+    insta::assert_snapshot!(transcript(&world, &["explain", "plugin-quarantene"]).await, @"
+    exit 1
+    --
+    error: there is no code `plugin-quarantene`; did you mean `plugin-quarantined`?
+    ");
+    let codes = transcript(&world, &["explain"]).await;
+    let row = codes.lines().find(|line| line.starts_with("watch-not-live "));
+    insta::assert_snapshot!(row.unwrap_or(&codes), @"watch-not-live         A source does not receive changes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn invalid_configuration_is_not_run() {
     let world = World::unreachable().await;
     world.configure("[informer.pods]\nresuorce = \"v1/pods\"\n");

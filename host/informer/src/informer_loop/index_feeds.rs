@@ -239,6 +239,7 @@ impl InformerLoop {
                     index = names,
                     budget_ms = INDEX_BUDGET.as_millis(),
                     suppressed = (suppressed > 0).then_some(suppressed),
+                    code = "index-not-ready",
                     "index too slow for this batch; published without it"
                 );
             }

@@ -66,6 +66,7 @@ fn warn_of(context: &PluginContext, letter: &DeadLetter, suppressed: u64) {
         error = letter.error,
         suppressed = (suppressed > 0).then_some(suppressed),
         redeliver = redeliver_command(plugin, cluster, letter, suppressed),
+        code = "dead-letters",
         "event dead-lettered"
     );
 }

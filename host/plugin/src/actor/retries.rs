@@ -61,6 +61,7 @@ fn warn_of(context: &PluginContext, retrying: usize, oldest: &RetriedKey, now: M
         failing_seconds = (now - oldest.since).as_secs(),
         result,
         error,
+        code = "events-stuck",
         "events under retry"
     );
 }

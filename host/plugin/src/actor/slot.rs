@@ -241,6 +241,7 @@ impl InstanceSlot {
                 plugin,
                 role,
                 reason = because,
+                code = "plugin-quarantined",
                 "plugin quarantined; it is not called until it is resumed or reloaded"
             );
         }
@@ -314,6 +315,7 @@ fn warn_of_loss(plugin: &str, report: &TrapReport, suppressed: u64) {
         last_lines = (!report.last_lines.is_empty()).then(|| report.last_lines.join("\n")),
         frames = (!report.frames.is_empty()).then(|| report.frames.join(" < ")),
         suppressed = (suppressed > 0).then_some(suppressed),
+        code = "plugin-quarantined",
         "plugin instance lost"
     );
 }

@@ -29,6 +29,7 @@ use wasmtime_wasi_http::{
     WasiHttpHooks,
 };
 
+pub use self::access::ClosedHost;
 pub(crate) use self::access::{HttpAccess, HttpGrants, HttpRights};
 pub use self::address::forbidden_address;
 use self::body::{RequestBody, ResponseBody};
@@ -241,8 +242,8 @@ fn granted(
 impl GrantedRequest {
     /// Sends the request, and waits for its response to begin.
     async fn send(self) -> Result<Response<WasiBody>, HttpError> {
-        let (rights, host) = (Arc::clone(&self.rights), self.grant.host());
-        if let Some(left) = rights.closed_for(&self.target.to_string()) {
+        let (rights, host) = (Arc::clone(&self.rights), self.grant.host_and_port());
+        if let Some(left) = rights.closed_for(&self.target.host()) {
             rights.counters.count(&host, HttpResult::Closed, None);
             return Ok(closed(left));
         }
@@ -287,7 +288,7 @@ impl GrantedRequest {
             let message = "its grant was removed while the request waited (allow.http)";
             HttpError::new(HttpErrorCode::Denied, message)
         })?;
-        if let Some(left) = self.rights.closed_for(&self.target.to_string()) {
+        if let Some(left) = self.rights.closed_for(&self.target.host()) {
             return Ok(Some(closed(left)));
         }
         if self.is_withheld() {
@@ -312,7 +313,7 @@ impl GrantedRequest {
         };
         let response = client.send(call).await?;
         if asks_for_pause(response.status()) {
-            lock(&self.pauses).push((self.target.to_string(), retry_after(response.headers())));
+            lock(&self.pauses).push((self.target.host(), retry_after(response.headers())));
         }
         let late = rights.env.sleep(self.time_max.saturating_sub(rights.env.now() - began));
         Ok(Some(response.map(|inner| {

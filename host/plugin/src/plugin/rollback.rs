@@ -38,7 +38,7 @@ impl Plugin {
         let context = &self.0.context;
         context.probation.skip();
         let good = self.digest().short();
-        tracing::error!(plugin = self.name(), %good, error = %refused, "component rejected; running the last good version");
+        tracing::error!(plugin = self.name(), %good, error = %refused, code = "plugin-not-reloaded", "component rejected; running the last good version");
         context.record_rollback(format!("running {good}, the last good version: {refused}"));
     }
 
@@ -59,10 +59,10 @@ impl Plugin {
         let failed = self.digest();
         let Some(version) = self.last_good().await else {
             if context.status().reloads == 0 {
-                tracing::error!(plugin, failed = %failed.short(), reason = because, "plugin failed soon after its start; no earlier version to roll back to");
+                tracing::error!(plugin, failed = %failed.short(), reason = because, code = "plugin-quarantined", "plugin failed soon after its start; no earlier version to roll back to");
                 return None;
             }
-            tracing::error!(plugin, failed = %failed.short(), reason = because, "new version failed; no previous version to roll back to");
+            tracing::error!(plugin, failed = %failed.short(), reason = because, code = "plugin-quarantined", "new version failed; no previous version to roll back to");
             return None;
         };
         let config = context.config();
@@ -74,12 +74,12 @@ impl Plugin {
             Ok(swapped) => {
                 let good = swapped.digest.short();
                 let text = format!("rolled back from {} to {good}: {because}", failed.short());
-                tracing::error!(plugin, failed = %failed.short(), %good, reason = because, "new version failed; rolled back to the last good version");
+                tracing::error!(plugin, failed = %failed.short(), %good, reason = because, code = "plugin-not-reloaded", "new version failed; rolled back to the last good version");
                 context.record_rollback(text);
                 Some(swapped)
             }
             Err(problem) => {
-                tracing::error!(plugin, failed = %failed.short(), reason = because, error = %problem, "new version failed; the last good version was rejected, too");
+                tracing::error!(plugin, failed = %failed.short(), reason = because, error = %problem, code = "plugin-quarantined", "new version failed; the last good version was rejected, too");
                 None
             }
         }

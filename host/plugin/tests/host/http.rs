@@ -228,7 +228,7 @@ async fn a_request_is_sent_only_with_a_grant() {
     assert!(log.contains(line), "{log}");
     insta::assert_snapshot!(setup.world.metrics("informant_plugin_http_requests"), @r#"
     informant_plugin_http_requests_total{plugin="guest_http",host="",result="denied"} 1
-    informant_plugin_http_requests_total{plugin="guest_http",host="hooks.example.com",result="2xx"} 1
+    informant_plugin_http_requests_total{plugin="guest_http",host="hooks.example.com:443",result="2xx"} 1
     "#);
 }
 
@@ -327,6 +327,8 @@ async fn a_host_is_closed_after_a_failure_that_says_when() {
     let lines = setup.handle(&json!({ "url": HOOK, "ensureOk": true })).await;
     assert_eq!(lines[0]["status"], 429);
     assert_eq!(setup.network.seen().len(), 1);
+    let closed = setup.plugin.status().closed_hosts;
+    assert_eq!((closed.len(), closed[0].host.as_str()), (1, "hooks.example.com:443"));
     setup.network.set(Behavior::Status(200));
     let closed = setup.handle(&json!({ "url": HOOK })).await.remove(0);
     assert_eq!(closed["status"], 429);
@@ -340,7 +342,7 @@ async fn a_host_is_closed_after_a_failure_that_says_when() {
     assert_eq!(setup.network.seen().len(), 1);
     let requests = setup.world.metrics("informant_plugin_http_requests");
     assert!(
-        requests.contains(r#"host="hooks.example.com",result="closed"} 1"#),
+        requests.contains(r#"host="hooks.example.com:443",result="closed"} 1"#),
         "{requests}"
     );
 }

@@ -25,6 +25,8 @@ pub struct PluginView {
     pub state: String,
     /// Why, if a reason is known.
     pub because: Option<String>,
+    /// The runbook for its state, if there is one: `informant explain CODE`.
+    pub code: Option<String>,
     /// Only if loaded.
     #[serde(flatten)]
     pub loaded: Option<LoadedView>,
@@ -98,6 +100,9 @@ pub struct LoadedView {
     /// What its keys take; none if it has not used them since it was loaded.
     #[serde(default)]
     pub kv: Option<KvView>,
+    /// The hosts to which it sends no requests, because they asked for a pause.
+    #[serde(default)]
+    pub closed_hosts: Vec<ClosedHostView>,
     /// Whether it is in dry run: what it would change is withheld.
     #[serde(default)]
     pub dry_run: bool,
@@ -134,6 +139,16 @@ pub struct WritingKeyView {
     pub target: String,
     /// How long its next call waits after the last one.
     pub wait_ms: u64,
+}
+
+/// A host that is closed to a plugin.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClosedHostView {
+    /// Host and port.
+    pub host: String,
+    /// Until it opens.
+    pub left_ms: u64,
 }
 
 /// What the keys of a plugin take.

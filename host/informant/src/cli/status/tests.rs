@@ -1,7 +1,8 @@
 //! The output for a healthy daemon and for one with every problem.
 
 use crate::admin::{
-    AgedText, DeadLetterView, LoadedView, PendingSection, ReloadView, RetryView, StuckView, WritingKeyView,
+    AgedText, ClosedHostView, DeadLetterView, LoadedView, PendingSection, ReloadView, RetryView, StuckView,
+    WritingKeyView,
 };
 
 use super::*;
@@ -23,6 +24,8 @@ fn configuration() -> ConfigurationView {
         waiting: Vec::new(),
         log_level: "info".to_owned(),
         certificate: None,
+        code: None,
+        state_database: None,
     }
 }
 
@@ -69,6 +72,7 @@ fn loaded() -> LoadedView {
         writes_spaced_keys: Vec::new(),
         writes_paused_ms: None,
         kv: None,
+        closed_hosts: Vec::new(),
         paused: false,
         dry_run: false,
         keyed: false,
@@ -136,6 +140,7 @@ fn greeter(loaded: LoadedView) -> PluginView {
         informers: vec!["pods".into()],
         state: "running".into(),
         because: None,
+        code: None,
         loaded: Some(loaded),
     }
 }
@@ -185,8 +190,8 @@ fn index_failures_show_count_and_example() {
 
     INFORMER   RESOURCE   NAMESPACE   STATE   OBJECTS   VERSION   SEEN     BOOKMARK
     pods       v1/pods    *           Live    20000     77123     0s ago   31s ago
-    index x of pods is missing 1 object: default/web: Error: boo
-    index y of pods is missing 300 objects: for example default/web: no image
+    index x of pods is missing 1 object: default/web: Error: boo (informant explain index-not-ready)
+    index y of pods is missing 300 objects: for example default/web: no image (informant explain index-not-ready)
     ");
 }
 
@@ -196,6 +201,11 @@ fn daemon_with_every_problem() {
     configuration.refused = Some(
         "error: config.toml:3:1: unknown key `resuorce` in [informer.pods]\n  help: did you mean `resource`?".into(),
     );
+    configuration.code = Some("config-not-applied".into());
+    configuration.state_database = Some(ProblemView {
+        message: "cannot write state.redb: no space left on device".into(),
+        code: "state-failing".into(),
+    });
     configuration.waiting.push(PendingSection {
         section: "plugin.late".into(),
         reason: "plugin \"late\": late.wasm: cannot be read: No such file or directory".into(),
@@ -206,6 +216,7 @@ fn daemon_with_every_problem() {
         namespace: Some("default".into()),
         state: "Forbidden".into(),
         trouble: Some("nodes is forbidden".into()),
+        code: Some("watch-not-live".into()),
         ..SourceView::default()
     };
     let healed = SourceView {
@@ -220,6 +231,7 @@ fn daemon_with_every_problem() {
         informers: vec!["pods".into(), "nodes".into()],
         state: "refused".into(),
         because: Some("late.wasm: cannot be read".into()),
+        code: Some("plugin-refused".into()),
         ..PluginView::default()
     };
     let status = Status {
@@ -228,27 +240,28 @@ fn daemon_with_every_problem() {
         plugins: vec![greeter(failing()), late],
     };
     insta::assert_snapshot!(shown(&status), @r#"
-    Configuration config.toml: refused 3m20s ago; the previous one stays active
+    Configuration config.toml: refused 3m20s ago; the previous one stays active (informant explain config-not-applied)
       error: config.toml:3:1: unknown key `resuorce` in [informer.pods]
         help: did you mean `resource`?
       [plugin.late] pending: plugin "late": late.wasm: cannot be read: No such file or directory
+    The state database is failing: cannot write state.redb: no space left on device (informant explain state-failing)
 
     INFORMER   RESOURCE   NAMESPACE   STATE       OBJECTS   VERSION   SEEN     BOOKMARK
     nodes      v1/nodes   default     Forbidden   0         -         -        -
     pods       v1/pods    *           Live        20000     77123     0s ago   31s ago
-    nodes is Forbidden: nodes is forbidden
+    nodes is Forbidden: nodes is forbidden (informant explain watch-not-live)
     pods failed 120m ago: the watch was cut off
 
     PLUGIN    STATE     INSTANCES   PENDING   OLDEST   DEAD   RESTARTS   RELOAD            INFORMERS
     greeter   running   1           312       4.2s     3      7          refused 61s ago   pods
     late      refused   -           -         -        -      -          -                 pods,nodes
-    greeter is stuck on update of default/web-0 for 3.9s
-    greeter failed on 5 objects and is retrying (all: /api/v1/retries?plugin=greeter)
+    greeter is stuck on update of default/web-0 for 3.9s (informant explain events-stuck)
+    greeter failed on 5 objects and is retrying (all: /api/v1/retries?plugin=greeter) (informant explain events-stuck)
       update of default/web-2 in cluster east: 7 attempts in 2m2s, next in 31s: cannot connect
       sync of all objects: 1 attempt in 0ms, next now: not yet
-    greeter dead-lettered add of default/web-1 12s ago: no such team (`informant plugin requeue greeter` redelivers all 3)
-    greeter was not reloaded: plugin "greeter": greeter.wasm: not WebAssembly
-    late is refused: late.wasm: cannot be read
+    greeter dead-lettered add of default/web-1 12s ago: no such team (`informant plugin requeue greeter` redelivers all 3; `informant explain dead-letters`)
+    greeter was not reloaded: plugin "greeter": greeter.wasm: not WebAssembly (informant explain plugin-not-reloaded)
+    late is refused: late.wasm: cannot be read (informant explain plugin-refused)
     "#);
 }
 
@@ -259,6 +272,7 @@ fn paused_and_quarantined_plugins_are_not_called_retrying() {
         name: state.into(),
         state: state.into(),
         because: Some(because.into()),
+        code: (state == "quarantined").then(|| "plugin-quarantined".into()),
         loaded: Some(LoadedView {
             failing,
             paused,
@@ -276,15 +290,19 @@ fn paused_and_quarantined_plugins_are_not_called_retrying() {
     insta::assert_snapshot!(lines.join("\n"), @"
     paused is paused: requested by command
     paused failed on 1 object; it retries when it is resumed
-    quarantined is quarantined: it trapped too often
+    quarantined is quarantined: it trapped too often (informant explain plugin-quarantined)
     `informant plugin resume quarantined` ends the quarantine
     quarantined failed on 7 objects; it retries when it is resumed
     ");
 }
 
 #[test]
-fn spaced_and_paused_writes_show() {
+fn closed_hosts_and_waiting_writes_show() {
     let loaded = LoadedView {
+        closed_hosts: vec![ClosedHostView {
+            host: "chat.example.com:443".into(),
+            left_ms: 42_000,
+        }],
         requeues: 4,
         writes_waiting: 12,
         writes_waiting_events: 3,
@@ -306,6 +324,7 @@ fn spaced_and_paused_writes_show() {
     greeter: 12 deferred writes wait (3 events); the API server asked for a pause of 4.0s
     greeter writes again and again when called for 2 objects; calls are spaced: let it compare before it writes
       default/web-0 in cluster east: writes to v1/pods default/web-0, 8.0s between calls
+    greeter: chat.example.com:443 asked for a pause and is closed for 42s (informant explain http-host-closed)
     ");
 }
 

@@ -111,7 +111,7 @@ impl Startup<'_> {
                     .set_phase(InformerPhase::Running(Arc::new(RunningInformer { shared, discovered })));
             }
             Err(reason) => {
-                tracing::error!(informer, cluster = cluster_name, resource = %found, error = %reason, "informer refused");
+                tracing::error!(informer, cluster = cluster_name, resource = %found, error = %reason, code = "watch-not-live", "informer refused");
                 self.status.set_phase(InformerPhase::Refused { reason: reason.into() });
             }
         }
@@ -243,7 +243,7 @@ impl Startup<'_> {
             let cluster_name = cluster_field(of);
             if log.is_due(&error, self.environment.now()) {
                 let attempts = log.attempts;
-                tracing::warn!(informer, cluster = cluster_name, url = %cluster.url, %error, attempts, retry_in_seconds, "discovery failed; retrying");
+                tracing::warn!(informer, cluster = cluster_name, url = %cluster.url, %error, attempts, retry_in_seconds, code = "watch-not-live", "discovery failed; retrying");
             }
             self.status.set_phase(InformerPhase::Discovering {
                 last_error: Some(error.into()),
@@ -257,7 +257,7 @@ impl Startup<'_> {
         let waited_seconds = DISCOVERY_WAIT_REPORTED.as_secs();
         if is_new {
             let (informer, cluster_name) = (self.status.name(), cluster_field(&self.status.cluster));
-            tracing::warn!(informer, cluster = cluster_name, url = %cluster.url, waited_seconds, "discovery is waiting for the API server");
+            tracing::warn!(informer, cluster = cluster_name, url = %cluster.url, waited_seconds, code = "watch-not-live", "discovery is waiting for the API server");
         }
         let reason = format!("discovery is waiting for the API server; no response within {waited_seconds} s");
         self.status.set_phase(InformerPhase::Discovering {

@@ -67,8 +67,10 @@ fn assert_of_plugins(text: &str) {
     informant_native_handler_panics counter {cluster,informer}
     informant_plugin_artefacts counter {result}
     informant_plugin_compile_seconds histogram {le}
+    informant_plugin_http_closed_seconds gauge {}
     informant_plugin_index_objects counter {plugin,result}
     informant_plugin_instances gauge {plugin}
+    informant_plugin_last_reload_successful gauge {plugin}
     informant_plugin_loads counter {plugin,result}
     informant_plugin_log_dropped_bytes counter {plugin}
     informant_plugin_memory_bytes gauge {plugin}
@@ -139,5 +141,11 @@ fn assert_others(text: &str) {
     informant_store_bytes gauge {cluster,informer}
     informant_store_objects gauge {cluster,informer}
     informant_store_resource_version gauge {cluster,informer}
+    process_cpu_seconds counter {}
+    process_max_fds gauge {}
+    process_open_fds gauge {}
+    process_resident_memory_bytes gauge {}
+    process_start_time_seconds gauge {}
+    process_virtual_memory_bytes gauge {}
     ");
 }

@@ -42,12 +42,21 @@ pub(crate) struct HttpRights {
     state: Mutex<HttpState>,
 }
 
+/// A host that is closed to a plugin, because it asked for a pause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedHost {
+    /// Host and port.
+    pub host: String,
+    /// Until it opens.
+    pub left: Duration,
+}
+
 struct HttpState {
     limits: Limits,
     /// Replaced when the limit changes; requests that hold a permit of an older one are not counted again.
     permits: Arc<Semaphore>,
     rate: TokenBucket,
-    /// Hosts that asked for a pause, by scheme, host and port.
+    /// Hosts that asked for a pause, with their ports.
     closed: BTreeMap<String, Moment>,
 }
 
@@ -139,6 +148,18 @@ impl HttpRights {
             return None;
         }
         Some(until - now)
+    }
+
+    /// The hosts that are closed to the plugin, and for how long.
+    pub(crate) fn closed_hosts(&self) -> Vec<ClosedHost> {
+        let now = self.env.now();
+        let state = self.state();
+        let closed = state.closed.iter().filter(|(_, until)| **until > now);
+        let closed = closed.map(|(host, until)| ClosedHost {
+            host: host.clone(),
+            left: *until - now,
+        });
+        closed.collect()
     }
 
     /// Closes hosts to the plugin, each for so long.

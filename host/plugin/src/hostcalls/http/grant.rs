@@ -105,6 +105,11 @@ impl HttpGrant {
         self.origin.host.to_string()
     }
 
+    /// Host and port as they are granted, for metrics: each grant has one.
+    pub(crate) fn host_and_port(&self) -> String {
+        self.origin.host_and_port()
+    }
+
     fn has_origin(&self, target: &HttpTarget) -> bool {
         let (own, other) = (&self.origin, &target.origin);
         own.is_https == other.is_https && own.port == other.port && own.host.matches(&other.host)
@@ -145,6 +150,12 @@ impl<H> Origin<H> {
     }
 }
 
+impl<H: fmt::Display> Origin<H> {
+    fn host_and_port(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+}
+
 impl HttpTarget {
     /// Reads the URL of a request. The error continues a sentence.
     pub(crate) fn parse(uri: &Uri) -> Result<HttpTarget, &'static str> {
@@ -152,6 +163,11 @@ impl HttpTarget {
             origin: Origin::parse(uri, UrlHost::parse)?,
             path: uri.path().to_owned(),
         })
+    }
+
+    /// Host and port.
+    pub(crate) fn host(&self) -> String {
+        self.origin.host_and_port()
     }
 
     /// The address that it has instead of a name.
