@@ -1,5 +1,6 @@
 //! A cluster to test against: the real kube-apiserver with etcd, or the embedded one, behind one interface.
 
+mod audit;
 mod embedded;
 mod etcd;
 mod kubeconfig;
@@ -9,10 +10,11 @@ mod real;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::client::Client;
 
+pub use audit::{AuditLog, Request};
 pub use kubeconfig::{Kubeconfigs, Login};
 pub use real::tools_folder;
 
@@ -59,6 +61,32 @@ impl Cluster {
                 Ok(Self { folder, server })
             }
         }
+    }
+
+    /// Starts the real one as clusters run it: pods need a service account and get its token, and an audit log
+    /// records what service accounts request.
+    ///
+    /// # Errors
+    /// See [`start`](Self::start).
+    pub async fn start_with_audit_log() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let server = Server::Real(Box::new(real::Real::start_with_audit_log(folder.path()).await?));
+        Ok(Self { folder, server })
+    }
+
+    /// The audit log of [`start_with_audit_log`](Self::start_with_audit_log).
+    pub fn audit_log(&self) -> AuditLog {
+        AuditLog::new(self.folder().join(real::AUDIT_LOG))
+    }
+
+    /// The certificates that a client of the real kube-apiserver trusts, as PEM.
+    ///
+    /// # Errors
+    /// If it has none.
+    pub fn certificate_authority(&self) -> Result<String> {
+        // kube-apiserver created it: its own certificate, followed by that of the authority that signed it.
+        let path = self.folder().join("certs").join("apiserver.crt");
+        std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
     }
 
     /// Starts the embedded API server with `options`.

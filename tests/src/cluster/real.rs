@@ -43,8 +43,16 @@ fn tool(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Flags of tests that have no use for service accounts: pods need none.
+const WITHOUT_SERVICE_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
+
+/// Where it writes its audit log.
+pub(super) const AUDIT_LOG: &str = "audit.log";
+
 pub(super) struct Real {
     folder: PathBuf,
+    /// Flags besides those of every start.
+    flags: Vec<String>,
     etcd_port: u16,
     port: u16,
     _etcd: Process,
@@ -53,12 +61,32 @@ pub(super) struct Real {
 
 impl Real {
     pub(super) async fn start(folder: &Path) -> Result<Self> {
+        Self::start_with(folder, vec![WITHOUT_SERVICE_ACCOUNTS.to_owned()]).await
+    }
+
+    /// Starts one that admits pods as clusters do, and records what service accounts request.
+    pub(super) async fn start_with_audit_log(folder: &Path) -> Result<Self> {
+        let policy = folder.join("audit-policy.json");
+        let rules = serde_json::json!({
+            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+            "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}],
+        });
+        tokio::fs::write(&policy, rules.to_string()).await?;
+        let flags = vec![
+            format!("--audit-policy-file={}", policy.display()),
+            format!("--audit-log-path={}", folder.join(AUDIT_LOG).display()),
+        ];
+        Self::start_with(folder, flags).await
+    }
+
+    async fn start_with(folder: &Path, flags: Vec<String>) -> Result<Self> {
         let [etcd_port, peer_port, port] = ports::free()?;
         write_credentials(folder, port).await?;
         let etcd = start_etcd(folder, etcd_port, peer_port)?;
-        let apiserver = start_apiserver(folder, etcd_port, port, &[])?;
+        let apiserver = start_apiserver(folder, etcd_port, port, &flags)?;
         let mut real = Self {
             folder: folder.to_path_buf(),
+            flags,
             etcd_port,
             port,
             _etcd: etcd,
@@ -83,7 +111,13 @@ impl Real {
     pub(super) async fn restart_apiserver(&mut self, flags: &[&str]) -> Result<()> {
         self.apiserver.signal("KILL").await?;
         self.apiserver.wait_for_end(Duration::from_secs(10)).await?;
-        self.apiserver = start_apiserver(&self.folder, self.etcd_port, self.port, flags)?;
+        let flags: Vec<String> = self
+            .flags
+            .iter()
+            .cloned()
+            .chain(flags.iter().map(|flag| (*flag).to_owned()))
+            .collect();
+        self.apiserver = start_apiserver(&self.folder, self.etcd_port, self.port, &flags)?;
         self.wait_until_ready().await
     }
 
@@ -120,7 +154,7 @@ fn start_etcd(folder: &Path, port: u16, peer_port: u16) -> Result<Process> {
     )
 }
 
-fn start_apiserver(folder: &Path, etcd_port: u16, port: u16, flags: &[&str]) -> Result<Process> {
+fn start_apiserver(folder: &Path, etcd_port: u16, port: u16, flags: &[String]) -> Result<Process> {
     let file = |name: &str| folder.join(name).display().to_string();
     Process::start(
         &tool("kube-apiserver")?,
@@ -135,11 +169,10 @@ fn start_apiserver(folder: &Path, etcd_port: u16, port: u16, flags: &[&str]) -> 
             format!("--token-auth-file={}", file("tokens.csv")),
             "--authorization-mode=RBAC".to_owned(),
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
-            "--disable-admission-plugins=ServiceAccount".to_owned(),
             "--allow-privileged".to_owned(),
         ]
         .into_iter()
-        .chain(flags.iter().map(|flag| (*flag).to_owned())),
+        .chain(flags.iter().cloned()),
     )
 }
 

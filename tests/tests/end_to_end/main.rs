@@ -4,6 +4,7 @@
 //! both API servers run against the embedded one and against the real kube-apiserver.
 
 mod acting;
+mod as_pod;
 mod bad_input;
 mod broken_kinds;
 mod changes_under_load;
@@ -25,6 +26,7 @@ mod requeues;
 mod rights;
 mod scripts;
 mod secured;
+mod ship_plugins;
 mod stop_and_clear;
 mod swap_under_load;
 mod swap_with_state;
