@@ -51,8 +51,14 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 
 {{- /* config.toml and the files next to it. */}}
 {{- define "informant.configData" -}}
+{{- $data := merge (dict "config.toml" .Values.config) .Values.scripts }}
+{{- $yaml := toYaml $data }}
+{{- /* toYaml returns nothing if it fails. It omits the last line end. */}}
+{{- if ne (toJson (fromYaml (printf "%s\n" $yaml))) (toJson $data) }}
+{{- fail "\n`config` or one of `scripts` has a control character that YAML cannot contain. Write it as an escape sequence." }}
+{{- end -}}
 data:
-  {{- toYaml (merge (dict "config.toml" .Values.config) .Values.scripts) | nindent 2 }}
+  {{- $yaml | nindent 2 }}
 {{- with .Values.components }}
 binaryData:
   {{- toYaml . | nindent 2 }}

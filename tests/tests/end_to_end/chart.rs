@@ -118,7 +118,7 @@ const ADMIN: &str = "[admin]\ntls = \"self-signed\"\n";
 const SCRIPT: &str = "[plugin.a]\nscript = \"a.js\"\ninformers = [\"pods\"]\n";
 
 /// A configuration, values next to those that Informant prints for it, and a part of the reason why helm refuses both.
-const CONTRADICTIONS: [(&str, &str, &str); 14] = [
+const CONTRADICTIONS: [(&str, &str, &str); 15] = [
     (
         "",
         r#"{"config": "[admin]\ntls = \"self-signed\"\n"}"#,
@@ -139,6 +139,11 @@ const CONTRADICTIONS: [(&str, &str, &str); 14] = [
         SCRIPT,
         r#"{"scripts": {"a.js": "LARGE"}}"#,
         "bytes together, but a ConfigMap holds 1048576",
+    ),
+    (
+        SCRIPT,
+        r#"{"scripts": {"a.js": "\u007f"}}"#,
+        "has a control character that YAML cannot contain",
     ),
     (
         "",
