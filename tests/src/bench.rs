@@ -16,6 +16,7 @@
 
 #![expect(clippy::print_stdout, reason = "the benchmark's table is its result")]
 
+mod admin;
 mod control;
 mod cores;
 mod figure;
@@ -88,6 +89,10 @@ pub struct Args {
     /// Measure only deferred writes: this number of pods that each need a label, in each round
     #[arg(long, value_name = "PODS")]
     pub writes: Option<u32>,
+    /// Measure only the admin port, with this number of pods: what it costs events while it is busy, and how long an
+    /// authorized `get` takes
+    #[arg(long, value_name = "PODS")]
+    pub admin: Option<u32>,
     /// Also write the tables to this file
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -120,6 +125,9 @@ async fn measure(args: &Args) -> Result<bool> {
     println!("{cores}");
     if let Some(objects) = args.writes {
         return writes::measure(&cores, objects, args.rounds).await;
+    }
+    if let Some(objects) = args.admin {
+        return admin::measure(&cores, objects, args.rounds).await;
     }
     let mut programs = vec![Program::Informant(args.handler)];
     programs.extend(args.against.clone().map(|binary| Program::Base {

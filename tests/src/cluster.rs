@@ -16,6 +16,7 @@ use crate::client::Client;
 
 pub use audit::{AuditLog, Request};
 pub use kubeconfig::{Kubeconfigs, Login};
+pub(crate) use real::ADMIN_TOKEN;
 pub use real::tools_folder;
 
 /// Which API server a scenario runs against.

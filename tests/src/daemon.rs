@@ -25,6 +25,8 @@ const READY_WITHIN: Duration = Duration::from_secs(120);
 pub struct Daemon {
     process: Process,
     address: String,
+    /// `host:port` of the health server; none for earlier commits.
+    health: Option<String>,
     config: PathBuf,
     http: Client<HttpConnector, Empty<bytes::Bytes>>,
 }
@@ -73,10 +75,12 @@ impl Daemon {
         let address = process
             .wait_for_line("the admin API's address", LISTENS_WITHIN, admin_address)
             .await?;
+        let health = process.lines(0, health_address).pop();
         let http = Client::builder(TokioExecutor::new()).build_http();
         Ok(Self {
             process,
             address,
+            health,
             config: path,
             http,
         })
@@ -89,7 +93,7 @@ impl Daemon {
     pub async fn wait_until_ready(&self) -> Result<()> {
         let ready = wait::until("informant to be ready", READY_WITHIN, async || {
             let (status, text) = self
-                .http_get("/readyz?verbose")
+                .health_get("/readyz?verbose")
                 .await
                 .map_err(|error| format!("{error:#}"))?;
             if status == StatusCode::OK {
@@ -106,7 +110,17 @@ impl Daemon {
     /// # Errors
     /// If there is no answer.
     pub async fn http_get(&self, path: &str) -> Result<(StatusCode, String)> {
-        let uri: http::Uri = format!("http://{}{path}", self.address).parse()?;
+        self.http_get_from(&self.address, path).await
+    }
+
+    /// GET of a probe or of metrics. The admin API may require TLS.
+    async fn health_get(&self, path: &str) -> Result<(StatusCode, String)> {
+        self.http_get_from(self.health.as_ref().unwrap_or(&self.address), path)
+            .await
+    }
+
+    async fn http_get_from(&self, address: &str, path: &str) -> Result<(StatusCode, String)> {
+        let uri: http::Uri = format!("http://{address}{path}").parse()?;
         let answer = self.http.get(uri).await?;
         let status = answer.status();
         let body = answer.into_body().collect().await?.to_bytes();
@@ -129,7 +143,7 @@ impl Daemon {
     /// # Errors
     /// If `/metrics` does not answer.
     pub async fn metric(&self, name: &str, labels: &[&str]) -> Result<Option<f64>> {
-        let (_, text) = self.http_get("/metrics").await?;
+        let (_, text) = self.health_get("/metrics").await?;
         Ok(sum_of(&text, name, labels))
     }
 
@@ -198,9 +212,18 @@ fn with_admin(config: &str) -> String {
 
 /// The address in the log line that announces the admin API.
 fn admin_address(line: &str) -> Option<String> {
+    announced(line, "admin")
+}
+
+/// The address in the log line that announces the health server.
+fn health_address(line: &str) -> Option<String> {
+    announced(line, "health server")
+}
+
+fn announced(line: &str, server: &str) -> Option<String> {
     let line: Value = serde_json::from_str(line).ok()?;
     let fields = line.get("fields")?;
-    if !fields.get("message")?.as_str()?.contains("admin") {
+    if !fields.get("message")?.as_str()?.contains(server) {
         return None;
     }
     fields.get("address")?.as_str().map(str::to_owned)

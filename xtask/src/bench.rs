@@ -42,6 +42,9 @@ enum Part {
         #[arg(long)]
         only: Option<Measured>,
     },
+    /// Measure the admin port, and fail if a bound is missed: how long events wait while it is busy, compared with
+    /// another server that is as busy, and how long an authorized `get` takes.
+    Admin,
 }
 
 /// What is measured about plugins.
@@ -58,10 +61,15 @@ enum Measured {
 /// Pods whose label a handler sets in a measurement of deferred writes.
 const WRITTEN_PODS: &str = "10000";
 
+/// Pods in the cache in a measurement of the admin port.
+const CACHED_PODS: &str = "1000";
+
 /// Builds a release of Informant and measures it.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    if let Some(Part::Plugins { only }) = args.part {
-        return plugins(only);
+    match args.part {
+        Some(Part::Plugins { only }) => return plugins(only),
+        Some(Part::Admin) => return admin(),
+        None => {}
     }
     if args.library {
         return library();
@@ -105,6 +113,17 @@ fn plugins(only: Option<Measured>) -> Result<ExitCode> {
         is_met &= cargo::status(command.args(["--writes", WRITTEN_PODS]))?.success();
     }
     Ok(exit_code(is_met))
+}
+
+/// Measures the admin port.
+fn admin() -> Result<ExitCode> {
+    report::step("the admin port (release build)");
+    guests::add_target()?;
+    guests::build_packages(&["guest-measured".to_owned()])?;
+    let mut command = benchmark()?;
+    Ok(exit_code(
+        cargo::status(command.args(["--admin", CACHED_PODS]))?.success(),
+    ))
 }
 
 /// Builds a release of Informant and the benchmark, which measures it.

@@ -86,7 +86,7 @@ impl Load {
     }
 }
 
-fn name(number: u32) -> String {
+pub(super) fn name(number: u32) -> String {
     format!("shop-7d9f8b6c5d-{number:06}")
 }
 

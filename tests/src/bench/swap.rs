@@ -124,7 +124,7 @@ async fn swap(daemon: &Daemon, version: &Path, component: &Path) -> Result<Swap>
 }
 
 /// The events handled since line `from` of the log, once there are `expected` ones or none arrive any longer.
-async fn handled(daemon: &Daemon, from: usize, expected: u32) -> Result<Vec<Handled>> {
+pub(super) async fn handled(daemon: &Daemon, from: usize, expected: u32) -> Result<Vec<Handled>> {
     let count = || daemon.process().lines(from, event).len();
     let all = wait::until("the last events", DONE_WITHIN, async || match count() {
         count if count >= expected as usize => Ok(()),

@@ -19,6 +19,15 @@ pub(super) const EXCLUDED_SHARE_MAX: f64 = 0.05;
 /// Deferred writes per second, to an API server that takes 10 ms for each.
 pub(super) const WRITES_PER_SECOND: f64 = 1_000.0;
 
+/// The maximum of the lag's p99 while the admin port is busy, divided by that while another server is as busy.
+pub(super) const ADMIN_LAG_RATIO: f64 = 2.0;
+
+/// An authorized `get` of one object takes less than this, with rights that are kept.
+pub(super) const ADMIN_GET_US: f64 = 5_000.0;
+
+/// By how much the memory may grow while the admin port is busy: 256 connections with TLS, and 16 answers.
+pub(super) const ADMIN_GROWTH_BYTES: f64 = 64.0 * 1_048_576.0;
+
 /// The maximum of the lag's p99 divided by that of kube-rs.
 const LAG_BY_KUBE_RS: f64 = 1.2;
 

@@ -9,6 +9,7 @@ use crate::guests;
 use crate::process::Process;
 use crate::wait;
 
+use super::real::ADMIN_TOKEN;
 use super::{EmbeddedOptions, ports};
 
 /// The deadline for the embedded server to answer.
@@ -72,6 +73,7 @@ fn start(folder: &Path, port: u16, options: &EmbeddedOptions) -> Result<Process>
     let mut args = vec![
         "apiserver".to_owned(),
         "--faults".to_owned(),
+        format!("--token={ADMIN_TOKEN}=admin"),
         format!("--listen=127.0.0.1:{port}"),
         format!("--kubeconfig-out={}", folder.join("kubeconfig").display()),
     ];

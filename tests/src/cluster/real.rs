@@ -19,7 +19,7 @@ use super::ports;
 const READY_WITHIN: Duration = Duration::from_secs(90);
 
 /// The token of the cluster's administrator.
-pub(super) const ADMIN_TOKEN: &str = "admin-token";
+pub(crate) const ADMIN_TOKEN: &str = "admin-token";
 
 /// The token of `reader`, who has no permissions until RBAC grants some.
 pub(super) const READER_TOKEN: &str = "reader-token";

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use informant_apiserver::{ApiServer, Fault, Identity, Options};
+use informant_apiserver::{ApiServer, Fault, Identity, Options, TokenOwner};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +36,9 @@ pub(super) struct ApiserverArgs {
     /// Load the state from this file if it exists, and save it there every 10 s and at exit
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
+    /// Accept this token of a user in token reviews; may be repeated
+    #[arg(long, value_name = "TOKEN=USER", value_parser = token)]
+    token: Vec<(String, String)>,
     /// Serve /informant/faults too, to drop watches and inject errors
     #[arg(long)]
     faults: bool,
@@ -45,6 +48,13 @@ pub(super) struct ApiserverArgs {
     /// Address of a second replica, which faults can make lag; its kubeconfig context is NAME-replica
     #[arg(long, value_name = "ADDRESS:PORT")]
     replica: Option<SocketAddr>,
+}
+
+fn token(text: &str) -> Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some((token, user)) if !token.is_empty() && !user.is_empty() => Ok((token.to_owned(), user.to_owned())),
+        _ => Err("write TOKEN=USER, for example secret=alice"),
+    }
 }
 
 fn fault(text: &str) -> Result<Fault, String> {
@@ -101,6 +111,13 @@ async fn serve(args: &ApiserverArgs) -> Result<Exit> {
     tracing::info!(url = %format!("{scheme}://{address}"), "API server listening");
     // Created before the initial faults, which may refer to it.
     let replica = replica.map(|(listener, address)| (listener, address, server.replica()));
+    for (token, user) in &args.token {
+        let owner = TokenOwner {
+            user: user.clone(),
+            ..TokenOwner::default()
+        };
+        server.add_token(token, owner);
+    }
     for fault in &args.fault {
         server.faults().apply(fault.clone());
     }

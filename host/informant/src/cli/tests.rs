@@ -166,6 +166,7 @@ fn help_of_apiserver() {
           --context-name <NAME>     Name of the cluster, user and context in the kubeconfig [default: informant]
           --tls                     Serve TLS, with a certificate authority generated for this run and included in the kubeconfig
           --snapshot <FILE>         Load the state from this file if it exists, and save it there every 10 s and at exit
+          --token <TOKEN=USER>      Accept this token of a user in token reviews; may be repeated
           --faults                  Serve /informant/faults too, to drop watches and inject errors
           --fault <JSON>            Start with this fault, in JSON as for /informant/faults; may be repeated
           --replica <ADDRESS:PORT>  Address of a second replica, which faults can make lag; its kubeconfig context is NAME-replica

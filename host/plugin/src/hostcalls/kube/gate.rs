@@ -265,3 +265,31 @@ impl fmt::Display for ResourceAttributes<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hostcalls::grant::KubeResource;
+
+    #[test]
+    fn detail_of_a_secret_is_its_size() {
+        let shown = |group: &str, plural: &str| {
+            let resource = KubeResource {
+                group: group.to_owned(),
+                version: "v1".to_owned(),
+                plural: plural.to_owned(),
+            };
+            let address = KubeAddress {
+                cluster: String::new(),
+                resource,
+                namespace: "web".to_owned(),
+                name: "db".to_owned(),
+                subresource: String::new(),
+            };
+            detail(&address, br#"{"data":{"a":"b"}}"#)
+        };
+        assert_eq!(shown("", "secrets"), "18 bytes about a Secret");
+        assert_eq!(shown("", "configmaps"), r#"{"data":{"a":"b"}}"#);
+        assert_eq!(shown("example.com", "secrets"), r#"{"data":{"a":"b"}}"#);
+    }
+}
