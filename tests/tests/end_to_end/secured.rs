@@ -1,5 +1,5 @@
-//! The admin port with TLS on the real kube-apiserver, with RBAC: two users, each of whom sees what RBAC lets them see in
-//! the cluster, and nothing else.
+//! The admin port with TLS on the real kube-apiserver, with RBAC: two users, each of whom sees what RBAC lets them see
+//! in the cluster, and nothing else.
 
 use std::net::SocketAddr;
 use std::time::Duration;
