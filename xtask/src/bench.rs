@@ -118,7 +118,7 @@ fn plugins(only: Option<Measured>) -> Result<ExitCode> {
 /// Measures the admin port.
 fn admin() -> Result<ExitCode> {
     report::step("the admin port (release build)");
-    guests::add_target()?;
+    guests::add_target(guests::TARGET)?;
     guests::build_packages(&["guest-measured".to_owned()])?;
     let mut command = benchmark()?;
     Ok(exit_code(
