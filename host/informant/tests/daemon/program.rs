@@ -241,7 +241,7 @@ async fn explain_prints_a_runbook_and_suggests_codes() {
     let world = World::unreachable().await;
     let page = transcript(&world, &["explain", "dead-letters"]).await;
     let shown = include_str!("../../../../docs/runbooks/dead-letters.md");
-    assert_eq!(page, format!("exit 0\n{shown}--\n"));
+    assert_eq!(page, format!("exit 0\n{shown}--"));
     insta::assert_snapshot!(transcript(&world, &["explain", "plugin-quarantene"]).await, @"
     exit 1
     --
