@@ -41,7 +41,7 @@ impl AuditLog {
     ///
     /// # Errors
     /// If the log cannot be read.
-    pub fn next(&mut self) -> Result<Vec<Request>> {
+    pub fn read_new(&mut self) -> Result<Vec<Request>> {
         let mut file = std::fs::File::open(&self.path).with_context(|| format!("opening {}", self.path.display()))?;
         file.seek(SeekFrom::Start(self.read))?;
         let mut text = String::new();

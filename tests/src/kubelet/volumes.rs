@@ -121,7 +121,7 @@ async fn add_files(kubelet: &Kubelet, pod: &Value, source: &Value, files: &mut F
         let object = kubelet.client.get(&path("configmaps", text(map, "/name")?)).await?;
         let mut contents = BTreeMap::new();
         for (key, value) in members(&object["data"]) {
-            contents.insert(key.clone(), value.as_bytes().to_vec());
+            contents.insert(key, value.into_bytes());
         }
         for (key, value) in members(&object["binaryData"]) {
             contents.insert(key, STANDARD.decode(value)?);

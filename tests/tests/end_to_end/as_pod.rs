@@ -92,7 +92,7 @@ async fn exactly_the_needed_rights(cluster: &Cluster) -> Result<()> {
     let mut unneeded = Vec::new();
     for (number, right) in rights.iter().enumerate() {
         account.lose(&node.client, right).await?;
-        audit.next()?;
+        audit.read_new()?;
         if !node.notices(&mut audit, &account, &format!("without-{number}")).await? {
             unneeded.push(right);
         }
@@ -198,7 +198,7 @@ pub(crate) async fn kill(client: &Client, name: &str) -> Result<()> {
 
 /// The first request of the account that was forbidden since the last call.
 fn forbidden(audit: &mut AuditLog, account: &Account) -> Result<Option<String>> {
-    let requests = audit.next()?;
+    let requests = audit.read_new()?;
     let mut own = requests.iter().filter(|request| request.user == account.user());
     Ok(own
         .find(|request| request.is_forbidden())
