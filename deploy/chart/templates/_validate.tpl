@@ -70,7 +70,47 @@
 {{- fail (printf "\n[%s] listen in config is %s, but the chart needs a fixed port. Remove it: the default is suitable for a pod." $section $listen) }}
 {{- end }}
 {{- end }}
+{{- range $from.adminTlsFiles }}
+{{- if not (include "informant.isMounted" (dict "path" . "mounts" $mounts)) }}
+{{- fail (printf "\n[admin] tls in config names %s, but no volume is mounted there. Mount the Secret with extraVolumes and extraVolumeMounts (docs/guides/secure.md)." .) }}
+{{- end }}
+{{- end }}
+{{- if .Values.admin.expose }}
+{{- if not $from.adminTlsFiles }}
+{{- fail "\nadmin.expose is true, but config has no [admin] tls with files, so clients could not verify the certificate. Add this to config.toml: [admin] tls = { cert-file = \"/tls/tls.crt\", key-file = \"/tls/tls.key\" } (docs/guides/secure.md), or set admin.expose=false." }}
+{{- end }}
+{{- if or (hasPrefix "127." $from.adminListen) (hasPrefix "[::1]" $from.adminListen) }}
+{{- fail (printf "\nadmin.expose is true, but [admin] listen in config is %s, which nothing outside the pod can reach. Write [admin] listen = \"[::]:8089\", or set admin.expose=false." $from.adminListen) }}
+{{- end }}
+{{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.adminFrom) }}
+{{- fail "\nadmin.expose is true, but networkPolicy.adminFrom is empty, so nothing outside the node could connect. List who may connect, or set networkPolicy.enabled=false." }}
+{{- end }}
+{{- else if .Values.networkPolicy.adminFrom }}
+{{- fail "\nnetworkPolicy.adminFrom is set, but admin.expose is false. Set admin.expose=true, or remove it." }}
+{{- end }}
 {{- if or (hasPrefix "127." $from.healthListen) (hasPrefix "[::1]" $from.healthListen) }}
 {{- fail (printf "\n[health] listen in config is %s, which the kubelet's probes cannot reach. Remove it: the default is suitable for a pod." $from.healthListen) }}
+{{- end }}
+
+{{- if and .Values.rbac.create (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
+{{- fail "\nserviceAccount.create is false and serviceAccount.name is empty, so every pod with the ServiceAccount `default` would get Informant's permissions. Set serviceAccount.name, or rbac.create=false." }}
+{{- end }}
+{{- range $argument := .Values.args }}
+{{- range $section := list "health" "admin" }}
+{{- if hasPrefix (printf "--%s-listen" $section) $argument }}
+{{- fail (printf "\nargs has --%s-listen, but the ports of the pod follow from config. Write [%s] listen in config.toml." $section $section) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $label, $_ := include "informant.labels" . | fromYaml }}
+{{- if hasKey (default dict $.Values.podLabels) $label }}
+{{- fail (printf "\npodLabels has %s, which the chart sets itself. Remove it." $label) }}
+{{- end }}
+{{- end }}
+{{- $own := ternary (list "config" "cache" "state") (list "config" "cache") .Values.state.enabled }}
+{{- range .Values.extraVolumes }}
+{{- if has .name $own }}
+{{- fail (printf "\nextraVolumes has a volume `%s`, which is the name of one of the chart's. Choose another name." .name) }}
+{{- end }}
 {{- end }}
 {{- end }}

@@ -118,7 +118,7 @@ const ADMIN: &str = "[admin]\ntls = \"self-signed\"\n";
 const SCRIPT: &str = "[plugin.a]\nscript = \"a.js\"\ninformers = [\"pods\"]\n";
 
 /// A configuration, values next to those that Informant prints for it, and a part of the reason why helm refuses both.
-const CONTRADICTIONS: [(&str, &str, &str); 15] = [
+const CONTRADICTIONS: [(&str, &str, &str); 23] = [
     (
         "",
         r#"{"config": "[admin]\ntls = \"self-signed\"\n"}"#,
@@ -174,6 +174,46 @@ const CONTRADICTIONS: [(&str, &str, &str); 15] = [
     ),
     ("", r#"{"stat": {}}"#, "additional properties 'stat' not allowed"),
     ("", r#"{"terminationGracePeriodSeconds": 5}"#, "minimum: got 5, want 12"),
+    (
+        "",
+        r#"{"serviceAccount": {"create": false}}"#,
+        "every pod with the ServiceAccount `default` would get Informant's permissions",
+    ),
+    (
+        "",
+        r#"{"args": ["--health-listen=[::]:9090"]}"#,
+        "args has --health-listen",
+    ),
+    (
+        "",
+        r#"{"args": ["--admin-listen", "[::]:9089"]}"#,
+        "args has --admin-listen",
+    ),
+    (
+        "",
+        r#"{"podLabels": {"app.kubernetes.io/name": "other"}}"#,
+        "podLabels has app.kubernetes.io/name",
+    ),
+    (
+        "",
+        r#"{"extraVolumes": [{"name": "config", "emptyDir": {}}]}"#,
+        "extraVolumes has a volume `config`",
+    ),
+    (
+        "",
+        r#"{"fullnameOverride": "Foo_Bar"}"#,
+        "'/fullnameOverride': 'Foo_Bar' does not match pattern",
+    ),
+    (
+        "",
+        r#"{"admin": {"expose": true}}"#,
+        "config has no [admin] tls with files",
+    ),
+    (
+        "",
+        r#"{"networkPolicy": {"adminFrom": [{"podSelector": {}}]}}"#,
+        "adminFrom is set, but admin.expose is false",
+    ),
 ];
 
 #[tokio::test]
@@ -200,9 +240,52 @@ async fn chart_refuses_an_admin_port_without_tls_unless_allowed() -> Result<()> 
     helm.render(&[generated, allowed]).await.map(drop)
 }
 
+#[tokio::test]
+async fn chart_exposes_the_admin_port_with_a_mounted_certificate_only() -> Result<()> {
+    let Some(helm) = Helm::new()? else { return Ok(()) };
+    let files = "[admin]\ntls = { cert-file = \"/tls/tls.crt\", key-file = \"/tls/tls.key\" }\n";
+    let on_loopback = helm.generated(&format!("{files}{PODS}"), &[]).await?;
+    let refusal = helm.refusal(std::slice::from_ref(&on_loopback)).await?;
+    ensure!(refusal.contains("names /tls/tls.crt, but no volume"), "{refusal}");
+    let mut values = json!({
+        "admin": {"expose": true},
+        "extraVolumes": [{"name": "tls", "secret": {"secretName": "informant-tls"}}],
+        "extraVolumeMounts": [{"name": "tls", "mountPath": "/tls"}],
+    });
+    let exposed = helm.values("exposed.json", &values)?;
+    let refusal = helm.refusal(&[on_loopback, exposed.clone()]).await?;
+    ensure!(refusal.contains("which nothing outside the pod can reach"), "{refusal}");
+    let on_all = helm
+        .generated(&format!("{files}listen = \"[::]:8089\"\n{PODS}"), &[])
+        .await?;
+    let refusal = helm.refusal(&[on_all.clone(), exposed]).await?;
+    ensure!(refusal.contains("networkPolicy.adminFrom is empty"), "{refusal}");
+    values["networkPolicy"] = json!({"adminFrom": [{"podSelector": {}}]});
+    let rendered = helm.render(&[on_all, helm.values("admitted.json", &values)?]).await?;
+    ensure!(
+        rendered.contains("targetPort: admin") && rendered.contains("port: admin"),
+        "{rendered}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn access_roles_of_two_releases_have_different_names() -> Result<()> {
+    let Some(helm) = Helm::new()? else { return Ok(()) };
+    let only = "--show-only=templates/access-roles.yaml";
+    for (namespace, prefix) in [("informant", "informant"), ("team-a", "team-a-informant")] {
+        let rendered = helm.render_with(&[], &[only, "--namespace", namespace]).await?;
+        for role in ["view", "operate"] {
+            ensure!(rendered.contains(&format!("name: {prefix}-{role}\n")), "{rendered}");
+        }
+    }
+    Ok(())
+}
+
 /// A configuration that uses everything that the chart supports.
 const EVERYTHING: &str = r#"
 [admin]
+listen = "[::]:8089"
 tls = { cert-file = "/tls/tls.crt", key-file = "/tls/tls.key" }
 [informer.pods]
 resource = "v1/pods"
@@ -235,6 +318,7 @@ fn everything() -> Value {
         "check": {"args": ["--cluster"], "activeDeadlineSeconds": 60},
         "serviceAccount": {"name": "watcher-account", "annotations": {"example.com/role": "reader"}},
         "accessRoles": {"create": false},
+        "admin": {"expose": true},
         "state": {
             "enabled": true, "mountPath": "/data", "size": "10Gi", "accessModes": ["ReadWriteOncePod"],
             "storageClassName": "fast",
@@ -242,10 +326,12 @@ fn everything() -> Value {
         "extraVolumes": [
             {"name": "plugins", "image": {"reference": "registry.example.com/plugins:1"}},
             {"name": "copied", "emptyDir": {}},
+            {"name": "tls", "secret": {"secretName": "informant-tls"}},
         ],
         "extraVolumeMounts": [
             {"name": "plugins", "mountPath": "/plugins", "readOnly": true},
             {"name": "copied", "mountPath": "/copied"},
+            {"name": "tls", "mountPath": "/tls", "readOnly": true},
         ],
         "initContainers": [{
             "name": "copy", "image": "registry.example.com/copy:1", "command": ["cp", "/b.wasm", "/copied"],
@@ -263,7 +349,10 @@ fn everything() -> Value {
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]},
         ]}}},
-        "networkPolicy": {"from": [{"podSelector": {}}, {"ipBlock": {"cidr": "10.0.0.0/8"}}]},
+        "networkPolicy": {
+            "from": [{"podSelector": {}}, {"ipBlock": {"cidr": "10.0.0.0/8"}}],
+            "adminFrom": [{"podSelector": {}}],
+        },
         "podDisruptionBudget": {"maxUnavailable": 0},
         "dashboard": {"enabled": true, "annotations": {"grafana_folder": "Informant"}},
     })
@@ -358,14 +447,16 @@ async fn write_schemas(cluster: &Cluster, folder: &Path) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn helm_installs_and_upgrades_without_a_restart() -> Result<()> {
+async fn helm_upgrade_restarts_only_for_sections_that_need_it() -> Result<()> {
     let Some(helm) = Helm::new()? else { return Ok(()) };
     let cluster = Cluster::start(Kind::Real).await?;
     let kubeconfig = cluster.kubeconfig().display().to_string();
     let (chart, config) = (chart(), format!("{ADMIN}{PODS}{SCRIPT}"));
     let path = "/apis/apps/v1/namespaces/informant/statefulsets/informant";
     let mut templates = Vec::new();
-    for config in [config.clone(), config.replace("[plugin.a]", "[plugin.b]")] {
+    let renamed = config.replace("[plugin.a]", "[plugin.b]");
+    let hosts = config.replace(ADMIN, &format!("{ADMIN}hosts = [\"informant.example.com\"]\n"));
+    for config in [config, renamed, hosts] {
         let generated = helm.generated(&config, &["a.js"]).await?;
         // There is no kubelet, so no Job of a hook would end.
         let arguments = [
@@ -389,6 +480,7 @@ async fn helm_installs_and_upgrades_without_a_restart() -> Result<()> {
         ensure!(config_map["data"]["config.toml"] == config.as_str(), "{config_map}");
     }
     ensure!(templates[0] == templates[1], "the pod would restart: {templates:?}");
+    ensure!(templates[0] != templates[2], "the pod would not restart: {templates:?}");
     Ok(())
 }
 

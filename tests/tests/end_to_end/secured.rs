@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use informant_tests::client::Client;
@@ -27,18 +27,8 @@ const WITHIN: Duration = Duration::from_secs(60);
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// The ClusterRoles of the chart, without its template's labels.
-fn access_roles() -> Result<String> {
-    let template = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../deploy/chart/templates/access-roles.yaml"
-    );
-    let text = std::fs::read_to_string(template).context(template)?;
-    let plain = text
-        .lines()
-        .filter(|line| !line.contains("{{") && line.trim() != "labels:");
-    Ok(plain.collect::<Vec<_>>().join("\n"))
-}
+/// The ClusterRoles of the chart, as rendered.
+const ACCESS_ROLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/kustomize/access-roles.yaml");
 
 /// Creates two namespaces with a pod and a Secret each, and two users: alice reads pods and Secrets of `team-a` and
 /// operates Informant, bob reads pods of `team-b` and sees Informant's status.
@@ -57,9 +47,7 @@ async fn prepare(cluster: &Cluster) -> Result<()> {
     for user in ["alice", "bob", "mallory"] {
         kubectl(cluster, &["create", "serviceaccount", user, "-n", "default"]).await?;
     }
-    let roles = cluster.folder().join("access-roles.yaml");
-    std::fs::write(&roles, access_roles()?)?;
-    kubectl(cluster, &["apply", "-f", &roles.display().to_string()]).await?;
+    kubectl(cluster, &["apply", "-f", ACCESS_ROLES]).await?;
     for (team, user, resources) in [("team-a", "alice", "pods,secrets"), ("team-b", "bob", "pods")] {
         let (role, resource) = (format!("{user}-reads"), format!("--resource={resources}"));
         let subject = format!("--serviceaccount=default:{user}");

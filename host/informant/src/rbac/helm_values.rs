@@ -40,6 +40,10 @@ pub struct HelmValues<'a> {
     pub admin_listen: SocketAddr,
     /// Whether its callers have to authenticate.
     pub admin_tls: bool,
+    /// The certificate and the key of the admin server, if its TLS has files.
+    pub admin_tls_files: Vec<&'a Path>,
+    /// The sections that Informant reads only when it starts, in any form that differs when they do.
+    pub restart_sections: String,
     /// What Informant and its plugins may do.
     pub permissions: &'a Permissions,
 }
@@ -75,6 +79,14 @@ impl HelmValues<'_> {
         writeln!(out, "  healthListen: {}", quoted(&self.health_listen.to_string()))?;
         writeln!(out, "  adminListen: {}", quoted(&self.admin_listen.to_string()))?;
         writeln!(out, "  adminTls: {}", self.admin_tls)?;
+        let files: Vec<String> = self
+            .admin_tls_files
+            .iter()
+            .map(|path| quoted(&path.to_string_lossy()))
+            .collect();
+        writeln!(out, "  adminTlsFiles: [{}]", files.join(", "))?;
+        let restart = Digest::of(self.restart_sections.as_bytes()).to_string();
+        writeln!(out, "  restartSha256: {}", quoted(&restart))?;
         self.write_permissions(out)
     }
 
@@ -160,6 +172,8 @@ mod tests {
             health_listen: "[::]:8090".parse().unwrap(),
             admin_listen: "127.0.0.1:8089".parse().unwrap(),
             admin_tls: true,
+            admin_tls_files: vec![Path::new("/tls/tls.crt"), Path::new("/tls/tls.key")],
+            restart_sections: "a = 1\nb = 2".to_owned(),
             permissions: &permissions,
         };
         values.yaml()
@@ -190,6 +204,8 @@ mod tests {
           healthListen: "[::]:8090"
           adminListen: "127.0.0.1:8089"
           adminTls: true
+          adminTlsFiles: ["/tls/tls.crt", "/tls/tls.key"]
+          restartSha256: "8f0b3641c33c75bcaff73cf4e89a903ab38cc1f4f09a27d4db8abce7b0171898"
           clusterRules:
           # [informer.pods]
           - apiGroups: [""]

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use informant_plugin_host::{ReadFileError, is_script, read_regular_file};
 
-use crate::config::{Config, SourceFile, show_size};
+use crate::config::{AdminTls, Config, SourceFile, show_size};
 use crate::rbac::{CONFIG_MAP_BYTES_MAX, HelmValues, POD_CONFIG_FOLDER, Permissions};
 
 /// The values of the chart for `config`, whose text is `text`.
@@ -23,6 +23,11 @@ pub(super) fn helm_values(config: &Config, text: &str, permissions: &Permissions
         health_listen: in_pod.health.listen,
         admin_listen: in_pod.admin.listen,
         admin_tls: in_pod.admin.tls.is_some(),
+        admin_tls_files: match &in_pod.admin.tls {
+            Some(AdminTls::Files { certificate, key }) => vec![certificate.as_path(), key.as_path()],
+            _ => Vec::new(),
+        },
+        restart_sections: restart_sections(&in_pod),
         permissions,
     };
     let mut bytes_total = text.len();
@@ -53,6 +58,14 @@ pub(super) fn helm_values(config: &Config, text: &str, permissions: &Permissions
         }
     }
     Ok(values.yaml())
+}
+
+/// The sections whose change is pending until a restart, as text. Not their positions in the file.
+fn restart_sections(config: &Config) -> String {
+    let http = &config.http;
+    let ca_file = http.ca_file.as_ref().map(|file| &file.value);
+    let http = (ca_file, &http.proxy, &http.no_proxy);
+    format!("{:?}", (&config.admin, &config.health, http, &config.state))
 }
 
 fn is_config_map_key(name: &str) -> bool {
@@ -133,6 +146,28 @@ path = "state.redb"
           usesState: true
           statePath: "/etc/informant/state.redb"
         "#);
+    }
+
+    #[test]
+    fn only_sections_that_need_a_restart_change_their_hash() {
+        const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
+        let hash = |config: &str| {
+            let values = values(config, &[]).unwrap();
+            let (_, hash) = values.split_once("restartSha256: ").unwrap();
+            hash.lines().next().unwrap().to_owned()
+        };
+        let expected = hash(PODS);
+        assert_eq!(hash(&format!("{PODS}namespaces = [\"web\"]\n")), expected);
+        for section in [
+            "[admin]\ntls = \"self-signed\"\n",
+            "[health]\nlisten = \"[::]:9090\"\n",
+            "[http]\nca-file = \"/ca.pem\"\n",
+            "[state]\n",
+        ] {
+            assert_ne!(hash(&format!("{PODS}{section}")), expected, "{section}");
+        }
+        let with_ca = |before: &str| hash(&format!("{before}[http]\nca-file = \"/ca.pem\"\n"));
+        assert_eq!(with_ca(PODS), with_ca(&format!("{PODS}\n")));
     }
 
     #[test]
