@@ -14,6 +14,11 @@
 {{- fail (printf "\n`config` and `fromConfig` do not belong together: config has the SHA-256 %s, fromConfig is for %s. Informant would run with the permissions of another configuration. %s" $sha256 $from.sha256 $again) }}
 {{- end }}
 
+{{- $namespaces := keys $from.namespaceRules | sortAlpha }}
+{{- if ne (join "," $namespaces) (join "," (sortAlpha $from.namespaces)) }}
+{{- fail (printf "\n`fromConfig` has rules for the namespaces [%s], but config needs them in [%s]: Helm merged the values of several files or of an earlier release. %s Do not use --reuse-values." (join ", " $namespaces) (join ", " $from.namespaces) $again) }}
+{{- end }}
+
 {{- $mounts := list }}
 {{- range .Values.extraVolumeMounts }}
 {{- $mounts = append $mounts .mountPath }}

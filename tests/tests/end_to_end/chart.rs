@@ -118,11 +118,16 @@ const ADMIN: &str = "[admin]\ntls = \"self-signed\"\n";
 const SCRIPT: &str = "[plugin.a]\nscript = \"a.js\"\ninformers = [\"pods\"]\n";
 
 /// A configuration, values next to those that Informant prints for it, and a part of the reason why helm refuses both.
-const CONTRADICTIONS: [(&str, &str, &str); 23] = [
+const CONTRADICTIONS: [(&str, &str, &str); 24] = [
     (
         "",
         r#"{"config": "[admin]\ntls = \"self-signed\"\n"}"#,
         "`config` and `fromConfig` do not belong together",
+    ),
+    (
+        "",
+        r#"{"fromConfig": {"namespaceRules": {"team-b": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]}}}"#,
+        "`fromConfig` has rules for the namespaces [team-b], but config needs them in []",
     ),
     (
         "[plugin.a]\nscript = \"in/a.js\"\ninformers = [\"pods\"]\n",

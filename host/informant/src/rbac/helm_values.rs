@@ -100,16 +100,14 @@ impl HelmValues<'_> {
             None => writeln!(out, "  clusterRules: []")?,
         }
         let of_namespaces = rules.into_iter().filter_map(|(scope, rules)| Some((scope?, rules)));
-        write_map(
-            out,
-            2,
-            "namespaceRules",
-            &of_namespaces.collect(),
-            |out, name, rules| {
-                writeln!(out, "    {}:", quoted(name))?;
-                write_rules(out, "    ", rules)
-            },
-        )
+        let of_namespaces: BTreeMap<String, _> = of_namespaces.collect();
+        // Helm merges maps of several values files, but not lists: the chart finds namespaces of other files by this.
+        let names: Vec<String> = of_namespaces.keys().map(|name| quoted(name)).collect();
+        writeln!(out, "  namespaces: [{}]", names.join(", "))?;
+        write_map(out, 2, "namespaceRules", &of_namespaces, |out, name, rules| {
+            writeln!(out, "    {}:", quoted(name))?;
+            write_rules(out, "    ", rules)
+        })
     }
 }
 
@@ -211,6 +209,7 @@ mod tests {
           - apiGroups: [""]
             resources: ["pods"]
             verbs: ["list", "watch"]
+          namespaces: ["web"]
           namespaceRules:
             "web":
             # [informer.jobs]
