@@ -1,7 +1,7 @@
 //! The command line: its commands and flags.
 //!
 //! ```text
-//! informant run | check | get | status | explain | log-level | rbac | apiserver
+//! informant run | check | get | status | explain | log-level | rbac | apiserver | completions
 //! informant plugin build, inspect, list, pause, resume, requeue, trigger, effects
 //! ```
 //!
@@ -17,10 +17,12 @@ mod apiserver;
 mod build;
 mod check;
 mod client;
+mod completions;
 mod effects;
 mod explain;
 mod get;
 mod inspect;
+mod kubectl;
 mod log_level;
 mod output;
 mod plugin;
@@ -29,11 +31,12 @@ mod run;
 mod status;
 mod table;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use informant_plugin_host::{Compiler, compile_worker};
 
 pub use output::Exit;
@@ -88,6 +91,8 @@ enum Command {
         #[command(subcommand)]
         command: PluginCommand,
     },
+    /// Print a script that completes commands and flags in your shell
+    Completions(completions::CompletionsArgs),
     /// Compile one component, from stdin to stdout (Informant starts itself with this command)
     #[command(name = COMPILE, hide = true)]
     Compile,
@@ -156,13 +161,26 @@ impl ClusterArgs {
 }
 
 impl Cli {
-    /// Parses the process's arguments and runs the command.
+    /// Parses the process's arguments, as `informant` or as the kubectl plugin, and runs the command.
     #[must_use]
     pub fn parse_and_run() -> ExitCode {
-        match Self::try_parse() {
+        let arguments: Vec<_> = std::env::args_os().collect();
+        let mut command = Self::command();
+        if kubectl::is_plugin(arguments.first()) {
+            command = kubectl::plugin(command);
+        }
+        match Self::try_parse_as(command, arguments) {
             Ok(cli) => cli.run(),
             Err(error) => output::command_line_error(&error).into(),
         }
+    }
+
+    fn try_parse_as(
+        mut command: clap::Command,
+        arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> clap::error::Result<Self> {
+        let parsed = command.try_get_matches_from_mut(arguments);
+        parsed.and_then(|found| Self::from_arg_matches(&found).map_err(|error| error.format(&mut command)))
     }
 
     /// Runs the command.
@@ -191,6 +209,7 @@ impl Cli {
                 PluginCommand::Trigger(args) => plugin::trigger(&args),
                 PluginCommand::Effects(args) => effects::run(&args),
             },
+            Command::Completions(args) => completions::run(&args),
             Command::Compile => return compile_worker(),
         };
         done.unwrap_or_else(|error| {

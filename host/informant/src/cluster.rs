@@ -14,6 +14,7 @@ mod authenticated;
 mod credentials;
 mod exec_login;
 mod proxy;
+mod user;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -111,6 +112,9 @@ pub enum ClusterError {
     /// The token file or the login program yields no credentials.
     #[error("cannot log in as the kubeconfig's user: {0}")]
     Login(#[source] LoginError),
+    /// An auth provider of the kubeconfig yields no token.
+    #[error("cannot obtain the token of the kubeconfig's user: {0}")]
+    Token(#[source] tower::BoxError),
     /// The kubeconfig does not yield a client.
     #[error("cannot build a client from the kubeconfig: {0}")]
     Client(#[source] kube::Error),
@@ -132,6 +136,9 @@ impl ClusterError {
 }
 
 pub use self::credentials::LoginError;
+pub(crate) use self::credentials::bearer_of_file;
+pub use self::user::REQUESTED_TOKEN_VALIDITY;
+pub(crate) use self::user::User;
 
 /// A cluster with its client.
 #[derive(Clone)]

@@ -1,6 +1,8 @@
 //! The admin port with TLS on the real kube-apiserver, with RBAC: two users, each of whom sees what RBAC lets them see
 //! in the cluster, and nothing else.
 
+mod kubectl_informant;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 

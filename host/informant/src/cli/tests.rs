@@ -1,12 +1,13 @@
 //! Help texts and errors of the command line.
 
-use clap::CommandFactory;
-
 use super::*;
 
-/// The short help. The log flags, which every command has, are included for `informant` only.
 fn help(path: &[&str]) -> String {
-    let mut command = Cli::command();
+    help_of(Cli::command(), path)
+}
+
+/// The short help. The log flags, which every command has, are included for the program only.
+pub(super) fn help_of(mut command: clap::Command, path: &[&str]) -> String {
     command.build();
     let mut command = &mut command;
     for name in path {
@@ -32,16 +33,17 @@ fn help_names_every_command() {
     Usage: informant [OPTIONS] <COMMAND>
 
     Commands:
-      run        Run the informers and plugins of a configuration
-      check      Validate a configuration, its plugins, and the permissions it needs
-      get        Show objects from the cache of a running `informant run`
-      status     Show the status of a running `informant run`: configuration, informers, plugins
-      explain    Print what to do about a problem, by its code in the log, in `informant status` and in alerts
-      log-level  Show or change the log level of a running `informant run`
-      rbac       Print least-privilege RBAC as YAML
-      apiserver  Run the embedded API server, to try Informant without a cluster
-      plugin     Inspect and manage plugins
-      help       Print this message or the help of the given subcommand(s)
+      run          Run the informers and plugins of a configuration
+      check        Validate a configuration, its plugins, and the permissions it needs
+      get          Show objects from the cache of a running `informant run`
+      status       Show the status of a running `informant run`: configuration, informers, plugins
+      explain      Print what to do about a problem, by its code in the log, in `informant status` and in alerts
+      log-level    Show or change the log level of a running `informant run`
+      rbac         Print least-privilege RBAC as YAML
+      apiserver    Run the embedded API server, to try Informant without a cluster
+      plugin       Inspect and manage plugins
+      completions  Print a script that completes commands and flags in your shell
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help (see more with '--help')
@@ -136,20 +138,31 @@ fn help_of_get() {
       [NAME]      Show only the object of this name; with `sources`, only this informer's sources
 
     Options:
-      -n, --namespace <NAMESPACE>  Show only objects in this namespace [default: all]
-      -A, --all-namespaces         Show objects in all namespaces (the default; accepted for compatibility with kubectl)
-          --cluster <NAME>         Show only objects in these clusters, named as in [cluster.NAME], separated by commas [default: all of the informer's]
-          --all-clusters           Show objects in all clusters of the informer (the default)
-          --index <NAME=VALUE>     Show only objects with this value in this index
-      -l, --selector <SELECTOR>    Show only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
-          --at-least <VERSION>     Wait up to 10s until the cache has seen this resource version, for example the one that your own write returned
-          --require-all            Fail if a cluster, namespace or kind of the informer is not synced [default: show the others, and warn]
-          --show-secrets           Show the data of Secrets, not only keys and sizes; needs a daemon that authenticates, and the right to read them
-      -o, --output <FORMAT>        Output format [default: table] [possible values: table, wide, json, yaml, name]
-          --no-headers             Omit the table's header row
-          --admin <ADDRESS:PORT>   Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>          Configuration file [default: config.toml]
-      -h, --help                   Print help (see more with '--help')
+      -n, --namespace <NAMESPACE>                   Show only objects in this namespace [default: all]
+      -A, --all-namespaces                          Show objects in all namespaces (the default; accepted for compatibility with kubectl)
+          --cluster <NAME>                          Show only objects in these clusters, named as in [cluster.NAME], separated by commas [default: all of the informer's]
+          --all-clusters                            Show objects in all clusters of the informer (the default)
+          --index <NAME=VALUE>                      Show only objects with this value in this index
+      -l, --selector <SELECTOR>                     Show only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
+          --at-least <VERSION>                      Wait up to 10s until the cache has seen this resource version, for example the one that your own write returned
+          --require-all                             Fail if a cluster, namespace or kind of the informer is not synced [default: show the others, and warn]
+          --show-secrets                            Show the data of Secrets, not only keys and sizes; needs a daemon that authenticates, and the right to read them
+      -o, --output <FORMAT>                         Output format [default: table] [possible values: table, wide, json, yaml, name]
+          --no-headers                              Omit the table's header row
+          --admin <ADDRESS:PORT|https://HOST:PORT>  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>                           Configuration file [default: config.toml]
+      -h, --help                                    Print help (see more with '--help')
+
+    Connection:
+          --informant-namespace <NAMESPACE>     Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
+          --pod <NAME>                          Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
+          --certificate-authority <FILE>        Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
+          --insecure-skip-tls-verify            Accept any certificate: a server in place of the daemon would receive your token
+          --tls-server-name <NAME>              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
+          --kubeconfig <FILE>                   Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>                      Kubeconfig context [default: the kubeconfig's current context]
+          --token-file <FILE>                   File with the token to send [default: the token of the kubeconfig's user]
+          --service-account <[NAMESPACE/]NAME>  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
     ");
 }
 
@@ -219,10 +232,21 @@ fn help_of_status() {
     Usage: informant status [OPTIONS]
 
     Options:
-      -o, --output <FORMAT>       Output format [default: table] [possible values: table, json]
-          --admin <ADDRESS:PORT>  Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>         Configuration file [default: config.toml]
-      -h, --help                  Print help (see more with '--help')
+      -o, --output <FORMAT>                         Output format [default: table] [possible values: table, json]
+          --admin <ADDRESS:PORT|https://HOST:PORT>  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>                           Configuration file [default: config.toml]
+      -h, --help                                    Print help (see more with '--help')
+
+    Connection:
+          --informant-namespace <NAMESPACE>     Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
+          --pod <NAME>                          Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
+          --certificate-authority <FILE>        Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
+          --insecure-skip-tls-verify            Accept any certificate: a server in place of the daemon would receive your token
+          --tls-server-name <NAME>              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
+          --kubeconfig <FILE>                   Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>                      Kubeconfig context [default: the kubeconfig's current context]
+          --token-file <FILE>                   File with the token to send [default: the token of the kubeconfig's user]
+          --service-account <[NAMESPACE/]NAME>  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
     ");
 }
 
@@ -234,10 +258,21 @@ fn help_of_plugin_list() {
     Usage: informant plugin list [OPTIONS]
 
     Options:
-      -o, --output <FORMAT>       Output format [default: table] [possible values: table, json]
-          --admin <ADDRESS:PORT>  Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>         Configuration file [default: config.toml]
-      -h, --help                  Print help (see more with '--help')
+      -o, --output <FORMAT>                         Output format [default: table] [possible values: table, json]
+          --admin <ADDRESS:PORT|https://HOST:PORT>  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>                           Configuration file [default: config.toml]
+      -h, --help                                    Print help (see more with '--help')
+
+    Connection:
+          --informant-namespace <NAMESPACE>     Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
+          --pod <NAME>                          Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
+          --certificate-authority <FILE>        Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
+          --insecure-skip-tls-verify            Accept any certificate: a server in place of the daemon would receive your token
+          --tls-server-name <NAME>              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
+          --kubeconfig <FILE>                   Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>                      Kubeconfig context [default: the kubeconfig's current context]
+          --token-file <FILE>                   File with the token to send [default: the token of the kubeconfig's user]
+          --service-account <[NAMESPACE/]NAME>  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
     ");
 }
 
@@ -252,9 +287,20 @@ fn help_of_plugin_pause() {
       <NAME>  Plugin name, as in the configuration
 
     Options:
-          --admin <ADDRESS:PORT>  Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>         Configuration file [default: config.toml]
-      -h, --help                  Print help (see more with '--help')
+          --admin <ADDRESS:PORT|https://HOST:PORT>  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>                           Configuration file [default: config.toml]
+      -h, --help                                    Print help (see more with '--help')
+
+    Connection:
+          --informant-namespace <NAMESPACE>     Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
+          --pod <NAME>                          Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
+          --certificate-authority <FILE>        Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
+          --insecure-skip-tls-verify            Accept any certificate: a server in place of the daemon would receive your token
+          --tls-server-name <NAME>              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
+          --kubeconfig <FILE>                   Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>                      Kubeconfig context [default: the kubeconfig's current context]
+          --token-file <FILE>                   File with the token to send [default: the token of the kubeconfig's user]
+          --service-account <[NAMESPACE/]NAME>  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
     ");
 }
 
@@ -269,9 +315,20 @@ fn help_of_plugin_resume() {
       <NAME>  Plugin name, as in the configuration
 
     Options:
-          --admin <ADDRESS:PORT>  Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>         Configuration file [default: config.toml]
-      -h, --help                  Print help (see more with '--help')
+          --admin <ADDRESS:PORT|https://HOST:PORT>  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>                           Configuration file [default: config.toml]
+      -h, --help                                    Print help (see more with '--help')
+
+    Connection:
+          --informant-namespace <NAMESPACE>     Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
+          --pod <NAME>                          Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
+          --certificate-authority <FILE>        Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
+          --insecure-skip-tls-verify            Accept any certificate: a server in place of the daemon would receive your token
+          --tls-server-name <NAME>              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
+          --kubeconfig <FILE>                   Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>                      Kubeconfig context [default: the kubeconfig's current context]
+          --token-file <FILE>                   File with the token to send [default: the token of the kubeconfig's user]
+          --service-account <[NAMESPACE/]NAME>  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
     ");
 }
 
@@ -286,12 +343,23 @@ fn help_of_plugin_requeue() {
       <NAME>  Plugin name, as in the configuration
 
     Options:
-          --key <NAMESPACE/NAME>  Redeliver this object, whether the plugin failed on it or not [default: all dead letters]
-          --all                   Redeliver all dead letters (the default)
-          --cluster <NAME>        Only objects in this cluster
-          --admin <ADDRESS:PORT>  Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>         Configuration file [default: config.toml]
-      -h, --help                  Print help (see more with '--help')
+          --key <NAMESPACE/NAME>                    Redeliver this object, whether the plugin failed on it or not [default: all dead letters]
+          --all                                     Redeliver all dead letters (the default)
+          --cluster <NAME>                          Only objects in this cluster
+          --admin <ADDRESS:PORT|https://HOST:PORT>  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>                           Configuration file [default: config.toml]
+      -h, --help                                    Print help (see more with '--help')
+
+    Connection:
+          --informant-namespace <NAMESPACE>     Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
+          --pod <NAME>                          Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
+          --certificate-authority <FILE>        Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
+          --insecure-skip-tls-verify            Accept any certificate: a server in place of the daemon would receive your token
+          --tls-server-name <NAME>              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
+          --kubeconfig <FILE>                   Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>                      Kubeconfig context [default: the kubeconfig's current context]
+          --token-file <FILE>                   File with the token to send [default: the token of the kubeconfig's user]
+          --service-account <[NAMESPACE/]NAME>  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
     ");
 }
 
@@ -306,14 +374,25 @@ fn help_of_plugin_trigger() {
       <NAME>  Plugin name, as in the configuration
 
     Options:
-          --all                   Every object that the plugin handles
-          --cluster <NAME>        Objects in this cluster
-          --informer <NAME>       Objects of this informer
-      -n, --namespace <NAME>      Objects in this namespace
-      -l, --selector <SELECTOR>   Objects with these labels
-          --key <NAMESPACE/NAME>  This object
-          --admin <ADDRESS:PORT>  Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>         Configuration file [default: config.toml]
-      -h, --help                  Print help (see more with '--help')
+          --all                                     Every object that the plugin handles
+          --cluster <NAME>                          Objects in this cluster
+          --informer <NAME>                         Objects of this informer
+      -n, --namespace <NAME>                        Objects in this namespace
+      -l, --selector <SELECTOR>                     Objects with these labels
+          --key <NAMESPACE/NAME>                    This object
+          --admin <ADDRESS:PORT|https://HOST:PORT>  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>                           Configuration file [default: config.toml]
+      -h, --help                                    Print help (see more with '--help')
+
+    Connection:
+          --informant-namespace <NAMESPACE>     Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
+          --pod <NAME>                          Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
+          --certificate-authority <FILE>        Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
+          --insecure-skip-tls-verify            Accept any certificate: a server in place of the daemon would receive your token
+          --tls-server-name <NAME>              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
+          --kubeconfig <FILE>                   Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>                      Kubeconfig context [default: the kubeconfig's current context]
+          --token-file <FILE>                   File with the token to send [default: the token of the kubeconfig's user]
+          --service-account <[NAMESPACE/]NAME>  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
     ");
 }

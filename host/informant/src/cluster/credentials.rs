@@ -16,6 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use http::HeaderValue;
+use http::header::InvalidHeaderValue;
 use informant_plugin_host::{ReadFileError, read_regular_file};
 use jiff::Timestamp;
 use kube::Client;
@@ -299,12 +300,10 @@ impl Reader {
     }
 
     fn header(&self, token: &str) -> Result<HeaderValue, LoginError> {
-        let mut header = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| match &self.source {
-            Source::TokenFile(path) => token_file(path, "the token contains characters that a header cannot have"),
+        bearer(token).map_err(|_| match &self.source {
+            Source::TokenFile(path) => invalid_token(path),
             Source::Exec(exec) => LoginError::Exec(Arc::new(ExecError::invalid_token(exec))),
-        })?;
-        header.set_sensitive(true);
-        Ok(header)
+        })
     }
 
     async fn client(&self, identity: Option<&exec_login::Identity>) -> Result<Client, LoginError> {
@@ -332,6 +331,25 @@ fn token_file(path: &Path, reason: impl Into<Arc<str>>) -> LoginError {
         path: path.to_owned(),
         reason: reason.into(),
     }
+}
+
+fn invalid_token(path: &Path) -> LoginError {
+    token_file(path, "the token contains characters that a header cannot have")
+}
+
+/// The `Authorization` header with a token, which is never logged.
+pub(super) fn bearer(token: &str) -> Result<HeaderValue, InvalidHeaderValue> {
+    let mut header = HeaderValue::try_from(format!("Bearer {token}"))?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+/// The `Authorization` header with the token in a file.
+///
+/// # Errors
+/// [`LoginError::TokenFile`], without the file's content.
+pub(crate) async fn bearer_of_file(path: &Path) -> Result<HeaderValue, LoginError> {
+    bearer(&read_token(path).await?).map_err(|_| invalid_token(path))
 }
 
 /// The token in a file, without the white space around it.

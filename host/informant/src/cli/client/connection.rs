@@ -1,0 +1,241 @@
+//! A connection to an admin server, and the requests on it, one after the other.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::AdminArgs;
+use super::identity::{Identity, Token};
+use super::lines::ObjectLines;
+use super::port_forward::Forward;
+use super::target::{AdminServer, Target};
+use super::{pod, refusal};
+use crate::admin::AdminError;
+
+/// How long connecting may take, and how long the TLS handshake.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// How long a response may take to begin, and how long it may pause.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// The longest error response.
+const ERROR_BYTES_MAX: usize = 64 * 1024;
+
+/// The longest response that is not a list of objects.
+const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The `Host` of requests through a port-forward: the admin server refuses names that it does not know.
+const FORWARDED_HOST: &str = "localhost";
+
+/// A connection to an admin server.
+pub(in crate::cli) struct AdminClient {
+    /// The `Host` header.
+    host: String,
+    /// The other side, for messages.
+    peer: String,
+    /// Sent with each request. None over plain HTTP.
+    token: Option<Token>,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl AdminClient {
+    pub(super) async fn connect(args: &AdminArgs, target: &Target) -> Result<Self> {
+        match target {
+            Target::Server(server @ AdminServer::Plain(address), _) => {
+                args.refuse_without_tls(server)?;
+                let socket = open(target, TcpStream::connect(*address)).await?;
+                Self::over(socket, server.authority(), server.to_string(), None).await
+            }
+            Target::Server(server @ AdminServer::Secure { host, port }, _) => {
+                let token = Identity::new(&args.identity).token().await?;
+                let socket = open(target, TcpStream::connect((host.as_str(), *port))).await?;
+                let secure = timeout(CONNECT_MAX, args.tls.with_server(host, socket)).await;
+                let secure = secure.map_err(Into::into).flatten();
+                let secure = secure.with_context(|| format!("cannot connect to {target}"))?;
+                Self::over(secure, server.authority(), server.to_string(), Some(token)).await
+            }
+            Target::Pod { namespace, name } => Self::to_pod(args, namespace, name.as_deref()).await,
+        }
+    }
+
+    async fn to_pod(args: &AdminArgs, namespace: &str, name: Option<&str>) -> Result<Self> {
+        let identity = Identity::new(&args.identity);
+        let token = identity.token().await?;
+        let (forward, pod) = pod::forward(identity.user().await?, namespace, name).await?;
+        let Forward { stream, failed } = forward;
+        let secure = async {
+            tokio::select! {
+                biased;
+                Ok(problem) = failed => bail!(problem),
+                shaken = args.tls.with_pod(namespace, stream) => shaken,
+            }
+        };
+        let secure = timeout(SILENCE_MAX, secure).await.map_err(Into::into).flatten();
+        let secure = secure.with_context(|| format!("cannot connect to the admin server of {pod}"))?;
+        Self::over(secure, FORWARDED_HOST.to_owned(), pod, Some(token)).await
+    }
+
+    async fn over<S>(stream: S, host: String, peer: String, token: Option<Token>) -> Result<Self>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let shaken = http1::handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = shaken.with_context(|| format!("cannot connect to {peer}"))?;
+        // A connection error shows in the response as well.
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(Self {
+            host,
+            peer,
+            token,
+            sender,
+        })
+    }
+
+    /// Requests objects; the inner error is the daemon's.
+    pub(in crate::cli) async fn get(
+        &mut self,
+        resource: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Result<ObjectLines, AdminError>> {
+        let answered = self.request(Method::GET, &path(resource, query), Bytes::new()).await?;
+        Ok(answered.map(ObjectLines::new))
+    }
+
+    /// Requests a document.
+    pub(in crate::cli) async fn read<T: DeserializeOwned>(&mut self, path: &str) -> Result<Result<T, AdminError>> {
+        let answered = self.request(Method::GET, path, Bytes::new()).await?;
+        self.document(answered).await
+    }
+
+    /// Posts a command.
+    pub(in crate::cli) async fn post<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Result<T, AdminError>> {
+        let body = serde_json::to_vec(body).context("cannot encode the request as JSON")?;
+        let answered = self.request(Method::POST, path, body.into()).await?;
+        self.document(answered).await
+    }
+
+    async fn document<T: DeserializeOwned>(
+        &self,
+        answered: Result<Response<Incoming>, AdminError>,
+    ) -> Result<Result<T, AdminError>> {
+        let response = match answered {
+            Ok(response) => response,
+            Err(error) => return Ok(Err(error)),
+        };
+        let body = read_body(response, ANSWER_BYTES_MAX).await?;
+        let document = serde_json::from_slice(&body);
+        let malformed = || format!("{} sent a response that this version does not understand", self.peer);
+        Ok(Ok(document.with_context(malformed)?))
+    }
+
+    async fn request(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Result<Response<Incoming>, AdminError>> {
+        self.sender.ready().await.context("the daemon closed the connection")?;
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, &self.host)
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, &token.header);
+        }
+        let request = request.body(Full::new(body)).context("cannot build the request")?;
+        let answered = timeout(SILENCE_MAX, self.sender.send_request(request)).await;
+        let response = answered
+            .context("the daemon did not respond in time")?
+            .map_err(|error| anyhow!("the daemon's response was cut off: {error}{}", self.tls_hint()))?;
+        let status = response.status();
+        if status == StatusCode::OK {
+            return Ok(Ok(response));
+        }
+        match serde_json::from_slice(&read_body(response, ERROR_BYTES_MAX).await?) {
+            Ok(error) => Ok(Err(refusal::explain(error, self.token.as_ref()))),
+            Err(_) => bail!(
+                "{} responded with {status}: is it an Informant daemon of this version?",
+                self.peer
+            ),
+        }
+    }
+
+    fn tls_hint(&self) -> String {
+        match self.token {
+            Some(_) => String::new(),
+            None => format!("; if its admin server uses TLS, pass --admin https://{}", self.host),
+        }
+    }
+}
+
+async fn open(target: &Target, connecting: impl Future<Output = std::io::Result<TcpStream>>) -> Result<TcpStream> {
+    let unreachable = || target.unreachable();
+    timeout(CONNECT_MAX, connecting)
+        .await
+        .with_context(unreachable)?
+        .with_context(unreachable)
+}
+
+async fn read_body(response: Response<Incoming>, bytes_max: usize) -> Result<Bytes> {
+    let body = timeout(SILENCE_MAX, Limited::new(response.into_body(), bytes_max).collect()).await;
+    let body = body
+        .context("the daemon stopped responding")?
+        .map_err(|error| anyhow!("{error}"))
+        .context("the daemon's response was cut off")?;
+    Ok(body.to_bytes())
+}
+
+fn path(resource: &str, query: &[(&str, &str)]) -> String {
+    let mut path = String::from("/api/v1/get/");
+    escape(resource, b"/", &mut path);
+    for (number, (key, value)) in query.iter().enumerate() {
+        path.push(if number == 0 { '?' } else { '&' });
+        path.push_str(key);
+        path.push('=');
+        escape(value, b"", &mut path);
+    }
+    path
+}
+
+/// Percent-encodes all but unreserved characters and the bytes in `also`.
+pub(in crate::cli) fn escape(text: &str, also: &[u8], out: &mut String) {
+    use std::fmt::Write as _;
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || also.contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_percent_encoded() {
+        assert_eq!(path("apps/v1/deployments", &[]), "/api/v1/get/apps/v1/deployments");
+        assert_eq!(
+            path("pods", &[("index", "image"), ("value", "a/b:1&c=ü")]),
+            "/api/v1/get/pods?index=image&value=a%2Fb%3A1%26c%3D%C3%BC"
+        );
+    }
+}

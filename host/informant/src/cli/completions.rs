@@ -1,0 +1,49 @@
+//! `informant completions`: scripts for shells.
+
+use std::io::{self, Write as _};
+
+use anyhow::Result;
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+
+use super::{Cli, Exit, output};
+
+/// `informant completions`.
+#[derive(Debug, Args)]
+pub(super) struct CompletionsArgs {
+    /// The shell
+    shell: Shell,
+}
+
+pub(super) fn run(args: &CompletionsArgs) -> Result<Exit> {
+    // Unescaped: it is Informant's own text, for a shell to read.
+    output::ignore_broken_pipe(io::stdout().lock().write_all(&script(args.shell)))?;
+    Ok(Exit::Done)
+}
+
+fn script(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "informant", &mut script);
+    script
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum as _;
+
+    use super::*;
+
+    #[test]
+    fn every_shell_gets_commands_and_flags() {
+        for shell in Shell::value_variants() {
+            let script = String::from_utf8(script(*shell)).unwrap();
+            for word in ["informant", "requeue", "token-file", "show-labels"] {
+                assert_eq!(script.contains(word), word != "show-labels", "{shell}: {word}");
+            }
+            assert!(
+                !script.contains(super::super::COMPILE),
+                "{shell}: the hidden command is completed"
+            );
+        }
+    }
+}
