@@ -276,13 +276,11 @@ async fn open_state(options: &DaemonOptions, metrics: &Metrics) -> Result<Durabl
     let path = config.state.path.clone().or_else(directories::state_file);
     let path = path.unwrap_or_else(|| config.path.with_file_name("state.redb"));
     // All configurations of a user have the same default, and each deletes what the other's informers and plugins left.
-    // The links of a ConfigMap change, so they are not followed.
     let owner = config
         .state
         .path
         .is_none()
-        .then(|| std::path::absolute(&config.path))
-        .and_then(Result::ok);
+        .then(|| directories::real_folder_of(&config.path));
     let owner = owner.map(|owner| owner.display().to_string());
     let durables = DurableState::new(path, owner, metrics.state.clone());
     {

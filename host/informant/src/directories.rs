@@ -1,7 +1,7 @@
 //! Default locations of files.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The folder for compiled components: `$XDG_CACHE_HOME/informant`, `~/.cache/informant`, or else one in the temporary
 /// folder.
@@ -22,6 +22,20 @@ fn state_file_in(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBu
     base.map(|base| base.join("informant/state.redb"))
 }
 
+/// `file` with the real path of its folder. A link in place of the file is not followed: in a ConfigMap it changes.
+#[must_use]
+pub(crate) fn real_folder_of(file: &Path) -> PathBuf {
+    let (Some(folder), Some(name)) = (file.parent(), file.file_name()) else {
+        return file.to_owned();
+    };
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    std::fs::canonicalize(folder).map_or_else(|_| file.to_owned(), |folder| folder.join(name))
+}
+
 /// The XDG specification says to ignore relative paths; a container may have HOME=/.
 fn absolute(path: Option<OsString>) -> Option<PathBuf> {
     path.map(PathBuf::from).filter(|path| path.is_absolute())
@@ -35,6 +49,19 @@ fn cache_in(xdg: Option<OsString>, home: Option<OsString>) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_file_has_one_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let (x, y) = (folder.path().join("x"), folder.path().join("y"));
+        std::fs::create_dir(&x).unwrap();
+        std::os::unix::fs::symlink(&x, &y).unwrap();
+        let real = std::fs::canonicalize(&x).unwrap().join("config.toml");
+        for file in [x.join("config.toml"), x.join("../y/config.toml"), y.join("config.toml")] {
+            assert_eq!(real_folder_of(&file), real, "{}", file.display());
+        }
+        assert!(real_folder_of(Path::new("config.toml")).is_absolute());
+    }
 
     #[test]
     fn cache_and_state_follow_the_xdg_specification() {

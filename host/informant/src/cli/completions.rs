@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use anyhow::Result;
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command, CommandFactory as _};
 use clap_complete::Shell;
 
 use super::{Cli, Exit, output};
@@ -23,8 +23,17 @@ pub(super) fn run(args: &CompletionsArgs) -> Result<Exit> {
 
 fn script(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "informant", &mut script);
+    clap_complete::generate(shell, &mut shown_command(), "informant", &mut script);
     script
+}
+
+/// The command line without its hidden commands, which generators do not leave out.
+fn shown_command() -> Command {
+    let all = Cli::command();
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set());
+    Command::new("informant")
+        .args(all.get_arguments().cloned())
+        .subcommands(shown.cloned().collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -76,27 +76,40 @@ mod tests {
         let help = help_of(plugin(Cli::command()), &[]);
         let usage = help.lines().find(|line| line.starts_with("Usage: "));
         assert_eq!(usage, Some("Usage: kubectl informant [OPTIONS] <COMMAND>"));
-        insta::assert_snapshot!(help_of(plugin(Cli::command()), &["status"]), @"
+        insta::assert_snapshot!(help_of(plugin(Cli::command()), &["status"]), @r"
         Show the status of a running `informant run`: configuration, informers, plugins
 
         Usage: kubectl informant status [OPTIONS]
 
         Options:
-          -o, --output <FORMAT>                         Output format [default: table] [possible values: table, json]
-              --admin <ADDRESS:PORT|https://HOST:PORT>  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
-          -c, --config <FILE>                           Configuration file [default: config.toml]
-          -h, --help                                    Print help
+          -o, --output <FORMAT>
+                  Output format [default: table] [possible values: table, json]
+              --admin <ADDRESS:PORT|https://HOST:PORT>
+                  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+          -c, --config <FILE>
+                  Configuration file [default: config.toml]
+          -h, --help
+                  Print help (see more with '--help')
 
         Connection:
-          -n, --informant-namespace <NAMESPACE>     Namespace of Informant's pod: the Ready one with the label app.kubernetes.io/name=informant [default: informant] [alias: --namespace]
-              --pod <NAME>                          Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
-              --certificate-authority <FILE>        Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
-              --insecure-skip-tls-verify            Accept any certificate: a server in place of the daemon would receive your token
-              --tls-server-name <NAME>              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
-              --kubeconfig <FILE>                   Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
-              --context <NAME>                      Kubeconfig context [default: the kubeconfig's current context]
-              --token-file <FILE>                   File with the token to send [default: the token of the kubeconfig's user]
-              --service-account <[NAMESPACE/]NAME>  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
+          -n, --informant-namespace <NAMESPACE>
+                  Namespace of Informant's pod: the Ready one with the label app.kubernetes.io/name=informant [default: informant] [alias: --namespace]
+              --pod <NAME>
+                  Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
+              --certificate-authority <FILE>
+                  Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
+              --insecure-skip-tls-verify
+                  Accept any certificate: a server in place of the daemon would receive your token
+              --tls-server-name <NAME>
+                  Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
+              --kubeconfig <FILE>
+                  Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+              --context <NAME>
+                  Kubeconfig context [default: the kubeconfig's current context]
+              --token-file <FILE>
+                  File with the token to send [default: the token of the kubeconfig's user]
+              --service-account <[NAMESPACE/]NAME>
+                  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
         ");
         let of_get = help_of(plugin(Cli::command()), &["get"]);
         let lines = of_get.lines().filter(|line| line.contains("<NAMESPACE>"));

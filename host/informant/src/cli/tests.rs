@@ -128,7 +128,7 @@ fn help_of_check() {
 
 #[test]
 fn help_of_get() {
-    insta::assert_snapshot!(help(&["get"]), @"
+    insta::assert_snapshot!(help(&["get"]), @r"
     Show objects from the cache of a running `informant run`
 
     Usage: informant get [OPTIONS] <RESOURCE> [NAME]
@@ -138,31 +138,54 @@ fn help_of_get() {
       [NAME]      Show only the object of this name; with `sources`, only this informer's sources
 
     Options:
-      -n, --namespace <NAMESPACE>                   Show only objects in this namespace [default: all]
-      -A, --all-namespaces                          Show objects in all namespaces (the default; accepted for compatibility with kubectl)
-          --cluster <NAME>                          Show only objects in these clusters, named as in [cluster.NAME], separated by commas [default: all of the informer's]
-          --all-clusters                            Show objects in all clusters of the informer (the default)
-          --index <NAME=VALUE>                      Show only objects with this value in this index
-      -l, --selector <SELECTOR>                     Show only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
-          --at-least <VERSION>                      Wait up to 10s until the cache has seen this resource version, for example the one that your own write returned
-          --require-all                             Fail if a cluster, namespace or kind of the informer is not synced [default: show the others, and warn]
-          --show-secrets                            Show the data of Secrets, not only keys and sizes; needs a daemon that authenticates, and the right to read them
-      -o, --output <FORMAT>                         Output format [default: table] [possible values: table, wide, json, yaml, name]
-          --no-headers                              Omit the table's header row
-          --admin <ADDRESS:PORT|https://HOST:PORT>  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>                           Configuration file [default: config.toml]
-      -h, --help                                    Print help (see more with '--help')
+      -n, --namespace <NAMESPACE>
+              Show only objects in this namespace [default: all]
+      -A, --all-namespaces
+              Show objects in all namespaces (the default; accepted for compatibility with kubectl)
+          --cluster <NAME>
+              Show only objects in these clusters, named as in [cluster.NAME], separated by commas [default: all of the informer's]
+          --all-clusters
+              Show objects in all clusters of the informer (the default)
+          --index <NAME=VALUE>
+              Show only objects with this value in this index
+      -l, --selector <SELECTOR>
+              Show only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
+          --at-least <VERSION>
+              Wait up to 10s until the cache has seen this resource version, for example the one that your own write returned
+          --require-all
+              Fail if a cluster, namespace or kind of the informer is not synced [default: show the others, and warn]
+          --show-secrets
+              Show the data of Secrets, not only keys and sizes; needs a daemon that authenticates, and the right to read them
+      -o, --output <FORMAT>
+              Output format [default: table] [possible values: table, wide, json, yaml, name]
+          --no-headers
+              Omit the table's header row
+          --admin <ADDRESS:PORT|https://HOST:PORT>
+              The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>
+              Configuration file [default: config.toml]
+      -h, --help
+              Print help (see more with '--help')
 
     Connection:
-          --informant-namespace <NAMESPACE>     Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
-          --pod <NAME>                          Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
-          --certificate-authority <FILE>        Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
-          --insecure-skip-tls-verify            Accept any certificate: a server in place of the daemon would receive your token
-          --tls-server-name <NAME>              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
-          --kubeconfig <FILE>                   Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
-          --context <NAME>                      Kubeconfig context [default: the kubeconfig's current context]
-          --token-file <FILE>                   File with the token to send [default: the token of the kubeconfig's user]
-          --service-account <[NAMESPACE/]NAME>  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
+          --informant-namespace <NAMESPACE>
+              Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
+          --pod <NAME>
+              Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
+          --certificate-authority <FILE>
+              Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
+          --insecure-skip-tls-verify
+              Accept any certificate: a server in place of the daemon would receive your token
+          --tls-server-name <NAME>
+              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
+          --kubeconfig <FILE>
+              Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>
+              Kubeconfig context [default: the kubeconfig's current context]
+          --token-file <FILE>
+              File with the token to send [default: the token of the kubeconfig's user]
+          --service-account <[NAMESPACE/]NAME>
+              Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
     ");
 }
 
@@ -226,59 +249,85 @@ fn wrong_arguments_are_explained() {
 
 #[test]
 fn help_of_status() {
-    insta::assert_snapshot!(help(&["status"]), @"
+    insta::assert_snapshot!(help(&["status"]), @r"
     Show the status of a running `informant run`: configuration, informers, plugins
 
     Usage: informant status [OPTIONS]
 
     Options:
-      -o, --output <FORMAT>                         Output format [default: table] [possible values: table, json]
-          --admin <ADDRESS:PORT|https://HOST:PORT>  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>                           Configuration file [default: config.toml]
-      -h, --help                                    Print help (see more with '--help')
+      -o, --output <FORMAT>
+              Output format [default: table] [possible values: table, json]
+          --admin <ADDRESS:PORT|https://HOST:PORT>
+              The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>
+              Configuration file [default: config.toml]
+      -h, --help
+              Print help (see more with '--help')
 
     Connection:
-          --informant-namespace <NAMESPACE>     Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
-          --pod <NAME>                          Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
-          --certificate-authority <FILE>        Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
-          --insecure-skip-tls-verify            Accept any certificate: a server in place of the daemon would receive your token
-          --tls-server-name <NAME>              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
-          --kubeconfig <FILE>                   Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
-          --context <NAME>                      Kubeconfig context [default: the kubeconfig's current context]
-          --token-file <FILE>                   File with the token to send [default: the token of the kubeconfig's user]
-          --service-account <[NAMESPACE/]NAME>  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
+          --informant-namespace <NAMESPACE>
+              Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
+          --pod <NAME>
+              Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
+          --certificate-authority <FILE>
+              Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
+          --insecure-skip-tls-verify
+              Accept any certificate: a server in place of the daemon would receive your token
+          --tls-server-name <NAME>
+              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
+          --kubeconfig <FILE>
+              Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>
+              Kubeconfig context [default: the kubeconfig's current context]
+          --token-file <FILE>
+              File with the token to send [default: the token of the kubeconfig's user]
+          --service-account <[NAMESPACE/]NAME>
+              Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
     ");
 }
 
 #[test]
 fn help_of_plugin_list() {
-    insta::assert_snapshot!(help(&["plugin", "list"]), @"
+    insta::assert_snapshot!(help(&["plugin", "list"]), @r"
     List the plugins of a running `informant run`
 
     Usage: informant plugin list [OPTIONS]
 
     Options:
-      -o, --output <FORMAT>                         Output format [default: table] [possible values: table, json]
-          --admin <ADDRESS:PORT|https://HOST:PORT>  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>                           Configuration file [default: config.toml]
-      -h, --help                                    Print help (see more with '--help')
+      -o, --output <FORMAT>
+              Output format [default: table] [possible values: table, json]
+          --admin <ADDRESS:PORT|https://HOST:PORT>
+              The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>
+              Configuration file [default: config.toml]
+      -h, --help
+              Print help (see more with '--help')
 
     Connection:
-          --informant-namespace <NAMESPACE>     Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
-          --pod <NAME>                          Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
-          --certificate-authority <FILE>        Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
-          --insecure-skip-tls-verify            Accept any certificate: a server in place of the daemon would receive your token
-          --tls-server-name <NAME>              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
-          --kubeconfig <FILE>                   Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
-          --context <NAME>                      Kubeconfig context [default: the kubeconfig's current context]
-          --token-file <FILE>                   File with the token to send [default: the token of the kubeconfig's user]
-          --service-account <[NAMESPACE/]NAME>  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
+          --informant-namespace <NAMESPACE>
+              Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
+          --pod <NAME>
+              Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
+          --certificate-authority <FILE>
+              Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
+          --insecure-skip-tls-verify
+              Accept any certificate: a server in place of the daemon would receive your token
+          --tls-server-name <NAME>
+              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
+          --kubeconfig <FILE>
+              Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>
+              Kubeconfig context [default: the kubeconfig's current context]
+          --token-file <FILE>
+              File with the token to send [default: the token of the kubeconfig's user]
+          --service-account <[NAMESPACE/]NAME>
+              Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
     ");
 }
 
 #[test]
 fn help_of_plugin_pause() {
-    insta::assert_snapshot!(help(&["plugin", "pause"]), @"
+    insta::assert_snapshot!(help(&["plugin", "pause"]), @r"
     Pause a plugin: changes wait, merged by object
 
     Usage: informant plugin pause [OPTIONS] <NAME>
@@ -287,26 +336,38 @@ fn help_of_plugin_pause() {
       <NAME>  Plugin name, as in the configuration
 
     Options:
-          --admin <ADDRESS:PORT|https://HOST:PORT>  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>                           Configuration file [default: config.toml]
-      -h, --help                                    Print help (see more with '--help')
+          --admin <ADDRESS:PORT|https://HOST:PORT>
+              The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>
+              Configuration file [default: config.toml]
+      -h, --help
+              Print help (see more with '--help')
 
     Connection:
-          --informant-namespace <NAMESPACE>     Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
-          --pod <NAME>                          Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
-          --certificate-authority <FILE>        Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
-          --insecure-skip-tls-verify            Accept any certificate: a server in place of the daemon would receive your token
-          --tls-server-name <NAME>              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
-          --kubeconfig <FILE>                   Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
-          --context <NAME>                      Kubeconfig context [default: the kubeconfig's current context]
-          --token-file <FILE>                   File with the token to send [default: the token of the kubeconfig's user]
-          --service-account <[NAMESPACE/]NAME>  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
+          --informant-namespace <NAMESPACE>
+              Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
+          --pod <NAME>
+              Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
+          --certificate-authority <FILE>
+              Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
+          --insecure-skip-tls-verify
+              Accept any certificate: a server in place of the daemon would receive your token
+          --tls-server-name <NAME>
+              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
+          --kubeconfig <FILE>
+              Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>
+              Kubeconfig context [default: the kubeconfig's current context]
+          --token-file <FILE>
+              File with the token to send [default: the token of the kubeconfig's user]
+          --service-account <[NAMESPACE/]NAME>
+              Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
     ");
 }
 
 #[test]
 fn help_of_plugin_resume() {
-    insta::assert_snapshot!(help(&["plugin", "resume"]), @"
+    insta::assert_snapshot!(help(&["plugin", "resume"]), @r"
     End a plugin's pause or quarantine
 
     Usage: informant plugin resume [OPTIONS] <NAME>
@@ -315,26 +376,38 @@ fn help_of_plugin_resume() {
       <NAME>  Plugin name, as in the configuration
 
     Options:
-          --admin <ADDRESS:PORT|https://HOST:PORT>  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>                           Configuration file [default: config.toml]
-      -h, --help                                    Print help (see more with '--help')
+          --admin <ADDRESS:PORT|https://HOST:PORT>
+              The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>
+              Configuration file [default: config.toml]
+      -h, --help
+              Print help (see more with '--help')
 
     Connection:
-          --informant-namespace <NAMESPACE>     Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
-          --pod <NAME>                          Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
-          --certificate-authority <FILE>        Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
-          --insecure-skip-tls-verify            Accept any certificate: a server in place of the daemon would receive your token
-          --tls-server-name <NAME>              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
-          --kubeconfig <FILE>                   Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
-          --context <NAME>                      Kubeconfig context [default: the kubeconfig's current context]
-          --token-file <FILE>                   File with the token to send [default: the token of the kubeconfig's user]
-          --service-account <[NAMESPACE/]NAME>  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
+          --informant-namespace <NAMESPACE>
+              Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
+          --pod <NAME>
+              Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
+          --certificate-authority <FILE>
+              Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
+          --insecure-skip-tls-verify
+              Accept any certificate: a server in place of the daemon would receive your token
+          --tls-server-name <NAME>
+              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
+          --kubeconfig <FILE>
+              Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>
+              Kubeconfig context [default: the kubeconfig's current context]
+          --token-file <FILE>
+              File with the token to send [default: the token of the kubeconfig's user]
+          --service-account <[NAMESPACE/]NAME>
+              Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
     ");
 }
 
 #[test]
 fn help_of_plugin_requeue() {
-    insta::assert_snapshot!(help(&["plugin", "requeue"]), @"
+    insta::assert_snapshot!(help(&["plugin", "requeue"]), @r"
     Redeliver dead-lettered events to a plugin
 
     Usage: informant plugin requeue [OPTIONS] <NAME>
@@ -343,29 +416,44 @@ fn help_of_plugin_requeue() {
       <NAME>  Plugin name, as in the configuration
 
     Options:
-          --key <NAMESPACE/NAME>                    Redeliver this object, whether the plugin failed on it or not [default: all dead letters]
-          --all                                     Redeliver all dead letters (the default)
-          --cluster <NAME>                          Only objects in this cluster
-          --admin <ADDRESS:PORT|https://HOST:PORT>  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>                           Configuration file [default: config.toml]
-      -h, --help                                    Print help (see more with '--help')
+          --key <NAMESPACE/NAME>
+              Redeliver this object, whether the plugin failed on it or not [default: all dead letters]
+          --all
+              Redeliver all dead letters (the default)
+          --cluster <NAME>
+              Only objects in this cluster
+          --admin <ADDRESS:PORT|https://HOST:PORT>
+              The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>
+              Configuration file [default: config.toml]
+      -h, --help
+              Print help (see more with '--help')
 
     Connection:
-          --informant-namespace <NAMESPACE>     Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
-          --pod <NAME>                          Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
-          --certificate-authority <FILE>        Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
-          --insecure-skip-tls-verify            Accept any certificate: a server in place of the daemon would receive your token
-          --tls-server-name <NAME>              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
-          --kubeconfig <FILE>                   Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
-          --context <NAME>                      Kubeconfig context [default: the kubeconfig's current context]
-          --token-file <FILE>                   File with the token to send [default: the token of the kubeconfig's user]
-          --service-account <[NAMESPACE/]NAME>  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
+          --informant-namespace <NAMESPACE>
+              Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
+          --pod <NAME>
+              Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
+          --certificate-authority <FILE>
+              Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
+          --insecure-skip-tls-verify
+              Accept any certificate: a server in place of the daemon would receive your token
+          --tls-server-name <NAME>
+              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
+          --kubeconfig <FILE>
+              Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>
+              Kubeconfig context [default: the kubeconfig's current context]
+          --token-file <FILE>
+              File with the token to send [default: the token of the kubeconfig's user]
+          --service-account <[NAMESPACE/]NAME>
+              Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
     ");
 }
 
 #[test]
 fn help_of_plugin_trigger() {
-    insta::assert_snapshot!(help(&["plugin", "trigger"]), @"
+    insta::assert_snapshot!(help(&["plugin", "trigger"]), @r"
     Call a plugin's handler for live objects, although nothing changed
 
     Usage: informant plugin trigger [OPTIONS] <--all|--cluster <NAME>|--informer <NAME>|--namespace <NAME>|--selector <SELECTOR>|--key <NAMESPACE/NAME>> <NAME>
@@ -374,25 +462,43 @@ fn help_of_plugin_trigger() {
       <NAME>  Plugin name, as in the configuration
 
     Options:
-          --all                                     Every object that the plugin handles
-          --cluster <NAME>                          Objects in this cluster
-          --informer <NAME>                         Objects of this informer
-      -n, --namespace <NAME>                        Objects in this namespace
-      -l, --selector <SELECTOR>                     Objects with these labels
-          --key <NAMESPACE/NAME>                    This object
-          --admin <ADDRESS:PORT|https://HOST:PORT>  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>                           Configuration file [default: config.toml]
-      -h, --help                                    Print help (see more with '--help')
+          --all
+              Every object that the plugin handles
+          --cluster <NAME>
+              Objects in this cluster
+          --informer <NAME>
+              Objects of this informer
+      -n, --namespace <NAME>
+              Objects in this namespace
+      -l, --selector <SELECTOR>
+              Objects with these labels
+          --key <NAMESPACE/NAME>
+              This object
+          --admin <ADDRESS:PORT|https://HOST:PORT>
+              The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>
+              Configuration file [default: config.toml]
+      -h, --help
+              Print help (see more with '--help')
 
     Connection:
-          --informant-namespace <NAMESPACE>     Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
-          --pod <NAME>                          Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
-          --certificate-authority <FILE>        Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
-          --insecure-skip-tls-verify            Accept any certificate: a server in place of the daemon would receive your token
-          --tls-server-name <NAME>              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
-          --kubeconfig <FILE>                   Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
-          --context <NAME>                      Kubeconfig context [default: the kubeconfig's current context]
-          --token-file <FILE>                   File with the token to send [default: the token of the kubeconfig's user]
-          --service-account <[NAMESPACE/]NAME>  Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
+          --informant-namespace <NAMESPACE>
+              Open a port-forward to Informant's pod in this namespace: the Ready pod with the label app.kubernetes.io/name=informant
+          --pod <NAME>
+              Open a port-forward to this pod, also if it is not Ready [default namespace: informant]
+          --certificate-authority <FILE>
+              Accept only certificates of the authorities in this PEM file [default: of the operating system's; through a port-forward, any]
+          --insecure-skip-tls-verify
+              Accept any certificate: a server in place of the daemon would receive your token
+          --tls-server-name <NAME>
+              Name that the certificate must be valid for [default: the host of --admin; through a port-forward, informant.NAMESPACE.svc]
+          --kubeconfig <FILE>
+              Kubeconfig of the user whose token is sent, and for port-forwards [default: $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>
+              Kubeconfig context [default: the kubeconfig's current context]
+          --token-file <FILE>
+              File with the token to send [default: the token of the kubeconfig's user]
+          --service-account <[NAMESPACE/]NAME>
+              Request a token of this service account and send that; it is valid for 10 minutes, and only for Informant
     ");
 }

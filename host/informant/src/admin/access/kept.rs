@@ -8,9 +8,23 @@ use std::time::Duration;
 use informant_cache::Moment;
 use sha2::{Digest as _, Sha256};
 
+use super::rights::Right;
+
 /// Stands for a token, which is not kept itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct TokenHash([u8; 32]);
+
+/// Stands for the question whether a token's user has a right: of the same size, however long the names in it are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct QuestionHash([u8; 32]);
+
+impl QuestionHash {
+    pub(super) fn of(token: TokenHash, right: &Right) -> Self {
+        // `Debug` separates the fields, which `Display` does not.
+        let digest = Sha256::new_with_prefix(token.0).chain_update(format!("{right:?}"));
+        Self(digest.finalize().into())
+    }
+}
 
 impl TokenHash {
     pub(super) fn of(token: &str) -> Self {

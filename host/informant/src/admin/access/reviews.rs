@@ -14,7 +14,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::kept::{Kept, TokenHash};
+use super::kept::{Kept, QuestionHash, TokenHash};
 use super::rights::Right;
 use super::{User, unauthenticated};
 use crate::admin::error::{AdminError, Code};
@@ -62,7 +62,7 @@ struct KeptReviews {
     users: Kept<TokenHash, Arc<User>>,
     /// Apart, so that somebody who tries tokens displaces no user.
     rejected: Kept<TokenHash, Arc<str>>,
-    rights: Kept<(TokenHash, Right), bool>,
+    rights: Kept<QuestionHash, bool>,
 }
 
 impl Reviews {
@@ -115,7 +115,8 @@ impl Reviews {
     /// # Errors
     /// `forbidden` if the user lacks the right, `unavailable` if the API server does not tell.
     pub(super) async fn authorize(&self, user: &User, right: &Right) -> Result<(), AdminError> {
-        let question = (user.token, right.clone());
+        right.check_names()?;
+        let question = QuestionHash::of(user.token, right);
         let spec = SubjectAccessReviewSpec {
             user: user.info.username.clone(),
             groups: user.info.groups.clone(),
@@ -128,7 +129,7 @@ impl Reviews {
                 "access",
                 |kept, now| kept.rights.get(&question, now),
                 |client| async move { is_allowed(&client, spec).await },
-                |kept, allowed, now| kept.rights.insert(question.clone(), *allowed, now),
+                |kept, allowed, now| kept.rights.insert(question, *allowed, now),
                 |allowed| *allowed,
             )
             .await?;

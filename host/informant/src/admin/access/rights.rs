@@ -6,10 +6,13 @@ use axum::extract::Request;
 use http::Method;
 use k8s_openapi::api::authorization::v1::{NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec};
 
-use crate::admin::error::MissingRight;
+use crate::admin::error::{AdminError, Code, MissingRight};
 
 /// The API group of what only Informant has. No API server serves it, but RBAC rules can name it.
 const OWN_GROUP: &str = "informant.dev";
+
+/// The longest name of an object: 253 bytes, as in Kubernetes.
+const NAME_BYTES_MAX: usize = 253;
 
 /// A right, as in a SubjectAccessReview.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,6 +102,19 @@ impl Right {
 }
 
 impl Right {
+    /// # Errors
+    /// If a name is longer than any in Kubernetes: the API server is not asked about it.
+    pub(super) fn check_names(&self) -> Result<(), AdminError> {
+        let Self::Resource { namespace, name, .. } = self else {
+            return Ok(());
+        };
+        if namespace.len().max(name.len()) <= NAME_BYTES_MAX {
+            return Ok(());
+        }
+        let message = format!("a name in the request is longer than {NAME_BYTES_MAX} bytes");
+        Err(AdminError::new(Code::Invalid, message))
+    }
+
     /// For programs, in an error.
     pub(super) fn missing(&self) -> MissingRight {
         match self.clone() {

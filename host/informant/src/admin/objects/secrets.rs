@@ -5,15 +5,13 @@ use base64::engine::general_purpose::STANDARD;
 use informant_cache::SourceInfo;
 use serde_json::{Map, Value, json};
 
-/// Where `kubectl apply` keeps the whole object, with its data.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
 /// Whether the objects of a source are Secrets.
 pub(super) fn are_secrets(source: &SourceInfo) -> bool {
     (source.api_version.as_str(), source.kind.as_str()) == ("v1", "Secret")
 }
 
-/// A Secret whose data is replaced by sizes: `{"password": "<16 bytes>"}`. One that cannot be read is `null`.
+/// A Secret whose data is replaced by sizes: `{"password": "<16 bytes>"}`. So are its annotations, in which `kubectl
+/// apply` and other tools keep whole objects. One that cannot be read is `null`.
 pub(super) fn without_data(secret: &[u8]) -> Vec<u8> {
     let Ok(mut secret) = serde_json::from_slice::<Map<String, Value>>(secret) else {
         return b"null".to_vec();
@@ -28,8 +26,8 @@ pub(super) fn without_data(secret: &[u8]) -> Vec<u8> {
     let annotations = secret
         .get_mut("metadata")
         .and_then(|metadata| metadata.get_mut("annotations"));
-    if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
-        annotations.remove(LAST_APPLIED);
+    if let Some(annotations) = annotations {
+        redact(annotations, str::len);
     }
     Value::Object(secret).to_string().into_bytes()
 }
@@ -55,7 +53,7 @@ mod tests {
     fn data_of_secrets_is_replaced_by_sizes() {
         insta::assert_snapshot!(redacted(r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"db","annotations":{
             "team":"a","kubectl.kubernetes.io/last-applied-configuration":"{\"data\":{\"password\":\"aHVudGVyMg==\"}}"}},
-            "type":"Opaque","data":{"password":"aHVudGVyMg==","empty":"","odd":"not base64"},"stringData":{"user":"admin"}}"#), @r#"{"apiVersion":"v1","data":{"empty":"<0 bytes>","odd":"<10 bytes>","password":"<7 bytes>"},"kind":"Secret","metadata":{"annotations":{"team":"a"},"name":"db"},"stringData":{"user":"<5 bytes>"},"type":"Opaque"}"#);
+            "type":"Opaque","data":{"password":"aHVudGVyMg==","empty":"","odd":"not base64"},"stringData":{"user":"admin"}}"#), @r#"{"apiVersion":"v1","data":{"empty":"<0 bytes>","odd":"<10 bytes>","password":"<7 bytes>"},"kind":"Secret","metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"<36 bytes>","team":"<1 bytes>"},"name":"db"},"stringData":{"user":"<5 bytes>"},"type":"Opaque"}"#);
     }
 
     #[test]

@@ -130,7 +130,7 @@ fn complete_configuration_is_read() {
         clusters: { "": Located { value: ClusterSection { context: Some( "staging", ), kubeconfig: Some( "etc/kube/config", ), in_cluster: false, }, position: FilePosition { line: 2, column: 2, }, }, },
         admin: AdminSection { listen: 127.0.0.1:0, hosts: [], tls: Some( Files { certificate: "etc/tls.crt", key: "etc/tls.key", }, ), cluster: "", },
         health: HealthSection { listen: [::]:8090, },
-        http: HttpSection { ca_file: Some( Located { value: "etc/ca.pem", position: FilePosition { line: 44, column: 11, }, }, ), proxy: Some( "http://proxy:3128", ), no_proxy: [ ".svc", ], },
+        http: HttpSection { ca_file: Some( Located { value: "etc/ca.pem", position: FilePosition { line: 45, column: 11, }, }, ), proxy: Some( "http://proxy:3128", ), no_proxy: [ ".svc", ], },
         state: StateSection { is_set: false, path: None, },
         informers: {},
         plugins: {},

@@ -190,7 +190,13 @@ async fn answer(State(server): State<ApiServer>, mut request: Request) -> Respon
         path if path.ends_with("/token") => json!({ "status": { "token": "requested" } })
             .to_string()
             .into_response(),
-        _ => StatusCode::NOT_FOUND.into_response(),
+        _ => {
+            let status = json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "not found",
+                "reason": "NotFound", "code": 404,
+            });
+            (StatusCode::NOT_FOUND, status.to_string()).into_response()
+        }
     }
 }
 
