@@ -372,7 +372,7 @@ mod tests {
 
     /// Sets the format of a file.
     fn set_format(path: &Path, format: &[u8]) {
-        let opened = open(path).unwrap();
+        let opened = open(path, None).unwrap();
         let write = opened.database.begin_write().unwrap();
         write
             .open_table(schema::META)
