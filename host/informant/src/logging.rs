@@ -8,11 +8,12 @@ use std::fmt;
 use std::io::IsTerminal;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use tracing::field::{Field, Visit};
 use tracing::{Dispatch, Event, Subscriber};
 use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 use tracing_subscriber::layer::{self, SubscriberExt as _};
@@ -43,6 +44,10 @@ pub struct LogFlags {
 /// The target of kube's client for failed requests. It is off by default, because Informant logs each failure itself,
 /// with its consequence. Naming it in `--log-level` turns it on.
 const REDUNDANT_TARGET: &str = "kube_client::client::builder";
+
+/// The target of lines that say who did what through the admin port. No filter removes them: a user who may change the
+/// log level must not be able to act unseen.
+pub(crate) const AUDIT_TARGET: &str = "informant::audit";
 
 /// What kube's client logs for each connection whose certificate is not verified. Informant logs it once per cluster.
 const REDUNDANT_MESSAGE: &str = "Server cert bypassed";
@@ -84,11 +89,11 @@ impl LogFilter {
         self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the previous filter. It decides whether the change itself is logged.
+    /// Returns the previous filter.
     fn set(&self, text: &str, user: Option<&str>) -> Result<String> {
         let filter = parse(text)?;
         let mut current = self.text();
-        tracing::info!(level = text, previous = *current, user, "log level changed");
+        tracing::info!(target: AUDIT_TARGET, level = text, previous = *current, user, "log level changed");
         (self.replace)(filter).context("the log cannot be changed")?;
         Ok(std::mem::replace(&mut current, text.to_owned()))
     }
@@ -111,15 +116,28 @@ pub(crate) fn set_level(text: &str, user: Option<&str>) -> Result<String> {
 }
 
 fn parse(level: &str) -> Result<EnvFilter> {
+    let advice = || format!("\"{level}\" is not a log level or filter; examples: debug, info,informant_informer=debug");
+    // A directive of the same target could name fields, too, and then overrides the one below.
+    if level.contains(AUDIT_TARGET) {
+        bail!("\"{level}\" names {AUDIT_TARGET}: who did what on the admin port is always logged");
+    }
+    if let Some(word) = level.split(',').find(|part| is_unknown_word(part)) {
+        let error = anyhow!("\"{word}\" is none of off, error, warn, info, debug, trace; a crate needs a level, too");
+        return Err(error.context(advice()));
+    }
     let redundant = if level.contains("kube_client") {
         String::new()
     } else {
         format!("{REDUNDANT_TARGET}=off,")
     };
-    let filter = EnvFilter::builder().parse(format!("{redundant}{level}"));
-    filter.with_context(|| {
-        format!("\"{level}\" is not a log level or filter; examples: debug, info,informant_informer=debug")
-    })
+    let filter = EnvFilter::builder().parse(format!("{redundant}{level},{AUDIT_TARGET}=info"));
+    filter.with_context(advice)
+}
+
+/// Whether a part of a filter is a bare word that is no level. The library takes one for the name of a crate, so that a
+/// typo would silence all others.
+fn is_unknown_word(part: &str) -> bool {
+    !part.contains(['=', '[', ']', '{', '}']) && (part.is_empty() || part.parse::<LevelFilter>().is_err())
 }
 
 fn subscriber(
@@ -401,6 +419,56 @@ mod tests {
     }
 
     #[test]
+    fn bare_word_that_is_no_level_is_refused() {
+        for level in [
+            "debgu",
+            "verbose",
+            "",
+            "bogus,,",
+            "info,",
+            "informant_informer",
+            "debgu,a[b{c=1,d}]=info",
+        ] {
+            let error = format!("{:#}", parse(level).unwrap_err());
+            assert!(
+                error.contains("is not a log level or filter; examples: debug"),
+                "{error}"
+            );
+        }
+        insta::assert_snapshot!(format!("{:#}", parse("info,debgu").unwrap_err()), @r#""info,debgu" is not a log level or filter; examples: debug, info,informant_informer=debug: "debgu" is none of off, error, warn, info, debug, trace; a crate needs a level, too"#);
+        for level in [
+            "DEBUG",
+            "off",
+            "3",
+            "warn,informant_informer=debug",
+            "info,a[b{c=1,d}]=debug",
+            "[a]",
+        ] {
+            parse(level).unwrap();
+        }
+    }
+
+    #[test]
+    fn no_filter_removes_lines_of_the_audit_target() {
+        for level in [
+            "off",
+            "error,informant=off",
+            "off,informant::audi[{user}]=off",
+            "off,[{user}]=off",
+        ] {
+            let text = logged_by(LogFormat::Plain, level, || {
+                tracing::info!(target: AUDIT_TARGET, user = "alice", "plugin paused");
+                tracing::info!("plugin loaded");
+            });
+            assert_eq!(without_times(&text), ["INFO plugin paused user=alice"], "{level}");
+        }
+        for level in ["info,informant::audit=off", "off,informant::audit[{user}]=off"] {
+            let error = parse(level).unwrap_err().to_string();
+            assert!(error.ends_with("is always logged"), "{error}");
+        }
+    }
+
+    #[test]
     fn filter_is_replaced_while_the_log_is_written() {
         for format in [LogFormat::Plain, LogFormat::Json] {
             let output = Output::default();
@@ -424,8 +492,16 @@ mod tests {
                 .lines()
                 .flat_map(|line| lines.iter().filter(|part| line.contains(**part)))
                 .collect();
-            // The filter before decides whether a change is logged.
-            assert_eq!(logged, [&"fine", &"coarse", &"log level changed", &"coarse"], "{text}");
+            // Each change is logged, whatever the filter before.
+            let expected = [
+                "log level changed",
+                "fine",
+                "coarse",
+                "log level changed",
+                "log level changed",
+                "coarse",
+            ];
+            assert_eq!(logged.into_iter().copied().collect::<Vec<_>>(), expected, "{text}");
         }
     }
 }

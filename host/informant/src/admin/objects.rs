@@ -29,6 +29,7 @@ use super::freshness::{AtLeast, FreshnessQuery};
 use super::sources;
 use crate::daemon::{InformerStatuses, StatusRegistry};
 use crate::escape;
+use crate::logging::AUDIT_TARGET;
 pub(crate) use absent::AbsentFields;
 pub(crate) use find::MissingSource;
 use find::{AnsweringSources, QueryScope, SourcesInScope};
@@ -147,9 +148,17 @@ pub(super) async fn get(
             Default::default()
         },
     });
+    let shows_secrets = show_secrets && sources.iter().any(|source| secrets::are_secrets(source.info()));
     let stream = ObjectStream::new(filter, objects.collect(), permit);
     let body = match (stream.into_body().await, &query.name) {
-        (Some(body), _) => body,
+        (Some(body), name) => {
+            if shows_secrets {
+                let (user, namespace) = (caller.name(), query.namespace.as_deref());
+                let name = name.as_deref();
+                tracing::info!(target: AUDIT_TARGET, informer = informer.name, user, namespace, name, "data of Secrets read");
+            }
+            body
+        }
         (None, None) => Body::empty(),
         // The object may be in a source that is missing.
         (None, Some(_)) if !missing.is_empty() => {

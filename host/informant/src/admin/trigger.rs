@@ -12,6 +12,7 @@ use super::access::Caller;
 use super::error::{AdminError, Code};
 use super::plugins::commands::key_hint;
 use super::plugins::loaded;
+use crate::logging::AUDIT_TARGET;
 
 /// Objects examined, and calls asked for, before yielding: 1,024.
 const OBJECTS_BETWEEN_YIELDS_MAX: usize = 1_024;
@@ -161,6 +162,6 @@ pub(super) async fn trigger(
         return Err(AdminError::new(Code::NotFound, message));
     }
     let TriggeredObjects { triggered, waiting, .. } = done;
-    tracing::info!(plugin = %name, user = caller.name(), triggered, waiting, "calls triggered");
+    tracing::info!(target: AUDIT_TARGET, plugin = %name, user = caller.name(), triggered, waiting, "calls triggered");
     Ok(Json(done))
 }

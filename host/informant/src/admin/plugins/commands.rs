@@ -14,6 +14,7 @@ use super::loaded;
 use crate::admin::AdminState;
 use crate::admin::access::Caller;
 use crate::admin::error::{AdminError, Code};
+use crate::logging::AUDIT_TARGET;
 
 /// What to redeliver.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -60,7 +61,7 @@ pub(in crate::admin) async fn resume(
     let plugin = loaded(&state.registry, &name)?;
     let resumed = plugin.resume().await;
     if resumed {
-        tracing::info!(plugin = %name, user = caller.name(), "plugin resumed");
+        tracing::info!(target: AUDIT_TARGET, plugin = %name, user = caller.name(), "plugin resumed");
     }
     Ok(Json(Resumed { resumed }))
 }
@@ -75,7 +76,7 @@ pub(in crate::admin) async fn pause(
     let plugin = loaded(&state.registry, &name)?;
     let paused = plugin.pause().await;
     if paused {
-        tracing::info!(plugin = %name, user = caller.name(), "plugin paused");
+        tracing::info!(target: AUDIT_TARGET, plugin = %name, user = caller.name(), "plugin paused");
     }
     Ok(Json(Paused { paused }))
 }
@@ -130,7 +131,7 @@ pub(in crate::admin) async fn requeue(
         return Err(AdminError::new(Code::NotFound, message));
     }
     let Requeued { queued, waiting } = done;
-    tracing::info!(plugin = %name, user = caller.name(), queued, waiting, "events requeued");
+    tracing::info!(target: AUDIT_TARGET, plugin = %name, user = caller.name(), queued, waiting, "events requeued");
     Ok(Json(done))
 }
 
