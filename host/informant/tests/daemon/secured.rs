@@ -327,6 +327,8 @@ async fn actions_are_logged_with_their_caller() {
     })
     .await;
     for (path, body) in [
+        // Who may do that, cannot act unseen.
+        ("loglevel", "{\"level\":\"off\"}"),
         ("plugins/recorder/pause", "{}"),
         ("plugins/recorder/resume", "{}"),
         ("plugins/recorder/requeue", "{}"),
@@ -336,7 +338,21 @@ async fn actions_are_logged_with_their_caller() {
         let (status, answer) = https_post(program.address(), &format!("/api/v1/{path}"), "alice-token", body).await;
         assert_eq!(status, 200, "{path}: {answer}");
     }
+    for read in [
+        "secrets",
+        "secrets?show-secrets=true&namespace=none",
+        "secrets?show-secrets=true&namespace=web",
+    ] {
+        let (status, answer) = https_get(program.address(), &format!("/api/v1/get/{read}"), "alice-token").await;
+        assert_eq!(status, 200, "{read}: {answer}");
+    }
+    let read = program.logged("data of Secrets read").await;
+    assert_eq!(
+        (&read["fields"]["informer"], &read["fields"]["namespace"]),
+        (&json!("secrets"), &json!("web"))
+    );
     for message in [
+        "data of Secrets read",
         "plugin paused",
         "plugin resumed",
         "events requeued",
