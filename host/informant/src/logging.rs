@@ -441,7 +441,7 @@ mod tests {
             "off",
             "3",
             "warn,informant_informer=debug",
-            "info,a[b{c=1,d}]=debug",
+            "info,a[b]=debug",
             "[a]",
         ] {
             parse(level).unwrap();

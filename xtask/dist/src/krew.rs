@@ -22,9 +22,9 @@ spec:
   platforms:
 "
     );
-    for Archive { platform, name, sha256 } in archives {
+    let platforms = archives.iter().map(|Archive { platform, name, sha256 }| {
         let architecture = platform.architecture();
-        text += &format!(
+        format!(
             "    \
     - selector:
         matchLabels:
@@ -39,8 +39,9 @@ spec:
           to: .
       bin: informant
 "
-        );
-    }
+        )
+    });
+    text.extend(platforms);
     text
 }
 

@@ -36,7 +36,7 @@ fn with_links_below(text: &str, address: &str) -> String {
         let target = part.split(')').next().unwrap_or_default();
         result += "](";
         if !target.contains("://") {
-            result += &format!("{address}/");
+            result.extend([address, "/"]);
         }
         result += part;
     }

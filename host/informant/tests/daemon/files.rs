@@ -164,7 +164,10 @@ async fn missing_config_or_plugin_file_is_reported() {
         .await;
     let status = transcript(&world, &["status", "--admin", &program.address().to_string()]).await;
     assert!(
-        status.contains("unreadable; the previous one stays active\n  failed to read: No such file or directory"),
+        status.contains(
+            "unreadable; the previous one stays active (informant explain config-not-applied)\n  failed to read: No such \
+             file or directory"
+        ),
         "{status}"
     );
     world.configure(&config);

@@ -369,17 +369,3 @@ async fn changed_pattern_sends_few_requests() {
     wait_until_pending(&daemon, "informer.it", "403").await;
     assert_eq!(lists() - before, 8);
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn refused_request_leaves_the_state_database_closed() {
-    let world = World::start().await;
-    let text = format!("[state]\npath = \"state.redb\"\n{PODS}");
-    let daemon = world.daemon(&text).await;
-    daemon.wait_until_ready().await;
-    world.configure(&format!("{text}durable = \"metadata\"\n{UNSUPPORTED}"));
-    wait_until_pending(&daemon, "informer.pods", "field label not supported").await;
-    assert!(!world.path("state.redb").exists());
-    world.configure(&format!("{text}durable = \"metadata\"\n"));
-    wait_until_applied(&daemon).await;
-    assert!(world.path("state.redb").exists());
-}

@@ -190,7 +190,8 @@ async fn objects_under_retry_are_listed_with_their_last_error() {
         .collect();
     assert_eq!(
         lines[0],
-        "recorder failed on 4 objects and is retrying (all: /api/v1/retries?plugin=recorder)"
+        "recorder failed on 4 objects and is retrying (all: /api/v1/retries?plugin=recorder) (informant explain \
+         events-stuck)"
     );
     assert_eq!(lines.len(), 4, "{shown}");
     assert!(lines[1].contains(": asked to fail"), "{shown}");

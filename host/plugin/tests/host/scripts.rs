@@ -446,6 +446,8 @@ async fn without_on_update_asked_for_calls_go_to_on_add() {
     idle(&world, &plugin).await;
     let keys = [informant_object::Key::new("default", "a")];
     plugin.listener().trigger(pods.id, &keys, plugin.now());
+    // A call that is asked for is no pending event.
+    tokio::time::sleep(Duration::from_secs(1)).await;
     idle(&world, &plugin).await;
     // A change is an update, which the script does not handle.
     pods.apply("a");

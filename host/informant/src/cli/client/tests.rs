@@ -80,7 +80,7 @@ async fn certificate_must_be_of_the_authority_and_for_the_host() {
     let request = format!("GET /api/v1/plugins {} Bearer secret", daemon.address);
     for flags in [&[trusted, named].concat()[..], &["--insecure-skip-tls-verify"]] {
         assert!(of(flags).await.unwrap().items.is_empty());
-        assert_eq!(daemon.seen(), [request.clone()], "{flags:?}");
+        assert_eq!(daemon.seen(), std::slice::from_ref(&request), "{flags:?}");
     }
 }
 

@@ -60,10 +60,8 @@ async fn only_probes_and_metrics_are_reachable_from_outside() {
     let health: SocketAddr = health["fields"]["address"].as_str().unwrap().parse().unwrap();
     let ports = listening_ports(program.id());
     assert_eq!(ports, BTreeSet::from([health.port(), program.address().port()]));
-    let Some(outside) = outside() else {
-        eprintln!("this machine has only loopback addresses: nothing is reachable from outside");
-        return;
-    };
+    // A machine with only loopback addresses has no outside.
+    let Some(outside) = outside() else { return };
     let reachable = ports
         .into_iter()
         .filter(|port| TcpStream::connect_timeout(&SocketAddr::new(outside, *port), Duration::from_secs(5)).is_ok());

@@ -169,7 +169,7 @@ async fn answer(State(server): State<ApiServer>, mut request: Request) -> Respon
     let mut seen = line(&request);
     if request.method() == Method::POST {
         let body = request.body_mut().collect().await.unwrap().to_bytes();
-        seen += &format!(" {}", String::from_utf8_lossy(&body));
+        seen.extend([" ", String::from_utf8_lossy(&body).as_ref()]);
     }
     server.seen.lock().unwrap().push(seen);
     if let Some(code) = server.refusal {
