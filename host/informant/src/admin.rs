@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Reads the [`StatusRegistry`], snapshots and listeners; only a POST changes something: one plugin, or the log level.
-//! Callers are authenticated and authorized if the port has TLS ([`access`]); otherwise it listens on loopback.
+//! Callers are authenticated and authorized if the port has TLS (`access`); otherwise it listens on loopback.
 
 mod access;
 mod error;
