@@ -5,8 +5,8 @@
 //!                              https://…  ──TLS────────────────────┐
 //! --pod, --informant-namespace ─▶ pod ──API server, kubelet, TLS───┴── Identity's token
 //! ```
-//! A token is sent over TLS only. What proves that the other side is the daemon is its certificate ([`tls`]) or, through
-//! a port-forward, the API server's word for which pod that is ([`pod`]).
+//! A token is sent over TLS only. The other side is the daemon because its certificate proves it ([`tls`]), or because
+//! the API server of a port-forward says which pod that is ([`pod`]).
 
 mod connection;
 mod identity;
