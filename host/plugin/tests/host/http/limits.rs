@@ -103,31 +103,3 @@ async fn changed_limits_apply_to_the_running_instance() {
     }
     assert!(!setup.has_restarted());
 }
-
-#[tokio::test]
-async fn a_waiting_request_is_denied_once_its_grant_is_gone() {
-    let mut setup = Setup::new(Behavior::Status(200), |spec| {
-        // 100 at once, then one each second.
-        spec.limits.http_per_second = 1;
-    })
-    .await;
-    let spec = format!(r#"}},"spec":{{"url":"{HOOK}","times":130"#);
-    setup.pods.apply_with("waits", &spec);
-    let network = Arc::clone(&setup.network);
-    let used_up = || network.seen().len() >= 100;
-    setup.world.until("the rate to be used up", used_up).await;
-    let mut spec = setup.plugin.spec();
-    spec.allow_http.clear();
-    setup.plugin.reconfigure(spec).await.unwrap();
-    let lines = setup.world.recorded(130, |line| line["name"] == "waits").await;
-    let denied = lines.iter().filter(|line| line["error"] == "Denied").count();
-    assert_eq!(denied + setup.network.seen().len(), 130);
-    assert!(denied > 0, "all were sent");
-    assert!(
-        setup
-            .world
-            .log
-            .text()
-            .contains("its grant was removed while the request waited")
-    );
-}
