@@ -145,11 +145,7 @@ const CONTRADICTIONS: [(&str, &str, &str); 24] = [
         r#"{"scripts": {"a.js": "LARGE"}}"#,
         "bytes together, but a ConfigMap holds 1048576",
     ),
-    (
-        SCRIPT,
-        r#"{"scripts": {"a.js": "\u007f"}}"#,
-        "control character",
-    ),
+    (SCRIPT, r#"{"scripts": {"a.js": "\u007f"}}"#, "control character"),
     (
         "",
         r#"{"state": {"enabled": true}}"#,
