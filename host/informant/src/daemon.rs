@@ -300,7 +300,7 @@ async fn admin_tls(config: &Config, listener: &TcpListener, parts: IdentityParts
     let Some(tls) = &config.admin.tls else {
         return Ok(None);
     };
-    let identity = server_identity(tls, &config.admin.hosts, listener.local_addr()?, parts).await;
+    let identity = server_identity(&tls.value, &config.admin.hosts, listener.local_addr()?, parts).await;
     let acceptor = identity.context("cannot set up TLS for the admin server")?.acceptor();
     Ok(Some(acceptor.context("cannot set up TLS for the admin server")?))
 }

@@ -30,6 +30,12 @@ const INFORMER_VERBS: [&str; 2] = ["list", "watch"];
 /// The order of verbs in the output.
 const VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
 
+/// What the admin server creates to ask the API server about its callers: groups and resources.
+pub(crate) const REVIEWS: [(&str, &str); 2] = [
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+];
+
 /// The scope of a rule: a namespace, or the whole cluster.
 type Scope = Option<String>;
 
@@ -108,10 +114,7 @@ impl Permissions {
 
     /// Adds what the admin server needs to ask the API server about its callers.
     pub fn add_reviews(&mut self) {
-        for (group, resource) in [
-            ("authentication.k8s.io", "tokenreviews"),
-            ("authorization.k8s.io", "subjectaccessreviews"),
-        ] {
+        for (group, resource) in REVIEWS {
             let target = RuleTarget {
                 group: group.to_owned(),
                 resource: resource.to_owned(),

@@ -296,19 +296,7 @@ impl Checker {
             Entry::Shown { informer, kind, object } => self.shown(*informer, *kind, object),
             Entry::Fault { .. } => {}
             Entry::Selected { informer, selection } => self.selected(*informer, selection),
-            Entry::HandlerAdded {
-                handler,
-                informer,
-                receives_every_state,
-                min_interval_ms,
-                calls_per_second_max,
-            } => {
-                let syncs_left = self.sources(*informer);
-                let added = self.handlers.entry(*handler).or_default();
-                (added.informer, added.receives_every_state) = (*informer, *receives_every_state);
-                (added.min_interval_ms, added.calls_per_second_max) = (*min_interval_ms, *calls_per_second_max);
-                added.syncs_left = syncs_left;
-            }
+            Entry::HandlerAdded { .. } => self.handler_added(entry),
             Entry::Resumed {
                 handler,
                 after,
@@ -362,6 +350,23 @@ impl Checker {
                 cluster,
                 store,
             } => self.at_rest(at, *informer, cluster, store),
+        }
+    }
+
+    fn handler_added(&mut self, entry: &Entry) {
+        if let Entry::HandlerAdded {
+            handler,
+            informer,
+            receives_every_state,
+            min_interval_ms,
+            calls_per_second_max,
+        } = entry
+        {
+            let syncs_left = self.sources(*informer);
+            let added = self.handlers.entry(*handler).or_default();
+            (added.informer, added.receives_every_state) = (*informer, *receives_every_state);
+            (added.min_interval_ms, added.calls_per_second_max) = (*min_interval_ms, *calls_per_second_max);
+            added.syncs_left = syncs_left;
         }
     }
 

@@ -7,13 +7,15 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use informant_tests::cluster::{Cluster, Kind, tools_folder};
+use informant_tests::cluster::{Cluster, Kind};
 use informant_tests::console::{Page, pages};
 use informant_tests::daemon::Daemon;
-use informant_tests::{guests, scripts, wait};
+use informant_tests::{guests, wait};
 use serde_json::json;
 use tokio::process::Command;
 use tokio::time::timeout;
+
+use crate::quick_start::{can_run_commands, reader_path};
 
 /// How long the commands of one page may take.
 const PAGE_ENDS_WITHIN: Duration = Duration::from_secs(60);
@@ -70,16 +72,6 @@ export function onAdd(pod, event) {
   if (event.name === "old") kube.defer.delete(event);
 }
 "#;
-
-fn search_path() -> Result<std::ffi::OsString> {
-    let informant = guests::informant()?;
-    let mut folders = vec![
-        informant.parent().map(Path::to_path_buf).unwrap_or_default(),
-        tools_folder(),
-    ];
-    folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-    Ok(std::env::join_paths(folders)?)
-}
 
 /// A cluster with a running Informant, and the folder in which a reader types.
 struct Stage {
@@ -148,7 +140,7 @@ impl Stage {
         let shell = Command::new("bash")
             .args(["-c", &self.script(page)?])
             .current_dir(&self.reader)
-            .env("PATH", search_path()?)
+            .env("PATH", reader_path()?)
             .env("HOME", &self.reader)
             .env("KUBECONFIG", self.cluster.kubeconfig())
             .env("NO_COLOR", "1")
@@ -173,11 +165,7 @@ impl Stage {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_of_the_documentation_succeed() {
-    let has_kubectl = tools_folder().join("kubectl").is_file();
-    if !has_kubectl && std::env::var_os("INFORMANT_TESTS_WITHOUT_CLUSTER").is_some() {
-        return;
-    }
-    if scripts::can_run().await.unwrap() {
+    if can_run_commands().await {
         run_pages().await.unwrap();
     }
 }

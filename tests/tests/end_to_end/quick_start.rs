@@ -59,7 +59,8 @@ fn shell_commands(console: &str) -> String {
     script
 }
 
-fn path() -> Result<std::ffi::OsString> {
+/// `$PATH` of a reader who has installed Informant and kubectl.
+pub(crate) fn reader_path() -> Result<std::ffi::OsString> {
     let informant = guests::informant()?;
     let mut folders = vec![
         informant.parent().map(Path::to_path_buf).unwrap_or_default(),
@@ -71,13 +72,18 @@ fn path() -> Result<std::ffi::OsString> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readme_quick_start_prints_what_it_shows() {
-    let has_kubectl = tools_folder().join("kubectl").is_file();
-    if !has_kubectl && std::env::var_os("INFORMANT_TESTS_WITHOUT_CLUSTER").is_some() {
-        return;
-    }
-    if scripts::can_run().await.unwrap() {
+    if can_run_commands().await {
         quick_start().await.unwrap();
     }
+}
+
+/// Whether kubectl and scripts are there; without one, the test run has to say so.
+pub(crate) async fn can_run_commands() -> bool {
+    let has_kubectl = tools_folder().join("kubectl").is_file();
+    if !has_kubectl && std::env::var_os("INFORMANT_TESTS_WITHOUT_CLUSTER").is_some() {
+        return false;
+    }
+    scripts::can_run().await.unwrap()
 }
 
 async fn quick_start() -> Result<()> {
@@ -102,7 +108,7 @@ async fn quick_start() -> Result<()> {
         .arg("-c")
         .arg(format!("{BEFORE}{first}{SECOND_SAVE}{second}wait\n"))
         .current_dir(folder.path())
-        .env("PATH", path()?)
+        .env("PATH", reader_path()?)
         .env("HOME", folder.path())
         .env("NO_COLOR", "1")
         .env_remove("KUBECONFIG")

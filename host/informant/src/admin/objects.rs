@@ -125,6 +125,7 @@ pub(super) async fn get(
         synced: sources,
         missing,
     } = in_scope.answering(&state.registry, &informer.name, &scope)?;
+    query.check_index_of_secrets(&caller, &sources)?;
     let snapshots = match &at_least {
         None => sources.iter().map(|source| source.snapshot()).collect(),
         Some(at_least) => fresh_snapshots(&state, &informer.by_cluster(), &sources, &scope, at_least).await?,
@@ -297,6 +298,18 @@ impl ObjectsQuery {
             state.authorize(caller, &right).await?;
         }
         Ok(())
+    }
+
+    /// # Errors
+    /// If somebody unknown asks an index of Secrets: it would tell whether a guessed password is right.
+    fn check_index_of_secrets(&self, caller: &Caller, sources: &[Arc<Source>]) -> Result<(), AdminError> {
+        let are_secrets = || sources.iter().any(|source| secrets::are_secrets(source.info()));
+        if self.index.is_none() || caller.is_authenticated() || !are_secrets() {
+            return Ok(());
+        }
+        let message = "an index of Secrets answers authenticated callers only, because it may be computed from their \
+            data: set `tls` in [admin], and send a token of somebody who may read them";
+        Err(AdminError::new(Code::Unauthenticated, message))
     }
 
     fn filter(&self) -> Result<ObjectFilter, AdminError> {

@@ -3,6 +3,7 @@
 //! It has three steps, each with a complete report: the file; the components, which are compiled and described as at
 //! start; the cluster, if it can be reached: whether it serves the resources and permits listing and watching them.
 
+mod admin;
 mod cluster;
 mod components;
 mod grants;
@@ -70,6 +71,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     };
     findings.problems.extend(key_files(&config, args.offline));
     findings.problems.extend(http::check(&config, args.offline));
+    findings.problems.extend(admin::certificate(&config, args.offline));
     if args.strict {
         findings.problems.extend(components::unpinned(&config));
     }
@@ -91,12 +93,15 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     report(&config, findings)
 }
 
-/// Warnings become errors. Notes stay: they describe what may well be meant.
+/// Warnings become errors, and say so. Notes stay: they describe what may well be meant.
 fn fail_on_warnings(problems: &mut [Problem]) {
     let warnings = problems
         .iter_mut()
         .filter(|problem| problem.severity == Severity::Warning);
-    warnings.for_each(|problem| problem.severity = Severity::Error);
+    for problem in warnings {
+        problem.severity = Severity::Error;
+        problem.message.push_str(" (--strict)");
+    }
 }
 
 /// The clusters to check: the named ones, or else all.

@@ -33,7 +33,7 @@ pub struct AdminSection {
     /// The host names in requests that are accepted, besides `localhost` and every IP address.
     pub hosts: Vec<String>,
     /// Its certificate; with one, callers have to authenticate. Always set if others than this machine can connect.
-    pub tls: Option<AdminTls>,
+    pub tls: Option<Located<AdminTls>>,
     /// The cluster whose API server authenticates and authorizes callers. Empty: the only one, or no TLS.
     pub cluster: String,
 }
@@ -96,10 +96,11 @@ const TLS_HELP: &str =
     "write tls = \"self-signed\", or tls = { cert-file = \"/tls/tls.crt\", key-file = \"/tls/tls.key\" }";
 
 /// Reads `tls`; a table that lacks a file is reported, and so is any other text than `self-signed`.
-fn read_tls(table: &Table<'_>) -> Option<AdminTls> {
+fn read_tls(table: &Table<'_>) -> Option<Located<AdminTls>> {
     if !table.has("tls") {
         return None;
     }
+    let position = table.value_position("tls");
     if table.is_table("tls") {
         let tls = table.table("tls")?;
         tls.only(&TLS_KEYS);
@@ -108,16 +109,18 @@ fn read_tls(table: &Table<'_>) -> Option<AdminTls> {
             Some(folder_of(tls.reporter().file().path()).join(path))
         };
         let (certificate, key) = (file("cert-file"), file("key-file"));
-        return Some(AdminTls::Files {
+        let value = AdminTls::Files {
             certificate: certificate?,
             key: key?,
-        });
+        };
+        return Some(Located { value, position });
     }
     if table.is_string("tls") && table.string("tls").is_some_and(|text| text.value == "self-signed") {
-        return Some(AdminTls::SelfSigned);
+        let value = AdminTls::SelfSigned;
+        return Some(Located { value, position });
     }
     let message = "`tls` must be \"self-signed\" or a table with two files";
-    let problem = table.error(table.value_position("tls"), message);
+    let problem = table.error(position, message);
     table.reporter().report(problem.help(TLS_HELP));
     None
 }

@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use informant_apiserver::Filter;
 use serde_json::Value;
 
 use super::program::{informant, transcript};
@@ -127,7 +128,7 @@ async fn strict_check_fails_on_warnings_and_unpinned_components() {
     exit 3
     plugin p: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
     --
-    error: config.toml:6:13: [plugin.p] does not pin its component
+    error: config.toml:6:13: [plugin.p] does not pin its component (--strict)
       help: add `sha256`, which `informant plugin inspect` prints
     config.toml is invalid
     ");
@@ -207,4 +208,44 @@ async fn grant_of_a_resource_not_served_is_a_warning() {
     world.configure(&granted("v1/pods"));
     let text = transcript(&world, &["check"]).await;
     assert!(!text.contains("grants access to nothing"), "{text}");
+    assert!(text.contains("plugin tried: all grants are permitted on the cluster"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_reads_the_certificate_of_the_admin_port() {
+    let world = World::unreachable().await;
+    let config = format!("tls = {{ cert-file = \"tls.crt\", key-file = \"tls.key\" }}\n{PODS}");
+    world.configure(&config);
+    let offline = transcript(&world, &["check", "--offline"]).await;
+    assert!(
+        offline.contains("note: config.toml:3:7: [admin] tls: cannot read ./tls.crt"),
+        "{offline}"
+    );
+    check(&world, &config, 0, &["warning: config.toml:3:7: [admin] tls: cannot read"]).await;
+    world.issue_certificate(2001);
+    let expected = "error: config.toml:3:7: [admin] tls: the certificate in ./tls.crt expired at 2001-01-01T00:00:00Z";
+    check(&world, &config, 3, &[expected]).await;
+    world.issue_certificate(2100);
+    let text = transcript(&world, &["check", "--offline"]).await;
+    assert!(text.starts_with("exit 0\n") && !text.contains("tls.crt"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_asks_for_the_rights_to_ask_about_callers() {
+    let world = World::start().await;
+    let config = format!("tls = \"self-signed\"\n{PODS}");
+    let permitted = "admin: reviews of callers are permitted on the cluster";
+    check(&world, &config, 0, &[permitted]).await;
+    world.server.faults().forbid(Filter::any().resource("subjectaccessreviews"));
+    let expected = [
+        "error: config.toml:3:7: [admin] has no permission to ask who its callers are: \
+         create subjectaccessreviews.authorization.k8s.io",
+        "informant rbac",
+    ];
+    check(&world, &config, 3, &expected).await;
+    let text = {
+        world.configure(PODS);
+        transcript(&world, &["check"]).await
+    };
+    assert!(!text.contains("callers"), "{text}");
 }

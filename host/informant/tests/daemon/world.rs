@@ -9,10 +9,12 @@ use informant::config::Config;
 use informant::daemon::{Daemon, DaemonOptions};
 use informant_apiserver::{ApiServer, Options};
 use informant_plugin_host::Compiler;
+use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_util::sync::CancellationToken;
 
 /// How long anything may take, including compilation on a busy machine.
@@ -92,6 +94,18 @@ impl World {
             format!("[admin]\nlisten = \"127.0.0.1:0\"\n{text}").as_bytes(),
         );
         self.path("config.toml")
+    }
+
+    /// Writes a certificate that is valid until that year as `tls.crt` and `tls.key`; returns it.
+    pub(crate) fn issue_certificate(&self, until: i32) -> CertificateDer<'static> {
+        let key = KeyPair::generate().unwrap();
+        let mut about = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        about.not_before = rcgen::date_time_ymd(2000, 1, 1);
+        about.not_after = rcgen::date_time_ymd(until, 1, 1);
+        let signed = about.self_signed(&key).unwrap();
+        self.write("tls.key", key.serialize_pem().as_bytes());
+        self.write("tls.crt", signed.pem().as_bytes());
+        signed.der().clone()
     }
 
     /// A daemon with this configuration, in this process.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use informant_cache::{Environment, Moment};
+use informant_cache::{Environment, LogThrottle, Moment};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use k8s_openapi::api::authorization::v1::{SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::api::PostParams;
@@ -27,7 +27,8 @@ pub const REVIEW_KEPT: Duration = Duration::from_secs(10);
 /// How long a request waits for an answer of the API server about its caller: 5 s. Then it is refused.
 pub const REVIEW_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Questions about callers that are sent at a time. Further ones wait, as long as [`REVIEW_WAIT_MAX`] allows.
+/// Questions that are sent at a time: so many about tokens, and as many about rights. Further ones wait, as long as
+/// [`REVIEW_WAIT_MAX`] allows.
 pub const REVIEWS_MAX: usize = 16;
 
 /// Callers that are kept; and, apart from them, tokens that were refused. One more replaces the oldest.
@@ -35,6 +36,9 @@ pub const CALLERS_KEPT_MAX: usize = 1_024;
 
 /// Rights of callers, granted or not, that are kept. One more replaces the oldest.
 pub const RIGHTS_KEPT_MAX: usize = 8_192;
+
+/// A failure is logged once in this time, with the number of those that were not: 1 min.
+const WARNING_PERIOD: Duration = Duration::from_secs(60);
 
 /// The audience of tokens that are meant for Informant only.
 const AUDIENCE: &str = "informant";
@@ -54,8 +58,28 @@ pub(crate) struct ReviewParts {
 /// Asks about callers.
 pub(crate) struct Reviews {
     parts: ReviewParts,
-    permits: Semaphore,
+    token_permits: Semaphore,
+    /// Apart, so that somebody who tries tokens does not delay callers who are known.
+    right_permits: Semaphore,
     kept: Mutex<KeptReviews>,
+    warnings: Mutex<LogThrottle>,
+}
+
+/// What the API server is asked about a caller.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Question {
+    Token,
+    Right,
+}
+
+impl Question {
+    /// As in messages and metrics.
+    fn what(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::Right => "access",
+        }
+    }
 }
 
 struct KeptReviews {
@@ -69,12 +93,14 @@ impl Reviews {
     pub(crate) fn new(parts: ReviewParts) -> Self {
         Self {
             parts,
-            permits: Semaphore::new(REVIEWS_MAX),
+            token_permits: Semaphore::new(REVIEWS_MAX),
+            right_permits: Semaphore::new(REVIEWS_MAX),
             kept: Mutex::new(KeptReviews {
                 users: Kept::new(REVIEW_KEPT, CALLERS_KEPT_MAX),
                 rejected: Kept::new(REVIEW_KEPT, CALLERS_KEPT_MAX),
                 rights: Kept::new(REVIEW_KEPT, RIGHTS_KEPT_MAX),
             }),
+            warnings: Mutex::new(LogThrottle::new(1, WARNING_PERIOD)),
         }
     }
 
@@ -91,7 +117,7 @@ impl Reviews {
         let (hash, token) = (TokenHash::of(token), token.to_owned());
         let answer: Result<Arc<User>, Arc<str>> = self
             .ask(
-                "token",
+                Question::Token,
                 |kept, now| match kept.users.get(&hash, now) {
                     Some(user) => Some(Ok(user)),
                     None => kept.rejected.get(&hash, now).map(Err),
@@ -126,7 +152,7 @@ impl Reviews {
         };
         let allowed = self
             .ask(
-                "access",
+                Question::Right,
                 |kept, now| kept.rights.get(&question, now),
                 |client| async move { is_allowed(&client, spec).await },
                 |kept, allowed, now| kept.rights.insert(question, *allowed, now),
@@ -144,7 +170,7 @@ impl Reviews {
     /// Answers from what is `kept`, or asks the API server and keeps its answer.
     async fn ask<A, F>(
         &self,
-        what: &'static str,
+        question: Question,
         kept: impl Fn(&KeptReviews, Moment) -> Option<A>,
         send: impl FnOnce(Client) -> F,
         keep: impl FnOnce(&mut KeptReviews, &A, Moment),
@@ -159,7 +185,11 @@ impl Reviews {
             return Ok(answer);
         }
         let asked = async {
-            let _permit = self.permits.acquire().await.map_err(|error| error.to_string())?;
+            let permits = match question {
+                Question::Token => &self.token_permits,
+                Question::Right => &self.right_permits,
+            };
+            let _permit = permits.acquire().await.map_err(|error| error.to_string())?;
             // Another request of the same caller may have asked meanwhile.
             if let Some(answer) = known() {
                 return Ok(answer);
@@ -169,7 +199,7 @@ impl Reviews {
             self.parts.environment.spawn("admin-review", Box::pin(sent));
             let answer = answered.await.map_err(|_| "Informant is stopping".to_owned())??;
             let result = if is_granted(&answer) { "ok" } else { "denied" };
-            self.parts.metrics.admin_reviewed(what, result);
+            self.parts.metrics.admin_reviewed(question.what(), result);
             keep(&mut self.kept(), &answer, self.parts.environment.now());
             Ok(answer)
         };
@@ -178,9 +208,22 @@ impl Reviews {
             Ok(Err(problem)) => problem,
             Err(_) => format!("the API server did not answer within {} s", REVIEW_WAIT_MAX.as_secs()),
         };
+        Err(self.failed(question, &problem))
+    }
+
+    /// Counts and logs that the API server did not tell. A caller who is not known does not learn why.
+    fn failed(&self, question: Question, problem: &str) -> AdminError {
+        let (what, cluster) = (question.what(), &self.parts.cluster);
         self.parts.metrics.admin_reviewed(what, "error");
-        let message = format!("cannot check the caller's {what}, so nothing is allowed: {problem}");
-        Err(AdminError::new(Code::Unavailable, message))
+        if let Some(suppressed) = self.warnings().line(self.parts.environment.now()) {
+            tracing::warn!(review = what, cluster, error = problem, suppressed, "callers cannot be checked");
+        }
+        let why = match question {
+            Question::Token => "; the log of Informant has the reason".to_owned(),
+            Question::Right => format!(": {problem}"),
+        };
+        let message = format!("cannot check the caller's {what}, so nothing is allowed{why}");
+        AdminError::new(Code::Unavailable, message)
     }
 
     fn client(&self) -> Result<Client, String> {
@@ -192,6 +235,10 @@ impl Reviews {
                 format!("Informant has no client for its cluster yet{why}")
             }
         })
+    }
+
+    fn warnings(&self) -> MutexGuard<'_, LogThrottle> {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn kept(&self) -> MutexGuard<'_, KeptReviews> {

@@ -1,6 +1,7 @@
 //! Callers against the embedded API server, whose answers can be held, refused and delayed, under a paused clock.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method};
 use informant_apiserver::{Action, Answer, ApiServer, Filter, Options, Rule, TokenOwner};
@@ -150,21 +151,18 @@ async fn api_server_that_hangs_or_fails_allows_nothing() {
         world.server.faults().clear();
     }
     insta::assert_snapshot!(messages.join("\n"), @r#"
-    cannot check the caller's token, so nothing is allowed: the API server did not answer within 5 s
+    cannot check the caller's token, so nothing is allowed; the log of Informant has the reason
     cannot check the caller's access, so nothing is allowed: the API server did not answer within 5 s
-    cannot check the caller's token, so nothing is allowed: the API server answered 500: Internal error occurred: fault injected
+    cannot check the caller's token, so nothing is allowed; the log of Informant has the reason
     cannot check the caller's access, so nothing is allowed: the API server answered 500: Internal error occurred: fault injected
-    cannot check the caller's token, so nothing is allowed: the API server answered 502: <html>
-    <head><title>502</title></head>
-    <body><h1>502</h1><hr>proxy</body>
-    </html>
+    cannot check the caller's token, so nothing is allowed; the log of Informant has the reason
     cannot check the caller's access, so nothing is allowed: the API server answered 502: <html>
     <head><title>502</title></head>
     <body><h1>502</h1><hr>proxy</body>
     </html>
-    cannot check the caller's token, so nothing is allowed: the API server cannot be asked: ServiceError: connection reset by the embedded API server because of a fault or a restart
+    cannot check the caller's token, so nothing is allowed; the log of Informant has the reason
     cannot check the caller's access, so nothing is allowed: the API server cannot be asked: ServiceError: connection reset by the embedded API server because of a fault or a restart
-    cannot check the caller's token, so nothing is allowed: Informant may not create tokenreviews; apply the output of `informant rbac`: tokenreviews.authentication.k8s.io is forbidden: User "informant" cannot create resource "tokenreviews" in API group "authentication.k8s.io" at the cluster scope
+    cannot check the caller's token, so nothing is allowed; the log of Informant has the reason
     cannot check the caller's access, so nothing is allowed: Informant may not create subjectaccessreviews; apply the output of `informant rbac`: subjectaccessreviews.authorization.k8s.io is forbidden: User "informant" cannot create resource "subjectaccessreviews" in API group "authorization.k8s.io" at the cluster scope
     "#);
     assert!(world.user("bob-token").await.is_ok(), "a failure was kept");
@@ -188,6 +186,25 @@ async fn reviews_in_flight_are_bounded() {
         "{}",
         world.requests("tokenreviews")
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_tokens_do_not_delay_known_callers() {
+    let world = Arc::new(World::new());
+    let user = world.reviews.caller("alice-token").await.unwrap();
+    world.rule("tokenreviews", Action::Hold);
+    let forged = (0..REVIEWS_MAX * 2).map(|number| {
+        let world = Arc::clone(&world);
+        tokio::spawn(async move { world.user(&format!("forged-{number}")).await.unwrap_err().code })
+    });
+    let forged: Vec<_> = forged.collect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = tokio::time::Instant::now();
+    world.reviews.authorize(&user, &secrets("web")).await.unwrap();
+    assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+    for caller in forged {
+        assert_eq!(caller.await.unwrap(), Code::Unavailable);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Findings, grants};
+use super::{Findings, admin, grants};
 use crate::cluster::{Cluster, ClusterFlags};
 use crate::config::{ClusterSection, Config, InformerSection, Problem, Required, Resources};
 
@@ -165,6 +165,9 @@ async fn check_one(config: &Config, name: &str, flags: &ClusterFlags, required: 
         }
     }
     report.findings.add(grants::check(config, &cluster).await);
+    if config.admin.cluster == name {
+        report.findings.add(admin::reviews(config, &cluster).await);
+    }
     report
 }
 

@@ -1,7 +1,7 @@
 //! Checks of plugins' grants: are the resources served, and does Informant itself have the permissions that it grants
 //! to plugins?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use informant_informer::{DiscoveryError, ResourceName, discover};
 use informant_plugin_host::{KubeGrant, KubeVerb};
@@ -16,13 +16,14 @@ const PERMISSIONS_MAX: usize = 1_000;
 
 /// Asks the cluster about each permission of each grant, once.
 pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Findings {
+    let (useless, problems) = unserved(config, cluster).await;
     let mut findings = Findings {
-        problems: unserved(config, cluster).await,
+        problems,
         passed: Vec::new(),
     };
     let mut known: BTreeMap<String, bool> = BTreeMap::new();
     for (name, section) in &config.plugins {
-        let mut denied_any = false;
+        let mut has_problems = useless.contains(name.as_str());
         for grant in &section.allow_kube {
             let mut denied = Vec::new();
             for permission in permissions(&grant.value) {
@@ -52,7 +53,7 @@ pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Fi
                 denied.push(permission.text);
             }
             if !denied.is_empty() {
-                denied_any = true;
+                has_problems = true;
                 let message = format!(
                     "[plugin.{name}] has grants that Informant itself has no permission for{}: {}",
                     cluster.in_cluster(),
@@ -65,7 +66,7 @@ pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Fi
                     .push(config.problem(grant.position, message).help(help));
             }
         }
-        if !section.allow_kube.is_empty() && !denied_any {
+        if !section.allow_kube.is_empty() && !has_problems {
             findings.passed.push(format!(
                 "plugin {name}: all grants are permitted {}",
                 cluster.on_cluster()
@@ -75,10 +76,11 @@ pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Fi
     findings
 }
 
-/// Warns of granted resources that the cluster does not serve: mostly typos, which a wide role permits even so.
-async fn unserved(config: &Config, cluster: &ReachableCluster<'_>) -> Vec<Problem> {
+/// Warns of granted resources that the cluster does not serve: mostly typos, which a wide role permits even so. Also
+/// returns the plugins that have such grants.
+async fn unserved<'c>(config: &'c Config, cluster: &ReachableCluster<'_>) -> (BTreeSet<&'c str>, Vec<Problem>) {
     let mut known: BTreeMap<String, Option<String>> = BTreeMap::new();
-    let mut problems = Vec::new();
+    let (mut plugins, mut problems) = (BTreeSet::new(), Vec::new());
     for (name, section) in &config.plugins {
         for grant in &section.allow_kube {
             let resource = grant.value.resource.to_string();
@@ -91,10 +93,11 @@ async fn unserved(config: &Config, cluster: &ReachableCluster<'_>) -> Vec<Proble
                     cluster.in_cluster()
                 );
                 problems.push(config.problem(grant.position, message).warning());
+                plugins.insert(name.as_str());
             }
         }
     }
-    problems
+    (plugins, problems)
 }
 
 /// Why a resource does not exist; none if it does, or if that is not known.

@@ -23,7 +23,7 @@ pub(super) fn helm_values(config: &Config, text: &str, permissions: &Permissions
         health_listen: in_pod.health.listen,
         admin_listen: in_pod.admin.listen,
         admin_tls: in_pod.admin.tls.is_some(),
-        admin_tls_files: match &in_pod.admin.tls {
+        admin_tls_files: match in_pod.admin.tls.as_ref().map(|tls| &tls.value) {
             Some(AdminTls::Files { certificate, key }) => vec![certificate.as_path(), key.as_path()],
             _ => Vec::new(),
         },
@@ -65,7 +65,10 @@ fn restart_sections(config: &Config) -> String {
     let http = &config.http;
     let ca_file = http.ca_file.as_ref().map(|file| &file.value);
     let http = (ca_file, &http.proxy, &http.no_proxy);
-    format!("{:?}", (&config.admin, &config.health, http, &config.state))
+    let admin = &config.admin;
+    let tls = admin.tls.as_ref().map(|tls| &tls.value);
+    let admin = (&admin.listen, &admin.hosts, tls, &admin.cluster);
+    format!("{:?}", (admin, &config.health, http, &config.state))
 }
 
 fn is_config_map_key(name: &str) -> bool {

@@ -226,7 +226,7 @@ fn exposed_admin_address_needs_tls() {
         accepted(&format!("[admin]\nlisten = \"{listen}\"\ntls = \"self-signed\"\n"));
     }
     let config = accepted("[admin]\nlisten = \"0.0.0.0:8089\"\ntls = \"self-signed\"\n");
-    assert_eq!(config.admin.tls, Some(AdminTls::SelfSigned));
+    assert_eq!(config.admin.tls.unwrap().value, AdminTls::SelfSigned);
 }
 
 #[test]

@@ -1,25 +1,12 @@
 //! The certificate of the admin port, and its replacement while the daemon runs.
 
-use rcgen::{CertificateParams, KeyPair};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use super::https::{certificate, https_get};
 use super::{INFORMERS, world};
-use crate::world::{Running, World, until};
+use crate::world::{Running, until};
 
 const FILES: &str = "tls = { cert-file = \"tls.crt\", key-file = \"tls.key\" }\n";
-
-/// Writes a certificate that is valid until that year; returns it.
-fn issue(world: &World, until: i32) -> CertificateDer<'static> {
-    let key = KeyPair::generate().unwrap();
-    let mut about = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-    about.not_before = rcgen::date_time_ymd(2000, 1, 1);
-    about.not_after = rcgen::date_time_ymd(until, 1, 1);
-    let signed = about.self_signed(&key).unwrap();
-    world.write("tls.key", key.serialize_pem().as_bytes());
-    world.write("tls.crt", signed.pem().as_bytes());
-    signed.der().clone()
-}
 
 async fn shows(daemon: &Running, expected: &CertificateDer<'_>) {
     until("the new certificate", async || {
@@ -46,7 +33,7 @@ async fn problem(daemon: &Running, expected: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn replaced_certificate_files_are_loaded() {
     let world = world().await;
-    let first = issue(&world, 2100);
+    let first = world.issue_certificate(2100);
     let daemon = world.daemon(&format!("{FILES}{INFORMERS}")).await;
     shows(&daemon, &first).await;
     let (_, text) = crate::world::http_get(daemon.health_address(), "/readyz?verbose").await;
@@ -54,7 +41,7 @@ async fn replaced_certificate_files_are_loaded() {
         text.contains("[+]admin/certificate ok: expires 2100-01-01T00:00:00Z"),
         "{text}"
     );
-    let second = issue(&world, 2101);
+    let second = world.issue_certificate(2101);
     shows(&daemon, &second).await;
     daemon.wait_until_ready().await;
     let expiry = daemon
@@ -68,10 +55,10 @@ async fn replaced_certificate_files_are_loaded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn expired_or_broken_replacement_keeps_the_previous_certificate() {
     let world = world().await;
-    let good = issue(&world, 2100);
+    let good = world.issue_certificate(2100);
     let [certificate_pem, key_pem] = ["tls.crt", "tls.key"].map(|name| std::fs::read(world.path(name)).unwrap());
     let daemon = world.daemon(&format!("{FILES}{INFORMERS}")).await;
-    issue(&world, 2001);
+    world.issue_certificate(2001);
     problem(&daemon, "degraded: the certificate in").await;
     problem(&daemon, "expired at 2001-01-01T00:00:00Z").await;
     shows(&daemon, &good).await;
@@ -96,14 +83,14 @@ async fn missing_certificate_stops_only_the_admin_port() {
     daemon.wait_until_ready().await;
     assert_eq!(certificate(daemon.address()).await, None);
     problem(&daemon, "in use: no certificate").await;
-    let issued = issue(&world, 2100);
+    let issued = world.issue_certificate(2100);
     shows(&daemon, &issued).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn certificate_that_has_expired_is_reported() {
     let world = world().await;
-    let expired = issue(&world, 2001);
+    let expired = world.issue_certificate(2001);
     let daemon = world.daemon(&format!("{FILES}{INFORMERS}")).await;
     problem(&daemon, "expired at 2001-01-01T00:00:00Z").await;
     // Better than none: a client decides for itself.
