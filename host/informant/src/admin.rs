@@ -41,7 +41,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use access::{CALLERS_KEPT_MAX, REVIEW_KEPT, REVIEW_WAIT_MAX, REVIEWS_MAX, RIGHTS_KEPT_MAX};
-pub use error::{AdminError, Code, MissingRight};
+pub use error::{AdminError, Code, ResourceRight};
 pub use freshness::{FreshAsOf, VERSION_WAIT_DEFAULT, VERSION_WAIT_MAX, VERSION_WAITS_MAX};
 pub use log_level::{LogLevelRequest, LogLevelView};
 pub use objects::STREAMS_MAX;

@@ -22,6 +22,9 @@ use tracing_subscriber::{EnvFilter, Layer, reload};
 
 use crate::escape::{self, Escaped, Form};
 
+/// The level without `--log-level`, and with an empty one.
+const LEVEL_DEFAULT: &str = "info";
+
 /// The flags of the log.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Log")]
@@ -33,7 +36,7 @@ pub struct LogFlags {
         value_name = "FILTER",
         env = "INFORMANT_LOG",
         hide_env_values = true,
-        default_value = "info"
+        default_value = LEVEL_DEFAULT
     )]
     log_level: String,
     /// Set the format of log lines
@@ -145,9 +148,12 @@ fn subscriber(
     colors: bool,
     writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static,
 ) -> Result<(Dispatch, LogFilter)> {
-    let filter = parse(&flags.log_level).context("invalid --log-level (or INFORMANT_LOG)")?;
+    // An empty variable is what a template makes of a value that nobody set.
+    let level = Some(flags.log_level.as_str()).filter(|level| !level.is_empty());
+    let level = level.unwrap_or(LEVEL_DEFAULT);
+    let filter = parse(level).context("invalid --log-level (or INFORMANT_LOG)")?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
-    let text = Mutex::new(flags.log_level.clone());
+    let text = Mutex::new(level.to_owned());
     Ok(match flags.log_format {
         LogFormat::Plain => {
             let builder = builder
@@ -403,6 +409,11 @@ mod tests {
             plain("warn,informant_informer=debug"),
             ["DEBUG watch started informer=pods"]
         );
+    }
+
+    #[test]
+    fn empty_level_is_the_default() {
+        assert_eq!(plain(""), plain(LEVEL_DEFAULT));
     }
 
     #[test]

@@ -66,13 +66,13 @@ pub struct AdminError {
     pub fresh_as_of: Option<Box<FreshAsOf>>,
     /// For a caller who is known: the right that the caller lacks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub missing_right: Option<Box<MissingRight>>,
+    pub missing_right: Option<Box<ResourceRight>>,
 }
 
-/// A right that a caller lacks, as in a `ResourceAttributes` of a SubjectAccessReview. Empty texts are left out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A right on a resource, as in a `ResourceAttributes` of a SubjectAccessReview. Empty texts are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
-pub struct MissingRight {
+pub struct ResourceRight {
     /// What to do.
     pub verb: String,
     /// The API group; empty for the core group.
@@ -103,7 +103,7 @@ impl AdminError {
     }
 
     /// Adds the right that the caller lacks.
-    pub(super) fn missing(self, right: MissingRight) -> Self {
+    pub(super) fn missing(self, right: ResourceRight) -> Self {
         Self {
             missing_right: Some(Box::new(right)),
             ..self

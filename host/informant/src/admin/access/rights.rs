@@ -6,7 +6,7 @@ use axum::extract::Request;
 use http::Method;
 use k8s_openapi::api::authorization::v1::{NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec};
 
-use crate::admin::error::{AdminError, Code, MissingRight};
+use crate::admin::error::{AdminError, Code, ResourceRight};
 
 /// The API group of what only Informant has. No API server serves it, but RBAC rules can name it.
 const OWN_GROUP: &str = "informant.dev";
@@ -18,18 +18,7 @@ const NAME_BYTES_MAX: usize = 253;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::admin) enum Right {
     /// To do something with a resource.
-    Resource {
-        verb: &'static str,
-        /// Empty for the core group.
-        group: String,
-        resource: String,
-        /// Empty for none.
-        subresource: &'static str,
-        /// Empty for all namespaces, or a cluster-scoped resource.
-        namespace: String,
-        /// Empty for all.
-        name: String,
-    },
+    Resource(ResourceRight),
     /// To `get` a path.
     Path(&'static str),
 }
@@ -48,44 +37,29 @@ pub(super) enum Requirement {
 
 impl Right {
     /// To read what only Informant has.
-    pub(in crate::admin) fn own(verb: &'static str, resource: &str, name: &str) -> Self {
-        Self::Resource {
-            verb,
-            group: OWN_GROUP.to_owned(),
-            resource: resource.to_owned(),
-            subresource: "",
-            namespace: String::new(),
-            name: name.to_owned(),
-        }
+    pub(in crate::admin) fn own(verb: &str, resource: &str, name: &str) -> Self {
+        Self::Resource(own(verb, resource, name))
     }
 
-    fn action(resource: &str, action: &'static str, name: &str) -> Self {
-        let mut right = Self::own("update", resource, name);
-        if let Self::Resource { subresource, .. } = &mut right {
-            *subresource = action;
-        }
-        right
+    fn action(resource: &str, action: &str, name: &str) -> Self {
+        Self::Resource(ResourceRight {
+            subresource: action.to_owned(),
+            ..own("update", resource, name)
+        })
     }
 
     /// The question whether a user has the right.
     pub(super) fn question(&self) -> SubjectAccessReviewSpec {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         match self {
-            Self::Resource {
-                verb,
-                group,
-                resource,
-                subresource,
-                namespace,
-                name,
-            } => SubjectAccessReviewSpec {
+            Self::Resource(right) => SubjectAccessReviewSpec {
                 resource_attributes: Some(ResourceAttributes {
-                    verb: some(verb),
-                    group: some(group),
-                    resource: some(resource),
-                    subresource: some(subresource),
-                    namespace: some(namespace),
-                    name: some(name),
+                    verb: some(&right.verb),
+                    group: some(&right.group),
+                    resource: some(&right.resource),
+                    subresource: some(&right.subresource),
+                    namespace: some(&right.namespace),
+                    name: some(&right.name),
                     ..ResourceAttributes::default()
                 }),
                 ..SubjectAccessReviewSpec::default()
@@ -105,67 +79,57 @@ impl Right {
     /// # Errors
     /// If a name is longer than any in Kubernetes: the API server is not asked about it.
     pub(super) fn check_names(&self) -> Result<(), AdminError> {
-        let Self::Resource { namespace, name, .. } = self else {
+        let Self::Resource(right) = self else {
             return Ok(());
         };
-        if namespace.len().max(name.len()) <= NAME_BYTES_MAX {
+        if right.namespace.len().max(right.name.len()) <= NAME_BYTES_MAX {
             return Ok(());
         }
         let message = format!("a name in the request is longer than {NAME_BYTES_MAX} bytes");
         Err(AdminError::new(Code::Invalid, message))
     }
 
-    /// For programs, in an error.
-    pub(super) fn missing(&self) -> MissingRight {
-        match self.clone() {
-            Self::Path(path) => MissingRight {
+    /// For programs, in an error. A path is shown as a resource.
+    pub(super) fn missing(&self) -> ResourceRight {
+        match self {
+            Self::Resource(right) => right.clone(),
+            Self::Path(path) => ResourceRight {
                 verb: "get".to_owned(),
-                resource: path.to_owned(),
-                ..MissingRight::default()
-            },
-            Self::Resource {
-                verb,
-                group,
-                resource,
-                subresource,
-                namespace,
-                name,
-            } => MissingRight {
-                verb: verb.to_owned(),
-                group,
-                resource,
-                subresource: subresource.to_owned(),
-                namespace,
-                name,
+                resource: (*path).to_owned(),
+                ..ResourceRight::default()
             },
         }
+    }
+}
+
+/// A right on what only Informant has.
+fn own(verb: &str, resource: &str, name: &str) -> ResourceRight {
+    ResourceRight {
+        verb: verb.to_owned(),
+        group: OWN_GROUP.to_owned(),
+        resource: resource.to_owned(),
+        name: name.to_owned(),
+        ..ResourceRight::default()
     }
 }
 
 impl fmt::Display for Right {
     /// As in kube-apiserver's messages: `list resource "pods" in API group "" in the namespace "web"`
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (verb, group, resource, subresource, namespace, name) = match self {
+        let right = match self {
             Self::Path(path) => return write!(out, "get path \"{path}\""),
-            Self::Resource {
-                verb,
-                group,
-                resource,
-                subresource,
-                namespace,
-                name,
-            } => (verb, group, resource, subresource, namespace, name),
+            Self::Resource(right) => right,
         };
-        write!(out, "{verb} resource \"{resource}")?;
-        if !subresource.is_empty() {
-            write!(out, "/{subresource}")?;
+        write!(out, "{} resource \"{}", right.verb, right.resource)?;
+        if !right.subresource.is_empty() {
+            write!(out, "/{}", right.subresource)?;
         }
-        write!(out, "\" in API group \"{group}\"")?;
-        match namespace.as_str() {
+        write!(out, "\" in API group \"{}\"", right.group)?;
+        match right.namespace.as_str() {
             "" => write!(out, " at the cluster scope")?,
             namespace => write!(out, " in the namespace \"{namespace}\"")?,
         }
-        match name.as_str() {
+        match right.name.as_str() {
             "" => Ok(()),
             name => write!(out, ", name \"{name}\""),
         }

@@ -9,6 +9,7 @@ use informant_informer::TokioEnvironment;
 use kube::Client;
 
 use super::*;
+use crate::admin::error::ResourceRight;
 use crate::metrics::DaemonMetrics;
 
 struct World {
@@ -61,14 +62,12 @@ impl World {
 }
 
 fn secrets(namespace: &str) -> Right {
-    Right::Resource {
-        verb: "list",
-        group: String::new(),
+    Right::Resource(ResourceRight {
+        verb: "list".to_owned(),
         resource: "secrets".to_owned(),
-        subresource: "",
         namespace: namespace.to_owned(),
-        name: String::new(),
-    }
+        ..ResourceRight::default()
+    })
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use informant_object::SourceId;
 use serde::{Deserialize, Serialize};
 
 use super::super::access::Right;
-use super::super::error::{AdminError, Code};
+use super::super::error::{AdminError, Code, ResourceRight};
 use super::super::sources;
 use crate::config::Resources;
 use crate::daemon::{InformerEntry, InformerPhase, InformerStatus, InformerStatuses, RunningInformer, StatusRegistry};
@@ -279,14 +279,14 @@ fn without_any_source(status: &InformerStatus, namespace: Option<&str>, name: Op
 }
 
 fn of_objects(resource: &GroupVersionResource, namespace: Option<&str>, name: Option<&str>) -> Right {
-    Right::Resource {
-        verb: if name.is_some() { "get" } else { "list" },
+    Right::Resource(ResourceRight {
+        verb: if name.is_some() { "get" } else { "list" }.to_owned(),
         group: resource.group.clone(),
         resource: resource.plural.clone(),
-        subresource: "",
         namespace: namespace.unwrap_or_default().to_owned(),
         name: name.unwrap_or_default().to_owned(),
-    }
+        ..ResourceRight::default()
+    })
 }
 
 impl QueryScope<'_> {

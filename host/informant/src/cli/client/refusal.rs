@@ -1,7 +1,7 @@
 //! What to do when the daemon refuses the caller.
 
 use super::identity::{Origin, Token};
-use crate::admin::{AdminError, Code, MissingRight};
+use crate::admin::{AdminError, Code, ResourceRight};
 
 /// The group of what only Informant has.
 const OWN_GROUP: &str = "informant.dev";
@@ -30,8 +30,8 @@ fn of_token(origin: &Origin) -> String {
 }
 
 /// The command that tells whether the caller has a right.
-fn check(right: &MissingRight, origin: &Origin) -> String {
-    let MissingRight {
+fn check(right: &ResourceRight, origin: &Origin) -> String {
+    let ResourceRight {
         verb,
         group,
         resource,
@@ -65,7 +65,7 @@ fn check(right: &MissingRight, origin: &Origin) -> String {
 }
 
 /// What to ask an administrator for.
-fn grant(right: &MissingRight) -> String {
+fn grant(right: &ResourceRight) -> String {
     let role = match (right.group.as_str(), right.verb.as_str()) {
         (OWN_GROUP, "update") => "the ClusterRole informant-operate, in a ClusterRoleBinding",
         (OWN_GROUP, _) => "the ClusterRole informant-view, in a ClusterRoleBinding",
@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    fn explained(code: Code, right: Option<MissingRight>, origin: Origin) -> String {
+    fn explained(code: Code, right: Option<ResourceRight>, origin: Origin) -> String {
         let error = AdminError {
             code,
             message: "it is refused".to_owned(),
@@ -92,13 +92,13 @@ mod tests {
         explain(error, Some(&Token { header, origin })).message
     }
 
-    fn right(verb: &str, group: &str, resource: &str, namespace: &str) -> MissingRight {
-        MissingRight {
+    fn right(verb: &str, group: &str, resource: &str, namespace: &str) -> ResourceRight {
+        ResourceRight {
             verb: verb.to_owned(),
             group: group.to_owned(),
             resource: resource.to_owned(),
             namespace: namespace.to_owned(),
-            ..MissingRight::default()
+            ..ResourceRight::default()
         }
     }
 
@@ -124,7 +124,7 @@ mod tests {
         check: kubectl auth can-i list plugins.informant.dev
         ask for: the ClusterRole informant-view, in a ClusterRoleBinding
         ");
-        let action = MissingRight {
+        let action = ResourceRight {
             subresource: "pause".to_owned(),
             name: "greeter".to_owned(),
             ..right("update", OWN_GROUP, "plugins", "")
