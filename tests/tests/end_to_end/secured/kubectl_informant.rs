@@ -91,11 +91,39 @@ async fn two_callers(cluster: Cluster) -> Result<()> {
         .concat()
     };
 
-    // With the token of her kubeconfig.
-    let mut alice = Caller {
+    let alice = Caller {
         plugin: &mut plugin,
         flags: flags(&["--kubeconfig", &of_alice]),
     };
+    alice_sees_her_team(alice, &of_alice).await?;
+    let bob = Caller {
+        plugin: &mut plugin,
+        flags: flags(&["--kubeconfig", &of_admin, "--service-account", "default/bob"]),
+    };
+    bob_sees_his_team(bob).await?;
+    let forged = cluster.folder().join("forged");
+    std::fs::write(&forged, "forged-token")?;
+    let mut forger = Caller {
+        plugin: &mut plugin,
+        flags: flags(&["--token-file", &forged.display().to_string()]),
+    };
+    forger
+        .run("status", 1, &["does not accept the token", "it may have expired"])
+        .await?;
+    port_forward(&cluster, &mut plugin, &of_alice).await?;
+    let leaks = |text: &str| {
+        [secret.as_str(), "forged-token"]
+            .iter()
+            .any(|token| text.contains(token))
+    };
+    ensure!(!leaks(&plugin.printed), "a token was printed");
+    let logged = process.lines(0, |line| leaks(line).then_some(()));
+    ensure!(logged.is_empty(), "a token is in the log");
+    Ok(())
+}
+
+/// With the token of her kubeconfig.
+async fn alice_sees_her_team(mut alice: Caller<'_>, of_alice: &str) -> Result<()> {
     synced(&mut alice).await?;
     alice.run("get pods -n team-a -o name", 0, &["pod/web"]).await?;
     let check = "check: kubectl auth can-i list pods -n team-b";
@@ -123,17 +151,16 @@ async fn two_callers(cluster: Cluster) -> Result<()> {
             "-n",
             namespace,
             "--kubeconfig",
-            &of_alice,
+            of_alice,
         ];
-        let (_, output) = plugin.kubectl(&can_i).await?;
+        let (_, output) = alice.plugin.kubectl(&can_i).await?;
         ensure!(output.trim() == answer, "{namespace}: {output}");
     }
+    Ok(())
+}
 
-    // With a token that an administrator requests for him.
-    let mut bob = Caller {
-        plugin: &mut plugin,
-        flags: flags(&["--kubeconfig", &of_admin, "--service-account", "default/bob"]),
-    };
+/// With a token that an administrator requests for him.
+async fn bob_sees_his_team(mut bob: Caller<'_>) -> Result<()> {
     bob.run("get pods -n team-b -o name", 0, &["pod/web"]).await?;
     let check = "can-i list pods -n team-a --as system:serviceaccount:default:bob";
     bob.run("get pods -n team-a", 1, &[check]).await?;
@@ -143,25 +170,6 @@ async fn two_callers(cluster: Cluster) -> Result<()> {
         "the ClusterRole informant-operate",
     ];
     bob.run("plugin pause none", 1, &refused).await?;
-
-    let forged = cluster.folder().join("forged");
-    std::fs::write(&forged, "forged-token")?;
-    let mut forger = Caller {
-        plugin: &mut plugin,
-        flags: flags(&["--token-file", &forged.display().to_string()]),
-    };
-    forger
-        .run("status", 1, &["does not accept the token", "it may have expired"])
-        .await?;
-    port_forward(&cluster, &mut plugin, &of_alice).await?;
-    let leaks = |text: &str| {
-        [secret.as_str(), "forged-token"]
-            .iter()
-            .any(|token| text.contains(token))
-    };
-    ensure!(!leaks(&plugin.printed), "a token was printed");
-    let logged = process.lines(0, |line| leaks(line).then_some(()));
-    ensure!(logged.is_empty(), "a token is in the log");
     Ok(())
 }
 
