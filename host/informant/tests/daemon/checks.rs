@@ -208,7 +208,10 @@ async fn grant_of_a_resource_not_served_is_a_warning() {
     world.configure(&granted("v1/pods"));
     let text = transcript(&world, &["check"]).await;
     assert!(!text.contains("grants access to nothing"), "{text}");
-    assert!(text.contains("plugin tried: all grants are permitted on the cluster"), "{text}");
+    assert!(
+        text.contains("plugin tried: all grants are permitted on the cluster"),
+        "{text}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -221,7 +224,13 @@ async fn check_reads_the_certificate_of_the_admin_port() {
         offline.contains("note: config.toml:3:7: [admin] tls: cannot read ./tls.crt"),
         "{offline}"
     );
-    check(&world, &config, 0, &["warning: config.toml:3:7: [admin] tls: cannot read"]).await;
+    check(
+        &world,
+        &config,
+        0,
+        &["warning: config.toml:3:7: [admin] tls: cannot read"],
+    )
+    .await;
     world.issue_certificate(2001);
     let expected = "error: config.toml:3:7: [admin] tls: the certificate in ./tls.crt expired at 2001-01-01T00:00:00Z";
     check(&world, &config, 3, &[expected]).await;
@@ -236,7 +245,10 @@ async fn check_asks_for_the_rights_to_ask_about_callers() {
     let config = format!("tls = \"self-signed\"\n{PODS}");
     let permitted = "admin: reviews of callers are permitted on the cluster";
     check(&world, &config, 0, &[permitted]).await;
-    world.server.faults().forbid(Filter::any().resource("subjectaccessreviews"));
+    world
+        .server
+        .faults()
+        .forbid(Filter::any().resource("subjectaccessreviews"));
     let expected = [
         "error: config.toml:3:7: [admin] has no permission to ask who its callers are: \
          create subjectaccessreviews.authorization.k8s.io",

@@ -216,7 +216,13 @@ impl Reviews {
         let (what, cluster) = (question.what(), &self.parts.cluster);
         self.parts.metrics.admin_reviewed(what, "error");
         if let Some(suppressed) = self.warnings().line(self.parts.environment.now()) {
-            tracing::warn!(review = what, cluster, error = problem, suppressed, "callers cannot be checked");
+            tracing::warn!(
+                review = what,
+                cluster,
+                error = problem,
+                suppressed,
+                "callers cannot be checked"
+            );
         }
         let why = match question {
             Question::Token => "; the log of Informant has the reason".to_owned(),
