@@ -71,10 +71,26 @@ kind: Kustomization
 resources:
 ";
 
+/// The chart is released together with the program.
+fn check_versions() -> Result<()> {
+    let file = workspace::root()?.join("deploy").join("chart").join("Chart.yaml");
+    let text = std::fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
+    let version = env!("CARGO_PKG_VERSION");
+    for line in [format!("version: {version}"), format!("appVersion: {version}")] {
+        ensure!(
+            text.lines().any(|present| present == line),
+            "{} lacks `{line}`: it has the version in Cargo.toml",
+            file.display()
+        );
+    }
+    Ok(())
+}
+
 /// Renders everything.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     report::step("building helm");
     let helm = go_tools::build("helm")?;
+    check_versions()?;
     if !args.check {
         report::step("building informant");
         cargo::run(cargo::cargo()?.args(["build", "--locked", "--package", "informant"]))?;

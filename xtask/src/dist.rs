@@ -70,6 +70,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(why) = zig::missing() {
         bail!("cannot build a release: {why}");
     }
+    if args.tag.is_some() {
+        ensure_committed()?;
+    }
     let targets = if args.targets.is_empty() {
         &Target::ALL[..]
     } else {
@@ -133,6 +136,17 @@ fn commit_time() -> Result<u64> {
     };
     text.parse()
         .with_context(|| format!("`{text}` is not a time in seconds since 1970; correct SOURCE_DATE_EPOCH"))
+}
+
+/// # Errors
+/// If a tracked file differs from the commit, whose name and time the files of a release have.
+fn ensure_committed() -> Result<()> {
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
+    ensure!(
+        changed.is_empty(),
+        "a release has what is committed; commit or revert first:\n{changed}"
+    );
+    Ok(())
 }
 
 /// What git answers, in one line.

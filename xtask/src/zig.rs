@@ -47,16 +47,17 @@ pub(crate) fn for_cargo<'c>(command: &'c mut Command, zig: &Path) -> Result<&'c 
     Ok(command.env("RQUICKJS_SYS_NO_WASI_SDK", "1"))
 }
 
-/// Writes a shell script next to zig.
+/// Writes a shell script that starts zig. Not next to zig, which several checkouts may share.
 ///
 /// # Errors
 /// If it cannot be written.
 pub(crate) fn script(name: &str, text: &str) -> Result<PathBuf> {
-    let path = folder()?.join(name);
+    let path = workspace::target()?.join("zig-scripts").join(name);
     if std::fs::read_to_string(&path).is_ok_and(|present| present == text) {
         return Ok(path);
     }
     let write = || {
+        std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
         std::fs::write(&path, text)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
     };

@@ -45,7 +45,7 @@ impl Build {
         }
         // The folders of the sources must be there to be renamed.
         cargo::run(cargo::cargo()?.args(["fetch", "--locked"]))?;
-        let folder = std::path::absolute(workspace::target()?.join("dist-build"))?;
+        let folder = folder()?;
         let mut build = Self {
             renamed: renamed_folders(&folder)?,
             folder,
@@ -110,6 +110,11 @@ impl Build {
     }
 }
 
+/// The target folder of the programs.
+pub(super) fn folder() -> Result<PathBuf> {
+    Ok(std::path::absolute(workspace::target()?.join("dist-build"))?)
+}
+
 /// Installs cargo-zigbuild, unless it is present. Returns its path.
 fn install() -> Result<PathBuf> {
     let (name, version) = PACKAGE;
@@ -135,6 +140,11 @@ fn renamed_folders(build: &Path) -> Result<Vec<(PathBuf, String)>> {
         (workspace::root()?, "/informant".to_owned()),
         (build.to_owned(), "/informant/target".to_owned()),
     ];
+    // Another checkout may share them by a link.
+    let tools = workspace::target()?.join("tools");
+    if let Ok(tools) = tools.canonicalize() {
+        folders.push((tools, "/informant/target/tools".to_owned()));
+    }
     // The folder of a registry's sources is named by its address, which is another one where a mirror is used.
     let sources = cargo_home.join("registry").join("src");
     if sources.is_dir() {

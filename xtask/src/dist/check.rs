@@ -4,29 +4,25 @@
 //! files on this machine for its architecture; the other architecture builds; and the program runs the demo from the
 //! unpacked image as another user, with a read-only root. Not proven: that another machine gives these files.
 
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Args, Target, git, packer};
-use crate::{cargo, demo, report, workspace};
+use super::{Args, Target, build, ensure_committed, git, packer};
+use crate::{cargo, demo, report, workspace, zig};
 
 /// The address that the checked files name.
 const SOURCE: &str = "https://example.com/informant";
 
 /// Builds the files from two checkouts and compares them, then those for the other architecture.
 pub(crate) fn files() -> Result<()> {
+    ensure_committed()?;
     let folder = folder()?;
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder).with_context(|| format!("failed to empty {}", folder.display()))?;
-    }
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
-    ensure!(
-        changed.is_empty(),
-        "the second checkout has what is committed; commit first:\n{changed}"
-    );
+    // Without what an earlier build left, which the second checkout does not have either.
+    empty(&build::folder()?)?;
+    empty(&folder)?;
     let base = folder.join("base");
     cargo::run(packer()?.arg("test-base").arg(&base))?;
     let args = |target, name: &str| Args {
@@ -51,29 +47,33 @@ pub(crate) fn files() -> Result<()> {
     Ok(())
 }
 
-/// Why an unpacked image cannot be started here.
+/// Why an unpacked image cannot be built or started here.
 pub(crate) fn cannot_start_image() -> Option<&'static str> {
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
-    (!is_root).then_some("this user is not root, and only root may change the root folder and the user of a process")
+    // What the script of `informant-dist unpack` does first.
+    let may_mount = Command::new("unshare").args(["--mount", "true"]).output();
+    let may_mount = may_mount.is_ok_and(|output| output.status.success());
+    zig::missing().or((!may_mount)
+        .then_some("this user may not mount (`unshare --mount`): only root may change the root folder of a process"))
 }
 
 /// Runs the demo with the program in the image of [`files`].
 pub(crate) fn image() -> Result<()> {
     let folder = folder()?;
-    let root = folder.join("root");
-    if root.exists() {
-        std::fs::remove_dir_all(&root).with_context(|| format!("failed to empty {}", root.display()))?;
-    }
+    let (root, image) = (folder.join("root"), folder.join("first").join("image"));
+    ensure!(image.is_dir(), "the image of the release was not built");
+    empty(&root)?;
     // What the demo writes, and Informant reads.
     let shared = std::path::absolute(workspace::target()?.join("demo"))?;
     let temporary = shared.join("tmp");
     std::fs::create_dir_all(&temporary).with_context(|| format!("failed to create {}", temporary.display()))?;
     let mut unpack = packer()?;
-    unpack.arg("unpack").arg(folder.join("first").join("image")).arg(&root);
+    unpack.arg("unpack").arg(image).arg(&root);
     cargo::run(unpack.arg("--share").arg(&shared))?;
     demo::build_programs()?;
     let mut demo = Command::new(workspace::target()?.join("debug").join("demo"));
     demo.arg("--once").env("TMPDIR", &temporary);
+    // The program has another current folder.
+    demo.env("CARGO_TARGET_DIR", std::path::absolute(workspace::target()?)?);
     cargo::run(demo.env("INFORMANT_BINARY", root.with_extension("start")))
 }
 
@@ -117,6 +117,14 @@ fn in_second_checkout(checkout: &Path, args: &Args) -> Result<()> {
     }
     cargo::run(&mut command)?;
     std::fs::remove_dir_all(checkout).with_context(|| format!("failed to remove {}", checkout.display()))
+}
+
+/// Removes a folder, if it is there.
+fn empty(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).with_context(|| format!("failed to empty {}", folder.display()))?;
+    }
+    Ok(())
 }
 
 fn here() -> Target {

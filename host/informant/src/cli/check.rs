@@ -93,7 +93,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     report(&config, findings)
 }
 
-/// Warnings become errors, and say so. Notes stay: they describe what may well be meant.
+/// Warnings become errors, marked `(--strict)`. Notes stay: they describe what may well be meant.
 fn fail_on_warnings(problems: &mut [Problem]) {
     let warnings = problems
         .iter_mut()

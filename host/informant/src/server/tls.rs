@@ -20,6 +20,9 @@ use tokio_rustls::rustls::{CertificateError, Error, InconsistentKeys, RootCertSt
 /// The largest file with a certificate chain or a key: 1 MiB.
 pub(crate) const CERTIFICATE_BYTES_MAX: usize = 1 << 20;
 
+/// What a key file with a passphrase contains, in both formats of such files.
+const ENCRYPTED: &[u8] = b"ENCRYPTED";
+
 /// A certificate with its key.
 #[derive(Clone)]
 pub(crate) struct Certificate {
@@ -81,7 +84,10 @@ impl CertificateFiles {
         let chain = chain.ok_or_else(|| CertificateProblem::NoCertificate(certificate.to_owned()))?;
         let private = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| CertificateProblem::NoKey {
             path: key.to_owned(),
-            message: error.to_string(),
+            message: match self.key.windows(ENCRYPTED.len()).any(|part| part == ENCRYPTED) {
+                true => "it is encrypted, and Informant has no passphrase".to_owned(),
+                false => error.to_string(),
+            },
         })?;
         Certificate::new(chain, private).map_err(|error| match error {
             Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => CertificateProblem::OtherKey {

@@ -250,7 +250,7 @@ async fn check_asks_for_the_rights_to_ask_about_callers() {
         .faults()
         .forbid(Filter::any().resource("subjectaccessreviews"));
     let expected = [
-        "error: config.toml:3:7: [admin] has no permission to ask who its callers are: \
+        "error: config.toml:3:7: Informant has no permission to authenticate and authorize callers of the admin port: \
          create subjectaccessreviews.authorization.k8s.io",
         "informant rbac",
     ];

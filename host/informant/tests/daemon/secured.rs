@@ -383,3 +383,27 @@ async fn actions_are_logged_with_their_caller() {
         "a token was logged"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_that_cannot_be_checked_are_logged() {
+    let world = world().await;
+    for review in ["tokenreviews", "subjectaccessreviews"] {
+        world.server.faults().forbid(Filter::any().resource(review));
+    }
+    world.configure(&format!("{SELF_SIGNED}{INFORMERS}"));
+    let args = ["run", "--health-listen=127.0.0.1:0", "--log-format=json"];
+    let program = Program::start(informant(&world, &args)).await;
+    let (status, body) = https_get(program.address(), "/api/v1/get/pods", "alice-token").await;
+    assert_eq!((status, code(&body).as_str()), (503, "unavailable"), "{body}");
+    assert!(
+        !body.contains("tokenreviews"),
+        "a caller who is not known learns why: {body}"
+    );
+    let logged = &program.logged("callers cannot be checked").await["fields"];
+    assert_eq!((&logged["review"], &logged["suppressed"]), (&json!("token"), &json!(0)));
+    let error = logged["error"].as_str().unwrap();
+    assert!(
+        error.contains("Informant may not create tokenreviews; apply the output of `informant rbac`"),
+        "{error}"
+    );
+}

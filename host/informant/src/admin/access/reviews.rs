@@ -27,7 +27,7 @@ pub const REVIEW_KEPT: Duration = Duration::from_secs(10);
 /// How long a request waits for an answer of the API server about its caller: 5 s. Then it is refused.
 pub const REVIEW_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Questions that are sent at a time: so many about tokens, and as many about rights. Further ones wait, as long as
+/// Questions that are sent at a time: 16 about tokens, and 16 about rights. Further ones wait, as long as
 /// [`REVIEW_WAIT_MAX`] allows.
 pub const REVIEWS_MAX: usize = 16;
 
@@ -39,6 +39,9 @@ pub const RIGHTS_KEPT_MAX: usize = 8_192;
 
 /// A failure is logged once in this time, with the number of those that were not: 1 min.
 const WARNING_PERIOD: Duration = Duration::from_secs(60);
+
+/// In the same time, how often a failure with another cause than the one before is logged.
+const CAUSES_LOGGED_MAX: usize = 10;
 
 /// The audience of tokens that are meant for Informant only.
 const AUDIENCE: &str = "informant";
@@ -58,11 +61,50 @@ pub(crate) struct ReviewParts {
 /// Asks about callers.
 pub(crate) struct Reviews {
     parts: ReviewParts,
-    token_permits: Semaphore,
-    /// Apart, so that somebody who tries tokens does not delay callers who are known.
-    right_permits: Semaphore,
+    tokens: Asked,
+    /// Apart, so that somebody who tries tokens does not delay callers whose own is kept.
+    rights: Asked,
     kept: Mutex<KeptReviews>,
-    warnings: Mutex<LogThrottle>,
+}
+
+/// Questions of one kind.
+struct Asked {
+    permits: Semaphore,
+    warnings: Mutex<Warnings>,
+}
+
+/// Which failures are logged.
+struct Warnings {
+    /// That of the failure before.
+    cause: String,
+    same: LogThrottle,
+    other: LogThrottle,
+}
+
+impl Warnings {
+    /// Returns the number of failures that were not logged if this one is.
+    fn line(&mut self, problem: &str, now: Moment) -> Option<u64> {
+        // What follows is the API server's text.
+        let cause = problem.split(':').next().unwrap_or_default();
+        if self.cause == cause {
+            return self.same.line(now);
+        }
+        self.cause = cause.to_owned();
+        self.other.line(now)
+    }
+}
+
+impl Asked {
+    fn new() -> Self {
+        Self {
+            permits: Semaphore::new(REVIEWS_MAX),
+            warnings: Mutex::new(Warnings {
+                cause: String::new(),
+                same: LogThrottle::new(1, WARNING_PERIOD),
+                other: LogThrottle::new(CAUSES_LOGGED_MAX, WARNING_PERIOD),
+            }),
+        }
+    }
 }
 
 /// What the API server is asked about a caller.
@@ -93,14 +135,13 @@ impl Reviews {
     pub(crate) fn new(parts: ReviewParts) -> Self {
         Self {
             parts,
-            token_permits: Semaphore::new(REVIEWS_MAX),
-            right_permits: Semaphore::new(REVIEWS_MAX),
+            tokens: Asked::new(),
+            rights: Asked::new(),
             kept: Mutex::new(KeptReviews {
                 users: Kept::new(REVIEW_KEPT, CALLERS_KEPT_MAX),
                 rejected: Kept::new(REVIEW_KEPT, CALLERS_KEPT_MAX),
                 rights: Kept::new(REVIEW_KEPT, RIGHTS_KEPT_MAX),
             }),
-            warnings: Mutex::new(LogThrottle::new(1, WARNING_PERIOD)),
         }
     }
 
@@ -185,11 +226,12 @@ impl Reviews {
             return Ok(answer);
         }
         let asked = async {
-            let permits = match question {
-                Question::Token => &self.token_permits,
-                Question::Right => &self.right_permits,
-            };
-            let _permit = permits.acquire().await.map_err(|error| error.to_string())?;
+            let _permit = self
+                .asked(question)
+                .permits
+                .acquire()
+                .await
+                .map_err(|error| error.to_string())?;
             // Another request of the same caller may have asked meanwhile.
             if let Some(answer) = known() {
                 return Ok(answer);
@@ -215,7 +257,9 @@ impl Reviews {
     fn failed(&self, question: Question, problem: &str) -> AdminError {
         let (what, cluster) = (question.what(), &self.parts.cluster);
         self.parts.metrics.admin_reviewed(what, "error");
-        if let Some(suppressed) = self.warnings().line(self.parts.environment.now()) {
+        let now = self.parts.environment.now();
+        let warnings = self.asked(question).warnings.lock();
+        if let Some(suppressed) = warnings.unwrap_or_else(PoisonError::into_inner).line(problem, now) {
             tracing::warn!(
                 review = what,
                 cluster,
@@ -243,8 +287,11 @@ impl Reviews {
         })
     }
 
-    fn warnings(&self) -> MutexGuard<'_, LogThrottle> {
-        self.warnings.lock().unwrap_or_else(PoisonError::into_inner)
+    fn asked(&self, question: Question) -> &Asked {
+        match question {
+            Question::Token => &self.tokens,
+            Question::Right => &self.rights,
+        }
     }
 
     fn kept(&self) -> MutexGuard<'_, KeptReviews> {

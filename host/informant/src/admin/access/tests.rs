@@ -188,7 +188,7 @@ async fn reviews_in_flight_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_tokens_do_not_delay_known_callers() {
+async fn unknown_tokens_do_not_delay_callers_whose_token_is_kept() {
     let world = Arc::new(World::new());
     let user = world.reviews.caller("alice-token").await.unwrap();
     world.rule("tokenreviews", Action::Hold);

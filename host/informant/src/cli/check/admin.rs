@@ -20,14 +20,18 @@ pub(super) fn certificate(config: &Config, offline: bool) -> Option<Problem> {
         let parsed = CertificateFiles::read(certificate, key)?.parse(certificate, key)?;
         parsed.check_time(Timestamp::now(), certificate)
     };
-    let problem = config.problem(tls.position, format!("[admin] tls: {}", valid().err()?));
+    let error = valid().err()?;
+    let problem = config.problem(tls.position, format!("[admin] tls: {error}"));
     let is_missing = |path: &std::path::Path| matches!(path.try_exists(), Ok(false));
     Some(match (is_missing(certificate) || is_missing(key), offline) {
         (true, true) => problem.note(),
         (true, false) => problem
             .help("the admin port refuses connections until the files exist")
             .warning(),
-        (false, _) => problem.help("replace the files, for example with those that cert-manager issues"),
+        (false, _) => problem.help(match error {
+            CertificateProblem::Unreadable { .. } => "Informant's user must be able to read both files",
+            _ => "replace the files, for example with those that cert-manager issues",
+        }),
     })
 }
 
@@ -44,14 +48,14 @@ pub(super) async fn reviews(config: &Config, cluster: &ReachableCluster<'_>) -> 
             Ok(AccessReviewStatus { allowed: true, .. }) => {}
             Ok(_) => denied.push(format!("create {resource}.{group}")),
             Err(error) => {
-                let message = format!("[admin] cannot check the permission to create {resource}.{group}: {error}");
+                let message = format!("[admin] tls: cannot check the permission to create {resource}.{group}: {error}");
                 findings.problems.push(config.problem(tls.position, message).warning());
             }
         }
     }
     if !denied.is_empty() {
         let message = format!(
-            "[admin] has no permission to ask who its callers are{}: {}",
+            "Informant has no permission to authenticate and authorize callers of the admin port{}: {}",
             cluster.in_cluster(),
             denied.join(", ")
         );

@@ -23,6 +23,7 @@ use super::port_forward::Forward;
 use super::target::{AdminServer, Target};
 use super::{pod, refusal};
 use crate::admin::AdminError;
+use crate::escape;
 
 /// How long connecting may take, and how long the TLS handshake.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -32,6 +33,9 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// The longest error response.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
+
+/// The most of an unexpected response that is shown.
+const ERROR_LINE_BYTES_MAX: usize = 300;
 
 /// The longest response that is not a list of objects.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -168,13 +172,22 @@ impl AdminClient {
         if status == StatusCode::OK {
             return Ok(Ok(response));
         }
-        match serde_json::from_slice(&read_body(response, ERROR_BYTES_MAX).await?) {
+        let body = read_body(response, ERROR_BYTES_MAX).await?;
+        match serde_json::from_slice(&body) {
             Ok(error) => Ok(Err(refusal::explain(error, self.token.as_ref()))),
-            Err(_) => bail!(
-                "{} responded with {status}: is it an Informant daemon of this version?",
-                self.peer
-            ),
+            Err(_) => bail!("{}", self.unexpected(status, &body)),
         }
+    }
+
+    /// For an answer that is not one of the admin port: of another port, or of another program.
+    fn unexpected(&self, status: StatusCode, body: &[u8]) -> String {
+        let text = String::from_utf8_lossy(body);
+        let line = text.lines().next().unwrap_or_default();
+        let line = match line.is_empty() || line.starts_with('<') {
+            true => "is it an Informant daemon of this version?",
+            false => &escape::cut(line, ERROR_LINE_BYTES_MAX),
+        };
+        format!("{} responded with {status}: {line}{}", self.peer, self.tls_hint())
     }
 
     fn tls_hint(&self) -> String {

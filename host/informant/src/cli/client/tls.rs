@@ -11,9 +11,9 @@ use kube::client::ConfigExt as _;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{self, AlertDescription, CertificateError};
 
 /// Bytes of the file of `--certificate-authority`: 4 MiB. A larger one is an error.
 const AUTHORITY_BYTES_MAX: usize = 4 << 20;
@@ -128,6 +128,24 @@ fn authorities(file: &Path) -> Result<Vec<Vec<u8>>> {
 fn explain(error: &std::io::Error, name: &str) -> String {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match cause {
+        Some(rustls::Error::AlertReceived(AlertDescription::AccessDenied)) => {
+            "the daemon has no certificate that it can show: its log, and /readyz?verbose on its health port, have the \
+             reason"
+                .to_owned()
+        }
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => format!("{error}; pass the name that it is valid for with --tls-server-name"),
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        )) => format!("{error}; renew the certificate of the daemon"),
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            "the daemon shows the certificate of an authority (CA:TRUE), which clients refuse: issue one with \
+             basicConstraints=CA:FALSE"
+                .to_owned()
+        }
         Some(rustls::Error::InvalidCertificate(_)) => format!(
             "{error}; if an authority of your own issued its certificate for {name}, pass the authority's file with \
              --certificate-authority; if the certificate is for another name, pass that with --tls-server-name. \

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use informant_plugin_host::{ReadFileError, is_script, read_regular_file};
 
-use crate::config::{AdminTls, Config, SourceFile, show_size};
+use crate::config::{AdminSection, AdminTls, Config, SourceFile, show_size};
 use crate::rbac::{CONFIG_MAP_BYTES_MAX, HelmValues, POD_CONFIG_FOLDER, Permissions};
 
 /// The values of the chart for `config`, whose text is `text`.
@@ -65,9 +65,13 @@ fn restart_sections(config: &Config) -> String {
     let http = &config.http;
     let ca_file = http.ca_file.as_ref().map(|file| &file.value);
     let http = (ca_file, &http.proxy, &http.no_proxy);
-    let admin = &config.admin;
-    let tls = admin.tls.as_ref().map(|tls| &tls.value);
-    let admin = (&admin.listen, &admin.hosts, tls, &admin.cluster);
+    let AdminSection {
+        listen,
+        hosts,
+        tls,
+        cluster,
+    } = &config.admin;
+    let admin = (listen, hosts, tls.as_ref().map(|tls| &tls.value), cluster);
     format!("{:?}", (admin, &config.health, http, &config.state))
 }
 
