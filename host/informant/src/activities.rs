@@ -46,10 +46,10 @@ impl Activities {
     /// The names of what is in progress, each with its age, oldest first: `informer pods (9 s), state database: close
     /// (1 s)`.
     pub(crate) fn describe(&self) -> String {
-        let inner = self.inner();
+        let (inner, now) = (self.inner(), Instant::now());
         let running = inner.running.iter();
         let mut all: Vec<_> = running
-            .map(|(_, name, since)| (name.clone(), since.elapsed()))
+            .map(|(_, name, since)| (name.clone(), now.saturating_duration_since(*since)))
             .collect();
         all.extend(inner.probes.iter().filter_map(|probe| probe()));
         all.sort_by_key(|(_, age)| std::cmp::Reverse(*age));

@@ -393,6 +393,13 @@ async fn callers_that_cannot_be_checked_are_logged() {
     world.configure(&format!("{SELF_SIGNED}{INFORMERS}"));
     let args = ["run", "--health-listen=127.0.0.1:0", "--log-format=json"];
     let program = Program::start(informant(&world, &args)).await;
+    let health = program.logged("health server listening").await;
+    let health = health["fields"]["address"].as_str().unwrap().parse().unwrap();
+    until("the client of the cluster", async || {
+        let (status, text) = http_get(health, "/readyz?verbose").await;
+        if status == 200 { Ok(()) } else { Err(text) }
+    })
+    .await;
     let (status, body) = https_get(program.address(), "/api/v1/get/pods", "alice-token").await;
     assert_eq!((status, code(&body).as_str()), (503, "unavailable"), "{body}");
     assert!(

@@ -60,10 +60,14 @@ async fn certificate_must_be_of_the_authority_and_for_the_host() {
     let of = async |flags: &[&str]| plugins(&[&["--admin", &url, "--token-file", &token], flags].concat()).await;
     let trusted = ["--certificate-authority", &authority];
     let named = ["--tls-server-name", "informant.example.com"];
-    for flags in [&[][..], &trusted, &named] {
+    for (flags, advice) in [
+        (&[][..], "--certificate-authority"),
+        (&trusted, "pass the name that it is valid for with --tls-server-name"),
+        (&named, "--certificate-authority"),
+    ] {
         let error = of(flags).await.unwrap_err();
         assert!(error.contains("invalid peer certificate"), "{flags:?}: {error}");
-        assert!(error.contains("--certificate-authority"), "{flags:?}: {error}");
+        assert!(error.contains(advice), "{flags:?}: {error}");
     }
     let other = file(&folder, "empty", "");
     let error = of(&["--certificate-authority", &other]).await.unwrap_err();
