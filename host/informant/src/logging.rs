@@ -148,7 +148,7 @@ fn subscriber(
     colors: bool,
     writer: impl for<'w> MakeWriter<'w> + Send + Sync + 'static,
 ) -> Result<(Dispatch, LogFilter)> {
-    // An empty variable is what a template makes of a value that nobody set.
+    // An empty variable is what a template makes of a value that is not set.
     let level = Some(flags.log_level.as_str()).filter(|level| !level.is_empty());
     let level = level.unwrap_or(LEVEL_DEFAULT);
     let filter = parse(level).context("invalid --log-level (or INFORMANT_LOG)")?;

@@ -301,7 +301,7 @@ impl ObjectsQuery {
     }
 
     /// # Errors
-    /// If an unauthenticated caller queries an index of Secrets: the answer would show whether a guessed value is right.
+    /// If an unauthenticated caller queries an index of Secrets: the answer would show whether a guess is right.
     fn check_index_of_secrets(&self, caller: &Caller, sources: &[Arc<Source>]) -> Result<(), AdminError> {
         let are_secrets = || sources.iter().any(|source| secrets::are_secrets(source.info()));
         if self.index.is_none() || caller.is_authenticated() || !are_secrets() {
