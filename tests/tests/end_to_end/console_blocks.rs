@@ -165,7 +165,7 @@ impl Stage {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_of_the_documentation_succeed() {
-    if can_run_commands().await {
+    if can_run_commands().await.unwrap() {
         run_pages().await.unwrap();
     }
 }
