@@ -279,8 +279,8 @@ const HEALTH_ROUTES: &str =
 
 /// The answer to another path on the admin port.
 const ADMIN_ROUTES: &str = "not found; available: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources \
-    /api/v1/sources/ID /api/v1/plugins /api/v1/plugins/NAME/effects /api/v1/dead-letters /api/v1/retries /api/v1/configuration; \
-    by POST: /api/v1/plugins/NAME/pause /api/v1/plugins/NAME/resume /api/v1/plugins/NAME/requeue \
+    /api/v1/sources/ID /api/v1/plugins /api/v1/plugins/NAME/effects /api/v1/dead-letters /api/v1/retries \
+    /api/v1/configuration; by POST: /api/v1/plugins/NAME/pause /api/v1/plugins/NAME/resume /api/v1/plugins/NAME/requeue \
     /api/v1/plugins/NAME/trigger /api/v1/loglevel\n";
 
 async fn metrics(State(state): State<AdminState>, headers: HeaderMap) -> Response {

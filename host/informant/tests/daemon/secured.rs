@@ -4,6 +4,8 @@ mod certificates;
 mod https;
 mod ports;
 
+use std::net::SocketAddr;
+
 use informant_apiserver::{Action, Answer, Filter, Rule, TokenOwner};
 use serde_json::{Value, json};
 
@@ -46,6 +48,15 @@ async fn secured(world: &World, more: &str) -> Running {
     let daemon = world.daemon(&format!("{SELF_SIGNED}{more}{INFORMERS}")).await;
     daemon.wait_until_ready().await;
     daemon
+}
+
+/// The program with the configuration of the world, and its health port.
+async fn started(world: &World) -> (Program, SocketAddr) {
+    let args = ["run", "--health-listen=127.0.0.1:0", "--log-format=json"];
+    let program = Program::start(informant(world, &args)).await;
+    let health = program.logged("health server listening").await;
+    let health = health["fields"]["address"].as_str().unwrap().parse().unwrap();
+    (program, health)
 }
 
 fn code(body: &str) -> String {
@@ -316,10 +327,7 @@ async fn actions_are_logged_with_their_caller() {
     world.install("guest-recorder", "recorder.wasm");
     let plugin = "[plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n";
     world.configure(&format!("{SELF_SIGNED}{INFORMERS}{plugin}"));
-    let args = ["run", "--health-listen=127.0.0.1:0", "--log-format=json"];
-    let program = Program::start(informant(&world, &args)).await;
-    let health = program.logged("health server listening").await;
-    let health = health["fields"]["address"].as_str().unwrap().parse().unwrap();
+    let (program, health) = started(&world).await;
     until("the plugin to run", async || {
         let (status, text) = http_get(health, "/readyz?verbose").await;
         if status == 200 && text.contains("plugin/recorder ok") {
@@ -391,15 +399,25 @@ async fn callers_that_cannot_be_checked_are_logged() {
         world.server.faults().forbid(Filter::any().resource(review));
     }
     world.configure(&format!("{SELF_SIGNED}{INFORMERS}"));
-    let args = ["run", "--health-listen=127.0.0.1:0", "--log-format=json"];
-    let program = Program::start(informant(&world, &args)).await;
-    let health = program.logged("health server listening").await;
-    let health = health["fields"]["address"].as_str().unwrap().parse().unwrap();
+    let (program, health) = started(&world).await;
     until("the client of the cluster", async || {
         let (status, text) = http_get(health, "/readyz?verbose").await;
         if status == 200 { Ok(()) } else { Err(text) }
     })
     .await;
+    // A client that uses the wrong protocol or port is told by the port.
+    for (address, answer) in [
+        (
+            program.address(),
+            "400 Bad Request: this port requires TLS: use https://",
+        ),
+        (health, "404 Not Found: not found; available: /livez"),
+    ] {
+        let args = ["status", "--admin", &address.to_string()];
+        let output = informant(&world, &args).output().await.unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(answer), "{error}");
+    }
     let (status, body) = https_get(program.address(), "/api/v1/get/pods", "alice-token").await;
     assert_eq!((status, code(&body).as_str()), (503, "unavailable"), "{body}");
     assert!(

@@ -40,7 +40,7 @@ pub const RIGHTS_KEPT_MAX: usize = 8_192;
 /// A failure is logged once in this time, with the number of those that were not: 1 min.
 const WARNING_PERIOD: Duration = Duration::from_secs(60);
 
-/// In the same time, how often a failure with another cause than the one before is logged.
+/// In the same time, how often a failure with another cause than the last logged one is logged at once.
 const CAUSES_LOGGED_MAX: usize = 10;
 
 /// The audience of tokens that are meant for Informant only.
@@ -74,23 +74,31 @@ struct Asked {
 }
 
 /// Which failures are logged.
-struct Warnings {
-    /// That of the failure before.
+pub(super) struct Warnings {
+    /// What the last failure that was logged at once began with.
     cause: String,
-    same: LogThrottle,
-    other: LogThrottle,
+    lines: LogThrottle,
+    changes: LogThrottle,
 }
 
 impl Warnings {
-    /// Returns the number of failures that were not logged if this one is.
-    fn line(&mut self, problem: &str, now: Moment) -> Option<u64> {
+    pub(super) fn new() -> Self {
+        Self {
+            cause: String::new(),
+            lines: LogThrottle::new(1, WARNING_PERIOD),
+            changes: LogThrottle::new(CAUSES_LOGGED_MAX, WARNING_PERIOD),
+        }
+    }
+
+    /// If a line is due, returns the number of failures with the same cause that had none.
+    pub(super) fn line(&mut self, problem: &str, now: Moment) -> Option<u64> {
         // What follows is the API server's text.
         let cause = problem.split(':').next().unwrap_or_default();
-        if self.cause == cause {
-            return self.same.line(now);
+        if self.cause != cause && self.changes.line(now).is_some() {
+            self.cause = cause.to_owned();
+            self.lines = LogThrottle::new(1, WARNING_PERIOD);
         }
-        self.cause = cause.to_owned();
-        self.other.line(now)
+        self.lines.line(now)
     }
 }
 
@@ -98,17 +106,13 @@ impl Asked {
     fn new() -> Self {
         Self {
             permits: Semaphore::new(REVIEWS_MAX),
-            warnings: Mutex::new(Warnings {
-                cause: String::new(),
-                same: LogThrottle::new(1, WARNING_PERIOD),
-                other: LogThrottle::new(CAUSES_LOGGED_MAX, WARNING_PERIOD),
-            }),
+            warnings: Mutex::new(Warnings::new()),
         }
     }
 }
 
 /// What the API server is asked about a caller.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Question {
     Token,
     Right,

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method};
 use informant_apiserver::{Action, Answer, ApiServer, Filter, Options, Rule, TokenOwner};
+use informant_cache::Moment;
 use informant_informer::TokioEnvironment;
 use kube::Client;
 
+use super::reviews::Warnings;
 use super::*;
 use crate::admin::error::ResourceRight;
 use crate::metrics::DaemonMetrics;
@@ -165,6 +167,19 @@ async fn api_server_that_hangs_or_fails_allows_nothing() {
     cannot check the caller's access, so nothing is allowed: Informant may not create subjectaccessreviews; apply the output of `informant rbac`: subjectaccessreviews.authorization.k8s.io is forbidden: User "informant" cannot create resource "subjectaccessreviews" in API group "authorization.k8s.io" at the cluster scope
     "#);
     assert!(world.user("bob-token").await.is_ok(), "a failure was kept");
+}
+
+#[test]
+fn each_cause_of_failed_reviews_is_logged_once_a_minute() {
+    let mut warnings = Warnings::new();
+    let mut line = |problem: &str, seconds: u64| warnings.line(problem, Moment::from_nanos(seconds * 1_000_000_000));
+    assert_eq!(line("the API server answered 500: a", 0), Some(0));
+    assert_eq!(line("the API server answered 500: b", 1), None);
+    assert_eq!(line("Informant may not create tokenreviews", 2), Some(0));
+    assert_eq!(line("Informant may not create tokenreviews", 3), None);
+    assert_eq!(line("Informant may not create tokenreviews", 62), Some(1));
+    let changes = (0..100).filter(|number| line(&format!("cause {number}"), 63).is_some());
+    assert!(changes.count() <= 10, "a cause that changes each time fills the log");
 }
 
 #[tokio::test(start_paused = true)]
