@@ -405,7 +405,7 @@ async fn callers_that_cannot_be_checked_are_logged() {
         if status == 200 { Ok(()) } else { Err(text) }
     })
     .await;
-    // A client that uses the wrong protocol or port is told by the port.
+    // The error of a client with the wrong protocol or port contains the answer.
     for (address, answer) in [
         (
             program.address(),
