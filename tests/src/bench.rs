@@ -12,7 +12,8 @@
 //!
 //! Only the subject is measured. The API server's CPU is shown next to it, to show which of the two limited the rate.
 //! The cost of a subject without objects is measured separately and subtracted. All subjects of a round run on the same
-//! pods, one after the other.
+//! pods, one after the other; an `informant` of an earlier commit runs at the same time as this one, so that nothing
+//! that the machine does meanwhile looks like a difference.
 
 #![expect(clippy::print_stdout, reason = "the benchmark's table is its result")]
 
@@ -82,8 +83,8 @@ pub struct Args {
     /// Number of swaps of the handler's plugin, one a second at 1,000 events a second; 0 skips them
     #[arg(long, default_value_t = 40)]
     pub swaps: u32,
-    /// Also measure this `informant`, which was built from an earlier commit, and fail if CPU per object or per event
-    /// grew by more than 5 % (median against median)
+    /// Also measure this `informant`, which was built from an earlier commit, at the same time, and fail if CPU per
+    /// object or per event grew by more than 3 % (the median of the rounds' ratios)
     #[arg(long, value_name = "PROGRAM")]
     pub against: Option<PathBuf>,
     /// Measure only deferred writes: this number of pods that each need a label, in each round
@@ -129,20 +130,22 @@ async fn measure(args: &Args) -> Result<bool> {
     if let Some(objects) = args.admin {
         return admin::measure(&cores, objects, args.rounds).await;
     }
-    let mut programs = vec![Program::Informant(args.handler)];
-    programs.extend(args.against.clone().map(|binary| Program::Base {
+    // Those of a group run at the same time.
+    let mut groups = vec![vec![Program::Informant(args.handler)]];
+    groups[0].extend(args.against.clone().map(|binary| Program::Base {
         handler: args.handler,
         binary,
     }));
     for text in &args.programs {
-        programs.push(Program::parse(text)?);
+        groups.push(vec![Program::parse(text)?]);
     }
     let mut results = Results::default();
     for round in 1..=args.rounds {
         println!("round {round} of {}", args.rounds);
-        measure_round(args, &cores, &programs, &mut results).await?;
+        measure_round(args, &cores, &groups, &mut results).await?;
         // The first program on new pods may have an advantage.
-        programs.reverse();
+        groups.reverse();
+        groups.iter_mut().for_each(|group| group.reverse());
     }
     let tables = table::all(&results, &head(args, &cores, &results));
     println!("\n{tables}");
@@ -156,7 +159,7 @@ async fn measure(args: &Args) -> Result<bool> {
     Ok(grown.is_empty())
 }
 
-async fn measure_round(args: &Args, cores: &Cores, programs: &[Program], results: &mut Results) -> Result<()> {
+async fn measure_round(args: &Args, cores: &Cores, groups: &[Vec<Program>], results: &mut Results) -> Result<()> {
     let mut baselines = Baselines::default();
     for (place, objects) in args.objects.iter().enumerate() {
         let mut plain = Rig::filled(cores, false, *objects).await?;
@@ -164,21 +167,27 @@ async fn measure_round(args: &Args, cores: &Cores, programs: &[Program], results
             true => Some(Rig::filled(cores, true, *objects).await?),
             false => None,
         };
-        for program in programs {
+        for programs in groups {
             for sync in &args.sync {
-                let column = Column {
-                    objects: *objects,
-                    program: program.name().to_owned(),
-                    sync: *sync,
-                };
-                let baseline = baselines.of(program, *sync, cores, false).await?;
-                let mut figures = run::run(args, program, *sync, baseline, &mut plain).await?;
+                let baseline = baselines.of(programs, *sync, cores, false).await?;
+                let mut figures = run::run(args, programs, *sync, &baseline, &mut plain).await?;
                 if let Some(rig) = &mut tls {
-                    let baseline = baselines.of(program, *sync, cores, true).await?;
-                    figures.take(run::run_tls(args, program, *sync, baseline, rig).await?);
+                    let baseline = baselines.of(programs, *sync, cores, true).await?;
+                    let more = run::run_tls(args, programs, *sync, &baseline, rig).await?;
+                    figures
+                        .iter_mut()
+                        .zip(more)
+                        .for_each(|(figures, more)| figures.take(more));
                 }
-                println!("{}, {objects} pods: {}", column.head(), figures.line());
-                results.note(column, figures);
+                for (program, figures) in programs.iter().zip(figures) {
+                    let column = Column {
+                        objects: *objects,
+                        program: program.name().to_owned(),
+                        sync: *sync,
+                    };
+                    println!("{}, {objects} pods: {}", column.head(), figures.line());
+                    results.note(column, figures);
+                }
             }
         }
     }
@@ -190,26 +199,31 @@ async fn measure_round(args: &Args, cores: &Cores, programs: &[Program], results
     Ok(())
 }
 
-/// The baseline of each program: its cost without objects, measured once a round.
+/// The baselines of each group of programs: their cost without objects, measured once a round.
 #[derive(Default)]
-struct Baselines(BTreeMap<(String, &'static str, bool), Usage>);
+struct Baselines(BTreeMap<(String, &'static str, bool), Vec<Usage>>);
 
 impl Baselines {
-    async fn of(&mut self, program: &Program, sync: Sync, cores: &Cores, tls: bool) -> Result<Usage> {
-        let key = (program.name().to_owned(), sync.label(), tls);
-        if let Some(baseline) = self.0.get(&key) {
-            return Ok(*baseline);
+    async fn of(&mut self, programs: &[Program], sync: Sync, cores: &Cores, tls: bool) -> Result<Vec<Usage>> {
+        let first = programs.first().map(Program::name).unwrap_or_default();
+        let key = (first.to_owned(), sync.label(), tls);
+        if let Some(baselines) = self.0.get(&key) {
+            return Ok(baselines.clone());
         }
-        let baseline = run::baseline(program, sync, cores, tls).await?;
-        self.0.insert(key, baseline);
-        Ok(baseline)
+        let baselines = run::baselines(programs, sync, cores, tls).await?;
+        self.0.insert(key, baselines.clone());
+        Ok(baselines)
     }
 }
 
 /// Describes what the tables show.
 fn head(args: &Args, cores: &Cores, results: &Results) -> String {
+    let order = match args.against {
+        Some(_) => "Informant and the base run at the same time and share their CPU",
+        None => "The subjects of a round run one after the other",
+    };
     format!(
-        "Medians of {} round(s). The subjects of a round run one after the other on the same pods; {} updates in bursts, {} one by one. {cores}. \
+        "Medians of {} round(s). {order}, on the same pods; {} updates in bursts, {} one by one. {cores}. \
          CPU is that of the process and its children, minus its cost with an empty cluster; memory is resident memory. \
          Informant and kube-rs use the same allocator (mimalloc, without transparent huge pages), client-go uses Go's.",
         results.rounds(),

@@ -19,8 +19,8 @@ pub(crate) struct Args {
     /// informer.
     #[arg(long, conflicts_with = "without_peers")]
     library: bool,
-    /// Compare with the release build of an earlier commit, instead of with other programs: five rounds, one after the
-    /// other on the same pods. Fails if CPU per object or per event grew by more than 5 %.
+    /// Compare with the release build of an earlier commit, instead of with other programs: five rounds, both at the
+    /// same time on the same pods. Fails if CPU per object or per event grew by more than 3 %.
     #[arg(long, value_name = "COMMIT", conflicts_with = "library")]
     against: Option<String>,
     /// Arguments for the benchmark (`--objects N,N --events N --rounds N --sync list,watch-list --tls --swaps N

@@ -8,7 +8,7 @@ use super::cores::Cores;
 use super::figure::{Figure, Figures, Phase};
 use super::load::{self, Load};
 use super::subject::Subject;
-use super::usage;
+use super::usage::{self, Usage};
 use crate::cluster::{Cluster, EmbeddedOptions};
 
 /// The cluster that subjects are measured on.
@@ -83,6 +83,13 @@ impl Rig {
             cpu += usage::threads(std::process::id())?;
         }
         Ok(cpu)
+    }
+}
+
+impl Since {
+    /// The subject's CPU from then until its usage was read.
+    pub(super) fn subject_until(&self, usage: Usage) -> Duration {
+        usage.cpu.saturating_sub(self.subject)
     }
 }
 

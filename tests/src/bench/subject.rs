@@ -127,15 +127,18 @@ impl Program {
     /// called.
     pub(super) async fn start(&self, cores: &Cores, cluster: &Cluster, sync: Sync) -> Result<Subject> {
         let (under, kubeconfig) = (cores.subject(), cluster.kubeconfig());
+        // Two may run at the same time.
+        let folder = cluster.folder().join(self.name());
+        tokio::fs::create_dir_all(&folder).await?;
         match self {
             Program::Informant(handler) => {
                 let config = handler.config(&guests::component(handler.package())?, sync);
-                let daemon = Daemon::start_under(&under, cluster.folder(), &kubeconfig, &config).await?;
+                let daemon = Daemon::start_under(&under, &folder, &kubeconfig, &config).await?;
                 ready(daemon).await
             }
             Program::Base { handler, binary } => {
                 let config = handler.config(&handler.of_base(binary)?, sync);
-                let daemon = Daemon::start_program(&under, binary, cluster.folder(), &kubeconfig, &config).await?;
+                let daemon = Daemon::start_program(&under, binary, &folder, &kubeconfig, &config).await?;
                 ready(daemon).await
             }
             Program::Other { command, .. } => {

@@ -33,10 +33,10 @@ const LAG_BY_KUBE_RS: f64 = 1.2;
 
 /// The maximum of Informant's figure divided by that of an earlier commit.
 pub(super) const AGAINST_BASE: [(Figure, f64); 4] = [
-    (Figure::Sync, 1.05),
-    (Figure::Relist, 1.05),
-    (Figure::Burst, 1.05),
-    (Figure::Single, 1.05),
+    (Figure::Sync, 1.03),
+    (Figure::Relist, 1.03),
+    (Figure::Burst, 1.03),
+    (Figure::Single, 1.03),
 ];
 
 /// The minimum ratio of `peer`'s figure to Informant's. None: there is no target.
