@@ -49,9 +49,9 @@ use usage::Usage;
 
 /// Measure Informant and comparable programs, and print the results as Markdown tables
 ///
-/// Each round starts an API server with its pods and runs one subject after the other on it: sync, updates in bursts,
-/// updates one by one, a relist, updates at 1,000 a second. With at least two CPUs, the API server and the load do not
-/// run on the subject's CPUs.
+/// Each round starts an API server with its pods and runs one subject after the other on it (with `--against`, this
+/// build and the base at the same time): sync, updates in bursts, updates one by one, a relist, updates at 1,000 a
+/// second. With at least two CPUs, the API server and the load do not run on the subject's CPUs.
 #[derive(clap::Parser)]
 // `cargo xtask bench --against` passes defaults of its own.
 #[command(args_override_self = true)]
@@ -219,7 +219,9 @@ impl Baselines {
 /// Describes what the tables show.
 fn head(args: &Args, cores: &Cores, results: &Results) -> String {
     let order = match args.against {
-        Some(_) => "Informant and the base run at the same time and share their CPU",
+        Some(_) => {
+            "Informant and the base run at the same time and share their CPU, whose use is that of both; other programs run on their own"
+        }
         None => "The subjects of a round run one after the other",
     };
     format!(

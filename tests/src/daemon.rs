@@ -1,6 +1,8 @@
 //! A running `informant run` and its admin API.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -196,14 +198,22 @@ impl Daemon {
 
 /// Whether the program has a port for health alone. Earlier commits, which benchmarks compare with, do not.
 async fn has_health_port(program: &Path) -> Result<bool> {
+    // Asked once for each program: two whose starts are compared are to begin at the same time.
+    static KNOWN: Mutex<BTreeMap<PathBuf, bool>> = Mutex::new(BTreeMap::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if program == guests::informant()? {
         return Ok(true);
+    }
+    if let Some(has_port) = known().get(program) {
+        return Ok(*has_port);
     }
     let output = tokio::process::Command::new(program)
         .args(["run", "--help"])
         .output()
         .await?;
-    Ok(String::from_utf8_lossy(&output.stdout).contains("--health-listen"))
+    let has_port = String::from_utf8_lossy(&output.stdout).contains("--health-listen");
+    known().insert(program.to_owned(), has_port);
+    Ok(has_port)
 }
 
 fn with_admin(config: &str) -> String {

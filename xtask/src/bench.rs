@@ -36,7 +36,7 @@ enum Part {
     /// fast the writes are made that a handler defers, and what waiting for HTTP costs other plugins. Requires Python,
     /// for the script runner.
     ///
-    /// `cargo xtask bench --against COMMIT` compares CPU and lag of the whole program with an earlier commit.
+    /// `cargo xtask bench --against COMMIT` compares CPU and memory of the whole program with an earlier commit.
     Plugins {
         /// Measure only this.
         #[arg(long)]
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(commit) = &args.against {
         command.arg("--against").arg(base::build(commit)?);
         // Given again, an option of the same name overrides these.
-        command.args(["--rounds", "5", "--sync", "list", "--swaps", "0"]);
+        command.args(["--rounds", "5", "--events", "60000", "--sync", "list", "--swaps", "0"]);
     } else if !args.without_peers {
         for (name, program) in peers::build()? {
             command.arg("--program").arg(format!("{name}={}", program.display()));

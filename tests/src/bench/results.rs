@@ -91,7 +91,9 @@ impl Results {
     /// Informant's figure divided by the base's, which ran at the same time with the same sync mode: the median of the
     /// rounds' ratios.
     pub(super) fn ratio_to_base(&self, base: &Column, figure: Figure) -> Option<f64> {
-        self.ratio(base, figure).map(|ratio| 1.0 / ratio)
+        let rounds = self.of(&base.of_informant()).iter().zip(self.of(base));
+        let ratios = rounds.filter_map(|(own, base)| Some(own.get(figure)? / base.get(figure)?));
+        median(ratios.collect())
     }
 
     /// The figures that grew by more than their limit against the base. Empty without a base.

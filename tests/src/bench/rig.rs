@@ -27,6 +27,7 @@ pub(super) struct Used {
 }
 
 /// The start of a measurement.
+#[derive(Clone, Copy)]
 pub(super) struct Since {
     at: Instant,
     subject: Duration,

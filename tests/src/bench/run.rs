@@ -21,6 +21,12 @@ const LAG_EVENTS_PER_SECOND: u32 = 1_000;
 /// How long a subject may take to become idle before its memory is read.
 const SETTLES_IN: Duration = Duration::from_secs(2);
 
+/// How long the CPU time of subjects is sampled to find out whether one is busy.
+const BUSY_SAMPLE: Duration = Duration::from_millis(20);
+
+/// A subject that uses less than this in a sample is idle.
+const IDLE_MAX: Duration = Duration::from_millis(1);
+
 /// A subject and its figures so far.
 struct Run {
     subject: Subject,
@@ -109,19 +115,17 @@ async fn started(programs: &[Program], sync: Sync, rig: &Rig) -> Result<Vec<Subj
 async fn start(programs: &[Program], sync: Sync, baselines: &[Usage], rig: &Rig, phase: Phase) -> Result<Vec<Run>> {
     let since = rig.begin(None)?;
     let subjects = started(programs, sync, rig).await?;
+    let runs = subjects.into_iter().zip(baselines).map(|(subject, baseline)| Run {
+        subject,
+        baseline: *baseline,
+        synced: *baseline,
+        figures: Figures::default(),
+    });
+    let mut runs: Vec<Run> = runs.collect();
     let objects = u64::from(rig.load.objects());
-    let mut runs = Vec::new();
-    for (subject, baseline) in subjects.into_iter().zip(baselines) {
-        until(&subject, "the adds", |counts| counts.adds >= objects).await?;
-        let mut figures = Figures::default();
-        rig.used(&since, &subject)?.note(phase, &mut figures);
-        runs.push(Run {
-            synced: *baseline,
-            baseline: *baseline,
-            subject,
-            figures,
-        });
-    }
+    until(&runs, "the adds", |_, counts| counts.adds >= objects).await?;
+    let used = used(&runs, rig, &vec![since; runs.len()])?;
+    note(&mut runs, &used, phase);
     tokio::time::sleep(SETTLES_IN).await;
     for run in &mut runs {
         run.synced = run.subject.usage()?;
@@ -132,34 +136,29 @@ async fn start(programs: &[Program], sync: Sync, baselines: &[Usage], rig: &Rig,
 /// The subjects are stopped with SIGSTOP, so that they find all events of a burst at once. CPU per event, in
 /// microseconds.
 async fn bursts(count: u32, runs: &mut [Run], rig: &mut Rig, phase: Phase, figure: Figure) -> Result<()> {
-    let mut sums = vec![(Duration::ZERO, Used::default()); runs.len()];
+    let mut cpu = vec![Duration::ZERO; runs.len()];
+    let mut sums = vec![Used::default(); runs.len()];
     let mut events = 0;
     while events < count {
-        let mut before = Vec::new();
-        for run in runs.iter() {
-            let updates = run.subject.counts().await?.updates;
-            before.push((updates, run.subject.usage()?));
-            run.subject.process().signal("STOP").await?;
-        }
+        let before = counts(runs).await?;
+        let usages = usages(runs)?;
+        signal(runs, "STOP").await?;
         rig.load.update(BURST_EVENTS).await?;
-        let began = Instant::now();
-        let mut since = Vec::new();
-        for run in runs.iter() {
-            since.push(rig.begin(Some(&run.subject))?);
-            run.subject.process().signal("CONT").await?;
-        }
+        let (began, since) = (Instant::now(), begin(runs, rig)?);
+        signal(runs, "CONT").await?;
         let wall = quiet(runs, began).await?;
-        for (((run, sum), (updates, usage)), since) in runs.iter().zip(&mut sums).zip(before).zip(since) {
-            let during = rig.used(&since, &run.subject)?;
-            sum.1.add(Used { wall, ..during });
-            let expected = updates + u64::from(BURST_EVENTS);
-            let done = until(&run.subject, "a burst", |counts| counts.updates >= expected).await?;
-            sum.0 += done.cpu - usage.cpu;
+        for (sum, during) in sums.iter_mut().zip(used(runs, rig, &since)?) {
+            sum.add(Used { wall, ..during });
+        }
+        let expected = |place: usize| before[place].updates + u64::from(BURST_EVENTS);
+        let done = until(runs, "a burst", |place, counts| counts.updates >= expected(place)).await?;
+        for ((cpu, usage), done) in cpu.iter_mut().zip(usages).zip(done) {
+            *cpu += done.cpu - usage.cpu;
         }
         events += BURST_EVENTS;
     }
-    for (run, (cpu, used)) in runs.iter_mut().zip(sums) {
-        used.note(phase, &mut run.figures);
+    note(runs, &sums, phase);
+    for (run, cpu) in runs.iter_mut().zip(cpu) {
         run.figures.set(figure, per(cpu, events));
     }
     Ok(())
@@ -170,15 +169,17 @@ async fn one_by_one(args: &Args, runs: &mut [Run], rig: &mut Rig) -> Result<()> 
     if args.singles == 0 {
         return Ok(());
     }
-    let mut expected = Vec::new();
-    for run in runs.iter() {
-        expected.push(run.subject.counts().await?.updates + u64::from(args.singles));
-    }
+    let before = counts(runs).await?;
     let since = begin(runs, rig)?;
     rig.load.update(args.singles).await?;
-    note(runs, rig, &since, Phase::Singles)?;
-    for ((run, since), expected) in runs.iter_mut().zip(since).zip(expected) {
-        let done = until(&run.subject, "single updates", |counts| counts.updates >= expected).await?;
+    let used = used(runs, rig, &since)?;
+    note(runs, &used, Phase::Singles);
+    let expected = |place: usize| before[place].updates + u64::from(args.singles);
+    let done = until(runs, "single updates", |place, counts| {
+        counts.updates >= expected(place)
+    })
+    .await?;
+    for ((run, since), done) in runs.iter_mut().zip(since).zip(done) {
         let cpu = since.subject_until(done);
         run.figures.set(Figure::Single, per(cpu, args.singles));
     }
@@ -187,23 +188,22 @@ async fn one_by_one(args: &Args, runs: &mut [Run], rig: &mut Rig) -> Result<()> 
 
 /// The watches end with 410, and the lists that follow meet no changes.
 async fn relist(runs: &mut [Run], rig: &Rig) -> Result<()> {
-    let mut lists = Vec::new();
-    for run in runs.iter() {
-        lists.push(run.subject.counts().await?.lists);
-    }
+    let before = counts(runs).await?;
     let since = begin(runs, rig)?;
     let expired = serde_json::json!({"drop-watches": {"filter": {"resource": "pods"}, "ending": "expired"}});
     let client = rig.cluster.client().await?;
     client.post("/informant/faults", &expired).await?;
-    for (run, lists) in runs.iter().zip(lists) {
-        until(&run.subject, "a list after 410", |counts| counts.lists > lists).await?;
-    }
-    note(runs, rig, &since, Phase::Relist)?;
+    // Long enough for most: a query before the list would count as work.
     tokio::time::sleep(SETTLES_IN).await;
-    for (run, since) in runs.iter_mut().zip(since) {
-        let cpu = rig.used(&since, &run.subject)?.subject;
-        run.figures
-            .set(Figure::Relist, micros(cpu) / f64::from(rig.load.objects()));
+    let done = until(runs, "a list after 410", |place, counts| {
+        counts.lists > before[place].lists
+    })
+    .await?;
+    let used = used(runs, rig, &since)?;
+    note(runs, &used, Phase::Relist);
+    for ((run, since), done) in runs.iter_mut().zip(since).zip(done) {
+        let per_object = micros(since.subject_until(done)) / f64::from(rig.load.objects());
+        run.figures.set(Figure::Relist, per_object);
     }
     Ok(())
 }
@@ -219,7 +219,8 @@ async fn lag(args: &Args, runs: &mut [Run], rig: &mut Rig) -> Result<()> {
     let earlier: Vec<usize> = runs.iter().map(|run| run.subject.lags().len()).collect();
     let since = begin(runs, rig)?;
     rig.load.paced(LAG_EVENTS_PER_SECOND, seconds).await?;
-    note(runs, rig, &since, Phase::Lag)?;
+    let used = used(runs, rig, &since)?;
+    note(runs, &used, Phase::Lag);
     for (run, earlier) in runs.iter_mut().zip(earlier) {
         let mut lags: Vec<Lags> = run.subject.lags().split_off(earlier);
         // The first line includes those, cold caches and a cold server.
@@ -240,12 +241,36 @@ fn begin(runs: &[Run], rig: &Rig) -> Result<Vec<Since>> {
     runs.iter().map(|run| rig.begin(Some(&run.subject))).collect()
 }
 
-/// Records the shares of a CPU that were used since then.
-fn note(runs: &mut [Run], rig: &Rig, since: &[Since], phase: Phase) -> Result<()> {
-    for (run, since) in runs.iter_mut().zip(since) {
-        rig.used(since, &run.subject)?.note(phase, &mut run.figures);
+/// What each used since then.
+fn used(runs: &[Run], rig: &Rig, since: &[Since]) -> Result<Vec<Used>> {
+    let each = runs.iter().zip(since);
+    each.map(|(run, since)| rig.used(since, &run.subject)).collect()
+}
+
+/// Records the shares of a CPU that were used: that of all subjects together, as they share theirs.
+fn note(runs: &mut [Run], used: &[Used], phase: Phase) {
+    let together = used.iter().map(|used| used.subject).sum();
+    for (run, used) in runs.iter_mut().zip(used) {
+        let used = Used {
+            subject: together,
+            ..*used
+        };
+        used.note(phase, &mut run.figures);
     }
-    Ok(())
+}
+
+fn usages(runs: &[Run]) -> Result<Vec<Usage>> {
+    runs.iter().map(|run| run.subject.usage()).collect()
+}
+
+async fn counts(runs: &[Run]) -> Result<Vec<HandlerCounts>> {
+    futures::future::try_join_all(runs.iter().map(|run| run.subject.counts())).await
+}
+
+/// Sends a signal to all at the same time.
+async fn signal(runs: &[Run], signal: &str) -> Result<()> {
+    let all = runs.iter().map(|run| run.subject.process().signal(signal));
+    futures::future::try_join_all(all).await.map(drop)
 }
 
 impl Run {
@@ -254,17 +279,18 @@ impl Run {
     }
 }
 
-/// Waits until the subject is idle and the handler received enough. The subject is queried only while it is idle,
-/// because answering is work for it. Returns its usage before it answered.
-async fn until(subject: &Subject, what: &str, enough: impl Fn(&HandlerCounts) -> bool) -> Result<Usage> {
+/// Waits until all subjects are idle and the handler of each received enough. They are queried only while all are
+/// idle, each as often as the others, because answering is work for them. Returns their usages before they answered.
+async fn until(runs: &[Run], what: &str, enough: impl Fn(usize, &HandlerCounts) -> bool) -> Result<Vec<Usage>> {
     wait::until(what, DONE_WITHIN, async || {
-        if subject.is_busy().await.map_err(|error| format!("{error:#}"))? {
+        let text = |error: anyhow::Error| format!("{error:#}");
+        if is_busy(runs).await.map_err(text)? {
             return Err("it is busy".to_owned());
         }
-        let usage = subject.usage().map_err(|error| format!("{error:#}"))?;
-        let counts = subject.counts().await.map_err(|error| format!("{error:#}"))?;
-        if enough(&counts) {
-            Ok(usage)
+        let usages = usages(runs).map_err(text)?;
+        let counts = counts(runs).await.map_err(text)?;
+        if counts.iter().enumerate().all(|(place, counts)| enough(place, counts)) {
+            Ok(usages)
         } else {
             Err(format!("{counts:?}"))
         }
@@ -277,16 +303,20 @@ async fn quiet(runs: &[Run], began: Instant) -> Result<Duration> {
     let mut busy_until = began;
     let deadline = began + DONE_WITHIN;
     while Instant::now() < deadline {
-        let mut is_busy = false;
-        for run in runs {
-            is_busy |= run.subject.is_busy().await?;
-        }
-        if !is_busy {
+        if !is_busy(runs).await? {
             return Ok(busy_until - began);
         }
         busy_until = Instant::now();
     }
     None.context("the subject was busy for longer than the deadline of a burst")
+}
+
+/// Whether a subject uses CPU time now. Reads /proc: a query to the subject itself would be work for it.
+async fn is_busy(runs: &[Run]) -> Result<bool> {
+    let before = usages(runs)?;
+    tokio::time::sleep(BUSY_SAMPLE).await;
+    let mut samples = before.iter().zip(usages(runs)?);
+    Ok(samples.any(|(before, after)| after.cpu.saturating_sub(before.cpu) > IDLE_MAX))
 }
 
 fn micros(cpu: Duration) -> f64 {

@@ -14,7 +14,6 @@
 //! CPU and memory are read from /proc for all subjects.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -95,12 +94,6 @@ struct CountsLine {
     lists: Option<u64>,
 }
 
-/// How long a subject's CPU time is sampled to find out whether it is busy.
-const BUSY_SAMPLE: Duration = Duration::from_millis(20);
-
-/// A subject that uses less than this in a sample is idle.
-const IDLE_MAX: Duration = Duration::from_millis(1);
-
 impl Program {
     /// `NAME=COMMAND ARGS…`.
     pub(super) fn parse(text: &str) -> Result<Program> {
@@ -127,18 +120,17 @@ impl Program {
     /// called.
     pub(super) async fn start(&self, cores: &Cores, cluster: &Cluster, sync: Sync) -> Result<Subject> {
         let (under, kubeconfig) = (cores.subject(), cluster.kubeconfig());
-        // Two may run at the same time.
-        let folder = cluster.folder().join(self.name());
-        tokio::fs::create_dir_all(&folder).await?;
         match self {
             Program::Informant(handler) => {
                 let config = handler.config(&guests::component(handler.package())?, sync);
-                let daemon = Daemon::start_under(&under, &folder, &kubeconfig, &config).await?;
+                let daemon =
+                    Daemon::start_under(&under, &folder(cluster, INFORMANT).await?, &kubeconfig, &config).await?;
                 ready(daemon).await
             }
             Program::Base { handler, binary } => {
                 let config = handler.config(&handler.of_base(binary)?, sync);
-                let daemon = Daemon::start_program(&under, binary, &folder, &kubeconfig, &config).await?;
+                let daemon =
+                    Daemon::start_program(&under, binary, &folder(cluster, BASE).await?, &kubeconfig, &config).await?;
                 ready(daemon).await
             }
             Program::Other { command, .. } => {
@@ -154,6 +146,13 @@ impl Program {
             }
         }
     }
+}
+
+/// The folder of a daemon's configuration. Two daemons may run at the same time.
+async fn folder(cluster: &Cluster, name: &str) -> Result<PathBuf> {
+    let folder = cluster.folder().join(name);
+    tokio::fs::create_dir_all(&folder).await?;
+    Ok(folder)
 }
 
 async fn ready(daemon: Daemon) -> Result<Subject> {
@@ -248,13 +247,6 @@ impl Subject {
 
     pub(super) fn usage(&self) -> Result<Usage> {
         usage::of(self.process().id().context("the subject has ended")?)
-    }
-
-    /// Whether it uses CPU time now. Reads /proc: a query to the subject itself would be work for it.
-    pub(super) async fn is_busy(&self) -> Result<bool> {
-        let before = self.usage()?.cpu;
-        tokio::time::sleep(BUSY_SAMPLE).await;
-        Ok(self.usage()?.cpu.saturating_sub(before) > IDLE_MAX)
     }
 
     /// The calls of its handler so far. Informant's include the filtered ones.
