@@ -83,16 +83,19 @@ impl Results {
 
     /// The ratio of `peer`'s figure to Informant's with the same sync mode: the median of the rounds' ratios.
     pub(super) fn ratio(&self, peer: &Column, figure: Figure) -> Option<f64> {
-        let rounds = self.of(peer).iter().zip(self.of(&peer.of_informant()));
-        let ratios = rounds.filter_map(|(peer, own)| Some(peer.get(figure)? / own.get(figure)?));
-        median(ratios.collect())
+        self.median_ratio(peer, &peer.of_informant(), figure)
     }
 
     /// Informant's figure divided by the base's, which ran at the same time with the same sync mode: the median of the
     /// rounds' ratios.
     pub(super) fn ratio_to_base(&self, base: &Column, figure: Figure) -> Option<f64> {
-        let rounds = self.of(&base.of_informant()).iter().zip(self.of(base));
-        let ratios = rounds.filter_map(|(own, base)| Some(own.get(figure)? / base.get(figure)?));
+        self.median_ratio(&base.of_informant(), base, figure)
+    }
+
+    /// The figure of `of` divided by that of `by` in the same round: the median over the rounds.
+    fn median_ratio(&self, of: &Column, by: &Column, figure: Figure) -> Option<f64> {
+        let rounds = self.of(of).iter().zip(self.of(by));
+        let ratios = rounds.filter_map(|(of, by)| Some(of.get(figure)? / by.get(figure)?));
         median(ratios.collect())
     }
 

@@ -59,7 +59,7 @@ pub(super) async fn run(
     let mut runs = start(programs, sync, baselines, rig, Phase::Sync).await?;
     let objects = f64::from(rig.load.objects());
     for run in &mut runs {
-        let cpu_us = micros(run.synced.cpu.saturating_sub(run.baseline.cpu));
+        let cpu_us = run.sync_us();
         run.figures.set(Figure::SyncCpu, cpu_us);
         run.figures.set(Figure::Sync, cpu_us / objects);
         run.figures.set(Figure::Base, run.baseline.resident_bytes);
@@ -96,9 +96,8 @@ pub(super) async fn run_tls(
 ) -> Result<Vec<Figures>> {
     let mut runs = start(programs, sync, baselines, rig, Phase::TlsSync).await?;
     for run in &mut runs {
-        let cpu_us = micros(run.synced.cpu.saturating_sub(run.baseline.cpu));
-        let objects = f64::from(rig.load.objects());
-        run.figures.set(Figure::TlsSync, cpu_us / objects);
+        let per_object = run.sync_us() / f64::from(rig.load.objects());
+        run.figures.set(Figure::TlsSync, per_object);
     }
     bursts(args.events, &mut runs, rig, Phase::TlsBursts, Figure::TlsBurst).await?;
     Ok(runs.into_iter().map(|run| run.figures).collect())
@@ -193,7 +192,7 @@ async fn relist(runs: &mut [Run], rig: &Rig) -> Result<()> {
     let expired = serde_json::json!({"drop-watches": {"filter": {"resource": "pods"}, "ending": "expired"}});
     let client = rig.cluster.client().await?;
     client.post("/informant/faults", &expired).await?;
-    // Long enough for most: a query before the list would count as work.
+    // Long enough for most: a query before the list would count as work. The shares of the CPU are those of this time.
     tokio::time::sleep(SETTLES_IN).await;
     let done = until(runs, "a list after 410", |place, counts| {
         counts.lists > before[place].lists
@@ -274,6 +273,11 @@ async fn signal(runs: &[Run], signal: &str) -> Result<()> {
 }
 
 impl Run {
+    /// CPU of the sync in microseconds, without that of the process start.
+    fn sync_us(&self) -> f64 {
+        micros(self.synced.cpu.saturating_sub(self.baseline.cpu))
+    }
+
     fn per_object(&self, usage: Usage, objects: f64) -> f64 {
         (usage.resident_bytes - self.baseline.resident_bytes) / objects
     }
@@ -308,7 +312,7 @@ async fn quiet(runs: &[Run], began: Instant) -> Result<Duration> {
         }
         busy_until = Instant::now();
     }
-    None.context("the subject was busy for longer than the deadline of a burst")
+    None.context("a subject was busy for longer than the deadline of a burst")
 }
 
 /// Whether a subject uses CPU time now. Reads /proc: a query to the subject itself would be work for it.

@@ -165,12 +165,14 @@ mod tests {
     const TREE: &str = "0\tinformant v0.1.0 (/src/host/informant)\tApache-2.0\n1\ta v1.2.3\tMIT/Apache-2.0\n2\tb v2.0.0+x\tISC\n\
                         1\tb v2.0.0+x\tISC (*)\n1\tc v3.0.0\t\n";
 
+    const LOCK: &str = "[[package]]\nname = \"a\"\nversion = \"1.2.3\"\nchecksum = \"abc\"\n[[package]]\nname = \"informant\"\n\
+                        version = \"0.1.0\"\n";
+
     #[test]
     fn bill_lists_each_package_once_with_what_it_uses() {
         let mut bill = Bill::default();
         let root = bill.add(TREE).unwrap();
-        let lock = "[[package]]\nname = \"a\"\nversion = \"1.2.3\"\nchecksum = \"abc\"\n[[package]]\nname = \"informant\"\nversion = \"0.1.0\"\n";
-        let document = bill.document(&root, &checksums(lock).unwrap(), &release()).unwrap();
+        let document = bill.document(&root, &checksums(LOCK).unwrap(), &release()).unwrap();
         insta::assert_snapshot!(format!("{document:#}"), @r#"
         {
           "$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json",
