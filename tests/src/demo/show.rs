@@ -262,9 +262,19 @@ impl Demo {
                 said(line).filter(|message| *message == has_no_team)
             })
             .await?;
-        let labeled = self.client.get(&pods(&name(7))).await?;
-        let team = &labeled["metadata"]["labels"]["team"];
-        ensure!(team == "unassigned", "the script labeled a pod with team {team}");
+        // The line comes from the call; the deferred patch is sent after it.
+        wait::until("the label from the script", SEEN_WITHIN, async || {
+            let labeled = self
+                .client
+                .get(&pods(&name(7)))
+                .await
+                .map_err(|error| error.to_string())?;
+            match &labeled["metadata"]["labels"]["team"] {
+                team if team == "unassigned" => Ok(()),
+                team => Err(format!("the pod's label team is {team}")),
+            }
+        })
+        .await?;
         println!("   $ kubectl get pod {} --show-labels\n   team=unassigned", name(7));
         Ok(())
     }
