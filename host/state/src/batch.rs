@@ -336,8 +336,6 @@ impl PersistedSource {
     /// Writes the rows of the source and its handlers, where they changed.
     fn persist_headers(&mut self, tables: &mut Tables<'_>, through: &str) -> Result<(), redb::Error> {
         for (name, handler) in &mut self.handlers {
-            let metrics = handler.metrics.get_or_insert_with(|| self.metrics.handler(name));
-            metrics.open.set(handler.open.len());
             let head = HandlerRow {
                 all_open: handler.all_open,
                 through: through.to_owned(),

@@ -218,6 +218,7 @@ impl Recorder {
             if kept.is_ok() && !source.is_transient {
                 source.left.clear();
                 source.unpersisted_deletes.clear();
+                source.report_open_keys();
             } else {
                 source.persist_failed(batch, &names);
             }

@@ -240,6 +240,15 @@ impl PersistedSource {
         !self.is_transient && self.handlers.values().any(awaits)
     }
 
+    /// Reports how many keys are stored as unacknowledged, once the transaction is committed: what the metric says
+    /// survives a kill.
+    pub(crate) fn report_open_keys(&mut self) {
+        for (name, handler) in &mut self.handlers {
+            let metrics = handler.metrics.get_or_insert_with(|| self.metrics.handler(name));
+            metrics.open.set(handler.open.len());
+        }
+    }
+
     /// Assigns `listener` to its handler. None if it has no name: it is delivered to nevertheless.
     ///
     /// If two listeners have the same name, the newer one is persisted, as one that has received nothing; the older one

@@ -195,6 +195,18 @@ impl ObservedInformer {
         self.until(state.as_str(), |status| status.state == state).await
     }
 
+    /// Waits until the API server refuses it, with this text in the error.
+    ///
+    /// # Errors
+    /// If that does not happen.
+    pub async fn until_forbidden(&self, text: &str) -> Result<ReflectorStatus> {
+        self.until(&format!("the refusal: {text}"), |status| {
+            let is_said = |(error, _): &(String, Duration)| error.contains(text);
+            status.state == SourceState::Forbidden && status.last_error.as_ref().is_some_and(is_said)
+        })
+        .await
+    }
+
     /// Waits until it is live and both the cache and the handler's view equal what `direct` reads, byte by byte; then
     /// checks the recorded calls.
     ///

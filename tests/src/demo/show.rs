@@ -218,21 +218,20 @@ impl Demo {
         put(&self.next, &self.folder.join("crash-loop.wasm"))?;
         let expected = load.await??;
         self.wait_for(&expected, from).await?;
-        let swaps = self
-            .daemon
-            .metric(
-                "informant_plugin_reloads_total",
-                &["plugin=\"crash-loop\"", "result=\"ok\""],
-            )
-            .await?;
-        let takes_over =
-            |line: &str| reports::message(line, "crash-loop").filter(|message| message.contains("takes over"));
-        let said = self.daemon.process().lines(from, takes_over);
-        ensure!(
-            swaps == Some(1.0) && !said.is_empty(),
-            "the handler was not swapped (reloads: {swaps:?})\n{}",
-            self.daemon.process().tail()
-        );
+        // The handler that ran before may have reported the last changes.
+        let said = wait::until("the handler to be swapped", SEEN_WITHIN, async || {
+            let labels = &["plugin=\"crash-loop\"", "result=\"ok\""];
+            let swaps = self.daemon.metric("informant_plugin_reloads_total", labels).await;
+            let swaps = swaps.map_err(|error| format!("{error:#}"))?;
+            let takes_over =
+                |line: &str| reports::message(line, "crash-loop").filter(|message| message.contains("takes over"));
+            let said = self.daemon.process().lines(from, takes_over);
+            if swaps == Some(1.0) && !said.is_empty() {
+                return Ok(said);
+            }
+            Err(format!("reloads: {swaps:?}\n{}", self.daemon.process().tail()))
+        })
+        .await?;
         println!("   the handler logged: {}", said.join(", "));
         println!("   {all} of {all} changes were reported exactly once: none lost, none repeated");
         Ok(())

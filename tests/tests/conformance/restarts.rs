@@ -179,8 +179,7 @@ impl TokenHolder {
 
     /// After the restart the cache is kept and the state shows the error. Then the new token is written.
     pub(crate) async fn is_refused(&self) -> Result<()> {
-        let status = self.observed.until_state(SourceState::Forbidden).await?;
-        ensure!(self.observed.last_error().contains("401"), "{status:?}");
+        let status = self.observed.until_forbidden("401").await?;
         ensure!(
             status.synced && self.observed.informer().snapshot().len() == 3,
             "{status:?}"

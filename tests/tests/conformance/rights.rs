@@ -13,12 +13,8 @@ pub(crate) async fn list_without_watch_permission_polls_and_reports_it(cluster: 
     testbed.fill("kept", 3, 10).await?;
     allow(&testbed, &["list"]).await?;
     let observed = testbed.observe(as_reader(&testbed)).await?;
-    let status = observed
-        .until("the state by LIST, and no watch", |status| {
-            status.synced && status.state == SourceState::Forbidden
-        })
-        .await?;
-    ensure!(observed.last_error().contains("cannot watch"), "{status:?}");
+    let status = observed.until_forbidden("cannot watch").await?;
+    ensure!(status.synced, "{status:?}");
 
     // Changes are seen by the next list, at the interval at which a forbidden watch is retried.
     testbed.create("new", "1").await?;
@@ -51,9 +47,8 @@ pub(crate) async fn watch_without_list_permission_uses_watch_list(cluster: &Clus
     testbed.change("kept-0", "2").await?;
     streamed.settle(&testbed.direct).await?;
 
-    let status = listed.until_state(SourceState::Forbidden).await?;
+    let status = listed.until_forbidden("cannot list").await?;
     ensure!(!status.synced && listed.handler.calls().is_empty(), "{status:?}");
-    ensure!(listed.last_error().contains("cannot list"), "{status:?}");
 
     allow(&testbed, &["list", "watch"]).await?;
     listed.settle(&testbed.direct).await

@@ -223,9 +223,14 @@ async fn dead_letters(cluster: &Cluster) -> Result<()> {
     let (code, output, error) = daemon.command(&requeue).await?;
     ensure!(code == 0, "{output}{error}");
     dead_letters_of(&daemon, &[]).await?;
-    let calls = recording::calls(&daemon, "recorder", 0);
-    ensure!(names(&calls, "add") == ["broken"], "{calls:?}");
-    Ok(())
+    wait::until("the call for the requeued event", WITHIN, async || {
+        let calls = recording::calls(&daemon, "recorder", 0);
+        match names(&calls, "add") == ["broken"] {
+            true => Ok(()),
+            false => Err(format!("{calls:?}")),
+        }
+    })
+    .await
 }
 
 fn path_text(path: &Path) -> Result<&str> {

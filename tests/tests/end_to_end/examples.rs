@@ -70,10 +70,12 @@ async fn writes(daemon: &Daemon, handled: f64) -> Result<f64> {
     };
     wait::until("the plugin to handle all events", SEEN_WITHIN, async || {
         let seen = metric("informant_handler_events_total", &["result=\"ok\""]).await?;
-        let oldest = metric("informant_listener_oldest_pending_seconds", &[]).await?;
-        match seen >= handled && oldest == 0.0 {
+        let status = daemon.json("/api/v1/plugins").await;
+        let status = status.map_err(|error| format!("{error:#}"))?;
+        let open = ["/items/0/pending", "/items/0/inFlight", "/items/0/writesWaiting"];
+        match seen >= handled && open.iter().all(|left| status.pointer(left) == Some(&json!(0))) {
             true => metric("informant_plugin_kube_calls_total", &["result=\"ok\""]).await,
-            false => Err(format!("{seen} handled, the oldest that waits is {oldest} s old")),
+            false => Err(format!("{seen} handled: {status}")),
         }
     })
     .await

@@ -16,7 +16,7 @@ const SEEN_WITHIN: Duration = Duration::from_secs(30);
 
 /// From a save to the first call of the saved script. The promise is 100 ms; a machine that builds at the same time
 /// gets more.
-const LIVE_WITHIN: Duration = Duration::from_secs(2);
+const LIVE_WITHIN: Duration = Duration::from_secs(10);
 
 const CONFIG: &str = r#"
 [informer.pods]

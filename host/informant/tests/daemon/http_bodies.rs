@@ -78,7 +78,7 @@ async fn hostile_bodies_end_at_their_limits_and_keep_the_instance() {
     let world = World::start().await;
     world.install("guest-http", "http.wasm");
     let (address, sent) = server().await;
-    let limits = "limits.http-response = \"1MiB\"\nlimits.call = \"3s\"";
+    let limits = "limits.http-response = \"1MiB\"\nlimits.call = \"10s\"";
     let allow = format!("allow.http = [\"http://{address}\"]\n{limits}");
     let program = Program::run(&world, &config(&allow)).await;
     program.wait_until_ready().await;
@@ -98,8 +98,8 @@ async fn hostile_bodies_end_at_their_limits_and_keep_the_instance() {
     let answer = request(&world, &program, "d", &format!("http://{address}/slow")).await;
     assert_eq!(answer["error"], "Timeout");
     // Nine tenths of the call, in which the server sends a byte a second.
-    assert!(began.elapsed() >= Duration::from_millis(2_700), "{:?}", began.elapsed());
-    assert!(sent.load(Ordering::Relaxed) >= 2);
+    assert!(began.elapsed() >= Duration::from_secs(9), "{:?}", began.elapsed());
+    assert!(sent.load(Ordering::Relaxed) >= 5);
     let (_, metrics) = http_get(program.address(), "/metrics").await;
     assert!(!metrics.contains("informant_plugin_restarts_total{"), "{metrics}");
 }

@@ -176,7 +176,13 @@ async fn refused_selector_is_pending_until_it_is_accepted() {
     world.configure(&format!("{PODS}{UNSUPPORTED}{MAPS}"));
     reloads(&daemon, "partial", 1.0).await;
     wait_until_pending(&daemon, "informer.pods", "field label not supported").await;
-    assert_eq!(daemon.get("/api/v1/get/maps").await.0, 200);
+    until("the other informer to be served", async || {
+        match daemon.get("/api/v1/get/maps").await {
+            (200, _) => Ok(()),
+            (status, body) => Err(format!("{status}: {body}")),
+        }
+    })
+    .await;
     assert_eq!(daemon.names("/api/v1/get/pods").await, ["web-0"]);
 
     let lists = || Filter::any().verb("list").resource("pods");

@@ -1,6 +1,6 @@
 //! Components change while the daemon runs.
 
-use super::world::World;
+use super::world::{World, until};
 
 fn config(on_reload: &str) -> String {
     format!(
@@ -108,6 +108,11 @@ async fn reload_exchanges_the_indexes_of_a_plugin() {
     daemon
         .wait_for_metric("informant_listener_pending", &["plugin=\"p\""], 0.0)
         .await;
-    let (status, _) = daemon.get("/api/v1/get/pods?index=image&value=nginx").await;
-    assert_eq!(status, 404);
+    until("the index to be gone", async || {
+        match daemon.get("/api/v1/get/pods?index=image&value=nginx").await {
+            (404, _) => Ok(()),
+            (status, body) => Err(format!("{status}: {body}")),
+        }
+    })
+    .await;
 }

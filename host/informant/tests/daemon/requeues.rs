@@ -185,7 +185,7 @@ async fn recreated_object_is_called_for_its_own_request_only() {
     let world = World::start().await;
     world.install("guest-recorder", "recorder.wasm");
     world.create_pod("web-0", "nginx");
-    let rules = "{ event = \"add\", do = { requeue-after-ms = 1_000 } }";
+    let rules = "{ event = \"add\", do = { requeue-after-ms = 5_000 } }";
     let program = Program::run(&world, &config("", rules)).await;
     called(&program, "initial", 1).await;
     world.server.delete("v1/pods", "default", "web-0").unwrap();

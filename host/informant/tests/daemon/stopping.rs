@@ -235,7 +235,7 @@ async fn keys_in_back_off_do_not_hold_the_end() {
     wait_for_metric(program.address(), "result=\"retryable\"} 1").await;
     let began = Instant::now();
     assert_eq!(terminate(&mut program, STOP_MAX).await, Some(0));
-    assert!(began.elapsed() < STOP_MAX / 2, "{:?}", began.elapsed());
+    assert!(began.elapsed() < STOP_MAX, "{:?}", began.elapsed());
     let line = program.logged("failing keys not retried").await;
     assert_eq!(line["fields"]["keys"], "default/web-0", "{line}");
     let line = program.logged("stopped").await;
@@ -257,7 +257,7 @@ async fn requeues_do_not_hold_the_end() {
     wait_for_metric(program.address(), "informant_listener_requeues{plugin=\"recorder\"} 1").await;
     let began = Instant::now();
     assert_eq!(terminate(&mut program, STOP_MAX).await, Some(0));
-    assert!(began.elapsed() < STOP_MAX / 2, "{:?}", began.elapsed());
+    assert!(began.elapsed() < STOP_MAX, "{:?}", began.elapsed());
     let line = program.logged("stopped").await;
     assert_eq!(line["fields"]["undelivered"], 0, "{line}");
 }

@@ -299,7 +299,10 @@ async fn a_cluster_that_never_answers_times_out_before_the_call() {
     let world = World::with_cluster(Cluster::answering(None));
     let calls = json!([{ "verb": "get", "resource": "v1/pods", "name": "a", "times": 2 }]);
     let granted = json!([{ "verbs": ["get"], "resource": "v1/pods" }]);
-    let (plugin, answers) = answers(&world, calls, granted, |spec| spec.limits.call = Duration::from_secs(2)).await;
+    let (plugin, answers) = answers(&world, calls, granted, |spec| {
+        spec.limits.call = Duration::from_secs(10)
+    })
+    .await;
     assert_eq!(answers[0]["code"], "timeout", "{answers:?}");
     // There was no time left for the second.
     assert_eq!(answers[1]["code"], "timeout", "{answers:?}");

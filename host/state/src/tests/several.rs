@@ -3,6 +3,7 @@
 use informant_cache::Snapshot;
 use redb::ReadableTable as _;
 
+use super::disk::{Disk, start_on};
 use super::*;
 use crate::handler_state::OPEN_KEYS_CHECKED_MAX;
 use crate::stepped::{MemoryDisk, SteppedState};
@@ -199,6 +200,28 @@ fn flush_checks_every_open_key() {
     process.journal().flush(Box::new(|| {}));
     process.recorder.run_once();
     assert_eq!(process.metrics.open_keys_of("pods", "", HANDLER), Some(0));
+}
+
+#[test]
+fn open_keys_are_counted_as_they_are_on_the_disk() {
+    let disk = Disk::default();
+    let mut process = start_on(&disk).unwrap();
+    process.sync([]);
+    process.attach(OnStart::Continue);
+    process.settle();
+    process.write(object("a", "u1", 1));
+    process.recorder.run_once();
+    let open = |process: &Process| process.metrics.open_keys_of("pods", "", HANDLER);
+    assert_eq!(open(&process), Some(1));
+    process.handle_all();
+    disk.set_room(Some(0));
+    process.recorder.run_once();
+    assert_eq!(open(&process), Some(1), "the acknowledgement is not on the disk");
+    disk.set_room(None);
+    process.recorder.reopen();
+    process.recorder.run_once();
+    process.recorder.run_once();
+    assert_eq!(open(&process), Some(0));
 }
 
 #[test]

@@ -60,6 +60,15 @@ impl Caller<'_> {
         );
         Ok(output)
     }
+
+    /// Runs it until it ends as expected.
+    async fn run_until(&mut self, args: &str, code: i32, expected: &[&str]) -> Result<()> {
+        let deadline = tokio::time::Instant::now() + WITHIN;
+        while let Err(error) = self.run(args, code, expected).await {
+            ensure!(tokio::time::Instant::now() < deadline, "{error:#}");
+        }
+        Ok(())
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -175,12 +184,10 @@ async fn bob_sees_his_team(mut bob: Caller<'_>) -> Result<()> {
 
 /// Waits until the first lists are in the cache.
 async fn synced(alice: &mut Caller<'_>) -> Result<()> {
-    let deadline = tokio::time::Instant::now() + WITHIN;
     for (resource, name) in [("pods", "web"), ("secrets", "db")] {
-        let args = format!("get {resource} -n team-a");
-        while let Err(error) = alice.run(&args, 0, &[name]).await {
-            ensure!(tokio::time::Instant::now() < deadline, "{error:#}");
-        }
+        alice
+            .run_until(&format!("get {resource} -n team-a"), 0, &[name])
+            .await?;
     }
     Ok(())
 }
@@ -217,12 +224,13 @@ async fn port_forward(cluster: &Cluster, plugin: &mut Plugin, of_alice: &str) ->
     });
     client.post(path, &pod).await?;
     let pending = ["no pod of Informant in namespace informant is Ready: informant-0 (Pending)"];
-    alice.run("status", 1, &pending).await?;
+    // The authorizer has its own watch of roles.
+    alice.run_until("status", 1, &pending).await?;
     let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
     client.merge(&format!("{path}/informant-0/status"), &ready).await?;
     // There is no node, which the API server finds out once it has checked the rights.
     alice
-        .run("status -n informant", 1, &["does not have a host assigned"])
+        .run_until("status -n informant", 1, &["does not have a host assigned"])
         .await?;
     Ok(())
 }

@@ -8,7 +8,8 @@ use super::*;
 async fn a_slow_response_ends_with_an_error() {
     for behavior in [Behavior::Silent, Behavior::Stalled, Behavior::Endless] {
         let mut setup = Setup::new(behavior, |spec| {
-            spec.limits.call = Duration::from_secs(2);
+            // A tenth is left for the answer.
+            spec.limits.call = Duration::from_secs(10);
             spec.limits.http_response_bytes = usize::MAX;
             spec.limits.http_time = Duration::from_secs(600);
             spec.limits.memory_bytes = 256 << 20;
