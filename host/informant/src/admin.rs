@@ -115,6 +115,9 @@ pub struct CertificateView {
     pub expires: Option<String>,
     /// Why the files cannot be used, or that it has expired.
     pub problem: Option<String>,
+    /// The runbook, while there is a problem: `informant explain CODE`.
+    #[serde(default)]
+    pub code: Option<String>,
 }
 
 /// A problem and its runbook.
@@ -316,6 +319,7 @@ async fn configuration(State(state): State<AdminState>) -> Json<ConfigurationVie
         certificate: configuration.certificate.as_ref().map(|status| CertificateView {
             expires: status.expires.map(|at| at.to_string()),
             problem: status.problem.clone(),
+            code: (status.problem.as_ref()).map(|_| runbooks::ADMIN_CERTIFICATE.code.to_owned()),
         }),
         code: (!configuration.is_applied()).then(|| runbooks::CONFIG_NOT_APPLIED.code.to_owned()),
         state_database: state.metrics.state.failure().map(|message| ProblemView {

@@ -31,7 +31,7 @@ pub(crate) use text_format::MetricsFormat;
 
 use self::process::ProcessCollector;
 use crate::admin::{resource_or_section, running_in};
-use crate::daemon::{InformerPhase, PluginPhase, ReloadResult, StatusRegistry};
+use crate::daemon::{CertificateStatus, InformerPhase, PluginPhase, ReloadResult, StatusRegistry};
 
 /// All metrics of the process. Clones share one registry.
 #[derive(Clone)]
@@ -597,14 +597,16 @@ impl StatusCollector {
         Ok(())
     }
 
-    /// When the admin server's certificate expires.
+    /// Whether the admin server's certificate is the one in its files, and when it expires.
     fn encode_certificate(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let expires = self
-            .0
-            .configuration()
-            .certificate
-            .as_ref()
-            .and_then(|status| status.expires);
+        let status = self.0.configuration().certificate.clone();
+        let Some(CertificateStatus { expires, problem }) = status else {
+            return Ok(());
+        };
+        let help = "Whether the certificate of the admin server is the one in its files, and has not expired";
+        let name = "admin_certificate_last_load_successful";
+        let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        gauge(problem.is_none().into()).encode(family)?;
         let Some(expires) = expires else { return Ok(()) };
         let help = "When the certificate of the admin server expires, in seconds since 1970";
         let name = "admin_certificate_expiry_timestamp_seconds";

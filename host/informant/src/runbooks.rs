@@ -26,6 +26,8 @@ macro_rules! runbooks {
 }
 
 runbooks! {
+    ADMIN_CERTIFICATE = "admin-certificate",
+    CALLERS_NOT_CHECKED = "callers-not-checked",
     CONFIG_NOT_APPLIED = "config-not-applied",
     DEAD_LETTERS = "dead-letters",
     EVENTS_LOST = "events-lost",

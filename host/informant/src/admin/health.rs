@@ -149,7 +149,7 @@ fn certificate_check(status: &CertificateStatus) -> ReadinessCheck {
             None => expires,
             Some(problem) => format!("{problem}; in use: {expires}"),
         },
-        runbook: None,
+        runbook: Some(runbooks::ADMIN_CERTIFICATE),
     }
 }
 

@@ -12,7 +12,8 @@ use super::plugin::{self, Format};
 use super::table::{self, SourceColumns};
 use super::{Exit, output};
 use crate::admin::{
-    AdminError, ConfigurationView, FailedView, IndexFailuresView, PluginView, Plugins, ProblemView, SourceView, Sources,
+    AdminError, CertificateView, ConfigurationView, FailedView, IndexFailuresView, PluginView, Plugins, ProblemView,
+    SourceView, Sources,
 };
 use crate::runbooks;
 
@@ -103,6 +104,17 @@ fn show_configuration(out: &mut dyn Write, configuration: &ConfigurationView) ->
     }
     for waiting in &configuration.waiting {
         output::line(out, &format!("  [{}] pending: {}", waiting.section, waiting.reason))?;
+    }
+    if let Some(CertificateView {
+        expires,
+        problem: Some(problem),
+        code,
+    }) = &configuration.certificate
+    {
+        let hint = runbooks::hint(code.as_deref());
+        let expires = (expires.as_ref()).map_or("no certificate".to_owned(), |at| format!("expires {at}"));
+        let line = format!("The certificate of the admin port has a problem: {problem}; in use: {expires}{hint}");
+        output::line(out, &line)?;
     }
     if let Some(ProblemView { message, code }) = &configuration.state_database {
         let hint = runbooks::hint(Some(code));

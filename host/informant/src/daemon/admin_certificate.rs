@@ -176,7 +176,8 @@ impl CertificateFollower {
         let certificate = self.certificate.display();
         match status.problem {
             Some(problem) => {
-                tracing::error!(%certificate, error = problem, kept = status.expires.is_some(), "admin certificate refused");
+                let kept = status.expires.is_some();
+                tracing::error!(%certificate, error = problem, kept, code = "admin-certificate", "admin certificate refused");
                 self.metrics.daemon.certificate_loaded(false);
             }
             None => tracing::info!(%certificate, "admin certificate usable again"),

@@ -46,8 +46,8 @@ pub(crate) enum CertificateProblem {
     Unusable { path: PathBuf, message: String },
     #[error("the certificate in {path} expired at {at}", path = path.display())]
     Expired { path: PathBuf, at: Timestamp },
-    #[error("the certificate in {path} is not valid yet", path = path.display())]
-    NotValidYet { path: PathBuf },
+    #[error("the certificate in {path} is not valid before {from}", path = path.display())]
+    NotValidYet { path: PathBuf, from: Timestamp },
     #[error("cannot generate a certificate: {0}")]
     Generate(#[from] rcgen::Error),
     #[error("the TLS library refuses the generated certificate: {0}")]
@@ -138,8 +138,11 @@ impl Certificate {
                     at: self.expires,
                 })
             }
-            Ok(Err(Error::InvalidCertificate(CertificateError::NotValidYetContext { .. }))) => {
-                Err(CertificateProblem::NotValidYet { path: path() })
+            Ok(Err(Error::InvalidCertificate(CertificateError::NotValidYetContext { not_before, .. }))) => {
+                Err(CertificateProblem::NotValidYet {
+                    path: path(),
+                    from: timestamp(not_before),
+                })
             }
             // Clients decide whether they trust the signature.
             _ => Ok(()),
@@ -151,13 +154,15 @@ impl Certificate {
 fn expires(certificate: &CertificateDer<'_>) -> Result<Timestamp, Error> {
     let end_of_time = UnixTime::since_unix_epoch(Duration::from_secs(i64::MAX.unsigned_abs()));
     match verify(certificate, end_of_time) {
-        Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
-            let seconds = i64::try_from(not_after.as_secs()).unwrap_or(i64::MAX);
-            Ok(Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX))
-        }
+        Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => Ok(timestamp(not_after)),
         Err(error) => Err(error),
         Ok(()) => Ok(Timestamp::MAX),
     }
+}
+
+fn timestamp(at: UnixTime) -> Timestamp {
+    let seconds = i64::try_from(at.as_secs()).unwrap_or(i64::MAX);
+    Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
 }
 
 /// Checks a certificate at a time. Its validity is looked at first, before its signature.

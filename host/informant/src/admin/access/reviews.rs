@@ -269,6 +269,7 @@ impl Reviews {
                 cluster,
                 error = problem,
                 suppressed,
+                code = "callers-not-checked",
                 "callers cannot be checked"
             );
         }

@@ -206,6 +206,11 @@ fn daemon_with_every_problem() {
         message: "cannot write state.redb: no space left on device".into(),
         code: "state-failing".into(),
     });
+    configuration.certificate = Some(CertificateView {
+        expires: Some("2100-01-01T00:00:00Z".into()),
+        problem: Some("cannot read /tls/tls.crt: No such file or directory".into()),
+        code: Some("admin-certificate".into()),
+    });
     configuration.waiting.push(PendingSection {
         section: "plugin.late".into(),
         reason: "plugin \"late\": late.wasm: cannot be read: No such file or directory".into(),
@@ -244,6 +249,7 @@ fn daemon_with_every_problem() {
       error: config.toml:3:1: unknown key `resuorce` in [informer.pods]
         help: did you mean `resource`?
       [plugin.late] pending: plugin "late": late.wasm: cannot be read: No such file or directory
+    The certificate of the admin port has a problem: cannot read /tls/tls.crt: No such file or directory; in use: expires 2100-01-01T00:00:00Z (informant explain admin-certificate)
     The state database is failing: cannot write state.redb: no space left on device (informant explain state-failing)
 
     INFORMER   RESOURCE   NAMESPACE   STATE       OBJECTS   VERSION   SEEN     BOOKMARK

@@ -55,7 +55,10 @@ fn certificate_of_files_knows_when_it_expires() {
         at("2040-01-02T00:00:00Z"),
         "the certificate in a.crt expired at 2040-01-01T00:00:00Z"
     );
-    assert_eq!(at("2019-12-31T00:00:00Z"), "the certificate in a.crt is not valid yet");
+    assert_eq!(
+        at("2019-12-31T00:00:00Z"),
+        "the certificate in a.crt is not valid before 2020-01-01T00:00:00Z"
+    );
 }
 
 #[test]

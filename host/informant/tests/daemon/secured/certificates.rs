@@ -71,9 +71,13 @@ async fn expired_or_broken_replacement_keeps_the_previous_certificate() {
         .metric("informant_admin_certificate_loads_total", &["result=\"refused\""])
         .await;
     assert!(refused >= 3.0, "{refused}");
+    let usable = "informant_admin_certificate_last_load_successful";
+    assert_eq!(daemon.metric(usable, &[]).await, 0.0);
+    problem(&daemon, "(informant explain admin-certificate)").await;
     world.write("tls.key", &key_pem);
     world.write("tls.crt", &certificate_pem);
     problem(&daemon, "ok: expires 2100-01-01T00:00:00Z").await;
+    assert_eq!(daemon.metric(usable, &[]).await, 1.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
