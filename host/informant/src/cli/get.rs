@@ -6,7 +6,7 @@ mod print;
 mod sources;
 mod wide;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use informant_object::LabelSelector;
 
@@ -23,8 +23,9 @@ const SOURCES: &str = "sources";
 pub(super) struct GetArgs {
     /// Informer name, or a resource that one informer watches: pods, v1/pods, Pod; or `sources`, for the status of each
     /// source
-    resource: String,
-    /// Show only the object of this name; with `sources`, only this informer's sources
+    #[arg(value_parser = Target::parse)]
+    resource: Target,
+    /// Show only the object of this name, also written RESOURCE/NAME; with `sources`, only this informer's sources
     name: Option<String>,
     /// Show only objects in this namespace [default: all]
     #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
@@ -64,6 +65,35 @@ pub(super) struct GetArgs {
     admin: AdminArgs,
 }
 
+/// What is shown: `pods`, `apps/v1/deployments`, `pods/web`, `v1/pods/web` or `apps/v1/deployments/web`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Target {
+    resource: String,
+    name: Option<String>,
+}
+
+impl Target {
+    fn parse(text: &str) -> Result<Self, String> {
+        let parts: Vec<&str> = text.split('/').collect();
+        // The core group has no name, and one version.
+        let of_resource = match parts[..] {
+            ["v1", ..] => 2,
+            [_] | [_, _] => 1,
+            _ => 3,
+        };
+        let (resource, name) = parts.split_at(of_resource.min(parts.len()));
+        let name = match name {
+            [] => None,
+            [name] if !name.is_empty() => Some((*name).to_owned()),
+            _ => return Err("write RESOURCE or RESOURCE/NAME, for example pods/web or apps/v1/deployments/web".into()),
+        };
+        Ok(Self {
+            resource: resource.join("/"),
+            name,
+        })
+    }
+}
+
 /// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -95,12 +125,16 @@ fn selector(text: &str) -> Result<String, String> {
 }
 
 pub(super) fn run(args: &GetArgs) -> Result<Exit> {
-    if args.resource == SOURCES {
+    let Target { resource, name } = &args.resource;
+    if let (Some(first), Some(second)) = (name, &args.name) {
+        bail!("two names, {first} and {second}: write {resource}/{first} or {resource} {second}");
+    }
+    if resource == SOURCES {
         return sources::run(args);
     }
     let clusters = args.cluster.join(",");
     args.admin.with_client(
-        async |client| match client.get(&args.resource, &args.query(&clusters)).await? {
+        async |client| match client.get(resource, &args.query(&clusters)).await? {
             Ok(answer) => show(args, answer).await,
             Err(error) => Ok(output::refused(&error)),
         },
@@ -108,11 +142,15 @@ pub(super) fn run(args: &GetArgs) -> Result<Exit> {
 }
 
 impl GetArgs {
+    fn name(&self) -> Option<&str> {
+        self.name.as_deref().or(self.resource.name.as_deref())
+    }
+
     fn query<'a>(&'a self, clusters: &'a str) -> Vec<(&'static str, &'a str)> {
         let index = self.index.as_ref();
         let all = [
             ("namespace", self.namespace.as_deref()),
-            ("name", self.name.as_deref()),
+            ("name", self.name()),
             ("index", index.map(|(name, _)| name.as_str())),
             ("value", index.map(|(_, value)| value.as_str())),
             ("selector", self.selector.as_deref()),
@@ -129,7 +167,7 @@ impl GetArgs {
         Style {
             absent,
             format: self.output,
-            one_alone: self.name.is_some(),
+            one_alone: self.name().is_some(),
             with_cluster: freshness::clusters(fresh) == freshness::Count::Several,
             with_namespace: self.namespace.is_none(),
             with_kind: freshness::resources(fresh) == freshness::Count::Several,
@@ -184,4 +222,32 @@ async fn show(args: &GetArgs, mut answer: ObjectLines) -> Result<Exit> {
         output::note(&freshness::summary(&fresh));
     }
     Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_resources_of_one_to_three_parts() {
+        let parsed = |text: &str| Target::parse(text).map(|target| (target.resource, target.name));
+        for (text, resource, name) in [
+            ("pods", "pods", None),
+            ("v1/pods", "v1/pods", None),
+            ("apps/v1/deployments", "apps/v1/deployments", None),
+            ("example.com/stable/*", "example.com/stable/*", None),
+            ("pods/web", "pods", Some("web")),
+            ("v1/pods/web", "v1/pods", Some("web")),
+            ("apps/v1/deployments/web", "apps/v1/deployments", Some("web")),
+        ] {
+            assert_eq!(
+                parsed(text),
+                Ok((resource.to_owned(), name.map(str::to_owned))),
+                "{text}"
+            );
+        }
+        for text in ["pods/", "v1/pods/a/b", "apps/v1/deployments/a/b"] {
+            assert!(parsed(text).is_err(), "{text}");
+        }
+    }
 }

@@ -135,7 +135,7 @@ fn help_of_get() {
 
     Arguments:
       <RESOURCE>  Informer name, or a resource that one informer watches: pods, v1/pods, Pod; or `sources`, for the status of each source
-      [NAME]      Show only the object of this name; with `sources`, only this informer's sources
+      [NAME]      Show only the object of this name, also written RESOURCE/NAME; with `sources`, only this informer's sources
 
     Options:
       -n, --namespace <NAMESPACE>

@@ -368,6 +368,10 @@ async fn read_token(path: &Path) -> Result<String, LoginError> {
     let text = String::from_utf8(bytes).map_err(|_| token_file(path, "not UTF-8"))?;
     match text.trim() {
         "" => Err(token_file(path, "empty")),
+        token if token.contains(char::is_whitespace) => Err(token_file(
+            path,
+            "contains spaces or several lines; it must contain the token alone, without `Bearer`",
+        )),
         token => Ok(token.to_owned()),
     }
 }

@@ -127,7 +127,7 @@ async fn renewed_token_file_is_used_after_the_first_401() {
 }
 
 #[tokio::test]
-async fn token_file_that_is_a_pipe_is_refused() {
+async fn token_file_that_is_no_file_or_no_token_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("token");
     assert!(
@@ -144,6 +144,12 @@ async fn token_file_that_is_a_pipe_is_refused() {
     write(&folder, "token", " \n");
     let error = Cluster::connect(&section).await.unwrap_err().to_string();
     assert!(error.contains("token: empty"), "{error}");
+    write(&folder, "token", "Bearer abc\n");
+    let error = Cluster::connect(&section).await.unwrap_err().to_string();
+    assert!(
+        error.contains("it must contain the token alone, without `Bearer`"),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -60,7 +60,7 @@ fn show(args: &GetArgs, sources: Sources) -> Result<Exit> {
 
 /// The requested sources. An unknown name or cluster is an error, as for objects.
 fn select(args: &GetArgs, mut sources: Vec<SourceView>) -> Result<Vec<SourceView>, String> {
-    if let Some(name) = &args.name {
+    if let Some(name) = args.name() {
         sources = of_name(name, sources)?;
     }
     for cluster in &args.cluster {

@@ -247,6 +247,13 @@ async fn invalid_configuration_does_not_prevent_queries() {
     let (asked_for, named) = (&["status"], program.address.to_string());
     let text = asked(asked_for, "[admin\nlisten = 3\n").await;
     assert!(text.contains("warning: config.toml:1:7: "), "{text}");
-    let text = asked(&["get", "pods", "-o", "name", "--admin", &named], "[admin\n").await;
+    world.create_pod("web-1", "nginx");
+    // What `-o name` prints is accepted, too.
+    let text = asked(&["get", "pod/web-0", "-o", "name", "--admin", &named], "[admin\n").await;
     assert_eq!(text.trim_end(), "exit 0\npod/web-0\n--");
+    insta::assert_snapshot!(asked(&["get", "v1/pods/web-0", "web-1", "--admin", &named], "[admin\n").await, @"
+    exit 1
+    --
+    error: two names, web-0 and web-1: write v1/pods/web-0 or v1/pods web-1
+    ");
 }
