@@ -127,7 +127,7 @@ async fn renewed_token_file_is_used_after_the_first_401() {
 }
 
 #[tokio::test]
-async fn token_file_that_is_no_file_or_no_token_is_refused() {
+async fn token_file_without_a_token_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("token");
     assert!(
