@@ -284,8 +284,13 @@ async fn a_handler_called_again_for_all_writes_nothing() {
     let daemon = world.daemon(&paused).await;
     let live = ["state=\"Live\""];
     daemon.wait_for_metric("informant_source_state", &live, 1.0).await;
-    let resumed = http_post(daemon.address(), "/api/v1/plugins/mark/resume", "{}").await;
-    assert_eq!(resumed.0, 200, "{}", resumed.1);
+    until("the plugin to be resumed", async || {
+        match http_post(daemon.address(), "/api/v1/plugins/mark/resume", "{}").await {
+            (200, _) => Ok(()),
+            (status, answer) => Err(format!("{status}: {answer}")),
+        }
+    })
+    .await;
     daemon.wait_for_events("mark", "add", f64::from(PODS)).await;
     assert_eq!(sent(), PODS, "after a restart");
     daemon.stop().await;
