@@ -13,6 +13,7 @@ mod dist;
 mod go_tools;
 mod guests;
 mod js_tools;
+mod lines;
 mod peers;
 mod pip;
 mod report;
@@ -60,6 +61,8 @@ enum Command {
     ClusterTools,
     /// Build the Go programs that check deploy/, from tests/tools (requires Go).
     GoTools,
+    /// Count the lines of Rust below host/, without tests.
+    Lines,
 }
 
 fn main() -> ExitCode {
@@ -85,5 +88,6 @@ fn run(args: Args) -> Result<ExitCode> {
         Command::Chart(args) => chart::run(&args),
         Command::ClusterTools => cluster_tools::build().map(|()| ExitCode::SUCCESS),
         Command::GoTools => go_tools::build_all().map(|()| ExitCode::SUCCESS),
+        Command::Lines => lines::run().map(|()| ExitCode::SUCCESS),
     }
 }
