@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::scanner::DEPTH_MAX;
-
 /// Why bytes are not a Kubernetes object. Offsets count bytes from the beginning of the input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
@@ -118,3 +116,6 @@ impl fmt::Debug for FoundByte {
         fmt::Display::fmt(self, f)
     }
 }
+
+/// Maximum nesting of objects and arrays. The same as serde_json's limit, so that guests can parse what passes here.
+pub const DEPTH_MAX: usize = 127;

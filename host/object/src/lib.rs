@@ -15,6 +15,18 @@
 //!   one object, which no API server sends, each item documents which occurrence counts.
 //!
 //! It does no I/O, reads no clock, and knows no resource type.
+//!
+//! Its modules, lowest layer first; none imports from a layer above its own:
+//!
+//! ```layers
+//! error key pointer version
+//! scanner
+//! paths values
+//! shape cut
+//! head
+//! object projection
+//! frames selector
+//! ```
 
 mod cut;
 mod error;
@@ -31,13 +43,12 @@ mod shape;
 mod values;
 mod version;
 
-pub use error::{FoundByte, OBJECT_BYTES_MAX, ObjectError};
+pub use error::{DEPTH_MAX, FoundByte, OBJECT_BYTES_MAX, ObjectError};
 pub use head::{ObjectHead, head};
 pub use key::{AsKey, Key, KeyError, KeyRef, SourceId};
 pub use object::{ByKey, Labels, Object, SCRATCH_BYTES_MAX};
 pub use pointer::{POINTER_TOKENS_MAX, Pointer, PointerError, PointerToken};
 pub use projection::{Payload, Projection};
-pub use scanner::DEPTH_MAX;
 pub use selector::{FieldSelector, LabelSelector, SelectorError};
 pub use shape::{Shape, TypeMeta};
 pub use version::{ResourceVersion, VersionRef};

@@ -21,10 +21,7 @@ use blocks::NOTHING_OPEN;
 use count::end_by_count;
 pub(crate) use text::Text;
 
-use crate::error::{FoundByte, ObjectError};
-
-/// Maximum nesting of objects and arrays. The same as serde_json's limit, so that guests can parse what passes here.
-pub const DEPTH_MAX: usize = 127;
+use crate::error::{DEPTH_MAX, FoundByte, ObjectError};
 
 /// A position in JSON text. Its methods move it over whole tokens and values.
 #[derive(Clone, Debug)]

@@ -30,9 +30,7 @@ const EXCEPTIONS: &[Exception] = &[
     exception("host/cache", 5, 1),
     exception("host/informant", 5, 1),
     exception("host/informer", 4, 1),
-    exception("host/object", 4, 1),
     exception("host/plugin", 38, 1),
-    exception("host/state", 5, 1),
 ];
 
 const fn exception(folder: &'static str, circle_files: usize, order: usize) -> Exception {

@@ -6,11 +6,11 @@ use super::input::Input;
 use super::list_head::{LIST_MEMBER_BYTES_MAX, ListError, ListHead, Member, MemberError, read_member};
 use super::watch::recover_key;
 use super::{TooLong, beginning, is_html};
-use crate::error::{FoundByte, ObjectError};
+use crate::error::{DEPTH_MAX, FoundByte, ObjectError};
 use crate::head::ObjectHead;
 use crate::key::Key;
 use crate::object::{Object, PrefixObject, parse_prefix};
-use crate::scanner::{DEPTH_MAX, EndFinder, JsonCursor};
+use crate::scanner::{EndFinder, JsonCursor};
 use crate::shape::Shape;
 
 /// Splits the frames of a list's body into items. Never holds more than one item, one frame, and the few members of the
