@@ -9,15 +9,13 @@ use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_cache::{ListenerHandle, Snapshot};
 use informant_object::{Key, Object};
 
-use crate::deliver::for_each_change;
-use crate::handler_state::{Acknowledgements, HandlerState};
+use crate::handler_state::{Acknowledgements, Ended, HandlerState, OnStart};
 use crate::journal::JournalEntry;
 use crate::key_value::EndedKeys;
-use crate::reconcile::{Difference, LateDeletes, difference};
-use crate::recorder::source_row;
+use crate::reconcile::{Difference, LateDeletes, difference, for_each_change};
 use crate::schema::{self, EndedRow, HandlerRow, SourceRow};
-use crate::source::{Ended, ListenerNames, OnStart, PersistedSource};
-use crate::table_store::Tables;
+use crate::source::{ListenerNames, PersistedSource, source_row};
+use crate::tables::Tables;
 
 /// What a source contributes to a transaction.
 pub(crate) struct SourceBatch {

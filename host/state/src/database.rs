@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use informant_cache::ListenerHandle;
 
+use crate::command::{OpenKeysError, RecorderCommand, Shared, StateClosed};
 use crate::file::OpenError;
+use crate::handler_state::OnStart;
 use crate::journal::SourceJournal;
-use crate::key_value::{KeySpace, OpenKeysError};
+use crate::key_value::KeySpace;
 use crate::metrics::StateMetrics;
-use crate::recorder::{Recorder, RecorderCommand, Shared};
-use crate::source::Purge;
-use crate::source::{OnStart, SourceIdentity, SourceOptions};
+use crate::recorder::Recorder;
+use crate::source::{Purge, SourceIdentity, SourceOptions};
 use crate::table_store::TableStore;
 
 /// If [opening](StateDatabase::source) a source waits longer than this for the disk, a warning is logged and
@@ -26,11 +27,6 @@ use crate::table_store::TableStore;
 /// The wait continues. A source that started without its stored state would deliver everything to handlers again, and
 /// never report what was deleted meanwhile. A disk that fails instead of hanging blocks nothing.
 pub const OPEN_WAIT_SECONDS_MAX: u64 = 10;
-
-/// The state database was closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the state database is closed")]
-pub struct StateClosed;
 
 /// The state database of a process, and the thread that writes it. Clones share it; dropping the last one closes it.
 #[derive(Clone)]
@@ -128,7 +124,7 @@ impl StateDatabase {
     /// # Errors
     /// [`OpenKeysError`].
     pub fn keys(&self, plugin: &str) -> Result<KeySpace, OpenKeysError> {
-        KeySpace::open(plugin, &self.0.shared, &self.0.metrics)
+        self.0.shared.open_keys(plugin, &self.0.metrics)
     }
 
     /// Deletes the keys of all plugins but these.

@@ -7,7 +7,7 @@ use informant_object::SourceId;
 use crate::batch::SourceBatch;
 use crate::handler_state::HandlerState;
 use crate::journal::JournalEntry;
-use crate::reconcile::difference;
+use crate::reconcile::{difference, for_each_change};
 use crate::source::{ListenerNames, PersistedSource};
 
 impl PersistedSource {
@@ -197,25 +197,5 @@ impl PersistedSource {
         let void = before - resume.deletes.len();
         self.metrics.void_deletes.inc_by(void as u64);
         resume
-    }
-}
-
-/// Calls `each` for the changes in `entries`, which follow the snapshot `before`, with the index of their entry.
-pub(crate) fn for_each_change(before: &Snapshot, entries: &[JournalEntry], mut each: impl FnMut(usize, &ObjectChange)) {
-    let mut current = before;
-    for (place, entry) in entries.iter().enumerate() {
-        match entry {
-            JournalEntry::Push(snapshot, changes, _) => {
-                changes.iter().for_each(|change| each(place, change));
-                current = snapshot;
-            }
-            JournalEntry::Difference(snapshot, now) => {
-                let changes = difference(current, snapshot, *now);
-                changes.iter().for_each(|change| each(place, change));
-                current = snapshot;
-            }
-            JournalEntry::Begin { snapshot, .. } => current = snapshot,
-            _ => {}
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use redb::{Builder, Database, ReadableTable as _};
 
 use crate::schema;
-use crate::table_store::{self, Tables};
+use crate::tables::{Tables, tables};
 
 /// Bytes of pages that the database caches in memory.
 const PAGE_CACHE_BYTES: usize = 16 * 1_024 * 1_024;
@@ -165,7 +165,7 @@ fn validate(mut database: Database, owner: Option<&str>) -> Result<Validated, re
     {
         let mut meta = write.open_table(schema::META)?;
         let found = meta.get("format")?.map(|value| schema::format_of(value.value()));
-        let mut tables = table_store::tables(&write)?;
+        let mut tables = tables(&write)?;
         match found {
             Some(Some(schema::FORMAT)) => {}
             Some(Some(1)) => migrate_from_1(&mut tables)?,

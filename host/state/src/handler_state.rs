@@ -8,9 +8,8 @@ use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_cache::{ListenerHandle, Moment};
 use informant_object::{Key, SourceId};
 
-use crate::metrics::HandlerMetrics;
-use crate::schema::HandlerRow;
-use crate::source::{OnStart, UnpersistedDeletes};
+use crate::metrics::{EndLimit, HandlerMetrics};
+use crate::schema::{EndedRow, HandlerRow};
 
 /// How many open keys of one handler are checked in its listener at once, under its lock: well below a millisecond. The
 /// rest follows with the next batches.
@@ -28,6 +27,16 @@ pub const TOMBSTONES_MAX: usize = 100_000;
 /// A handler has received at most one of them without its delete; the others are still pending, or acknowledged within
 /// the last [`ACKNOWLEDGED_INTERVAL`](crate::ACKNOWLEDGED_INTERVAL).
 pub const INCARNATIONS_MAX: usize = 16;
+
+/// How a handler of an earlier process starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnStart {
+    /// Receives deletes for objects that are gone, and adds for all present objects.
+    #[default]
+    Replay,
+    /// Receives deletes for objects that are gone, and adds for objects whose present state it has not acknowledged.
+    Continue,
+}
 
 /// A handler's state for one source.
 #[derive(Debug, Default)]
@@ -69,15 +78,6 @@ pub(crate) struct Incarnation {
     pub(crate) number: u32,
     /// None if it is unknown.
     pub(crate) uid: Option<Box<str>>,
-}
-
-/// The limit because of which the end of an incarnation is not stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EndLimit {
-    /// There are [`INCARNATIONS_MAX`] of its key.
-    OfKey,
-    /// There are [`TOMBSTONES_MAX`].
-    OfHandler,
 }
 
 /// What checking a listener found.
@@ -285,5 +285,59 @@ impl HandlerState {
             self.asked = keys.last().cloned();
         }
         keys
+    }
+}
+
+/// The end of an incarnation.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub(crate) key: Key,
+    /// None if it is unknown.
+    pub(crate) uid: Option<Box<str>>,
+    pub(crate) row: EndedRow,
+}
+
+/// Deletes that are not persisted, in the order in which they happened.
+#[derive(Debug, Default)]
+pub(crate) struct UnpersistedDeletes {
+    deletes: BTreeMap<Key, Vec<Ended>>,
+    len: usize,
+}
+
+impl UnpersistedDeletes {
+    /// Adds a delete, unless there are too many.
+    pub(crate) fn add(&mut self, ended: Ended) -> Result<(), EndLimit> {
+        if self.len >= TOMBSTONES_MAX && !self.deletes.contains_key(&ended.key) {
+            return Err(EndLimit::OfHandler);
+        }
+        let of_key = self.deletes.entry(ended.key.clone()).or_default();
+        if let Some(same) = of_key.iter_mut().find(|one| one.uid.is_some() && one.uid == ended.uid) {
+            *same = ended;
+            return Ok(());
+        }
+        if of_key.len() >= INCARNATIONS_MAX {
+            return Err(EndLimit::OfKey);
+        }
+        if self.len >= TOMBSTONES_MAX {
+            return Err(EndLimit::OfHandler);
+        }
+        of_key.push(ended);
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Whether the delete of this incarnation is one of them.
+    pub(crate) fn has(&self, key: &Key, uid: Option<&str>) -> bool {
+        let of_key = self.deletes.get(key);
+        of_key.is_some_and(|of_key| of_key.iter().any(|one| one.uid.as_deref() == uid))
+    }
+
+    /// All of them; those of one key in their order.
+    pub(crate) fn all(&self) -> Vec<Ended> {
+        self.deletes.values().flatten().cloned().collect()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
     }
 }

@@ -16,36 +16,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
-use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::{Key, SourceId};
 use redb::ReadableTable as _;
 
-use crate::database::StateClosed;
+use crate::journal::RecorderWaker;
 use crate::metrics::StateMetrics;
-use crate::reconcile::damaged;
-use crate::recorder::{RecorderCommand, Shared};
 use crate::schema::{self, RowError};
-use crate::table_store::{TableStore, Tables};
-
-/// Why the keys of a plugin cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenKeysError {
-    /// The database was closed.
-    #[error(transparent)]
-    Closed(#[from] StateClosed),
-    /// It cannot be read.
-    #[error("the state database cannot be read: {0}")]
-    Unreadable(String),
-}
+use crate::table_store::TableStore;
+use crate::tables::{Tables, damaged};
 
 /// The keys of one plugin. Clones share them.
 #[derive(Clone)]
 pub struct KeySpace {
     plugin: Arc<str>,
-    shared: Arc<Shared>,
+    keys: Arc<KeyTable>,
+    recorder: Arc<RecorderWaker>,
     metrics: StateMetrics,
 }
 
@@ -95,24 +83,24 @@ pub(crate) struct KeyBatch {
 pub(crate) type EndedKeys = BTreeMap<(SourceId, String), Vec<Key>>;
 
 impl KeySpace {
-    /// Opens the keys of a plugin. Waits for the disk, unless they are open.
-    pub(crate) fn open(plugin: &str, shared: &Arc<Shared>, metrics: &StateMetrics) -> Result<Self, OpenKeysError> {
-        let space = Self {
+    /// The keys of `plugin` in `keys`, open or not.
+    pub(crate) fn new(
+        plugin: &str,
+        keys: &Arc<KeyTable>,
+        recorder: &Arc<RecorderWaker>,
+        metrics: &StateMetrics,
+    ) -> Self {
+        Self {
             plugin: plugin.into(),
-            shared: Arc::clone(shared),
+            keys: Arc::clone(keys),
+            recorder: Arc::clone(recorder),
             metrics: metrics.clone(),
-        };
-        if space.content().spaces.contains_key(plugin) {
-            return Ok(space);
         }
-        let (reply, answer) = mpsc::channel();
-        shared.command(RecorderCommand::OpenKeys(Arc::clone(&space.plugin), reply));
-        // A recorder that has ended drops commands with their reply channels.
-        match answer.recv() {
-            Ok(Ok(())) => Ok(space),
-            Ok(Err(error)) => Err(OpenKeysError::Unreadable(error)),
-            Err(_) => Err(StateClosed.into()),
-        }
+    }
+
+    /// Whether the keys were read.
+    pub(crate) fn is_open(&self) -> bool {
+        self.content().spaces.contains_key(&self.plugin)
     }
 
     /// The value of a key.
@@ -172,11 +160,11 @@ impl KeySpace {
         if let Some(end) = unpersisted {
             (end.report)();
         }
-        self.shared.waker.notify();
+        self.recorder.notify();
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {
-        self.shared.keys.content()
+        self.keys.content()
     }
 }
 
@@ -319,6 +307,3 @@ pub(crate) fn keep_only(store: &mut TableStore, plugins: &BTreeSet<String>) {
         }
     }
 }
-
-/// How a recorder answers [`RecorderCommand::OpenKeys`].
-pub(crate) type KeysOpened = Sender<Result<(), String>>;

@@ -15,7 +15,7 @@ use crate::cipher::Cipher;
 use crate::handler_state::HandlerState;
 use crate::schema::{self, Reader, RowError, StoredContent, push_text};
 use crate::source::{PersistedSource, SourceOptions};
-use crate::table_store::Tables;
+use crate::tables::Tables;
 
 /// The bits of a row's flags.
 const HAS_VERSION: u8 = 1;

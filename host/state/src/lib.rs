@@ -34,9 +34,26 @@
 //! Every transaction is flushed to the disk (`fsync`) before it counts. The recorder is a thread of its own because it
 //! does nothing but wait for the disk, and it is the only part of this crate that reads the clock. The simulation runs
 //! the same recorder without the thread ([`stepped`]).
+//!
+//! Its modules, lowest layer first; none imports from a layer above its own:
+//!
+//! ```layers
+//! cipher metrics
+//! schema
+//! tables journal
+//! file handler_state
+//! table_store
+//! source key_value
+//! reconcile letters requeues
+//! batch command
+//! deliver
+//! recorder
+//! database stepped
+//! ```
 
 mod batch;
 mod cipher;
+mod command;
 mod database;
 mod deliver;
 mod file;
@@ -52,16 +69,18 @@ mod schema;
 mod source;
 pub mod stepped;
 mod table_store;
+mod tables;
 #[cfg(test)]
 mod tests;
 
 pub use cipher::{Cipher, KEY_BYTES};
-pub use database::{OPEN_WAIT_SECONDS_MAX, StateClosed, StateDatabase};
+pub use command::{OpenKeysError, StateClosed};
+pub use database::{OPEN_WAIT_SECONDS_MAX, StateDatabase};
 pub use file::OpenError;
-pub use handler_state::{INCARNATIONS_MAX, OPEN_KEYS_CHECKED_MAX, TOMBSTONES_MAX};
+pub use handler_state::{INCARNATIONS_MAX, OPEN_KEYS_CHECKED_MAX, OnStart, TOMBSTONES_MAX};
 pub use journal::{QUEUED_CHANGES_MAX, SourceJournal};
-pub use key_value::{EventEnd, KeyChange, KeySpace, OpenKeysError};
+pub use key_value::{EventEnd, KeyChange, KeySpace};
 pub use metrics::StateMetrics;
 pub use recorder::{ACKNOWLEDGED_INTERVAL, COMMIT_INTERVAL, REOPEN_INTERVAL};
 pub use schema::StoredContent;
-pub use source::{OnStart, SourceIdentity, SourceOptions};
+pub use source::{SourceIdentity, SourceOptions};

@@ -11,8 +11,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::handler_state::EndLimit;
-
 /// The metrics of the state database. Clones share the same counters.
 #[derive(Clone, Debug, Default)]
 pub struct StateMetrics {
@@ -332,4 +330,13 @@ impl StateMetrics {
     pub(crate) fn queued_of(&self, informer: &str, cluster: &str) -> i64 {
         self.source(informer, cluster).queued.sum.get()
     }
+}
+
+/// The limit because of which the end of an incarnation is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndLimit {
+    /// There are [`INCARNATIONS_MAX`] of its key.
+    OfKey,
+    /// There are [`TOMBSTONES_MAX`].
+    OfHandler,
 }

@@ -8,10 +8,11 @@ use informant_cache::{ListenerHandle, Moment, Reason, Snapshot};
 use informant_object::{Key, KeyRef, Object};
 use redb::ReadableTable as _;
 
-use crate::handler_state::{HandlerState, Incarnation};
+use crate::handler_state::{Ended, HandlerState, Incarnation};
+use crate::journal::JournalEntry;
 use crate::schema::{self, EndedRow, HandlerRow, RowError};
-use crate::source::{Ended, PersistedSource};
-use crate::table_store::Tables;
+use crate::source::PersistedSource;
+use crate::tables::{Tables, damaged};
 
 /// Deletes that a handler receives after its initial list.
 pub(crate) type LateDeletes = (ListenerHandle, Vec<Vanished>);
@@ -278,10 +279,6 @@ impl PersistedSource {
     }
 }
 
-pub(crate) fn damaged(error: RowError) -> redb::Error {
-    redb::Error::Corrupted(error.to_string())
-}
-
 /// The changes between two snapshots of one source, deletes first. The final states of deleted objects are unknown.
 pub(crate) fn difference(before: &Snapshot, after: &Snapshot, now: Moment) -> Vec<ObjectChange> {
     let change = |kind| ObjectChange {
@@ -306,4 +303,24 @@ pub(crate) fn difference(before: &Snapshot, after: &Snapshot, now: Moment) -> Ve
         })),
     });
     deletes.chain(states).collect()
+}
+
+/// Calls `each` for the changes in `entries`, which follow the snapshot `before`, with the index of their entry.
+pub(crate) fn for_each_change(before: &Snapshot, entries: &[JournalEntry], mut each: impl FnMut(usize, &ObjectChange)) {
+    let mut current = before;
+    for (place, entry) in entries.iter().enumerate() {
+        match entry {
+            JournalEntry::Push(snapshot, changes, _) => {
+                changes.iter().for_each(|change| each(place, change));
+                current = snapshot;
+            }
+            JournalEntry::Difference(snapshot, now) => {
+                let changes = difference(current, snapshot, *now);
+                changes.iter().for_each(|change| each(place, change));
+                current = snapshot;
+            }
+            JournalEntry::Begin { snapshot, .. } => current = snapshot,
+            _ => {}
+        }
+    }
 }

@@ -1,22 +1,19 @@
 //! The recorder thread: one transaction for everything that is pending, of all sources.
 
-use std::collections::BTreeSet;
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use informant_cache::ListenerHandle;
 use redb::ReadableTable as _;
 
 use crate::batch::SourceBatch;
-use crate::journal::{RecorderWaker, SourceJournal, SourceQueue};
-use crate::key_value::{self, KeyTable, KeysOpened};
+use crate::command::{RecorderCommand, Shared};
+use crate::journal::{SourceJournal, SourceQueue};
+use crate::key_value;
 use crate::metrics::StateMetrics;
-use crate::reconcile::damaged;
 use crate::schema::SourceRow;
-use crate::source::Purge;
-use crate::source::{ListenerNames, OnStart, PersistedSource, SourceIdentity, SourceOptions};
-use crate::table_store::{TableStore, Tables};
+use crate::source::{PersistedSource, Purge, SourceIdentity, SourceOptions, source_row};
+use crate::table_store::TableStore;
+use crate::tables::damaged;
 
 /// The minimum interval between two transactions. A single change is written, flushed and delivered at once; a stream
 /// of changes is batched at this interval.
@@ -30,58 +27,6 @@ pub const REOPEN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The pause between checks while no key is open.
 const IDLE: Duration = Duration::from_secs(1);
-
-/// A command from the [`StateDatabase`](crate::StateDatabase).
-pub(crate) enum RecorderCommand {
-    Open(Box<SourceOptions>, Sender<SourceJournal>),
-    Forget(Purge),
-    /// Deletes an informer's state in a cluster once its present sources have finished.
-    ForgetAtEnd(String, String),
-    /// Reads the keys of a plugin.
-    OpenKeys(Arc<str>, KeysOpened),
-    /// Deletes the keys of all plugins but these.
-    KeepOnlyPlugins(BTreeSet<String>),
-    Stop,
-}
-
-/// State shared between the recorder and the handle.
-#[derive(Default)]
-pub(crate) struct Shared {
-    pub(crate) waker: Arc<RecorderWaker>,
-    commands: Mutex<Commands>,
-    pub(crate) names: Mutex<ListenerNames>,
-    pub(crate) keys: KeyTable,
-}
-
-#[derive(Default)]
-struct Commands {
-    waiting: Vec<RecorderCommand>,
-    /// The recorder has ended.
-    over: bool,
-}
-
-impl Shared {
-    /// Sends a command. Once the recorder has ended the command is dropped, together with its reply channel.
-    pub(crate) fn command(&self, command: RecorderCommand) {
-        let mut commands = self.commands();
-        if !commands.over {
-            commands.waiting.push(command);
-            drop(commands);
-            self.waker.notify();
-        }
-    }
-
-    /// Names a listener as a handler.
-    pub(crate) fn name(&self, listener: &ListenerHandle, name: &str, on_start: OnStart) {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        names.retain(|(known, ..)| !known.ptr_eq(listener));
-        names.push((listener.clone(), name.to_owned(), on_start));
-    }
-
-    fn commands(&self) -> MutexGuard<'_, Commands> {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 pub(crate) struct Recorder {
     store: TableStore,
@@ -245,8 +190,7 @@ impl Recorder {
 
     /// Handles commands. New sources come last, and none goes.
     pub(crate) fn handle_commands(&mut self) {
-        let commands = std::mem::take(&mut self.shared.commands().waiting);
-        for command in commands {
+        for command in self.shared.take() {
             match command {
                 RecorderCommand::Open(options, reply) => {
                     let source = self.open(*options);
@@ -341,13 +285,7 @@ impl Drop for Recorder {
             self.metrics
                 .set_failure(Some("its thread panicked, which is a bug in Informant".to_owned()));
         }
-        let waiting = {
-            let mut commands = self.shared.commands();
-            commands.over = true;
-            std::mem::take(&mut commands.waiting)
-        };
-        drop(waiting);
-        self.shared.keys.end();
+        self.shared.end();
         for source in &self.sources {
             source.queue.end();
             let left = source.queue.take();
@@ -355,26 +293,4 @@ impl Drop for Recorder {
             source.release_replays();
         }
     }
-}
-
-/// The row of a source; with a new number if there is none.
-pub(crate) fn source_row(tables: &mut Tables<'_>, options: &SourceOptions) -> Result<SourceRow, redb::Error> {
-    let row_key = options.identity.row_key();
-    if let Some(found) = tables.sources.get(&row_key[..])? {
-        return SourceRow::decode(found.value()).map_err(damaged);
-    }
-    let mut highest = 0;
-    for found in tables.sources.iter()? {
-        let row = SourceRow::decode(found?.1.value()).map_err(damaged)?;
-        highest = highest.max(row.number);
-    }
-    let row = SourceRow {
-        number: highest + 1,
-        high_water: None,
-        form: options.form.clone(),
-        request: Some(options.request.clone()),
-    };
-    tables.sources.insert(&row_key[..], &row.encode()[..])?;
-    tables.clear(row.number)?;
-    Ok(row)
 }

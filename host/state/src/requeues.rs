@@ -12,10 +12,9 @@ use redb::ReadableTable as _;
 
 use crate::cipher::Cipher;
 use crate::handler_state::HandlerState;
-use crate::reconcile::damaged;
 use crate::schema::{self, Reader, RowError, StoredContent};
 use crate::source::{PersistedSource, SourceOptions};
-use crate::table_store::Tables;
+use crate::tables::{Tables, damaged};
 
 /// The bits of a row's flags.
 const IS_DELETE: u8 = 1;

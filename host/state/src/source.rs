@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use informant_cache::{ListenerHandle, Moment, Snapshot};
-use informant_object::{Key, SourceId};
+use informant_object::SourceId;
+use redb::ReadableTable as _;
 
 use crate::cipher::Cipher;
-use crate::handler_state::{EndLimit, HandlerState, INCARNATIONS_MAX, TOMBSTONES_MAX};
+use crate::handler_state::{HandlerState, OnStart, UnpersistedDeletes};
 use crate::journal::SourceQueue;
 use crate::metrics::DurableSourceMetrics;
-use crate::schema::{EndedRow, SourceRow, StoredContent};
+use crate::schema::{SourceRow, StoredContent};
+use crate::tables::{Tables, damaged};
 
 /// The identity of a source across processes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,72 +73,8 @@ pub struct SourceOptions {
     pub handlers: BTreeSet<String>,
 }
 
-/// How a handler of an earlier process starts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnStart {
-    /// Receives deletes for objects that are gone, and adds for all present objects.
-    #[default]
-    Replay,
-    /// Receives deletes for objects that are gone, and adds for objects whose present state it has not acknowledged.
-    Continue,
-}
-
 /// The listeners that are handlers with a name that is stable across processes.
 pub(crate) type ListenerNames = Vec<(ListenerHandle, String, OnStart)>;
-
-/// The end of an incarnation.
-#[derive(Clone, Debug)]
-pub(crate) struct Ended {
-    pub(crate) key: Key,
-    /// None if it is unknown.
-    pub(crate) uid: Option<Box<str>>,
-    pub(crate) row: EndedRow,
-}
-
-/// Deletes that are not persisted, in the order in which they happened.
-#[derive(Debug, Default)]
-pub(crate) struct UnpersistedDeletes {
-    deletes: BTreeMap<Key, Vec<Ended>>,
-    len: usize,
-}
-
-impl UnpersistedDeletes {
-    /// Adds a delete, unless there are too many.
-    pub(crate) fn add(&mut self, ended: Ended) -> Result<(), EndLimit> {
-        if self.len >= TOMBSTONES_MAX && !self.deletes.contains_key(&ended.key) {
-            return Err(EndLimit::OfHandler);
-        }
-        let of_key = self.deletes.entry(ended.key.clone()).or_default();
-        if let Some(same) = of_key.iter_mut().find(|one| one.uid.is_some() && one.uid == ended.uid) {
-            *same = ended;
-            return Ok(());
-        }
-        if of_key.len() >= INCARNATIONS_MAX {
-            return Err(EndLimit::OfKey);
-        }
-        if self.len >= TOMBSTONES_MAX {
-            return Err(EndLimit::OfHandler);
-        }
-        of_key.push(ended);
-        self.len += 1;
-        Ok(())
-    }
-
-    /// Whether the delete of this incarnation is one of them.
-    pub(crate) fn has(&self, key: &Key, uid: Option<&str>) -> bool {
-        let of_key = self.deletes.get(key);
-        of_key.is_some_and(|of_key| of_key.iter().any(|one| one.uid.as_deref() == uid))
-    }
-
-    /// All of them; those of one key in their order.
-    pub(crate) fn all(&self) -> Vec<Ended> {
-        self.deletes.values().flatten().cloned().collect()
-    }
-
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
-    }
-}
 
 pub(crate) struct PersistedSource {
     pub(crate) number: u32,
@@ -313,4 +251,26 @@ impl Purge {
             Self::Source(identity) => identity.row_key() == row_key,
         }
     }
+}
+
+/// The row of a source; with a new number if there is none.
+pub(crate) fn source_row(tables: &mut Tables<'_>, options: &SourceOptions) -> Result<SourceRow, redb::Error> {
+    let row_key = options.identity.row_key();
+    if let Some(found) = tables.sources.get(&row_key[..])? {
+        return SourceRow::decode(found.value()).map_err(damaged);
+    }
+    let mut highest = 0;
+    for found in tables.sources.iter()? {
+        let row = SourceRow::decode(found?.1.value()).map_err(damaged)?;
+        highest = highest.max(row.number);
+    }
+    let row = SourceRow {
+        number: highest + 1,
+        high_water: None,
+        form: options.form.clone(),
+        request: Some(options.request.clone()),
+    };
+    tables.sources.insert(&row_key[..], &row.encode()[..])?;
+    tables.clear(row.number)?;
+    Ok(row)
 }

@@ -10,13 +10,14 @@ use informant_cache::ListenerHandle;
 use redb::StorageBackend;
 
 use crate::batch::SourceBatch;
-use crate::database::StateClosed;
+use crate::command::{OpenKeysError, RecorderCommand, Shared, StateClosed};
 use crate::file::{self, OpenError, OpenedDatabase};
+use crate::handler_state::OnStart;
 use crate::journal::SourceJournal;
-use crate::key_value::{KeySpace, OpenKeysError};
+use crate::key_value::KeySpace;
 use crate::metrics::StateMetrics;
-use crate::recorder::{Recorder, RecorderCommand, Shared};
-use crate::source::{OnStart, SourceOptions};
+use crate::recorder::Recorder;
+use crate::source::SourceOptions;
 use crate::table_store::TableStore;
 
 /// The name of the disk in messages.
@@ -108,7 +109,7 @@ impl SteppedState {
         self.recorder.handle_commands();
         let opened = answer.try_recv().map_err(|_| StateClosed)?;
         opened.map_err(OpenKeysError::Unreadable)?;
-        KeySpace::open(plugin, &self.shared, &self.metrics)
+        self.shared.open_keys(plugin, &self.metrics)
     }
 
     /// Commits everything that is pending, and what handlers have acknowledged. Delivers first what was committed

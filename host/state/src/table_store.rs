@@ -4,25 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use redb::{Database, Table, WriteTransaction};
+use redb::Database;
 
 use crate::file::{self, OpenError, OpenedDatabase};
 use crate::metrics::StateMetrics;
-use crate::schema;
-
-type Rows<'t> = Table<'t, &'static [u8], &'static [u8]>;
-
-/// The tables within a transaction.
-pub(crate) struct Tables<'t> {
-    pub(crate) sources: Rows<'t>,
-    pub(crate) objects: Rows<'t>,
-    pub(crate) handlers: Rows<'t>,
-    pub(crate) open: Rows<'t>,
-    pub(crate) ended: Rows<'t>,
-    pub(crate) dead_letters: Rows<'t>,
-    pub(crate) requeues: Rows<'t>,
-    pub(crate) plugin_keys: Rows<'t>,
-}
+use crate::tables::{Tables, tables};
 
 /// Opens the database.
 type Opener = Box<dyn Fn() -> Result<OpenedDatabase, OpenError> + Send>;
@@ -134,55 +120,5 @@ impl TableStore {
     /// Fails as if the disk were full.
     pub(crate) fn fail_disk_full(&mut self) {
         self.fail(&redb::Error::Io(std::io::ErrorKind::StorageFull.into()));
-    }
-}
-
-/// Opens the tables; those that the file lacks are created.
-pub(crate) fn tables(transaction: &WriteTransaction) -> Result<Tables<'_>, redb::Error> {
-    Ok(Tables {
-        sources: transaction.open_table(schema::SOURCES)?,
-        objects: transaction.open_table(schema::OBJECTS)?,
-        handlers: transaction.open_table(schema::HANDLERS)?,
-        open: transaction.open_table(schema::OPEN)?,
-        ended: transaction.open_table(schema::ENDED)?,
-        dead_letters: transaction.open_table(schema::DEAD_LETTERS)?,
-        requeues: transaction.open_table(schema::REQUEUES)?,
-        plugin_keys: transaction.open_table(schema::PLUGIN_KEYS)?,
-    })
-}
-
-impl Tables<'_> {
-    /// Deletes all objects, handlers and open keys of a source.
-    pub(crate) fn clear(&mut self, source: u32) -> Result<(), redb::Error> {
-        let prefix = source.to_be_bytes();
-        let end = schema::after(&prefix);
-        let of_handlers = [
-            &mut self.handlers,
-            &mut self.open,
-            &mut self.ended,
-            &mut self.dead_letters,
-            &mut self.requeues,
-        ];
-        for rows in of_handlers.into_iter().chain([&mut self.objects]) {
-            rows.retain_in::<&[u8], _>(&prefix[..]..&end[..], |_, _| false)?;
-        }
-        Ok(())
-    }
-
-    /// Deletes a handler.
-    pub(crate) fn clear_handler(&mut self, source: u32, handler: &str) -> Result<(), redb::Error> {
-        self.handlers.remove(&schema::handler_key(source, handler)[..])?;
-        let prefix = schema::open_prefix(source, handler);
-        let end = schema::after(&prefix);
-        let rows_by_key = [
-            &mut self.open,
-            &mut self.ended,
-            &mut self.dead_letters,
-            &mut self.requeues,
-        ];
-        for rows in rows_by_key {
-            rows.retain_in::<&[u8], _>(&prefix[..]..&end[..], |_, _| false)?;
-        }
-        Ok(())
     }
 }

@@ -25,10 +25,12 @@ use informant_object::{Key, KeyRef, Object, ResourceVersion, Shape, SourceId};
 
 use crate::StateMetrics;
 use crate::cipher::Cipher;
+use crate::command::{RecorderCommand, Shared};
+use crate::handler_state::OnStart;
 use crate::journal::SourceJournal;
-use crate::recorder::{Recorder, RecorderCommand, Shared};
+use crate::recorder::Recorder;
 use crate::schema::StoredContent;
-use crate::source::{OnStart, SourceIdentity, SourceOptions};
+use crate::source::{SourceIdentity, SourceOptions};
 use crate::table_store::TableStore;
 
 const SOURCE: SourceId = SourceId(7);

@@ -4,7 +4,8 @@
 use std::sync::mpsc;
 
 use super::*;
-use crate::database::{StateClosed, StateDatabase};
+use crate::command::StateClosed;
+use crate::database::StateDatabase;
 use crate::source::Purge;
 
 /// Starts a flush; the receiver gets its completion.

@@ -12,7 +12,7 @@ fn keys(process: &mut Process) -> KeySpace {
     process.command(RecorderCommand::OpenKeys(HANDLER.into(), reply));
     process.recorder.run_once();
     answer.try_recv().unwrap().unwrap();
-    KeySpace::open(HANDLER, &process.shared, &process.metrics).unwrap()
+    process.shared.open_keys(HANDLER, &process.metrics).unwrap()
 }
 
 fn value(keys: &KeySpace, key: &str) -> Option<String> {
@@ -166,7 +166,7 @@ fn plugins_have_keys_of_their_own_until_they_are_removed() {
         let (reply, _answer) = mpsc::channel();
         process.command(RecorderCommand::OpenKeys(plugin.into(), reply));
         process.recorder.run_once();
-        let space = KeySpace::open(plugin, &process.shared, &process.metrics).unwrap();
+        let space = process.shared.open_keys(plugin, &process.metrics).unwrap();
         let set = |key: &str| (key.to_owned(), Some(plugin.as_bytes().into()));
         space.commit(vec![set("x/1"), set("x/2"), set("y")], None);
         space.commit(vec![("x/2".to_owned(), None)], None);
@@ -183,7 +183,7 @@ fn plugins_have_keys_of_their_own_until_they_are_removed() {
         let (reply, _answer) = mpsc::channel();
         process.command(RecorderCommand::OpenKeys(plugin.into(), reply));
         process.recorder.run_once();
-        let space = KeySpace::open(plugin, &process.shared, &process.metrics).unwrap();
+        let space = process.shared.open_keys(plugin, &process.metrics).unwrap();
         (value(&space, "x/1"), space.usage().0)
     };
     assert_eq!(of("a"), (None, 0));

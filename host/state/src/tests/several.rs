@@ -106,7 +106,7 @@ fn unchanged_source_is_not_written_again() {
     // If a row were written again, it would be back.
     let rows = |process: &mut Process, erase: bool| {
         let read = process.recorder.store().write(|tables| {
-            let number = crate::recorder::source_row(tables, &in_namespace("two"))?.number;
+            let number = crate::source::source_row(tables, &in_namespace("two"))?.number;
             let head = crate::schema::handler_key(number, HANDLER);
             if erase {
                 tables.handlers.remove(&head[..])?;
