@@ -2,48 +2,30 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::{Method, Response};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::body::{self, Body};
+use crate::call::Call;
 use crate::definitions::UnknownFields;
 use crate::discovery;
 use crate::document;
-use crate::faults::Attributes;
 use crate::kinds::{Kind, Served};
-use crate::list::{self, Page};
+use crate::list;
 use crate::openapi;
+use crate::page::Page;
 use crate::patch::Patch;
-use crate::query::{self, ListOptions, Query, VersionParam};
-use crate::replica::ReplicaCache;
+use crate::query::{self, ListOptions, VersionParam};
 use crate::representation::Representation;
 use crate::review;
-use crate::routes::{Resource, Route};
+use crate::routes::{Attributes, Resource, Route};
 use crate::scale;
 use crate::selection::Selection;
-use crate::server::Inner;
 use crate::status::Status;
 use crate::stored::{self, Stored};
 use crate::watch;
 use crate::writes::{Deletion, Part, Preconditions, Write};
-
-/// The user name of all clients: this server has no authentication.
-pub(crate) const USER: &str = "informant";
-
-/// A parsed request.
-pub(crate) struct Call<'a> {
-    pub(crate) inner: &'a Arc<Inner>,
-    pub(crate) cache: &'a Arc<ReplicaCache>,
-    pub(crate) method: &'a Method,
-    pub(crate) accept: &'a str,
-    pub(crate) content_type: &'a str,
-    pub(crate) query: &'a Query,
-    pub(crate) body: &'a Bytes,
-    /// Whether a watch that this opens is silent.
-    pub(crate) frozen: bool,
-}
 
 /// Answers a request.
 pub(crate) fn answer(call: &Call<'_>, route: Route, attributes: Attributes) -> Result<Response<Body>, Status> {
@@ -57,7 +39,7 @@ pub(crate) fn answer(call: &Call<'_>, route: Route, attributes: Attributes) -> R
     if !matches!(*call.method, Method::GET | Method::HEAD) {
         return Err(Status::method_not_allowed());
     }
-    let store = call.inner.store();
+    let store = call.state.store();
     let registry = store.registry();
     let found = match &route {
         Route::Groups { core } => Some(discovery::groups(registry, *core, call.accept)),
@@ -103,7 +85,7 @@ struct DeleteOptions {
 
 impl<'a> Target<'a> {
     fn find(call: &'a Call<'a>, resource: &'a Resource) -> Result<Lookup<'a>, Status> {
-        let store = call.inner.store();
+        let store = call.state.store();
         let registry = store.registry();
         let Some(served) = registry
             .find(&resource.group, &resource.version, &resource.plural)
@@ -185,7 +167,7 @@ impl<'a> Target<'a> {
 
     /// The object at the version that the request allows.
     fn stored(&self) -> Result<Arc<Stored>, Status> {
-        let store = self.call.inner.store();
+        let store = self.call.state.store();
         let key = stored::key(&self.resource.namespace, &self.resource.name);
         let found = match query::version(self.call.query)? {
             VersionParam::Unset => store.collection(self.served.slot).objects.get(&key).cloned(),
@@ -208,8 +190,8 @@ impl<'a> Target<'a> {
         let options = ListOptions::read(self.call.query)?;
         let selection = Selection::read(&self.kind, &self.resource.namespace, &options)?;
         let page = {
-            let store = self.call.inner.store();
-            let paging_at_zero = self.call.inner.options.paging_at_zero;
+            let store = self.call.state.store();
+            let paging_at_zero = self.call.state.options.paging_at_zero;
             list::list(
                 &store,
                 self.call.cache,
@@ -219,7 +201,7 @@ impl<'a> Target<'a> {
                 paging_at_zero,
             )?
         };
-        Ok(representation.list_response(page, self.call.inner.now_unix_seconds()))
+        Ok(representation.list_response(page, self.call.state.now_unix_seconds()))
     }
 
     fn watch(&self, attributes: Attributes) -> Result<Response<Body>, Status> {
@@ -232,7 +214,7 @@ impl<'a> Target<'a> {
             attributes,
             frozen: self.call.frozen,
         };
-        watch::open(self.call.inner, self.call.cache, request)
+        watch::open(self.call.state, self.call.cache, request)
     }
 
     fn create(&self) -> Result<Response<Body>, Status> {
@@ -295,7 +277,7 @@ impl<'a> Target<'a> {
         let options = ListOptions::read(self.call.query)?;
         let selection = Selection::read(&self.kind, &self.resource.namespace, &options)?;
         let items = self.write(dry_run, |write| write.delete_collection(&selection))?;
-        let revision = self.call.inner.store().revision();
+        let revision = self.call.state.store().revision();
         let page = Page {
             kind: Arc::clone(&self.kind),
             items,
@@ -332,8 +314,8 @@ impl<'a> Target<'a> {
     }
 
     fn write<T>(&self, dry_run: bool, write: impl FnOnce(&mut Write<'_>) -> Result<T, Status>) -> Result<T, Status> {
-        let now = self.call.inner.now_rfc3339();
-        let mut store = self.call.inner.store();
+        let now = self.call.state.now_rfc3339();
+        let mut store = self.call.state.store();
         // Its definition may have been deleted since the request was routed.
         if store.collection(self.served.slot).retired {
             return Err(Status::no_such_resource());
@@ -354,7 +336,7 @@ impl<'a> Target<'a> {
     }
 
     fn show(&self, code: u16, object: &Stored) -> Result<Response<Body>, Status> {
-        let now = self.call.inner.now_unix_seconds();
+        let now = self.call.state.now_unix_seconds();
         Ok(self.representation()?.object_response(code, &self.kind, object, now))
     }
 

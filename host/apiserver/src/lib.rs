@@ -21,13 +21,38 @@
 //! specs, managed fields or controllers: pods do not run, dependents of deleted owners are not collected, deletes take
 //! effect at once (finalizers are respected). It reads protocol buffers and YAML but responds with JSON. Server-side
 //! apply is a merge that creates. See docs/reference/embedded-apiserver.md.
+//!
+//! Its modules, lowest layer first; none imports from a layer above its own. Up to `writes` they are the objects and
+//! their store, from `state` on what answers requests:
+//!
+//! ```layers
+//! body clock random tls
+//! kinds status definitions options
+//! stored
+//! history protobuf query table
+//! document openapi page routes selection
+//! admit labels representation store
+//! fault patch replica_cache scale
+//! list watches writes
+//! discovery state
+//! call faults watch
+//! review
+//! handlers
+//! service
+//! listen
+//! replica
+//! server
+//! snapshot
+//! ```
 
 mod admit;
 mod body;
+mod call;
 mod clock;
 mod definitions;
 mod discovery;
 mod document;
+mod fault;
 mod faults;
 mod handlers;
 mod history;
@@ -37,11 +62,13 @@ mod list;
 mod listen;
 mod openapi;
 mod options;
+mod page;
 mod patch;
 mod protobuf;
 mod query;
 mod random;
 mod replica;
+mod replica_cache;
 mod representation;
 mod review;
 mod routes;
@@ -50,17 +77,20 @@ mod selection;
 mod server;
 mod service;
 mod snapshot;
+mod state;
 mod status;
 mod store;
 mod stored;
 mod table;
 mod tls;
 mod watch;
+mod watches;
 mod writes;
 
 pub use body::{Body, BodyError};
-pub use clock::{Clock, Sleep, TokioClock};
-pub use faults::{Action, Answer, Ending, Fault, Faults, Filter, Injection, RULES_MAX, Rule};
+pub use clock::Clock;
+pub use fault::{Action, Answer, Ending, Fault, Filter, Injection, RULES_MAX, Rule};
+pub use faults::Faults;
 pub use kinds::Kind;
 pub use listen::CONNECTIONS_MAX;
 pub use options::{
@@ -68,9 +98,9 @@ pub use options::{
     REQUESTS_KEPT_MAX, WATCH_BACKLOG_EVENTS_MAX, WATCH_TIMEOUT_MIN,
 };
 pub use replica::Replica;
-pub use review::TokenOwner;
-pub use server::{ApiServer, RequestRecord, Stats, WriteRecord};
+pub use server::{ApiServer, Stats, WriteRecord};
 pub use service::{ApiService, ServiceError};
 pub use snapshot::{ServerSnapshot, SnapshotError};
+pub use state::{RequestRecord, TokenOwner};
 pub use status::{Cause, Details, Status};
 pub use tls::{Identity, IdentityError};

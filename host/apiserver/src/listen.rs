@@ -15,11 +15,11 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::faults::Ending;
-use crate::faults::Filter;
-use crate::server::{ApiServer, Inner};
+use crate::fault::{Ending, Filter};
 use crate::service::ApiService;
+use crate::state::ServerState;
 use crate::tls::Identity;
+use crate::watches::WatchCommand;
 
 /// How long connections may take to finish their responses after the shutdown began.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
@@ -33,32 +33,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Maximum number of open connections; further ones wait in the system's backlog.
 pub const CONNECTIONS_MAX: usize = 4_096;
 
-impl ApiServer {
-    /// Serves connections until `shutdown` completes; then ends watches, lets responses finish for up to 2 s and cuts
-    /// the remaining connections.
-    ///
-    /// # Errors
-    /// None at present: accepting connections is retried.
-    pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) -> io::Result<()> {
-        serve(&self.inner, &self.service(), listener, None, shutdown).await
-    }
-
-    /// As [`serve`](Self::serve), over TLS.
-    ///
-    /// # Errors
-    /// None at present.
-    pub async fn serve_tls(
-        &self,
-        listener: TcpListener,
-        identity: &Identity,
-        shutdown: impl Future<Output = ()> + Send,
-    ) -> io::Result<()> {
-        serve(&self.inner, &self.service(), listener, Some(identity), shutdown).await
-    }
-}
-
 pub(crate) async fn serve(
-    inner: &Arc<Inner>,
+    state: &Arc<ServerState>,
     service: &ApiService,
     listener: TcpListener,
     identity: Option<&Identity>,
@@ -76,24 +52,24 @@ pub(crate) async fn serve(
             accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
                 Ok((socket, _)) => {
                     let tokens = ConnectionTokens {
-                        restart: inner.restart_token(),
+                        restart: state.restart_token(),
                         stopping: stopping.clone(),
                     };
                     connections.spawn(accept(socket, acceptor.clone(), service.clone(), tokens));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "connection not accepted; retrying");
-                    inner.options.clock.sleep(ACCEPT_PAUSE).await;
+                    state.options.clock.sleep(ACCEPT_PAUSE).await;
                 }
             },
         }
     }
     drop(listener);
     stopping.cancel();
-    inner
+    state
         .watches()
-        .command(&Filter::any(), &crate::watch::WatchCommand::End(Ending::Clean));
-    let deadline = inner.options.clock.sleep(SHUTDOWN_DEADLINE);
+        .command(&Filter::any(), &WatchCommand::End(Ending::Clean));
+    let deadline = state.options.clock.sleep(SHUTDOWN_DEADLINE);
     tokio::select! {
         biased;
         () = async { while connections.join_next().await.is_some() {} } => {}

@@ -1,12 +1,11 @@
 //! The options of a server, and the named limits behind the defaults.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::clock::{Clock, TokioClock};
+use crate::clock::Clock;
 
 /// How many changes of one resource are kept for watches, exact lists and continue tokens.
 ///
@@ -49,8 +48,8 @@ pub struct Options {
     /// The seed of uids, generated names and watch deadlines.
     pub seed: u64,
     /// The server's time.
-    pub clock: Arc<dyn Clock>,
-    /// The calendar time when `clock` started; creation timestamps are `start` + `clock.now()`.
+    pub clock: Clock,
+    /// The calendar time when `clock` started; creation timestamps are `start` and the time since then.
     pub start: Timestamp,
     /// See [`HISTORY_EVENTS_MAX`].
     pub history_events_max: usize,
@@ -85,7 +84,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             seed: 0,
-            clock: Arc::new(TokioClock::new()),
+            clock: Clock::default(),
             start: Timestamp::from_second(DEFAULT_START_UNIX_SECONDS).unwrap_or(Timestamp::UNIX_EPOCH),
             history_events_max: HISTORY_EVENTS_MAX,
             history_bytes_max: HISTORY_BYTES_MAX,

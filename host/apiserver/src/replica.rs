@@ -6,15 +6,14 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-use crate::history::Objects;
 use crate::listen;
-use crate::server::Inner;
+use crate::replica_cache::ReplicaCache;
 use crate::service::ApiService;
-use crate::store::Store;
+use crate::state::ServerState;
 use crate::tls::Identity;
 
 /// A replica: the same data, but its own cache, which can be made to lag. Cheap to clone.
@@ -23,19 +22,19 @@ use crate::tls::Identity;
 /// writes go to the common store. Rules and faults are shared by all replicas.
 #[derive(Clone)]
 pub struct Replica {
-    inner: Arc<Inner>,
+    state: Arc<ServerState>,
     cache: Arc<ReplicaCache>,
 }
 
 impl Replica {
-    pub(crate) fn new(inner: Arc<Inner>) -> Self {
-        let cache = inner.add_replica_cache();
-        Self { inner, cache }
+    pub(crate) fn new(state: Arc<ServerState>) -> Self {
+        let cache = state.add_replica_cache();
+        Self { state, cache }
     }
 
     /// The replica as a service.
     pub fn service(&self) -> ApiService {
-        ApiService::new(Arc::clone(&self.inner), Arc::clone(&self.cache))
+        ApiService::new(Arc::clone(&self.state), Arc::clone(&self.cache))
     }
 
     /// Serves the replica on its own socket, as [`ApiServer::serve`](crate::ApiServer::serve) does for the first one.
@@ -48,77 +47,21 @@ impl Replica {
         identity: Option<&Identity>,
         shutdown: impl Future<Output = ()> + Send,
     ) -> io::Result<()> {
-        listen::serve(&self.inner, &self.service(), listener, identity, shutdown).await
+        listen::serve(&self.state, &self.service(), listener, identity, shutdown).await
     }
 
     /// Freezes the cache at the current state.
     pub fn freeze(&self) {
-        self.cache.freeze(&self.inner.store());
+        self.cache.freeze(&self.state.store());
     }
 
     /// Catches up.
     pub fn thaw(&self) {
-        self.cache.thaw(&self.inner.store());
+        self.cache.thaw(&self.state.store());
     }
 
     /// The newest revision that this replica's cache shows.
     pub fn revision(&self) -> u64 {
-        self.cache.revision(&self.inner.store())
-    }
-}
-
-/// A replica's cache: as new as the store, or frozen.
-#[derive(Debug, Default)]
-pub(crate) struct ReplicaCache {
-    frozen: Mutex<Option<Frozen>>,
-}
-
-#[derive(Debug)]
-struct Frozen {
-    revision: u64,
-    /// Indexed like the store's collections.
-    objects: Vec<Objects>,
-}
-
-impl ReplicaCache {
-    fn frozen(&self) -> MutexGuard<'_, Option<Frozen>> {
-        self.frozen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Freezes the cache at the store's current state.
-    pub(crate) fn freeze(&self, store: &Store) {
-        let objects = store
-            .collections()
-            .iter()
-            .map(|collection| collection.objects.clone())
-            .collect();
-        *self.frozen() = Some(Frozen {
-            revision: store.revision(),
-            objects,
-        });
-    }
-
-    /// Follows the store again, and wakes watches to catch up.
-    pub(crate) fn thaw(&self, store: &Store) {
-        *self.frozen() = None;
-        for collection in store.collections() {
-            collection.changed.notify_waiters();
-        }
-    }
-
-    /// The newest revision that this replica shows.
-    pub(crate) fn revision(&self, store: &Store) -> u64 {
-        self.frozen()
-            .as_ref()
-            .map_or(store.revision(), |frozen| frozen.revision)
-    }
-
-    /// The objects of a kind as this replica shows them.
-    pub(crate) fn objects(&self, store: &Store, slot: usize) -> Objects {
-        match &*self.frozen() {
-            None => store.collection(slot).objects.clone(),
-            // A kind that was added after the freeze is not visible yet.
-            Some(frozen) => frozen.objects.get(slot).cloned().unwrap_or_default(),
-        }
+        self.cache.revision(&self.state.store())
     }
 }

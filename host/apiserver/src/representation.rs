@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::body::{self, Body};
 use crate::kinds::Kind;
-use crate::list::Page;
+use crate::page::Page;
 use crate::query::Query;
 use crate::status::Status;
 use crate::stored::Stored;

@@ -4,11 +4,10 @@ use http::{Method, Response};
 use serde_json::{Value, json};
 
 use crate::body::{self, Body};
+use crate::call::Call;
 use crate::document;
-use crate::faults::Attributes;
-
-use crate::handlers::{Call, USER};
-use crate::routes::Resource;
+use crate::routes::{Attributes, Resource, USER};
+use crate::state::TokenOwner;
 use crate::status::Status;
 
 /// Whether a path is that of a review. Reviews are answered on create and never stored.
@@ -48,24 +47,13 @@ pub(crate) fn answer(call: &Call<'_>, resource: &Resource) -> Result<Response<Bo
 /// The audience of the API server itself.
 const OWN_AUDIENCE: &str = "https://kubernetes.default.svc";
 
-/// Somebody who has a token.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TokenOwner {
-    /// The user's name.
-    pub user: String,
-    /// The user's groups.
-    pub groups: Vec<String>,
-    /// The audiences that the token is for; the API server itself if there is none.
-    pub audiences: Vec<String>,
-}
-
 fn token_status(call: &Call<'_>, asked: &Value) -> Value {
     let audiences = |listed: Vec<String>| match listed.is_empty() {
         true => vec![OWN_AUDIENCE.to_owned()],
         false => listed,
     };
     let wanted = audiences(serde_json::from_value(asked["audiences"].clone()).unwrap_or_default());
-    let owner = call.inner.token_owner(asked["token"].as_str().unwrap_or_default());
+    let owner = call.state.token_owner(asked["token"].as_str().unwrap_or_default());
     let Some(TokenOwner {
         user,
         groups,
@@ -107,7 +95,7 @@ fn review_status(call: &Call<'_>, asked: &Value, user: &str) -> Value {
         name: text("name"),
         user: user.to_owned(),
     };
-    if call.inner.rules().forbids(&attributes) {
+    if call.state.rules().forbids(&attributes) {
         json!({ "allowed": false, "reason": "forbidden by a fault rule" })
     } else {
         json!({ "allowed": true })

@@ -5,9 +5,10 @@
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::faults::Attributes;
-use crate::handlers::USER;
 use crate::query::Query;
+
+/// The user name of all clients: this server has no authentication.
+pub(crate) const USER: &str = "informant";
 
 /// The target of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +42,20 @@ pub(crate) struct Resource {
     /// Empty for a collection.
     pub(crate) name: String,
     pub(crate) subresource: String,
+}
+
+/// The attributes of a request, in Kubernetes' terms. Paths that are not resources have only a verb, in lower case
+/// (`get`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Attributes {
+    pub(crate) verb: &'static str,
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    /// Who sends it or, for an access review, who it is about.
+    pub(crate) user: String,
 }
 
 /// Reads a path.

@@ -1,152 +1,32 @@
-//! The server: its state, and direct access for tests, which write without HTTP.
+//! The server, with direct access for tests, which write without HTTP.
 
-use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
+use tokio::net::TcpListener;
 
 use crate::definitions::UnknownFields;
-use crate::faults::{Faults, Rules};
+use crate::faults::Faults;
 use crate::history::ChangeType;
 use crate::kinds::{Kind, Served};
 use crate::list;
-use crate::options::{Options, REQUESTS_KEPT_MAX};
+use crate::listen;
+use crate::options::Options;
 use crate::patch::Patch;
 use crate::replica::Replica;
-use crate::replica::ReplicaCache;
-use crate::review::TokenOwner;
+use crate::replica_cache::ReplicaCache;
 use crate::service::ApiService;
+use crate::state::{RequestRecord, ServerState, TokenOwner};
 use crate::status::Status;
 use crate::store::Store;
-use crate::watch::Watches;
+use crate::tls::Identity;
 use crate::writes::{Deletion, Part, Preconditions, Write};
 
 /// The namespaces that every cluster has.
 const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
-
-/// State that all replicas, requests and watches of a server share.
-pub(crate) struct Inner {
-    pub(crate) options: Options,
-    store: Mutex<Store>,
-    watches: Mutex<Watches>,
-    rules: Mutex<Rules>,
-    uptime: Mutex<Uptime>,
-    requests: Mutex<VecDeque<RequestRecord>>,
-    tokens: Mutex<HashMap<String, TokenOwner>>,
-    /// The caches of all replicas but the first.
-    replicas: Mutex<Vec<Weak<ReplicaCache>>>,
-}
-
-/// The time between two restarts.
-#[derive(Debug, Default)]
-struct Uptime {
-    token: CancellationToken,
-    down_until: Duration,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Inner {
-    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
-        locked(&self.store)
-    }
-
-    pub(crate) fn watches(&self) -> MutexGuard<'_, Watches> {
-        locked(&self.watches)
-    }
-
-    pub(crate) fn rules(&self) -> MutexGuard<'_, Rules> {
-        locked(&self.rules)
-    }
-
-    /// Canceled at the next restart, which resets everything that is open now.
-    pub(crate) fn restart_token(&self) -> CancellationToken {
-        locked(&self.uptime).token.clone()
-    }
-
-    pub(crate) fn is_down(&self) -> bool {
-        self.options.clock.now() < locked(&self.uptime).down_until
-    }
-
-    pub(crate) fn restart(&self, down: Duration) {
-        let ended = {
-            let mut uptime = locked(&self.uptime);
-            uptime.down_until = self.options.clock.now().saturating_add(down);
-            std::mem::take(&mut uptime.token)
-        };
-        ended.cancel();
-    }
-
-    fn now(&self) -> Timestamp {
-        let since_start = SignedDuration::try_from(self.options.clock.now()).unwrap_or(SignedDuration::MAX);
-        self.options.start.saturating_add(since_start).unwrap_or(Timestamp::MAX)
-    }
-
-    pub(crate) fn now_unix_seconds(&self) -> i64 {
-        self.now().as_second()
-    }
-
-    /// The calendar time as in objects: whole seconds.
-    pub(crate) fn now_rfc3339(&self) -> String {
-        Timestamp::from_second(self.now().as_second())
-            .unwrap_or(Timestamp::MAX)
-            .to_string()
-    }
-
-    /// Adds a replica's cache.
-    pub(crate) fn add_replica_cache(&self) -> Arc<ReplicaCache> {
-        let cache = Arc::default();
-        let mut replicas = locked(&self.replicas);
-        replicas.retain(|replica| replica.strong_count() > 0);
-        replicas.push(Arc::downgrade(&cache));
-        cache
-    }
-
-    /// Freezes or thaws all replicas but the first. Returns how many there are.
-    pub(crate) fn freeze_replicas(&self, freeze: bool) -> usize {
-        let store = self.store();
-        let caches: Vec<Arc<ReplicaCache>> = locked(&self.replicas).iter().filter_map(Weak::upgrade).collect();
-        for cache in &caches {
-            if freeze {
-                cache.freeze(&store);
-            } else {
-                cache.thaw(&store);
-            }
-        }
-        caches.len()
-    }
-
-    pub(crate) fn token_owner(&self, token: &str) -> Option<TokenOwner> {
-        locked(&self.tokens).get(token).cloned()
-    }
-
-    pub(crate) fn record(&self, request: RequestRecord) {
-        let mut requests = locked(&self.requests);
-        if requests.len() >= REQUESTS_KEPT_MAX {
-            requests.pop_front();
-        }
-        requests.push_back(request);
-    }
-}
-
-/// A received request, for tests that check a client's requests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestRecord {
-    /// Time on the server's clock.
-    pub at: Duration,
-    /// Kubernetes' verb (`list`, `watch` …) or, for paths that are not resources, the method in lower case.
-    pub verb: &'static str,
-    /// Path and query.
-    pub uri: String,
-    /// The `User-Agent`.
-    pub user_agent: String,
-}
 
 /// Counts since the server was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -176,7 +56,7 @@ pub struct WriteRecord {
 /// empty string.
 #[derive(Clone)]
 pub struct ApiServer {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) state: Arc<ServerState>,
     cache: Arc<ReplicaCache>,
 }
 
@@ -193,42 +73,30 @@ impl ApiServer {
     }
 
     pub(crate) fn with_store(options: Options, store: Store) -> Self {
-        let inner = Inner {
-            options,
-            store: Mutex::new(store),
-            watches: Mutex::default(),
-            rules: Mutex::default(),
-            uptime: Mutex::default(),
-            requests: Mutex::default(),
-            tokens: Mutex::default(),
-            replicas: Mutex::default(),
-        };
         Self {
-            inner: Arc::new(inner),
+            state: Arc::new(ServerState::new(options, store)),
             cache: Arc::default(),
         }
     }
 
     /// The server as a service: for `kube::Client::new`, without its own sockets, tasks or clock.
     pub fn service(&self) -> ApiService {
-        ApiService::new(Arc::clone(&self.inner), Arc::clone(&self.cache))
+        ApiService::new(Arc::clone(&self.state), Arc::clone(&self.cache))
     }
 
     /// Adds a replica with the same data, which can be made to lag.
     pub fn replica(&self) -> Replica {
-        Replica::new(Arc::clone(&self.inner))
+        Replica::new(Arc::clone(&self.state))
     }
 
     /// Control of the server's faults.
     pub fn faults(&self) -> Faults {
-        Faults {
-            inner: Arc::clone(&self.inner),
-        }
+        Faults::new(Arc::clone(&self.state))
     }
 
     /// Serves one more kind from now on, as applying a CustomResourceDefinition would.
     pub fn register(&self, kind: Kind) {
-        self.inner.store().register(kind);
+        self.state.store().register(kind);
     }
 
     /// Creates an object as it is, status included.
@@ -293,7 +161,7 @@ impl ApiServer {
     /// # Errors
     /// 404 for an unknown resource.
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
-        let store = self.inner.store();
+        let store = self.state.store();
         let served = served(&store, resource)?;
         let found = store.get(served.slot, namespace, name);
         Ok(found.map(|stored| stored.value_as(&served.kind)))
@@ -304,7 +172,7 @@ impl ApiServer {
     /// # Errors
     /// 404 for an unknown resource.
     pub fn list(&self, resource: &str) -> Result<Vec<Value>, Status> {
-        let store = self.inner.store();
+        let store = self.state.store();
         let served = served(&store, resource)?;
         let objects = store.collection(served.slot).objects.clone();
         drop(store);
@@ -316,7 +184,7 @@ impl ApiServer {
     /// # Errors
     /// 404 for an unknown resource, 410 if the history does not reach back that far.
     pub fn list_at(&self, resource: &str, revision: u64) -> Result<Vec<Value>, Status> {
-        let store = self.inner.store();
+        let store = self.state.store();
         let objects = list::at(&store, served(&store, resource)?.slot, revision)?;
         drop(store);
         Ok(objects.values().map(|stored| stored.value()).collect())
@@ -327,7 +195,7 @@ impl ApiServer {
     /// # Errors
     /// 404 for an unknown resource, 410 if the history does not reach back that far.
     pub fn writes_after(&self, resource: &str, revision: u64) -> Result<Vec<WriteRecord>, Status> {
-        let store = self.inner.store();
+        let store = self.state.store();
         let history = &store.collection(served(&store, resource)?.slot).history;
         history
             .check(revision)
@@ -346,32 +214,54 @@ impl ApiServer {
 
     /// Makes token reviews accept a token. Requests to this server need none.
     pub fn add_token(&self, token: &str, owner: TokenOwner) {
-        locked(&self.inner.tokens).insert(token.to_owned(), owner);
+        self.state.add_token(token, owner);
     }
 
     /// Makes token reviews refuse a token, as after its expiry.
     pub fn remove_token(&self, token: &str) {
-        locked(&self.inner.tokens).remove(token);
+        self.state.remove_token(token);
     }
 
     /// The revision of the newest write.
     pub fn revision(&self) -> u64 {
-        self.inner.store().revision()
+        self.state.store().revision()
     }
 
     /// The received requests, oldest first; at most [`REQUESTS_KEPT_MAX`].
     pub fn requests(&self) -> Vec<RequestRecord> {
-        locked(&self.inner.requests).iter().cloned().collect()
+        self.state.requests()
     }
 
     /// Counts.
     pub fn stats(&self) -> Stats {
-        let watches = self.inner.watches();
+        let watches = self.state.watches();
         Stats {
             watches_open: watches.count(),
             watches_opened: watches.opened_total,
             watches_closed_slow: watches.closed_slow_total,
         }
+    }
+
+    /// Serves connections until `shutdown` completes; then ends watches, lets responses finish for up to 2 s and cuts
+    /// the remaining connections.
+    ///
+    /// # Errors
+    /// None at present: accepting connections is retried.
+    pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) -> io::Result<()> {
+        listen::serve(&self.state, &self.service(), listener, None, shutdown).await
+    }
+
+    /// As [`serve`](Self::serve), over TLS.
+    ///
+    /// # Errors
+    /// None at present.
+    pub async fn serve_tls(
+        &self,
+        listener: TcpListener,
+        identity: &Identity,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> io::Result<()> {
+        listen::serve(&self.state, &self.service(), listener, Some(identity), shutdown).await
     }
 
     fn write<T>(
@@ -380,8 +270,8 @@ impl ApiServer {
         namespace: &str,
         write: impl FnOnce(&mut Write<'_>) -> Result<T, Status>,
     ) -> Result<T, Status> {
-        let now = self.inner.now_rfc3339();
-        let mut store = self.inner.store();
+        let now = self.state.now_rfc3339();
+        let mut store = self.state.store();
         let Served { slot, kind } = served(&store, resource)?;
         write(&mut Write {
             store: &mut store,

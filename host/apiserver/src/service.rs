@@ -11,13 +11,15 @@ use http::{Request, Response, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::body::{self, Body};
-use crate::faults::{self, Answer, Attributes, Faults, FaultyBody, RuleEffects};
-use crate::handlers::{self, Call};
+use crate::call::Call;
+use crate::fault::{Answer, FaultyBody, RuleEffects};
+use crate::faults::{self, Faults};
+use crate::handlers;
 use crate::options::REQUEST_BYTES_MAX;
 use crate::query::Query;
-use crate::replica::ReplicaCache;
-use crate::routes::{self, Route};
-use crate::server::{Inner, RequestRecord};
+use crate::replica_cache::ReplicaCache;
+use crate::routes::{self, Attributes, Route, USER};
+use crate::state::{RequestRecord, ServerState};
 use crate::status::Status;
 
 /// Why a request got no response.
@@ -37,13 +39,13 @@ pub enum ServiceError {
 /// The server, or one replica of it, as a service. Cheap to clone. Usable as `kube::Client::new(service, "default")`.
 #[derive(Clone)]
 pub struct ApiService {
-    inner: Arc<Inner>,
+    state: Arc<ServerState>,
     cache: Arc<ReplicaCache>,
 }
 
 impl ApiService {
-    pub(crate) fn new(inner: Arc<Inner>, cache: Arc<ReplicaCache>) -> Self {
-        Self { inner, cache }
+    pub(crate) fn new(state: Arc<ServerState>, cache: Arc<ReplicaCache>) -> Self {
+        Self { state, cache }
     }
 
     async fn answer<B>(self, request: Request<B>) -> Result<Response<Body>, ServiceError>
@@ -52,10 +54,10 @@ impl ApiService {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if self.inner.is_down() {
+        if self.state.is_down() {
             return Err(ServiceError::Refused);
         }
-        let restart = self.inner.restart_token();
+        let restart = self.state.restart_token();
         let (head, body) = request.into_parts();
         let query = Query::parse(head.uri.query());
         let route = routes::route(head.uri.path());
@@ -64,7 +66,7 @@ impl ApiService {
         self.record(&head, verb);
         // Faults must not block the endpoint that clears them.
         let (effects, released) = {
-            let mut rules = self.inner.rules();
+            let mut rules = self.state.rules();
             let effects = match route {
                 Route::Faults => RuleEffects::default(),
                 _ => rules.evaluate(&attributes),
@@ -75,7 +77,7 @@ impl ApiService {
             tokio::select! {
                 biased;
                 () = restart.cancelled() => {}
-                () = self.inner.options.clock.sleep(effects.delay) => {}
+                () = self.state.options.clock.sleep(effects.delay) => {}
             }
         }
         if effects.held {
@@ -98,14 +100,12 @@ impl ApiService {
             Ok(body) => body,
             Err(status) => return Ok(status.into_response()),
         };
-        let response = if route == Route::Faults && self.inner.options.faults_over_http {
-            let faults = Faults {
-                inner: Arc::clone(&self.inner),
-            };
+        let response = if route == Route::Faults && self.state.options.faults_over_http {
+            let faults = Faults::new(Arc::clone(&self.state));
             faults::refuse_foreign(&head.headers).and_then(|()| faults::answer_http(&faults, &head.method, &body))
         } else {
             let call = Call {
-                inner: &self.inner,
+                state: &self.state,
                 cache: &self.cache,
                 method: &head.method,
                 accept: text(&head.headers, &header::ACCEPT),
@@ -131,8 +131,8 @@ impl ApiService {
     }
 
     fn record(&self, head: &http::request::Parts, verb: &'static str) {
-        self.inner.record(RequestRecord {
-            at: self.inner.options.clock.now(),
+        self.state.record(RequestRecord {
+            at: self.state.options.clock.now(),
             verb,
             uri: head.uri.path_and_query().map_or("/", |uri| uri.as_str()).to_owned(),
             user_agent: text(&head.headers, &header::USER_AGENT).to_owned(),
@@ -213,7 +213,7 @@ fn forbidden(attributes: &Attributes) -> Status {
         "Forbidden",
         format!(
             "{subject} is forbidden: User {:?} cannot {verb} resource {resource:?} in API group {group:?} {scope}",
-            handlers::USER
+            USER
         ),
     );
     status.details.name.clone_from(name);

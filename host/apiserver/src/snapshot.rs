@@ -100,7 +100,7 @@ struct End {
 impl ApiServer {
     /// The current state, for [`ServerSnapshot::write`].
     pub fn snapshot(&self) -> ServerSnapshot {
-        let store = self.inner.store();
+        let store = self.state.store();
         let filled = store
             .collections()
             .iter()

@@ -1,9 +1,9 @@
-//! Watches: opening them, and the registry of open ones, through which faults control them.
+//! Watches: how they start, and the stream of each.
 //!
 //! ```text
 //!  writes ──▶ history ◀──reads from its own version on── stream (one per watch)
 //!                                                          ▲
-//!  faults ──▶ registry ──commands──▶ control ──────────────┘
+//!  faults ──▶ watches ──commands──▶ control ───────────────┘
 //! ```
 //!
 //! A watch has no queue of its own: it reads the common history when its client reads, so that slow watches cost
@@ -12,85 +12,21 @@
 mod line;
 mod stream;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use http::Response;
-use tokio::sync::Notify;
 
 use self::stream::{Start, WatchStream};
 use crate::body::{self, Body};
-use crate::faults::{Attributes, Ending, Filter, Injection};
 use crate::kinds::Served;
 use crate::query::{ListOptions, VersionParam};
-use crate::replica::ReplicaCache;
+use crate::replica_cache::ReplicaCache;
 use crate::representation::Representation;
+use crate::routes::Attributes;
 use crate::selection::Selection;
-use crate::server::Inner;
+use crate::state::ServerState;
 use crate::status::Status;
 use crate::store::Store;
-
-/// What a fault does to an open watch.
-#[derive(Debug, Clone)]
-pub(crate) enum WatchCommand {
-    End(Ending),
-    Inject(Injection),
-    Freeze,
-    Thaw,
-}
-
-/// The control of an open watch by faults.
-#[derive(Debug)]
-struct Control {
-    attributes: Attributes,
-    commands: Mutex<VecDeque<WatchCommand>>,
-    poked: Notify,
-}
-
-impl Control {
-    fn commands(&self) -> MutexGuard<'_, VecDeque<WatchCommand>> {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The open watches, in the order in which they were opened.
-#[derive(Debug, Default)]
-pub(crate) struct Watches {
-    open: BTreeMap<u64, Arc<Control>>,
-    pub(crate) opened_total: u64,
-    pub(crate) closed_slow_total: u64,
-}
-
-impl Watches {
-    pub(crate) fn count(&self) -> usize {
-        self.open.len()
-    }
-
-    /// Sends `command` to the watches that match. Returns how many.
-    pub(crate) fn command(&self, filter: &Filter, command: &WatchCommand) -> usize {
-        let met = self.open.values().filter(|control| filter.matches(&control.attributes));
-        met.inspect(|control| {
-            control.commands().push_back(command.clone());
-            control.poked.notify_one();
-        })
-        .count()
-    }
-
-    fn add(&mut self, attributes: Attributes) -> (u64, Arc<Control>) {
-        let control = Arc::new(Control {
-            attributes,
-            commands: Mutex::default(),
-            poked: Notify::new(),
-        });
-        self.opened_total += 1;
-        self.open.insert(self.opened_total, Arc::clone(&control));
-        (self.opened_total, control)
-    }
-
-    fn remove(&mut self, id: u64) {
-        self.open.remove(&id);
-    }
-}
 
 /// A watch request.
 pub(crate) struct Request {
@@ -104,15 +40,19 @@ pub(crate) struct Request {
 }
 
 /// Opens a watch.
-pub(crate) fn open(inner: &Arc<Inner>, cache: &Arc<ReplicaCache>, request: Request) -> Result<Response<Body>, Status> {
-    if request.options.send_initial_events.is_some() && !inner.options.watch_list {
+pub(crate) fn open(
+    state: &Arc<ServerState>,
+    cache: &Arc<ReplicaCache>,
+    request: Request,
+) -> Result<Response<Body>, Status> {
+    if request.options.send_initial_events.is_some() && !state.options.watch_list {
         let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
         return Err(Status::forbidden_list_option("sendInitialEvents", why));
     }
-    let start = start(&inner.store(), cache, &request);
+    let start = start(&state.store(), cache, &request);
     let body = match start {
         Ok(start) => {
-            let stream = WatchStream::new(Arc::clone(inner), Arc::clone(cache), request, start);
+            let stream = WatchStream::new(Arc::clone(state), Arc::clone(cache), request, start);
             Body::frames(stream.into_frames())
         }
         // The error is sent in the stream: the response head has already reported success.

@@ -8,18 +8,19 @@ use futures::Stream;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{Control, Request, WatchCommand, line};
+use super::{Request, line};
 use crate::body::BodyError;
 use crate::clock::Sleep;
-use crate::faults::{Ending, Injection};
+use crate::fault::{Ending, Injection};
 use crate::kinds::Kind;
 use crate::options::LAST_BOOKMARK_LEAD;
-use crate::replica::ReplicaCache;
+use crate::replica_cache::ReplicaCache;
 use crate::representation::Representation;
 use crate::selection::Selection;
-use crate::server::Inner;
+use crate::state::ServerState;
 use crate::status::Status;
 use crate::stored::Stored;
+use crate::watches::{Control, WatchCommand};
 
 /// Approximate size of the pending events in one frame.
 const FRAME_BYTES: usize = 64 * 1024;
@@ -35,7 +36,7 @@ pub(super) struct Start {
 }
 
 pub(super) struct WatchStream {
-    inner: Arc<Inner>,
+    state: Arc<ServerState>,
     cache: Arc<ReplicaCache>,
     id: u64,
     control: Arc<Control>,
@@ -79,11 +80,11 @@ enum WatchStep {
 }
 
 impl WatchStream {
-    pub(super) fn new(inner: Arc<Inner>, cache: Arc<ReplicaCache>, request: Request, start: Start) -> Self {
-        let now = inner.options.clock.now();
+    pub(super) fn new(state: Arc<ServerState>, cache: Arc<ReplicaCache>, request: Request, start: Start) -> Self {
+        let now = state.options.clock.now();
         let (changed, timeout) = {
-            let mut store = inner.store();
-            let least = inner.options.watch_timeout_min;
+            let mut store = state.store();
+            let least = state.options.watch_timeout_min;
             let random = store.random.next() as f64 / u64::MAX as f64;
             let timeout = request.options.timeout.filter(|timeout| !timeout.is_zero());
             (
@@ -91,10 +92,10 @@ impl WatchStream {
                 timeout.unwrap_or_else(|| least.mul_f64(1.0 + random)),
             )
         };
-        let (id, control) = inner.watches().add(request.attributes);
+        let (id, control) = state.watches().add(request.attributes);
         let deadline = now.saturating_add(timeout);
         Self {
-            restart: inner.restart_token(),
+            restart: state.restart_token(),
             cache,
             id,
             control,
@@ -109,7 +110,7 @@ impl WatchStream {
             opened_at: start.opened_at,
             bookmarks: request.options.bookmarks,
             is_ahead: false,
-            next_bookmark: next_bookmark(now, inner.options.bookmark_interval, deadline),
+            next_bookmark: next_bookmark(now, state.options.bookmark_interval, deadline),
             deadline,
             timer: None,
             padding_left: None,
@@ -119,7 +120,7 @@ impl WatchStream {
             retired: false,
             ended: false,
             reset_due: false,
-            inner,
+            state,
         }
     }
 
@@ -169,7 +170,7 @@ impl WatchStream {
             return std::future::pending().await;
         };
         if self.timer.as_ref().is_none_or(|(moment, _)| *moment != until) {
-            let clock = &self.inner.options.clock;
+            let clock = &self.state.options.clock;
             self.timer = Some((until, clock.sleep(until.saturating_sub(clock.now()))));
         }
         if let Some((_, sleep)) = &mut self.timer {
@@ -213,7 +214,7 @@ impl WatchStream {
                 WatchCommand::End(Ending::Reset) => return Some(WatchStep::Reset),
                 WatchCommand::End(Ending::Expired) => {
                     self.ended = true;
-                    let status = Status::too_old(self.cursor, self.inner.store().revision());
+                    let status = Status::too_old(self.cursor, self.state.store().revision());
                     return Some(WatchStep::Frame(line::error(&status)));
                 }
                 WatchCommand::End(ending @ (Ending::MidLine | Ending::MidLineClean)) => self.cut = Some(ending),
@@ -231,7 +232,7 @@ impl WatchStream {
         let Ok(mut frame) = self.fill(bytes_max) else {
             // Silently, as in kube-apiserver. The client notices with its next watch.
             self.ended = true;
-            self.inner.watches().closed_slow_total += 1;
+            self.state.watches().closed_slow_total += 1;
             return WatchStep::End;
         };
         if !frame.is_empty() {
@@ -242,7 +243,7 @@ impl WatchStream {
             }
             return WatchStep::Frame(Bytes::from(frame));
         }
-        let now = self.inner.options.clock.now();
+        let now = self.state.options.clock.now();
         if self.retired || now >= self.deadline {
             self.ended = true;
             return WatchStep::End;
@@ -251,7 +252,7 @@ impl WatchStream {
             return WatchStep::Wait(Some(self.deadline));
         }
         if now >= self.next_bookmark {
-            self.next_bookmark = next_bookmark(now, self.inner.options.bookmark_interval, self.deadline);
+            self.next_bookmark = next_bookmark(now, self.state.options.bookmark_interval, self.deadline);
             if !self.is_ahead {
                 return WatchStep::Frame(self.bookmark(false));
             }
@@ -285,11 +286,11 @@ impl WatchStream {
 
     /// Reads about `bytes_max` bytes of history from the cursor on. Returns whether that was all.
     fn read(&mut self, bytes_max: usize) -> Result<(Vec<line::ShownEvent>, bool), FellBehind> {
-        let inner = Arc::clone(&self.inner);
-        let store = inner.store();
+        let state = Arc::clone(&self.state);
+        let store = state.store();
         let history = &store.collection(self.slot).history;
         let backlog = history.count_after(self.cursor.max(self.opened_at));
-        if history.has_lost(self.cursor) || backlog > self.inner.options.watch_backlog_events_max {
+        if history.has_lost(self.cursor) || backlog > self.state.options.watch_backlog_events_max {
             return Err(FellBehind);
         }
         let newest = self.cache.revision(&store);
@@ -317,7 +318,7 @@ impl WatchStream {
 
     fn write(&mut self, type_: &str, object: &Stored, frame: &mut Vec<u8>) {
         let columns = !std::mem::replace(&mut self.columns_sent, true);
-        let now = self.inner.now_unix_seconds();
+        let now = self.state.now_unix_seconds();
         line::event(type_, frame, |out| {
             self.representation.write_object(&self.kind, object, now, columns, out)
         });
@@ -346,7 +347,7 @@ impl WatchStream {
     /// The beginning of a line that continues with padding, frame by frame, so that 100 MB are never held at once.
     fn begin_huge_line(&mut self, bytes: usize) -> Bytes {
         let existing = {
-            let store = self.inner.store();
+            let store = self.state.store();
             let mut objects = self.selection.range(&store.collection(self.slot).objects);
             objects
                 .find(|object| self.selection.matches(&self.kind, object))
@@ -378,7 +379,7 @@ impl WatchStream {
 
 impl Drop for WatchStream {
     fn drop(&mut self) {
-        self.inner.watches().remove(self.id);
+        self.state.watches().remove(self.id);
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::filter::{Attributes, Filter};
+use super::filter::Filter;
+use crate::routes::Attributes;
 use crate::status::Status;
 
 /// Maximum number of active rules; a new one beyond it replaces the oldest. No test needs more.
@@ -21,7 +22,7 @@ pub enum Action {
     LoseAnswer,
     /// Waits before the request is processed.
     DelayMs(u64),
-    /// Waits until [`Faults::release`](super::Faults::release), or until all faults are cleared, before the request is
+    /// Waits until [`Faults::release`](crate::Faults::release), or until all faults are cleared, before the request is
     /// processed.
     Hold,
     /// Responds with 403 as RBAC would; access reviews deny it too.

@@ -2,19 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The attributes of a request, in Kubernetes' terms. Paths that are not resources have only a verb, in lower case
-/// (`get`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Attributes {
-    pub(crate) verb: &'static str,
-    pub(crate) group: String,
-    pub(crate) resource: String,
-    pub(crate) subresource: String,
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    /// Who sends it or, for an access review, who it is about.
-    pub(crate) user: String,
-}
+use crate::routes::Attributes;
 
 /// Selects requests: a field that is `None` matches all.
 ///
