@@ -14,13 +14,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use informant::config::HttpSection;
 use informant::http_client::{HttpSender, SystemResolver};
 use informant_cache::listener::{ChangeKind, ListenerHandle, ObjectChange};
 use informant_cache::{Catalog, Environment, Reason, Snapshot};
+use informant_config::HttpSection;
 use informant_informer::TokioEnvironment;
 use informant_object::{Object, Shape, SourceId};
-use informant_plugin_host::{Compiler, HostOptions, HttpGrant, Plugin, PluginHost, PluginMetrics, PluginSpec};
+use informant_plugin_host::{Compiler, HostOptions, Plugin, PluginHost, PluginMetrics};
+use informant_spec::{HttpGrant, PluginSpec};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

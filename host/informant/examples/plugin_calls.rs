@@ -27,9 +27,8 @@ use clap::Parser;
 use informant_cache::listener::{ChangeKind, ListenerHandle, ObjectChange};
 use informant_cache::{BoxFuture, Catalog, Environment, Moment, Reason, Snapshot};
 use informant_object::{Object, Shape, SourceId};
-use informant_plugin_host::{
-    Compiler, HostOptions, KubeApi, KubeCall, KubeFuture, Plugin, PluginHost, PluginMetrics, PluginSpec,
-};
+use informant_plugin_host::{Compiler, HostOptions, KubeApi, KubeCall, KubeFuture, Plugin, PluginHost, PluginMetrics};
+use informant_spec::PluginSpec;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 

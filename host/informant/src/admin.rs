@@ -36,6 +36,7 @@ use axum::{Json, Router};
 use http::header::{CONTENT_TYPE, VARY};
 use http::{HeaderMap, StatusCode};
 use informant_cache::Environment;
+use informant_config::AdminSection;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -60,7 +61,6 @@ pub use trigger::{TriggerRequest, TriggeredObjects};
 use self::access::{ReviewParts, Reviews};
 use self::origin::KnownHosts;
 
-use crate::config::AdminSection;
 use crate::daemon::StatusRegistry;
 use crate::metrics::{Metrics, MetricsFormat};
 use crate::runbooks;

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use informant_config::ClusterSection;
 use informant_informer::ClusterClient;
 use informant_plugin_host::read_regular_file;
 use kube::Client;
@@ -31,7 +32,6 @@ use self::credentials::{Credentials, Source};
 pub(crate) use self::exec_login::end_login_programs;
 pub use self::exec_login::{LOGIN_MAX, LOGIN_STDERR_BYTES_MAX, LOGIN_STDOUT_BYTES_MAX};
 
-use crate::config::ClusterSection;
 use crate::one_at_a_time::one_at_a_time;
 
 /// The largest kubeconfig that a flag or a section names: 16 MiB. One of a thousand clusters has a few.
@@ -64,7 +64,7 @@ impl ClusterAccess {
     ///
     /// # Errors
     /// [`ClusterError`] when the flags do not fit the clusters, or there is no usable kubeconfig for the only one.
-    pub async fn new(config: &crate::config::Config, flags: ClusterFlags) -> Result<Self, ClusterError> {
+    pub async fn new(config: &informant_config::Config, flags: ClusterFlags) -> Result<Self, ClusterError> {
         flags.validate(config)?;
         let only_url = match config.clusters.get("") {
             Some(section) => Some(url(&read(flags.over("", &section.value)).await?)),
@@ -332,7 +332,7 @@ impl ClusterFlags {
     ///
     /// # Errors
     /// [`ClusterError::AmbiguousContext`] for a context where there are several clusters.
-    pub fn validate(&self, config: &crate::config::Config) -> Result<(), ClusterError> {
+    pub fn validate(&self, config: &informant_config::Config) -> Result<(), ClusterError> {
         match &self.context {
             Some(context) if config.has_named_clusters() => Err(ClusterError::AmbiguousContext {
                 context: context.clone(),

@@ -19,7 +19,6 @@ mod config_reader;
 mod config_supervisor;
 mod config_watcher;
 mod configuration;
-mod desired_plugin;
 mod durable_state;
 mod exclude_warnings;
 mod file_content;
@@ -53,7 +52,6 @@ pub use cluster_supervisor::{LOGIN_RETRY_FIRST, LOGIN_RETRY_MAX, LOGIN_WAIT_MAX}
 pub use config_reader::CONFIG_FIRST_MAX;
 pub use config_watcher::SECTION_WAIT_MAX;
 pub use configuration::{Configuration, ReloadResult, Section};
-pub(crate) use desired_plugin::DesiredPlugin;
 pub use durable_state::STATE_OPEN_RETRY;
 pub use file_thread::{FILE_READ_MAX, FILE_THREADS_MAX};
 pub use file_watch::{POLL_PERIOD, SETTLE, SETTLE_MAX};
@@ -67,7 +65,6 @@ pub use stop::{STOP_MAX, ShutdownReport};
 use crate::activities::Activities;
 use crate::admin::{AdminState, admin_routes, health_routes};
 use crate::cluster::ClusterAccess;
-use crate::config::Config;
 use crate::directories;
 use crate::guests;
 use crate::http_client::{HttpSender, SystemResolver};
@@ -81,6 +78,7 @@ use config_watcher::ConfigWatcher;
 use durable_state::DurableState;
 use file_thread::FileThreads;
 use file_watch::FileWatch;
+use informant_config::Config;
 use plugin_keys::PluginKeys;
 
 /// The options of [`Daemon::start`].

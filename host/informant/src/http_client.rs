@@ -21,6 +21,7 @@ use http_body_util::BodyExt as _;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use informant_cache::Environment;
+use informant_config::HttpSection;
 use informant_plugin_host::{
     HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpPermit, read_regular_file,
 };
@@ -30,7 +31,6 @@ use tokio::time::timeout;
 use self::connect::{Connection, Connector};
 pub use self::connect::{Resolver, Resolving, SystemResolver};
 pub(crate) use self::tls::check_ca_file;
-use crate::config::HttpSection;
 use crate::kube_api::unless_abandoned;
 
 /// Time to look up a name, connect, and shake hands: 5 s, or what remains of the request's time.

@@ -1,10 +1,10 @@
 //! The daemon and its command line.
 //!
 //! ```text
-//! config.toml ─config─▶ Config ─▶ daemon: informers (informant-informer) ─listeners─▶ plugins (informant-plugin-host)
+//! config.toml ─informant-config─▶ Config ─▶ daemon: informers (informant-informer) ─listeners─▶ plugins (informant-plugin-host)
 //! argv ──────────cli──▶ command             └── server: /livez /readyz /metrics, admin: /api/v1
 //! ```
-//! Owns configuration, the command line, the servers, the wiring between the crates, and the reload of components.
+//! Owns the file of the configuration, the command line, the servers, the wiring between the crates, and the reload of components.
 //! Informers and plugins have their own crates; nothing here is on the path of an event.
 
 mod activities;
@@ -12,7 +12,7 @@ pub mod admin;
 mod age;
 pub mod cli;
 pub mod cluster;
-pub mod config;
+pub mod config_file;
 pub mod daemon;
 mod directories;
 mod escape;

@@ -12,7 +12,7 @@ mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use informant_plugin_host::{KubeGrant, KubeVerb};
+use informant_spec::{KubeGrant, KubeVerb};
 
 pub use helm_values::HelmValues;
 pub use yaml::{Subject, yaml};

@@ -18,7 +18,8 @@ use std::time::Duration;
 use informant_apiserver::ApiServer;
 use informant_cache::listener::ListenerOptions;
 use informant_cache::{Catalog, EventHandlerFuncs};
-use informant_informer::{GroupVersionResource, InformerMetrics, SharedInformer, SourceSpec, TokioEnvironment};
+use informant_informer::{InformerMetrics, SharedInformer, SourceSpec, TokioEnvironment};
+use informant_spec::GroupVersionResource;
 use kube::Client;
 
 // As in the program.

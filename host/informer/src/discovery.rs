@@ -8,28 +8,24 @@ mod absent;
 mod all_versions;
 mod exclusion;
 mod matching;
-mod name;
-mod pattern;
 mod resources;
 mod suggestion;
 
 use std::sync::Arc;
 
 use informant_cache::Environment;
+use informant_spec::{GroupVersionResource, ResourceName};
 use kube::Client;
 
 pub use absent::{ABSENT_RESPONSES_MIN, AbsentResources};
 use all_versions::all_versions;
 pub use exclusion::{Exclusion, UnusedExclusion};
 pub use matching::{ServedResources, discover_matching};
-pub use name::{ResourceName, ResourceNameError};
-pub use pattern::{Exclude, ResourcePattern, ResourcePatternError};
 use resources::{ApiResource, resources_of};
 use suggestion::candidates;
 
 use crate::api::{ApiError, ApiErrorCause};
 use crate::environment::TokioEnvironment;
-use crate::resource::GroupVersionResource;
 
 /// The largest discovery response. An aggregated one has some 300 bytes per resource, so that a cluster with thousands
 /// of them stays far below.
@@ -152,7 +148,7 @@ impl Discovery<'_> {
 
     async fn resolve_by_name(&self) -> Result<ApiResource, DiscoveryError> {
         let (served, unread) = self.all_resources().await?;
-        match served.iter().find(|served| self.name.means(served)) {
+        match served.iter().find(|served| served.is_meant_by(self.name)) {
             Some(found) => Ok(found.clone()),
             None => Err(self.not_found(&served, unread)),
         }

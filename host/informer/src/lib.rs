@@ -24,7 +24,6 @@ mod informer_loop;
 mod metrics;
 mod named_informer;
 mod reflector;
-mod resource;
 mod shared_informer;
 mod source_name;
 mod spec;
@@ -39,9 +38,8 @@ pub use cluster_client::{
     CLUSTER_SILENCE_MAX, ClusterClient, PROBE_MAX, RECOVERIES_PER_SECOND_MAX, RECOVERY_PROBE_PERIOD,
 };
 pub use discovery::{
-    ABSENT_RESPONSES_MIN, AbsentResources, Discovered, DiscoveryError, Exclude, Exclusion, ResourceName,
-    ResourceNameError, ResourcePattern, ResourcePatternError, ServedResources, UnusedExclusion, discover, discover_in,
-    discover_matching,
+    ABSENT_RESPONSES_MIN, AbsentResources, Discovered, DiscoveryError, Exclusion, ServedResources, UnusedExclusion,
+    discover, discover_in, discover_matching,
 };
 pub use environment::TokioEnvironment;
 pub use factory::{FactoryError, NotSynced, NotSyncedSource, SharedInformerFactory, wait_for_cache_sync};
@@ -50,7 +48,6 @@ pub use informer::{Informer, InformerHandler, WhenFull};
 pub use metrics::InformerMetrics;
 pub use named_informer::{InformerSpec, NamedInformer};
 pub use reflector::{LIST_BYTES_MAX, LIST_OBJECTS_MAX, LIST_PAGES_MAX, ReflectorOptions};
-pub use resource::GroupVersionResource;
 pub use shared_informer::{
     AddIndexersError, DurableSource, DurableSources, HANDOFF_WAIT_SECONDS_MAX, InformerOptions, InformerStopped,
     NotFresh, ReconfigureError, SharedInformer, StartError, StopReport, try_request,

@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use informant_cache::{Catalog, Environment, IndexFeedHandle, ListenerHandle, SourceState};
+use informant_spec::GroupVersionResource;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster_client::ClusterClient;
 use crate::discovery::Discovered;
 use crate::metrics::InformerMetrics;
 use crate::reflector::ReflectorOptions;
-use crate::resource::GroupVersionResource;
 use crate::shared_informer::{
     AddIndexersError, DurableSources, InformerOptions, InformerStopped, SharedInformer, StartError, StopReport,
 };

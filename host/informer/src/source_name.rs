@@ -75,7 +75,7 @@ pub(crate) use log;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::GroupVersionResource;
+    use informant_spec::GroupVersionResource;
 
     #[test]
     fn the_text_contains_only_the_parts_that_are_set() {

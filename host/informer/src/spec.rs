@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use informant_object::{FieldSelector, LabelSelector, Pointer, PointerError, Shape};
 
-use crate::resource::GroupVersionResource;
+use informant_spec::GroupVersionResource;
 
 /// One source: one resource of one cluster, in one namespace or all, watched for one informer.
 ///

@@ -21,6 +21,7 @@ use informant_apiserver::{ApiServer, Filter};
 use informant_cache::listener::{Delivery, DeliveryOutcome, ListenerOptions, NextDelivery};
 use informant_cache::{Catalog, Environment as _, EventContext, EventHandler, HandlerError, ListenerHandle, Reason};
 use informant_object::{KeyRef, Object};
+use informant_spec::GroupVersionResource;
 use kube::Client;
 use kube::client::Body;
 use prometheus_client::registry::Registry;
@@ -29,8 +30,8 @@ use tokio::sync::{Notify, watch};
 use tower::Service as _;
 
 use crate::{
-    ClusterClient, GroupVersionResource, InformerMetrics, InformerOptions, ReflectorOptions, Registration,
-    SharedInformer, SourceSpec, TokioEnvironment,
+    ClusterClient, InformerMetrics, InformerOptions, ReflectorOptions, Registration, SharedInformer, SourceSpec,
+    TokioEnvironment,
 };
 
 /// The body of a scripted response.

@@ -9,7 +9,6 @@
 //! compiled again; this is never an error. A component that two plugins use is compiled once, by
 //! [`crate::engine::compile`].
 
-pub(crate) mod digest;
 pub(crate) mod last_good;
 
 mod private_dir;
@@ -23,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Instant, SystemTime};
 
+use informant_spec::Digest;
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use wasmtime::Engine;
@@ -30,7 +30,7 @@ use wasmtime::component::Component;
 
 use crate::engine::compile::CompileQueue;
 use crate::error::LoadProblem;
-use crate::{Digest, HostError, PluginMetrics};
+use crate::{HostError, PluginMetrics};
 
 /// Bytes of all artifacts in the directory, and of the components and scripts kept for rollbacks: 2 GiB, enough for 50
 /// components of JavaScript or Python, or 5,000 of Rust. Above it the least recently used ones are removed.

@@ -12,8 +12,10 @@ pub(crate) mod stubs;
 
 use std::sync::Arc;
 
+use informant_spec::Digest;
 use wasmtime::component::{InstancePre, Linker};
 
+use crate::Roles;
 use crate::actor::truncated;
 use crate::artifacts::{Artifact, Artifacts};
 use crate::component::binary::SdkInfo;
@@ -28,7 +30,6 @@ use crate::instance::bindings::exports::informant::plugin::{
 };
 use crate::instance::guest::{GuestState, InstanceResources};
 use crate::instance::watchdog::CallWatchdog;
-use crate::{Digest, Roles};
 
 /// Bytes of a component's file: 64 MiB. Python's has 18, StarlingMonkey's 12; a much larger file is something else.
 pub const COMPONENT_BYTES_MAX: usize = 64 << 20;

@@ -4,12 +4,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use informant_spec::Digest;
+
+use crate::TrapReport;
 use crate::component::manifest::ManifestError;
 use crate::component::roles::CONTRACT;
 use crate::component::script::SCRIPT_BYTES_MAX;
 use crate::engine::limiter::Mib;
 use crate::plugin::INIT_RETRY_AT_SWAP;
-use crate::{Digest, TrapReport};
 
 /// A component that was not loaded or not swapped in. Whatever was running keeps running unchanged.
 #[derive(Debug)]
@@ -257,9 +259,6 @@ pub enum LoadProblem {
     /// Contains the failure of the running version's `save`, or of the new version's `restore`.
     #[error("cannot transfer the old version's state: {0}")]
     State(String),
-    /// The plugin's section of config.toml is invalid.
-    #[error("{0}")]
-    Spec(String),
     /// The section was changed while the version was prepared for the one before.
     #[error("the plugin's section changed meanwhile; try again")]
     Outdated,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use informant_cache::{Catalog, Environment, IndexFeedHandle, ListenerHandle, listener};
+use informant_spec::{Content, ContentSource, Digest, INSTANCES_MAX, Language, Limits, OnFailure, PluginSpec};
 use prometheus_client::metrics::counter::Counter;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -19,9 +20,9 @@ use crate::artifacts::Artifacts;
 use crate::artifacts::last_good::LastGood;
 use crate::component::binary::SdkInfo;
 use crate::component::context::DescribeContext;
-use crate::component::file::{self, PluginFile};
+use crate::component::file;
 use crate::component::manifest::Manifest;
-use crate::component::script::{Script, ScriptRunner, is_script};
+use crate::component::script::{Script, ScriptRunner};
 use crate::component::{DENIED_IN_DESCRIBE, LoadedVersion, PluginComponent};
 use crate::engine::compile::{CompileQueue, Compiler};
 use crate::engine::scheduler::CpuScheduler;
@@ -35,8 +36,7 @@ use crate::instance::guest::{self, GuestState, InstanceResources};
 use crate::instance::wasi::WasiMode;
 use crate::instance::watchdog::CallWatchdog;
 use crate::plugin::Plugin;
-use crate::spec::{INSTANCES_MAX, Limits, OnFailure, PluginSpec};
-use crate::{Digest, PluginMetrics, Roles, engine};
+use crate::{PluginMetrics, Roles, engine};
 
 /// The parts of a host.
 pub struct HostOptions {
@@ -186,54 +186,51 @@ impl PluginHost {
     /// # Errors
     /// [`LoadError`], as [`load`](Self::load) would give.
     pub async fn inspect(&self, path: &Path, config: serde_json::Value) -> Result<Inspection, LoadError> {
-        let file = self
-            .0
-            .read(path)
-            .await
-            .map_err(|problem| LoadError::new(path, problem))?;
-        self.inspect_file(&file, config).await
+        let read = self.0.read(&path.into()).await;
+        let content = read.map_err(|problem| LoadError::new(path, problem))?;
+        self.inspect_content(&content, config).await
     }
 
-    /// As [`inspect`](Self::inspect), for a file that need not exist.
+    /// As [`inspect`](Self::inspect), for a content.
     ///
     /// # Errors
     /// As [`inspect`](Self::inspect).
-    pub async fn inspect_file(&self, file: &PluginFile, config: serde_json::Value) -> Result<Inspection, LoadError> {
+    pub async fn inspect_content(&self, content: &Content, config: serde_json::Value) -> Result<Inspection, LoadError> {
         let context = DescribeContext::new("inspect", config);
-        let described = self.0.describe(file, None, &context, Limits::default()).await;
-        let version = described.map_err(|problem| LoadError::new(file.path(), problem))?;
+        let described = self.0.describe(content, None, &context, Limits::default()).await;
+        let version = described.map_err(|problem| LoadError::new(content.origin().path(), problem))?;
         Ok(Inspection::of(&version))
     }
 
-    /// Reads a plugin's file and [loads](Self::load_file) the plugin.
+    /// Reads a plugin's content and [loads](Self::load_content) the plugin.
     ///
     /// # Errors
     /// [`LoadError`], which says what to change. Nothing of the plugin is kept in that case.
     pub async fn load(&self, spec: PluginSpec) -> Result<Plugin, LoadError> {
-        match self.0.read(&spec.component).await {
-            Ok(file) => self.load_file(spec, file).await,
-            Err(problem) => Err(LoadError::new(&spec.component, problem).of_plugin(&spec.name)),
+        match self.0.read(&spec.content).await {
+            Ok(content) => self.load_content(spec, content).await,
+            Err(problem) => Err(LoadError::new(spec.content.path(), problem).of_plugin(&spec.name)),
         }
     }
 
-    /// Loads a plugin with the content of its file: validates, compiles and describes the component, creates its
+    /// Loads a plugin with this content: validates, compiles and describes the component, creates its
     /// instances and initializes them. It is not called before [`Plugin::start`]. The returned future may be dropped at
     /// any point.
     ///
     /// # Errors
     /// As [`load`](Self::load).
-    pub async fn load_file(&self, spec: PluginSpec, file: PluginFile) -> Result<Plugin, LoadError> {
-        let (name, path) = (spec.name.clone(), file.path().to_owned());
-        let loaded = self.0.load(spec, &file).await;
-        loaded.map_err(|problem| LoadError::new(&path, problem).of_plugin(&name))
+    pub async fn load_content(&self, spec: PluginSpec, content: Content) -> Result<Plugin, LoadError> {
+        let name = spec.name.clone();
+        let loaded = self.0.load(spec, &content).await;
+        loaded.map_err(|problem| LoadError::new(content.origin().path(), problem).of_plugin(&name))
     }
 
     /// Loads the last good version of a plugin whose component was `refused` by [`load`](Self::load). None if none is
     /// known, if `sha256` pins another one, or if it does not load either.
     pub async fn load_last_good(&self, spec: PluginSpec, refused: &LoadError) -> Option<Plugin> {
-        let file = self.0.last_good_file(&spec).await?;
-        let (name, digest) = (spec.name.clone(), file.digest());
-        match self.0.load(spec, &file).await {
+        let content = self.0.last_good_content(&spec).await?;
+        let (name, digest) = (spec.name.clone(), content.digest());
+        match self.0.load(spec, &content).await {
             Ok(plugin) => {
                 plugin.record_rejected_file(refused);
                 Some(plugin)
@@ -247,17 +244,16 @@ impl PluginHost {
 }
 
 impl HostInner {
-    /// Reads a plugin's file.
-    pub(crate) async fn read(&self, path: &Path) -> Result<PluginFile, LoadProblem> {
-        let path = path.to_owned();
-        self.blocking(move || file::read(&path)).await?
+    /// Reads a plugin's content.
+    pub(crate) async fn read(&self, source: &ContentSource) -> Result<Content, LoadProblem> {
+        let source = source.clone();
+        self.blocking(move || file::read(&source)).await?
     }
 
-    /// Loads a plugin, with the component in `file`.
-    async fn load(self: &Arc<HostInner>, spec: PluginSpec, file: &PluginFile) -> Result<Plugin, LoadProblem> {
-        validate(&spec)?;
+    /// Loads a plugin with this content.
+    async fn load(self: &Arc<HostInner>, spec: PluginSpec, content: &Content) -> Result<Plugin, LoadProblem> {
         let config = PluginConfig::new(spec);
-        let version = self.load_version(file, &config).await?;
+        let version = self.load_version(content, &config).await?;
         self.check_version(&version, &config.spec)?;
         let listener = ListenerHandle::new(self.listener_options(&config.spec));
         if config.spec.limits.instances > 1 {
@@ -268,14 +264,16 @@ impl HostInner {
         Plugin::new(context, version, feed).await
     }
 
-    /// Loads a version for `config` from `file`, and keeps the component in case it proves good.
+    /// Loads a version for `config` from `content`, and keeps that in case it proves good.
     pub(crate) async fn load_version(
         self: &Arc<HostInner>,
-        file: &PluginFile,
+        content: &Content,
         config: &PluginConfig,
     ) -> Result<LoadedVersion, LoadProblem> {
         let spec = &config.spec;
-        let version = self.describe(file, spec.sha256, &config.context, spec.limits).await?;
+        let version = self
+            .describe(content, spec.sha256, &config.context, spec.limits)
+            .await?;
         if !version.component.stubs.is_empty() {
             let (plugin, functions) = (&*spec.name, version.component.stubs.join(", "));
             tracing::warn!(
@@ -284,9 +282,8 @@ impl HostInner {
                 "plugin imports functions of a newer contract; calling one traps"
             );
         }
-        let (last_good, kept, path) = (self.last_good.clone(), file.clone(), spec.component.clone());
-        self.blocking(move || last_good.keep(&path, kept.digest(), kept.bytes()))
-            .await?;
+        let (last_good, kept) = (self.last_good.clone(), content.clone());
+        self.blocking(move || last_good.keep(&kept)).await?;
         Ok(version)
     }
 
@@ -301,23 +298,23 @@ impl HostInner {
 
     /// Records that `digest` is good for the plugin of `spec`.
     pub(crate) async fn record_good(&self, spec: &PluginSpec, digest: Digest) {
-        let (last_good, name, file) = (self.last_good.clone(), spec.name.clone(), spec.component.clone());
+        let (last_good, name, source) = (self.last_good.clone(), spec.name.clone(), spec.content.clone());
         // It fails only while the process stops.
-        let _ = self.blocking(move || last_good.record(&name, &file, digest)).await;
+        let _ = self.blocking(move || last_good.record(&name, &source, digest)).await;
     }
 
     /// The last good version of the plugin with `config`, if there is one and it still loads.
     pub(crate) async fn last_good(self: &Arc<HostInner>, config: &PluginConfig) -> Option<LoadedVersion> {
-        let file = self.last_good_file(&config.spec).await?;
-        self.load_version(&file, config).await.ok()
+        let content = self.last_good_content(&config.spec).await?;
+        self.load_version(&content, config).await.ok()
     }
 
     /// What was kept of the last good version. None if it is not what was recorded, or not what `sha256` pins.
-    async fn last_good_file(&self, spec: &PluginSpec) -> Option<PluginFile> {
-        let (last_good, name, path) = (self.last_good.clone(), spec.name.clone(), spec.component.clone());
+    async fn last_good_content(&self, spec: &PluginSpec) -> Option<Content> {
+        let (last_good, name, source) = (self.last_good.clone(), spec.name.clone(), spec.content.clone());
         let find = move || {
-            let (digest, kept) = last_good.find(&name, &path)?;
-            file::read(&kept).ok().filter(|file| file.digest() == digest)
+            let (digest, kept) = last_good.find(&name, &source)?;
+            file::read(&kept).ok().filter(|content| content.digest() == digest)
         };
         let found = self.blocking(find).await.ok()??;
         spec.sha256
@@ -333,26 +330,28 @@ impl HostInner {
         }
     }
 
-    /// Validates, compiles and describes the component or script in `file`.
+    /// Validates, compiles and describes the component or script in `content`.
     pub(crate) async fn describe(
         self: &Arc<HostInner>,
-        file: &PluginFile,
+        content: &Content,
         pin: Option<Digest>,
         context: &DescribeContext,
         limits: Limits,
     ) -> Result<LoadedVersion, LoadProblem> {
-        let digest = file.digest();
+        let digest = content.digest();
         if let Some(pinned) = pin.filter(|pinned| *pinned != digest) {
             return Err(LoadProblem::Pin { found: digest, pinned });
         }
-        let component = match is_script(file.path()) {
-            true => {
-                let script = Script::new(file)?;
+        let component = match content.language() {
+            Language::JavaScript => {
+                let script = Script::new(content)?;
                 self.script_runner
                     .run(script, digest, &self.artifacts, &self.linker)
                     .await?
             }
-            false => PluginComponent::new(Arc::clone(file.bytes()), digest, &self.artifacts, &self.linker).await?,
+            Language::Wasm => {
+                PluginComponent::new(Arc::clone(content.bytes()), digest, &self.artifacts, &self.linker).await?
+            }
         };
         let context = context.clone();
         let resources = self.instance_resources(
@@ -413,11 +412,19 @@ impl HostInner {
                 OnFailure::Skip => listener::FailurePolicy::Skip,
                 OnFailure::Retry | OnFailure::Quarantine => listener::FailurePolicy::Retry,
             },
-            retry: spec.retry,
+            retry: retry_policy(spec),
             seed: self.env.random(),
             ..listener::ListenerOptions::default()
         }
     }
+}
+
+// A section's limits and defaults are those of the listener.
+const _: () = assert!(INSTANCES_MAX == listener::SHARDS_MAX as u32);
+
+fn retry_policy(spec: &PluginSpec) -> listener::RetryPolicy {
+    let informant_spec::RetryPolicy { initial, max, attempts } = spec.retry;
+    listener::RetryPolicy { initial, max, attempts }
 }
 
 /// A feed for the indexes that `version` computes.
@@ -428,50 +435,4 @@ pub(crate) fn feed(version: &LoadedVersion) -> Option<IndexFeedHandle> {
         .roles
         .index_funcs
         .then(|| IndexFeedHandle::new(names.iter().cloned()))
-}
-
-/// Validates a section by itself, without its component.
-pub(crate) fn validate(spec: &PluginSpec) -> Result<(), LoadProblem> {
-    let limits = &spec.limits;
-    let refuse = |problem: String| Err(LoadProblem::Spec(problem));
-    if spec.name.is_empty() {
-        return refuse("the plugin has no name: write the section as [plugin.NAME]".to_owned());
-    }
-    if !spec.config.is_object() {
-        return refuse("`config` is not a table: write it as [plugin.NAME.config]".to_owned());
-    }
-    if !(1..=INSTANCES_MAX).contains(&limits.instances) {
-        return refuse(format!(
-            "limits.instances is {}: set it to a number from 1 to {INSTANCES_MAX}",
-            limits.instances
-        ));
-    }
-    if limits.writes_in_flight == 0 || limits.writes_per_second == 0 {
-        return refuse("a limit is 0: set limits.writes-in-flight and writes to more than 0".to_owned());
-    }
-    if limits.kube_calls == 0 {
-        return refuse("a limit is 0: set limits.kube-calls to more than 0".to_owned());
-    }
-    if limits.kv_bytes == 0 {
-        return refuse("a limit is 0: set limits.kv to more than 0".to_owned());
-    }
-    let http = [
-        limits.http_in_flight,
-        limits.http_request_bytes,
-        limits.http_response_bytes,
-    ];
-    if http.contains(&0) || limits.http_per_second == 0 || limits.http_time.is_zero() {
-        return refuse("a limit of HTTP is 0: set limits.http, http-in-flight, http-time, http-request and http-response to more than 0".to_owned());
-    }
-    if limits.pending == 0 || limits.memory_bytes == 0 || limits.cpu.is_zero() || limits.call.is_zero() {
-        return refuse("a limit is 0: set limits.memory, cpu, call and pending to more than 0".to_owned());
-    }
-    for (number, (alias, _)) in spec.informers.iter().enumerate() {
-        if spec.informers[..number].iter().any(|(other, _)| other == alias) {
-            return refuse(format!(
-                "`informers` uses the name {alias:?} twice: give each informer a different name"
-            ));
-        }
-    }
-    Ok(())
 }

@@ -8,7 +8,6 @@
 //! `kv`, so that it needs no database, and [`http_client`] the one behind wasi:http ([`http`]), so that it opens no
 //! connections.
 
-pub(crate) mod grant;
 pub(crate) mod http;
 pub(crate) mod http_client;
 pub(crate) mod key_value;

@@ -22,7 +22,7 @@
 //! - `actor`: the two tasks that own an instance each (`events`, `index`), and how a lost instance is replaced.
 //! - `simulated`: a host for simulations, without a ticker and threads.
 //! - `effects`: dry run: what a plugin would have done.
-//! - `hostcalls`: the interfaces `store`, `kube`, `kv`, `metrics` and wasi:http, and the grants that authorize them.
+//! - `hostcalls`: the interfaces `store`, `kube`, `kv`, `metrics` and wasi:http, authorized by grants.
 //! - `writes`: the queue of writes that handlers deferred.
 
 mod actor;
@@ -39,26 +39,23 @@ mod metrics;
 mod plugin;
 mod preflight;
 mod simulated;
-mod spec;
 mod status;
 #[cfg(test)]
 mod testing;
 mod writes;
 
-pub use artifacts::digest::{Digest, DigestError};
 pub use component::binary::SdkInfo;
-pub use component::file::{PluginFile, ReadFileError, read_regular_file};
+pub use component::file::{ReadFileError, read_content, read_regular_file};
 pub use component::manifest::{
     EventRule, IndexRule, Indexes, Manifest, ManifestError, MetricDeclaration, MetricKind, Requirement, WritesEnd,
 };
 pub use component::roles::{CONTRACT, Roles};
-pub use component::script::{is_script, script_component};
+pub use component::script::script_component;
 pub use effects::{Effect, EffectKind, EffectList};
 pub use engine::compile::{ChildCompiler, CompileLimits, Compiler, compile_worker};
 pub use error::{HostError, LoadError, LoadProblem};
 pub use host::{HostOptions, Inspection, PluginHost};
-pub use hostcalls::grant::{KubeGrant, KubeResource, KubeResourceError, KubeVerb, allow_line};
-pub use hostcalls::http::{ClosedHost, HttpGrant, HttpGrantError, forbidden_address};
+pub use hostcalls::http::{ClosedHost, forbidden_address};
 pub use hostcalls::http_client::{HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpPermit};
 pub use hostcalls::key_value::{KeyValue, KvChange, KvHandled, KvOpening, KvSpace, KvUsage, NoKeys};
 pub use hostcalls::kube_api::{
@@ -70,11 +67,10 @@ pub use metrics::PluginMetrics;
 pub use plugin::{Plugin, PreparedChange, Stopped, Swapped};
 pub use preflight::Preflight;
 pub use simulated::SimulatedGuests;
-pub use spec::{EventSelection, Limits, OnFailure, PluginSpec, ReplayPolicy};
 pub use status::{PluginState, PluginStatus, Reload, StuckOn};
 pub use writes::{WritesStatus, WritingKey};
 
-/// Every limit of this crate that is not configured per plugin ([`Limits`]), with the behavior at the limit.
+/// Every limit of this crate that is not configured per plugin ([`Limits`](informant_spec::Limits)), with the behavior at the limit.
 pub mod limits {
     pub use crate::actor::probation::PROBATION;
     pub use crate::actor::restart::{INIT_RETRY_MAX, LOSS_POINTS_MAX, LOSS_WINDOW, TIMEOUT_POINTS};
@@ -108,10 +104,6 @@ pub mod limits {
     pub use crate::instance::guest::TRANSFER_BYTES_MAX;
     pub use crate::instance::output::{CALL_BYTES_MAX, LINE_BYTES_MAX, TAIL_LINES_MAX};
     pub use crate::plugin::INIT_RETRY_AT_SWAP;
-    pub use crate::spec::{
-        CALL, CPU, HTTP_IN_FLIGHT, HTTP_PER_SECOND, HTTP_REQUEST_BYTES, HTTP_RESPONSE_BYTES, HTTP_TIME, INSTANCES,
-        INSTANCES_MAX, KUBE_CALLS, KV_BYTES, MEMORY_BYTES, WRITES_IN_FLIGHT, WRITES_PER_SECOND,
-    };
     pub use crate::writes::{
         CALL_WRITES_BYTES_MAX, CALL_WRITES_MAX, OWN_WRITES_MAX, SEEN_MAX, SPACED_KEYS_MAX, SPACING_MAX, SPACING_MIN,
         SPACING_TARGETS_MAX, SPACING_WINDOW, SPACING_WRITES, WRITES_BURST, WRITES_LAST, WRITES_WAITING_BYTES_MAX,

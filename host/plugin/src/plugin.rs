@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use informant_cache::{IndexFeedHandle, ListenerHandle, Moment};
+use informant_spec::{Digest, PluginSpec};
 use tokio_util::task::TaskTracker;
 
 pub use self::instances::INIT_RETRY_AT_SWAP;
@@ -25,10 +26,9 @@ use crate::component::manifest::Manifest;
 use crate::effects::EffectList;
 use crate::error::LoadProblem;
 use crate::plugin::instances::first_instances;
-use crate::spec::PluginSpec;
 use crate::status::{PluginState, PluginStatus};
 use crate::writes::{self, WRITES_LAST};
-use crate::{Digest, Roles, WritingKey};
+use crate::{Roles, WritingKey};
 
 /// A plugin. Clones are the same plugin.
 ///

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use informant_spec::PluginSpec;
 use prometheus_client::metrics::counter::Counter;
 use tokio_util::sync::CancellationToken;
 
@@ -13,13 +14,12 @@ use crate::component::LoadedVersion;
 use crate::component::context::StartCause;
 use crate::effects::{EffectFamilies, Effects};
 use crate::error::{LoadError, LoadProblem};
-use crate::host::{self, HostInner, Inspection, PluginHost};
+use crate::host::{HostInner, Inspection, PluginHost};
 use crate::hostcalls::HostAccess;
 use crate::hostcalls::kv::{InitChanges, KvAccess, KvFamilies, KvRights};
 use crate::hostcalls::metrics::MetricsAccess;
 use crate::instance::watchdog::CallWatchdog;
 use crate::instance::{DENIED_IN_INIT, Instance};
-use crate::spec::PluginSpec;
 
 /// The result of a preflight.
 #[derive(Debug)]
@@ -40,21 +40,22 @@ impl PluginHost {
         let parts = self.parts();
         let config = PluginConfig::new(spec.clone());
         let describe = async {
-            let file = parts.read(&spec.component).await?;
-            parts.describe(&file, None, &config.context, spec.limits).await
+            let content = parts.read(&spec.content).await?;
+            parts.describe(&content, None, &config.context, spec.limits).await
         };
         let described = describe.await;
-        let version = described.map_err(|problem| LoadError::new(&spec.component, problem))?;
+        let version = described.map_err(|problem| LoadError::new(spec.content.path(), problem))?;
         let started = start(parts, &config, &version).await;
         Ok(Preflight {
             inspection: Inspection::of(&version),
-            failure: started.err().map(|problem| LoadError::new(&spec.component, problem)),
+            failure: started
+                .err()
+                .map(|problem| LoadError::new(spec.content.path(), problem)),
         })
     }
 }
 
 async fn start(parts: &Arc<HostInner>, config: &Arc<PluginConfig>, version: &LoadedVersion) -> Result<(), LoadProblem> {
-    host::validate(&config.spec)?;
     parts.check_version(version, &config.spec)?;
     for actor in [ActorKind::Events, ActorKind::Index] {
         if actor.is_needed(version.component.roles) {

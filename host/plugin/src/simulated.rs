@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use informant_cache::{Catalog, Environment};
+use informant_spec::{Content, Digest};
 use tokio::runtime::Handle;
 use wasmtime::Engine;
 use wasmtime::component::{Component, Linker};
@@ -25,7 +26,7 @@ use crate::engine::scheduler::CpuScheduler;
 use crate::engine::ticker::Ticker;
 use crate::host::HostInner;
 use crate::instance::guest::{self, GuestState};
-use crate::{Digest, HostError, KubeApi, PluginFile, PluginHost, PluginMetrics};
+use crate::{HostError, KubeApi, PluginHost, PluginMetrics};
 
 /// Components that are compiled once and run in any number of simulations. Cheap to clone.
 #[derive(Clone)]
@@ -40,13 +41,13 @@ impl SimulatedGuests {
     ///
     /// # Errors
     /// [`HostError::Engine`]: WebAssembly does not run on this machine, or a component is invalid.
-    pub fn compile(components: &[PluginFile]) -> Result<SimulatedGuests, HostError> {
+    pub fn compile(components: &[Content]) -> Result<SimulatedGuests, HostError> {
         let engine_error = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
         // Without the pool, which reserves address space for thousands of instances.
         let engine = engine::on_demand().map_err(engine_error)?;
-        let compile = |file: &PluginFile| {
-            let component = Component::new(&engine, file.bytes()).map_err(engine_error)?;
-            Ok((file.digest(), Arc::new(Artifact { component })))
+        let compile = |content: &Content| {
+            let component = Component::new(&engine, content.bytes()).map_err(engine_error)?;
+            Ok((content.digest(), Arc::new(Artifact { component })))
         };
         Ok(SimulatedGuests {
             compiled: components.iter().map(compile).collect::<Result<_, HostError>>()?,

@@ -8,9 +8,10 @@ use informant_cache::Moment;
 use informant_cache::index_feed::IndexJob;
 use informant_cache::listener::Delivery;
 use informant_object::{Key, KeyRef, SourceId};
+use informant_spec::Digest;
 
 use crate::actor::{InstanceId, PluginContext};
-use crate::{ClosedHost, Digest, KvUsage, Roles, WritesStatus};
+use crate::{ClosedHost, KvUsage, Roles, WritesStatus};
 
 /// A plugin's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -9,11 +9,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use informant_cache::listener::{DeadLetter, DeadLetterChanges, LastDelete};
 use informant_cache::{Moment, Reason};
 use informant_object::{Key, Object, Shape, SourceId};
+use informant_spec::StoredContent;
 use redb::ReadableTable as _;
 
 use crate::cipher::Cipher;
 use crate::handler_state::HandlerState;
-use crate::schema::{self, Reader, RowError, StoredContent, push_text};
+use crate::schema::{self, Reader, RowError, push_text};
 use crate::source::{PersistedSource, SourceOptions};
 use crate::tables::Tables;
 
@@ -101,7 +102,7 @@ fn encode(letter: &DeadLetter, row_key: &[u8], content: StoredContent, cipher: O
     ] {
         push_text(&mut plain, text);
     }
-    plain.extend(last.map_or_else(Vec::new, |last| content.of(last)));
+    plain.extend(last.map_or_else(Vec::new, |last| schema::stored(content, last)));
     schema::seal(plain, cipher, &associated_data(row_key))
 }
 

@@ -82,5 +82,4 @@ pub use journal::{QUEUED_CHANGES_MAX, SourceJournal};
 pub use key_value::{EventEnd, KeyChange, KeySpace};
 pub use metrics::StateMetrics;
 pub use recorder::{ACKNOWLEDGED_INTERVAL, COMMIT_INTERVAL, REOPEN_INTERVAL};
-pub use schema::StoredContent;
 pub use source::{SourceIdentity, SourceOptions};

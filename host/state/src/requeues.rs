@@ -8,11 +8,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use informant_cache::listener::{LastDelete, RequeueChanges, RequeueTimer};
 use informant_cache::{Moment, Reason};
 use informant_object::{Key, Object, Shape, SourceId};
+use informant_spec::StoredContent;
 use redb::ReadableTable as _;
 
 use crate::cipher::Cipher;
 use crate::handler_state::HandlerState;
-use crate::schema::{self, Reader, RowError, StoredContent};
+use crate::schema::{self, Reader, RowError};
 use crate::source::{PersistedSource, SourceOptions};
 use crate::tables::{Tables, damaged};
 
@@ -114,7 +115,7 @@ fn encode(
     let of_delete = flag(timer.delete.is_some(), IS_DELETE) | flag(is_unknown, IS_UNKNOWN);
     let is_trigger = timer.reason == Reason::Trigger;
     plain.push(of_delete | flag(last.is_some(), HAS_LAST) | flag(is_trigger, IS_TRIGGER));
-    plain.extend(last.map_or_else(Vec::new, |last| content.of(last)));
+    plain.extend(last.map_or_else(Vec::new, |last| schema::stored(content, last)));
     schema::seal(plain, cipher, &associated_data(row_key))
 }
 

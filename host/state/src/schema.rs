@@ -23,6 +23,7 @@
 //! Informant would misread are: it needs a new [`FORMAT`] and a migration in `file.rs`.
 
 use informant_object::{Key, KeyRef, Object, Payload, Pointer, ResourceVersion, Shape};
+use informant_spec::StoredContent;
 use redb::TableDefinition;
 
 use crate::cipher::Cipher;
@@ -50,16 +51,6 @@ pub(crate) const IS_OPEN: &[u8] = &[0];
 
 /// An annotation that repeats the whole object within its metadata.
 const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
-
-/// How much of an object is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoredContent {
-    /// apiVersion, kind and metadata, without managed fields and without kubectl's copy of the whole object
-    /// (`kubectl.kubernetes.io/last-applied-configuration`).
-    Metadata,
-    /// The object as the cache holds it.
-    Whole,
-}
 
 /// An invalid row: the file was changed or damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -195,7 +186,7 @@ pub(crate) fn encode_state(source: u32, object: &Object, content: StoredContent,
     for text in [object.uid(), object.version().as_str()] {
         push_text(&mut plain, text);
     }
-    plain.extend(content.of(object));
+    plain.extend(stored(content, object));
     seal(plain, cipher, &associated_data(source, object.key()))
 }
 
@@ -237,13 +228,11 @@ pub(crate) fn decode_state(
     })
 }
 
-impl StoredContent {
-    /// The part of an object that is stored.
-    pub(crate) fn of(self, object: &Object) -> Vec<u8> {
-        match self {
-            Self::Whole => object.json().to_vec(),
-            Self::Metadata => metadata_of(object),
-        }
+/// The part of an object that is stored.
+pub(crate) fn stored(content: StoredContent, object: &Object) -> Vec<u8> {
+    match content {
+        StoredContent::Whole => object.json().to_vec(),
+        StoredContent::Metadata => metadata_of(object),
     }
 }
 

@@ -6,13 +6,14 @@ use std::time::Instant;
 
 use informant_cache::{ListenerHandle, Moment, Snapshot};
 use informant_object::SourceId;
+use informant_spec::StoredContent;
 use redb::ReadableTable as _;
 
 use crate::cipher::Cipher;
 use crate::handler_state::{HandlerState, OnStart, UnpersistedDeletes};
 use crate::journal::SourceQueue;
 use crate::metrics::DurableSourceMetrics;
-use crate::schema::{SourceRow, StoredContent};
+use crate::schema::SourceRow;
 use crate::tables::{Tables, damaged};
 
 /// The identity of a source across processes.

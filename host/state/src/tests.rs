@@ -22,6 +22,7 @@ use informant_cache::listener::{
 };
 use informant_cache::{Journal, ListenerHandle, Moment, Reason, StoreWriter};
 use informant_object::{Key, KeyRef, Object, ResourceVersion, Shape, SourceId};
+use informant_spec::StoredContent;
 
 use crate::StateMetrics;
 use crate::cipher::Cipher;
@@ -29,7 +30,6 @@ use crate::command::{RecorderCommand, Shared};
 use crate::handler_state::OnStart;
 use crate::journal::SourceJournal;
 use crate::recorder::Recorder;
-use crate::schema::StoredContent;
 use crate::source::{SourceIdentity, SourceOptions};
 use crate::table_store::TableStore;
 

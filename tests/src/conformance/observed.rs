@@ -8,10 +8,10 @@ use anyhow::{Context, Result, ensure};
 use informant_cache::listener::ListenerOptions;
 use informant_cache::{Catalog, SourceState};
 use informant_informer::{
-    GroupVersionResource, InformerMetrics, InformerOptions, ReflectorOptions, ReflectorStatus, SharedInformer,
-    SourceSpec, TokioEnvironment,
+    InformerMetrics, InformerOptions, ReflectorOptions, ReflectorStatus, SharedInformer, SourceSpec, TokioEnvironment,
 };
 use informant_object::{FieldSelector, Key};
+use informant_spec::GroupVersionResource;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 

@@ -18,9 +18,9 @@ use std::time::Duration;
 use informant_cache::{Environment, HandlerError, Reason};
 use informant_object::{KeyRef, SourceId};
 use informant_plugin_host::{
-    KubeAction, KubeApi, KubeCall, KubeError, KubeErrorCode, KubeFuture, PluginFile, PluginHost, PluginMetrics,
-    SimulatedGuests,
+    KubeAction, KubeApi, KubeCall, KubeError, KubeErrorCode, KubeFuture, PluginHost, PluginMetrics, SimulatedGuests,
 };
+use informant_spec::Content;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, Interest};
@@ -65,15 +65,15 @@ struct GuestCalls {
 }
 
 /// The compiled versions, for all runs of the process: to compile them takes longer than a run.
-fn compiled() -> &'static (SimulatedGuests, Vec<PluginFile>) {
-    static COMPILED: OnceLock<(SimulatedGuests, Vec<PluginFile>)> = OnceLock::new();
+fn compiled() -> &'static (SimulatedGuests, Vec<Content>) {
+    static COMPILED: OnceLock<(SimulatedGuests, Vec<Content>)> = OnceLock::new();
     COMPILED.get_or_init(|| {
         let file = |(version, restores): (&str, &str)| {
             let text = include_str!("guest.wat")
                 .replace("VERSION\\", &format!("{version}\\"))
                 .replace("const RESTORES", &format!("const {restores}"));
             let bytes = wat::parse_str(text).expect("the text is a component");
-            PluginFile::from_bytes(format!("guest-{version}.wasm"), bytes)
+            Content::new(format!("guest-{version}.wasm"), bytes)
         };
         let files: Vec<_> = VERSIONS.into_iter().map(file).collect();
         let guests = SimulatedGuests::compile(&files).expect("the guests are valid components");
@@ -82,7 +82,7 @@ fn compiled() -> &'static (SimulatedGuests, Vec<PluginFile>) {
 }
 
 /// The files of the guest's versions.
-pub(super) fn versions() -> &'static [PluginFile] {
+pub(super) fn versions() -> &'static [Content] {
     &compiled().1
 }
 

@@ -14,8 +14,9 @@ use std::time::Duration;
 use informant_cache::listener::{ListenerOptions, RetryPolicy};
 use informant_cache::{Environment, Journal};
 use informant_informer::{DurableSource, DurableSources, ReflectorOptions, SourceSpec};
+use informant_spec::StoredContent;
 use informant_state::stepped::{MemoryDisk, SteppedState};
-use informant_state::{COMMIT_INTERVAL, OnStart, SourceIdentity, SourceOptions, StoredContent};
+use informant_state::{COMMIT_INTERVAL, OnStart, SourceIdentity, SourceOptions};
 use tokio::sync::Notify;
 
 use super::handler::Handler;

@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant_cache::{Environment, Snapshot};
-use informant_informer::{
-    DurableSources, GroupVersionResource, InformerSpec, NamedInformer, ReflectorOptions, SharedInformer, SourceSpec,
-};
+use informant_informer::{DurableSources, InformerSpec, NamedInformer, ReflectorOptions, SharedInformer, SourceSpec};
 use informant_object::{KeyRef, LabelSelector, Pointer};
+use informant_spec::GroupVersionResource;
 
 use super::history::{Entry, ObjectVersion, Selection};
 use super::world::{GROUP, World, locked, sorted, version_of_object};

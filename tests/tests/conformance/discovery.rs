@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Result, ensure};
 use http::{HeaderValue, Request, header};
 use informant_cache::SourceState;
-use informant_informer::{
-    Exclude, GroupVersionResource, ResourcePattern, ServedResources, TokioEnvironment, discover_matching,
-};
+use informant_informer::{ServedResources, TokioEnvironment, discover_matching};
+use informant_spec::{Exclude, GroupVersionResource, ResourcePattern};
 use informant_tests::cluster::{Cluster, EmbeddedOptions, Login};
 use informant_tests::conformance::{ARRIVES_WITHIN, Setting, Testbed};
 use informant_tests::wait;

@@ -2,7 +2,8 @@
 
 use anyhow::{Result, ensure};
 use informant_cache::SourceState;
-use informant_informer::{GroupVersionResource, ResourceName, discover};
+use informant_informer::discover;
+use informant_spec::{GroupVersionResource, ResourceName};
 use informant_tests::client::Client;
 use informant_tests::cluster::{Cluster, Kind, Login};
 use informant_tests::conformance::recording_handler::CallKind;

@@ -11,11 +11,12 @@ use std::time::Duration;
 use axum::extract::{RawQuery, State};
 use http::StatusCode;
 use informant_cache::{Source, SourceState};
+use informant_config::Resources;
 use informant_informer::ReflectorStatus;
+use informant_spec::Required;
 
 use super::{AdminState, sources};
 use crate::age::human;
-use crate::config::{Required, Resources};
 use crate::daemon::{CertificateStatus, InformerPhase, InformerStatus, PluginEntry, PluginPhase, StatusRegistry};
 use crate::escape;
 use crate::runbooks::{self, Runbook};
@@ -271,7 +272,7 @@ fn reflector_status(status: &ReflectorStatus) -> String {
 
 fn plugin(entry: &PluginEntry) -> ReadinessCheck {
     let phase = entry.phase();
-    let required = entry.section().required;
+    let required = entry.section().spec.required;
     let counts = required == Required::Always || !matches!(phase, PluginPhase::Running(_));
     let gating = Gating::of(required, counts);
     let runbook = super::plugins::runbook(&phase);

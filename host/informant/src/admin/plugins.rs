@@ -50,7 +50,7 @@ pub(super) fn loaded(registry: &StatusRegistry, name: &str) -> Result<Plugin, Ad
     let Some(entry) = registry.plugin(name) else {
         let entries = registry.plugins();
         let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
-        let help = crate::config::did_you_mean(name, &names, "plugins");
+        let help = informant_config::did_you_mean(name, &names, "plugins");
         return Err(AdminError::new(
             Code::UnknownPlugin,
             format!("no plugin named \"{name}\"; {help}"),
@@ -98,10 +98,10 @@ fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -
         }
     };
     let section = entry.section();
-    let informers = section.informers.iter().map(|(_, informer)| informer.value.clone());
+    let informers = section.informers().map(|(informer, _)| informer.to_owned());
     PluginView {
         name: entry.name.clone(),
-        component: section.component.value.display().to_string(),
+        component: section.spec.content.to_string(),
         informers: informers.collect(),
         state: state.to_owned(),
         because,
@@ -243,7 +243,7 @@ pub(super) fn quarantined_behind(registry: &StatusRegistry, informer: &str, inde
             return false;
         };
         let computes = |feed: IndexFeedHandle| feed.names().iter().any(|name| **name == *index);
-        entry.section().informers.iter().any(|(_, name)| name.value == informer)
+        entry.section().informers().any(|(name, _)| name == informer)
             && plugin.status().state == PluginState::Quarantined
             && plugin.index_feed().is_some_and(computes)
     });
@@ -254,7 +254,7 @@ pub(super) fn quarantined_behind(registry: &StatusRegistry, informer: &str, inde
 pub(super) fn loading_behind(registry: &StatusRegistry, informer: &str) -> Option<String> {
     let entries = registry.plugins();
     let loading = entries.iter().find(|entry| {
-        let names_it = entry.section().informers.iter().any(|(_, name)| name.value == informer);
+        let names_it = entry.section().informers().any(|(name, _)| name == informer);
         names_it && matches!(entry.phase(), PluginPhase::Loading)
     });
     loading.map(|entry| entry.name.clone())

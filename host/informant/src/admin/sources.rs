@@ -8,13 +8,13 @@ use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use informant_cache::{Snapshot, Source};
+use informant_config::Resources;
 use informant_informer::{ReflectorStatus, SharedInformer, WatchListUse};
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
 use super::error::{AdminError, Code};
 use super::freshness::FreshnessQuery;
-use crate::config::Resources;
 use crate::daemon::{InformerPhase, InformerStatus, StatusRegistry};
 use crate::runbooks;
 

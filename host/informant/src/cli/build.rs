@@ -13,12 +13,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use informant_config::show_size;
 use informant_plugin_host::limits::SCRIPT_BYTES_MAX;
-use informant_plugin_host::{PluginFile, is_script, script_component};
+use informant_plugin_host::script_component;
+use informant_spec::{Content, ContentSource};
 
 use super::inspect::ConfigOfPlugin;
 use super::{Exit, output};
-use crate::config::show_size;
 use crate::guests::{self, Guests};
 
 /// The program that bundles.
@@ -84,10 +85,10 @@ pub(super) fn run(args: &BuildArgs) -> Result<Exit> {
         show_size(built.len() as u64),
         show_size(SCRIPT_BYTES_MAX as u64)
     );
-    let file = PluginFile::from_bytes(&output, built.clone());
-    check(&file, args)?;
+    let content = Content::new(&output, built.clone());
+    check(&content, args)?;
     write(&output, &built)?;
-    let (size, digest) = (show_size(built.len() as u64), file.digest());
+    let (size, digest) = (show_size(built.len() as u64), content.digest());
     output::to_stdout(|out| output::line(out, &format!("{}: {size}, sha256 {digest}", output.display())))
         .context("cannot print the result")?;
     Ok(Exit::Done)
@@ -101,7 +102,7 @@ fn output_of(args: &BuildArgs) -> Result<PathBuf> {
         .clone()
         .unwrap_or_else(|| args.file.with_extension(extension));
     ensure!(
-        is_script(&output) != args.component,
+        ContentSource::from(&output).language().is_script() != args.component,
         "the output {} must end in .{extension}",
         output.display()
     );
@@ -173,10 +174,10 @@ fn esbuild_for(file: &Path) -> Option<PathBuf> {
 }
 
 /// Refuses what Informant would refuse to load.
-fn check(file: &PluginFile, args: &BuildArgs) -> Result<()> {
-    let config = args.config.read(file.path())?;
+fn check(content: &Content, args: &BuildArgs) -> Result<()> {
+    let config = args.config.read(content.origin().path())?;
     let guests = Guests::for_inspection()?;
-    let inspected = guests.block_on(guests.host().inspect_file(file, config));
+    let inspected = guests.block_on(guests.host().inspect_content(content, config));
     inspected.context("nothing was written, because Informant would refuse it")?;
     Ok(())
 }

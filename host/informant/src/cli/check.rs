@@ -15,10 +15,11 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::{ClusterArgs, ConfigFlag, Exit, output};
-use crate::config::{Config, Problem, Problems, Severity, known_values};
+use crate::config_file;
 use crate::guests::Guests;
 use crate::key_file;
 use cluster::ClusterReport;
+use informant_config::{Config, Problem, Problems, Severity, known_values};
 
 /// `informant check`.
 #[derive(Debug, Args)]
@@ -63,7 +64,7 @@ impl Findings {
 }
 
 pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
-    let config = Config::load(&args.config.config)?;
+    let config = config_file::load(&args.config.config)?;
     let clusters = select_clusters(&config, args.cluster.as_deref().unwrap_or_default())?;
     let mut findings = Findings {
         problems: config.warnings.clone(),

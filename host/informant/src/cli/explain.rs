@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 use clap::Args;
+use informant_config::did_you_mean;
 
 use super::table;
 use super::{Exit, output};
-use crate::config::did_you_mean;
 use crate::runbooks::RUNBOOKS;
 
 /// `informant explain`.

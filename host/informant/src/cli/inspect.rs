@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
+use informant_config::{PluginSection, show_size};
 use informant_object::Payload;
-use informant_plugin_host::{EventRule, Inspection, Manifest, allow_line};
+use informant_plugin_host::{EventRule, Inspection, Manifest};
+use informant_spec::allow_line;
 use serde_json::json;
 
 use super::{Exit, build, output};
-use crate::config::{Config, PluginSection, show_size};
+use crate::config_file;
 use crate::guests::Guests;
 
 /// `informant plugin inspect`.
@@ -67,17 +69,17 @@ impl ConfigOfPlugin {
     /// configuration file.
     pub(super) fn read(&self, file: &Path) -> Result<serde_json::Value> {
         let Some(path) = &self.config else { return Ok(json!({})) };
-        let config = Config::load(path)?;
+        let config = config_file::load(path)?;
         if let Some(name) = &self.plugin {
             let section = config.plugins.get(name);
             let section = section.with_context(|| format!("{} has no [plugin.{name}]", path.display()))?;
-            return Ok(section.config.value.clone());
+            return Ok(section.spec.config.clone());
         }
         let wanted = absolute(file);
-        let has_it = |(_, section): &(&String, &PluginSection)| absolute(&section.component.value) == wanted;
+        let has_it = |(_, section): &(&String, &PluginSection)| absolute(section.spec.content.path()) == wanted;
         let found: Vec<_> = config.plugins.iter().filter(has_it).collect();
         match found.as_slice() {
-            [(_, section)] => Ok(section.config.value.clone()),
+            [(_, section)] => Ok(section.spec.config.clone()),
             [] => bail!(
                 "no plugin in {} has the component {}; name one with --plugin",
                 path.display(),

@@ -7,10 +7,10 @@ use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use informant_config::Problems;
 use serde::Serialize;
 
 use crate::admin::{AdminError, Code};
-use crate::config::Problems;
 use crate::escape::{self, Escaped, Form};
 
 /// The longest message on stderr; a longer one, for example because of a long argument, is cut.

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use informant_informer::{GroupVersionResource, ResourceName, TokioEnvironment, discover, discover_matching};
+use informant_config::{Config, InformerSection, Problem, Problems, Resources, did_you_mean, validate_name};
+use informant_informer::{TokioEnvironment, discover, discover_matching};
+use informant_spec::{GroupVersionResource, ResourceName};
 use kube::Client;
 
 use super::{ClusterArgs, ConfigFlag, Exit, output};
 use crate::cluster::{Cluster, ClusterFlags};
-use crate::config::{Config, InformerSection, Problem, Problems, Resources, SourceFile, did_you_mean, validate_name};
+use crate::config_file;
 use crate::escape::Form;
 use crate::rbac::{Permissions, Subject, yaml};
 
@@ -57,7 +59,7 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
         bail!("--namespace and --name have no effect with -o helm-values: pass them to `helm install`");
     }
     let path = &args.config.config;
-    let file = SourceFile::read(path).map_err(|error| Problems::of_unreadable(path, &error))?;
+    let file = config_file::read(path).map_err(|error| config_file::unreadable(path, &error))?;
     let config = Config::parse(&file)?;
     for warning in &config.warnings {
         output::note(&warning.to_string());
@@ -154,8 +156,8 @@ async fn permissions(config: &Config, cluster: &str, flags: &ClusterFlags) -> Re
         }
     }
     for (name, section) in &config.plugins {
-        for grant in &section.allow_kube {
-            permissions.add_grant(name, &grant.value);
+        for grant in &section.spec.allow_kube {
+            permissions.add_grant(name, grant);
         }
     }
     if config.admin.tls.is_some() && config.admin.cluster == cluster {
@@ -200,7 +202,7 @@ fn unknown_resource(config: &Config, informer: &str, why: &str) -> Problems {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::SourceFile;
+    use informant_config::SourceFile;
 
     #[test]
     fn cluster_flag_is_required_with_several_clusters() {

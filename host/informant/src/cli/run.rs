@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use informant_config::{Config, EXPOSED_HELP, exposed};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{ClusterArgs, ConfigFlag, Exit, compiler};
 use crate::activities::Activities;
 use crate::cluster::{ClusterAccess, end_login_programs};
-use crate::config::{Config, EXPOSED_HELP, exposed};
+use crate::config_file;
 use crate::daemon::{Daemon, DaemonOptions, STOP_MAX};
 use crate::directories;
 use crate::signals::SignalThread;
@@ -38,9 +39,9 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit> {
     // First, so that a signal ends the process whatever hangs afterwards: a file, a login, a disk.
     let activities = Activities::default();
     let signals = SignalThread::start(activities.clone()).context("cannot listen for signals")?;
-    let config = Config::load(&args.config.config)?;
+    let config = config_file::load(&args.config.config)?;
     for warning in &config.warnings {
-        warning.log();
+        config_file::log_warning(&warning);
     }
     if let Some(exposed) = args
         .admin_listen

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Request, Response};
+use informant_config::ClusterSection;
 use kube::client::{Body, ConfigExt as _};
 use kube::config::Config;
 use serde_json::{Value, json};
@@ -11,7 +12,6 @@ use tower::{BoxError, Layer as _, ServiceExt as _};
 
 use super::credentials::bearer;
 use super::{Cluster, ClusterError, ClusterFlags, blocking, files, read};
-use crate::config::ClusterSection;
 
 /// How long a token requested for a service account is valid. API servers grant no shorter validity.
 pub const REQUESTED_TOKEN_VALIDITY: Duration = Duration::from_secs(600);

@@ -13,13 +13,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use informant_cache::Environment;
+use informant_config::AdminTls;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::file_thread::{FILE_READ_MAX, FileThread, FileThreads};
 use super::file_watch::{FileTicks, FileWatch};
 use super::status_registry::StatusRegistry;
-use crate::config::AdminTls;
 use crate::metrics::Metrics;
 use crate::server::{Certificate, CertificateFiles, CertificateProblem, ServerIdentity};
 

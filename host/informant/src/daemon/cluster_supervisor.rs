@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Environment;
+use informant_config::ClusterSection;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +20,6 @@ use super::section_command::{CommandReceiver, Reply, SectionCommand, SectionResu
 use super::status_registry::StatusRegistry;
 use crate::activities::Activities;
 use crate::cluster::{Cluster, ClusterError};
-use crate::config::ClusterSection;
 use crate::logging::cluster_field;
 
 /// The delay after the first failed login; it doubles with each further failure.

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Environment;
+use informant_config::{Problems, SourceFile, TextHash};
 use tokio::sync::{Mutex, mpsc, watch};
 
 use super::file_content::{Read, StableRead, read_stable};
 use super::file_thread::{FILE_READ_MAX, FileThread};
 use super::file_watch::{FileTicks, SETTLE};
 use super::status_registry::StatusRegistry;
-use crate::config::{Problems, ReadError, SourceFile, TextHash};
+use crate::config_file::{self, ReadError};
 
 /// How long a changed plugin file waits for config.toml to be compared: 2 s. When both change at once, the new section
 /// belongs to the new component.
@@ -192,13 +193,13 @@ impl ConfigReader {
             tracing::info!(%config, "configuration readable again");
         }
         let changed = std::mem::replace(&mut self.validated_hash, now) != now;
-        changed.then(|| read.map_err(|error| Problems::of_unreadable(&self.path, &error)))
+        changed.then(|| read.map_err(|error| config_file::unreadable(&self.path, &error)))
     }
 
     async fn read(&self) -> Read {
         let path = self.path.clone();
         let mut thread = self.thread.lock().await;
-        let read = thread.run(FILE_READ_MAX, move || SourceFile::read(&path)).await;
+        let read = thread.run(FILE_READ_MAX, move || config_file::read(&path)).await;
         read.unwrap_or(Err(ReadError::Timeout { within: FILE_READ_MAX }))
     }
 }

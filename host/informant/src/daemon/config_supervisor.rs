@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use informant_cache::Environment;
+use informant_config::{ClusterSection, Config, InformerSection, PluginSection};
 use informant_plugin_host::PluginHost;
 use tokio::sync::Notify;
 use tokio::sync::watch;
@@ -22,7 +23,6 @@ use tokio_util::task::TaskTracker;
 use super::cluster_supervisor::ClusterSupervisor;
 use super::config_reader::ConfigChecks;
 use super::configuration::Section;
-use super::desired_plugin::DesiredPlugin;
 use super::durable_state::DurableState;
 use super::file_thread::FileThreads;
 use super::file_watch::FileWatch;
@@ -32,7 +32,6 @@ use super::section_command::{CommandSender, Pending, Removal, SectionChange, Sec
 use super::status_registry::{PluginPhase, StatusRegistry};
 use crate::activities::Activities;
 use crate::cluster::ClusterAccess;
-use crate::config::{ClusterSection, Config, InformerSection};
 use crate::metrics::Metrics;
 
 /// What supervisors are created with.
@@ -58,7 +57,7 @@ pub(super) struct ConfigSupervisor {
     parts: SupervisorParts,
     clusters: BTreeMap<String, Supervised<ClusterSection>>,
     informers: BTreeMap<InformerKey, Supervised<InformerSection>>,
-    plugins: BTreeMap<String, Supervised<DesiredPlugin>>,
+    plugins: BTreeMap<String, Supervised<PluginSection>>,
     /// Informers that the configuration no longer names but plugins still use.
     orphaned: BTreeSet<InformerKey>,
     /// Sections that are being removed. One that returns waits, because both would be known by the same name.
@@ -108,13 +107,12 @@ impl ConfigSupervisor {
         let mut pending = self.apply_clusters(config);
         pending.extend(self.apply_informers(config));
         for (name, section) in &config.plugins {
-            let wanted = Arc::new(DesiredPlugin::new(config, section));
             let own = Section::Plugin(name.clone());
             pending.extend(match self.plugins.get_mut(name) {
                 None if self.ending.contains(&own) => self.defer(config),
-                None => Some(self.add_plugin(name, wanted)),
-                Some(running) if running.wanted.has_same_settings(&wanted) => None,
-                Some(running) => Some(running.change(Section::Plugin(name.clone()), wanted)),
+                None => Some(self.add_plugin(name, Arc::new(section.clone()))),
+                Some(running) if running.wanted.spec == section.spec => None,
+                Some(running) => Some(running.change(own, Arc::new(section.clone()))),
             });
         }
         let removed_names: Vec<String> = removed(&self.plugins, &config.plugins);
@@ -268,7 +266,7 @@ impl ConfigSupervisor {
         let mut plugins = self.parts.registry.plugins().into_iter();
         let user = plugins.find(|entry| {
             let section = entry.section();
-            let names_it = section.informers.iter().any(|(_, name)| name.value == informer);
+            let names_it = section.informers().any(|(name, _)| name == informer);
             names_it && matches!(entry.phase(), PluginPhase::Running(_))
         })?;
         Some(user.name.clone())
@@ -321,12 +319,12 @@ impl ConfigSupervisor {
         self.informers.insert(key.clone(), running);
     }
 
-    fn add_plugin(&mut self, name: &str, wanted: Arc<DesiredPlugin>) -> Pending {
+    fn add_plugin(&mut self, name: &str, wanted: Arc<PluginSection>) -> Pending {
         let parts = &self.parts;
         let (sender, receiver) = commands();
         let (reply, pending) = Pending::new(Section::Plugin(name.to_owned()), SectionChange::Added);
         let supervisor = PluginSupervisor {
-            entry: parts.registry.add_plugin(name, Arc::new(wanted.section.clone())),
+            entry: parts.registry.add_plugin(name, Arc::clone(&wanted)),
             wanted: Arc::clone(&wanted),
             registry: parts.registry.clone(),
             host: parts.host.clone(),

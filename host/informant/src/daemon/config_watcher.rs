@@ -18,13 +18,14 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use informant_cache::{Environment, Moment};
+use informant_config::{AdminSection, Config, HealthSection, HttpSection, Problems, SourceFile, StateSection};
 
 use super::config_reader::{CheckedText, ConfigTexts};
 use super::config_supervisor::ConfigSupervisor;
 use super::configuration::{ReloadResult, Section};
 use super::section_command::{Pending, Progress, SectionChange, SectionResult};
 use super::status_registry::StatusRegistry;
-use crate::config::{AdminSection, Config, HealthSection, HttpSection, Problems, SourceFile, StateSection};
+use crate::config_file;
 use crate::metrics::Metrics;
 
 /// How long a section may take until it shows as pending: 30 s. It continues in the background.
@@ -169,7 +170,7 @@ impl ConfigWatcher {
 
     fn apply(&mut self, config: &Config) {
         for warning in &config.warnings {
-            warning.log();
+            config_file::log_warning(&warning);
         }
         let restart_changed = self.set_restart_pending(config);
         self.registry.configuration().refused = None;

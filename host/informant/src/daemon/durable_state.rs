@@ -11,14 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use informant_cache::{Environment, Journal, ListenerHandle};
+use informant_config::{Config, InformerSection};
 use informant_informer::{DurableSource, DurableSources, InformerSpec, SourceSpec};
-use informant_plugin_host::ReplayPolicy;
-use informant_state::{
-    Cipher, OnStart, OpenError, SourceIdentity, SourceOptions, StateDatabase, StateMetrics, StoredContent,
-};
+use informant_spec::{ReplayPolicy, StoredContent};
+use informant_state::{Cipher, OnStart, OpenError, SourceIdentity, SourceOptions, StateDatabase, StateMetrics};
 
 use crate::activities::Activities;
-use crate::config::{Config, InformerSection};
 use crate::key_file;
 use crate::one_at_a_time::one_at_a_time;
 
@@ -113,8 +111,8 @@ impl DurableState {
     pub(super) fn apply(&self, config: &Config) {
         let mut plugins: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (name, plugin) in &config.plugins {
-            for (_, informer) in &plugin.informers {
-                plugins.entry(informer.value.clone()).or_default().insert(name.clone());
+            for (informer, _) in plugin.informers() {
+                plugins.entry(informer.to_owned()).or_default().insert(name.clone());
             }
         }
         let mut durable = BTreeSet::new();

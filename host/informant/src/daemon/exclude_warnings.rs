@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use informant_informer::{Exclude, Exclusion, ResourcePattern, UnusedExclusion};
+use informant_informer::{Exclusion, UnusedExclusion};
+use informant_spec::{Exclude, ResourcePattern};
 
 /// What the `exclude` entries of one informer match in its clusters.
 #[derive(Debug, Default)]
@@ -60,7 +61,7 @@ impl ExcludeWarnings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use informant_informer::GroupVersionResource;
+    use informant_spec::GroupVersionResource;
 
     const EVERYTHING: ResourcePattern = ResourcePattern::Everything;
 

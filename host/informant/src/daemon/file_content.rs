@@ -9,9 +9,10 @@
 use std::future::Future;
 
 use informant_cache::Environment;
+use informant_config::{SourceFile, TextHash};
 
 use super::file_watch::SETTLE;
-use crate::config::{ReadError, SourceFile, TextHash};
+use crate::config_file::ReadError;
 
 /// How many reads wait for a stable text. After that the reader gives up until the next tick.
 pub(super) const READS_MAX: u32 = 50;

@@ -14,6 +14,7 @@ mod startup;
 use std::sync::Arc;
 
 use informant_cache::Environment;
+use informant_config::InformerSection;
 use informant_informer::{InformerSpec, NamedInformer, ReconfigureError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -29,7 +30,6 @@ use super::durable_state::DurableState;
 use super::section_command::{CommandReceiver, Removal, Reply, SectionChange, SectionCommand, SectionResult};
 use super::status_registry::{InformerPhase, RunningInformer, StatusHandle, StatusRegistry};
 use crate::cluster::Cluster;
-use crate::config::InformerSection;
 use crate::logging::cluster_field;
 use crate::metrics::Metrics;
 

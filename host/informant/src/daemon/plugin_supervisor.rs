@@ -14,7 +14,9 @@ use std::io::ErrorKind;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use informant_plugin_host::{Digest, LoadError, LoadProblem, Plugin, PluginFile, PluginHost, PreparedChange, Swapped};
+use informant_config::PluginSection;
+use informant_plugin_host::{LoadError, LoadProblem, Plugin, PluginHost, PreparedChange, Swapped, read_content};
+use informant_spec::{Content, Digest};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +25,6 @@ use tokio_util::task::AbortOnDropHandle;
 use super::STOP_MAX;
 use super::config_reader::ConfigChecks;
 use super::configuration::Section;
-use super::desired_plugin::DesiredPlugin;
 use super::durable_state::DurableState;
 use super::file_thread::{FILE_READ_MAX, FileThread, FileThreads, NoAnswer};
 use super::file_watch::{FileTicks, FileWatch};
@@ -36,12 +37,12 @@ use crate::metrics::Metrics;
 pub(super) struct PluginSupervisor {
     pub(super) entry: Arc<PluginEntry>,
     /// The plugin as configured; an older version may be running.
-    pub(super) wanted: Arc<DesiredPlugin>,
+    pub(super) wanted: Arc<PluginSection>,
     pub(super) registry: StatusRegistry,
     pub(super) host: PluginHost,
     pub(super) metrics: Metrics,
     pub(super) durables: DurableState,
-    pub(super) commands: CommandReceiver<DesiredPlugin>,
+    pub(super) commands: CommandReceiver<PluginSection>,
     pub(super) watch: FileWatch,
     pub(super) threads: FileThreads,
     pub(super) checks: ConfigChecks,
@@ -53,7 +54,7 @@ pub(super) struct PluginSupervisor {
 /// The running plugin.
 struct Running {
     attachments: PluginAttachments,
-    applied: Arc<DesiredPlugin>,
+    applied: Arc<PluginSection>,
 }
 
 /// The plugin's file, and what is being done about it.
@@ -74,7 +75,7 @@ struct FileState {
 
 /// What was read, and why.
 struct FileRead {
-    content: Result<PluginFile, LoadError>,
+    content: Result<Content, LoadError>,
     /// Whether a section needs it, or it only may have changed.
     for_section: bool,
 }
@@ -99,7 +100,7 @@ enum Prepared {
 
 /// The next thing to handle.
 enum PluginEvent {
-    Command(SectionCommand<DesiredPlugin>),
+    Command(SectionCommand<PluginSection>),
     Prepared(Result<Prepared, JoinError>),
     Read(FileRead),
     Informer(InformerChange),
@@ -220,7 +221,7 @@ impl PluginSupervisor {
     /// For a file that was not read yet.
     fn file_state(&self) -> FileState {
         FileState {
-            ticks: self.watch.subscribe(self.wanted.file()),
+            ticks: self.watch.subscribe(self.wanted.spec.content.path()),
             thread: Arc::new(Mutex::new(self.threads.one())),
             tried: None,
             unreadable: None,
@@ -236,7 +237,7 @@ impl PluginSupervisor {
         &mut self,
         running: &mut Option<Running>,
         file: &mut FileState,
-        wanted: Arc<DesiredPlugin>,
+        wanted: Arc<PluginSection>,
         reply: Reply,
     ) {
         // What is being read or prepared was for the previous section.
@@ -244,7 +245,7 @@ impl PluginSupervisor {
             file.tried = tried_before;
         }
         file.reading = None;
-        let is_other_file = wanted.file() != self.wanted.file();
+        let is_other_file = wanted.spec.content != self.wanted.spec.content;
         self.wanted = wanted;
         if is_other_file {
             *file = FileState {
@@ -256,15 +257,13 @@ impl PluginSupervisor {
         let Some(running) = running else {
             return self.read(file, true);
         };
-        let spec = self.wanted.spec(&self.entry.name);
-        match running.attachments.plugin.reconfigure_in_place(&spec).await {
-            Ok(true) => {
+        match running.attachments.plugin.reconfigure_in_place(&self.wanted.spec).await {
+            true => {
                 self.reconfigured(running, file, None).await;
                 // It may have changed together with the section.
                 self.read(file, false);
             }
-            Ok(false) => self.read(file, true),
-            Err(error) => self.refused_section(file, &error),
+            false => self.read(file, true),
         }
     }
 
@@ -273,13 +272,13 @@ impl PluginSupervisor {
         if let Some(reply) = &file.reply {
             reply.set_step("waits for its file to be read");
         }
-        let (thread, path) = (Arc::clone(&file.thread), self.wanted.file().to_owned());
+        let (thread, source) = (Arc::clone(&file.thread), self.wanted.spec.content.clone());
         let (checks, tried) = (self.checks.clone(), file.tried);
         file.reading = Some(Box::pin(async move {
-            let of_thread = path.clone();
+            let of_thread = source.clone();
             let mut thread = thread.lock().await;
-            let read = thread.run(FILE_READ_MAX, move || PluginFile::read(&of_thread)).await;
-            let content = read.unwrap_or_else(|NoAnswer| Err(LoadError::read_timeout(&path, FILE_READ_MAX)));
+            let read = thread.run(FILE_READ_MAX, move || read_content(&of_thread)).await;
+            let content = read.unwrap_or_else(|NoAnswer| Err(LoadError::read_timeout(source.path(), FILE_READ_MAX)));
             let is_new = content.as_ref().is_ok_and(|content| Some(content.digest()) != tried);
             if is_new && !for_section {
                 checks.check().await;
@@ -293,7 +292,7 @@ impl PluginSupervisor {
         match content {
             Ok(content) => {
                 if file.unreadable.take().is_some() {
-                    let component = content.path().display();
+                    let component = content.origin();
                     tracing::info!(plugin = %self.entry.name, %component, "plugin file readable again");
                     let running = running.map(|running| &running.attachments.plugin);
                     if let Some(plugin) = running.filter(|plugin| plugin.digest() == content.digest()) {
@@ -317,12 +316,12 @@ impl PluginSupervisor {
     }
 
     /// Prepares the version in `content` next to the running one.
-    fn prepare(&self, running: Option<&Running>, file: &mut FileState, content: PluginFile) {
+    fn prepare(&self, running: Option<&Running>, file: &mut FileState, content: Content) {
         let digest = content.digest();
         match running {
             None => self.load(file, Ok(content)),
             Some(Running { attachments, applied }) => {
-                let (plugin, spec) = (attachments.plugin.clone(), self.wanted.spec(&self.entry.name));
+                let (plugin, spec) = (attachments.plugin.clone(), self.wanted.spec.clone());
                 let for_section = !Arc::ptr_eq(applied, &self.wanted);
                 file.spawn(async move {
                     let change = match for_section {
@@ -337,13 +336,13 @@ impl PluginSupervisor {
     }
 
     /// Loads the plugin, or the last good version if it is refused.
-    fn load(&self, file: &mut FileState, content: Result<PluginFile, LoadError>) {
-        self.entry.set_section(Arc::new(self.wanted.section.clone()));
+    fn load(&self, file: &mut FileState, content: Result<Content, LoadError>) {
+        self.entry.set_section(Arc::clone(&self.wanted));
         self.entry.set_phase(PluginPhase::Loading);
-        let (host, spec) = (self.host.clone(), self.wanted.spec(&self.entry.name));
+        let (host, spec) = (self.host.clone(), self.wanted.spec.clone());
         file.spawn(async move {
             let loaded = match content {
-                Ok(content) => host.load_file(spec.clone(), content).await,
+                Ok(content) => host.load_content(spec.clone(), content).await,
                 Err(error) => Err(error),
             };
             Prepared::Loaded(match loaded {
@@ -355,7 +354,7 @@ impl PluginSupervisor {
 
     /// The running version continues, if there is one.
     fn handle_unreadable(&self, running: Option<&Running>, file: &mut FileState, error: LoadError) {
-        let (name, component) = (&self.entry.name, self.wanted.file().display());
+        let (name, component) = (&self.entry.name, &self.wanted.spec.content);
         let Some(Running { attachments, applied }) = running else {
             self.load(file, Err(error));
             file.tried = None;
@@ -385,14 +384,18 @@ impl PluginSupervisor {
                 plugin.start().await;
                 self.entry.set_phase(PluginPhase::Running(plugin.clone()));
                 let running = running.insert(Running {
-                    attachments: PluginAttachments::new(plugin, &self.registry, self.wanted.informers()),
+                    attachments: PluginAttachments::new(
+                        plugin,
+                        &self.registry,
+                        self.wanted.informers().map(|(name, _)| name),
+                    ),
                     applied: Arc::clone(&self.wanted),
                 });
                 self.applied_section(running, file);
             }
             (Prepared::Loaded(Err(error)), _) => {
                 self.metrics.daemon.loaded(&self.entry.name, false);
-                let component = self.wanted.file().display();
+                let component = &self.wanted.spec.content;
                 tracing::error!(
                     plugin = %self.entry.name,
                     %component,
@@ -420,7 +423,7 @@ impl PluginSupervisor {
                     (Ok(swapped), false) => self.reloaded(running, swapped.as_ref()).await,
                     (Err(error), true) => self.refused_section(file, &error),
                     (Err(error), false) => {
-                        let component = self.wanted.file().display();
+                        let component = &self.wanted.spec.content;
                         tracing::error!(
                             plugin = %self.entry.name,
                             %component,
@@ -442,7 +445,7 @@ impl PluginSupervisor {
         if let Some(swapped) = swapped {
             attachments.apply_swap(swapped).await;
         }
-        attachments.set_informers(self.wanted.informers());
+        attachments.set_informers(self.wanted.informers().map(|(name, _)| name));
         running.applied = Arc::clone(&self.wanted);
         let digest = running.attachments.plugin.digest().short();
         tracing::info!(plugin = %self.entry.name, %digest, new_instance = swapped.is_some(), "plugin reconfigured");
@@ -454,7 +457,7 @@ impl PluginSupervisor {
         if let Some(swapped) = swapped {
             attachments.apply_swap(swapped).await;
         }
-        let component = self.wanted.file().display();
+        let component = &self.wanted.spec.content;
         let (version, digest) = (
             &attachments.plugin.manifest().version,
             attachments.plugin.digest().short(),
@@ -464,10 +467,10 @@ impl PluginSupervisor {
 
     /// The section as configured is running.
     fn applied_section(&self, running: &Running, file: &mut FileState) {
-        self.entry.set_section(Arc::new(running.applied.section.clone()));
+        self.entry.set_section(Arc::clone(&running.applied));
         let listener = running.attachments.plugin.listener();
         self.durables
-            .name(&listener, &self.entry.name, running.applied.section.on_start);
+            .name(&listener, &self.entry.name, running.applied.spec.on_start);
         self.answer(file, Ok(()));
         self.released.notify_one();
     }

@@ -10,15 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::{Environment, SourceState};
-use informant_informer::{
-    AbsentResources, Discovered, GroupVersionResource, NamedInformer, ResourcePattern, ServedResources,
-    discover_matching,
-};
+use informant_config::{InformerSection, WATCHES_MAX};
+use informant_informer::{AbsentResources, Discovered, NamedInformer, ServedResources, discover_matching};
+use informant_spec::{GroupVersionResource, ResourcePattern};
 use kube::Client;
 
 use super::informer_supervisor::{ResolvedResource, jitter, spec};
 use super::status_registry::StatusHandle;
-use crate::config::{InformerSection, WATCHES_MAX};
 use crate::logging::cluster_field;
 
 /// The interval of discovery, plus or minus 20 %. Each round costs two responses of some 100 KiB in a usual cluster; a
@@ -202,7 +200,7 @@ fn warn_of_limit(status: &StatusHandle, left_out: &[String], pattern: &ResourceP
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, SourceFile};
+    use informant_config::{Config, SourceFile};
 
     fn section(namespaces: &str) -> Arc<InformerSection> {
         let text = format!("[informer.all]\nresource = \"*\"\n{namespaces}");

@@ -7,15 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use informant_cache::{Catalog, Source};
-use informant_informer::{Discovered, Exclude, Exclusion, NamedInformer, ResourcePattern, UnusedExclusion};
+use informant_config::{InformerSection, PluginSection};
+use informant_informer::{Discovered, Exclusion, NamedInformer, UnusedExclusion};
 use informant_object::SourceId;
 use informant_plugin_host::Plugin;
+use informant_spec::{Exclude, ResourcePattern};
 use tokio::sync::watch;
 
 use super::cluster_registry::ClusterRegistry;
 use super::configuration::Configuration;
 use super::exclude_warnings::ExcludeWarnings;
-use crate::config::{InformerSection, PluginSection};
 
 /// The configuration and its status. Clones share the same data.
 #[derive(Clone, Debug)]

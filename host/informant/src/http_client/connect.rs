@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::pin::Pin;
 
 use http::{HeaderValue, Uri};
+use informant_config::HttpSection;
 use informant_plugin_host::{HttpError, HttpErrorCode, HttpPermit, forbidden_address};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -15,7 +16,6 @@ use tokio::time::timeout;
 use super::HTTP_CONNECT_MAX;
 use super::proxy::Proxy;
 use super::tls::Tls;
-use crate::config::HttpSection;
 
 /// Addresses of one name that are tried: 8. Further ones are only checked.
 const ADDRESSES_TRIED_MAX: usize = 8;

@@ -7,11 +7,11 @@ use hyper::client::conn::http1;
 use hyper::upgrade::Upgraded;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
+use informant_config::HttpSection;
 use informant_plugin_host::{HttpError, HttpErrorCode};
 use tokio::net::TcpStream;
 
 use super::connect::Destination;
-use crate::config::HttpSection;
 
 /// The proxy, and what does not go through it.
 pub(super) struct Proxy(Matcher);

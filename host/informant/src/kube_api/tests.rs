@@ -5,9 +5,8 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use informant_apiserver::{ApiServer, Options};
 use informant_informer::TokioEnvironment;
-use informant_plugin_host::{
-    KubeAction, KubeAddress, KubeDelete, KubeList, KubePatchKind, KubePropagation, KubeResource, KubeWrite,
-};
+use informant_plugin_host::{KubeAction, KubeAddress, KubeDelete, KubeList, KubePatchKind, KubePropagation, KubeWrite};
+use informant_spec::KubeResource;
 use serde_json::{Value, json};
 
 use super::*;

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use informant_plugin_host::Digest;
+use informant_spec::Digest;
 
 use super::Permissions;
 use super::yaml::{quoted, write_rules};

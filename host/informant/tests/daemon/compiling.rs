@@ -10,7 +10,8 @@ use std::time::Duration;
 use informant::Metrics;
 use informant_cache::{Catalog, Environment};
 use informant_informer::TokioEnvironment;
-use informant_plugin_host::{ChildCompiler, CompileLimits, Compiler, HostOptions, PluginHost, PluginSpec, PluginState};
+use informant_plugin_host::{ChildCompiler, CompileLimits, Compiler, HostOptions, PluginHost, PluginState};
+use informant_spec::PluginSpec;
 use tokio::runtime::Handle;
 
 use super::world::component;

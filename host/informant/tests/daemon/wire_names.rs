@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use informant::cli::Exit;
-use informant::config::Config;
+use informant::config_file;
 use informant_apiserver::{ApiServer, Ending, Filter, Injection, Options};
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -25,7 +25,9 @@ fn listed_by_config(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
     std::fs::write(&file, text).unwrap();
-    let problems = Config::load(&file).expect_err("an unknown word is refused").to_string();
+    let problems = config_file::load(&file)
+        .expect_err("an unknown word is refused")
+        .to_string();
     let lists = problems.lines().filter_map(|line| line.trim().strip_prefix("help: "));
     let lists = lists.filter(|help| help.starts_with("keys of") || help.starts_with("possible values"));
     lists.collect::<Vec<_>>().join("\n")

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use informant::cluster::{ClusterAccess, ClusterFlags};
-use informant::config::Config;
+use informant::config_file;
 use informant::daemon::{Daemon, DaemonOptions};
 use informant_apiserver::{ApiServer, Options};
 use informant_plugin_host::Compiler;
@@ -116,7 +116,7 @@ impl World {
 
     /// A daemon with the present config.toml, in this process.
     pub(crate) async fn daemon_on_file(&self) -> Running {
-        let config = Config::load(&self.path("config.toml")).unwrap_or_else(|problems| panic!("{problems}"));
+        let config = config_file::load(&self.path("config.toml")).unwrap_or_else(|problems| panic!("{problems}"));
         let flags = ClusterFlags {
             kubeconfig: Some(self.kubeconfig()),
             context: None,

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use informant_spec::GroupVersionResource;
+
 use super::ServedResources;
-use crate::resource::GroupVersionResource;
 
 /// How many successive discovery responses have to lack a resource before its sources may end. One may come from an API
 /// server that just starts, or lags behind the others.

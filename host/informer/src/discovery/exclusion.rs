@@ -6,12 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::name::ResourceName;
-use super::pattern::{Exclude, ResourcePattern};
+use informant_spec::{Exclude, GroupVersionResource, ResourceName, ResourcePattern};
+
 use super::resources::ApiResource;
 use super::suggestion::{candidates, version_candidates};
 use super::{group_version, hint};
-use crate::resource::GroupVersionResource;
 
 /// The effect of an entry of an [`Exclude`].
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use informant_cache::Environment;
+use informant_spec::{Exclude, GroupVersionResource, ResourcePattern};
 use kube::Client;
 
 use super::all_versions::{ServedVersion, all_versions};
 use super::exclusion::{Exclusion, check_exclusions};
-use super::pattern::{Exclude, ResourcePattern};
 use super::resources::{ApiResource, resources_of};
 use super::{Discovered, group_version};
 use crate::api::{ApiError, ApiErrorCause};
-use crate::resource::GroupVersionResource;
 
 /// The served resources that match a pattern and support list and watch, each once, sorted by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

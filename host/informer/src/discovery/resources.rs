@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use informant_cache::Environment;
+use informant_spec::{GroupVersionResource, ResourceName, group_version_path};
 use kube::Client;
 use serde::Deserialize;
 
 use super::{DISCOVERY_BYTES_MAX, Discovered};
 use crate::api::{ApiError, get_json};
-use crate::resource::{GroupVersionResource, group_version_path};
 
 /// A group and its versions.
 #[derive(Debug, Deserialize)]
@@ -69,6 +69,14 @@ impl ApiResource {
             gvr: self.gvr(),
             kind: self.kind,
             namespaced: self.namespaced,
+        }
+    }
+
+    /// Whether `name` means it.
+    pub(super) fn is_meant_by(&self, name: &ResourceName) -> bool {
+        match name {
+            ResourceName::Exact(resource) => *resource == self.gvr(),
+            ResourceName::Loose { name, rest } => self.is_called(name) && self.is_in(rest),
         }
     }
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use informant_spec::ResourceName;
+
 use super::group_version;
-use super::name::ResourceName;
 use super::resources::ApiResource;
 
 /// How many suggestions a message lists.
@@ -15,7 +16,11 @@ const SIMILARITY_MIN: f64 = 0.84;
 /// Names among `served` that are similar to `name`, best first, in the form of the configuration. The same name in
 /// another group or version comes first.
 pub(super) fn candidates(name: &ResourceName, served: &[ApiResource]) -> Vec<String> {
-    let wanted = name.last().to_ascii_lowercase();
+    let last = match name {
+        ResourceName::Exact(resource) => &resource.plural,
+        ResourceName::Loose { name, .. } => name,
+    };
+    let wanted = last.to_ascii_lowercase();
     let rated = served
         .iter()
         .map(|resource| (similarity(&wanted, resource), resource.gvr().to_string()));

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use http::Response;
+use informant_spec::{Exclude, ResourcePattern};
 
 use super::*;
 use crate::testing::{TestBody, answer, client, json_answer, refusal};

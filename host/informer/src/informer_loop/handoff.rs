@@ -10,10 +10,10 @@ use std::sync::Arc;
 use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::{ListenerHandle, Moment, Reason, Snapshot};
 use informant_object::{KeyRef, Object, SourceId};
+use informant_spec::GroupVersionResource;
 use tokio::sync::oneshot;
 
 use super::{BATCH_DELTAS_MAX, InformerLoop};
-use crate::resource::GroupVersionResource;
 
 /// A quiesced source, for the one that replaces it; or a new source, for the one that is draining.
 #[derive(Debug, Clone)]

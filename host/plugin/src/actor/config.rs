@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use informant_spec::PluginSpec;
+
 use crate::component::context::DescribeContext;
 use crate::hostcalls::http::HttpGrants;
 use crate::hostcalls::kube::KubeGrants;
 use crate::hostcalls::store::{InformerGrants, InformerGrantsCell};
-use crate::spec::PluginSpec;
 
 /// A section of config.toml and what it grants.
 pub(crate) struct PluginConfig {
@@ -90,7 +91,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::spec::{OnFailure, ReplayPolicy};
+    use informant_spec::{OnFailure, ReplayPolicy};
 
     fn spec(informers: &[(&str, &str)]) -> PluginSpec {
         let informers = informers.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned()));

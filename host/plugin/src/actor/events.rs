@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use informant_cache::Moment;
 use informant_cache::listener::{NextBatch, Pause, ShardSet};
+use informant_spec::ReplayPolicy;
 
 use self::pool::WorkerPool;
 use crate::actor::PluginContext;
@@ -23,7 +24,6 @@ use crate::actor::config::PluginConfig;
 use crate::actor::mailbox::{ActorCommand, Mailbox, Step, Wakeup};
 use crate::actor::slot::InstanceSlot;
 use crate::actor::worker::BATCH_EVENTS_MAX;
-use crate::spec::ReplayPolicy;
 use crate::status::PluginState;
 
 /// Delivers events to one plugin.

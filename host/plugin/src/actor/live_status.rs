@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use informant_cache::Moment;
+use informant_spec::Digest;
 
+use crate::Roles;
 use crate::actor::ActorKind;
 use crate::actor::restart::FailureHistory;
 use crate::component::manifest::Manifest;
 use crate::status::{PluginState, Reload, StuckOn};
-use crate::{Digest, Roles};
 
 /// One of a plugin's instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::{LogThrottle, Moment};
+use informant_spec::OnFailure;
 
 use crate::actor::config::PluginConfig;
 use crate::actor::restart::{InitFailures, RestartDecision};
@@ -17,7 +18,6 @@ use crate::component::context::StartCause;
 use crate::error::LoadProblem;
 use crate::hostcalls::kv::InitChanges;
 use crate::instance::Instance;
-use crate::spec::OnFailure;
 use crate::status::PluginState;
 use crate::{TrapKind, TrapReport};
 

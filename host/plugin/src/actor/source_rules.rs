@@ -7,10 +7,10 @@ use std::sync::Arc;
 use informant_cache::Catalog;
 use informant_cache::listener::{ChangedSelection, Selected};
 use informant_object::{Object, SourceId};
+use informant_spec::EventSelection;
 
 use crate::component::manifest::{EventRule, Manifest};
 use crate::metrics::{EventCounters, PluginCounters};
-use crate::spec::EventSelection;
 
 /// Sources remembered. A recreated source has another number, so old ones must be dropped at some point.
 const SOURCES_MAX: usize = 256;

@@ -14,6 +14,7 @@ use informant_cache::Moment;
 use informant_cache::listener::{ChangedSelection, Delivery, DeliveryOutcome, DeliveryToken};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::KeyRef;
+use informant_spec::OnFailure;
 
 use crate::actor::PluginContext;
 use crate::actor::command_flag::CommandFlag;
@@ -25,7 +26,6 @@ use crate::hostcalls::key_value::KvHandled;
 use crate::hostcalls::kv::CallChanges;
 use crate::instance::Instance;
 use crate::metrics::EventCounters;
-use crate::spec::OnFailure;
 use crate::status::{StuckOn, track_stuck_call};
 use crate::writes::{HandledEvent, WrittenSoFar};
 

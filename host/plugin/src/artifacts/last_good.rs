@@ -13,9 +13,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use informant_spec::{Content, ContentSource, Digest, Language};
+
 use super::shrink;
-use crate::Digest;
-use crate::component::script::is_script;
 
 /// The store of last good versions. Does nothing without a writable directory.
 #[derive(Clone, Debug)]
@@ -30,9 +30,9 @@ impl LastGood {
         }
     }
 
-    /// Keeps a component for a later rollback. A failure is only logged.
-    pub(crate) fn keep(&self, file: &Path, digest: Digest, component: &[u8]) {
-        let Some(path) = self.component(file, digest) else {
+    /// Keeps `content` for a later rollback. A failure is only logged.
+    pub(crate) fn keep(&self, content: &Content) {
+        let Some(path) = self.kept(content.language(), content.digest()) else {
             return;
         };
         if let Ok(file) = fs::File::open(&path) {
@@ -40,7 +40,7 @@ impl LastGood {
             let _ = file.set_modified(SystemTime::now());
             return;
         }
-        match write(&path, component) {
+        match write(&path, content.bytes()) {
             Ok(()) => path.parent().into_iter().for_each(shrink),
             Err(error) => {
                 tracing::warn!(
@@ -52,9 +52,9 @@ impl LastGood {
         }
     }
 
-    /// Records that `digest` is the last good version of the plugin `name` whose component is `file`.
-    pub(crate) fn record(&self, name: &str, file: &Path, digest: Digest) {
-        let Some(path) = self.pointer(name, file) else { return };
+    /// Records that `digest` is the last good version of the plugin `name` with this source.
+    pub(crate) fn record(&self, name: &str, source: &ContentSource, digest: Digest) {
+        let Some(path) = self.pointer(name, source) else { return };
         let written = match path.parent() {
             Some(directory) => fs::create_dir_all(directory),
             None => Ok(()),
@@ -64,26 +64,27 @@ impl LastGood {
         }
     }
 
-    /// The last good version of that plugin: its digest and path. None if none is known or it no longer exists.
-    pub(crate) fn find(&self, name: &str, file: &Path) -> Option<(Digest, PathBuf)> {
-        let digest: Digest = fs::read_to_string(self.pointer(name, file)?)
+    /// The last good version of that plugin: its digest, and where it is kept. None if none is known or it no longer
+    /// exists.
+    pub(crate) fn find(&self, name: &str, source: &ContentSource) -> Option<(Digest, ContentSource)> {
+        let digest: Digest = fs::read_to_string(self.pointer(name, source)?)
             .ok()?
             .trim()
             .parse()
             .ok()?;
-        let component = self.component(file, digest)?;
-        component.exists().then_some((digest, component))
+        let kept = self.kept(source.language(), digest)?;
+        kept.exists().then(|| (digest, kept.into()))
     }
 
-    /// Keeps the extension of the plugin's file, which tells a component from a script.
-    fn component(&self, file: &Path, digest: Digest) -> Option<PathBuf> {
-        let extension = if is_script(file) { "js" } else { "wasm" };
+    /// The extension tells a component from a script.
+    fn kept(&self, language: Language, digest: Digest) -> Option<PathBuf> {
+        let extension = language.extension();
         Some(self.directory.as_ref()?.join(format!("{digest}.{extension}")))
     }
 
     /// The name is for people; the hash distinguishes plugins of two configurations and makes unusual names safe.
-    fn pointer(&self, name: &str, file: &Path) -> Option<PathBuf> {
-        let hash = Digest::of(format!("{name}\0{}", file.display()).as_bytes()).short();
+    fn pointer(&self, name: &str, source: &ContentSource) -> Option<PathBuf> {
+        let hash = Digest::of(format!("{name}\0{source}").as_bytes()).short();
         let harmless = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
         let shown: String = name.chars().take(63).map(harmless).collect();
         Some(
@@ -113,19 +114,19 @@ mod tests {
     fn a_record_is_found_for_its_plugin_and_file_only() {
         let directory = tempfile::tempdir().unwrap();
         let good = LastGood::new(Some(directory.path()));
-        let (a, b) = (Path::new("/a.wasm"), Path::new("/b.wasm"));
-        assert_eq!(good.find("x", a), None);
+        let (a, b) = (ContentSource::from("/a.wasm"), ContentSource::from("/b.wasm"));
+        assert_eq!(good.find("x", &a), None);
         let digest = Digest::of(b"component");
-        good.record("x", a, digest);
-        assert_eq!(good.find("x", a), None, "recorded, but not kept");
-        good.keep(a, digest, b"component");
+        good.record("x", &a, digest);
+        assert_eq!(good.find("x", &a), None, "recorded, but not kept");
+        good.keep(&Content::new("/a.wasm", *b"component"));
         assert_eq!(
-            good.find("x", a),
-            Some((digest, directory.path().join(format!("{digest}.wasm"))))
+            good.find("x", &a),
+            Some((digest, directory.path().join(format!("{digest}.wasm")).into()))
         );
-        assert_eq!((good.find("y", a), good.find("x", b)), (None, None));
-        good.record("../../etc/passwd", a, digest);
-        assert!(good.find("../../etc/passwd", a).is_some());
+        assert_eq!((good.find("y", &a), good.find("x", &b)), (None, None));
+        good.record("../../etc/passwd", &a, digest);
+        assert!(good.find("../../etc/passwd", &a).is_some());
         assert_eq!(fs::read_dir(directory.path().join("last-good")).unwrap().count(), 2);
     }
 
@@ -133,7 +134,6 @@ mod tests {
     fn kept_scripts_are_pruned_like_artifacts() {
         let directory = tempfile::tempdir().unwrap();
         let good = LastGood::new(Some(directory.path()));
-        let script = Path::new("/handler.js");
         let [old, recent, new] = [&b"old"[..], b"recent", b"new"].map(Digest::of);
         let kept = |digest: Digest| directory.path().join(format!("{digest}.js"));
         // The first fills the directory; it does not take that much of the disk.
@@ -143,7 +143,7 @@ mod tests {
             file.set_modified(SystemTime::now() - Duration::from_secs(age_s))
                 .unwrap();
         }
-        good.keep(script, new, b"new");
+        good.keep(&Content::new("/handler.js", *b"new"));
         let left = [old, recent, new].map(|digest| kept(digest).exists());
         assert_eq!(left, [false, true, true]);
     }
@@ -151,8 +151,9 @@ mod tests {
     #[test]
     fn nothing_is_kept_without_a_directory() {
         let good = LastGood::new(None);
-        good.keep(Path::new("a"), Digest::of(b""), b"");
-        good.record("x", Path::new("a"), Digest::of(b""));
-        assert_eq!(good.find("x", Path::new("a")), None);
+        let source = ContentSource::from("a");
+        good.keep(&Content::new("a", *b""));
+        good.record("x", &source, Digest::of(b""));
+        assert_eq!(good.find("x", &source), None);
     }
 }

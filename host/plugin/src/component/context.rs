@@ -1,10 +1,10 @@
 //! The contexts that `describe` and `init` receive: JSON documents, to which members may be added.
 
+use informant_spec::Digest;
 use serde::Serialize;
 use serde_json::Value;
 use tracing::Level;
 
-use crate::Digest;
 use crate::component::imports::OURS;
 use crate::component::roles::CONTRACT;
 

@@ -4,83 +4,36 @@
 
 use std::fs::{self, File, FileType};
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
-use crate::Digest;
+use informant_spec::{Content, ContentSource};
+
 use crate::component::COMPONENT_BYTES_MAX;
-use crate::component::script::{SCRIPT_BYTES_MAX, is_script};
+use crate::component::script::SCRIPT_BYTES_MAX;
 use crate::error::{LoadError, LoadProblem};
 
-/// The content of a plugin's file at one point in time: a component, or a script. Cheap to clone.
-#[derive(Clone)]
-pub struct PluginFile {
-    path: PathBuf,
-    bytes: Arc<[u8]>,
-    digest: Digest,
+/// Reads what `source` names. Blocks for as long as the file system takes.
+///
+/// # Errors
+/// [`LoadProblem::Unreadable`], [`LoadProblem::NotRegular`], [`LoadProblem::TooLarge`],
+/// [`LoadProblem::ScriptTooLarge`].
+pub fn read_content(source: &ContentSource) -> Result<Content, LoadError> {
+    read(source).map_err(|problem| LoadError::new(source.path(), problem))
 }
 
-impl PluginFile {
-    /// Reads the file `path`. Blocks for as long as the file system takes.
-    ///
-    /// # Errors
-    /// [`LoadProblem::Unreadable`], [`LoadProblem::NotRegular`], [`LoadProblem::TooLarge`],
-    /// [`LoadProblem::ScriptTooLarge`].
-    pub fn read(path: &Path) -> Result<PluginFile, LoadError> {
-        read(path).map_err(|problem| LoadError::new(path, problem))
-    }
-
-    /// The content of a file that need not exist.
-    #[must_use]
-    pub fn from_bytes(path: impl Into<PathBuf>, bytes: Vec<u8>) -> PluginFile {
-        PluginFile {
-            path: path.into(),
-            digest: Digest::of(&bytes),
-            bytes: bytes.into(),
-        }
-    }
-
-    /// Where it was read.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The sha256 of its content.
-    #[must_use]
-    pub const fn digest(&self) -> Digest {
-        self.digest
-    }
-
-    pub(crate) fn bytes(&self) -> &Arc<[u8]> {
-        &self.bytes
-    }
-}
-
-impl std::fmt::Debug for PluginFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PluginFile({}, {})", self.path.display(), self.digest.short())
-    }
-}
-
-/// Reads the file `path`, up to [`COMPONENT_BYTES_MAX`] or [`SCRIPT_BYTES_MAX`].
-pub(crate) fn read(path: &Path) -> Result<PluginFile, LoadProblem> {
-    let (is_script, max) = match is_script(path) {
+/// Reads what `source` names, up to [`COMPONENT_BYTES_MAX`] or [`SCRIPT_BYTES_MAX`].
+pub(crate) fn read(source: &ContentSource) -> Result<Content, LoadProblem> {
+    let (is_script, max) = match source.language().is_script() {
         true => (true, SCRIPT_BYTES_MAX),
         false => (false, COMPONENT_BYTES_MAX),
     };
-    let bytes: Arc<[u8]> = match read_regular_file(path, max) {
-        Ok(bytes) => bytes.into(),
-        Err(ReadFileError::Io(error)) => return Err(LoadProblem::Unreadable(error)),
-        Err(ReadFileError::NotRegular { found }) => return Err(LoadProblem::NotRegular { found }),
-        Err(ReadFileError::TooLarge { bytes }) if is_script => return Err(LoadProblem::ScriptTooLarge { bytes }),
-        Err(ReadFileError::TooLarge { bytes }) => return Err(LoadProblem::TooLarge { bytes, max }),
-    };
-    Ok(PluginFile {
-        path: path.to_owned(),
-        digest: Digest::of(&bytes),
-        bytes,
-    })
+    match read_regular_file(source.path(), max) {
+        Ok(bytes) => Ok(Content::new(source.clone(), bytes)),
+        Err(ReadFileError::Io(error)) => Err(LoadProblem::Unreadable(error)),
+        Err(ReadFileError::NotRegular { found }) => Err(LoadProblem::NotRegular { found }),
+        Err(ReadFileError::TooLarge { bytes }) if is_script => Err(LoadProblem::ScriptTooLarge { bytes }),
+        Err(ReadFileError::TooLarge { bytes }) => Err(LoadProblem::TooLarge { bytes, max }),
+    }
 }
 
 /// Why [`read_regular_file`] returns nothing.
@@ -178,6 +131,7 @@ fn kind_of(file_type: FileType) -> &'static str {
 #[cfg(all(test, unix))]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
 
     use super::*;
 

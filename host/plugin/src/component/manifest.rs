@@ -7,14 +7,13 @@ mod metric;
 use std::collections::BTreeSet;
 
 use informant_object::{LabelSelector, Payload, Pointer, Projection};
+use informant_spec::{EventSelection, KubeGrant, PluginSpec, allow_line, unmet};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
+use crate::Roles;
 use crate::error::LoadProblem;
-use crate::hostcalls::grant::{allow_line, unmet};
 use crate::json_error::explain;
-use crate::spec::{EventSelection, PluginSpec};
-use crate::{KubeGrant, Roles};
 
 pub use self::metric::{
     METRIC_BUCKETS_MAX, METRIC_HELP_BYTES_MAX, METRIC_LABELS_MAX, METRIC_NAME_BYTES_MAX, METRICS_MAX,

@@ -14,27 +14,22 @@
 //! script, with the runner that it brings instead of the one that ships with Informant.
 
 use std::borrow::Cow;
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use informant_spec::{Content, Digest};
 use tokio::sync::OnceCell;
 use wasmtime::component::Linker;
 
-use crate::Digest;
 use crate::artifacts::Artifacts;
 use crate::component::PluginComponent;
 use crate::component::binary::EmbeddedScript;
-use crate::component::file::PluginFile;
 use crate::error::LoadProblem;
 use crate::instance::guest::GuestState;
 
 /// Bytes of a script: 1 MiB, the size limit of a ConfigMap. A longer one, bundled from libraries, can be a component
 /// ([`script_component`]).
 pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
-
-/// The file extensions of scripts.
-const EXTENSIONS: [&str; 2] = ["js", "mjs"];
 
 /// The first argument of a program: its own name.
 pub(crate) const PROGRAM: &str = "informant-script-runner";
@@ -60,20 +55,13 @@ pub fn script_component(runner: &[u8], name: &str, text: &[u8]) -> Vec<u8> {
     [runner, &EmbeddedScript::new(name, text).section].concat()
 }
 
-/// Whether the file `path` is a script, by its extension.
-#[must_use]
-pub fn is_script(path: &Path) -> bool {
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
-}
-
 impl Script {
-    /// The script in `file`.
+    /// The script in `content`.
     ///
     /// # Errors
     /// [`LoadProblem::ScriptNotText`].
-    pub(crate) fn new(file: &PluginFile) -> Result<Script, LoadProblem> {
-        let bytes = Arc::clone(file.bytes());
+    pub(crate) fn new(content: &Content) -> Result<Script, LoadProblem> {
+        let bytes = Arc::clone(content.bytes());
         if let Err(error) = std::str::from_utf8(&bytes) {
             let before = &bytes[..error.valid_up_to()];
             return Err(LoadProblem::ScriptNotText {
@@ -82,7 +70,8 @@ impl Script {
                 byte: bytes[before.len()],
             });
         }
-        let name = file
+        let name = content
+            .origin()
             .path()
             .file_name()
             .unwrap_or_default()
@@ -169,22 +158,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("handler.js");
         fs::write(&path, bytes).unwrap();
-        let script = file::read(&path).and_then(|file| Script::new(&file));
+        let script = file::read(&path.into()).and_then(|content| Script::new(&content));
         script.map_err(|problem| problem.to_string())
-    }
-
-    #[test]
-    fn scripts_are_recognized_by_their_extension() {
-        for (name, expected) in [
-            ("handler.js", true),
-            ("a/handler.mjs", true),
-            ("handler.wasm", false),
-            ("js", false),
-            ("handler.js/plugin", false),
-            ("handler.ts", false),
-        ] {
-            assert_eq!(is_script(Path::new(name)), expected, "{name}");
-        }
     }
 
     #[test]

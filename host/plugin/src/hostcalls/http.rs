@@ -12,17 +12,15 @@
 mod access;
 mod address;
 mod body;
-mod grant;
-mod host;
 mod link;
 mod metrics;
-mod path;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty};
+use informant_spec::{HttpGrant, HttpTarget};
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{
     DEFAULT_FORBIDDEN_HEADERS, Error as WasiError, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpCtx,
@@ -33,8 +31,6 @@ pub use self::access::ClosedHost;
 pub(crate) use self::access::{HttpAccess, HttpGrants, HttpRights};
 pub use self::address::forbidden_address;
 use self::body::{RequestBody, ResponseBody};
-use self::grant::HttpTarget;
-pub use self::grant::{HttpGrant, HttpGrantError};
 pub(crate) use self::link::link;
 pub use self::link::{HTTP_AUTHORITY_BYTES_MAX, HTTP_METHOD_BYTES_MAX};
 pub(crate) use self::metrics::{HttpCounters, HttpFamilies};

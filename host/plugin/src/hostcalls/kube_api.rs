@@ -8,8 +8,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use informant_spec::{KubeResource, KubeVerb};
+
 use crate::hostcalls::bounded_message;
-use crate::{KubeResource, KubeVerb};
 
 /// The future of a call. Boxed, because it waits for the network anyway.
 pub type KubeFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, KubeError>> + Send>>;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use informant_spec::Limits;
 use prometheus_client::metrics::counter::Counter;
 use wasmtime::component::{HasSelf, Linker, ResourceTable};
 use wasmtime::{Engine, Store};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
-use crate::Limits;
 use crate::component::script::Script;
 use crate::engine::budget::{self, Budget};
 use crate::engine::limiter::Limiter;

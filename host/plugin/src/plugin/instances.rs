@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::listener::Shard;
+use informant_spec::Content;
 
 use crate::actor::config::PluginConfig;
 use crate::actor::events::swap::instance_count;
@@ -12,7 +13,6 @@ use crate::actor::slot::FirstInstance;
 use crate::actor::{ActorKind, InstanceId, PluginContext};
 use crate::component::LoadedVersion;
 use crate::component::context::{PreviousVersion, StartCause};
-use crate::component::file::PluginFile;
 use crate::error::LoadProblem;
 use crate::hostcalls::kv::InitChanges;
 use crate::instance::Instance;
@@ -34,13 +34,13 @@ pub(super) struct Candidates {
 pub(super) type FirstInstances = [Vec<FirstInstance>; 2];
 
 impl Plugin {
-    /// Loads the version in `file` and creates its instances.
+    /// Loads the version in `content` and creates its instances.
     pub(super) async fn instantiate(
         &self,
         config: &Arc<PluginConfig>,
-        file: &PluginFile,
+        content: &Content,
     ) -> Result<(LoadedVersion, Candidates), LoadProblem> {
-        let version = self.0.context.host.load_version(file, config).await?;
+        let version = self.0.context.host.load_version(content, config).await?;
         let running = lock(&self.0.version).clone();
         let is_same_number = self.0.context.config().spec.limits.instances == config.spec.limits.instances;
         let transfers = is_same_number && running.component.roles.state && version.component.roles.state;

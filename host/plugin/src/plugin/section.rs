@@ -1,17 +1,15 @@
 //! Changes of a plugin's section, and of its component's file: prepared next to the running version, then applied.
 
-use std::path::PathBuf;
 use std::sync::Arc;
+
+use informant_spec::{Content, ContentSource, PluginSpec};
 
 use crate::actor::config::PluginConfig;
 use crate::actor::mailbox::ActorCommand;
 use crate::component::LoadedVersion;
-use crate::component::file::PluginFile;
 use crate::error::{LoadError, LoadProblem};
-use crate::host;
 use crate::plugin::instances::Candidates;
 use crate::plugin::{Plugin, SwapKind, Swapped};
-use crate::spec::PluginSpec;
 
 /// A change of the component or the section that was prepared next to the running version.
 pub struct PreparedChange(Prepared);
@@ -27,7 +25,7 @@ struct PreparedVersion {
     /// The configuration that it was prepared next to.
     base: Arc<PluginConfig>,
     config: Arc<PluginConfig>,
-    path: PathBuf,
+    origin: ContentSource,
     version: LoadedVersion,
     candidates: Candidates,
 }
@@ -41,78 +39,69 @@ impl Plugin {
     /// # Errors
     /// [`LoadError`]. The old section stays in effect.
     pub async fn reconfigure(&self, spec: PluginSpec) -> Result<Option<Swapped>, LoadError> {
-        if self.reconfigure_in_place(&spec).await? {
+        if self.reconfigure_in_place(&spec).await {
             return Ok(None);
         }
-        let path = spec.component.clone();
-        let read = self.0.context.host.read(&path).await;
-        let file = read.map_err(|problem| self.refuse(LoadError::new(&path, problem)))?;
-        let change = self.prepare_section(spec, file).await?;
+        let source = spec.content.clone();
+        let read = self.0.context.host.read(&source).await;
+        let content = read.map_err(|problem| self.refuse(LoadError::new(source.path(), problem)))?;
+        let change = self.prepare_section(spec, content).await?;
         self.apply(change).await
     }
 
-    /// Applies another section of config.toml if that needs neither its file nor a new instance: if component,
+    /// Applies another section of config.toml if that needs neither its content nor a new instance: if its source,
     /// `config`, the limits on memory and time, and the names of informers are the same. Otherwise returns false. A dry
     /// run begins in any case.
-    ///
-    /// # Errors
-    /// [`LoadError`]. The old section stays in effect.
-    pub async fn reconfigure_in_place(&self, spec: &PluginSpec) -> Result<bool, LoadError> {
+    pub async fn reconfigure_in_place(&self, spec: &PluginSpec) -> bool {
         let _one_at_a_time = self.0.swapping.lock().await;
-        let try_in_place = async {
-            host::validate(spec)?;
-            let config = self.0.context.config();
-            let same_file = (&spec.component, spec.sha256) == (&config.spec.component, config.spec.sha256);
-            if !same_file || !config.can_serve(spec) {
-                if spec.is_dry_run && !config.spec.is_dry_run {
-                    // `init` of the new instance has effects before the instance is swapped in.
-                    let mut running = config.spec.clone();
-                    running.is_dry_run = true;
-                    self.apply_in_place(config.updated(running)).await;
-                }
-                return Ok(false);
-            }
+        let config = self.0.context.config();
+        let same_content = (&spec.content, spec.sha256) == (&config.spec.content, config.spec.sha256);
+        if same_content && config.can_serve(spec) {
             self.apply_in_place(config.updated(spec.clone())).await;
-            Ok(true)
-        };
-        let result: Result<bool, LoadProblem> = try_in_place.await;
-        result.map_err(|problem| self.refuse(LoadError::new(&spec.component, problem)))
+            return true;
+        }
+        if spec.is_dry_run && !config.spec.is_dry_run {
+            // `init` of the new instance has effects before the instance is swapped in.
+            let mut running = config.spec.clone();
+            running.is_dry_run = true;
+            self.apply_in_place(config.updated(running)).await;
+        }
+        false
     }
 
-    /// Prepares a [`swap`](Self::swap) to the version in `file`, next to the running one. The returned future may be
+    /// Prepares a [`swap`](Self::swap) to the version in `content`, next to the running one. The returned future may be
     /// dropped at any point.
     ///
     /// # Errors
     /// [`LoadError`].
-    pub async fn prepare_version(&self, file: PluginFile) -> Result<PreparedChange, LoadError> {
+    pub async fn prepare_version(&self, content: Content) -> Result<PreparedChange, LoadError> {
         let config = self.0.context.config();
-        let prepared = self.prepare(&config, Arc::clone(&config), &file).await;
-        prepared.map_err(|problem| self.refuse(LoadError::new(file.path(), problem)))
+        let prepared = self.prepare(&config, Arc::clone(&config), &content).await;
+        prepared.map_err(|problem| self.refuse(LoadError::new(content.origin().path(), problem)))
     }
 
-    /// Prepares to [`reconfigure`](Self::reconfigure) with the content of the section's file, next to the running
+    /// Prepares to [`reconfigure`](Self::reconfigure) with the content that the section names, next to the running
     /// version. The returned future may be dropped at any point.
     ///
     /// # Errors
     /// [`LoadError`].
-    pub async fn prepare_section(&self, spec: PluginSpec, file: PluginFile) -> Result<PreparedChange, LoadError> {
+    pub async fn prepare_section(&self, spec: PluginSpec, content: Content) -> Result<PreparedChange, LoadError> {
         let prepare = async {
-            host::validate(&spec)?;
             let config = self.0.context.config();
-            if config.can_serve(&spec) && file.digest() == self.digest() {
-                let pinned = spec.sha256.filter(|pinned| *pinned != file.digest());
+            if config.can_serve(&spec) && content.digest() == self.digest() {
+                let pinned = spec.sha256.filter(|pinned| *pinned != content.digest());
                 return match pinned {
                     Some(pinned) => Err(LoadProblem::Pin {
-                        found: file.digest(),
+                        found: content.digest(),
                         pinned,
                     }),
                     None => Ok(PreparedChange(Prepared::InPlace(Box::new(spec)))),
                 };
             }
-            self.prepare(&config, PluginConfig::new(spec), &file).await
+            self.prepare(&config, PluginConfig::new(spec), &content).await
         };
         let prepared = prepare.await;
-        prepared.map_err(|problem| self.refuse(LoadError::new(file.path(), problem)))
+        prepared.map_err(|problem| self.refuse(LoadError::new(content.origin().path(), problem)))
     }
 
     /// Applies what was prepared. Run the returned future to its end: the old version may have ended when it is
@@ -132,7 +121,7 @@ impl Plugin {
                 let PreparedVersion {
                     base,
                     config: wanted,
-                    path,
+                    origin,
                     version,
                     candidates,
                 } = *prepared;
@@ -140,7 +129,7 @@ impl Plugin {
                     true => self.swap_in(wanted, version, candidates, SwapKind::Reload).await,
                     false => Err(LoadProblem::Outdated),
                 };
-                self.record_result(&path, swapped).map(Some)
+                self.record_result(origin.path(), swapped).map(Some)
             }
         }
     }
@@ -165,13 +154,13 @@ impl Plugin {
         &self,
         base: &Arc<PluginConfig>,
         config: Arc<PluginConfig>,
-        file: &PluginFile,
+        content: &Content,
     ) -> Result<PreparedChange, LoadProblem> {
-        let (version, candidates) = self.instantiate(&config, file).await?;
+        let (version, candidates) = self.instantiate(&config, content).await?;
         Ok(PreparedChange(Prepared::Version(Box::new(PreparedVersion {
             base: Arc::clone(base),
             config,
-            path: file.path().to_owned(),
+            origin: content.origin().clone(),
             version,
             candidates,
         }))))

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use informant_cache::IndexFeedHandle;
+use informant_spec::Digest;
 use tokio::sync::oneshot;
 
 use crate::actor::config::PluginConfig;
@@ -13,7 +14,7 @@ use crate::error::{LoadError, LoadProblem};
 use crate::plugin::instances::Candidates;
 use crate::plugin::{Plugin, lock};
 use crate::status::{PluginState, Reload};
-use crate::{Digest, Roles, host};
+use crate::{Roles, host};
 
 /// Why another version is swapped in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +55,8 @@ impl Plugin {
         let _one_at_a_time = self.0.swapping.lock().await;
         let config = self.0.context.config();
         let swapped = async {
-            let file = self.0.context.host.read(path).await?;
-            let (version, candidates) = self.instantiate(&config, &file).await?;
+            let content = self.0.context.host.read(&path.into()).await?;
+            let (version, candidates) = self.instantiate(&config, &content).await?;
             self.swap_in(config, version, candidates, SwapKind::Reload).await
         };
         self.record_result(path, swapped.await)

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use informant_spec::KubeVerb;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::KubeVerb;
 use crate::metrics::PluginLabels;
 use crate::writes::queue::WritesStatus;
 

@@ -201,8 +201,8 @@ impl Drop for WriteInFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::KubeResource;
     use crate::hostcalls::kube_api::KubeErrorCode;
+    use informant_spec::KubeResource;
 
     fn address(name: &str) -> KubeAddress {
         KubeAddress {

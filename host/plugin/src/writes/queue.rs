@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::{Moment, TokenBucket};
+use informant_spec::Limits;
 
-use crate::Limits;
 use crate::writes::{DeferredWrite, Target, WRITES_BURST, WRITES_WAITING_BYTES_MAX, WRITES_WAITING_MAX};
 
 /// A call whose writes were committed, by number.

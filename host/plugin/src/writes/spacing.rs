@@ -147,8 +147,8 @@ impl SpacedKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::KubeResource;
     use crate::hostcalls::kube_api::KubeAddress;
+    use informant_spec::KubeResource;
 
     const SECOND: Duration = Duration::from_secs(1);
 

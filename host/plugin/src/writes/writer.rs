@@ -6,14 +6,13 @@ use std::time::Duration;
 use informant_cache::listener::{DeliveryOutcome, DeliveryToken};
 use informant_cache::{LogThrottle, Moment};
 use informant_object::{Key, SourceId};
+use informant_spec::{Limits, OnFailure};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::Limits;
 use crate::actor::PluginContext;
 use crate::actor::mailbox::{ActorCommand, CommandSender};
 use crate::metrics::EventCounters;
-use crate::spec::OnFailure;
 use crate::writes::queue::{CallNumber, NextWrite, WriteEnd, WriteQueue, WritesStatus};
 use crate::writes::result::WriteResult;
 use crate::writes::seen::{self, Written};

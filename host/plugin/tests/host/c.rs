@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use informant_plugin_host::{PluginSpec, ReplayPolicy};
+use informant_spec::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
 use crate::kube::{Cluster, grants};

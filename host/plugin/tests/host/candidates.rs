@@ -3,7 +3,8 @@
 use std::fs;
 use std::sync::Arc;
 
-use informant_plugin_host::{HttpGrant, Plugin, PluginFile, PluginSpec};
+use informant_plugin_host::{Plugin, read_content};
+use informant_spec::{HttpGrant, PluginSpec};
 use serde_json::json;
 
 use crate::fetch::{Service, Shared};
@@ -55,14 +56,14 @@ async fn keys_of_a_refused_candidate_are_not_stored() {
     let world = World::for_scripts();
     let plugin = run(&world, counter(&world, 1)).await;
     assert_eq!(world.keys.text(), "first/1=1 starts=2");
-    let refused = plugin.swap(&counter(&world, 2).component).await.unwrap_err();
+    let refused = plugin.swap(counter(&world, 2).content.path()).await.unwrap_err();
     assert!(refused.to_string().contains("asked to"), "{refused}");
     assert_eq!(
         world.keys.text(),
         "first/1=1 starts=2",
         "the old version keeps its keys"
     );
-    plugin.swap(&counter(&world, 3).component).await.unwrap();
+    plugin.swap(counter(&world, 3).content.path()).await.unwrap();
     assert_eq!(
         world.keys.text(),
         "first/1=1 first/3=3 starts=4",
@@ -79,7 +80,7 @@ async fn keys_of_a_candidate_wait_until_it_is_applied() {
     let plugin = run(&world, counter(&world, 1)).await;
     let prepared = async |version| {
         let spec = counter(&world, version);
-        let file = PluginFile::read(&spec.component).unwrap();
+        let file = read_content(&spec.content).unwrap();
         plugin.prepare_section(spec, file).await.unwrap()
     };
     let (outdated, newer) = (prepared(3).await, prepared(4).await);
@@ -137,7 +138,7 @@ async fn save_and_restore_reach_neither_cluster_nor_services() {
     let mut spec = spec(&world, SCRIPT);
     spec.allow_http = vec![HttpGrant::parse("http://a.svc").unwrap()];
     spec.allow_kube = grants(json!([{ "verbs": ["get"], "resource": "v1/pods" }]));
-    let path = spec.component.clone();
+    let path = spec.content.path().to_owned();
     let plugin = run(&world, spec).await;
     plugin.swap(&path).await.unwrap();
     insta::assert_snapshot!(hello_log(&world).join("\n"), @"

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_plugin_host::{Plugin, PluginSpec, ReplayPolicy};
+use informant_plugin_host::Plugin;
+use informant_spec::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
 use self::behaviors::BEHAVIORS;
@@ -122,7 +123,7 @@ impl Run {
             }
             Forget(name) => self.pods("").forget(name),
             Swap => {
-                self.plugin.swap(&self.plugin.spec().component).await.unwrap();
+                self.plugin.swap(self.plugin.spec().content.path()).await.unwrap();
             }
         }
         self.idle().await;

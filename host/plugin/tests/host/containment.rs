@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use informant_plugin_host::{Limits, OnFailure, PluginSpec, PluginState};
+use informant_plugin_host::PluginState;
+use informant_spec::{Limits, OnFailure, PluginSpec};
 use serde_json::{Value, json};
 
 use crate::world::World;

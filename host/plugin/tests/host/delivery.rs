@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use informant_cache::listener::Pause;
-use informant_plugin_host::{PluginState, ReplayPolicy};
+use informant_plugin_host::PluginState;
+use informant_spec::ReplayPolicy;
 use serde_json::json;
 
 use crate::world::{World, idle, spec};

@@ -3,7 +3,8 @@
 use std::fs;
 use std::sync::Arc;
 
-use informant_plugin_host::{KubeAction, KubeCall, Plugin, PluginSpec};
+use informant_plugin_host::{KubeAction, KubeCall, Plugin};
+use informant_spec::PluginSpec;
 use serde_json::json;
 
 use crate::kube::{Cluster, grants};
@@ -170,7 +171,7 @@ async fn a_dry_run_begins_before_init_of_its_first_instance() {
     assert_eq!(world.keys.text(), "starts=1");
     // It begins even if that instance is refused.
     let mut missing = starter(3, true);
-    missing.component = "missing.wasm".into();
+    missing.content = "missing.wasm".into();
     let refused = plugin.reconfigure(missing).await;
     assert!(refused.is_err() && plugin.status().is_dry_run, "{refused:?}");
 }

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use http::{Response, header};
 use http_body_util::{BodyExt as _, Full};
 use informant_plugin_host::{
-    HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpGrant, KvSpace as _, Plugin, PluginSpec,
+    HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, KvSpace as _, Plugin,
 };
+use informant_spec::{HttpGrant, PluginSpec};
 use serde_json::json;
 
 use crate::scripts::{attached, can_run, run};

@@ -14,8 +14,9 @@ use http::Response;
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use informant_plugin_host::{
-    HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpGrant, Plugin, PluginSpec, PluginState,
+    HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, Plugin, PluginState,
 };
+use informant_spec::{HttpGrant, PluginSpec};
 use serde_json::{Value, json};
 
 use crate::world::{Pods, World};

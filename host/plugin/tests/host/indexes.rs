@@ -6,7 +6,8 @@ use std::time::Duration;
 use informant_cache::index_feed::{IndexPoll, IndexState};
 use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::{Environment, IndexFeedHandle, Reason};
-use informant_plugin_host::{Limits, Plugin, PluginSpec, PluginState};
+use informant_plugin_host::{Plugin, PluginState};
+use informant_spec::{Limits, PluginSpec};
 use serde_json::json;
 
 use crate::world::{Pods, World, guest, pod};

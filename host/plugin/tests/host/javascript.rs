@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use informant_plugin_host::{Plugin, PluginSpec, ReplayPolicy};
+use informant_plugin_host::Plugin;
+use informant_spec::{PluginSpec, ReplayPolicy};
 use serde_json::json;
 
 use crate::indexes::Loop;

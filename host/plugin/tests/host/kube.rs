@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant_plugin_host::{KubeApi, KubeCall, KubeError, KubeFuture, KubeGrant, Plugin, PluginSpec};
+use informant_plugin_host::{KubeApi, KubeCall, KubeError, KubeFuture, Plugin};
+use informant_spec::{KubeGrant, PluginSpec};
 use serde_json::{Value, json};
 
 use crate::world::{World, guest, idle, spec};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant_cache::listener::RetryPolicy;
-use informant_plugin_host::{KeyValue, KvChange, KvHandled, KvOpening, KvSpace, KvUsage, Plugin, PluginSpec};
+use informant_plugin_host::{KeyValue, KvChange, KvHandled, KvOpening, KvSpace, KvUsage, Plugin};
+use informant_spec::{PluginSpec, RetryPolicy};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 

@@ -1,6 +1,7 @@
 //! One plugin in several languages: the same events lead to the same log.
 
-use informant_plugin_host::{PluginSpec, PluginState};
+use informant_plugin_host::PluginState;
+use informant_spec::PluginSpec;
 use serde_json::{Value, json};
 use wasmparser::{Encoding, Parser, Payload, TypeRef};
 

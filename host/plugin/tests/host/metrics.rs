@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use informant_cache::listener::RetryPolicy;
-use informant_plugin_host::{LoadProblem, Plugin, PluginSpec};
+use informant_plugin_host::{LoadProblem, Plugin};
+use informant_spec::{PluginSpec, RetryPolicy};
 
 use crate::scripts::can_run;
 use crate::world::{Pods, World, idle};
@@ -98,7 +98,7 @@ async fn a_metric_that_the_manifest_lacks_is_invalid() {
     assert_eq!(world.metrics("informant_plugin_custom"), "");
     // The version that declares it works.
     fs::write(world.cache.path().join("counter.js"), script(&declares("counter"))).unwrap();
-    plugin.swap(&plugin.spec().component).await.unwrap();
+    plugin.swap(plugin.spec().content.path()).await.unwrap();
     apply(&world, &plugin, &mut pods, "b").await;
     let metrics = world.metrics("informant_plugin_custom");
     assert_eq!(
@@ -178,7 +178,7 @@ async fn a_second_plugin_cannot_change_the_type_of_a_metric() {
     // A swap is refused, too, and the running version continues.
     let (second, mut others) = run(&world, "other", &script(&declares("counter"))).await;
     fs::write(world.cache.path().join("other.js"), script(&declares("gauge"))).unwrap();
-    second.swap(&second.spec().component).await.unwrap_err();
+    second.swap(second.spec().content.path()).await.unwrap_err();
     apply(&world, &first, &mut pods, "a").await;
     apply(&world, &second, &mut others, "a").await;
     insta::assert_snapshot!(world.metrics("informant_plugin_custom"), @r#"

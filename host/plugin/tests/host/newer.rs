@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use informant_plugin_host::PluginSpec;
+use informant_spec::PluginSpec;
 use serde_json::json;
 
 use crate::world::World;
@@ -157,7 +157,7 @@ async fn inspect_shows_contract_and_missing_functions() {
     let text = Text { chart: true, ..NEWER };
     let inspection = world
         .host
-        .inspect(&text.spec(&world).component, json!({}))
+        .inspect(text.spec(&world).content.path(), json!({}))
         .await
         .unwrap();
     assert_eq!(inspection.contract, "0.2.9");

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use informant_cache::PointerIndex;
 use informant_object::Pointer;
-use informant_plugin_host::{HttpGrant, KubeAction, Plugin, PluginSpec, ReplayPolicy};
+use informant_plugin_host::{KubeAction, Plugin};
+use informant_spec::{HttpGrant, PluginSpec, ReplayPolicy};
 use serde_json::json;
 
 use crate::fetch::Shared;
@@ -171,7 +172,7 @@ impl Run {
             let before = hello_log(&self.world).len();
             self.apply(at, "Running", 0).await;
             self.apply(at, "Failed", 1).await;
-            self.plugin.swap(&self.plugin.spec().component).await.unwrap();
+            self.plugin.swap(self.plugin.spec().content.path()).await.unwrap();
             self.apply(at, "Failed", 2).await;
             self.apply(at, "Pending", 2).await;
             tokio::time::sleep(Duration::from_secs(61)).await;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use informant_plugin_host::{Plugin, PluginSpec, PluginState};
+use informant_plugin_host::{Plugin, PluginState};
+use informant_spec::PluginSpec;
 use serde_json::{Value, json};
 
 use crate::world::{World, guest, idle};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informant_plugin_host::{OnFailure, PluginSpec, ReplayPolicy};
+use informant_spec::{OnFailure, PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
 use crate::world::{World, guest};
@@ -81,7 +81,7 @@ async fn other_settings_apply_at_once_and_keep_the_instance() {
         spec.resync = Some(Duration::from_secs(7));
         spec.on_failure = OnFailure::Skip;
         // The same component in another file is not a new version.
-        spec.component = copy.clone();
+        spec.content = copy.clone().into();
         spec.sha256 = Some(plugin.digest());
     });
     assert!(plugin.reconfigure(spec).await.unwrap().is_none());
@@ -90,7 +90,7 @@ async fn other_settings_apply_at_once_and_keep_the_instance() {
         .await;
     assert_eq!(world.log.json().iter().filter(|line| inits(line)).count(), 1);
     assert_eq!(plugin.status().reloads, 0);
-    assert_eq!(plugin.spec().component, copy);
+    assert_eq!(plugin.spec().content.path(), copy);
     // Nothing is pulled before this thread's runtime yields, so four are pending.
     pods.apply_all(&["b", "c", "d", "e"].map(str::to_owned));
     assert!(plugin.listener().stats().keyed);
@@ -139,7 +139,7 @@ async fn a_config_that_the_component_rejects_changes_nothing() {
     pods.attach(&plugin.listener());
     for refused in [
         changed(&plugin, |spec| spec.config = json!({ "lable": "new" })),
-        changed(&plugin, |spec| spec.component = guest("guest_no_role")),
+        changed(&plugin, |spec| spec.content = guest("guest_no_role").into()),
         changed(&plugin, |spec| {
             spec.sha256 = Some("0".repeat(64).parse().unwrap());
             spec.limits.pending = 1;

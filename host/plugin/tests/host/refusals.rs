@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use informant_plugin_host::{Digest, Limits, PluginSpec};
+use informant_spec::{Digest, Limits, PluginSpec};
 use serde_json::json;
 
 use crate::world::{World, guest, is_built, spec};
 
 /// The error of a load, without the directory of the guests.
 async fn refusal(world: &World, spec: PluginSpec) -> String {
-    let folder = spec.component.parent().unwrap().display().to_string();
+    let folder = spec.content.path().parent().unwrap().display().to_string();
     let error = world.host.load(spec).await.err().expect("it was loaded");
     error.to_string().replace(&folder, "FOLDER")
 }
@@ -209,14 +209,6 @@ async fn invalid_sections_are_rejected() {
     let default = Limits::default();
     for spec in [
         PluginSpec {
-            config: json!("hello"),
-            ..base()
-        },
-        PluginSpec {
-            informers: vec![("pods".into(), "a".into()), ("pods".into(), "b".into())],
-            ..base()
-        },
-        PluginSpec {
             sha256: Some(Digest::of(b"another file")),
             ..base()
         },
@@ -224,7 +216,6 @@ async fn invalid_sections_are_rejected() {
             instances: 2,
             ..default
         }),
-        with(Limits { pending: 0, ..default }),
         with(Limits {
             memory_bytes: 65_536,
             ..default
@@ -235,11 +226,8 @@ async fn invalid_sections_are_rejected() {
         text.push('\n');
     }
     insta::assert_snapshot!(text, @r#"
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: `config` is not a table: write it as [plugin.NAME.config]
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: `informers` uses the name "pods" twice: give each informer a different name
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: its sha256 is FOUND, but config.toml pins 100ef6a71bac925f709fe9c114c60460bf6e472cfdb9d44bd8adf1698135260f; change `sha256` if the new file is the right one
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: is not parallel, but limits.instances is 2; in [plugin.guest_recorder] of config.toml, set limits.instances to 1; or set `parallel` in its manifest, if its instances need not know of each other's objects
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: a limit is 0: set limits.memory, cpu, call and pending to more than 0
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: cannot be instantiated: it requested 1.0 MiB of memory, but its limit is 64 KiB (limits.memory)
     "#);
 }

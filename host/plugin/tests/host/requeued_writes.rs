@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::listener::RetryPolicy;
-use informant_plugin_host::{KubeErrorCode, Plugin, PluginSpec};
+use informant_plugin_host::{KubeErrorCode, Plugin};
+use informant_spec::{PluginSpec, RetryPolicy};
 
 use crate::kube::grants;
 use crate::world::{Pods, World, hello_log, idle};

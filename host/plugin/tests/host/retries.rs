@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informant_cache::listener::RetryPolicy;
+use informant_spec::RetryPolicy;
 use serde_json::json;
 
 use crate::world::World;

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use informant_plugin_host::{Plugin, PluginSpec, PluginState, ReplayPolicy};
+use informant_plugin_host::{Plugin, PluginState};
+use informant_spec::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
 use crate::world::{World, guest};
@@ -130,7 +131,7 @@ async fn the_last_good_version_replaces_a_rejected_file_at_start() {
     fs::write(&file, "half a file").unwrap();
     let refused = world.host.load(section(&file)).await.map(|_| ()).unwrap_err();
     let pinned = PluginSpec {
-        sha256: Some(informant_plugin_host::Digest::of(b"another")),
+        sha256: Some(informant_spec::Digest::of(b"another")),
         ..section(&file)
     };
     assert!(

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use informant_object::{Key, LabelSelector};
-use informant_plugin_host::{EventSelection, Plugin, PluginSpec};
+use informant_plugin_host::Plugin;
+use informant_spec::{EventSelection, PluginSpec};
 
 use crate::world::{Pods, World, hello_log, idle};
 

@@ -7,7 +7,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use informant_plugin_host::{Plugin, PluginSpec, PluginState, ReplayPolicy};
+use informant_plugin_host::{Plugin, PluginState};
+use informant_spec::{PluginSpec, ReplayPolicy};
 use serde_json::json;
 
 use crate::world::{Pods, World, hello_log, idle, script_runner};

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use informant_plugin_host::{OnFailure, Plugin, PluginState};
+use informant_plugin_host::{Plugin, PluginState};
+use informant_spec::OnFailure;
 use serde_json::{Value, json};
 
 use crate::world::{Pods, World, guest, idle, spec};

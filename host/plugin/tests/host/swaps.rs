@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use informant_plugin_host::{PluginSpec, PluginState, ReplayPolicy};
+use informant_plugin_host::PluginState;
+use informant_spec::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
 use crate::world::{World, guest};

@@ -13,9 +13,9 @@ use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::{Catalog, Environment, ListenerHandle, Reason, Snapshot, SourceInfo, SourceState, StoreWriter};
 use informant_object::{Key, Object, ResourceVersion, Shape, SourceId};
 use informant_plugin_host::{
-    Compiler, HostOptions, HttpClient, KeyValue, KubeApi, Plugin, PluginHost, PluginMetrics, PluginSpec,
-    script_component,
+    Compiler, HostOptions, HttpClient, KeyValue, KubeApi, Plugin, PluginHost, PluginMetrics, script_component,
 };
+use informant_spec::PluginSpec;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::runtime::Handle;

@@ -5,10 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant_cache::listener::RetryPolicy;
-use informant_plugin_host::{
-    KubeAction, KubeApi, KubeCall, KubeError, KubeErrorCode, KubeFuture, OnFailure, Plugin, PluginSpec, PluginState,
-};
+use informant_plugin_host::{KubeAction, KubeApi, KubeCall, KubeError, KubeErrorCode, KubeFuture, Plugin, PluginState};
+use informant_spec::{OnFailure, PluginSpec, RetryPolicy};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 

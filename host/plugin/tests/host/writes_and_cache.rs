@@ -125,7 +125,7 @@ async fn reload_and_resume_lift_the_spacing_of_keys() {
         let sent = api.sent().len();
         pods.apply("web-0");
         match reloads {
-            true => drop(plugin.swap(&plugin.spec().component).await.unwrap()),
+            true => drop(plugin.swap(plugin.spec().content.path()).await.unwrap()),
             false => assert!(plugin.resume().await, "a key was spaced"),
         }
         until_sent(&world, &api, sent + 17).await;

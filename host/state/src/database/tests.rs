@@ -1,7 +1,8 @@
 use std::time::Instant;
 
+use informant_spec::StoredContent;
+
 use super::*;
-use crate::schema::StoredContent;
 
 fn options() -> SourceOptions {
     SourceOptions {

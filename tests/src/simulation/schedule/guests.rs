@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Environment;
-use informant_cache::listener::{ListenerOptions, RetryPolicy};
-use informant_plugin_host::{KubeGrant, KubeResource, KubeVerb, Plugin, PluginSpec, ReplayPolicy};
+use informant_cache::listener::ListenerOptions;
+use informant_plugin_host::Plugin;
+use informant_spec::{KubeGrant, KubeResource, KubeVerb, PluginSpec, ReplayPolicy, RetryPolicy};
 
 use super::super::guest::{Guests, versions};
 use super::super::handler::Handler;
@@ -66,7 +67,7 @@ impl Schedule {
             pending_events_max: spec.limits.pending,
             ..ListenerOptions::default()
         };
-        let loaded = guests.host.load_file(spec, versions()[0].clone()).await;
+        let loaded = guests.host.load_content(spec, versions()[0].clone()).await;
         let plugin = loaded.expect("the guest is a plugin");
         let recorder = CallRecorder::register(&self.world, watched, id, script, &options);
         let receives_every_state = recorder.receives_every_state;
@@ -87,7 +88,7 @@ impl Schedule {
 }
 
 fn spec(id: u32, rng: &mut Rng) -> PluginSpec {
-    let mut spec = PluginSpec::new(format!("guest-{id}"), versions()[0].path());
+    let mut spec = PluginSpec::new(format!("guest-{id}"), versions()[0].origin().clone());
     spec.allow_kube = vec![KubeGrant {
         verbs: vec![KubeVerb::Get, KubeVerb::Patch],
         resource: KubeResource::parse(RESOURCE).expect("a resource"),
@@ -130,7 +131,7 @@ fn change(world: &Arc<World>, plugin: Plugin, rng: &mut Rng) {
                 let mut spec = plugin.spec();
                 spec.limits.pending = pending;
                 let accepted = plugin.reconfigure_in_place(&spec).await;
-                assert!(accepted.is_ok_and(|in_place| in_place), "it needs no new instance");
+                assert!(accepted, "it needs no new instance");
                 format!("{name}: {pending} pending")
             }
             7 => format!("{name}: pause: {}", plugin.pause().await),

@@ -1,11 +1,11 @@
 //! Checks of `[admin] tls`: the files of the certificate, and the rights to ask the API server about callers.
 
+use informant_config::{AdminTls, Config, Problem};
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::Findings;
 use super::cluster::{AccessReviewStatus, ReachableCluster, allowed};
-use crate::config::{AdminTls, Config, Problem};
 use crate::rbac::REVIEWS;
 use crate::server::{CertificateFiles, CertificateProblem};
 

@@ -6,17 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
+use informant_config::{ClusterSection, Config, InformerSection, Problem, Resources};
 use informant_informer::{
-    ApiErrorCause, Discovered, DiscoveryError, Exclusion, ResourcePattern, SourceSpec, TokioEnvironment,
-    UnusedExclusion, discover, discover_matching, try_request,
+    ApiErrorCause, Discovered, DiscoveryError, Exclusion, SourceSpec, TokioEnvironment, UnusedExclusion, discover,
+    discover_matching, try_request,
 };
+use informant_spec::Required;
+use informant_spec::ResourcePattern;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Findings, admin, grants};
 use crate::cluster::{Cluster, ClusterFlags};
-use crate::config::{ClusterSection, Config, InformerSection, Problem, Required, Resources};
 
 /// How long the cluster may take to answer one request.
 pub(super) const RESPONSE_MAX: Duration = Duration::from_secs(10);

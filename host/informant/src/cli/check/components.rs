@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use informant_config::{Config, PluginSection, Problem, show_size};
 use informant_informer::Discovered;
-use informant_plugin_host::{Inspection, LoadError, LoadProblem, MetricKind, PluginHost, Preflight, is_script};
+use informant_plugin_host::{Inspection, LoadError, LoadProblem, MetricKind, PluginHost, Preflight};
 
 use super::cluster::ClusterReport;
 use super::{Findings, selections};
-use crate::config::{Config, PluginSection, Problem, show_size};
-use crate::daemon::DesiredPlugin;
 
 /// The interface of keys, without its version.
 const KV_INTERFACE: &str = "informant:plugin/kv@";
@@ -24,7 +23,7 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
     let mut findings = Findings::default();
     let mut inspections = Inspections::new();
     for (name, section) in &config.plugins {
-        match host.preflight(&DesiredPlugin::new(config, section).spec(name)).await {
+        match host.preflight(&section.spec).await {
             Ok(Preflight {
                 inspection,
                 failure: refused,
@@ -44,7 +43,7 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
             Err(error) => {
                 findings
                     .problems
-                    .push(config.problem(section.component.position, format!("[plugin.{name}] {error}")));
+                    .push(config.problem(section.positions.component, format!("[plugin.{name}] {error}")));
             }
         }
     }
@@ -56,9 +55,9 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
 /// Why a plugin would not start. A warning only, if `init` asks to be tried again.
 fn start_problem(config: &Config, name: &str, section: &PluginSection, error: &LoadError) -> Problem {
     let position = match error.problem() {
-        LoadProblem::Init { .. } | LoadProblem::InitRetryable { .. } => section.config.position,
-        LoadProblem::Needs { .. } => section.position,
-        _ => section.component.position,
+        LoadProblem::Init { .. } | LoadProblem::InitRetryable { .. } => section.positions.config,
+        LoadProblem::Needs { .. } => section.positions.section,
+        _ => section.positions.component,
     };
     let problem = config.problem(position, format!("[plugin.{name}] {error}"));
     match error.problem() {
@@ -80,12 +79,12 @@ fn line(name: &str, inspection: &Inspection) -> String {
 }
 
 fn check_pin(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
-    let pinned = section.sha256?;
+    let pinned = section.spec.sha256?;
     let found = inspection.digest;
     (pinned != found).then(|| {
         let message = format!("[plugin.{name}] pins sha256 {pinned}, but its component has {found}");
         config
-            .problem(section.component.position, message)
+            .problem(section.positions.component, message)
             .help("update `sha256` if the new file is the intended one")
     })
 }
@@ -93,12 +92,13 @@ fn check_pin(config: &Config, name: &str, section: &PluginSection, inspection: &
 /// Components without `sha256`: another file in their place would run. A script is read by people, like the
 /// configuration.
 pub(super) fn unpinned(config: &Config) -> Vec<Problem> {
-    let is_unpinned = |section: &PluginSection| section.sha256.is_none() && !is_script(&section.component.value);
+    let is_unpinned =
+        |section: &PluginSection| section.spec.sha256.is_none() && !section.spec.content.language().is_script();
     let unpinned = config.plugins.iter().filter(|(_, section)| is_unpinned(section));
     unpinned
         .map(|(name, section)| {
             let message = format!("[plugin.{name}] does not pin its component");
-            let problem = config.problem(section.component.position, message);
+            let problem = config.problem(section.positions.component, message);
             problem
                 .help("add `sha256`, which `informant plugin inspect` prints")
                 .warning()
@@ -115,7 +115,7 @@ fn check_keys(config: &Config, name: &str, section: &PluginSection, inspection: 
     };
     (imports_keys && !config.state.is_set).then(|| {
         let message = format!("[plugin.{name}] uses kv, which is denied without a state database");
-        let problem = config.problem(section.component.position, message);
+        let problem = config.problem(section.positions.component, message);
         problem.help("add this line: [state]").warning()
     })
 }
@@ -123,11 +123,11 @@ fn check_keys(config: &Config, name: &str, section: &PluginSection, inspection: 
 /// A component that does not import wasi:http cannot use `allow.http`, and a script that imports `fetch` needs it. The
 /// script runner imports what scripts may use. A component may import wasi:http because its toolchain does.
 fn check_http(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
-    let Some(grant) = section.allow_http.first() else {
+    let Some((_, position)) = section.allow_http().next() else {
         let imports_fetch = inspection.script_imports.iter().any(|import| import == "fetch");
         return imports_fetch.then(|| {
             let message = format!("[plugin.{name}] imports fetch, but may send no HTTP request");
-            let problem = config.problem(section.component.position, message);
+            let problem = config.problem(section.positions.component, message);
             problem
                 .help("grant the hosts: allow.http = [\"https://HOST\"]")
                 .warning()
@@ -140,7 +140,7 @@ fn check_http(config: &Config, name: &str, section: &PluginSection, inspection: 
     (!can_use).then(|| {
         let message =
             format!("[plugin.{name}] may send HTTP requests, but its component does not import {HTTP_INTERFACE}");
-        let problem = config.problem(grant.position, message);
+        let problem = config.problem(position, message);
         problem
             .help("remove `allow.http`, or build the component with HTTP")
             .warning()
@@ -158,14 +158,14 @@ fn index_conflicts(config: &Config, inspections: &Inspections<'_>) -> Vec<Proble
     let mut problems = Vec::new();
     for (plugin, inspection) in inspections {
         let section = &config.plugins[*plugin];
-        for (_, informer) in &section.informers {
+        for (informer, _) in section.informers() {
             for index in inspection.manifest.index_names() {
-                let key = (informer.value.as_str(), index.as_str());
+                let key = (informer, index.as_str());
                 if let Some(owner) = owners.get(&key) {
                     let message =
                         format!("[plugin.{plugin}] defines the index \"{index}\", which {owner} already defines");
                     let help = "remove one of them: index names are unique per informer";
-                    problems.push(config.problem(section.component.position, message).help(help));
+                    problems.push(config.problem(section.positions.component, message).help(help));
                 } else {
                     owners.insert(key, format!("[plugin.{plugin}]"));
                 }
@@ -189,7 +189,7 @@ fn metric_conflicts(config: &Config, inspections: &Inspections<'_>) -> Vec<Probl
                     metric.kind.as_str(),
                     kind.as_str()
                 );
-                let problem = config.problem(config.plugins[*plugin].component.position, message);
+                let problem = config.problem(config.plugins[*plugin].positions.component, message);
                 problems.push(problem.help("rename it in one of them: both would have one name in the output"));
             }
         }
@@ -206,13 +206,13 @@ pub(super) fn unmatched_informers(
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (plugin, inspection) in inspections {
-        let informers = config.plugins[*plugin].informers.iter().map(|(_, informer)| informer);
-        let known = informers.filter_map(|informer| Some((informer, report.discovered.get(&informer.value)?)));
+        let informers = config.plugins[*plugin].informers();
+        let known = informers.filter_map(|(name, position)| Some((name, position, report.discovered.get(name)?)));
         let (matched, unmatched): (Vec<_>, Vec<_>) =
-            known.partition(|(_, discovered)| is_matched(inspection, discovered));
-        for (informer, discovered) in unmatched {
-            let (api_version, kind, name) = (discovered.gvr.api_version(), &discovered.kind, &informer.value);
-            let problem = |message: String| config.problem(informer.position, message);
+            known.partition(|(_, _, discovered)| is_matched(inspection, discovered));
+        for (name, position, discovered) in unmatched {
+            let (api_version, kind) = (discovered.gvr.api_version(), &discovered.kind);
+            let problem = |message: String| config.problem(position, message);
             problems.push(match matched.is_empty() {
                 true => problem(format!(
                     "[plugin.{plugin}] has no rule for {api_version} {kind}, so informer \"{name}\" delivers nothing to it"

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use informant_informer::{DiscoveryError, ResourceName, discover};
-use informant_plugin_host::{KubeGrant, KubeVerb};
+use informant_config::{Config, Problem};
+use informant_informer::{DiscoveryError, discover};
+use informant_spec::{KubeGrant, KubeVerb, ResourceName};
 use serde_json::{Value, json};
 
 use super::Findings;
 use super::cluster::{AccessReviewStatus, RESPONSE_MAX, ReachableCluster, allowed};
-use crate::config::{Config, Problem};
 
 /// The most permissions to ask about: each is a request, and no sensible configuration has more.
 const PERMISSIONS_MAX: usize = 1_000;
@@ -24,9 +24,9 @@ pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Fi
     let mut known: BTreeMap<String, bool> = BTreeMap::new();
     for (name, section) in &config.plugins {
         let mut has_problems = useless.contains(name.as_str());
-        for grant in &section.allow_kube {
+        for (grant, position) in section.allow_kube() {
             let mut denied = Vec::new();
-            for permission in permissions(&grant.value) {
+            for permission in permissions(grant) {
                 match known.get(&permission.text) {
                     Some(true) => continue,
                     Some(false) => {}
@@ -43,9 +43,7 @@ pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Fi
                                 "[plugin.{name}] cannot check the permission to {}: {error}",
                                 permission.text
                             );
-                            findings
-                                .problems
-                                .push(config.problem(grant.position, message).warning());
+                            findings.problems.push(config.problem(position, message).warning());
                             continue;
                         }
                     },
@@ -61,12 +59,10 @@ pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Fi
                 );
                 let help =
                     "apply the RBAC that `informant rbac` prints, or narrow the grant, for example with `namespaces`";
-                findings
-                    .problems
-                    .push(config.problem(grant.position, message).help(help));
+                findings.problems.push(config.problem(position, message).help(help));
             }
         }
-        if !section.allow_kube.is_empty() && !has_problems {
+        if !section.spec.allow_kube.is_empty() && !has_problems {
             findings.passed.push(format!(
                 "plugin {name}: all grants are permitted {}",
                 cluster.on_cluster()
@@ -82,8 +78,8 @@ async fn unserved<'c>(config: &'c Config, cluster: &ReachableCluster<'_>) -> (BT
     let mut known: BTreeMap<String, Option<String>> = BTreeMap::new();
     let (mut plugins, mut problems) = (BTreeSet::new(), Vec::new());
     for (name, section) in &config.plugins {
-        for grant in &section.allow_kube {
-            let resource = grant.value.resource.to_string();
+        for (grant, position) in section.allow_kube() {
+            let resource = grant.resource.to_string();
             if !known.contains_key(&resource) {
                 known.insert(resource.clone(), why_unserved(cluster, &resource).await);
             }
@@ -92,7 +88,7 @@ async fn unserved<'c>(config: &'c Config, cluster: &ReachableCluster<'_>) -> (BT
                     "[plugin.{name}] grants access to nothing{}: {why}",
                     cluster.in_cluster()
                 );
-                problems.push(config.problem(grant.position, message).warning());
+                problems.push(config.problem(position, message).warning());
                 plugins.insert(name.as_str());
             }
         }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::config::{Config, FilePosition, Problem};
+use informant_config::{Config, FilePosition, Problem};
+
 use crate::http_client::{check_ca_file, check_header_file};
 
 /// Names of the machine itself, and of the metadata service of a cloud.
@@ -18,19 +19,19 @@ pub(super) fn check(config: &Config, offline: bool) -> Vec<Problem> {
         );
     }
     for (name, section) in &config.plugins {
-        for grant in &section.allow_http {
-            for (header, path) in &grant.value.header_files {
+        for (grant, position) in section.allow_http() {
+            for (header, path) in &grant.header_files {
                 let key = format!("[plugin.{name}] the file of the header {header}");
                 let unusable = check_header_file(path).err();
-                problems.extend(unusable.map(|why| file_problem(config, grant.position, &key, path, &why, offline)));
+                problems.extend(unusable.map(|why| file_problem(config, position, &key, path, &why, offline)));
             }
             // A proxy looks names up itself.
-            if config.http.proxy.is_none() && is_forbidden_name(&grant.value.host()) {
-                let url = grant.value.url();
+            if config.http.proxy.is_none() && is_forbidden_name(&grant.host()) {
+                let url = grant.url();
                 let message =
                     format!("[plugin.{name}] may call {url}, but that name has an address that plugins must not reach");
                 let help = "grant the address, as in \"http://127.0.0.1:8080\", and let the plugin call it by that";
-                problems.push(config.problem(grant.position, message).help(help).warning());
+                problems.push(config.problem(position, message).help(help).warning());
             }
         }
     }

@@ -1,9 +1,10 @@
 //! Checks what a plugin's section selects against its manifest: what no rule can select is a typo.
 
 use informant_object::LabelSelector;
-use informant_plugin_host::{EventRule, EventSelection, Inspection};
+use informant_plugin_host::{EventRule, Inspection};
+use informant_spec::EventSelection;
 
-use crate::config::{Config, PluginSection, Problem};
+use informant_config::{Config, PluginSection, Problem};
 
 /// A warning for each namespace that no rule of the manifest selects, and for a label selector that contradicts all.
 pub(super) fn check(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Vec<Problem> {
@@ -11,12 +12,12 @@ pub(super) fn check(config: &Config, name: &str, section: &PluginSection, inspec
     if rules.is_empty() {
         return Vec::new();
     }
-    let selection = &section.selection.value;
+    let selection = &section.spec.selection;
     let problems = never_selected(selection, &rules)
         .into_iter()
         .chain(contradicted(selection, &rules));
     let warn = |(message, help): (String, String)| {
-        let problem = config.problem(section.selection.position, format!("[plugin.{name}] {message}"));
+        let problem = config.problem(section.positions.selection, format!("[plugin.{name}] {message}"));
         problem.help(help).warning()
     };
     problems.map(warn).collect()

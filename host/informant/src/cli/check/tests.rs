@@ -1,7 +1,7 @@
 use clap::Parser;
+use informant_config::SourceFile;
 
 use super::*;
-use crate::config::SourceFile;
 
 #[derive(Debug, Parser)]
 struct Line {

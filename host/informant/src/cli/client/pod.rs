@@ -5,6 +5,7 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use informant_config::ADMIN_LISTEN_DEFAULT;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;
@@ -15,7 +16,6 @@ use super::port_forward::{self, Forward};
 use super::target::NAMESPACE_DEFAULT;
 use crate::cli::output;
 use crate::cluster::User;
-use crate::config::ADMIN_LISTEN_DEFAULT;
 
 /// The label of Informant's pods.
 const LABEL: &str = "app.kubernetes.io/name=informant";

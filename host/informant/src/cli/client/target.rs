@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use http::Uri;
 use http::uri::Scheme;
+use informant_config::{ADMIN_LISTEN_DEFAULT, AdminListen, Config};
 
 use super::AdminArgs;
 use crate::cli::{CONFIG_DEFAULT, output};
-use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen, Config};
+use crate::config_file;
 
 /// The port of an https URL without one.
 const HTTPS_PORT: u16 = 443;
@@ -155,10 +156,15 @@ fn by_config(named: Option<&Path>) -> Result<(AdminServer, Origin)> {
     if named.is_none() && !path.exists() {
         return Ok(default());
     }
-    let (listen, tls, errors) = match Config::admin_listen_of(path) {
-        Ok(AdminListen { listen, tls, errors }) => (listen, tls, errors),
-        Err(problems) if named.is_some() => return Err(problems.into()),
-        Err(problems) => (None, false, problems),
+    let (listen, tls, errors) = match config_file::read(path) {
+        Ok(file) => {
+            let AdminListen { listen, tls, errors } = Config::admin_listen_of(&file);
+            (listen, tls, errors)
+        }
+        Err(error) => match config_file::unreadable(path, &error) {
+            problems if named.is_some() => return Err(problems.into()),
+            problems => (None, false, problems),
+        },
     };
     for error in errors.0 {
         output::note(&error.warning().to_string());

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use anyhow::{Result, bail};
+use informant_config::did_you_mean;
 
 use super::{Format, GetArgs, SOURCES};
 use crate::admin::{SourceView, Sources};
 use crate::cli::table::{self, SourceColumns, or_dash};
 use crate::cli::{Exit, output};
-use crate::config::did_you_mean;
 use crate::escape::Form;
 
 pub(super) fn run(args: &GetArgs) -> Result<Exit> {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use informant_plugin_host::{ReadFileError, is_script, read_regular_file};
+use informant_config::{AdminSection, AdminTls, Config, SourceFile, show_size};
+use informant_plugin_host::{ReadFileError, read_regular_file};
 
-use crate::config::{AdminSection, AdminTls, Config, SourceFile, show_size};
 use crate::rbac::{CONFIG_MAP_BYTES_MAX, HelmValues, POD_CONFIG_FOLDER, Permissions};
 
 /// The values of the chart for `config`, whose text is `text`.
@@ -32,7 +32,7 @@ pub(super) fn helm_values(config: &Config, text: &str, permissions: &Permissions
     };
     let mut bytes_total = text.len();
     for section in in_pod.plugins.values() {
-        let Ok(file) = section.component.value.strip_prefix(POD_CONFIG_FOLDER) else {
+        let Ok(file) = section.spec.content.path().strip_prefix(POD_CONFIG_FOLDER) else {
             // It is on a volume, or in the image.
             continue;
         };
@@ -50,7 +50,7 @@ pub(super) fn helm_values(config: &Config, text: &str, permissions: &Permissions
                 too_large(&path, "with config.toml and the other files it has", bytes_total)
             );
         }
-        if is_script(file) {
+        if section.spec.content.language().is_script() {
             let text = String::from_utf8(bytes).with_context(|| format!("{} is not UTF-8", path.display()))?;
             values.scripts.insert(name, text);
         } else {

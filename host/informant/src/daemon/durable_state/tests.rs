@@ -7,11 +7,12 @@ use std::pin::pin;
 
 use futures::FutureExt as _;
 use informant_cache::Snapshot;
-use informant_informer::{GroupVersionResource, ReflectorOptions};
+use informant_config::SourceFile;
+use informant_informer::ReflectorOptions;
 use informant_object::SourceId;
+use informant_spec::GroupVersionResource;
 
 use super::*;
-use crate::config::SourceFile;
 
 const URL: &str = "https://127.0.0.1:6443";
 

@@ -7,9 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use informant_config::InformerSection;
+
 use super::InformerSupervisor;
 use super::startup::{DISCOVERY_RETRY_FIRST, Refusal, RetryLog, next_delay};
-use crate::config::InformerSection;
 use crate::daemon::section_command::Reply;
 use crate::daemon::status_registry::InformerPhase;
 use crate::logging::cluster_field;

@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use informant_informer::{
-    Discovered, GroupVersionResource, InformerSpec, ReflectorOptions, ServedResources, SourceSpec,
-};
+use informant_config::InformerSection;
+use informant_informer::{Discovered, InformerSpec, ReflectorOptions, ServedResources, SourceSpec};
+use informant_spec::GroupVersionResource;
 
-use crate::config::InformerSection;
 use crate::daemon::status_registry::{RunningInformer, StatusHandle};
 
 /// A section's `resource` after discovery.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::{Environment, Moment};
-use informant_informer::{ApiError, Discovered, InformerSpec, NamedInformer, ResourceName, discover_in, try_request};
+use informant_config::{InformerSection, Resources};
+use informant_informer::{ApiError, Discovered, InformerSpec, NamedInformer, discover_in, try_request};
+use informant_spec::ResourceName;
 use tokio::sync::watch;
 
 use super::{ResolvedResource, jitter, spec};
 use crate::cluster::Cluster;
-use crate::config::{InformerSection, Resources};
 use crate::daemon::cluster_registry::ClusterPhase;
 use crate::daemon::durable_state::DurableState;
 use crate::daemon::resource_follower;

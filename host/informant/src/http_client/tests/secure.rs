@@ -1,9 +1,9 @@
 //! TLS and proxies, over real sockets.
 
 use informant_apiserver::{ApiServer, Identity, Options};
+use informant_config::{FilePosition, Located};
 
 use super::*;
-use crate::config::{FilePosition, Located};
 
 /// A server with a certificate for these names. Returns its address, and the file of its authority.
 async fn tls_server(names: &[&str]) -> (SocketAddr, tempfile::NamedTempFile) {

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use informant_spec::GroupVersionResource;
+
 use super::*;
-use crate::{Discovered, GroupVersionResource};
+use crate::Discovered;
 
 /// The resources that match a pattern at one time.
 fn served(plurals: &[&str]) -> BTreeMap<GroupVersionResource, Discovered> {

@@ -336,7 +336,7 @@ async fn an_authentication_failure_is_shown_as_forbidden() {
 async fn a_source_waits_for_a_missing_resource() {
     let server = api_server();
     let mut spec = crate::testing::pods();
-    spec.resource = crate::GroupVersionResource::new("shop.example.com", "v1", "orders");
+    spec.resource = informant_spec::GroupVersionResource::new("shop.example.com", "v1", "orders");
     spec.kind = "Order".to_owned();
     let rig = Rig::start_with(
         &server,

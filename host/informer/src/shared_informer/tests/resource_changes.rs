@@ -3,10 +3,11 @@
 
 use informant_apiserver::{ApiServer, Ending, Filter};
 use informant_cache::SourceState;
+use informant_spec::GroupVersionResource;
 use serde_json::{Value, json};
 
+use crate::SourceSpec;
 use crate::testing::{Rig, RigOptions, api_server, delete, pass, put, settle};
-use crate::{GroupVersionResource, SourceSpec};
 
 const DEFINITIONS: &str = "apiextensions.k8s.io/v1/customresourcedefinitions";
 const DEFINITION: &str = "orders.shop.example.com";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use informant_cache::Catalog;
 use informant_cache::listener::{Pause, Shard, SourceHash};
+use informant_spec::ReplayPolicy;
 
 use super::EventActor;
 use crate::actor::config::PluginConfig;
@@ -16,7 +17,6 @@ use crate::actor::{ActorKind, InstanceId};
 use crate::component::LoadedVersion;
 use crate::instance::Instance;
 use crate::plugin::SwapKind;
-use crate::spec::ReplayPolicy;
 
 impl EventActor {
     /// Swaps in another version with the states of the old one. Pending events are delivered to the new version; a

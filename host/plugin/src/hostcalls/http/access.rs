@@ -5,14 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use informant_cache::{Environment, Moment, TokenBucket};
+use informant_spec::{HttpGrant, Limits};
 use tokio::sync::Semaphore;
 
 use super::metrics::{HttpCounters, HttpLimit};
 use super::{HTTP_BURST, HTTP_CLOSED_HOSTS_MAX, HTTP_CLOSED_MAX};
 use crate::effects::Effects;
-use crate::hostcalls::http::grant::HttpGrant;
 use crate::hostcalls::http_client::{HttpClient, HttpPermit};
-use crate::spec::Limits;
 
 /// Whether an instance's requests are made at all.
 #[derive(Clone)]

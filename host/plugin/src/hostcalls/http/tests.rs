@@ -5,13 +5,13 @@ use futures::stream;
 use http_body::Frame;
 use http_body_util::StreamBody;
 use informant_cache::Environment;
+use informant_spec::Limits;
 use prometheus_client::metrics::counter::Counter;
 use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::effects::{EffectFamilies, Effects};
 use crate::hostcalls::http_client::{HttpClient, HttpFuture};
-use crate::spec::Limits;
 use crate::testing::TokioTime;
 
 /// Answers with a body that has a byte after each of these seconds.

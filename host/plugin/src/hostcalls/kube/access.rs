@@ -3,14 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use informant_cache::{Environment, Moment};
+use informant_spec::{KubeGrant, KubeVerb, ResourceAttributes, allow_line};
 use tokio::sync::Semaphore;
 
 use super::metrics::KubeCounters;
 use crate::effects::Effects;
-use crate::hostcalls::grant::{ResourceAttributes, allow_line};
 use crate::hostcalls::kube_api::{KubeApi, KubeError, KubeErrorCode};
 use crate::writes::{OwnCache, OwnWrites};
-use crate::{KubeGrant, KubeVerb};
 
 /// Whether an instance's calls are made at all.
 #[derive(Clone)]

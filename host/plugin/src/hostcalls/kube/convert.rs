@@ -1,7 +1,7 @@
 //! Conversions between the contract's types and this crate's.
 
-use crate::KubeResource;
-use crate::hostcalls::grant::is_segment;
+use informant_spec::{KubeResource, is_segment};
+
 use crate::hostcalls::kube_api::{KubeAddress, KubeError, KubeErrorCode, KubePatchKind};
 use crate::instance::bindings::informant::plugin::kube::{Address, ApiError, ApiErrorCode, PatchKind};
 

@@ -1,17 +1,16 @@
 //! The gate: every call of a plugin to a cluster, direct or deferred, leaves through [`send`]. What closes it (grants)
 //! is checked when the call is sent.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use informant_spec::ResourceAttributes;
 use tokio::sync::Semaphore;
 
 use super::access::{KubeGrants, KubeRights};
 use super::document;
 use super::{KUBE_ANSWER_BYTES_MAX, KUBE_DOCUMENT_BYTES_MAX};
 use crate::effects::{Effect, EffectKind, beginning};
-use crate::hostcalls::grant::ResourceAttributes;
 use crate::hostcalls::kube_api::{KubeAction, KubeAddress, KubeApi, KubeCall, KubeError, KubeErrorCode, KubePatchKind};
 use crate::hostcalls::wait::{self, TooLate};
 use crate::writes::{Target, WriteInFlight};
@@ -206,7 +205,7 @@ pub(super) fn authorize(
             if address.subresource.is_empty() && !document::has_uid(document)? =>
         {
             let create = ResourceAttributes {
-                verb: crate::KubeVerb::Create,
+                verb: informant_spec::KubeVerb::Create,
                 ..call
             };
             grants.authorize(plugin, &create)
@@ -233,43 +232,10 @@ fn attributes<'a>(address: &'a KubeAddress, action: &KubeAction, made: &'a str) 
     }
 }
 
-impl ResourceAttributes<'_> {
-    /// `v1/pods/status web/a`.
-    fn target(&self) -> String {
-        let mut text = self.resource.to_string();
-        for (before, word, after) in [
-            ("/", self.subresource, ""),
-            (" ", self.namespace, "/"),
-            (if self.namespace.is_empty() { " " } else { "" }, self.name, ""),
-        ] {
-            if !word.is_empty() {
-                text.extend([before, word, after]);
-            }
-        }
-        text
-    }
-}
-
-impl fmt::Display for ResourceAttributes<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.verb, self.resource)?;
-        for (before, word, after) in [
-            ("/", self.subresource, ""),
-            (" \"", self.name, "\""),
-            (" in namespace \"", self.namespace, "\""),
-        ] {
-            if !word.is_empty() {
-                write!(f, "{before}{word}{after}")?;
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hostcalls::grant::KubeResource;
+    use informant_spec::KubeResource;
 
     #[test]
     fn detail_of_a_secret_is_its_size() {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use informant_spec::KubeVerb;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::KubeVerb;
 use crate::hostcalls::kube_api::{KubeError, KubeErrorCode};
 use crate::metrics::PluginLabels;
 

@@ -1,6 +1,8 @@
+use informant_spec::KubeResource;
+
 use super::*;
+use crate::KubeWrite;
 use crate::hostcalls::kube_api::{KubeAction, KubeAddress, KubeDelete};
-use crate::{KubeResource, KubeWrite};
 
 const SECOND: Duration = Duration::from_secs(1);
 

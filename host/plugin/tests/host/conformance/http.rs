@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use informant_plugin_host::HttpGrant;
+use informant_spec::HttpGrant;
 
 use super::Step::Put;
 use super::{Run, guests};

@@ -1,0 +1,189 @@
+//! `[admin]`: the address of the admin server, and its TLS.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use crate::cluster::ClusterSection;
+use crate::folder_of;
+use crate::listen;
+use crate::problem::Problems;
+use crate::source::Located;
+use crate::suggest::did_you_mean;
+use crate::table::Table;
+
+/// The default address of the admin server: loopback, where it needs no authentication.
+pub const ADMIN_LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8089);
+
+/// The admin server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdminSection {
+    /// Address and port; port 0 picks a free one, which is logged.
+    pub listen: SocketAddr,
+    /// The host names in requests that are accepted, besides `localhost` and every IP address.
+    pub hosts: Vec<String>,
+    /// Its certificate; with one, callers have to authenticate. Always set if others than this machine can connect.
+    pub tls: Option<Located<AdminTls>>,
+    /// The cluster whose API server authenticates and authorizes callers. Empty: the only one, or no TLS.
+    pub cluster: String,
+}
+
+/// Where the certificate of the admin server comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AdminTls {
+    /// Generated at the start and kept in memory.
+    SelfSigned,
+    /// Read from files, and again whenever they change. Both are resolved relative to the current folder.
+    Files {
+        /// The certificate and the intermediate ones, in PEM format.
+        certificate: PathBuf,
+        /// Its private key, in PEM format.
+        key: PathBuf,
+    },
+}
+
+pub(crate) fn read(root: &Table<'_>, clusters: &BTreeMap<String, Located<ClusterSection>>) -> AdminSection {
+    let Some(table) = root.has("admin").then(|| root.table("admin")).flatten() else {
+        return AdminSection {
+            listen: ADMIN_LISTEN_DEFAULT,
+            hosts: Vec::new(),
+            tls: None,
+            cluster: String::new(),
+        };
+    };
+    let listen = read_listen(&table);
+    let tls = read_tls(&table);
+    if let Some(exposed) = listen.as_ref().and_then(|listen| exposed(listen.value))
+        && !table.has("tls")
+    {
+        let problem = table.error(table.value_position("listen"), exposed);
+        table.reporter().report(problem.help(EXPOSED_HELP));
+    }
+    let section = AdminSection {
+        listen: listen.map_or(ADMIN_LISTEN_DEFAULT, |listen| listen.value),
+        hosts: read_hosts(&table),
+        cluster: read_cluster(&table, clusters).unwrap_or_default(),
+        tls,
+    };
+    table.finish(&[]);
+    section
+}
+
+/// Reads `hosts`; reports what is not a host name, such as a URL or a name with a port.
+fn read_hosts(table: &Table<'_>) -> Vec<String> {
+    let hosts = table.strings("hosts").unwrap_or_default();
+    let is_part_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let is_name = |host: &str| !host.is_empty() && host.bytes().all(is_part_of_name);
+    for host in hosts.iter().filter(|host| !is_name(&host.value)) {
+        let problem = table.error(host.position, format!("`hosts`: \"{}\" is not a host name", host.value));
+        let help = "write the name only, without scheme and port: \"informant.example.com\"";
+        table.reporter().report(problem.help(help));
+    }
+    hosts.into_iter().map(|host| host.value).collect()
+}
+
+/// What `tls` may be.
+const TLS_HELP: &str =
+    "write tls = \"self-signed\", or tls = { cert-file = \"/tls/tls.crt\", key-file = \"/tls/tls.key\" }";
+
+/// Reads `tls`; a table that lacks a file is reported, and so is any other text than `self-signed`.
+fn read_tls(table: &Table<'_>) -> Option<Located<AdminTls>> {
+    if !table.has("tls") {
+        return None;
+    }
+    let position = table.value_position("tls");
+    if table.is_table("tls") {
+        let tls = table.table("tls")?;
+        let file = |key| {
+            let path = tls.required_string(key, TLS_HELP)?.value;
+            Some(folder_of(tls.reporter().file().path()).join(path))
+        };
+        let (certificate, key) = (file("cert-file"), file("key-file"));
+        tls.finish(&[]);
+        let value = AdminTls::Files {
+            certificate: certificate?,
+            key: key?,
+        };
+        return Some(Located { value, position });
+    }
+    if table.is_string("tls") && table.string("tls").is_some_and(|text| text.value == "self-signed") {
+        let value = AdminTls::SelfSigned;
+        return Some(Located { value, position });
+    }
+    let message = "`tls` must be \"self-signed\" or a table with two files";
+    let problem = table.error(position, message);
+    table.reporter().report(problem.help(TLS_HELP));
+    None
+}
+
+/// The cluster that authenticates callers: `cluster`, or else the only one, or else that of the pod.
+fn read_cluster(table: &Table<'_>, clusters: &BTreeMap<String, Located<ClusterSection>>) -> Option<String> {
+    let names: Vec<&str> = clusters.keys().map(String::as_str).collect();
+    if let Some(named) = table.string("cluster") {
+        if named.value.is_empty() || !clusters.contains_key(&named.value) {
+            let message = format!("`cluster`: no cluster named \"{}\"", named.value);
+            let help = match &names[..] {
+                [""] => "the configuration has one unnamed cluster: remove the key".to_owned(),
+                names => did_you_mean(&named.value, names, "clusters"),
+            };
+            let problem = table.error(named.position, message);
+            table.reporter().report(problem.help(help));
+        }
+        return Some(named.value);
+    }
+    if !table.has("tls") {
+        // Callers are not authenticated, so that a change of the clusters is none of this section.
+        return None;
+    }
+    if let &[only] = &names[..] {
+        return Some(only.to_owned());
+    }
+    let mut own = clusters.iter().filter(|(_, cluster)| cluster.value.in_cluster);
+    match (own.next(), own.next()) {
+        (Some((own, _)), None) => Some(own.clone()),
+        _ => {
+            let message = "with several clusters, `tls` needs to know which one authenticates callers";
+            let problem = table.error(table.value_position("tls"), message);
+            let help = format!("set cluster = \"NAME\" in [admin], one of {}", names.join(", "));
+            table.reporter().report(problem.help(help));
+            None
+        }
+    }
+}
+
+/// The admin address in a file that may be invalid.
+#[derive(Debug)]
+pub struct AdminListen {
+    /// `None` if the file does not set it or cannot be parsed.
+    pub listen: Option<SocketAddr>,
+    /// Whether the admin server uses TLS.
+    pub tls: bool,
+    /// The errors in the part that was read. A daemon refuses such a file and keeps running its previous configuration.
+    pub errors: Problems,
+}
+
+/// Reads `listen`, and whether `tls` is set.
+pub(crate) fn listen_of(root: &Table<'_>) -> (Option<SocketAddr>, bool) {
+    let Some(table) = root.has("admin").then(|| root.table("admin")).flatten() else {
+        return (None, false);
+    };
+    let read = (read_listen(&table).map(|listen| listen.value), table.has("tls"));
+    // Known, but not read: errors in them do not concern a client.
+    table.ignore(&["cluster", "hosts"]);
+    table.finish(&[]);
+    read
+}
+
+fn read_listen(table: &Table<'_>) -> Option<Located<SocketAddr>> {
+    listen::read(table, "write \"127.0.0.1:8089\", \"[::1]:8089\" or \"0.0.0.0:8089\"")
+}
+
+/// What to do about an admin server that others can reach.
+pub const EXPOSED_HELP: &str =
+    "set `tls` in [admin], so that callers have to authenticate; or listen on loopback, and use `kubectl port-forward`";
+
+/// The error about an admin address without TLS that is reachable from other machines.
+pub fn exposed(listen: SocketAddr) -> Option<String> {
+    let exposed = !listen.ip().to_canonical().is_loopback();
+    exposed.then(|| format!("the admin server at {listen} is reachable from other machines, but has no TLS"))
+}

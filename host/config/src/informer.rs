@@ -1,0 +1,246 @@
+//! `[informer.NAME]`: what to watch, and how to cache it.
+
+use std::time::Duration;
+
+use informant_object::{FieldSelector, LabelSelector, Pointer, Shape};
+use informant_spec::{Exclude, Required};
+
+use crate::name;
+use crate::pointers;
+use crate::resources::{self, Resources};
+use crate::source::{FilePosition, Located};
+use crate::state::{self, Durable};
+use crate::table::{Planned, Table};
+
+const PLANNED: &Planned = &[
+    ("store", "whole objects are kept: remove it, and use `drop`"),
+    ("transform", "use `drop` to remove fields"),
+];
+
+/// The shortest resync: with less, handlers would do nothing else.
+pub(crate) const RESYNC_MIN: Duration = Duration::from_secs(1);
+/// The longest resync: a week; more is as good as none.
+pub(crate) const RESYNC_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// An informer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InformerSection {
+    /// The position of the section.
+    pub position: FilePosition,
+    /// group/version/plural, a kind, or a pattern.
+    pub resource: Located<Resources>,
+    /// Resources that are excluded from a pattern.
+    pub exclude: Exclude,
+    /// The entries of `exclude` as written.
+    pub exclude_entries: Vec<Located<String>>,
+    /// The clusters to watch, with one source each. Empty: all clusters.
+    pub clusters: Vec<Located<String>>,
+    /// In the order of the file, with one source each. Empty: all namespaces, or a cluster-scoped resource.
+    pub namespaces: Vec<String>,
+    /// Evaluated by the API server.
+    pub label_selector: Option<LabelSelector>,
+    /// Evaluated by the API server.
+    pub field_selector: Option<FieldSelector>,
+    /// How often handlers receive all objects again, unless their own section overrides it.
+    pub resync: Option<Duration>,
+    /// Whether plugins receive objects that a relist shows unchanged.
+    pub relist_notify_unchanged: bool,
+    /// Fields that are removed from each object before it is cached.
+    pub drop: Vec<Pointer>,
+    /// Whether `metadata.managedFields` is kept.
+    pub keep_managed_fields: bool,
+    /// Whether only metadata is requested from the API server.
+    pub metadata_only: bool,
+    /// Whether the first state is requested by WatchList, before falling back to LIST.
+    pub watch_list: bool,
+    /// Native indexes by name.
+    pub indexes: Vec<(String, Pointer)>,
+    /// What is persisted; `None`: nothing.
+    pub durable: Option<Durable>,
+    /// Whether readiness depends on its first sync.
+    pub required: Required,
+}
+
+impl InformerSection {
+    /// Whether both have the same settings, wherever in the file they are.
+    #[must_use]
+    pub fn has_same_settings(&self, other: &Self) -> bool {
+        let position = other.position;
+        Self {
+            position,
+            ..self.clone()
+        } == *other
+    }
+}
+
+pub(crate) fn read(table: &Table<'_>) -> Option<InformerSection> {
+    let section = read_keys(table);
+    table.finish(PLANNED);
+    section
+}
+
+fn read_keys(table: &Table<'_>) -> Option<InformerSection> {
+    let resource = table.required_string("resource", "set what to watch: resource = \"v1/pods\"");
+    let exclude_entries = table.strings("exclude").unwrap_or_default();
+    let section = InformerSection {
+        position: table.position(),
+        clusters: read_clusters(table),
+        namespaces: read_namespaces(table, name::validate_name),
+        label_selector: read_parsed(table, "label-selector", LabelSelector::parse),
+        field_selector: read_parsed(table, "field-selector", FieldSelector::parse),
+        relist_notify_unchanged: table.boolean("relist-notify-unchanged").unwrap_or(false),
+        resync: table.duration("resync", RESYNC_MIN..=RESYNC_MAX),
+        drop: read_drop(table),
+        keep_managed_fields: table.boolean("keep-managed-fields").unwrap_or(false),
+        metadata_only: table.boolean("metadata-only").unwrap_or(false),
+        watch_list: table.boolean("watch-list").unwrap_or(true),
+        indexes: read_indexes(table),
+        durable: state::read_durable(table, resource.as_ref().map(|resource| resource.value.as_str())),
+        required: read_required(table, Required::Once),
+        exclude: resources::read_exclude(table, &exclude_entries),
+        exclude_entries,
+        resource: resource.and_then(|resource| resources::read(table, &resource))?,
+    };
+    Some(section)
+}
+
+/// `required = true | false | "always"`.
+pub(crate) fn read_required(table: &Table<'_>, default: Required) -> Required {
+    if table.is_string("required") {
+        return match table.string("required") {
+            Some(text) if text.value == "always" => Required::Always,
+            _ => {
+                let problem = table.error(table.value_position("required"), "`required` has an invalid value");
+                table
+                    .reporter()
+                    .report(problem.help("possible values: true, false, \"always\""));
+                default
+            }
+        };
+    }
+    match table.boolean("required") {
+        Some(true) => Required::Once,
+        Some(false) => Required::No,
+        None => default,
+    }
+}
+
+/// `namespaces`, of which none breaks a rule that `validate` returns.
+pub(crate) fn read_namespaces(table: &Table<'_>, validate: impl Fn(&str) -> Result<(), &'static str>) -> Vec<String> {
+    let Some(names) = table.strings("namespaces") else {
+        return Vec::new();
+    };
+    if names.is_empty() {
+        let problem = table.error(table.value_position("namespaces"), "`namespaces` is empty");
+        table.reporter().report(problem.help("remove it for all namespaces"));
+    }
+    let mut read: Vec<String> = Vec::with_capacity(names.len());
+    for name in names {
+        if let Err(rule) = validate(&name.value) {
+            let problem = table.error(name.position, format!("\"{}\" is not a valid namespace", name.value));
+            table.reporter().report(problem.help(rule));
+        }
+        if read.contains(&name.value) {
+            let problem = table.error(name.position, format!("`namespaces` names \"{}\" twice", name.value));
+            table.reporter().report(problem.help("remove one of them"));
+        }
+        read.push(name.value);
+    }
+    read
+}
+
+/// Reads the names only; whether these clusters exist is checked with the whole file.
+fn read_clusters(table: &Table<'_>) -> Vec<Located<String>> {
+    let Some(names) = table.strings("clusters") else {
+        return Vec::new();
+    };
+    if names.is_empty() {
+        let problem = table.error(table.value_position("clusters"), "`clusters` is empty");
+        table
+            .reporter()
+            .report(problem.help("remove it to watch in all clusters"));
+    }
+    let mut read: Vec<Located<String>> = Vec::with_capacity(names.len());
+    for name in names {
+        if read.contains(&name) {
+            let problem = table.error(name.position, format!("`clusters` names \"{}\" twice", name.value));
+            table.reporter().report(problem.help("remove one of them"));
+        }
+        read.push(name);
+    }
+    read
+}
+
+fn read_drop(table: &Table<'_>) -> Vec<Pointer> {
+    let pointers = table.strings("drop").unwrap_or_default();
+    let parsed = pointers
+        .iter()
+        .filter_map(|text| Some((text, parse_pointer(table, "drop", text)?)));
+    parsed
+        .filter_map(|(text, pointer)| check_drop(table, text, pointer))
+        .collect()
+}
+
+/// Rejects fields that name or version an object, which cannot be dropped.
+fn check_drop(table: &Table<'_>, text: &Located<String>, pointer: Pointer) -> Option<Pointer> {
+    match Shape::new("", "", vec![pointer.clone()], true) {
+        Ok(_) => Some(pointer),
+        Err(error) => {
+            table
+                .reporter()
+                .report(table.error(text.position, format!("`drop`: {error}")));
+            None
+        }
+    }
+}
+
+fn read_indexes(table: &Table<'_>) -> Vec<(String, Pointer)> {
+    let Some(indexes) = table.has("index").then(|| table.table("index")).flatten() else {
+        return Vec::new();
+    };
+    let mut read = Vec::new();
+    for key in indexes.keys() {
+        let rule = match key.value {
+            "namespace" => Err("every informer already has an index of that name"),
+            name => name::validate_alias(name),
+        };
+        if let Err(rule) = rule {
+            let problem = indexes.error(key.position, format!("\"{}\" is not a valid index name", key.value));
+            indexes.reporter().report(problem.help(rule));
+        }
+        let pointer = indexes
+            .string(key.value)
+            .and_then(|text| parse_pointer(&indexes, key.value, &text));
+        read.extend(pointer.map(|pointer| (key.value.to_owned(), pointer)));
+    }
+    read
+}
+
+fn parse_pointer(table: &Table<'_>, key: &str, text: &Located<String>) -> Option<Pointer> {
+    match Pointer::parse(&text.value) {
+        Ok(pointer) => {
+            pointers::warn_about_divided_key(table, key, text);
+            Some(pointer)
+        }
+        Err(error) => {
+            pointers::report(table, key, text, &error);
+            None
+        }
+    }
+}
+
+/// The parsed text of a key. Reports why it cannot be parsed.
+pub(crate) fn read_parsed<T, E: std::fmt::Display>(
+    table: &Table<'_>,
+    key: &str,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Option<T> {
+    let text = table.string(key)?;
+    parse(&text.value)
+        .inspect_err(|error| {
+            table
+                .reporter()
+                .report(table.error(text.position, format!("`{key}`: {error}")));
+        })
+        .ok()
+}

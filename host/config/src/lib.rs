@@ -1,0 +1,242 @@
+//! config.toml: read strictly, validated as a whole, with all problems reported by file, line and column.
+//!
+//! ```text
+//! text ──toml──▶ spanned tree ──cluster, admin, informer, plugin──▶ sections ──references──▶ Config
+//!                                                          └──────▶ Problems (all of them, not only the first)
+//! ```
+//!
+//! Guarantees: an unknown key is an error with a suggestion, a planned key is reported as not supported yet, every
+//! number has a stated range, and environment variables are not expanded. Reads no file, contacts no cluster and opens no
+//! component.
+//!
+//! ```layers
+//! source suggest units name
+//! problem
+//! table
+//! listen pointers resources state http allow_http
+//! allow cluster health informer
+//! admin plugin
+//! references
+//! ```
+//!
+//! - `source`, `problem`: a text with positions, and what is wrong in it.
+//! - `table`, `units`, `suggest`, `name`: typed access to a table, whose getters are the list of its keys.
+//! - One module for each section, with what belongs to it: `admin`, `cluster`, `health`, `http`, `informer`, `plugin`,
+//!   `state`; `allow`, `allow_http`, `listen`, `pointers` and `resources` read parts of them.
+//! - `references`: checks across sections.
+
+mod admin;
+mod allow;
+mod allow_http;
+mod cluster;
+mod health;
+mod http;
+mod informer;
+mod listen;
+mod name;
+mod plugin;
+mod pointers;
+mod problem;
+mod references;
+mod resources;
+mod source;
+mod state;
+mod suggest;
+mod table;
+mod units;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+
+pub use admin::{ADMIN_LISTEN_DEFAULT, AdminListen, AdminSection, AdminTls, EXPOSED_HELP, exposed};
+pub use cluster::ClusterSection;
+pub use health::{HEALTH_LISTEN_DEFAULT, HealthSection};
+pub use http::HttpSection;
+pub use informer::InformerSection;
+pub use name::validate_name;
+pub use plugin::{PluginPositions, PluginSection};
+pub use problem::{Problem, Problems, Severity};
+pub use references::WATCHES_MAX;
+pub use resources::Resources;
+pub use source::{FilePosition, Located, SourceFile, TextHash};
+pub use state::{Durable, StateSection};
+pub use suggest::{did_you_mean, known_values};
+pub use units::show_size;
+
+use table::{Reporter, Table};
+
+/// A valid configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The file, as passed to Informant.
+    pub path: PathBuf,
+    /// The clusters by name; the single one of `[cluster]` has the empty name. Never empty.
+    pub clusters: BTreeMap<String, Located<ClusterSection>>,
+    /// The admin server.
+    pub admin: AdminSection,
+    /// Probes and metrics.
+    pub health: HealthSection,
+    /// HTTP requests of plugins.
+    pub http: HttpSection,
+    /// The state file.
+    pub state: StateSection,
+    /// The informers by name.
+    pub informers: BTreeMap<String, InformerSection>,
+    /// The plugins by name.
+    pub plugins: BTreeMap<String, PluginSection>,
+    /// The hash of the file's text.
+    pub hash: TextHash,
+    /// Problems that do not make the configuration invalid.
+    pub warnings: Vec<Problem>,
+}
+
+impl Config {
+    /// The address of the admin server, as far as the file can be parsed. A client of the daemon needs it even if the
+    /// rest of the file is invalid.
+    #[must_use]
+    pub fn admin_listen_of(file: &SourceFile) -> AdminListen {
+        let (document, syntax) = DeTable::parse_recoverable(file.text());
+        let reporter = Reporter::new(file);
+        let (listen, tls) = admin::listen_of(&Table::root(&reporter, document.get_ref()));
+        let syntax = syntax.iter().map(|error| malformed(file, error));
+        let mut errors = Problems(syntax.chain(reporter.finish().0).collect());
+        errors.0.retain(|problem| problem.severity == Severity::Error);
+        AdminListen { listen, tls, errors }
+    }
+
+    /// Validates a text.
+    ///
+    /// # Errors
+    /// All [`Problems`] of the file.
+    pub fn parse(file: &SourceFile) -> Result<Self, Problems> {
+        let (document, syntax) = DeTable::parse_recoverable(file.text());
+        if !syntax.is_empty() {
+            // What the parser guesses after a syntax error would only cause follow-up errors.
+            return Err(Problems(syntax.iter().map(|error| malformed(file, error)).collect()));
+        }
+        let reporter = Reporter::new(file);
+        let config = read(&Table::root(&reporter, document.get_ref()));
+        let problems = reporter.finish();
+        if problems.has_errors() {
+            return Err(problems);
+        }
+        Ok(Self {
+            warnings: problems.0,
+            ..config
+        })
+    }
+
+    /// The folder that relative paths in the file are relative to.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        folder_of(&self.path)
+    }
+
+    /// The clusters of an informer: those it lists, or all.
+    pub fn clusters_of<'a>(&'a self, informer: &'a InformerSection) -> impl Iterator<Item = &'a str> {
+        let named = |name: &str| informer.clusters.iter().any(|cluster| cluster.value == name);
+        let all = self.clusters.keys().map(String::as_str);
+        all.filter(move |name| informer.clusters.is_empty() || named(name))
+    }
+
+    /// Whether clusters have names.
+    #[must_use]
+    pub fn has_named_clusters(&self) -> bool {
+        !self.clusters.contains_key("")
+    }
+
+    /// An error at a position in this file.
+    #[must_use]
+    pub fn problem(&self, position: FilePosition, message: impl Into<String>) -> Problem {
+        Problem::at(&self.path, position, message)
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn read(root: &Table<'_>) -> Config {
+    let informers: BTreeMap<_, _> = sections(root, "informer")
+        .into_iter()
+        .filter_map(|(name, table)| Some((name, informer::read(&table)?)))
+        .collect();
+    let mut plugins: BTreeMap<_, _> = sections(root, "plugin")
+        .into_iter()
+        .filter_map(|(name, table)| {
+            let section = plugin::read(&name, &table)?;
+            Some((name, section))
+        })
+        .collect();
+    let clusters = cluster::read(root);
+    references::validate(root, &clusters, &informers, &plugins);
+    plugins
+        .values_mut()
+        .for_each(|plugin| inherit_resync(plugin, &informers));
+    let config = Config {
+        path: root.reporter().file().path().to_owned(),
+        admin: admin::read(root, &clusters),
+        clusters,
+        health: health::read(root),
+        http: http::read(root),
+        state: state::read(root),
+        informers,
+        plugins,
+        hash: root.reporter().file().hash(),
+        warnings: Vec::new(),
+    };
+    root.finish(&[]);
+    config
+}
+
+/// Without a resync period of its own, a plugin has the shortest of its informers.
+fn inherit_resync(plugin: &mut PluginSection, informers: &BTreeMap<String, InformerSection>) {
+    let names = plugin.spec.informers.iter();
+    let of_informers = names.filter_map(|(_, name)| informers.get(name)?.resync);
+    plugin.spec.resync = plugin.spec.resync.or_else(|| of_informers.min());
+}
+
+/// The tables `[kind.NAME]`; reports invalid names.
+fn sections<'t>(root: &Table<'t>, kind: &str) -> Vec<(String, Table<'t>)> {
+    let Some(table) = root.has(kind).then(|| root.table(kind)).flatten() else {
+        return Vec::new();
+    };
+    let mut sections = Vec::new();
+    for key in table.keys() {
+        if !table.is_table(key.value) {
+            let problem = table.error(key.position, format!("`{}` is set in [{kind}] itself", key.value));
+            root.reporter()
+                .report(problem.help(format!("use a section with a name: [{kind}.NAME]")));
+            continue;
+        }
+        if let Err(rule) = name::validate_name(key.value) {
+            let problem = table.error(
+                key.position,
+                format!("\"{}\" is not a valid NAME for [{kind}.NAME]", key.value),
+            );
+            root.reporter().report(problem.help(rule));
+        }
+        sections.extend(table.table(key.value).map(|section| (key.value.to_owned(), section)));
+    }
+    sections
+}
+
+fn malformed(file: &SourceFile, error: &toml::de::Error) -> Problem {
+    let Some(span) = error.span() else {
+        return Problem::of_file(file.path(), error.message());
+    };
+    let what = file.text().get(span.clone()).unwrap_or_default();
+    let message = match error.message() {
+        "duplicate key" => format!("`{what}` is defined twice"),
+        message => message.to_owned(),
+    };
+    Problem::at(file.path(), file.position(span.start), message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,396 @@
+//! `[plugin.NAME]`: a component or script, the events it receives and what it may use.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::Duration;
+
+use informant_object::LabelSelector;
+use informant_spec::{
+    ContentSource, Digest, EventSelection, HttpGrant, INSTANCES_MAX, KubeGrant, Limits, OnFailure, PluginSpec,
+    ReplayPolicy, Required, RetryPolicy,
+};
+
+use crate::allow;
+use crate::folder_of;
+use crate::http;
+use crate::informer::{RESYNC_MAX, RESYNC_MIN, read_namespaces, read_parsed, read_required};
+use crate::name;
+use crate::source::{FilePosition, Located};
+use crate::table::{Planned, Table};
+
+const PLANNED: &Planned = &[
+    (
+        "as",
+        "plugins act with Informant's own identity, within `allow`: remove it",
+    ),
+    ("cache-beyond-identity", "remove it"),
+];
+
+/// Shortest wait before a retry.
+const RETRY_WAIT_MIN: Duration = Duration::from_millis(10);
+/// Longest wait before a retry.
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Shortest interval between two calls for one object.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+/// Longest interval between two calls for one object.
+const INTERVAL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Most calls in a second.
+const CALLS_PER_SECOND_MAX: u64 = 100_000;
+/// Most attempts; more are no different from unlimited ones.
+const RETRY_ATTEMPTS_MAX: u64 = 1_000_000;
+/// Least memory: a language runtime needs more than this to start.
+const MEMORY_BYTES_MIN: usize = 1 << 20;
+/// Most memory: all that 32-bit WebAssembly can address.
+const MEMORY_BYTES_MAX: usize = 4 << 30;
+/// Least time: a few ticks of the epoch clock that interrupts guests.
+const TIME_MIN: Duration = Duration::from_millis(10);
+/// Most CPU in one call.
+const CPU_MAX: Duration = Duration::from_secs(60);
+/// Most wall time in one call.
+const CALL_MAX: Duration = Duration::from_secs(600);
+/// Most pending events that are kept in full.
+const PENDING_EVENTS_MAX: u64 = 1_000_000;
+
+/// Least bytes in `kv`: a few small keys.
+const KV_BYTES_MIN: usize = 1 << 10;
+/// Most bytes in `kv`: they are in memory.
+const KV_BYTES_MAX: usize = 64 << 20;
+/// Most direct calls to clusters at once.
+const KUBE_CALLS_MAX: u64 = 1_000;
+/// Most deferred writes in flight.
+const WRITES_IN_FLIGHT_MAX: u64 = 1_000;
+/// Most deferred writes in a second.
+const WRITES_PER_SECOND_MAX: u64 = 100_000;
+
+const ON_FAILURE: [(&str, OnFailure); 3] = [
+    ("retry", OnFailure::Retry),
+    ("skip", OnFailure::Skip),
+    ("quarantine", OnFailure::Quarantine),
+];
+
+const CONTINUATION: [(&str, ReplayPolicy); 2] =
+    [("replay", ReplayPolicy::Replay), ("continue", ReplayPolicy::Continue)];
+
+/// A plugin: what its section means, and where the file says so.
+#[derive(Debug, Clone)]
+pub struct PluginSection {
+    /// What it means.
+    pub spec: PluginSpec,
+    /// Where that is written.
+    pub positions: PluginPositions,
+}
+
+/// The positions of a plugin's section, and of values that are checked against other things than the file.
+#[derive(Debug, Clone)]
+pub struct PluginPositions {
+    /// The section.
+    pub section: FilePosition,
+    /// `component` or `script`.
+    pub component: FilePosition,
+    /// `config`, or the section.
+    pub config: FilePosition,
+    /// The first of the keys that select objects, or the section.
+    pub selection: FilePosition,
+    /// The informers, in the order of the spec.
+    pub informers: Vec<FilePosition>,
+    /// The entries of `allow.kube`, in the order of the spec.
+    pub allow_kube: Vec<FilePosition>,
+    /// The entries of `allow.http`, in the order of the spec.
+    pub allow_http: Vec<FilePosition>,
+}
+
+impl PluginSection {
+    /// The names of its informers, with their positions.
+    pub fn informers(&self) -> impl Iterator<Item = (&str, FilePosition)> {
+        let names = self.spec.informers.iter().map(|(_, name)| name.as_str());
+        names.zip(self.positions.informers.iter().copied())
+    }
+
+    /// Its grants on the cluster, with their positions.
+    pub fn allow_kube(&self) -> impl Iterator<Item = (&KubeGrant, FilePosition)> {
+        self.spec
+            .allow_kube
+            .iter()
+            .zip(self.positions.allow_kube.iter().copied())
+    }
+
+    /// Its grants of HTTP, with their positions.
+    pub fn allow_http(&self) -> impl Iterator<Item = (&HttpGrant, FilePosition)> {
+        self.spec
+            .allow_http
+            .iter()
+            .zip(self.positions.allow_http.iter().copied())
+    }
+}
+
+pub(crate) fn read(name: &str, table: &Table<'_>) -> Option<PluginSection> {
+    let section = read_keys(name, table);
+    table.finish(PLANNED);
+    section
+}
+
+fn read_keys(name: &str, table: &Table<'_>) -> Option<PluginSection> {
+    let component = read_content(table);
+    let informers = read_informers(table);
+    let selection = read_selection(table);
+    let config = read_config(table);
+    let allow = allow::read(table);
+    let spec = PluginSpec {
+        name: name.to_owned(),
+        sha256: read_sha256(table),
+        informers: informers
+            .iter()
+            .map(|(alias, name)| (alias.clone(), name.value.clone()))
+            .collect(),
+        selection: selection.value,
+        config: config.value,
+        limits: read_limits(table),
+        resync: table.duration("resync", RESYNC_MIN..=RESYNC_MAX),
+        min_interval: table.duration("min-interval", INTERVAL_MIN..=INTERVAL_MAX),
+        calls_per_second_max: table
+            .rate("max-rate", 1..=CALLS_PER_SECOND_MAX)
+            .and_then(|rate| u32::try_from(rate).ok()),
+        on_failure: table.choice("on-failure", &ON_FAILURE).unwrap_or_default(),
+        retry: read_retry(table),
+        paused: table.boolean("paused").unwrap_or(false),
+        is_dry_run: table.boolean("dry-run").unwrap_or(false),
+        // A saved file changes the code, not the past: no replay unless requested.
+        on_reload: table
+            .choice("on-reload", &CONTINUATION)
+            .unwrap_or(ReplayPolicy::Continue),
+        on_restart: table
+            .choice("on-restart", &CONTINUATION)
+            .unwrap_or(ReplayPolicy::Continue),
+        on_start: table.choice("on-start", &CONTINUATION).unwrap_or(ReplayPolicy::Replay),
+        required: read_required(table, Required::No),
+        allow_kube: allow.kube.iter().map(|grant| grant.value.clone()).collect(),
+        allow_http: allow.http.iter().map(|grant| grant.value.clone()).collect(),
+        content: component.as_ref()?.value.clone(),
+    };
+    let positions = PluginPositions {
+        section: table.position(),
+        component: component?.position,
+        config: config.position,
+        selection: selection.position,
+        informers: informers.iter().map(|(_, name)| name.position).collect(),
+        allow_kube: allow.kube.iter().map(|grant| grant.position).collect(),
+        allow_http: allow.http.iter().map(|grant| grant.position).collect(),
+    };
+    Some(PluginSection { spec, positions })
+}
+
+/// `component = "NAME.wasm"` or `script = "NAME.js"`.
+fn read_content(table: &Table<'_>) -> Option<Located<ContentSource>> {
+    match (table.has("component"), table.has("script")) {
+        (true, true) => {
+            let problem = table.error(
+                table.value_position("script"),
+                format!("{} has both `component` and `script`", table.title()),
+            );
+            table
+                .reporter()
+                .report(problem.help("keep one of them: a plugin is one file"));
+            None
+        }
+        (false, true) => read_script(table),
+        _ => read_component(table),
+    }
+}
+
+fn read_script(table: &Table<'_>) -> Option<Located<ContentSource>> {
+    let text = table.string("script")?;
+    if is_script(&text.value) && !text.value.contains("://") {
+        return Some(located(table, &text));
+    }
+    let problem = table.error(text.position, "`script` must name a file that ends in .js or .mjs");
+    let help = match Path::new(&text.value).extension().and_then(OsStr::to_str) {
+        Some("ts" | "mts") => "build it, and name the result: informant plugin build NAME.ts",
+        Some("wasm") => "for a component use component = \"NAME.wasm\"",
+        _ => "scripts are JavaScript modules: script = \"NAME.js\"",
+    };
+    table.reporter().report(problem.help(help));
+    None
+}
+
+fn is_script(file: &str) -> bool {
+    ContentSource::from(file).language().is_script()
+}
+
+fn located(table: &Table<'_>, text: &Located<String>) -> Located<ContentSource> {
+    Located {
+        value: folder_of(table.reporter().file().path()).join(&text.value).into(),
+        position: text.position,
+    }
+}
+
+fn read_component(table: &Table<'_>) -> Option<Located<ContentSource>> {
+    let text = table.required_string(
+        "component",
+        "set its file: component = \"plugins/NAME.wasm\", or script = \"NAME.js\"",
+    )?;
+    if let Some((scheme, _)) = text.value.split_once("://") {
+        let what = format!("`component` from {scheme}://");
+        table.report_planned(text.position, &what, "download the component first, and set its file");
+        return None;
+    }
+    if text.value.is_empty() {
+        table
+            .reporter()
+            .report(table.error(text.position, "`component` is empty"));
+        return None;
+    }
+    if is_script(&text.value) {
+        let problem = table.error(text.position, "`component` names a script");
+        let help = format!("write script = \"{}\"", text.value);
+        table.reporter().report(problem.help(help));
+        return None;
+    }
+    Some(located(table, &text))
+}
+
+fn read_sha256(table: &Table<'_>) -> Option<Digest> {
+    let text = table.string("sha256")?;
+    if let Ok(digest) = text.value.parse() {
+        return Some(digest);
+    }
+    let problem = table.error(text.position, "`sha256` must be 64 hexadecimal digits");
+    table
+        .reporter()
+        .report(problem.help("`informant plugin inspect FILE` prints it"));
+    None
+}
+
+/// `informers = ["pods"]`, or `informers = { main = "pods" }`.
+fn read_informers(table: &Table<'_>) -> Vec<(String, Located<String>)> {
+    if !table.has("informers") {
+        let problem = table.error(table.position(), format!("{} lacks `informers`", table.title()));
+        table
+            .reporter()
+            .report(problem.help("list the informers whose events it receives: informers = [\"pods\"]"));
+        return Vec::new();
+    }
+    if !table.is_table("informers") {
+        let Some(names) = table.strings("informers") else {
+            return Vec::new();
+        };
+        if names.is_empty() {
+            let problem = table.error(table.value_position("informers"), "`informers` is empty");
+            table
+                .reporter()
+                .report(problem.help("list the informers whose events it receives: informers = [\"pods\"]"));
+        }
+        return names.into_iter().map(|name| (name.value.clone(), name)).collect();
+    }
+    let Some(aliases) = table.table("informers") else {
+        return Vec::new();
+    };
+    let mut informers = Vec::new();
+    for alias in aliases.keys() {
+        if let Err(rule) = name::validate_alias(alias.value) {
+            let problem = aliases.error(
+                alias.position,
+                format!("\"{}\" is not a valid alias for an informer", alias.value),
+            );
+            aliases.reporter().report(problem.help(rule));
+        }
+        informers.extend(aliases.string(alias.value).map(|name| (alias.value.to_owned(), name)));
+    }
+    informers
+}
+
+/// `namespaces` and `label-selector`; the position is that of the first of them.
+fn read_selection(table: &Table<'_>) -> Located<EventSelection> {
+    let given = ["namespaces", "label-selector"].into_iter().find(|key| table.has(key));
+    Located {
+        value: EventSelection {
+            // Objects without a namespace are in the namespace "", as in manifests.
+            namespaces: read_namespaces(table, |namespace| match namespace {
+                "" => Ok(()),
+                _ => name::validate_name(namespace),
+            }),
+            label_selector: read_parsed(table, "label-selector", LabelSelector::parse),
+        },
+        position: given.map_or_else(|| table.position(), |key| table.value_position(key)),
+    }
+}
+
+/// `config`; if it is absent, its position is the section's.
+fn read_config(table: &Table<'_>) -> Located<serde_json::Value> {
+    let is_table = table.has("config") && table.table("config").is_some();
+    let config = is_table.then(|| table.json("config")).flatten();
+    let empty = || serde_json::Value::Object(serde_json::Map::new());
+    Located {
+        value: config.unwrap_or_else(empty),
+        position: if is_table {
+            table.value_position("config")
+        } else {
+            table.position()
+        },
+    }
+}
+
+/// `retry = { initial = "1s", max = "5m", attempts = 0 }`.
+fn read_retry(table: &Table<'_>) -> RetryPolicy {
+    let default = RetryPolicy::default();
+    let Some(retry) = table.has("retry").then(|| table.table("retry")).flatten() else {
+        return default;
+    };
+    let wait = |key| retry.duration(key, RETRY_WAIT_MIN..=RETRY_WAIT_MAX);
+    let (initial, max) = (wait("initial"), wait("max"));
+    let attempts = retry
+        .integer("attempts", 0..=RETRY_ATTEMPTS_MAX)
+        .and_then(|n| u32::try_from(n.value).ok());
+    retry.finish(&[]);
+    let policy = RetryPolicy {
+        initial: initial.unwrap_or(default.initial),
+        max: max.unwrap_or(default.max),
+        attempts: attempts.unwrap_or(default.attempts),
+    };
+    if policy.max < policy.initial {
+        let key = if max.is_some() { "max" } else { "initial" };
+        let problem = retry.error(
+            retry.value_position(key),
+            format!("{}: `initial` is longer than `max`", retry.title()),
+        );
+        let help = "`initial` is the first wait before a retry, 1s by default; it doubles up to `max`, 5m by default";
+        retry.reporter().report(problem.help(help));
+    }
+    policy
+}
+
+fn read_limits(table: &Table<'_>) -> Limits {
+    let default = Limits::default();
+    let Some(limits) = table.has("limits").then(|| table.table("limits")).flatten() else {
+        return default;
+    };
+    let instances = limits.integer("instances", 1..=INSTANCES_MAX.into());
+    let instances = instances.and_then(|n| u32::try_from(n.value).ok());
+    let kube_calls = limits.integer("kube-calls", 1..=KUBE_CALLS_MAX);
+    let kube_calls = kube_calls.and_then(|n| usize::try_from(n.value).ok());
+    let pending = limits
+        .integer("pending", 1..=PENDING_EVENTS_MAX)
+        .and_then(|n| usize::try_from(n.value).ok());
+    let in_flight = limits.integer("writes-in-flight", 1..=WRITES_IN_FLIGHT_MAX);
+    let in_flight = in_flight.and_then(|n| usize::try_from(n.value).ok());
+    let per_second = limits.rate("writes", 1..=WRITES_PER_SECOND_MAX);
+    let read = Limits {
+        memory_bytes: limits
+            .size_bytes("memory", MEMORY_BYTES_MIN..=MEMORY_BYTES_MAX)
+            .unwrap_or(default.memory_bytes),
+        instances: instances.unwrap_or(default.instances),
+        kube_calls: kube_calls.unwrap_or(default.kube_calls),
+        cpu: limits.duration("cpu", TIME_MIN..=CPU_MAX).unwrap_or(default.cpu),
+        call: limits.duration("call", TIME_MIN..=CALL_MAX).unwrap_or(default.call),
+        pending: pending.unwrap_or(default.pending),
+        writes_in_flight: in_flight.unwrap_or(default.writes_in_flight),
+        writes_per_second: per_second
+            .and_then(|rate| u32::try_from(rate).ok())
+            .unwrap_or(default.writes_per_second),
+        kv_bytes: limits
+            .size_bytes("kv", KV_BYTES_MIN..=KV_BYTES_MAX)
+            .unwrap_or(default.kv_bytes),
+        ..http::read_limits(&limits, default)
+    };
+    limits.finish(&[]);
+    read
+}

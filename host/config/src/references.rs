@@ -1,0 +1,187 @@
+//! Checks across sections: references to other sections, and limits on their sum.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::ClusterSection;
+use crate::informer::InformerSection;
+use crate::name::validate_name;
+use crate::plugin::PluginSection;
+use crate::source::{FilePosition, Located};
+use crate::suggest;
+use crate::table::Table;
+
+/// The most watches per cluster. Each is a separate connection, which the API server limits too.
+pub const WATCHES_MAX: usize = 256;
+
+pub(crate) fn validate(
+    root: &Table<'_>,
+    clusters: &BTreeMap<String, Located<ClusterSection>>,
+    informers: &BTreeMap<String, InformerSection>,
+    plugins: &BTreeMap<String, PluginSection>,
+) {
+    // An informer with an invalid section still counts as defined: one error is enough.
+    let names: Vec<&str> = match root.has("informer").then(|| root.is_table("informer")) {
+        Some(true) => root
+            .table("informer")
+            .map(|table| table.keys().map(|key| key.value).collect())
+            .unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    for (name, plugin) in plugins {
+        check_informers_of(root, name, plugin, &names);
+        warn_about_foreign_namespaces(root, name, plugin, informers);
+    }
+    for (name, informer) in informers {
+        check_clusters_of(root, name, informer, clusters);
+    }
+    warn_about_duplicate_watches(root, informers);
+    for cluster in clusters.keys() {
+        check_watches_of(root, cluster, informers);
+    }
+    if names.is_empty() && !root.has("plugin") {
+        let problem = root.error(
+            FilePosition { line: 1, column: 1 },
+            "nothing to do: no [informer.NAME] and no [plugin.NAME]",
+        );
+        root.reporter().report(
+            problem
+                .help("start with [informer.pods] and resource = \"v1/pods\"")
+                .warning(),
+        );
+    }
+}
+
+/// Whether an informer is watched in a cluster.
+fn is_in(informer: &InformerSection, cluster: &str) -> bool {
+    informer.clusters.is_empty() || informer.clusters.iter().any(|name| name.value == cluster)
+}
+
+/// Namespaces of a plugin that none of its informers watches: no event of them can come.
+fn warn_about_foreign_namespaces(
+    root: &Table<'_>,
+    name: &str,
+    plugin: &PluginSection,
+    informers: &BTreeMap<String, InformerSection>,
+) {
+    let mut watched: Vec<&str> = Vec::new();
+    for (informer, _) in plugin.informers() {
+        match informers.get(informer) {
+            Some(section) if !section.namespaces.is_empty() => {
+                watched.extend(section.namespaces.iter().map(String::as_str));
+            }
+            // It watches all, or is reported separately.
+            _ => return,
+        }
+    }
+    // "" stands for objects without a namespace.
+    let is_foreign = |namespace: &&String| !namespace.is_empty() && !watched.contains(&namespace.as_str());
+    for namespace in plugin.spec.selection.namespaces.iter().filter(is_foreign) {
+        let message =
+            format!("[plugin.{name}] selects the namespace \"{namespace}\", which none of its informers watches");
+        let help = format!("remove it, or add it to the informer; watched: {}", watched.join(", "));
+        root.reporter()
+            .report(root.error(plugin.positions.selection, message).help(help).warning());
+    }
+}
+
+fn check_clusters_of(
+    root: &Table<'_>,
+    name: &str,
+    informer: &InformerSection,
+    clusters: &BTreeMap<String, Located<ClusterSection>>,
+) {
+    let known: Vec<&str> = clusters.keys().map(String::as_str).collect();
+    for cluster in informer
+        .clusters
+        .iter()
+        .filter(|cluster| !known.contains(&cluster.value.as_str()))
+    {
+        let message = format!(
+            "[informer.{name}] names a cluster that does not exist: \"{}\"",
+            cluster.value
+        );
+        let help = match known[..] {
+            [""] => format!(
+                "the only cluster has no name: remove `clusters`, or add [cluster.{}]",
+                cluster.value
+            ),
+            _ => suggest::did_you_mean(&cluster.value, &known, "clusters"),
+        };
+        root.reporter().report(root.error(cluster.position, message).help(help));
+    }
+}
+
+fn check_watches_of(root: &Table<'_>, cluster: &str, informers: &BTreeMap<String, InformerSection>) {
+    // An invalid section is reported separately and adds no watches.
+    let present = || informers.values().filter(|informer| is_in(informer, cluster));
+    let watches: usize = present().map(|informer| informer.namespaces.len().max(1)).sum();
+    if watches <= WATCHES_MAX {
+        return;
+    }
+    let position = present()
+        .map(|informer| informer.position)
+        .max()
+        .unwrap_or(FilePosition { line: 1, column: 1 });
+    let of_cluster = match cluster {
+        "" => String::new(),
+        name => format!(" of cluster {name}"),
+    };
+    let message = format!(
+        "{watches} watches{of_cluster} (one per informer, or one per namespace of an informer) exceed the limit of {WATCHES_MAX} per cluster"
+    );
+    root.reporter().report(root.error(position, message));
+}
+
+fn check_informers_of(root: &Table<'_>, name: &str, plugin: &PluginSection, informers: &[&str]) {
+    let mut seen: Vec<&str> = Vec::new();
+    for ((alias, _), (informer, position)) in plugin.spec.informers.iter().zip(plugin.informers()) {
+        if !informers.contains(&informer) {
+            let message = format!("[plugin.{name}] names an informer that does not exist: \"{informer}\"");
+            let help = help_with_informer(informer, informers);
+            root.reporter().report(root.error(position, message).help(help));
+        } else if seen.contains(&informer) {
+            let message = format!("[plugin.{name}] names the informer \"{informer}\" twice");
+            let help = format!("remove `{alias}`: every event would be delivered twice");
+            root.reporter().report(root.error(position, message).help(help));
+        }
+        seen.push(informer);
+    }
+}
+
+/// Never suggests an invalid name: if both places have it, the help says which of them to change.
+fn help_with_informer(written: &str, informers: &[&str]) -> String {
+    let (good, refused): (Vec<&str>, Vec<&str>) = informers.iter().partition(|name| validate_name(name).is_ok());
+    match suggest::nearest(written, refused) {
+        Some(refused)
+            if suggest::nearest(written, good.iter().copied()).is_none() && validate_name(written).is_ok() =>
+        {
+            format!("[informer.{refused}] is not a valid name: rename it to [informer.{written}]")
+        }
+        _ => suggest::did_you_mean(written, &good, "informers"),
+    }
+}
+
+fn warn_about_duplicate_watches(root: &Table<'_>, informers: &BTreeMap<String, InformerSection>) {
+    let mut by_resource: BTreeMap<String, Vec<(&str, &InformerSection)>> = BTreeMap::new();
+    for (name, informer) in informers {
+        by_resource
+            .entry(informer.resource.value.to_string())
+            .or_default()
+            .push((name, informer));
+    }
+    for (resource, group) in by_resource {
+        for (number, (name, informer)) in group.iter().enumerate() {
+            let same_cluster = |other: &InformerSection| {
+                other.clusters.is_empty() || other.clusters.iter().any(|cluster| is_in(informer, &cluster.value))
+            };
+            let Some((first, _)) = group[..number].iter().find(|(_, other)| same_cluster(other)) else {
+                continue;
+            };
+            let message =
+                format!("informers \"{first}\" and \"{name}\" both watch {resource}: two watches and two caches");
+            let problem = root.error(informer.resource.position, message);
+            let help = "let the plugins use the same informer, unless selectors or namespaces differ";
+            root.reporter().report(problem.help(help).warning());
+        }
+    }
+}

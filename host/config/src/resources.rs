@@ -1,0 +1,114 @@
+//! `resource = …` and `exclude = […]`: one resource, or all that match a pattern.
+
+use std::fmt;
+
+use informant_spec::{Exclude, ResourceName, ResourcePattern};
+
+use crate::source::Located;
+use crate::table::Table;
+
+/// What an informer watches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resources {
+    /// `v1/pods`, `Pod`, `deployments.apps`.
+    One(ResourceName),
+    /// `*`, `apps/v1/*`: every matching resource that is served.
+    Several(ResourcePattern),
+}
+
+impl Resources {
+    /// As in the configuration.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::One(name) => name.text(),
+            Self::Several(pattern) => pattern.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Resources {
+    /// As quoted in messages.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(name) => name.fmt(out),
+            Self::Several(pattern) => write!(out, "`{pattern}`"),
+        }
+    }
+}
+
+pub(crate) fn read(table: &Table<'_>, resource: &Located<String>) -> Option<Located<Resources>> {
+    let text = resource.value.as_str();
+    let read = if ResourcePattern::looks_like_pattern(text) {
+        ResourcePattern::parse(text)
+            .map(Resources::Several)
+            .map_err(|error| error.to_string())
+    } else {
+        ResourceName::parse(text)
+            .map(Resources::One)
+            .map_err(|error| error.to_string())
+    };
+    match read {
+        Ok(value) => {
+            check_keys(table, &value);
+            let position = resource.position;
+            Some(Located { value, position })
+        }
+        Err(error) => {
+            let problem = table.error(resource.position, format!("`resource`: {error}"));
+            table.reporter().report(problem);
+            None
+        }
+    }
+}
+
+/// Reports keys that do not fit: some need a single resource, others a pattern.
+fn check_keys(table: &Table<'_>, resources: &Resources) {
+    let misplaced: &[(&str, &str)] = match resources {
+        Resources::One(_) => &[("exclude", "it excludes resources from a pattern such as `*`: remove it")],
+        Resources::Several(_) => &[
+            (
+                "field-selector",
+                "every kind has different fields: remove it, or add an informer for each resource",
+            ),
+            (
+                "durable",
+                "durable resources are listed one by one: add an informer for each",
+            ),
+        ],
+    };
+    for (key, help) in misplaced.iter().filter(|(key, _)| table.has(key)) {
+        let message = format!("`{key}` cannot be combined with resource = \"{}\"", resources.text());
+        let problem = table.error(table.value_position(key), message);
+        table.reporter().report(problem.help(*help));
+    }
+}
+
+/// `exclude = ["v1/secrets", "metrics.k8s.io/v1beta1/*"]`
+pub(crate) fn read_exclude(table: &Table<'_>, entries: &[Located<String>]) -> Exclude {
+    let mut exclude = Exclude::default();
+    for text in entries {
+        let refused = match ResourcePattern::looks_like_pattern(&text.value) {
+            true => ResourcePattern::parse(&text.value)
+                .map(|pattern| exclude.versions.push(pattern))
+                .err()
+                .map(|error| error.to_string()),
+            false => match ResourceName::parse(&text.value) {
+                Ok(ResourceName::Exact(resource)) => {
+                    exclude.resources.push(resource);
+                    None
+                }
+                Ok(ResourceName::Loose { .. }) => Some(format!(
+                    "`{}` has no version: write it like `v1/secrets` or `apps/v1/deployments`",
+                    text.value
+                )),
+                Err(error) => Some(error.to_string()),
+            },
+        };
+        if let Some(why) = refused {
+            let problem = table.error(text.position, format!("`exclude`: {why}"));
+            table.reporter().report(problem);
+        }
+    }
+    exclude
+}

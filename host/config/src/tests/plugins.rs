@@ -1,0 +1,130 @@
+//! A plugin's file and informers.
+
+use super::*;
+
+/// Two informers, one of them named `pods`, and a plugin with `informers` on line 10.
+fn plugin_with_informers(pods: &str, informers: &str) -> String {
+    format!(
+        r#"
+[informer.{pods}]
+resource = "v1/pods"
+
+[informer.nodes]
+resource = "v1/nodes"
+
+[plugin.p]
+component = "p.wasm"
+informers = {informers}
+"#
+    )
+}
+
+#[test]
+fn plugin_file_is_either_component_or_script() {
+    let config = accepted(
+        "[informer.pods]\nresource = \"v1/pods\"\n\n[plugin.hello]\nscript = \"hello.js\"\ninformers = [\"pods\"]\n",
+    );
+    assert_eq!(config.plugins["hello"].spec.content.path(), Path::new("./hello.js"));
+    insta::assert_snapshot!(refusal(
+        r#"
+[informer.pods]
+resource = "v1/pods"
+
+[plugin.both]
+component = "both.wasm"
+script = "both.js"
+informers = ["pods"]
+
+[plugin.typed]
+script = "typed.ts"
+informers = ["pods"]
+
+[plugin.swapped]
+script = "swapped.wasm"
+informers = ["pods"]
+
+[plugin.other]
+component = "other.mjs"
+informers = ["pods"]
+
+[plugin.nameless]
+script = ""
+informers = ["pods"]
+"#
+    ), @r#"
+    error: config.toml:7:10: [plugin.both] has both `component` and `script`
+      help: keep one of them: a plugin is one file
+    error: config.toml:11:10: `script` must name a file that ends in .js or .mjs
+      help: build it, and name the result: informant plugin build NAME.ts
+    error: config.toml:15:10: `script` must name a file that ends in .js or .mjs
+      help: for a component use component = "NAME.wasm"
+    error: config.toml:19:13: `component` names a script
+      help: write script = "other.mjs"
+    error: config.toml:23:10: `script` must name a file that ends in .js or .mjs
+      help: scripts are JavaScript modules: script = "NAME.js"
+    "#);
+}
+
+#[test]
+fn unknown_informers_are_reported_with_suggestions() {
+    let with_informers = |informers| plugin_with_informers("pods", informers);
+    insta::assert_snapshot!(refusal(&with_informers(r#"["pod", "deployments", "nodes", "nodes"]"#)), @r#"
+    error: config.toml:10:14: [plugin.p] names an informer that does not exist: "pod"
+      help: did you mean `pods`?
+    error: config.toml:10:21: [plugin.p] names an informer that does not exist: "deployments"
+      help: informers: `nodes`, `pods`
+    error: config.toml:10:45: [plugin.p] names the informer "nodes" twice
+      help: remove `nodes`: every event would be delivered twice
+    "#);
+    insta::assert_snapshot!(refusal(&with_informers(r#"{ main = "pods", other = "pods", "x=y" = "nodes" }"#)), @r#"
+    error: config.toml:10:38: [plugin.p] names the informer "pods" twice
+      help: remove `other`: every event would be delivered twice
+    error: config.toml:10:46: "x=y" is not a valid alias for an informer
+      help: 1 to 63 letters, digits, '-', '_', '.' and '/', beginning with a letter or digit
+    "#);
+}
+
+#[test]
+fn invalid_names_are_never_suggested() {
+    let text = plugin_with_informers("Pods", r#"["pods", "nods"]"#);
+    insta::assert_snapshot!(refusal(&text), @r#"
+    error: config.toml:2:11: "Pods" is not a valid NAME for [informer.NAME]
+      help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
+    error: config.toml:10:14: [plugin.p] names an informer that does not exist: "pods"
+      help: [informer.Pods] is not a valid name: rename it to [informer.pods]
+    error: config.toml:10:22: [plugin.p] names an informer that does not exist: "nods"
+      help: did you mean `nodes`?
+    "#);
+}
+
+#[test]
+fn invalid_informer_causes_no_error_in_its_plugins() {
+    insta::assert_snapshot!(refusal(
+        r#"
+[informer.pods]
+
+[plugin.p]
+component = "p.wasm"
+informers = ["pods"]
+"#
+    ), @r#"
+    error: config.toml:2:11: [informer.pods] lacks `resource`
+      help: set what to watch: resource = "v1/pods"
+    "#);
+}
+
+#[test]
+fn namespaces_that_no_informer_watches_are_a_warning() {
+    let config = |informers: &str| {
+        format!(
+            "[informer.web]\nresource = \"v1/pods\"\nnamespaces = [\"web\", \"shop\"]\n\
+             [informer.all]\nresource = \"v1/nodes\"\n\
+             [plugin.p]\ncomponent = \"p.wasm\"\ninformers = [{informers}]\nnamespaces = [\"shop\", \"wbe\", \"\"]\n"
+        )
+    };
+    insta::assert_snapshot!(warnings(&config("\"web\"")), @r#"
+    warning: config.toml:9:14: [plugin.p] selects the namespace "wbe", which none of its informers watches
+      help: remove it, or add it to the informer; watched: web, shop
+    "#);
+    assert_eq!(warnings(&config("\"web\", \"all\"")), "");
+}

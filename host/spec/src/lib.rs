@@ -1,0 +1,52 @@
+//! What a section of config.toml means: the types that `config` makes and that `informer`, `plugin` and `state` take.
+//!
+//! ```text
+//! config.toml ──informant-config──▶ [PluginSpec], [ResourceName], … ──▶ informer, plugin host, state
+//! ```
+//!
+//! Each type brings the rules that need nothing but itself: which object a selection selects, which call a grant
+//! allows, which resource a pattern covers. Pure: no I/O, no async, no clock, and neither TOML nor WebAssembly.
+//!
+//! ```layers
+//! digest
+//! content
+//! resource
+//! resource_name resource_pattern
+//! selection policy limits
+//! kube_grant http_grant
+//! plugin
+//! ```
+//!
+//! - `digest`, `content`: what a plugin is made of, where that comes from, and the sha256 that pins and identifies it.
+//! - `resource`, `resource_name`, `resource_pattern`: a resource as the API server names it, as people write it, and
+//!   several at once.
+//! - `selection`: which objects.
+//! - `policy`, `limits`: what happens to what fails or exceeds, and when it exceeds.
+//! - `kube_grant`, `http_grant`: what a plugin may do on the cluster, and where it may send requests.
+//! - `plugin`: a section `[plugin.NAME]` as a whole.
+
+mod content;
+mod digest;
+mod http_grant;
+mod kube_grant;
+mod limits;
+mod plugin;
+mod policy;
+mod resource;
+mod resource_name;
+mod resource_pattern;
+mod selection;
+
+pub use content::{Content, ContentSource, Language};
+pub use digest::{Digest, DigestError};
+pub use http_grant::{HttpGrant, HttpGrantError, HttpTarget};
+pub use kube_grant::{
+    KubeGrant, KubeResource, KubeResourceError, KubeVerb, ResourceAttributes, allow_line, is_segment, unmet,
+};
+pub use limits::{INSTANCES_MAX, Limits};
+pub use plugin::PluginSpec;
+pub use policy::{OnFailure, ReplayPolicy, Required, RetryPolicy, StoredContent};
+pub use resource::{GroupVersionResource, group_version_path};
+pub use resource_name::{ResourceName, ResourceNameError};
+pub use resource_pattern::{Exclude, ResourcePattern, ResourcePatternError};
+pub use selection::EventSelection;

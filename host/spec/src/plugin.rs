@@ -1,0 +1,86 @@
+//! [`PluginSpec`]: a section `[plugin.NAME]` as a whole.
+
+use std::time::Duration;
+
+use crate::content::ContentSource;
+use crate::digest::Digest;
+use crate::http_grant::HttpGrant;
+use crate::kube_grant::KubeGrant;
+use crate::limits::Limits;
+use crate::policy::{OnFailure, ReplayPolicy, Required, RetryPolicy};
+use crate::selection::EventSelection;
+
+/// One plugin as configured by the operator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PluginSpec {
+    /// The plugin's name in config.toml; a label of its metrics and a field of its log lines.
+    pub name: String,
+    /// Where its content comes from: a component, or a script.
+    pub content: ContentSource,
+    /// The content's digest, if pinned. Checked at load and at each reload.
+    pub sha256: Option<Digest>,
+    /// Passed to `init` as a JSON document. `{}` if there is none.
+    pub config: serde_json::Value,
+    /// The informers the plugin may read: the name it uses, and the informer's name.
+    pub informers: Vec<(String, String)>,
+    /// The objects whose events it receives, of those that its manifest selects. A change takes effect while it runs:
+    /// its handler receives an add of each object that is selected from now on, and a delete of each that no longer is.
+    pub selection: EventSelection,
+    /// What it may do on the cluster.
+    pub allow_kube: Vec<KubeGrant>,
+    /// Where it may send HTTP requests.
+    pub allow_http: Vec<HttpGrant>,
+    /// Its resource limits.
+    pub limits: Limits,
+    /// The resync period; none: no resync.
+    pub resync: Option<Duration>,
+    /// The shortest time between the starts of two calls for one object; none: no limit.
+    pub min_interval: Option<Duration>,
+    /// How many calls of the event handler may start in a second, after a burst of as many; none: no limit.
+    pub calls_per_second_max: Option<u32>,
+    /// Whether it receives a replay of the cache after a reload.
+    pub on_reload: ReplayPolicy,
+    /// Whether it receives a replay of the cache after a trap or a timeout cost it its memory.
+    pub on_restart: ReplayPolicy,
+    /// Whether it receives a replay of durable informers after a restart of Informant.
+    pub on_start: ReplayPolicy,
+    /// What happens to an event it fails on.
+    pub on_failure: OnFailure,
+    /// How events it fails on are retried.
+    pub retry: RetryPolicy,
+    /// Whether it starts paused. A change pauses or resumes it; otherwise what an operator last asked for holds.
+    pub paused: bool,
+    /// Whether it is in dry run: what it would change is recorded, and withheld.
+    pub is_dry_run: bool,
+    /// Whether readiness waits for it.
+    pub required: Required,
+}
+
+impl PluginSpec {
+    /// A plugin with defaults for everything else.
+    #[must_use]
+    pub fn new(name: impl Into<String>, content: impl Into<ContentSource>) -> PluginSpec {
+        PluginSpec {
+            name: name.into(),
+            content: content.into(),
+            sha256: None,
+            config: serde_json::json!({}),
+            informers: Vec::new(),
+            selection: EventSelection::default(),
+            allow_kube: Vec::new(),
+            allow_http: Vec::new(),
+            limits: Limits::default(),
+            resync: None,
+            min_interval: None,
+            calls_per_second_max: None,
+            on_reload: ReplayPolicy::default(),
+            on_restart: ReplayPolicy::default(),
+            on_start: ReplayPolicy::Replay,
+            on_failure: OnFailure::default(),
+            retry: RetryPolicy::default(),
+            paused: false,
+            is_dry_run: false,
+            required: Required::No,
+        }
+    }
+}
