@@ -22,6 +22,7 @@ mod objects;
 mod origin;
 mod plugins;
 mod sources;
+mod status_metrics;
 mod trigger;
 
 use std::sync::Arc;
@@ -55,13 +56,12 @@ pub use plugins::{
     SlowedView, StuckView, WritingKeyView,
 };
 pub use sources::{AgedText, FAILED_NAMED_MAX, FailedView, IndexFailuresView, SourceView, Sources};
-pub(crate) use sources::{resource_or_section, running_in};
 pub use trigger::{TriggerRequest, TriggeredObjects};
 
 use self::access::{ReviewParts, Reviews};
 use self::origin::KnownHosts;
-
-use crate::daemon::StatusRegistry;
+use self::status_metrics::StatusCollector;
+use crate::daemon::{Routes, StatusRegistry};
 use crate::metrics::{Metrics, MetricsFormat};
 use crate::runbooks;
 
@@ -152,7 +152,7 @@ pub(crate) struct AdminState {
 }
 
 impl AdminState {
-    pub(crate) fn new(
+    fn new(
         registry: StatusRegistry,
         metrics: Metrics,
         environment: Arc<dyn Environment>,
@@ -204,15 +204,31 @@ impl AdminState {
     }
 }
 
+/// What a daemon's two ports answer. Adds the status of everything in `registry` to `metrics`.
+#[must_use]
+pub fn routes(
+    registry: StatusRegistry,
+    metrics: Metrics,
+    environment: Arc<dyn Environment>,
+    section: &AdminSection,
+) -> Routes {
+    metrics.collect(StatusCollector(registry.clone()));
+    let state = AdminState::new(registry, metrics, environment, section);
+    Routes {
+        health: health_routes(state.clone()),
+        admin: admin_routes(state),
+    }
+}
+
 /// Probes and metrics: what the health port answers.
-pub(crate) fn health_routes(state: AdminState) -> Router {
+fn health_routes(state: AdminState) -> Router {
     probes()
         .fallback(async || (StatusCode::NOT_FOUND, HEALTH_ROUTES))
         .with_state(state)
 }
 
 /// Everything: what the admin port answers.
-pub(crate) fn admin_routes(state: AdminState) -> Router {
+fn admin_routes(state: AdminState) -> Router {
     probes()
         .route("/api/v1/get/{*resource}", get(objects::get))
         .route("/api/v1/sources", get(sources::list))

@@ -35,14 +35,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use informant_plugin_host::{Compiler, compile_worker};
-
-pub use output::Exit;
+use informant_plugin_host::compile_worker;
 
 use crate::LONG_VERSION;
 use crate::cluster::ClusterFlags;
+pub use crate::exit::Exit;
+use crate::guests::COMPILE;
 use crate::logging::{self, LogFlags};
 
 /// Run Kubernetes informers natively, and call handlers and index functions written as WebAssembly components or
@@ -96,14 +96,6 @@ enum Command {
     /// Compile one component, from stdin to stdout (Informant starts itself with this command)
     #[command(name = COMPILE, hide = true)]
     Compile,
-}
-
-/// The hidden command that compiles a component in a separate process.
-const COMPILE: &str = "compile-component";
-
-/// Runs this program again to compile components, in a separate process with limited memory and time.
-pub(crate) fn compiler() -> Result<Compiler> {
-    Compiler::this_program([COMPILE]).context("cannot find the program's own executable, which compiles components")
 }
 
 #[derive(Debug, Subcommand)]

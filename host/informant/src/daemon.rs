@@ -38,6 +38,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use axum::Router;
 use informant_cache::{Catalog, Environment};
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::{Compiler, HostOptions, KeyValue, PluginHost};
@@ -63,7 +64,6 @@ pub use status_registry::{
 pub use stop::{STOP_MAX, ShutdownReport};
 
 use crate::activities::Activities;
-use crate::admin::{AdminState, admin_routes, health_routes};
 use crate::cluster::ClusterAccess;
 use crate::directories;
 use crate::guests;
@@ -78,8 +78,19 @@ use config_watcher::ConfigWatcher;
 use durable_state::DurableState;
 use file_thread::FileThreads;
 use file_watch::FileWatch;
-use informant_config::Config;
+use informant_config::{AdminSection, Config};
 use plugin_keys::PluginKeys;
+
+/// What the servers of a daemon answer.
+pub struct Routes {
+    /// On the health port.
+    pub health: Router,
+    /// On the admin port.
+    pub admin: Router,
+}
+
+/// Makes the routes of a daemon: the status of everything, its metrics, its clock and `[admin]`.
+pub type MakeRoutes = fn(StatusRegistry, Metrics, Arc<dyn Environment>, &AdminSection) -> Routes;
 
 /// The options of [`Daemon::start`].
 #[derive(Debug)]
@@ -98,6 +109,8 @@ pub struct DaemonOptions {
     pub compiler: Compiler,
     /// Where compiled components are cached.
     pub cache_dir: PathBuf,
+    /// What the servers answer, from the status of everything.
+    pub routes: MakeRoutes,
     /// Lists what is in progress, for a stop that hangs.
     pub activities: Activities,
 }
@@ -138,7 +151,6 @@ impl Daemon {
         );
         let durables = open_state(&options, &metrics).await?;
         let host = plugin_host(&options, guests, &environment, &registry, &metrics, &durables)?;
-        metrics.watch(registry.clone());
         let supervisors = TaskTracker::new();
         if config.state.is_set {
             let (stop, activities) = (stop.clone(), options.activities.clone());
@@ -180,8 +192,8 @@ impl Daemon {
         let tls = admin_tls(config, &admin, identity)
             .await
             .inspect_err(|_| stop.cancel())?;
-        let state = AdminState::new(registry.clone(), metrics.clone(), environment, &config.admin);
-        let (health, admin) = serve(state, health, (admin, tls), &metrics).inspect_err(|_| stop.cancel())?;
+        let routes = (options.routes)(registry.clone(), metrics.clone(), environment, &config.admin);
+        let (health, admin) = serve(routes, health, (admin, tls), &metrics).inspect_err(|_| stop.cancel())?;
         Ok(Self {
             registry,
             metrics,
@@ -305,7 +317,7 @@ async fn admin_tls(config: &Config, listener: &TcpListener, parts: IdentityParts
 
 /// Starts the health and the admin server.
 fn serve(
-    state: AdminState,
+    routes: Routes,
     health: TcpListener,
     (admin, tls): (TcpListener, Option<TlsAcceptor>),
     metrics: &Metrics,
@@ -316,8 +328,8 @@ fn serve(
     };
     let health_limits = ConnectionLimits::of_health();
     let with_tls = tls.is_some();
-    let health = start("health", health, health_routes(state.clone()), health_limits, None)?;
-    let admin = start("admin", admin, admin_routes(state), ConnectionLimits::default(), tls)?;
+    let health = start("health", health, routes.health, health_limits, None)?;
+    let admin = start("admin", admin, routes.admin, ConnectionLimits::default(), tls)?;
     tracing::info!(address = %health.address(), "health server listening");
     tracing::info!(address = %admin.address(), tls = with_tls, "admin server listening");
     Ok((health, admin))

@@ -8,12 +8,14 @@ use anyhow::{Context, Result};
 use informant_cache::Catalog;
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::limits::COMPONENT_BYTES_MAX;
-use informant_plugin_host::{HostOptions, KeyValue, NoKeys, PluginHost, read_regular_file};
+use informant_plugin_host::{Compiler, HostOptions, KeyValue, NoKeys, PluginHost, read_regular_file};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cli::compiler;
 use crate::directories;
 use crate::metrics::Metrics;
+
+/// The hidden command that compiles a component in a separate process.
+pub(crate) const COMPILE: &str = "compile-component";
 
 /// A plugin host on a small runtime of its own.
 pub(crate) struct Guests {
@@ -98,4 +100,9 @@ pub(crate) fn script_runner() -> Result<Option<Cow<'static, [u8]>>> {
         }
         None => Ok(EMBEDDED_SCRIPT_RUNNER.map(Cow::Borrowed)),
     }
+}
+
+/// Runs this program again to compile components, in a separate process with limited memory and time.
+pub(crate) fn compiler() -> Result<Compiler> {
+    Compiler::this_program([COMPILE]).context("cannot find the program's own executable, which compiles components")
 }

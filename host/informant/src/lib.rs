@@ -6,6 +6,17 @@
 //! ```
 //! Owns the file of the configuration, the command line, the servers, the wiring between the crates, and the reload of components.
 //! Informers and plugins have their own crates; nothing here is on the path of an event.
+//!
+//! Its modules, lowest layer first; none imports from a layer above its own. What the servers answer is passed to the
+//! daemon, which knows neither the admin API nor the command line:
+//!
+//! ```layers
+//! activities age config directories escape exit key_file kube_api metrics one_at_a_time runbooks
+//! cluster guests http_client logging rbac server
+//! daemon
+//! admin signals
+//! cli
+//! ```
 
 mod activities;
 pub mod admin;
@@ -16,6 +27,7 @@ pub mod config_file;
 pub mod daemon;
 mod directories;
 mod escape;
+mod exit;
 mod guests;
 pub mod http_client;
 mod key_file;

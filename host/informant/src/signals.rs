@@ -16,9 +16,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::activities::Activities;
-use crate::cli::Exit;
 use crate::cluster::end_login_programs;
 use crate::daemon::STOP_MAX;
+use crate::exit::Exit;
 
 /// How long after [`STOP_MAX`] a stop may still finish by itself. Then the process ends.
 const STOP_GRACE: Duration = Duration::from_secs(1);

@@ -28,7 +28,6 @@ struct Exception {
 const EXCEPTIONS: &[Exception] = &[
     exception("host/apiserver", 7, 0),
     exception("host/cache", 5, 1),
-    exception("host/informant", 5, 1),
     exception("host/informer", 4, 1),
     exception("host/plugin", 38, 1),
 ];

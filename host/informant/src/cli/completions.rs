@@ -50,7 +50,7 @@ mod tests {
                 assert_eq!(script.contains(word), word != "show-labels", "{shell}: {word}");
             }
             assert!(
-                !script.contains(super::super::COMPILE),
+                !script.contains(crate::guests::COMPILE),
                 "{shell}: the hidden command is completed"
             );
         }

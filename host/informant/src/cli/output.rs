@@ -4,7 +4,6 @@
 //! get … | head`, is not an error.
 
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
-use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use informant_config::Problems;
@@ -12,50 +11,10 @@ use serde::Serialize;
 
 use crate::admin::{AdminError, Code};
 use crate::escape::{self, Escaped, Form};
+use crate::exit::Exit;
 
 /// The longest message on stderr; a longer one, for example because of a long argument, is cut.
 const NOTE_BYTES_MAX: usize = 8 * 1024;
-
-/// What an exit code means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// Success. For `run`: stopped cleanly by one signal.
-    Done,
-    /// Failure. For `get`: not found.
-    Failed,
-    /// Invalid command line.
-    Usage,
-    /// Invalid configuration.
-    Config,
-    /// For `get`: the index is not attached. For other commands: not ready yet.
-    NotReady,
-    /// For `get`: the informer's first list is not in the cache yet.
-    NotSynced,
-    /// For `run`: the stop hung, and the process was ended.
-    Hung,
-}
-
-impl Exit {
-    /// The number.
-    #[must_use]
-    pub fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            Self::Usage => 2,
-            Self::Config => 3,
-            Self::NotReady => 4,
-            Self::NotSynced => 5,
-            Self::Hung => 6,
-        }
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit.code())
-    }
-}
 
 /// The exit code of an error.
 pub(super) fn exit_code_of(error: &anyhow::Error) -> Exit {

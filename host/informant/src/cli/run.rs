@@ -9,12 +9,15 @@ use clap::Args;
 use informant_config::{Config, EXPOSED_HELP, exposed};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{ClusterArgs, ConfigFlag, Exit, compiler};
+use super::{ClusterArgs, ConfigFlag};
 use crate::activities::Activities;
+use crate::admin;
 use crate::cluster::{ClusterAccess, end_login_programs};
 use crate::config_file;
 use crate::daemon::{Daemon, DaemonOptions, STOP_MAX};
 use crate::directories;
+use crate::exit::Exit;
+use crate::guests::compiler;
 use crate::signals::SignalThread;
 
 /// `informant run`.
@@ -84,6 +87,7 @@ async fn serve(
         health_listen: args.health_listen,
         guests: guests.handle().clone(),
         compiler: compiler()?,
+        routes: admin::routes,
         cache_dir: args.cache_dir.clone().unwrap_or_else(directories::cache),
         activities,
     })

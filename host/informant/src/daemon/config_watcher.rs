@@ -163,7 +163,7 @@ impl ConfigWatcher {
                 configuration.refused = Some(problems.to_string().into());
                 configuration.result = Some(ReloadResult::Refused);
                 drop(configuration);
-                self.metrics.daemon.config_changed(ReloadResult::Refused);
+                self.metrics.daemon.config_changed(ReloadResult::Refused.as_str());
             }
         }
     }
@@ -309,7 +309,7 @@ impl ConfigWatcher {
             configuration.result = Some(result);
         }
         drop(configuration);
-        self.metrics.daemon.config_changed(result);
+        self.metrics.daemon.config_changed(result.as_str());
     }
 }
 

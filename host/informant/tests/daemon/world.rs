@@ -134,6 +134,7 @@ impl World {
             health_listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
             guests: guests.handle().clone(),
             cache_dir: artifacts(),
+            routes: informant::admin::routes,
             activities: informant::Activities::default(),
         })
         .await

@@ -1,0 +1,381 @@
+//! Metrics that are collected at scrape time from what listeners, sources and plugins know already, so that they cost
+//! nothing otherwise.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use informant_cache::listener::ListenerStats;
+use informant_cache::{Source, SourceState};
+use informant_informer::ReflectorStatus;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use super::sources::{resource_or_section, running_in};
+use crate::daemon::{CertificateStatus, InformerPhase, PluginPhase, StatusRegistry};
+
+/// Collects listener statistics at scrape time.
+#[derive(Debug)]
+pub(super) struct StatusCollector(pub(super) StatusRegistry);
+
+/// A statistic of one plugin's listener.
+type Reading = fn(&ListenerStats) -> u64;
+
+/// Gauges by plugin: name, help and statistic.
+const GAUGES: [(&str, &str, Reading); 9] = [
+    (
+        "listener_pending",
+        "Events waiting for the plugin, including those in back-off",
+        |stats| stats.pending as u64,
+    ),
+    (
+        "listener_failing",
+        "Keys under retry: they failed, and will be delivered again",
+        |stats| stats.failing as u64,
+    ),
+    (
+        "listener_keyed",
+        "1 while new events are coalesced into pending events of the same key",
+        |stats| u64::from(stats.keyed),
+    ),
+    (
+        "listener_bytes",
+        "Bytes of object states that only this listener holds",
+        |stats| stats.bytes as u64,
+    ),
+    (
+        "listener_requeues",
+        "Keys for which the handler asked for another call",
+        |stats| stats.requeues as u64,
+    ),
+    (
+        "listener_requeues_slowed",
+        "Requeues that are spaced because the object does not change",
+        |stats| stats.slowed as u64,
+    ),
+    (
+        "listener_keys_spaced",
+        "Keys with events that wait for min-interval",
+        |stats| stats.spaced as u64,
+    ),
+    ("listener_rate_held", "1 while deliveries wait for max-rate", |stats| {
+        u64::from(stats.held_by_rate)
+    }),
+    ("dead_letters", "Dead letters that can be requeued", |stats| {
+        stats.dead_letters as u64
+    }),
+];
+
+/// Counters by plugin.
+const COUNTERS: [(&str, &str, Reading); 20] = [
+    ("listener_accepted", "Changes accepted from informers", |stats| {
+        stats.counters.accepted
+    }),
+    (
+        "listener_shown",
+        "Events created from the cache: initial adds, replays, resyncs",
+        |stats| stats.counters.shown,
+    ),
+    (
+        "listener_coalesced",
+        "Events coalesced into an older event of the same key",
+        |stats| stats.counters.coalesced,
+    ),
+    (
+        "listener_vanished",
+        "Objects deleted before their add was delivered",
+        |stats| stats.counters.vanished,
+    ),
+    (
+        "listener_skipped",
+        "Failures skipped by on-failure = \"skip\"",
+        |stats| stats.counters.skipped,
+    ),
+    (
+        "listener_resync_ticks_skipped",
+        "Resyncs skipped because one was still running",
+        |stats| stats.counters.resync_ticks_skipped,
+    ),
+    (
+        "listener_olds_dropped",
+        "Old states dropped at the byte limit",
+        |stats| stats.counters.olds_dropped,
+    ),
+    (
+        "listener_deletes_cut",
+        "Deletes reduced to metadata at the byte limit",
+        |stats| stats.counters.deletes_cut,
+    ),
+    (
+        "listener_discarded",
+        "Events dropped with their source or at shutdown",
+        |stats| stats.counters.discarded,
+    ),
+    (
+        "listener_deletes_discarded",
+        "Deletes among the events dropped with their source or at shutdown",
+        |stats| stats.counters.deletes_discarded,
+    ),
+    (
+        "listener_retries_limited",
+        "Retries delayed by the limit on retries per second",
+        |stats| stats.counters.retries_limited,
+    ),
+    ("listener_spaced", "Events that waited for min-interval", |stats| {
+        stats.counters.spaced
+    }),
+    (
+        "listener_intervals_cut",
+        "Intervals that ended early at the limit of remembered calls",
+        |stats| stats.counters.intervals_cut,
+    ),
+    (
+        "listener_rate_holds",
+        "Times that deliveries had to wait for max-rate",
+        |stats| stats.counters.rate_holds,
+    ),
+    (
+        "listener_left_to_cursor",
+        "Changes of keys that a running initial list or replay had not delivered yet",
+        |stats| stats.counters.left_to_cursor,
+    ),
+    (
+        "listener_unattached",
+        "Changes of sources before their initial list, which includes them",
+        |stats| stats.counters.unattached,
+    ),
+    (
+        "listener_refused",
+        "Changes that arrived after the plugin began to stop",
+        |stats| stats.counters.refused,
+    ),
+    (
+        "listener_late",
+        "Results of calls whose source had been removed",
+        |stats| stats.counters.late,
+    ),
+    (
+        "listener_requeues_dropped",
+        "Requeues dropped because the object is gone, or at the limit of those of deletes",
+        |stats| stats.counters.requeues_dropped,
+    ),
+    (
+        "dead_letters_evicted",
+        "Dead letters dropped at the limit of their number",
+        |stats| stats.counters.dead_letters_evicted,
+    ),
+];
+
+impl Collector for StatusCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let plugins = self.0.plugins();
+        let running = plugins.iter().filter_map(|entry| match entry.phase() {
+            PluginPhase::Running(plugin) => {
+                let stats = plugin.listener().stats();
+                let oldest = stats
+                    .oldest_event
+                    .map_or(0.0, |read| (plugin.now() - read).as_secs_f64());
+                Some((entry.name.as_str(), stats, oldest))
+            }
+            _ => None,
+        });
+        let stats: Vec<_> = running.collect();
+        let help = "Age of the oldest event that the plugin has not accepted; 0 without one";
+        let oldest = "listener_oldest_pending_seconds";
+        let mut family = encoder.encode_descriptor(oldest, help, None, MetricType::Gauge)?;
+        for (plugin, _, age) in &stats {
+            ConstGauge::new(*age).encode(family.encode_family(&[("plugin", *plugin)])?)?;
+        }
+        for (name, help, read) in GAUGES {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (plugin, stats, _) in &stats {
+                gauge(read(stats)).encode(family.encode_family(&[("plugin", *plugin)])?)?;
+            }
+        }
+        for (name, help, read) in COUNTERS {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (plugin, stats, _) in &stats {
+                ConstCounter::new(read(stats)).encode(family.encode_family(&[("plugin", *plugin)])?)?;
+            }
+        }
+        self.encode_reloads(&mut encoder)?;
+        self.encode_closed_hosts(&mut encoder)?;
+        let help = "Sections of config.toml whose newest version is not running";
+        let pending = encoder.encode_descriptor("config_pending_sections", help, None, MetricType::Gauge)?;
+        gauge(self.0.configuration().waiting.len() as u64).encode(pending)?;
+        let help = "Whether the newest config.toml is applied completely";
+        let applied = encoder.encode_descriptor("config_last_reload_successful", help, None, MetricType::Gauge)?;
+        gauge(self.0.configuration().is_applied().into()).encode(applied)?;
+        self.encode_ages(&mut encoder)?;
+        self.encode_degraded(&mut encoder)?;
+        self.encode_certificate(&mut encoder)?;
+        self.encode_starting(&mut encoder)
+    }
+}
+
+/// An age of a source; none before it starts.
+type Age = fn(&ReflectorStatus) -> Option<Duration>;
+
+/// Ages of sources: name, help and value.
+const AGES: [(&str, &str, Age); 2] = [
+    (
+        "source_event_age_seconds",
+        "Seconds since the watch last delivered an event or a bookmark; the maximum over the informer's sources",
+        |status| status.last_event_age,
+    ),
+    (
+        "source_bookmark_age_seconds",
+        "Seconds since the last bookmark, which arrives about once a minute; the maximum over the informer's sources",
+        |status| status.bookmark_age,
+    ),
+];
+
+impl StatusCollector {
+    /// The ages of the sources of each informer.
+    fn encode_ages(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut statuses: BTreeMap<(String, String), Vec<ReflectorStatus>> = BTreeMap::new();
+        for entry in self.0.informers() {
+            for (cluster, status) in entry.by_cluster() {
+                let sources = running_in(&status).into_iter().map(|source| source.status());
+                statuses.insert((entry.name.clone(), cluster), sources.collect());
+            }
+        }
+        for (name, help, read) in AGES {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for ((informer, cluster), statuses) in &statuses {
+                if let Some(age) = statuses.iter().filter_map(read).max() {
+                    let labels = [("informer", informer.as_str()), ("cluster", cluster.as_str())];
+                    ConstGauge::new(age.as_secs_f64()).encode(family.encode_family(&labels)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether each plugin runs the newest version of its file and its section.
+    fn encode_reloads(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "0 while the plugin's newest version was refused or rolled back and an older one runs";
+        let name = "plugin_last_reload_successful";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for entry in self.0.plugins() {
+            if let PluginPhase::Running(plugin) = entry.phase() {
+                let status = plugin.status();
+                let refused = status.last_reload.is_some_and(|reload| reload.refused.is_some());
+                let successful = !refused && status.rolled_back.is_none();
+                gauge(successful.into()).encode(family.encode_family(&[("plugin", entry.name.as_str())])?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The hosts that are closed to each plugin, with their ports.
+    fn encode_closed_hosts(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Seconds until a host that asked for a pause receives requests of the plugin again";
+        let name = "plugin_http_closed_seconds";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for entry in self.0.plugins() {
+            if let PluginPhase::Running(plugin) = entry.phase() {
+                for closed in plugin.status().closed_hosts {
+                    let labels = [("plugin", entry.name.as_str()), ("host", closed.host.as_str())];
+                    ConstGauge::new(closed.left.as_secs_f64()).encode(family.encode_family(&labels)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The sources that are in trouble, by name, so that an alert tells which, and informers that have none because of
+    /// trouble. Their number is bounded by the watches of an informer; a series ends with the trouble.
+    fn encode_degraded(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "1 for each source whose watch is down, or that cannot be listed";
+        let mut family = encoder.encode_descriptor("source_degraded", help, None, MetricType::Gauge)?;
+        for entry in self.0.informers() {
+            let statuses = entry.by_cluster();
+            for (cluster, status) in &statuses {
+                let state = match &status.phase {
+                    InformerPhase::Discovering { last_error: Some(_) } => "Discovering",
+                    InformerPhase::Refused { .. } => "Refused",
+                    _ => continue,
+                };
+                let resource = status.section.resource.value.text();
+                let labels = [
+                    ("informer", entry.name.as_str()),
+                    ("cluster", cluster.as_str()),
+                    ("resource", resource.as_str()),
+                    ("namespace", ""),
+                    ("state", state),
+                ];
+                gauge(1).encode(family.encode_family(&labels)?)?;
+            }
+            for source in self.0.sources(&entry.name).iter().filter(|source| is_degraded(source)) {
+                let info = source.info();
+                let Some(status) = statuses.get(&info.cluster) else {
+                    continue;
+                };
+                let resource = resource_or_section(status, source);
+                let labels = [
+                    ("informer", entry.name.as_str()),
+                    ("cluster", info.cluster.as_str()),
+                    ("resource", resource.as_str()),
+                    ("namespace", info.namespace.as_deref().unwrap_or_default()),
+                    ("state", source.state().as_str()),
+                ];
+                gauge(1).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the admin server's certificate is the one in its files, and when it expires.
+    fn encode_certificate(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let status = self.0.configuration().certificate.clone();
+        let Some(CertificateStatus { expires, problem }) = status else {
+            return Ok(());
+        };
+        let help = "Whether the certificate of the admin server is the one in its files, and has not expired";
+        let name = "admin_certificate_last_load_successful";
+        let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        gauge(problem.is_none().into()).encode(family)?;
+        let Some(expires) = expires else { return Ok(()) };
+        let help = "When the certificate of the admin server expires, in seconds since 1970";
+        let name = "admin_certificate_expiry_timestamp_seconds";
+        let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        ConstGauge::new(expires.as_second()).encode(family)
+    }
+
+    /// Informers and plugins that are not running, and so have no metrics of their own.
+    fn encode_starting(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "1 while discovery of the informer's resource has not succeeded";
+        let mut family = encoder.encode_descriptor("informer_discovering", help, None, MetricType::Gauge)?;
+        for entry in self.0.informers() {
+            for (cluster, status) in entry.by_cluster() {
+                let discovering = matches!(status.phase, InformerPhase::Discovering { .. });
+                let labels = [("informer", entry.name.as_str()), ("cluster", cluster.as_str())];
+                gauge(u64::from(discovering)).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let help = "1 while the plugin's component is refused and no older one is running";
+        let mut family = encoder.encode_descriptor("plugin_refused", help, None, MetricType::Gauge)?;
+        for entry in self.0.plugins() {
+            let refused = matches!(entry.phase(), PluginPhase::Refused { .. });
+            gauge(u64::from(refused)).encode(family.encode_family(&[("plugin", entry.name.as_str())])?)?;
+        }
+        Ok(())
+    }
+}
+
+/// A first list in progress is no trouble yet.
+fn is_degraded(source: &Source) -> bool {
+    match source.state() {
+        SourceState::Live => false,
+        SourceState::Syncing => source.status().last_error.is_some(),
+        _ => true,
+    }
+}
+
+fn gauge(value: u64) -> ConstGauge<i64> {
+    ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
+}
