@@ -9,7 +9,6 @@ use crate::query::Query;
 use crate::replica_cache::ReplicaCache;
 use crate::state::ServerState;
 
-/// A parsed request.
 pub(crate) struct Call<'a> {
     pub(crate) state: &'a Arc<ServerState>,
     pub(crate) cache: &'a Arc<ReplicaCache>,

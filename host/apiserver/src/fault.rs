@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::body::FaultyBody;
 pub use self::filter::Filter;
-pub use self::rule::{Action, Answer, RULES_MAX, Rule};
+pub use self::rule::{Action, Answer, Rule};
 pub(crate) use self::rule::{RuleEffects, Rules};
 
 /// A fault to inject.
@@ -20,28 +20,23 @@ pub(crate) use self::rule::{RuleEffects, Rules};
 pub enum Fault {
     /// Ends open watches.
     DropWatches {
-        /// Which watches.
         #[serde(default)]
         filter: Filter,
-        /// How they end.
         #[serde(default)]
         ending: Ending,
     },
     /// Makes open watches silent; after [`Fault::ThawWatches`] they continue with everything that they missed.
     FreezeWatches {
-        /// Which watches.
         #[serde(default)]
         filter: Filter,
     },
     /// Ends the silence of frozen watches.
     ThawWatches {
-        /// Which watches.
         #[serde(default)]
         filter: Filter,
     },
     /// Injects a line between the events of open watches.
     Inject {
-        /// Which watches.
         #[serde(default)]
         filter: Filter,
         /// The line to inject.

@@ -28,13 +28,11 @@ pub(crate) enum ChangeType {
     Deleted,
 }
 
-/// One write.
 #[derive(Debug, Clone)]
 pub(crate) struct HistoryEvent {
     pub(crate) change: ChangeType,
     /// The state after the write; for deletes the last state, stamped with the delete's revision.
     pub(crate) object: Arc<Stored>,
-    /// The state before.
     pub(crate) previous: Option<Arc<Stored>>,
 }
 

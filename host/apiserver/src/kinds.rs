@@ -75,7 +75,7 @@ impl Kind {
     }
 
     /// `pods`, `deployments.apps`: how messages name the resource.
-    pub fn qualified(&self) -> String {
+    pub(crate) fn qualified(&self) -> String {
         if self.group.is_empty() {
             self.plural.clone()
         } else {

@@ -89,14 +89,10 @@ mod writes;
 
 pub use body::{Body, BodyError};
 pub use clock::Clock;
-pub use fault::{Action, Answer, Ending, Fault, Filter, Injection, RULES_MAX, Rule};
+pub use fault::{Action, Answer, Ending, Fault, Filter, Injection, Rule};
 pub use faults::Faults;
 pub use kinds::Kind;
-pub use listen::CONNECTIONS_MAX;
-pub use options::{
-    BOOKMARK_INTERVAL, HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, LAST_BOOKMARK_LEAD, Options, REQUEST_BYTES_MAX,
-    REQUESTS_KEPT_MAX, WATCH_BACKLOG_EVENTS_MAX, WATCH_TIMEOUT_MIN,
-};
+pub use options::Options;
 pub use replica::Replica;
 pub use server::{ApiServer, Stats, WriteRecord};
 pub use service::{ApiService, ServiceError};

@@ -78,7 +78,6 @@ impl ContinueToken {
     }
 }
 
-/// Executes a list.
 pub(crate) fn list(
     store: &Store,
     cache: &ReplicaCache,

@@ -31,7 +31,7 @@ const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Maximum number of open connections; further ones wait in the system's backlog.
-pub const CONNECTIONS_MAX: usize = 4_096;
+pub(crate) const CONNECTIONS_MAX: usize = 4_096;
 
 pub(crate) async fn serve(
     state: &Arc<ServerState>,

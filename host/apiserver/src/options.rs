@@ -11,31 +11,31 @@ use crate::clock::Clock;
 ///
 /// A watch or list from before the oldest one gets 410. kube-apiserver's watch cache adapts between 100 and
 /// 102,400.
-pub const HISTORY_EVENTS_MAX: usize = 10_000;
+pub(crate) const HISTORY_EVENTS_MAX: usize = 10_000;
 
 /// How many bytes of object bodies the kept changes of one resource may hold; the oldest are dropped first.
-pub const HISTORY_BYTES_MAX: usize = 256 * 1024 * 1024;
+pub(crate) const HISTORY_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// How many changes since it was opened a watch may leave unread. Beyond it, the watch is closed silently, as
 /// kube-apiserver closes a watcher whose channel is full. Counted in
 /// [`Stats::watches_closed_slow`](crate::Stats::watches_closed_slow).
-pub const WATCH_BACKLOG_EVENTS_MAX: usize = 4_096;
+pub(crate) const WATCH_BACKLOG_EVENTS_MAX: usize = 4_096;
 
 /// Largest body of a request. Above it the response is 413, as in kube-apiserver (`MaxRequestBodyBytes`).
-pub const REQUEST_BYTES_MAX: usize = 3 * 1024 * 1024;
+pub(crate) const REQUEST_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 /// How many requests [`ApiServer::requests`](crate::ApiServer::requests) keeps; the oldest are dropped first.
-pub const REQUESTS_KEPT_MAX: usize = 10_000;
+pub(crate) const REQUESTS_KEPT_MAX: usize = 10_000;
 
 /// How often a quiet watch with `allowWatchBookmarks` gets a bookmark. kube-apiserver: once a minute.
-pub const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+pub(crate) const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long before its deadline a watch gets its last bookmark. kube-apiserver: 2 s.
-pub const LAST_BOOKMARK_LEAD: Duration = Duration::from_secs(2);
+pub(crate) const LAST_BOOKMARK_LEAD: Duration = Duration::from_secs(2);
 
 /// Shortest duration of a watch without `timeoutSeconds`; the longest is twice that (kube-apiserver's
 /// `--min-request-timeout`).
-pub const WATCH_TIMEOUT_MIN: Duration = Duration::from_secs(1_800);
+pub(crate) const WATCH_TIMEOUT_MIN: Duration = Duration::from_secs(1_800);
 
 /// 2026-01-01T00:00:00Z in seconds since 1970, the default start time of a server.
 const DEFAULT_START_UNIX_SECONDS: i64 = 1_767_225_600;

@@ -22,7 +22,6 @@ pub(crate) use self::strict::check_fields;
 use self::wire::{Fields, Wire};
 use crate::stored::is_empty;
 
-/// The media type.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 /// The prefix of every body.

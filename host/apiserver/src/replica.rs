@@ -55,7 +55,6 @@ impl Replica {
         self.cache.freeze(&self.state.store());
     }
 
-    /// Catches up.
     pub fn thaw(&self) {
         self.cache.thaw(&self.state.store());
     }

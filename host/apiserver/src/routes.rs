@@ -58,7 +58,6 @@ pub(crate) struct Attributes {
     pub(crate) user: String,
 }
 
-/// Reads a path.
 pub(crate) fn route(path: &str) -> Route {
     let segments: Vec<String> = path
         .split('/')

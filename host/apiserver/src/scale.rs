@@ -10,9 +10,7 @@ use crate::stored::Stored;
 
 /// The kind of the subresource, for discovery.
 pub(crate) const GROUP: &str = "autoscaling";
-/// Its version.
 pub(crate) const VERSION: &str = "v1";
-/// Its name.
 pub(crate) const KIND: &str = "Scale";
 
 /// The scale of an object.

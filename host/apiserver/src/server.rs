@@ -42,7 +42,6 @@ pub struct Stats {
 /// One write, as a simulation's checker needs it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteRecord {
-    /// Its revision.
     pub revision: u64,
     /// `ADDED`, `MODIFIED` or `DELETED`.
     pub kind: &'static str,
@@ -232,7 +231,6 @@ impl ApiServer {
         self.state.requests()
     }
 
-    /// Counts.
     pub fn stats(&self) -> Stats {
         let watches = self.state.watches();
         Stats {

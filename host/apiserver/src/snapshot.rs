@@ -43,7 +43,6 @@ pub enum SnapshotError {
     /// The first line is not that of a snapshot in a format that this version reads.
     #[error("not a snapshot of informant apiserver in format {FORMAT}: {0}")]
     Header(String),
-    /// The file is truncated.
     #[error(
         "the file is truncated: it has {found} of {expected} objects and no end mark; it was cut off while it was written or copied. \
          Use an older copy, or remove it to start with an empty server"
@@ -59,7 +58,6 @@ pub enum SnapshotError {
     Line {
         /// Counted from 1.
         line: usize,
-        /// What is wrong.
         problem: String,
     },
     /// The file cannot be read.

@@ -155,7 +155,6 @@ pub struct RequestRecord {
     pub verb: &'static str,
     /// Path and query.
     pub uri: String,
-    /// The `User-Agent`.
     pub user_agent: String,
 }
 

@@ -25,7 +25,6 @@ pub enum IdentityError {
     Certificate {
         /// The requested names.
         names: String,
-        /// What is wrong.
         source: rcgen::Error,
     },
     /// rustls rejected the certificate.

@@ -123,7 +123,6 @@ pub struct CertificateView {
 /// A problem and its runbook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProblemView {
-    /// What is wrong.
     pub message: String,
     /// The runbook: `informant explain CODE`.
     pub code: String,
@@ -134,7 +133,6 @@ pub struct ProblemView {
 pub struct PendingSection {
     /// The header in the file, without brackets.
     pub section: String,
-    /// Why.
     pub reason: String,
 }
 

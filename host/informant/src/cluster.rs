@@ -80,18 +80,12 @@ impl ClusterAccess {
 pub enum ClusterError {
     /// The given kubeconfig is unusable.
     #[error("cannot use kubeconfig {path}: {source}")]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: KubeconfigError,
-    },
+    Kubeconfig { path: PathBuf, source: KubeconfigError },
     /// The default kubeconfig lacks the requested context.
     #[error(
         "cannot use the default kubeconfig ($KUBECONFIG, ~/.kube/config): {0}; check the context, or set --kubeconfig"
     )]
     Context(#[source] KubeconfigError),
-    /// No cluster is configured.
     #[error(
         "no cluster configured: there is no kubeconfig in $KUBECONFIG or ~/.kube/config, no --kubeconfig and no [cluster] in the configuration, \
          and Informant does not run in a pod with a service account ({0}); to try it without a cluster: `informant apiserver --kubeconfig-out kubeconfig`"

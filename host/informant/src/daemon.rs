@@ -233,7 +233,6 @@ impl Daemon {
         &self.registry
     }
 
-    /// All metrics.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics

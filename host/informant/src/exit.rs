@@ -22,7 +22,6 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The number.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {

@@ -11,7 +11,7 @@
 //! daemon, which knows neither the admin API nor the command line:
 //!
 //! ```layers
-//! activities age config directories escape exit key_file kube_api metrics one_at_a_time runbooks
+//! activities age config_file directories escape exit key_file kube_api metrics one_at_a_time runbooks
 //! cluster guests http_client logging rbac server
 //! daemon
 //! admin signals

@@ -28,9 +28,7 @@ pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     /// Without the prefix.
     process: Arc<Registry>,
-    /// Metrics of informers.
     pub informers: InformerMetrics,
-    /// Metrics of plugins.
     pub plugins: PluginMetrics,
     /// Metrics of the state database.
     pub state: StateMetrics,

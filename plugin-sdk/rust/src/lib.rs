@@ -29,6 +29,8 @@
 //! One instance handles all events of a plugin, one call at a time, so a plugin can keep its state in `&mut self`.
 //! Index functions run in separate instances, which share no memory with it.
 
+#![warn(missing_docs)]
+
 // The name by which the macros refer to this crate.
 pub extern crate self as informant;
 

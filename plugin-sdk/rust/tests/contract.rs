@@ -16,6 +16,24 @@ fn the_copy_of_the_contract_is_current() {
     );
 }
 
+/// A digest of the contract without its comments. Built components depend on every name and type in it.
+const DECLARATIONS: u64 = 0x3824_d97f_54d9_6aee;
+
+#[test]
+fn declarations_of_the_contract_change_on_purpose_only() {
+    let contract = include_str!("../../../wit/informant.wit").lines();
+    let code = contract.flat_map(|line| line.split("//").next().unwrap_or_default().split_whitespace());
+    let code = code.collect::<Vec<_>>().join(" ");
+    let digest = code.bytes().fold(0xcbf2_9ce4_8422_2325, |digest: u64, byte| {
+        (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    assert!(
+        digest == DECLARATIONS,
+        "wit/informant.wit declares something else: components that were built before may not load. If that is meant, \
+         raise its version and set DECLARATIONS to {digest:#x}"
+    );
+}
+
 #[test]
 fn the_sdk_names_the_contract_it_is_built_for() {
     let package = format!("package informant:plugin@{};", informant_plugin_sdk::CONTRACT);

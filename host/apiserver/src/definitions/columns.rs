@@ -13,7 +13,6 @@ const PATH_BYTES_MAX: usize = 512;
 /// How many brackets and parentheses a path may open: its parser recurses for each.
 const PATH_BRACKETS_MAX: usize = 16;
 
-/// One column.
 #[derive(Debug)]
 pub(crate) struct CustomColumn {
     pub(crate) name: String,

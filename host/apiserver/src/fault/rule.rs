@@ -10,7 +10,7 @@ use crate::routes::Attributes;
 use crate::status::Status;
 
 /// Maximum number of active rules; a new one beyond it replaces the oldest. No test needs more.
-pub const RULES_MAX: usize = 1_000;
+pub(crate) const RULES_MAX: usize = 1_000;
 
 /// What a rule does to a matching request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,9 +50,7 @@ pub enum Answer {
     Raw {
         /// The HTTP status code.
         code: u16,
-        /// The `Content-Type`.
         content_type: String,
-        /// The body.
         body: String,
     },
     /// 429 with `Retry-After`.
@@ -107,7 +105,6 @@ impl Answer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Rule {
-    /// Which requests.
     #[serde(default)]
     pub filter: Filter,
     /// How many requests; `None` is all until the rules are cleared.

@@ -32,7 +32,6 @@ pub(super) fn document(type_: &str, object: &Value) -> Bytes {
     Bytes::from(line)
 }
 
-/// An ERROR event.
 pub(super) fn error(status: &Status) -> Bytes {
     document("ERROR", &status.to_json())
 }

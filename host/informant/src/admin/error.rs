@@ -80,7 +80,6 @@ pub struct ResourceRight {
     pub group: String,
     /// The resource, in the plural.
     pub resource: String,
-    /// Its subresource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub subresource: String,
     /// The namespace; empty for all, or for a cluster-scoped resource.

@@ -108,7 +108,6 @@ fn show(checks: &[ReadinessCheck], ready: bool) -> String {
     text
 }
 
-/// All current checks.
 fn checks(registry: &StatusRegistry) -> Vec<ReadinessCheck> {
     let stopping = registry.is_stopping();
     let text = if stopping {

@@ -110,9 +110,7 @@ pub struct FailedView {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgedText {
-    /// The message.
     pub message: String,
-    /// How long ago.
     pub age_ms: u64,
 }
 

@@ -52,7 +52,6 @@ pub struct TriggeredObjects {
     pub state: String,
 }
 
-/// A parsed request.
 struct Selection {
     request: TriggerRequest,
     selector: LabelSelector,

@@ -50,10 +50,8 @@ const FAILURE_SPACING: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoginError {
-    /// The token file.
     #[error("token file {path}: {reason}")]
     TokenFile {
-        /// The file.
         path: PathBuf,
         /// Why not.
         reason: Arc<str>,

@@ -52,7 +52,6 @@ pub(super) struct SupervisorParts {
     pub(super) stop: CancellationToken,
 }
 
-/// All supervisors.
 pub(super) struct ConfigSupervisor {
     parts: SupervisorParts,
     clusters: BTreeMap<String, Supervised<ClusterSection>>,

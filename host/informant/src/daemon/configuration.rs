@@ -12,7 +12,6 @@ use super::admin_certificate::CertificateStatus;
 /// How the running configuration relates to the file.
 #[derive(Debug, Clone)]
 pub struct Configuration {
-    /// The file.
     pub path: PathBuf,
     /// When new content was last read from the file; at first, when the daemon started.
     pub read: Moment,

@@ -41,7 +41,6 @@ pub const POLL_PERIOD: Duration = Duration::from_secs(30);
 /// Whether the system reports that a writer closed a file.
 const REPORTS_CLOSE: bool = cfg!(target_os = "linux");
 
-/// Watches files.
 #[derive(Clone)]
 pub(crate) struct FileWatch {
     shared: Arc<SharedState>,
@@ -149,7 +148,6 @@ struct WatchedFile {
     hint: Arc<Notify>,
 }
 
-/// The watched directories.
 #[derive(Default)]
 struct WatchedDirectories {
     watcher: Option<RecommendedWatcher>,

@@ -37,7 +37,6 @@ struct Parts {
 /// One informer of the configuration, in all its clusters.
 #[derive(Debug)]
 pub struct InformerEntry {
-    /// Its name.
     pub name: String,
     statuses: watch::Sender<InformerStatuses>,
     exclude_warnings: Mutex<ExcludeWarnings>,
@@ -51,7 +50,6 @@ pub type InformerStatuses = BTreeMap<String, InformerStatus>;
 pub struct InformerStatus {
     /// The section that is running, or, while nothing is, the one to start with.
     pub section: Arc<InformerSection>,
-    /// Its phase.
     pub phase: InformerPhase,
     /// The last source that readiness waits for: the newest of the process when the informer started, or when its
     /// section last changed. A kind that appears later has a greater id.
@@ -77,10 +75,7 @@ pub enum InformerPhase {
     /// It lists and watches. Its sources have the details.
     Running(Arc<RunningInformer>),
     /// The section cannot work; only a changed configuration helps.
-    Refused {
-        /// Why.
-        reason: Arc<str>,
-    },
+    Refused { reason: Arc<str> },
     /// It was stopped.
     Stopped,
 }
@@ -88,7 +83,6 @@ pub enum InformerPhase {
 /// An informer that lists and watches.
 #[derive(Debug)]
 pub struct RunningInformer {
-    /// The informer.
     pub shared: NamedInformer,
     /// Its resource as discovered, if it has exactly one. With a pattern, `shared.spec().resources` has the served
     /// ones.
@@ -98,7 +92,6 @@ pub struct RunningInformer {
 /// One plugin of the configuration.
 #[derive(Debug)]
 pub struct PluginEntry {
-    /// Its name.
     pub name: String,
     section: Mutex<Arc<PluginSection>>,
     phase: watch::Sender<PluginPhase>,
@@ -110,10 +103,7 @@ pub enum PluginPhase {
     /// It is being compiled and started.
     Loading,
     /// It could not be loaded; a change of its file or section triggers the next attempt.
-    Refused {
-        /// Why.
-        reason: Arc<str>,
-    },
+    Refused { reason: Arc<str> },
     /// It is loaded. The plugin has its own status.
     Running(Plugin),
     /// It was stopped.
@@ -159,7 +149,6 @@ impl StatusRegistry {
         informers.values().cloned().collect()
     }
 
-    /// One informer.
     #[must_use]
     pub fn informer(&self, name: &str) -> Option<Arc<InformerEntry>> {
         let informers = self.0.informers.read().unwrap_or_else(PoisonError::into_inner);
@@ -173,7 +162,6 @@ impl StatusRegistry {
         plugins.values().cloned().collect()
     }
 
-    /// One plugin.
     #[must_use]
     pub fn plugin(&self, name: &str) -> Option<Arc<PluginEntry>> {
         let plugins = self.0.plugins.read().unwrap_or_else(PoisonError::into_inner);
@@ -367,7 +355,6 @@ impl PluginEntry {
         *self.section.lock().unwrap_or_else(PoisonError::into_inner) = section;
     }
 
-    /// Its phase.
     #[must_use]
     pub fn phase(&self) -> PluginPhase {
         self.phase.borrow().clone()

@@ -6,7 +6,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// Metrics of all servers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerMetrics {
     open: Family<ServerOnly, Gauge>,

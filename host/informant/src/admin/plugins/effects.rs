@@ -38,7 +38,6 @@ pub struct EffectView {
     pub detail: String,
     /// Why it would have failed, if that is known.
     pub error: Option<String>,
-    /// How long ago.
     pub age_ms: u64,
 }
 

@@ -17,7 +17,6 @@ pub struct Plugins {
 pub struct PluginView {
     /// Its name in the configuration.
     pub name: String,
-    /// The file.
     pub component: String,
     /// The informers whose events it receives.
     pub informers: Vec<String>,
@@ -40,7 +39,6 @@ pub struct LoadedView {
     pub manifest_name: String,
     /// The version in the component's manifest.
     pub manifest_version: String,
-    /// Its roles.
     pub roles: String,
     /// The digest of the running component.
     pub sha256: String,
@@ -56,7 +54,6 @@ pub struct LoadedView {
     pub reloads: u64,
     /// The last attempt to swap in a component or to apply another section.
     pub last_reload: Option<ReloadView>,
-    /// Pending events.
     pub pending: usize,
     /// How long ago the frame of the oldest pending event was read: the plugin's lag.
     pub oldest_pending_ms: Option<u64>,
@@ -116,7 +113,6 @@ pub struct LoadedView {
     /// The most recent one.
     #[serde(default)]
     pub last_dead_letter: Option<DeadLetterView>,
-    /// Calls made.
     pub delivered: u64,
     /// Events coalesced with others.
     pub coalesced: u64,
@@ -168,15 +164,12 @@ pub struct ReloadView {
     pub result: String,
     /// Why it was refused.
     pub error: Option<String>,
-    /// How long ago.
     pub age_ms: u64,
 }
 
-/// A dead letter.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeadLetterView {
-    /// The object.
     pub object: String,
     /// Its cluster; empty for the only one.
     #[serde(default)]
@@ -214,7 +207,6 @@ pub struct RetryView {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlowedView {
-    /// The object.
     pub object: String,
     /// Its cluster; empty for the only one.
     #[serde(default)]
