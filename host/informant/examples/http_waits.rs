@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use informant::http_client::{HttpSender, SystemResolver};
+use informant::{HttpSender, SystemResolver};
 use informant_cache::listener::{ChangeKind, ListenerHandle, ObjectChange};
 use informant_cache::{Catalog, Environment, Reason, Snapshot};
 use informant_config::HttpSection;

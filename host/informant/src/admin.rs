@@ -20,8 +20,8 @@ mod health;
 mod log_level;
 mod objects;
 mod origin;
-mod plugins;
-mod sources;
+pub(crate) mod plugins;
+pub(crate) mod sources;
 mod status_metrics;
 mod trigger;
 
@@ -42,21 +42,18 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub use access::{CALLERS_KEPT_MAX, REVIEW_KEPT, REVIEW_WAIT_MAX, REVIEWS_MAX, RIGHTS_KEPT_MAX};
-pub use error::{AdminError, Code, ResourceRight};
-pub use freshness::{FreshAsOf, VERSION_WAIT_DEFAULT, VERSION_WAIT_MAX, VERSION_WAITS_MAX};
-pub use log_level::{LogLevelRequest, LogLevelView};
-pub use objects::STREAMS_MAX;
+pub(crate) use error::{AdminError, Code, ResourceRight};
+pub(crate) use freshness::VERSION_WAITS_MAX;
+pub(crate) use log_level::{LogLevelRequest, LogLevelView};
+pub(crate) use objects::STREAMS_MAX;
 pub(crate) use objects::{
     ABSENT_FIELDS, AbsentFields, Freshness, INDEX_FAILURES, MISSING_SOURCES, MissingSource, SOURCES,
 };
-pub use plugins::{
-    ClosedHostView, DeadLetterView, EffectView, EffectsView, LoadedView, Paused, PluginView, Plugins,
-    RETRIES_LISTED_MAX, RETRIES_SHOWN_MAX, ReloadView, RequeueRequest, Requeued, Resumed, RetryView, SLOWED_SHOWN_MAX,
-    SlowedView, StuckView, WritingKeyView,
+pub(crate) use plugins::{
+    EffectView, EffectsView, LoadedView, Paused, PluginView, Plugins, RequeueRequest, Requeued, Resumed, RetryView,
 };
-pub use sources::{AgedText, FAILED_NAMED_MAX, FailedView, IndexFailuresView, SourceView, Sources};
-pub use trigger::{TriggerRequest, TriggeredObjects};
+pub(crate) use sources::{FailedView, IndexFailuresView, SourceView, Sources};
+pub(crate) use trigger::{TriggerRequest, TriggeredObjects};
 
 use self::access::{ReviewParts, Reviews};
 use self::origin::KnownHosts;
@@ -66,18 +63,18 @@ use crate::metrics::{Metrics, MetricsFormat};
 use crate::runbooks;
 
 /// The longest body of a request.
-pub const BODY_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// How long the body of a request may take to arrive.
-pub const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
+pub(crate) const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// How many answers to `/readyz` and `/metrics` a server computes at a time. Further requests wait.
-pub const STATUS_ANSWERS_MAX: usize = 2;
+pub(crate) const STATUS_ANSWERS_MAX: usize = 2;
 
 /// The status of the configuration file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ConfigurationView {
+pub(crate) struct ConfigurationView {
     /// The file, as passed to the daemon.
     pub path: String,
     /// `applied`, `partial` (some sections are pending), `refused` (the present file is invalid) or `unreadable` (it is
@@ -110,7 +107,7 @@ pub struct ConfigurationView {
 
 /// The certificate of the admin port.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct CertificateView {
+pub(crate) struct CertificateView {
     /// When it expires; null if there is none, so that no client can connect.
     pub expires: Option<String>,
     /// Why the files cannot be used, or that it has expired.
@@ -122,7 +119,7 @@ pub struct CertificateView {
 
 /// A problem and its runbook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ProblemView {
+pub(crate) struct ProblemView {
     pub message: String,
     /// The runbook: `informant explain CODE`.
     pub code: String,
@@ -130,7 +127,7 @@ pub struct ProblemView {
 
 /// A section whose newest version is not running.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct PendingSection {
+pub(crate) struct PendingSection {
     /// The header in the file, without brackets.
     pub section: String,
     pub reason: String,

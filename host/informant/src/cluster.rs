@@ -30,15 +30,14 @@ use serde_json::{Value, json};
 use self::authenticated::Authenticated;
 use self::credentials::{Credentials, Source};
 pub(crate) use self::exec_login::end_login_programs;
-pub use self::exec_login::{LOGIN_MAX, LOGIN_STDERR_BYTES_MAX, LOGIN_STDOUT_BYTES_MAX};
 
 use crate::one_at_a_time::one_at_a_time;
 
 /// The largest kubeconfig that a flag or a section names: 16 MiB. One of a thousand clusters has a few.
-pub const KUBECONFIG_BYTES_MAX: usize = 16 << 20;
+pub(crate) const KUBECONFIG_BYTES_MAX: usize = 16 << 20;
 
 /// The timeout for connecting to the API server.
-pub const CONNECT_MAX: Duration = Duration::from_secs(10);
+pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// The command line's flags for the cluster.
 #[derive(Debug, Clone, Default)]
@@ -129,14 +128,13 @@ impl ClusterError {
     }
 }
 
-pub use self::credentials::LoginError;
+pub(crate) use self::credentials::LoginError;
 pub(crate) use self::credentials::bearer_of_file;
-pub use self::user::REQUESTED_TOKEN_VALIDITY;
 pub(crate) use self::user::User;
 
 /// A cluster with its client.
 #[derive(Clone)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     /// Sends requests; cheap to clone.
     pub client: Client,
     /// The same client for informers, which share through it what they learn about the API server.
@@ -166,7 +164,7 @@ impl Cluster {
     ///
     /// # Errors
     /// [`ClusterError`] when no cluster is configured, its kubeconfig is unusable, or its login fails.
-    pub async fn connect(section: &ClusterSection) -> Result<Self, ClusterError> {
+    pub(crate) async fn connect(section: &ClusterSection) -> Result<Self, ClusterError> {
         Self::login(read(section.clone()).await?).await
     }
 
@@ -175,7 +173,7 @@ impl Cluster {
     ///
     /// # Errors
     /// See [`connect`](Self::connect).
-    pub async fn reconnect(section: &ClusterSection, current: &Arc<Self>) -> Result<Arc<Self>, ClusterError> {
+    pub(crate) async fn reconnect(section: &ClusterSection, current: &Arc<Self>) -> Result<Arc<Self>, ClusterError> {
         let config = read(section.clone()).await?;
         let of = config.clone();
         if blocking(&files(&config), move || settings(&of)).await? != current.settings {

@@ -48,20 +48,15 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use admin_certificate::CertificateStatus;
-pub use cluster_supervisor::{LOGIN_RETRY_FIRST, LOGIN_RETRY_MAX, LOGIN_WAIT_MAX};
-pub use config_reader::CONFIG_FIRST_MAX;
-pub use config_watcher::SECTION_WAIT_MAX;
-pub use configuration::{Configuration, ReloadResult, Section};
-pub use durable_state::STATE_OPEN_RETRY;
-pub use file_thread::{FILE_READ_MAX, FILE_THREADS_MAX};
-pub use file_watch::{POLL_PERIOD, SETTLE, SETTLE_MAX};
-pub use informer_supervisor::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
-pub use status_registry::{
+pub(crate) use admin_certificate::CertificateStatus;
+pub(crate) use configuration::Configuration;
+pub use file_watch::SETTLE;
+pub(crate) use status_registry::{
     InformerEntry, InformerPhase, InformerStatus, InformerStatuses, PluginEntry, PluginPhase, RunningInformer,
     StatusRegistry,
 };
-pub use stop::{STOP_MAX, ShutdownReport};
+pub(crate) use stop::STOP_MAX;
+pub use stop::ShutdownReport;
 
 use crate::activities::Activities;
 use crate::cluster::ClusterAccess;
@@ -90,7 +85,7 @@ pub struct Routes {
 }
 
 /// Makes the routes of a daemon: the status of everything, its metrics, its clock and `[admin]`.
-pub type MakeRoutes = fn(StatusRegistry, Metrics, Arc<dyn Environment>, &AdminSection) -> Routes;
+pub(crate) type MakeRoutes = fn(StatusRegistry, Metrics, Arc<dyn Environment>, &AdminSection) -> Routes;
 
 /// The options of [`Daemon::start`].
 #[derive(Debug)]

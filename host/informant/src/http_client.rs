@@ -28,26 +28,27 @@ use informant_plugin_host::{
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+pub(crate) use self::connect::Resolver;
+pub use self::connect::SystemResolver;
 use self::connect::{Connection, Connector};
-pub use self::connect::{Resolver, Resolving, SystemResolver};
 pub(crate) use self::tls::check_ca_file;
 use crate::kube_api::unless_abandoned;
 
 /// Time to look up a name, connect, and shake hands: 5 s, or what remains of the request's time.
-pub const HTTP_CONNECT_MAX: Duration = Duration::from_secs(5);
+pub(crate) const HTTP_CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// How long after the end of a request's time its connection is closed: 100 ms. The plugin host ends the request, so
 /// that its error is that of the time and not that of a closed connection.
-pub const HTTP_CLOSE_AFTER: Duration = Duration::from_millis(100);
+pub(crate) const HTTP_CLOSE_AFTER: Duration = Duration::from_millis(100);
 
 /// Bytes of the head of a response: 64 KiB. A larger one is an error.
-pub const HTTP_HEAD_BYTES_MAX: usize = 64 << 10;
+pub(crate) const HTTP_HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// Headers of a response: 100. More are an error.
-pub const HTTP_HEADERS_MAX: usize = 100;
+pub(crate) const HTTP_HEADERS_MAX: usize = 100;
 
 /// Bytes of a file with the value of a header: 16 KiB. A larger one is an error.
-pub const HTTP_HEADER_FILE_BYTES_MAX: usize = 16 << 10;
+pub(crate) const HTTP_HEADER_FILE_BYTES_MAX: usize = 16 << 10;
 
 /// Sends requests to the network.
 pub struct HttpSender {

@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 const ERROR_BODY_BYTES_MAX: usize = 64 * 1_024;
 
 /// Provides the current clients by cluster.
-pub trait ClientSource: Send + Sync {
+pub(crate) trait ClientSource: Send + Sync {
     /// All cluster names; empty for the only cluster.
     fn names(&self) -> Vec<String>;
 
@@ -39,7 +39,7 @@ pub trait ClientSource: Send + Sync {
 
 /// Why there is no client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ClientUnavailable {
+pub(crate) enum ClientUnavailable {
     /// There is no cluster of that name.
     Unknown,
     /// Authentication is pending; the last error, if any.
@@ -57,21 +57,15 @@ impl ClientSource for BTreeMap<String, Client> {
 }
 
 /// The clusters that plugins may call.
-pub struct ClusterApi {
+pub(crate) struct ClusterApi {
     clusters: Box<dyn ClientSource>,
     /// Runs the requests.
     environment: Arc<dyn Environment>,
 }
 
 impl ClusterApi {
-    /// For the only cluster, whose name is empty.
-    #[must_use]
-    pub fn of_one(client: Client, environment: Arc<dyn Environment>) -> Self {
-        Self::of(BTreeMap::from([(String::new(), client)]), environment)
-    }
-
     /// For several clusters, which may be added and removed. A call without a cluster name means the only one.
-    pub fn of(clusters: impl ClientSource + 'static, environment: Arc<dyn Environment>) -> Self {
+    pub(crate) fn of(clusters: impl ClientSource + 'static, environment: Arc<dyn Environment>) -> Self {
         Self {
             clusters: Box::new(clusters),
             environment,

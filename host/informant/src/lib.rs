@@ -4,8 +4,9 @@
 //! config.toml ─informant-config─▶ Config ─▶ daemon: informers (informant-informer) ─listeners─▶ plugins (informant-plugin-host)
 //! argv ──────────cli──▶ command             └── server: /livez /readyz /metrics, admin: /api/v1
 //! ```
-//! Owns the file of the configuration, the command line, the servers, the wiring between the crates, and the reload of components.
-//! Informers and plugins have their own crates; nothing here is on the path of an event.
+//!
+//! Owns the file of the configuration, the command line, the servers, the wiring between the crates, and the reload of
+//! components. Informers and plugins have their own crates; nothing here is on the path of an event.
 //!
 //! Its modules, lowest layer first; none imports from a layer above its own. What the servers answer is passed to the
 //! daemon, which knows neither the admin API nor the command line:
@@ -19,29 +20,34 @@
 //! ```
 
 mod activities;
-pub mod admin;
+mod admin;
 mod age;
-pub mod cli;
-pub mod cluster;
+mod cli;
+mod cluster;
 pub mod config_file;
-pub mod daemon;
+mod daemon;
 mod directories;
 mod escape;
 mod exit;
 mod guests;
-pub mod http_client;
+mod http_client;
 mod key_file;
-pub mod kube_api;
-pub mod logging;
+mod kube_api;
+mod logging;
 mod metrics;
 mod one_at_a_time;
-pub mod rbac;
+mod rbac;
 mod runbooks;
 mod server;
 mod signals;
 
 pub use activities::Activities;
-pub use metrics::{DaemonMetrics, Metrics};
+pub use admin::routes;
+pub use cli::{Cli, Exit};
+pub use cluster::{ClusterAccess, ClusterFlags};
+pub use daemon::{Daemon, DaemonOptions, SETTLE, ShutdownReport};
+pub use http_client::{HttpSender, SystemResolver};
+pub use metrics::Metrics;
 
 /// The plugin contract, as in `wit/`.
 pub(crate) const CONTRACT: &str = "informant:plugin@0.2.0";

@@ -28,7 +28,7 @@ const LEVEL_DEFAULT: &str = "info";
 /// The flags of the log.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Log")]
-pub struct LogFlags {
+pub(crate) struct LogFlags {
     /// Set the log level, optionally per crate, as in "info,informant_informer=debug"
     #[arg(
         long,
@@ -57,7 +57,7 @@ const REDUNDANT_MESSAGE: &str = "Server cert bypassed";
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// For people.
     Plain,
     /// One JSON object per line, for machines.
@@ -68,7 +68,7 @@ pub enum LogFormat {
 ///
 /// # Errors
 /// When the filter is invalid.
-pub fn start(flags: &LogFlags) -> Result<()> {
+pub(crate) fn start(flags: &LogFlags) -> Result<()> {
     let colors = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let (subscriber, filter) = subscriber(flags, colors, std::io::stderr)?;
     // A second start within one process, as in tests, keeps the first log.

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use informant::cli::Cli;
+use informant::Cli;
 
 // The store consists of millions of small, long-lived blocks while whole lists are allocated and freed: glibc's
 // allocator fragments with that.

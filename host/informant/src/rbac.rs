@@ -14,15 +14,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use informant_spec::{KubeGrant, KubeVerb};
 
-pub use helm_values::HelmValues;
-pub use yaml::{Subject, yaml};
+pub(crate) use helm_values::HelmValues;
+pub(crate) use yaml::{Subject, yaml};
 
 /// The folder of config.toml in the pod.
-pub const POD_CONFIG_FOLDER: &str = "/etc/informant";
+pub(crate) const POD_CONFIG_FOLDER: &str = "/etc/informant";
 
 /// The most bytes of a ConfigMap: config.toml, the scripts and the components next to it together. The API server
 /// refuses larger ones.
-pub const CONFIG_MAP_BYTES_MAX: usize = 1024 * 1024;
+pub(crate) const CONFIG_MAP_BYTES_MAX: usize = 1024 * 1024;
 
 /// The verbs that an informer needs.
 const INFORMER_VERBS: [&str; 2] = ["list", "watch"];
@@ -60,14 +60,14 @@ struct Rule {
 
 /// The permissions that a configuration needs.
 #[derive(Debug, Clone, Default)]
-pub struct Permissions {
+pub(crate) struct Permissions {
     rules: BTreeMap<Scope, BTreeMap<RuleTarget, Rule>>,
 }
 
 impl Permissions {
     /// Adds what the informer `name` needs: to list and watch `resource` of `group`, in one namespace or the whole
     /// cluster.
-    pub fn add_informer(&mut self, name: &str, group: &str, resource: &str, namespace: Option<&str>) {
+    pub(crate) fn add_informer(&mut self, name: &str, group: &str, resource: &str, namespace: Option<&str>) {
         let target = RuleTarget {
             group: group.to_owned(),
             resource: resource.to_owned(),
@@ -78,7 +78,7 @@ impl Permissions {
     }
 
     /// Adds a grant of the plugin `name`.
-    pub fn add_grant(&mut self, name: &str, grant: &KubeGrant) {
+    pub(crate) fn add_grant(&mut self, name: &str, grant: &KubeGrant) {
         let resource = &grant.resource;
         let resources: Vec<String> = match grant.subresources.as_slice() {
             [] => vec![resource.plural.clone()],
@@ -113,7 +113,7 @@ impl Permissions {
     }
 
     /// Adds what the admin server needs to ask the API server about its callers.
-    pub fn add_reviews(&mut self) {
+    pub(crate) fn add_reviews(&mut self) {
         for (group, resource) in REVIEWS {
             let target = RuleTarget {
                 group: group.to_owned(),

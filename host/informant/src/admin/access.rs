@@ -23,7 +23,6 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 
 use self::kept::TokenHash;
-pub use self::reviews::{CALLERS_KEPT_MAX, REVIEW_KEPT, REVIEW_WAIT_MAX, REVIEWS_MAX, RIGHTS_KEPT_MAX};
 pub(crate) use self::reviews::{ReviewParts, Reviews};
 use self::rights::Requirement;
 pub(super) use self::rights::Right;

@@ -15,7 +15,7 @@ const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 /// Why a request failed; programs may rely on the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Code {
+pub(crate) enum Code {
     /// The request is malformed.
     Invalid,
     /// The caller is not authenticated.
@@ -56,7 +56,7 @@ pub enum Code {
 #[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
 #[error("{message}")]
-pub struct AdminError {
+pub(crate) struct AdminError {
     /// The machine-readable cause.
     pub code: Code,
     /// Why, for people.
@@ -72,7 +72,7 @@ pub struct AdminError {
 /// A right on a resource, as in a `ResourceAttributes` of a SubjectAccessReview. Empty texts are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ResourceRight {
+pub(crate) struct ResourceRight {
     /// What to do.
     pub verb: String,
     /// The API group; empty for the core group.

@@ -16,14 +16,14 @@ use super::AdminState;
 use super::error::{AdminError, Code};
 
 /// How long to wait for a version by default.
-pub const VERSION_WAIT_DEFAULT: Duration = Duration::from_secs(10);
+pub(crate) const VERSION_WAIT_DEFAULT: Duration = Duration::from_secs(10);
 
 /// The longest wait for a version; a request for more is refused. Bookmarks arrive about once a minute, so a healthy
 /// source sees every version within this time.
-pub const VERSION_WAIT_MAX: Duration = Duration::from_secs(120);
+pub(crate) const VERSION_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// How many requests may wait for a version at a time. Each is a connection and a task; one more gets 429 `busy`.
-pub const VERSION_WAITS_MAX: usize = 128;
+pub(crate) const VERSION_WAITS_MAX: usize = 128;
 
 /// The query parameters about freshness.
 #[derive(Debug, Default, Deserialize)]
@@ -48,7 +48,7 @@ pub(super) struct AtLeast {
 /// The version that a source had reached when a wait failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct FreshAsOf {
+pub(crate) struct FreshAsOf {
     /// The source's number.
     pub source: u32,
     /// The source's state.

@@ -10,14 +10,14 @@ use super::error::{AdminError, Code};
 /// The filter to log with from now on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LogLevelRequest {
+pub(crate) struct LogLevelRequest {
     /// As in `--log-level`.
     pub level: String,
 }
 
 /// The result of a change of the log level.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogLevelView {
+pub(crate) struct LogLevelView {
     /// The present filter.
     pub level: String,
     /// The one before.

@@ -37,7 +37,7 @@ use stream::{ObjectFilter, ObjectStream, SourceObjects};
 
 /// How many responses with objects may be read at a time. Each holds snapshots, which keep replaced objects in memory;
 /// one more gets 429 `busy`.
-pub const STREAMS_MAX: usize = 16;
+pub(crate) const STREAMS_MAX: usize = 16;
 
 /// The header with the version of the response; several sources are separated by commas.
 pub(crate) const FRESH_AS_OF: &str = "informant-fresh-as-of";

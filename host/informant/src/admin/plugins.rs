@@ -24,11 +24,10 @@ use informant_cache::listener::{DeadLetter, ListenerStats, RetriedKey, SlowedKey
 use informant_cache::{Catalog, Environment, IndexFeedHandle, Moment};
 use informant_plugin_host::{ClosedHost, KvUsage, Plugin, PluginState, PluginStatus, StuckOn, WritingKey};
 
-pub use self::commands::{Paused, RequeueRequest, Requeued, Resumed};
-pub use self::effects::{EffectView, EffectsView};
-pub use self::failures::RETRIES_LISTED_MAX;
+pub(crate) use self::commands::{Paused, RequeueRequest, Requeued, Resumed};
+pub(crate) use self::effects::{EffectView, EffectsView};
 use self::views::KvView;
-pub use self::views::{
+pub(crate) use self::views::{
     ClosedHostView, DeadLetterView, LoadedView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView, RetryView,
     SLOWED_SHOWN_MAX, SlowedView, StuckView, WritingKeyView,
 };

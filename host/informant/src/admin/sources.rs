@@ -19,11 +19,11 @@ use crate::daemon::{InformerPhase, InformerStatus, StatusRegistry};
 use crate::runbooks;
 
 /// How many of the objects that an index lacks are named.
-pub const FAILED_NAMED_MAX: usize = 16;
+pub(crate) const FAILED_NAMED_MAX: usize = 16;
 
 /// All sources, by informer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Sources {
+pub(crate) struct Sources {
     /// One item per source, and one per informer without a source.
     pub items: Vec<SourceView>,
 }
@@ -31,7 +31,7 @@ pub struct Sources {
 /// One source; or an informer that has none yet, without an id.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SourceView {
+pub(crate) struct SourceView {
     /// Its number in this process.
     pub id: Option<u32>,
     /// The informer's name.
@@ -87,7 +87,7 @@ pub struct SourceView {
 /// The objects that one index lacks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct IndexFailuresView {
+pub(crate) struct IndexFailuresView {
     /// The index's name.
     pub index: String,
     /// The number of objects that it lacks because its function failed on them.
@@ -99,7 +99,7 @@ pub struct IndexFailuresView {
 /// An object that is not in an index.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct FailedView {
+pub(crate) struct FailedView {
     /// `namespace/name`, or the name of a cluster-scoped object.
     pub key: String,
     /// The error of the index function, or the host's for it.
@@ -109,7 +109,7 @@ pub struct FailedView {
 /// A message and its age.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AgedText {
+pub(crate) struct AgedText {
     pub message: String,
     pub age_ms: u64,
 }

@@ -20,7 +20,7 @@ const OBJECTS_BETWEEN_YIELDS_MAX: usize = 1_024;
 /// The objects to call the handler for: those that match every member. At least one member is required.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
-pub struct TriggerRequest {
+pub(crate) struct TriggerRequest {
     /// Every object that the plugin handles, as far as the other members allow.
     pub all: bool,
     /// Objects in this cluster.
@@ -42,7 +42,7 @@ pub struct TriggerRequest {
 
 /// The result of a trigger.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TriggeredObjects {
+pub(crate) struct TriggeredObjects {
     /// Objects for which the handler will be called.
     pub triggered: usize,
     /// Objects whose events are pending or being handled already.

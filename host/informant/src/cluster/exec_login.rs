@@ -25,13 +25,13 @@ use crate::escape;
 use crate::one_at_a_time::one_at_a_time;
 
 /// How long a login program may run.
-pub const LOGIN_MAX: Duration = Duration::from_secs(30);
+pub(super) const LOGIN_MAX: Duration = Duration::from_secs(30);
 
 /// How much a login program may print to standard output.
-pub const LOGIN_STDOUT_BYTES_MAX: u64 = 1_024 * 1_024;
+pub(super) const LOGIN_STDOUT_BYTES_MAX: u64 = 1_024 * 1_024;
 
 /// How much of a login program's standard error an error message shows.
-pub const LOGIN_STDERR_BYTES_MAX: u64 = 4 * 1_024;
+pub(super) const LOGIN_STDERR_BYTES_MAX: u64 = 4 * 1_024;
 
 /// Shorter lines of a private key reveal nothing, and may be words.
 const KEY_LINE_BYTES_MIN: usize = 8;

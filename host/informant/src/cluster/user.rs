@@ -14,7 +14,7 @@ use super::credentials::bearer;
 use super::{Cluster, ClusterError, ClusterFlags, blocking, files, read};
 
 /// How long a token requested for a service account is valid. API servers grant no shorter validity.
-pub const REQUESTED_TOKEN_VALIDITY: Duration = Duration::from_secs(600);
+pub(super) const REQUESTED_TOKEN_VALIDITY: Duration = Duration::from_secs(600);
 
 /// The audience of tokens that only Informant accepts.
 const AUDIENCE: &str = "informant";

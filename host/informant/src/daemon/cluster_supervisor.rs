@@ -23,14 +23,14 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::logging::cluster_field;
 
 /// The delay after the first failed login; it doubles with each further failure.
-pub const LOGIN_RETRY_FIRST: Duration = Duration::from_secs(1);
+pub(super) const LOGIN_RETRY_FIRST: Duration = Duration::from_secs(1);
 
 /// The longest delay between logins.
-pub const LOGIN_RETRY_MAX: Duration = Duration::from_secs(30);
+pub(super) const LOGIN_RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// How long a changed section may take to log in before the configuration change counts as partial. The login
 /// continues.
-pub const LOGIN_WAIT_MAX: Duration = Duration::from_secs(10);
+pub(super) const LOGIN_WAIT_MAX: Duration = Duration::from_secs(10);
 
 type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 

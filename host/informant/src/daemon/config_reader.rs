@@ -20,7 +20,7 @@ use crate::config_file::{self, ReadError};
 
 /// How long a changed plugin file waits for config.toml to be compared: 2 s. When both change at once, the new section
 /// belongs to the new component.
-pub const CONFIG_FIRST_MAX: Duration = Duration::from_secs(2);
+pub(crate) const CONFIG_FIRST_MAX: Duration = Duration::from_secs(2);
 
 /// Reads config.toml.
 pub(super) struct ConfigReader {

@@ -29,7 +29,7 @@ use crate::config_file;
 use crate::metrics::Metrics;
 
 /// How long a section may take until it shows as pending: 30 s. It continues in the background.
-pub const SECTION_WAIT_MAX: Duration = Duration::from_secs(30);
+pub(crate) const SECTION_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Why `[admin]`, `[health]` and `[state]` are pending.
 const RESTART: &str = "takes effect after a restart";

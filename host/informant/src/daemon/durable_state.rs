@@ -21,7 +21,7 @@ use crate::key_file;
 use crate::one_at_a_time::one_at_a_time;
 
 /// How long a state database that cannot be opened is left alone before the next attempt.
-pub const STATE_OPEN_RETRY: Duration = Duration::from_secs(5);
+pub(crate) const STATE_OPEN_RETRY: Duration = Duration::from_secs(5);
 
 /// The daemon's state database. Clones share it.
 #[derive(Clone, Debug)]

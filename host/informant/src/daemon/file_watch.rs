@@ -33,10 +33,10 @@ use watched_paths::WatchedPaths;
 pub const SETTLE: Duration = Duration::from_millis(20);
 
 /// After how long they are read although they keep changing, or a writer has not closed one.
-pub const SETTLE_MAX: Duration = Duration::from_secs(1);
+pub(super) const SETTLE_MAX: Duration = Duration::from_secs(1);
 
 /// How often files are read without any notification.
-pub const POLL_PERIOD: Duration = Duration::from_secs(30);
+pub(super) const POLL_PERIOD: Duration = Duration::from_secs(30);
 
 /// Whether the system reports that a writer closed a file.
 const REPORTS_CLOSE: bool = cfg!(target_os = "linux");

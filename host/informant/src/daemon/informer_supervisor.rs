@@ -22,7 +22,6 @@ use tokio_util::sync::CancellationToken;
 use self::pending_change::PendingChange;
 pub(super) use self::resolved::{ResolvedResource, spec};
 use self::startup::Startup;
-pub use self::startup::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
 use super::STOP_MAX;
 use super::cluster_registry::{ClusterEntry, ClusterPhase};
 use super::configuration::Section;

@@ -43,7 +43,7 @@ pub struct InformerEntry {
 }
 
 /// An informer's status by cluster; the only cluster has the empty name.
-pub type InformerStatuses = BTreeMap<String, InformerStatus>;
+pub(crate) type InformerStatuses = BTreeMap<String, InformerStatus>;
 
 /// The status of an informer in one cluster.
 #[derive(Clone, Debug)]

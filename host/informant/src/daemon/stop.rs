@@ -17,7 +17,7 @@ use super::status_registry::{InformerPhase, PluginPhase};
 use crate::logging::cluster_field;
 
 /// How long a graceful stop may take.
-pub const STOP_MAX: Duration = Duration::from_secs(10);
+pub(crate) const STOP_MAX: Duration = Duration::from_secs(10);
 
 /// The part of the deadline that is reserved for what follows delivery.
 const AFTER_DELIVERY: Duration = Duration::from_millis(500);

@@ -27,7 +27,7 @@ pub trait Resolver: Send + Sync + 'static {
 }
 
 /// The future of a lookup.
-pub type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+pub(crate) type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
 /// The operating system's resolver.
 #[derive(Clone, Copy, Debug)]

@@ -11,9 +11,14 @@ use serde_json::{Value, json};
 
 use super::*;
 
+/// The calls of the only cluster, whose name is empty.
+fn of_one(client: Client, environment: Arc<dyn Environment>) -> ClusterApi {
+    ClusterApi::of(BTreeMap::from([(String::new(), client)]), environment)
+}
+
 fn api(server: &ApiServer) -> ClusterApi {
     let environment = Arc::new(TokioEnvironment::current(0));
-    ClusterApi::of_one(Client::new(server.service(), "default"), environment)
+    of_one(Client::new(server.service(), "default"), environment)
 }
 
 fn call(resource: &str, name: &str, action: KubeAction) -> KubeCall {
@@ -201,7 +206,7 @@ async fn requests_run_on_the_informers_runtime() {
         environment: TokioEnvironment::current(0),
         ended,
     });
-    let api = ClusterApi::of_one(Client::new(server.service(), "default"), environment);
+    let api = of_one(Client::new(server.service(), "default"), environment);
     let asked = api.call(call("v1/configmaps", "m", KubeAction::Get));
     let guests = std::thread::spawn(|| {
         tokio::runtime::Builder::new_current_thread()
@@ -222,7 +227,7 @@ async fn abandoned_request_ends() {
         environment: TokioEnvironment::current(0),
         ended,
     });
-    let api = ClusterApi::of_one(Client::new(never, "default"), environment);
+    let api = of_one(Client::new(never, "default"), environment);
     let mut asked = api.call(call("v1/configmaps", "m", KubeAction::Get));
     assert!((&mut asked).now_or_never().is_none());
     drop(asked);

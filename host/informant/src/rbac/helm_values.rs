@@ -23,7 +23,7 @@ use crate::escape;
 
 /// What the chart needs to know about a configuration.
 #[derive(Debug)]
-pub struct HelmValues<'a> {
+pub(crate) struct HelmValues<'a> {
     /// The text of config.toml.
     pub config: &'a str,
     /// The texts of the scripts next to config.toml, by file name.
@@ -51,7 +51,7 @@ pub struct HelmValues<'a> {
 impl HelmValues<'_> {
     /// The values as YAML.
     #[must_use]
-    pub fn yaml(&self) -> String {
+    pub(crate) fn yaml(&self) -> String {
         let mut text = String::new();
         // Writing into a String does not fail.
         let _ = self.write(&mut text);

@@ -8,7 +8,7 @@ use crate::escape;
 
 /// The ServiceAccount, and the name of all objects.
 #[derive(Debug, Clone)]
-pub struct Subject<'a> {
+pub(crate) struct Subject<'a> {
     /// The name of the ServiceAccount, the roles and the bindings.
     pub name: &'a str,
     /// The namespace of the ServiceAccount.
@@ -19,7 +19,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The ServiceAccount, its roles and its bindings.
 #[must_use]
-pub fn yaml(permissions: &Permissions, subject: &Subject<'_>) -> String {
+pub(crate) fn yaml(permissions: &Permissions, subject: &Subject<'_>) -> String {
     let mut text = String::new();
     // Writing into a String does not fail.
     let _ = write(&mut text, permissions, subject);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use informant::daemon::SETTLE;
+use informant::SETTLE;
 use informant_apiserver::Filter;
 use serde_json::Value;
 

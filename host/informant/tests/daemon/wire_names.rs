@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
 
-use informant::cli::Exit;
+use informant::Exit;
 use informant::config_file;
 use informant_apiserver::{ApiServer, Ending, Filter, Injection, Options};
 use insta::assert_snapshot;

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use informant::cluster::{ClusterAccess, ClusterFlags};
 use informant::config_file;
-use informant::daemon::{Daemon, DaemonOptions};
+use informant::{ClusterAccess, ClusterFlags};
+use informant::{Daemon, DaemonOptions};
 use informant_apiserver::{ApiServer, Options};
 use informant_plugin_host::Compiler;
 use rcgen::{CertificateParams, KeyPair};
@@ -134,7 +134,7 @@ impl World {
             health_listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
             guests: guests.handle().clone(),
             cache_dir: artifacts(),
-            routes: informant::admin::routes,
+            routes: informant::routes,
             activities: informant::Activities::default(),
         })
         .await
@@ -237,7 +237,7 @@ impl Running {
             .await;
     }
 
-    pub(crate) async fn stop(mut self) -> informant::daemon::ShutdownReport {
+    pub(crate) async fn stop(mut self) -> informant::ShutdownReport {
         self.daemon.take().unwrap().stop(Duration::from_secs(10)).await
     }
 }

@@ -22,20 +22,20 @@ use crate::kube_api::{ClientSource, ClientUnavailable, unless_abandoned};
 use crate::metrics::DaemonMetrics;
 
 /// How long an answer of the API server about a caller is used: 10 s.
-pub const REVIEW_KEPT: Duration = Duration::from_secs(10);
+pub(crate) const REVIEW_KEPT: Duration = Duration::from_secs(10);
 
 /// How long a request waits for an answer of the API server about its caller: 5 s. Then it is refused.
-pub const REVIEW_WAIT_MAX: Duration = Duration::from_secs(5);
+pub(crate) const REVIEW_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Questions that are sent at a time: 16 about tokens, and 16 about rights. Further ones wait, as long as
 /// [`REVIEW_WAIT_MAX`] allows.
-pub const REVIEWS_MAX: usize = 16;
+pub(crate) const REVIEWS_MAX: usize = 16;
 
 /// Callers that are kept; and, apart from them, tokens that were refused. One more replaces the oldest.
-pub const CALLERS_KEPT_MAX: usize = 1_024;
+pub(crate) const CALLERS_KEPT_MAX: usize = 1_024;
 
 /// Rights of callers, granted or not, that are kept. One more replaces the oldest.
-pub const RIGHTS_KEPT_MAX: usize = 8_192;
+pub(crate) const RIGHTS_KEPT_MAX: usize = 8_192;
 
 /// A failure is logged once in this time, with the number of those that were not: 1 min.
 const WARNING_PERIOD: Duration = Duration::from_secs(60);

@@ -9,7 +9,7 @@ use informant_cache::Moment;
 use informant_informer::TokioEnvironment;
 use kube::Client;
 
-use super::reviews::Warnings;
+use super::reviews::{REVIEW_KEPT, REVIEWS_MAX, Warnings};
 use super::*;
 use crate::admin::error::ResourceRight;
 use crate::metrics::DaemonMetrics;

@@ -19,7 +19,7 @@ use crate::logging::AUDIT_TARGET;
 /// What to redeliver.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RequeueRequest {
+pub(crate) struct RequeueRequest {
     /// `namespace/name`, or the name of a cluster-scoped object. Absent: every dead letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -30,7 +30,7 @@ pub struct RequeueRequest {
 
 /// The result of a requeue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Requeued {
+pub(crate) struct Requeued {
     /// Events that were queued for redelivery.
     pub queued: usize,
     /// Objects whose events are pending or being handled already.
@@ -39,14 +39,14 @@ pub struct Requeued {
 
 /// The result of a resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resumed {
+pub(crate) struct Resumed {
     /// Whether it was paused or in quarantine, or calls were spaced.
     pub resumed: bool,
 }
 
 /// The result of a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Paused {
+pub(crate) struct Paused {
     /// Whether it was not paused before.
     pub paused: bool,
 }

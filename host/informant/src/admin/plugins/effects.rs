@@ -13,7 +13,7 @@ use crate::admin::error::AdminError;
 /// The effects that were withheld.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct EffectsView {
+pub(crate) struct EffectsView {
     /// Whether the plugin is in dry run now. Otherwise these are the effects of the last dry run.
     pub dry_run: bool,
     /// Effects that are no longer listed, because there were more.
@@ -25,7 +25,7 @@ pub struct EffectsView {
 /// Something that a plugin would have done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct EffectView {
+pub(crate) struct EffectView {
     /// `kube`, `kv` or `http`.
     pub kind: String,
     /// The verb: `patch`, `set`, `POST`.

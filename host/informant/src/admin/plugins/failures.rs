@@ -16,7 +16,7 @@ use crate::admin::sources::millis;
 use crate::daemon::{PluginPhase, StatusRegistry};
 
 /// How many keys under retry `/api/v1/retries` lists. Their number is always exact.
-pub const RETRIES_LISTED_MAX: usize = 1_000;
+pub(crate) const RETRIES_LISTED_MAX: usize = 1_000;
 
 /// Which plugin; none for all.
 #[derive(Debug, Deserialize)]

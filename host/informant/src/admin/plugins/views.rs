@@ -6,7 +6,7 @@ use crate::admin::sources::AgedText;
 
 /// All plugins, by name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Plugins {
+pub(crate) struct Plugins {
     /// One item per plugin.
     pub items: Vec<PluginView>,
 }
@@ -14,7 +14,7 @@ pub struct Plugins {
 /// The status of a plugin.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PluginView {
+pub(crate) struct PluginView {
     /// Its name in the configuration.
     pub name: String,
     pub component: String,
@@ -34,7 +34,7 @@ pub struct PluginView {
 /// The status of a loaded plugin.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LoadedView {
+pub(crate) struct LoadedView {
     /// The name in the component's manifest.
     pub manifest_name: String,
     /// The version in the component's manifest.
@@ -125,7 +125,7 @@ pub struct LoadedView {
 /// A key whose calls are spaced because they write to one object again and again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WritingKeyView {
+pub(crate) struct WritingKeyView {
     /// The object of the events.
     pub object: String,
     /// Its cluster; empty for the only one.
@@ -140,7 +140,7 @@ pub struct WritingKeyView {
 /// A host that is closed to a plugin.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ClosedHostView {
+pub(crate) struct ClosedHostView {
     /// Host and port.
     pub host: String,
     /// Until it opens.
@@ -149,7 +149,7 @@ pub struct ClosedHostView {
 
 /// What the keys of a plugin take.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct KvView {
+pub(crate) struct KvView {
     /// How many there are.
     pub keys: usize,
     /// Bytes of keys and values.
@@ -159,7 +159,7 @@ pub struct KvView {
 /// An attempt to reload.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ReloadView {
+pub(crate) struct ReloadView {
     /// `ok` or `refused`.
     pub result: String,
     /// Why it was refused.
@@ -169,7 +169,7 @@ pub struct ReloadView {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct DeadLetterView {
+pub(crate) struct DeadLetterView {
     pub object: String,
     /// Its cluster; empty for the only one.
     #[serde(default)]
@@ -185,7 +185,7 @@ pub struct DeadLetterView {
 /// An object on which a plugin failed and that is delivered again.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RetryView {
+pub(crate) struct RetryView {
     /// The object; null for a sync notification.
     pub object: Option<String>,
     /// Its cluster; empty for the only one.
@@ -206,7 +206,7 @@ pub struct RetryView {
 /// An object for which a handler asks for another call again and again.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SlowedView {
+pub(crate) struct SlowedView {
     pub object: String,
     /// Its cluster; empty for the only one.
     #[serde(default)]
@@ -220,7 +220,7 @@ pub struct SlowedView {
 /// A running call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct StuckView {
+pub(crate) struct StuckView {
     /// The object's source.
     pub source: u32,
     /// The object; null for a sync notification.
@@ -235,7 +235,7 @@ pub struct StuckView {
 }
 
 /// How many keys under retry the status of a plugin shows.
-pub const RETRIES_SHOWN_MAX: usize = 3;
+pub(crate) const RETRIES_SHOWN_MAX: usize = 3;
 
 /// How many slowed objects the status of a plugin lists.
-pub const SLOWED_SHOWN_MAX: usize = 3;
+pub(crate) const SLOWED_SHOWN_MAX: usize = 3;

@@ -176,7 +176,7 @@ fn row(columns: &SourceColumns, source: &SourceView, wide: bool) -> Vec<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::AgedText;
+    use crate::admin::sources::AgedText;
 
     fn source(informer: &str, cluster: &str) -> SourceView {
         SourceView {

@@ -1,9 +1,8 @@
 //! The output for a healthy daemon and for one with every problem.
 
-use crate::admin::{
-    AgedText, ClosedHostView, DeadLetterView, LoadedView, PendingSection, ReloadView, RetryView, StuckView,
-    WritingKeyView,
-};
+use crate::admin::plugins::{ClosedHostView, DeadLetterView, ReloadView, StuckView, WritingKeyView};
+use crate::admin::sources::AgedText;
+use crate::admin::{LoadedView, PendingSection, RetryView};
 
 use super::*;
 

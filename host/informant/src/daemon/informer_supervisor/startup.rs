@@ -20,11 +20,11 @@ use crate::logging::cluster_field;
 use crate::metrics::Metrics;
 
 /// The delay after the first failed discovery; it doubles with each further failure.
-pub const DISCOVERY_RETRY_FIRST: Duration = Duration::from_secs(1);
+pub(crate) const DISCOVERY_RETRY_FIRST: Duration = Duration::from_secs(1);
 
 /// The longest delay between discovery attempts, as long as between those of a pattern: a resource that is served later
 /// is found as fast by its name as by `*`.
-pub const DISCOVERY_RETRY_MAX: Duration = resource_follower::DISCOVERY_INTERVAL;
+pub(crate) const DISCOVERY_RETRY_MAX: Duration = resource_follower::DISCOVERY_INTERVAL;
 
 /// How often the log names another reason for which discovery fails. The text of some errors differs each time.
 const DISCOVERY_LOG_PERIOD: Duration = Duration::from_secs(60);
