@@ -64,6 +64,7 @@ mod openapi;
 mod options;
 mod page;
 mod patch;
+pub mod printers;
 mod protobuf;
 mod query;
 mod random;

@@ -5,15 +5,35 @@ use serde_json::{Value, json};
 use super::cells::{NONE, between, condition, each, is_deleted, items, labels, number, or_none, selector, since, text};
 use super::columns::{AGE, Column, NAME, column, integer, wide};
 
-const CONTAINERS: Column = wide("Containers", |it, _| json!(each(containers(it), "name")));
-const IMAGES: Column = wide("Images", |it, _| json!(each(containers(it), "image")));
-const SELECTOR: Column = wide("Selector", |it, _| json!(selector(&it["spec"]["selector"])));
+const CONTAINERS: Column = wide(
+    "Containers",
+    &[
+        "/spec/template/spec/containers/*/name",
+        "/spec/jobTemplate/spec/template/spec/containers/*/name",
+    ],
+    |it, _| json!(each(containers(it), "name")),
+);
+const IMAGES: Column = wide(
+    "Images",
+    &[
+        "/spec/template/spec/containers/*/image",
+        "/spec/jobTemplate/spec/template/spec/containers/*/image",
+    ],
+    |it, _| json!(each(containers(it), "image")),
+);
+const SELECTOR: Column = wide("Selector", &["/spec/selector"], |it, _| {
+    json!(selector(&it["spec"]["selector"]))
+});
 
 pub(super) const DEPLOYMENTS: &[Column] = &[
     NAME,
-    column("Ready", |it, _| ready(it)),
-    column("Up-to-date", |it, _| json!(number(&it["status"]["updatedReplicas"]))),
-    column("Available", |it, _| json!(number(&it["status"]["availableReplicas"]))),
+    column("Ready", &["/status/readyReplicas", "/spec/replicas"], |it, _| ready(it)),
+    column("Up-to-date", &["/status/updatedReplicas"], |it, _| {
+        json!(number(&it["status"]["updatedReplicas"]))
+    }),
+    column("Available", &["/status/availableReplicas"], |it, _| {
+        json!(number(&it["status"]["availableReplicas"]))
+    }),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -30,29 +50,47 @@ pub(super) const REPLICATION_CONTROLLERS: &[Column] = &[
     AGE,
     CONTAINERS,
     IMAGES,
-    wide("Selector", |it, _| json!(labels(&it["spec"]["selector"]))),
+    wide("Selector", &["/spec/selector"], |it, _| {
+        json!(labels(&it["spec"]["selector"]))
+    }),
 ];
 
-const DESIRED: Column = integer("Desired", |it, _| json!(number(&it["spec"]["replicas"])));
-const CURRENT: Column = integer("Current", |it, _| json!(number(&it["status"]["replicas"])));
-const READY: Column = integer("Ready", |it, _| json!(number(&it["status"]["readyReplicas"])));
+const DESIRED: Column = integer("Desired", &["/spec/replicas"], |it, _| {
+    json!(number(&it["spec"]["replicas"]))
+});
+const CURRENT: Column = integer("Current", &["/status/replicas"], |it, _| {
+    json!(number(&it["status"]["replicas"]))
+});
+const READY: Column = integer("Ready", &["/status/readyReplicas"], |it, _| {
+    json!(number(&it["status"]["readyReplicas"]))
+});
 
-pub(super) const STATEFUL_SETS: &[Column] = &[NAME, column("Ready", |it, _| ready(it)), AGE, CONTAINERS, IMAGES];
+pub(super) const STATEFUL_SETS: &[Column] = &[
+    NAME,
+    column("Ready", &["/status/readyReplicas", "/spec/replicas"], |it, _| ready(it)),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+];
 
 pub(super) const DAEMON_SETS: &[Column] = &[
     NAME,
-    integer("Desired", |it, _| {
+    integer("Desired", &["/status/desiredNumberScheduled"], |it, _| {
         json!(number(&it["status"]["desiredNumberScheduled"]))
     }),
-    integer("Current", |it, _| {
+    integer("Current", &["/status/currentNumberScheduled"], |it, _| {
         json!(number(&it["status"]["currentNumberScheduled"]))
     }),
-    integer("Ready", |it, _| json!(number(&it["status"]["numberReady"]))),
-    integer("Up-to-date", |it, _| {
+    integer("Ready", &["/status/numberReady"], |it, _| {
+        json!(number(&it["status"]["numberReady"]))
+    }),
+    integer("Up-to-date", &["/status/updatedNumberScheduled"], |it, _| {
         json!(number(&it["status"]["updatedNumberScheduled"]))
     }),
-    integer("Available", |it, _| json!(number(&it["status"]["numberAvailable"]))),
-    column("Node Selector", |it, _| {
+    integer("Available", &["/status/numberAvailable"], |it, _| {
+        json!(number(&it["status"]["numberAvailable"]))
+    }),
+    column("Node Selector", &["/spec/template/spec/nodeSelector"], |it, _| {
         json!(labels(&it["spec"]["template"]["spec"]["nodeSelector"]))
     }),
     AGE,
@@ -63,15 +101,27 @@ pub(super) const DAEMON_SETS: &[Column] = &[
 
 pub(super) const JOBS: &[Column] = &[
     NAME,
-    column("Status", |job, _| json!(job_status(job))),
-    column("Completions", |job, _| json!(completions(job))),
-    column("Duration", |job, now| {
-        json!(between(
-            &job["status"]["startTime"],
-            &job["status"]["completionTime"],
-            now
-        ))
-    }),
+    column(
+        "Status",
+        &["/status/conditions/*/type", "/status/conditions/*/status"],
+        |job, _| json!(job_status(job)),
+    ),
+    column(
+        "Completions",
+        &["/status/succeeded", "/spec/completions", "/spec/parallelism"],
+        |job, _| json!(completions(job)),
+    ),
+    column(
+        "Duration",
+        &["/status/startTime", "/status/completionTime"],
+        |job, now| {
+            json!(between(
+                &job["status"]["startTime"],
+                &job["status"]["completionTime"],
+                now
+            ))
+        },
+    ),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -80,11 +130,15 @@ pub(super) const JOBS: &[Column] = &[
 
 pub(super) const CRON_JOBS: &[Column] = &[
     NAME,
-    column("Schedule", |it, _| json!(text(&it["spec"]["schedule"]))),
-    column("Timezone", |it, _| or_none(&it["spec"]["timeZone"])),
+    column("Schedule", &["/spec/schedule"], |it, _| {
+        json!(text(&it["spec"]["schedule"]))
+    }),
+    column("Timezone", &["/spec/timeZone"], |it, _| {
+        or_none(&it["spec"]["timeZone"])
+    }),
     Column {
         type_: "boolean",
-        ..column("Suspend", |it, _| {
+        ..column("Suspend", &["/spec/suspend"], |it, _| {
             json!(match it["spec"]["suspend"].as_bool() {
                 Some(true) => "True",
                 Some(false) => "False",
@@ -92,38 +146,44 @@ pub(super) const CRON_JOBS: &[Column] = &[
             })
         })
     },
-    integer("Active", |it, _| json!(items(&it["status"]["active"]).len())),
-    column("Last Schedule", |it, now| {
-        match it["status"]["lastScheduleTime"].as_str() {
+    integer("Active", &["/status/active"], |it, _| {
+        json!(items(&it["status"]["active"]).len())
+    }),
+    column(
+        "Last Schedule",
+        &["/status/lastScheduleTime"],
+        |it, now| match it["status"]["lastScheduleTime"].as_str() {
             Some(last) => json!(since(last, now)),
             None => json!(NONE),
-        }
-    }),
+        },
+    ),
     AGE,
     CONTAINERS,
     IMAGES,
-    wide("Selector", |it, _| {
+    wide("Selector", &["/spec/jobTemplate/spec/selector"], |it, _| {
         json!(selector(&it["spec"]["jobTemplate"]["spec"]["selector"]))
     }),
 ];
 
 pub(super) const POD_TEMPLATES: &[Column] = &[
     NAME,
-    column("Containers", |it, _| {
+    column("Containers", &["/template/spec/containers/*/name"], |it, _| {
         json!(each(&it["template"]["spec"]["containers"], "name"))
     }),
-    column("Images", |it, _| {
+    column("Images", &["/template/spec/containers/*/image"], |it, _| {
         json!(each(&it["template"]["spec"]["containers"], "image"))
     }),
-    column("Pod Labels", |it, _| {
+    column("Pod Labels", &["/template/metadata/labels"], |it, _| {
         json!(labels(&it["template"]["metadata"]["labels"]))
     }),
 ];
 
 pub(super) const CONTROLLER_REVISIONS: &[Column] = &[
     NAME,
-    column("Controller", |it, _| json!(controller(it))),
-    column("Revision", |it, _| json!(number(&it["revision"]))),
+    column("Controller", &["/metadata/ownerReferences"], |it, _| {
+        json!(controller(it))
+    }),
+    column("Revision", &["/revision"], |it, _| json!(number(&it["revision"]))),
     AGE,
 ];
 
