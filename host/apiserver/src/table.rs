@@ -6,9 +6,9 @@
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
-use crate::printers::Column;
 use crate::printers::cells::since;
-use crate::printers::columns::{NAME_AND_AGE, NAME_AND_CREATION, columns};
+use crate::printers::column::{NAME_AND_AGE, NAME_AND_CREATION};
+use crate::printers::{Column, columns};
 use crate::stored::Stored;
 
 /// `columnDefinitions`.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cells::{NONE, UNKNOWN, condition, entries, items, number, or, or_none, since, text};
-use super::columns::{AGE, Column, NAME, column, wide};
+use super::column::{AGE, Column, NAME, column, wide};
 
 /// The prefix of the labels with a node's roles.
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cells::{NONE, UNSET, addresses, items, labels, name_or_default, number, or, or_none, selector, text};
-use super::columns::{AGE, Column, NAME, column, wide};
+use super::column::{AGE, Column, NAME, column, wide};
 
 /// Maximum number of hosts or endpoints shown; the rest are only counted.
 const SHOWN_MAX: usize = 3;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cells::{NONE, condition, is_deleted, items, number, or_none, since, text};
-use super::columns::{AGE, Column, NAME, column, wide};
+use super::column::{AGE, Column, NAME, column, wide};
 
 // All three depend on which init container is not finished yet, and on whether the pod counts as initialized.
 const READY_READS: &[&str] = &[

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cells::{NONE, UNKNOWN, UNSET, items, number, text};
-use super::columns::{AGE, Column, NAME, column, integer, wide};
+use super::column::{AGE, Column, NAME, boolean, column, integer, wide};
 
 /// Maximum number of an autoscaler's metrics shown; the rest are only counted.
 const METRICS_SHOWN_MAX: usize = 2;
@@ -92,12 +92,9 @@ pub(super) const ROLE_BINDINGS: &[Column] = &[
 pub(super) const PRIORITY_CLASSES: &[Column] = &[
     NAME,
     integer("Value", &["/value"], |it, _| json!(number(&it["value"]))),
-    Column {
-        type_: "boolean",
-        ..column("Global-Default", &["/globalDefault"], |it, _| {
-            json!(it["globalDefault"] == true)
-        })
-    },
+    boolean("Global-Default", &["/globalDefault"], |it, _| {
+        json!(it["globalDefault"] == true)
+    }),
     AGE,
     column("PreemptionPolicy", &["/preemptionPolicy"], |it, _| {
         json!(text(&it["preemptionPolicy"]))

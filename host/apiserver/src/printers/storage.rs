@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cells::{UNSET, is_deleted, items, name_or_default, or, text};
-use super::columns::{AGE, Column, NAME, column, wide};
+use super::column::{AGE, Column, NAME, column, wide};
 
 pub(super) const PERSISTENT_VOLUMES: &[Column] = &[
     NAME,

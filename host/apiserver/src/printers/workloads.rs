@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cells::{NONE, between, condition, each, is_deleted, items, labels, number, or_none, selector, since, text};
-use super::columns::{AGE, Column, NAME, column, integer, wide};
+use super::column::{AGE, Column, NAME, boolean, column, integer, wide};
 
 const CONTAINERS: Column = wide(
     "Containers",
@@ -136,16 +136,13 @@ pub(super) const CRON_JOBS: &[Column] = &[
     column("Timezone", &["/spec/timeZone"], |it, _| {
         or_none(&it["spec"]["timeZone"])
     }),
-    Column {
-        type_: "boolean",
-        ..column("Suspend", &["/spec/suspend"], |it, _| {
-            json!(match it["spec"]["suspend"].as_bool() {
-                Some(true) => "True",
-                Some(false) => "False",
-                None => "<unset>",
-            })
+    boolean("Suspend", &["/spec/suspend"], |it, _| {
+        json!(match it["spec"]["suspend"].as_bool() {
+            Some(true) => "True",
+            Some(false) => "False",
+            None => "<unset>",
         })
-    },
+    }),
     integer("Active", &["/status/active"], |it, _| {
         json!(items(&it["status"]["active"]).len())
     }),
