@@ -26,7 +26,7 @@
 //! their store, from `state` on what answers requests:
 //!
 //! ```layers
-//! body clock random tls
+//! body clock printers random tls
 //! kinds status definitions options
 //! stored
 //! history protobuf query table

@@ -8,7 +8,8 @@ use super::cells::{self, text};
 pub struct Column {
     /// The heading; kubectl prints it in capitals.
     pub name: &'static str,
-    /// JSON pointers to the fields that the cell depends on, besides name and age. `*` stands for each item of a list.
+    /// JSON pointers to the fields that the cell depends on, besides the object's name and when it was created and
+    /// deleted. `*` stands for each item of a list.
     pub reads: &'static [&'static str],
     pub(crate) type_: &'static str,
     /// Shown with `-o wide` only.

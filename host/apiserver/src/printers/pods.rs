@@ -20,7 +20,6 @@ const READY_READS: &[&str] = &[
     "/status/containerStatuses/*/state",
 ];
 const STATUS_READS: &[&str] = &[
-    "/metadata/deletionTimestamp",
     "/spec/initContainers/*/name",
     "/spec/initContainers/*/restartPolicy",
     "/status/phase",
