@@ -22,7 +22,6 @@ use std::time::Duration;
 
 use informant_config::ClusterSection;
 use informant_informer::ClusterClient;
-use informant_plugin_host::read_regular_file;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use serde_json::{Value, json};
@@ -32,7 +31,7 @@ use self::credentials::{Credentials, Source};
 pub(crate) use self::exec_login::end_login_programs;
 pub use self::exec_login::{LOGIN_MAX, LOGIN_STDERR_BYTES_MAX, LOGIN_STDOUT_BYTES_MAX};
 
-use crate::one_at_a_time::one_at_a_time;
+use crate::files::{Turn, read_regular_file};
 
 /// The largest kubeconfig that a flag or a section names: 16 MiB. One of a thousand clusters has a few.
 pub const KUBECONFIG_BYTES_MAX: usize = 16 << 20;
@@ -255,7 +254,7 @@ async fn blocking<T: Send + 'static>(
     files: &Path,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ClusterError> {
-    one_at_a_time(files, work).await.map_err(ClusterError::LoginAborted)
+    Turn::of(files).run(work).await.map_err(ClusterError::LoginAborted)
 }
 
 /// The files that building a client reads or runs, joined; its URL if there are none. A client with other files does

@@ -22,7 +22,6 @@ mod configuration;
 mod durable_state;
 mod exclude_warnings;
 mod file_content;
-mod file_thread;
 mod file_watch;
 mod informer_supervisor;
 mod plugin_attachments;
@@ -47,13 +46,13 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use crate::files::{FILE_READ_MAX, FILE_THREADS_MAX};
 pub use admin_certificate::CertificateStatus;
 pub use cluster_supervisor::{LOGIN_RETRY_FIRST, LOGIN_RETRY_MAX, LOGIN_WAIT_MAX};
 pub use config_reader::CONFIG_FIRST_MAX;
 pub use config_watcher::SECTION_WAIT_MAX;
 pub use configuration::{Configuration, ReloadResult, Section};
 pub use durable_state::STATE_OPEN_RETRY;
-pub use file_thread::{FILE_READ_MAX, FILE_THREADS_MAX};
 pub use file_watch::{POLL_PERIOD, SETTLE, SETTLE_MAX};
 pub use informer_supervisor::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
 pub use status_registry::{
@@ -76,7 +75,6 @@ use config_reader::{ConfigChannel, config_channel};
 use config_supervisor::{ConfigSupervisor, SupervisorParts};
 use config_watcher::ConfigWatcher;
 use durable_state::DurableState;
-use file_thread::FileThreads;
 use file_watch::FileWatch;
 use informant_config::Config;
 use plugin_keys::PluginKeys;
@@ -148,8 +146,7 @@ impl Daemon {
             };
             environment.spawn("state-database", Box::pin(supervisors.track_future(open)));
         }
-        let threads = FileThreads::new(&environment);
-        let files = FileWatch::start(&environment, threads.clone(), stop.clone());
+        let files = FileWatch::start(&environment, stop.clone());
         let channel = config_channel(&environment);
         let reloads = watch::Sender::new(0);
         let parts = SupervisorParts {
@@ -162,7 +159,6 @@ impl Daemon {
             metrics: metrics.clone(),
             durables: durables.clone(),
             watch: files.clone(),
-            threads: threads.clone(),
             checks: channel.checks.clone(),
             tasks: supervisors.clone(),
             stop: stop.clone(),
@@ -172,7 +168,6 @@ impl Daemon {
         let identity = IdentityParts {
             environment: Arc::clone(&environment),
             watch: files.clone(),
-            threads,
             registry: registry.clone(),
             metrics: metrics.clone(),
             stop: stop.clone(),
@@ -328,8 +323,8 @@ fn supervise(config: &Config, parts: SupervisorParts, channel: ConfigChannel) {
     let (registry, metrics) = (parts.registry.clone(), parts.metrics.clone());
     let (environment, tasks) = (Arc::clone(&parts.environment), parts.tasks.clone());
     let stop = parts.stop.clone();
-    let file = (parts.watch.subscribe(&config.path), parts.threads.one());
-    let (reader, texts) = channel.reader((config.path.clone(), config.hash), registry.clone(), file);
+    let ticks = parts.watch.subscribe(&config.path);
+    let (reader, texts) = channel.reader((config.path.clone(), config.hash), registry.clone(), ticks);
     let supervisor = ConfigSupervisor::new(parts);
     let watcher = ConfigWatcher::new(config, registry, supervisor, texts, metrics, Arc::clone(&environment));
     let run = async move {

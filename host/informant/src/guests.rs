@@ -8,11 +8,12 @@ use anyhow::{Context, Result};
 use informant_cache::Catalog;
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::limits::COMPONENT_BYTES_MAX;
-use informant_plugin_host::{HostOptions, KeyValue, NoKeys, PluginHost, read_regular_file};
+use informant_plugin_host::{HostOptions, KeyValue, NoKeys, PluginHost};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::compiler;
 use crate::directories;
+use crate::files::read_regular_file;
 use crate::metrics::Metrics;
 
 /// A plugin host on a small runtime of its own.

@@ -22,15 +22,14 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use informant_cache::Environment;
 use informant_config::HttpSection;
-use informant_plugin_host::{
-    HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpPermit, read_regular_file,
-};
+use informant_plugin_host::{HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpPermit};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use self::connect::{Connection, Connector};
 pub use self::connect::{Resolver, Resolving, SystemResolver};
 pub(crate) use self::tls::check_ca_file;
+use crate::files::{Turn, read_regular_file};
 use crate::kube_api::unless_abandoned;
 
 /// Time to look up a name, connect, and shake hands: 5 s, or what remains of the request's time.
@@ -140,7 +139,8 @@ async fn set_headers_from_files(
         };
         // Until it is read, which may take longer than the request, the request counts.
         let permit = permit.clone();
-        let read = tokio::task::spawn_blocking(move || {
+        let turn = Turn::of(&path);
+        let read = turn.run(move || {
             let read = header_value(&path);
             drop(permit);
             read

@@ -15,9 +15,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use informant_config::PluginSection;
-use informant_plugin_host::{LoadError, LoadProblem, Plugin, PluginHost, PreparedChange, Swapped, read_content};
+use informant_plugin_host::{LoadError, LoadProblem, Plugin, PluginHost, PreparedChange, Swapped};
 use informant_spec::{Content, Digest};
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::Notify;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -26,11 +26,11 @@ use super::STOP_MAX;
 use super::config_reader::ConfigChecks;
 use super::configuration::Section;
 use super::durable_state::DurableState;
-use super::file_thread::{FILE_READ_MAX, FileThread, FileThreads, NoAnswer};
 use super::file_watch::{FileTicks, FileWatch};
 use super::plugin_attachments::{InformerChange, PluginAttachments};
 use super::section_command::{CommandReceiver, Reply, SectionCommand, SectionResult};
 use super::status_registry::{PluginEntry, PluginPhase, StatusRegistry};
+use crate::files::{FILE_READ_MAX, NoAnswer, Turn, read_content};
 use crate::metrics::Metrics;
 
 /// Supervises a plugin.
@@ -44,7 +44,6 @@ pub(super) struct PluginSupervisor {
     pub(super) durables: DurableState,
     pub(super) commands: CommandReceiver<PluginSection>,
     pub(super) watch: FileWatch,
-    pub(super) threads: FileThreads,
     pub(super) checks: ConfigChecks,
     /// Notified when the plugin may have stopped using an informer.
     pub(super) released: Arc<Notify>,
@@ -60,7 +59,6 @@ struct Running {
 /// The plugin's file, and what is being done about it.
 struct FileState {
     ticks: FileTicks,
-    thread: Arc<Mutex<FileThread>>,
     /// The content that was tried last.
     tried: Option<Digest>,
     /// Why the file could not be read when that was last reported.
@@ -222,7 +220,6 @@ impl PluginSupervisor {
     fn file_state(&self) -> FileState {
         FileState {
             ticks: self.watch.subscribe(self.wanted.spec.content.path()),
-            thread: Arc::new(Mutex::new(self.threads.one())),
             tried: None,
             unreadable: None,
             reading: None,
@@ -272,12 +269,12 @@ impl PluginSupervisor {
         if let Some(reply) = &file.reply {
             reply.set_step("waits for its file to be read");
         }
-        let (thread, source) = (Arc::clone(&file.thread), self.wanted.spec.content.clone());
+        let source = self.wanted.spec.content.clone();
         let (checks, tried) = (self.checks.clone(), file.tried);
         file.reading = Some(Box::pin(async move {
             let of_thread = source.clone();
-            let mut thread = thread.lock().await;
-            let read = thread.run(FILE_READ_MAX, move || read_content(&of_thread)).await;
+            let turn = Turn::of(source.path());
+            let read = turn.run_within(FILE_READ_MAX, move || read_content(&of_thread)).await;
             let content = read.unwrap_or_else(|NoAnswer| Err(LoadError::read_timeout(source.path(), FILE_READ_MAX)));
             let is_new = content.as_ref().is_ok_and(|content| Some(content.digest()) != tried);
             if is_new && !for_section {
@@ -342,7 +339,7 @@ impl PluginSupervisor {
         let (host, spec) = (self.host.clone(), self.wanted.spec.clone());
         file.spawn(async move {
             let loaded = match content {
-                Ok(content) => host.load_content(spec.clone(), content).await,
+                Ok(content) => host.load(spec.clone(), content).await,
                 Err(error) => Err(error),
             };
             Prepared::Loaded(match loaded {
