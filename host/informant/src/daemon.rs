@@ -25,6 +25,7 @@ mod file_content;
 mod file_watch;
 mod informer_supervisor;
 mod plugin_attachments;
+mod plugin_content;
 mod plugin_keys;
 mod plugin_supervisor;
 mod resource_follower;
