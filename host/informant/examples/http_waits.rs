@@ -21,7 +21,7 @@ use informant_config::HttpSection;
 use informant_informer::TokioEnvironment;
 use informant_object::{Object, Shape, SourceId};
 use informant_plugin_host::{Compiler, HostOptions, Plugin, PluginHost, PluginMetrics};
-use informant_spec::{HttpGrant, PluginSpec};
+use informant_spec::{Content, HttpGrant, PluginSpec};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -154,7 +154,8 @@ impl World {
     }
 
     async fn start(&self, spec: PluginSpec) -> Result<Plugin> {
-        let plugin = self.host.load(spec).await?;
+        let content = Content::new(spec.content.clone(), std::fs::read(spec.content.path())?);
+        let plugin = self.host.load(spec, content).await?;
         plugin.start().await;
         let listener = plugin.listener();
         listener.attach(self.source, &self.snapshot, self.env.now());

@@ -28,7 +28,7 @@ use informant_cache::listener::{ChangeKind, ListenerHandle, ObjectChange};
 use informant_cache::{BoxFuture, Catalog, Environment, Moment, Reason, Snapshot};
 use informant_object::{Object, Shape, SourceId};
 use informant_plugin_host::{Compiler, HostOptions, KubeApi, KubeCall, KubeFuture, Plugin, PluginHost, PluginMetrics};
-use informant_spec::PluginSpec;
+use informant_spec::{Content, PluginSpec};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 
@@ -239,7 +239,8 @@ impl Handler {
                 .ok()
                 .map(Cow::Owned),
         })?;
-        let plugin = host.load(spec).await?;
+        let content = Content::new(spec.content.clone(), std::fs::read(spec.content.path())?);
+        let plugin = host.load(spec, content).await?;
         plugin.start().await;
         let listener = plugin.listener().clone();
         listener.attach(source, &snapshot, env.now());

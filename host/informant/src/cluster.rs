@@ -22,7 +22,6 @@ use std::time::Duration;
 
 use informant_config::ClusterSection;
 use informant_informer::ClusterClient;
-use informant_plugin_host::read_regular_file;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use serde_json::{Value, json};
@@ -31,7 +30,7 @@ use self::authenticated::Authenticated;
 use self::credentials::{Credentials, Source};
 pub(crate) use self::exec_login::end_login_programs;
 
-use crate::one_at_a_time::one_at_a_time;
+use crate::files::{Turn, read_regular_file};
 
 /// The largest kubeconfig that a flag or a section names: 16 MiB. One of a thousand clusters has a few.
 pub(crate) const KUBECONFIG_BYTES_MAX: usize = 16 << 20;
@@ -247,7 +246,7 @@ async fn blocking<T: Send + 'static>(
     files: &Path,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ClusterError> {
-    one_at_a_time(files, work).await.map_err(ClusterError::LoginAborted)
+    Turn::of(files).run(work).await.map_err(ClusterError::LoginAborted)
 }
 
 /// The files that building a client reads or runs, joined; its URL if there are none. A client with other files does

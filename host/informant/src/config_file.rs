@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use informant_config::{Config, Problem, Problems, SourceFile};
-use informant_plugin_host::{ReadFileError, read_regular_file};
+
+use crate::files::{ReadFileError, read_regular_file};
 
 /// The longest configuration file, in bytes: as much as a ConfigMap holds. Longer files are refused before parsing.
 pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
@@ -57,7 +58,6 @@ pub(crate) fn read(path: &Path) -> Result<SourceFile, ReadError> {
         ReadFileError::NotRegular { found } => ReadError::NotRegular { found },
         ReadFileError::TooLarge { .. } => ReadError::TooLong,
         ReadFileError::Io(error) => ReadError::Io(error),
-        error => ReadError::Io(std::io::Error::other(error)),
     })?;
     let text = String::from_utf8(bytes).map_err(|error| ReadError::NotUtf8 {
         offset: error.utf8_error().valid_up_to(),

@@ -22,10 +22,10 @@ mod configuration;
 mod durable_state;
 mod exclude_warnings;
 mod file_content;
-mod file_thread;
 mod file_watch;
 mod informer_supervisor;
 mod plugin_attachments;
+mod plugin_content;
 mod plugin_keys;
 mod plugin_supervisor;
 mod resource_follower;
@@ -71,7 +71,6 @@ use config_reader::{ConfigChannel, config_channel};
 use config_supervisor::{ConfigSupervisor, SupervisorParts};
 use config_watcher::ConfigWatcher;
 use durable_state::DurableState;
-use file_thread::FileThreads;
 use file_watch::FileWatch;
 use informant_config::{AdminSection, Config};
 use plugin_keys::PluginKeys;
@@ -155,8 +154,7 @@ impl Daemon {
             };
             environment.spawn("state-database", Box::pin(supervisors.track_future(open)));
         }
-        let threads = FileThreads::new(&environment);
-        let files = FileWatch::start(&environment, threads.clone(), stop.clone());
+        let files = FileWatch::start(&environment, stop.clone());
         let channel = config_channel(&environment);
         let reloads = watch::Sender::new(0);
         let parts = SupervisorParts {
@@ -169,7 +167,6 @@ impl Daemon {
             metrics: metrics.clone(),
             durables: durables.clone(),
             watch: files.clone(),
-            threads: threads.clone(),
             checks: channel.checks.clone(),
             tasks: supervisors.clone(),
             stop: stop.clone(),
@@ -179,7 +176,6 @@ impl Daemon {
         let identity = IdentityParts {
             environment: Arc::clone(&environment),
             watch: files.clone(),
-            threads,
             registry: registry.clone(),
             metrics: metrics.clone(),
             stop: stop.clone(),
@@ -334,8 +330,8 @@ fn supervise(config: &Config, parts: SupervisorParts, channel: ConfigChannel) {
     let (registry, metrics) = (parts.registry.clone(), parts.metrics.clone());
     let (environment, tasks) = (Arc::clone(&parts.environment), parts.tasks.clone());
     let stop = parts.stop.clone();
-    let file = (parts.watch.subscribe(&config.path), parts.threads.one());
-    let (reader, texts) = channel.reader((config.path.clone(), config.hash), registry.clone(), file);
+    let ticks = parts.watch.subscribe(&config.path);
+    let (reader, texts) = channel.reader((config.path.clone(), config.hash), registry.clone(), ticks);
     let supervisor = ConfigSupervisor::new(parts);
     let watcher = ConfigWatcher::new(config, registry, supervisor, texts, metrics, Arc::clone(&environment));
     let run = async move {

@@ -8,10 +8,11 @@ use anyhow::{Context, Result};
 use informant_cache::Catalog;
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::limits::COMPONENT_BYTES_MAX;
-use informant_plugin_host::{Compiler, HostOptions, KeyValue, NoKeys, PluginHost, read_regular_file};
+use informant_plugin_host::{Compiler, HostOptions, KeyValue, NoKeys, PluginHost};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::directories;
+use crate::files::read_regular_file;
 use crate::metrics::Metrics;
 
 /// The hidden command that compiles a component in a separate process.

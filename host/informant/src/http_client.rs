@@ -22,9 +22,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use informant_cache::Environment;
 use informant_config::HttpSection;
-use informant_plugin_host::{
-    HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpPermit, read_regular_file,
-};
+use informant_plugin_host::{HttpBody, HttpCall, HttpClient, HttpError, HttpErrorCode, HttpFuture, HttpPermit};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -32,6 +30,7 @@ pub(crate) use self::connect::Resolver;
 pub use self::connect::SystemResolver;
 use self::connect::{Connection, Connector};
 pub(crate) use self::tls::check_ca_file;
+use crate::files::{Turn, read_regular_file};
 use crate::kube_api::unless_abandoned;
 
 /// Time to look up a name, connect, and shake hands: 5 s, or what remains of the request's time.
@@ -141,7 +140,8 @@ async fn set_headers_from_files(
         };
         // Until it is read, which may take longer than the request, the request counts.
         let permit = permit.clone();
-        let read = tokio::task::spawn_blocking(move || {
+        let turn = Turn::of(&path);
+        let read = turn.run(move || {
             let read = header_value(&path);
             drop(permit);
             read

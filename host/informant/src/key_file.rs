@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use informant_plugin_host::{ReadFileError, read_regular_file};
 use informant_state::Cipher;
+
+use crate::files::{ReadFileError, read_regular_file};
 
 /// The largest key file: 1 KiB. A key in base64 has 44 bytes.
 pub(crate) const KEY_FILE_BYTES_MAX: usize = 1_024;

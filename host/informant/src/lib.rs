@@ -12,7 +12,7 @@
 //! daemon, which knows neither the admin API nor the command line:
 //!
 //! ```layers
-//! activities age config_file directories escape exit key_file kube_api metrics one_at_a_time runbooks
+//! activities age config_file directories escape exit files key_file kube_api metrics runbooks
 //! cluster guests http_client logging rbac server
 //! daemon
 //! admin signals
@@ -29,13 +29,13 @@ mod daemon;
 mod directories;
 mod escape;
 mod exit;
+mod files;
 mod guests;
 mod http_client;
 mod key_file;
 mod kube_api;
 mod logging;
 mod metrics;
-mod one_at_a_time;
 mod rbac;
 mod runbooks;
 mod server;

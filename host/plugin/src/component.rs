@@ -2,7 +2,6 @@
 
 pub(crate) mod binary;
 pub(crate) mod context;
-pub(crate) mod file;
 pub(crate) mod imports;
 pub(crate) mod interface_name;
 pub(crate) mod manifest;

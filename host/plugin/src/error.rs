@@ -274,7 +274,9 @@ impl LoadError {
         LoadError::new(component, LoadProblem::ReadTimeout { within })
     }
 
-    pub(crate) fn new(component: &Path, problem: LoadProblem) -> LoadError {
+    /// `problem` of what is at this path.
+    #[must_use]
+    pub fn new(component: &Path, problem: LoadProblem) -> LoadError {
         LoadError {
             plugin: None,
             component: component.to_owned(),

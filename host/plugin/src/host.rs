@@ -1,11 +1,11 @@
 //! The plugin host: what all plugins share, and the steps from a file to a running plugin.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use informant_cache::{Catalog, Environment, IndexFeedHandle, ListenerHandle, listener};
-use informant_spec::{Content, ContentSource, Digest, INSTANCES_MAX, Language, Limits, OnFailure, PluginSpec};
+use informant_spec::{Content, Digest, INSTANCES_MAX, Language, Limits, OnFailure, PluginSpec};
 use prometheus_client::metrics::counter::Counter;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -20,7 +20,6 @@ use crate::artifacts::Artifacts;
 use crate::artifacts::last_good::LastGood;
 use crate::component::binary::SdkInfo;
 use crate::component::context::DescribeContext;
-use crate::component::file;
 use crate::component::manifest::Manifest;
 use crate::component::script::{Script, ScriptRunner};
 use crate::component::{DENIED_IN_DESCRIBE, LoadedVersion, PluginComponent};
@@ -180,37 +179,16 @@ impl PluginHost {
         })))
     }
 
-    /// Inspects the component in the file `path`: validates and compiles it and asks for its manifest, which may depend
-    /// on `config`. Keeps nothing of it.
+    /// Inspects a component or script: validates and compiles it and asks for its manifest, which may depend on
+    /// `config`. Keeps nothing of it.
     ///
     /// # Errors
     /// [`LoadError`], as [`load`](Self::load) would give.
-    pub async fn inspect(&self, path: &Path, config: serde_json::Value) -> Result<Inspection, LoadError> {
-        let read = self.0.read(&path.into()).await;
-        let content = read.map_err(|problem| LoadError::new(path, problem))?;
-        self.inspect_content(&content, config).await
-    }
-
-    /// As [`inspect`](Self::inspect), for a content.
-    ///
-    /// # Errors
-    /// As [`inspect`](Self::inspect).
-    pub async fn inspect_content(&self, content: &Content, config: serde_json::Value) -> Result<Inspection, LoadError> {
+    pub async fn inspect(&self, content: &Content, config: serde_json::Value) -> Result<Inspection, LoadError> {
         let context = DescribeContext::new("inspect", config);
         let described = self.0.describe(content, None, &context, Limits::default()).await;
         let version = described.map_err(|problem| LoadError::new(content.origin().path(), problem))?;
         Ok(Inspection::of(&version))
-    }
-
-    /// Reads a plugin's content and [loads](Self::load_content) the plugin.
-    ///
-    /// # Errors
-    /// [`LoadError`], which says what to change. Nothing of the plugin is kept in that case.
-    pub async fn load(&self, spec: PluginSpec) -> Result<Plugin, LoadError> {
-        match self.0.read(&spec.content).await {
-            Ok(content) => self.load_content(spec, content).await,
-            Err(problem) => Err(LoadError::new(spec.content.path(), problem).of_plugin(&spec.name)),
-        }
     }
 
     /// Loads a plugin with this content: validates, compiles and describes the component, creates its
@@ -218,8 +196,8 @@ impl PluginHost {
     /// any point.
     ///
     /// # Errors
-    /// As [`load`](Self::load).
-    pub async fn load_content(&self, spec: PluginSpec, content: Content) -> Result<Plugin, LoadError> {
+    /// [`LoadError`], which says what to change. Nothing of the plugin is kept in that case.
+    pub async fn load(&self, spec: PluginSpec, content: Content) -> Result<Plugin, LoadError> {
         let name = spec.name.clone();
         let loaded = self.0.load(spec, &content).await;
         loaded.map_err(|problem| LoadError::new(content.origin().path(), problem).of_plugin(&name))
@@ -244,12 +222,6 @@ impl PluginHost {
 }
 
 impl HostInner {
-    /// Reads a plugin's content.
-    pub(crate) async fn read(&self, source: &ContentSource) -> Result<Content, LoadProblem> {
-        let source = source.clone();
-        self.blocking(move || file::read(&source)).await?
-    }
-
     /// Loads a plugin with this content.
     async fn load(self: &Arc<HostInner>, spec: PluginSpec, content: &Content) -> Result<Plugin, LoadProblem> {
         let config = PluginConfig::new(spec);
@@ -312,10 +284,7 @@ impl HostInner {
     /// What was kept of the last good version. None if it is not what was recorded, or not what `sha256` pins.
     async fn last_good_content(&self, spec: &PluginSpec) -> Option<Content> {
         let (last_good, name, source) = (self.last_good.clone(), spec.name.clone(), spec.content.clone());
-        let find = move || {
-            let (digest, kept) = last_good.find(&name, &source)?;
-            file::read(&kept).ok().filter(|content| content.digest() == digest)
-        };
+        let find = move || last_good.find(&name, &source);
         let found = self.blocking(find).await.ok()??;
         spec.sha256
             .is_none_or(|pinned| pinned == found.digest())

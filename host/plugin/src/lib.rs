@@ -45,7 +45,6 @@ mod testing;
 mod writes;
 
 pub use component::binary::SdkInfo;
-pub use component::file::{ReadFileError, read_content, read_regular_file};
 pub use component::manifest::{
     EventRule, IndexRule, Indexes, Manifest, ManifestError, MetricDeclaration, MetricKind, Requirement, WritesEnd,
 };

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use informant_spec::PluginSpec;
+use informant_spec::{Content, PluginSpec};
 use prometheus_client::metrics::counter::Counter;
 use tokio_util::sync::CancellationToken;
 
@@ -31,19 +31,15 @@ pub struct Preflight {
 }
 
 impl PluginHost {
-    /// Inspects a plugin as [`inspect`](Self::inspect) does, and initializes its instances as [`load`](Self::load)
-    /// would. Keeps nothing of it. The caller checks a pinned digest.
+    /// Inspects a plugin with this content as [`inspect`](Self::inspect) does, and initializes its instances as
+    /// [`load`](Self::load) would. Keeps nothing of it. The caller checks a pinned digest.
     ///
     /// # Errors
     /// [`LoadError`], if it fails before the manifest is known.
-    pub async fn preflight(&self, spec: &PluginSpec) -> Result<Preflight, LoadError> {
+    pub async fn preflight(&self, spec: &PluginSpec, content: &Content) -> Result<Preflight, LoadError> {
         let parts = self.parts();
         let config = PluginConfig::new(spec.clone());
-        let describe = async {
-            let content = parts.read(&spec.content).await?;
-            parts.describe(&content, None, &config.context, spec.limits).await
-        };
-        let described = describe.await;
+        let described = parts.describe(content, None, &config.context, spec.limits).await;
         let version = described.map_err(|problem| LoadError::new(spec.content.path(), problem))?;
         let started = start(parts, &config, &version).await;
         Ok(Preflight {

@@ -177,7 +177,7 @@ fn esbuild_for(file: &Path) -> Option<PathBuf> {
 fn check(content: &Content, args: &BuildArgs) -> Result<()> {
     let config = args.config.read(content.origin().path())?;
     let guests = Guests::for_inspection()?;
-    let inspected = guests.block_on(guests.host().inspect_content(content, config));
+    let inspected = guests.block_on(guests.host().inspect(content, config));
     inspected.context("nothing was written, because Informant would refuse it")?;
     Ok(())
 }

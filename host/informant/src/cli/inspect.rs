@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::{Exit, build, output};
 use crate::config_file;
+use crate::files::read_content;
 use crate::guests::Guests;
 
 /// `informant plugin inspect`.
@@ -55,7 +56,8 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     );
     let config = args.config.read(&args.file)?;
     let guests = Guests::for_inspection()?;
-    let inspection = guests.block_on(guests.host().inspect(&args.file, config))?;
+    let content = read_content(&args.file.as_path().into())?;
+    let inspection = guests.block_on(guests.host().inspect(&content, config))?;
     match args.output {
         Format::Text => output::to_stdout(|out| show(out, args, &inspection)),
         Format::Json => output::json(&as_json(args, &inspection)),

@@ -17,7 +17,6 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use http::HeaderValue;
 use http::header::InvalidHeaderValue;
-use informant_plugin_host::{ReadFileError, read_regular_file};
 use jiff::Timestamp;
 use kube::Client;
 use kube::config::{AuthInfo, Config, ExecConfig};
@@ -26,7 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::exec_login::{self, ExecError, LOGIN_MAX};
 use super::files;
-use crate::one_at_a_time::one_at_a_time;
+use crate::files::{ReadFileError, Turn, read_regular_file};
 
 /// The age at which a token file is read again. As in client-go.
 const TOKEN_FILE_AGE_MAX: Duration = Duration::from_secs(50);
@@ -310,7 +309,7 @@ impl Reader {
             config.auth_info.client_certificate_data = Some(STANDARD.encode(&identity.certificate));
             config.auth_info.client_key_data = Some(STANDARD.encode(&identity.key).into());
         }
-        let client = one_at_a_time(&files(&config), move || Client::try_from(config)).await;
+        let client = Turn::of(&files(&config)).run(move || Client::try_from(config)).await;
         let client = client.map_err(|_| LoginError::Aborted)?;
         client.map_err(|error| LoginError::Client(Arc::new(error)))
     }
@@ -353,7 +352,8 @@ pub(crate) async fn bearer_of_file(path: &Path) -> Result<HeaderValue, LoginErro
 /// The token in a file, without the white space around it.
 async fn read_token(path: &Path) -> Result<String, LoginError> {
     let file = path.to_owned();
-    let read = one_at_a_time(path, move || read_regular_file(&file, TOKEN_FILE_BYTES_MAX));
+    let turn = Turn::of(path);
+    let read = turn.run(move || read_regular_file(&file, TOKEN_FILE_BYTES_MAX));
     let Ok(bytes) = tokio::time::timeout(TOKEN_FILE_READ_MAX, read).await else {
         let seconds = TOKEN_FILE_READ_MAX.as_secs();
         let reason = format!("not read within {seconds} s; its file system may hang");

@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
 use crate::escape;
-use crate::one_at_a_time::one_at_a_time;
+use crate::files::Turn;
 
 /// How long a login program may run.
 pub(super) const LOGIN_MAX: Duration = Duration::from_secs(30);
@@ -180,7 +180,9 @@ async fn output(mut command: Command, exec: &ExecConfig, deadline: Duration) -> 
     let program = command.as_std().get_program().to_owned();
     let run = async {
         // Starting waits for the file system that has the program.
-        let child = one_at_a_time(Path::new(&program), move || command.spawn().map(Running::new)).await;
+        let child = Turn::of(Path::new(&program))
+            .run(move || command.spawn().map(Running::new))
+            .await;
         started = true;
         let child = child.unwrap_or_else(|error| Err(std::io::Error::other(error)));
         let mut child = child.map_err(|source| ExecProblem::Start {

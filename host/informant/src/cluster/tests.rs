@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::one_at_a_time::turn;
+use crate::files::Turn;
 
 /// An API server that accepts one token.
 #[derive(Clone, Default)]
@@ -157,7 +157,7 @@ async fn token_file_that_hangs_is_read_once_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     write(&folder, "token", "first");
     let section = section(&folder, "http://127.0.0.1:1", &json!({ "tokenFile": "token" }));
-    let hanging = turn(&folder.path().join("token")).acquire_owned().await.unwrap();
+    let hanging = Turn::of(&folder.path().join("token")).hold().await;
     let error = Cluster::connect(&section).await.unwrap_err().to_string();
     assert!(error.contains("token: not read within 10 s"), "{error}");
     drop(hanging);
@@ -171,7 +171,7 @@ async fn certificate_that_hangs_delays_no_other_client() {
     let user = |file: &str| json!({ "client-certificate": file, "client-key": "key" });
     let path = |file: &str| folder.path().join(file).display().to_string();
     let files = format!("{}\n{}", path("hangs"), path("key"));
-    let hanging = turn(Path::new(&files)).acquire_owned().await.unwrap();
+    let hanging = Turn::of(Path::new(&files)).hold().await;
     let connect =
         async |section: &ClusterSection| tokio::time::timeout(Duration::from_secs(60), Cluster::connect(section)).await;
     let hung = section(&folder, url, &user("hangs"));
@@ -188,7 +188,7 @@ async fn certificate_that_hangs_delays_no_other_client() {
 #[tokio::test(start_paused = true)]
 async fn certificate_authority_that_hangs_delays_no_other_path() {
     let folder = tempfile::tempdir().unwrap();
-    let hanging = turn(&folder.path().join("hangs")).acquire_owned().await.unwrap();
+    let hanging = Turn::of(&folder.path().join("hangs")).hold().await;
     let connect = async |file: &str| {
         let section = section(&folder, "https://127.0.0.1:1", &json!({ "token": "t" }));
         let path = section.kubeconfig.as_ref().unwrap();

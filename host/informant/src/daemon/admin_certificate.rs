@@ -17,9 +17,9 @@ use informant_config::AdminTls;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::file_thread::{FILE_READ_MAX, FileThread, FileThreads};
 use super::file_watch::{FileTicks, FileWatch};
 use super::status_registry::StatusRegistry;
+use crate::files::{FILE_READ_MAX, NoAnswer, Turn};
 use crate::metrics::Metrics;
 use crate::server::{Certificate, CertificateFiles, CertificateProblem, ServerIdentity};
 
@@ -36,7 +36,6 @@ pub struct CertificateStatus {
 pub(super) struct IdentityParts {
     pub(super) environment: Arc<dyn Environment>,
     pub(super) watch: FileWatch,
-    pub(super) threads: FileThreads,
     pub(super) registry: StatusRegistry,
     pub(super) metrics: Metrics,
     pub(super) stop: CancellationToken,
@@ -47,7 +46,6 @@ struct CertificateFollower {
     certificate: PathBuf,
     key: PathBuf,
     ticks: [FileTicks; 2],
-    thread: FileThread,
     identity: ServerIdentity,
     registry: StatusRegistry,
     metrics: Metrics,
@@ -80,7 +78,6 @@ pub(super) async fn server_identity(
                 ticks: [parts.watch.subscribe(certificate), parts.watch.subscribe(key)],
                 certificate: certificate.clone(),
                 key: key.clone(),
-                thread: parts.threads.one(),
                 identity: identity.clone(),
                 registry: parts.registry,
                 metrics: parts.metrics,
@@ -124,10 +121,9 @@ impl CertificateFollower {
 
     async fn check(&mut self) {
         let (certificate, key) = (self.certificate.clone(), self.key.clone());
-        let read = self
-            .thread
-            .run(FILE_READ_MAX, move || CertificateFiles::read(&certificate, &key));
-        let read = read.await.unwrap_or_else(|_| {
+        let turn = Turn::of(&self.certificate);
+        let read = turn.run_within(FILE_READ_MAX, move || CertificateFiles::read(&certificate, &key));
+        let read = read.await.unwrap_or_else(|NoAnswer| {
             Err(CertificateProblem::Unreadable {
                 path: self.certificate.clone(),
                 message: format!("the file system did not answer within {} s", FILE_READ_MAX.as_secs()),

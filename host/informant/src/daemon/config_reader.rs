@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use informant_cache::Environment;
 use informant_config::{Problems, SourceFile, TextHash};
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use super::file_content::{Read, StableRead, read_stable};
-use super::file_thread::{FILE_READ_MAX, FileThread};
 use super::file_watch::{FileTicks, SETTLE};
 use super::status_registry::StatusRegistry;
 use crate::config_file::{self, ReadError};
+use crate::files::{FILE_READ_MAX, Turn};
 
 /// How long a changed plugin file waits for config.toml to be compared: 2 s. When both change at once, the new section
 /// belongs to the new component.
@@ -28,7 +28,6 @@ pub(super) struct ConfigReader {
     registry: StatusRegistry,
     environment: Arc<dyn Environment>,
     ticks: FileTicks,
-    thread: Mutex<FileThread>,
     requests: watch::Receiver<u64>,
     texts: mpsc::Sender<CheckedText>,
     /// The hash of the text that was passed on last.
@@ -125,14 +124,13 @@ impl ConfigChannel {
         self,
         (path, validated_hash): (PathBuf, TextHash),
         registry: StatusRegistry,
-        (ticks, thread): (FileTicks, FileThread),
+        ticks: FileTicks,
     ) -> (ConfigReader, ConfigTexts) {
         let reader = ConfigReader {
             path,
             registry,
             environment: self.checks.environment,
             ticks,
-            thread: Mutex::new(thread),
             requests: self.requests,
             texts: self.sender,
             validated_hash,
@@ -198,8 +196,8 @@ impl ConfigReader {
 
     async fn read(&self) -> Read {
         let path = self.path.clone();
-        let mut thread = self.thread.lock().await;
-        let read = thread.run(FILE_READ_MAX, move || config_file::read(&path)).await;
+        let turn = Turn::of(&self.path);
+        let read = turn.run_within(FILE_READ_MAX, move || config_file::read(&path)).await;
         read.unwrap_or(Err(ReadError::Timeout { within: FILE_READ_MAX }))
     }
 }

@@ -24,7 +24,6 @@ use super::cluster_supervisor::ClusterSupervisor;
 use super::config_reader::ConfigChecks;
 use super::configuration::Section;
 use super::durable_state::DurableState;
-use super::file_thread::FileThreads;
 use super::file_watch::FileWatch;
 use super::informer_supervisor::InformerSupervisor;
 use super::plugin_supervisor::PluginSupervisor;
@@ -46,7 +45,6 @@ pub(super) struct SupervisorParts {
     pub(super) metrics: Metrics,
     pub(super) durables: DurableState,
     pub(super) watch: FileWatch,
-    pub(super) threads: FileThreads,
     pub(super) checks: ConfigChecks,
     pub(super) tasks: TaskTracker,
     pub(super) stop: CancellationToken,
@@ -331,7 +329,6 @@ impl ConfigSupervisor {
             durables: parts.durables.clone(),
             commands: receiver,
             watch: parts.watch.clone(),
-            threads: parts.threads.clone(),
             checks: parts.checks.clone(),
             released: Arc::clone(&self.released),
             stop: parts.stop.clone(),

@@ -17,8 +17,8 @@ use informant_spec::{ReplayPolicy, StoredContent};
 use informant_state::{Cipher, OnStart, OpenError, SourceIdentity, SourceOptions, StateDatabase, StateMetrics};
 
 use crate::activities::Activities;
+use crate::files::Turn;
 use crate::key_file;
-use crate::one_at_a_time::one_at_a_time;
 
 /// How long a state database that cannot be opened is left alone before the next attempt.
 pub(crate) const STATE_OPEN_RETRY: Duration = Duration::from_secs(5);
@@ -294,7 +294,7 @@ impl DurableSources for Persistence {
 async fn cipher(key_file: Option<&Path>) -> Result<Option<Cipher>, String> {
     let Some(path) = key_file else { return Ok(None) };
     let file = path.to_owned();
-    let cipher = one_at_a_time(path, move || key_file::read(&file)).await;
+    let cipher = Turn::of(path).run(move || key_file::read(&file)).await;
     let cipher = cipher.map_err(|error| error.to_string())?;
     cipher.map(Some).map_err(|error| format!("`durable-key-file`: {error}"))
 }

@@ -9,7 +9,7 @@
 //! Every event is only a hint. Where directories cannot be watched (no inotify watches left, network file systems),
 //! polling remains.
 //!
-//! Links and directories are looked up on a thread of the file's own ([`FileThread`]), so a file system that does not
+//! Links and directories are looked up in a turn of the file's own ([`Turn`]), so a file system that does not
 //! answer delays only its own files. If it stops to answer just while one of its directories is added to inotify, all
 //! files are polled until it answers.
 
@@ -26,7 +26,7 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::file_thread::{FileThread, FileThreads};
+use crate::files::Turn;
 use watched_paths::WatchedPaths;
 
 /// How long files must be unchanged before they are read: an editor or a compiler writes in several steps.
@@ -45,7 +45,6 @@ const REPORTS_CLOSE: bool = cfg!(target_os = "linux");
 pub(crate) struct FileWatch {
     shared: Arc<SharedState>,
     environment: Arc<dyn Environment>,
-    threads: FileThreads,
     stop: CancellationToken,
 }
 
@@ -63,7 +62,7 @@ impl std::fmt::Debug for FileWatch {
 
 impl FileWatch {
     /// Watches nothing until [`subscribe`](Self::subscribe); ends with `stop`.
-    pub(crate) fn start(environment: &Arc<dyn Environment>, threads: FileThreads, stop: CancellationToken) -> Self {
+    pub(crate) fn start(environment: &Arc<dyn Environment>, stop: CancellationToken) -> Self {
         let shared = Arc::new(SharedState::default());
         let events = Arc::downgrade(&shared);
         let watcher = notify::recommended_watcher(move |event| {
@@ -78,7 +77,6 @@ impl FileWatch {
         Self {
             shared,
             environment: Arc::clone(environment),
-            threads,
             stop,
         }
     }
@@ -94,7 +92,7 @@ impl FileWatch {
             hint,
             shared: Arc::clone(&self.shared),
             environment: Arc::clone(&self.environment),
-            thread: self.threads.one(),
+            turn: Turn::new(),
             ticks: sender,
             stop: stop.clone(),
         };
@@ -130,7 +128,7 @@ impl FileTicks {
 #[derive(Default)]
 struct SharedState {
     files: Mutex<WatchedFiles>,
-    /// Locked only on threads of [`FileThread`]: a file system that does not answer holds the lock.
+    /// Locked only in a [`Turn`]: a file system that does not answer holds the lock.
     directories: Mutex<WatchedDirectories>,
 }
 
@@ -301,7 +299,7 @@ struct WatchTask {
     hint: Arc<Notify>,
     shared: Arc<SharedState>,
     environment: Arc<dyn Environment>,
-    thread: FileThread,
+    turn: Turn,
     ticks: watch::Sender<u64>,
     stop: CancellationToken,
 }
@@ -317,13 +315,16 @@ impl WatchTask {
         self.shared.remove(self.id);
         let shared = Arc::clone(&self.shared);
         // After the thread that may still follow the file. If that hangs, the next file that is followed does the same.
-        let _ = self.thread.run(POLL_PERIOD, move || shared.unwatch_unneeded()).await;
+        let _ = self
+            .turn
+            .run_within(POLL_PERIOD, move || shared.unwatch_unneeded())
+            .await;
     }
 
     async fn watch(&mut self) {
         loop {
             let (shared, id) = (Arc::clone(&self.shared), self.id);
-            let followed = self.thread.run(POLL_PERIOD, move || shared.follow(id)).await;
+            let followed = self.turn.run_within(POLL_PERIOD, move || shared.follow(id)).await;
             self.ticks.send_modify(|tick| *tick += 1);
             if followed.is_err() {
                 // A file system that does not answer is polled, too: its state shows as unreadable.

@@ -1,8 +1,8 @@
 //! Supervises one plugin: loads it, attaches it to its informers, and applies changes of its section and its component.
 //!
 //! ```text
-//! command ───────────────▶ read file ──▶ prepare next to the running version ──▶ swap in between two calls ──▶ reply
-//! tick of the file ──▶ read file ──▶ new? ──▶ wait for config.toml ──▶ prepare … ▲
+//! command ──────────▶ read ──▶ prepare next to the running version ──▶ swap in between two calls ──▶ reply
+//! ContentFollower ──▶ new? ──▶ prepare … ▲
 //! ```
 //!
 //! A refused version changes nothing that runs: at start the plugin is missing and its status says why; later the
@@ -11,13 +11,12 @@
 //! replaces what is being read and prepared. Only a swap that has begun is completed first.
 
 use std::io::ErrorKind;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use informant_config::PluginSection;
-use informant_plugin_host::{LoadError, LoadProblem, Plugin, PluginHost, PreparedChange, Swapped, read_content};
+use informant_plugin_host::{LoadError, LoadProblem, Plugin, PluginHost, PreparedChange, Swapped};
 use informant_spec::{Content, Digest};
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::Notify;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -26,9 +25,9 @@ use super::STOP_MAX;
 use super::config_reader::ConfigChecks;
 use super::configuration::Section;
 use super::durable_state::DurableState;
-use super::file_thread::{FILE_READ_MAX, FileThread, FileThreads, NoAnswer};
-use super::file_watch::{FileTicks, FileWatch};
+use super::file_watch::FileWatch;
 use super::plugin_attachments::{InformerChange, PluginAttachments};
+use super::plugin_content::{ContentFollower, ContentRead};
 use super::section_command::{CommandReceiver, Reply, SectionCommand, SectionResult};
 use super::status_registry::{PluginEntry, PluginPhase, StatusRegistry};
 use crate::metrics::Metrics;
@@ -44,7 +43,6 @@ pub(super) struct PluginSupervisor {
     pub(super) durables: DurableState,
     pub(super) commands: CommandReceiver<PluginSection>,
     pub(super) watch: FileWatch,
-    pub(super) threads: FileThreads,
     pub(super) checks: ConfigChecks,
     /// Notified when the plugin may have stopped using an informer.
     pub(super) released: Arc<Notify>,
@@ -57,27 +55,12 @@ struct Running {
     applied: Arc<PluginSection>,
 }
 
-/// The plugin's file, and what is being done about it.
-struct FileState {
-    ticks: FileTicks,
-    thread: Arc<Mutex<FileThread>>,
-    /// The content that was tried last.
-    tried: Option<Digest>,
-    /// Why the file could not be read when that was last reported.
-    unreadable: Option<String>,
-    reading: Option<Pin<Box<dyn Future<Output = FileRead> + Send>>>,
-    /// It ticked while it was being read.
-    read_again: bool,
+/// The plugin's content, and what is being done about it.
+struct Attempt {
+    content: ContentFollower,
     preparing: Option<Preparing>,
     /// Answers the command that is being handled.
     reply: Option<Reply>,
-}
-
-/// What was read, and why.
-struct FileRead {
-    content: Result<Content, LoadError>,
-    /// Whether a section needs it, or it only may have changed.
-    for_section: bool,
 }
 
 /// A version that is being prepared. A task of its own: it holds locks of the host that others may wait for.
@@ -102,11 +85,10 @@ enum Prepared {
 enum PluginEvent {
     Command(SectionCommand<PluginSection>),
     Prepared(Result<Prepared, JoinError>),
-    Read(FileRead),
+    Read(ContentRead),
     Informer(InformerChange),
     /// The running version has passed or failed its probation.
     ProbationEnded,
-    FileTicked,
 }
 
 impl PluginSupervisor {
@@ -124,18 +106,21 @@ impl PluginSupervisor {
 
     async fn supervise(&mut self, first: Reply) {
         let mut running = None;
-        let mut file = self.file_state();
-        file.reply = Some(first);
-        self.read(&mut file, true);
+        let mut attempt = Attempt {
+            content: self.content(),
+            preparing: None,
+            reply: Some(first),
+        };
+        attempt.read(true);
         loop {
-            match self.next(&mut running, &mut file).await {
+            match self.next(&mut running, &mut attempt).await {
                 PluginEvent::Command(SectionCommand::Change(wanted, reply)) => {
-                    self.change(&mut running, &mut file, wanted, reply).await;
+                    self.change(&mut running, &mut attempt, wanted, reply).await;
                 }
                 // Nothing uses a plugin.
                 PluginEvent::Command(SectionCommand::Revert(_)) => {}
                 PluginEvent::Command(SectionCommand::Remove(_, reply)) => {
-                    drop(file);
+                    drop(attempt);
                     reply.set_step("waits for the plugin to handle the events that it has accepted");
                     self.remove(running).await;
                     let section = Section::Plugin(self.entry.name.clone());
@@ -143,9 +128,9 @@ impl PluginSupervisor {
                     return;
                 }
                 PluginEvent::Prepared(prepared) => {
-                    file.preparing = None;
+                    attempt.preparing = None;
                     match prepared {
-                        Ok(prepared) => self.apply(&mut running, &mut file, prepared).await,
+                        Ok(prepared) => self.apply(&mut running, &mut attempt, prepared).await,
                         // It panicked, which the log shows.
                         Err(error) => {
                             let reason: Arc<str> = error.to_string().into();
@@ -153,17 +138,11 @@ impl PluginSupervisor {
                                 let reason = Arc::clone(&reason);
                                 self.entry.set_phase(PluginPhase::Refused { reason });
                             }
-                            self.answer(&mut file, Err(reason));
+                            self.answer(&mut attempt, Err(reason));
                         }
                     }
                 }
-                PluginEvent::Read(read) => {
-                    file.reading = None;
-                    self.handle_read(running.as_ref(), &mut file, read);
-                    if std::mem::take(&mut file.read_again) {
-                        self.read(&mut file, false);
-                    }
-                }
+                PluginEvent::Read(read) => self.handle_read(running.as_ref(), &mut attempt, read),
                 PluginEvent::Informer(change) => {
                     if let Some(running) = &mut running {
                         running.attachments.attach(change).await;
@@ -174,14 +153,12 @@ impl PluginSupervisor {
                         conclude_probation(&mut running.attachments).await;
                     }
                 }
-                PluginEvent::FileTicked if file.reading.is_some() => file.read_again = true,
-                PluginEvent::FileTicked => self.read(&mut file, false),
             }
         }
     }
 
     /// Commands take precedence over files: when both change at once, the new section belongs to the new component.
-    async fn next(&self, running: &mut Option<Running>, file: &mut FileState) -> PluginEvent {
+    async fn next(&self, running: &mut Option<Running>, attempt: &mut Attempt) -> PluginEvent {
         let plugin = running.as_ref().map(|running| running.attachments.plugin.clone());
         let change = async {
             match running {
@@ -196,14 +173,8 @@ impl PluginSupervisor {
             }
         };
         let prepared = async {
-            match &mut file.preparing {
+            match &mut attempt.preparing {
                 Some(preparing) => (&mut preparing.task).await,
-                None => std::future::pending().await,
-            }
-        };
-        let read = async {
-            match &mut file.reading {
-                Some(reading) => reading.await,
                 None => std::future::pending().await,
             }
         };
@@ -211,87 +182,60 @@ impl PluginSupervisor {
             biased;
             command = self.commands.next() => PluginEvent::Command(command),
             prepared = prepared => PluginEvent::Prepared(prepared),
-            read = read => PluginEvent::Read(read),
+            read = attempt.content.next() => PluginEvent::Read(read),
             change = change => PluginEvent::Informer(change),
             () = probation => PluginEvent::ProbationEnded,
-            () = file.ticks.next() => PluginEvent::FileTicked,
         }
     }
 
-    /// For a file that was not read yet.
-    fn file_state(&self) -> FileState {
-        FileState {
-            ticks: self.watch.subscribe(self.wanted.spec.content.path()),
-            thread: Arc::new(Mutex::new(self.threads.one())),
-            tried: None,
-            unreadable: None,
-            reading: None,
-            read_again: false,
-            preparing: None,
-            reply: None,
-        }
+    /// The content that the section names, which was not read yet.
+    fn content(&self) -> ContentFollower {
+        ContentFollower::new(&self.wanted.spec.content, &self.watch, &self.checks)
     }
 
     /// Applies another version of the section, or begins to.
     async fn change(
         &mut self,
         running: &mut Option<Running>,
-        file: &mut FileState,
+        attempt: &mut Attempt,
         wanted: Arc<PluginSection>,
         reply: Reply,
     ) {
         // What is being read or prepared was for the previous section.
-        if let Some(Preparing { tried_before, .. }) = file.preparing.take() {
-            file.tried = tried_before;
+        if let Some(Preparing { tried_before, .. }) = attempt.preparing.take() {
+            attempt.content.tried = tried_before;
         }
-        file.reading = None;
-        let is_other_file = wanted.spec.content != self.wanted.spec.content;
+        attempt.content.abandon();
+        let is_other_content = wanted.spec.content != self.wanted.spec.content;
         self.wanted = wanted;
-        if is_other_file {
-            *file = FileState {
-                tried: file.tried,
-                ..self.file_state()
-            };
+        if is_other_content {
+            let tried = attempt.content.tried;
+            attempt.content = self.content();
+            attempt.content.tried = tried;
         }
-        file.reply = Some(reply);
+        attempt.reply = Some(reply);
         let Some(running) = running else {
-            return self.read(file, true);
+            return attempt.read(true);
         };
         match running.attachments.plugin.reconfigure_in_place(&self.wanted.spec).await {
             true => {
-                self.reconfigured(running, file, None).await;
+                self.reconfigured(running, attempt, None).await;
                 // It may have changed together with the section.
-                self.read(file, false);
+                attempt.read(false);
             }
-            false => self.read(file, true),
+            false => attempt.read(true),
         }
     }
 
-    /// Begins to read the file, on a thread of its own.
-    fn read(&self, file: &mut FileState, for_section: bool) {
-        if let Some(reply) = &file.reply {
-            reply.set_step("waits for its file to be read");
-        }
-        let (thread, source) = (Arc::clone(&file.thread), self.wanted.spec.content.clone());
-        let (checks, tried) = (self.checks.clone(), file.tried);
-        file.reading = Some(Box::pin(async move {
-            let of_thread = source.clone();
-            let mut thread = thread.lock().await;
-            let read = thread.run(FILE_READ_MAX, move || read_content(&of_thread)).await;
-            let content = read.unwrap_or_else(|NoAnswer| Err(LoadError::read_timeout(source.path(), FILE_READ_MAX)));
-            let is_new = content.as_ref().is_ok_and(|content| Some(content.digest()) != tried);
-            if is_new && !for_section {
-                checks.check().await;
-            }
-            FileRead { content, for_section }
-        }));
-    }
-
-    fn handle_read(&self, running: Option<&Running>, file: &mut FileState, read: FileRead) {
-        let FileRead { content, for_section } = read;
+    fn handle_read(&self, running: Option<&Running>, attempt: &mut Attempt, read: ContentRead) {
+        let ContentRead {
+            content,
+            for_section,
+            is_news,
+        } = read;
         match content {
             Ok(content) => {
-                if file.unreadable.take().is_some() {
+                if is_news {
                     let component = content.origin();
                     tracing::info!(plugin = %self.entry.name, %component, "plugin file readable again");
                     let running = running.map(|running| &running.attachments.plugin);
@@ -299,31 +243,26 @@ impl PluginSupervisor {
                         plugin.clear_refusal();
                     }
                 }
-                if for_section || file.tried != Some(content.digest()) {
-                    self.prepare(running, file, content);
+                if for_section || attempt.content.tried != Some(content.digest()) {
+                    self.prepare(running, attempt, content);
                 }
             }
-            Err(error) => {
-                let error = error.of_plugin(&self.entry.name);
-                let message = Some(error.to_string());
-                let is_new = file.unreadable != message;
-                file.unreadable = message;
-                if is_new || for_section {
-                    self.handle_unreadable(running, file, error);
-                }
+            Err(error) if is_news || for_section => {
+                self.handle_unreadable(running, attempt, error.of_plugin(&self.entry.name));
             }
+            Err(_) => {}
         }
     }
 
     /// Prepares the version in `content` next to the running one.
-    fn prepare(&self, running: Option<&Running>, file: &mut FileState, content: Content) {
+    fn prepare(&self, running: Option<&Running>, attempt: &mut Attempt, content: Content) {
         let digest = content.digest();
         match running {
-            None => self.load(file, Ok(content)),
+            None => self.load(attempt, Ok(content)),
             Some(Running { attachments, applied }) => {
                 let (plugin, spec) = (attachments.plugin.clone(), self.wanted.spec.clone());
                 let for_section = !Arc::ptr_eq(applied, &self.wanted);
-                file.spawn(async move {
+                attempt.spawn(async move {
                     let change = match for_section {
                         true => plugin.prepare_section(spec, content).await,
                         false => plugin.prepare_version(content).await,
@@ -332,17 +271,17 @@ impl PluginSupervisor {
                 });
             }
         }
-        file.tried = Some(digest);
+        attempt.content.tried = Some(digest);
     }
 
     /// Loads the plugin, or the last good version if it is refused.
-    fn load(&self, file: &mut FileState, content: Result<Content, LoadError>) {
+    fn load(&self, attempt: &mut Attempt, content: Result<Content, LoadError>) {
         self.entry.set_section(Arc::clone(&self.wanted));
         self.entry.set_phase(PluginPhase::Loading);
         let (host, spec) = (self.host.clone(), self.wanted.spec.clone());
-        file.spawn(async move {
+        attempt.spawn(async move {
             let loaded = match content {
-                Ok(content) => host.load_content(spec.clone(), content).await,
+                Ok(content) => host.load(spec.clone(), content).await,
                 Err(error) => Err(error),
             };
             Prepared::Loaded(match loaded {
@@ -353,18 +292,18 @@ impl PluginSupervisor {
     }
 
     /// The running version continues, if there is one.
-    fn handle_unreadable(&self, running: Option<&Running>, file: &mut FileState, error: LoadError) {
+    fn handle_unreadable(&self, running: Option<&Running>, attempt: &mut Attempt, error: LoadError) {
         let (name, component) = (&self.entry.name, &self.wanted.spec.content);
         let Some(Running { attachments, applied }) = running else {
-            self.load(file, Err(error));
-            file.tried = None;
+            self.load(attempt, Err(error));
+            attempt.content.tried = None;
             return;
         };
         if !Arc::ptr_eq(applied, &self.wanted) {
             // Any content is the next attempt.
-            file.tried = None;
+            attempt.content.tried = None;
             let error = attachments.plugin.refuse(error);
-            self.refused_section(file, &error);
+            self.refused_section(attempt, &error);
         } else if is_missing(&error) {
             // It may be about to be replaced.
             tracing::warn!(plugin = %name, %component, %error, "plugin file missing; keeping the running version");
@@ -375,7 +314,7 @@ impl PluginSupervisor {
     }
 
     /// Starts the plugin, or applies the version to the running one.
-    async fn apply(&self, running: &mut Option<Running>, file: &mut FileState, prepared: Prepared) {
+    async fn apply(&self, running: &mut Option<Running>, attempt: &mut Attempt, prepared: Prepared) {
         match (prepared, running) {
             (Prepared::Loaded(Ok(plugin)), running) => {
                 let name = &self.entry.name;
@@ -391,7 +330,7 @@ impl PluginSupervisor {
                     ),
                     applied: Arc::clone(&self.wanted),
                 });
-                self.applied_section(running, file);
+                self.applied_section(running, attempt);
             }
             (Prepared::Loaded(Err(error)), _) => {
                 self.metrics.daemon.loaded(&self.entry.name, false);
@@ -407,10 +346,10 @@ impl PluginSupervisor {
                 self.entry.set_phase(PluginPhase::Refused {
                     reason: Arc::clone(&reason),
                 });
-                self.answer(file, Err(reason));
+                self.answer(attempt, Err(reason));
             }
             (Prepared::Change { for_section, change }, Some(running)) => {
-                if let Some(reply) = &file.reply {
+                if let Some(reply) = &attempt.reply {
                     reply.set_step("waits for the running call to end, to swap in the new version");
                 }
                 let plugin = running.attachments.plugin.clone();
@@ -419,9 +358,9 @@ impl PluginSupervisor {
                     Err(error) => Err(error),
                 };
                 match (swapped, for_section) {
-                    (Ok(swapped), true) => self.reconfigured(running, file, swapped.as_ref()).await,
+                    (Ok(swapped), true) => self.reconfigured(running, attempt, swapped.as_ref()).await,
                     (Ok(swapped), false) => self.reloaded(running, swapped.as_ref()).await,
-                    (Err(error), true) => self.refused_section(file, &error),
+                    (Err(error), true) => self.refused_section(attempt, &error),
                     (Err(error), false) => {
                         let component = &self.wanted.spec.content;
                         tracing::error!(
@@ -440,7 +379,7 @@ impl PluginSupervisor {
     }
 
     /// Another section is applied, with a new instance if something was swapped in.
-    async fn reconfigured(&self, running: &mut Running, file: &mut FileState, swapped: Option<&Swapped>) {
+    async fn reconfigured(&self, running: &mut Running, attempt: &mut Attempt, swapped: Option<&Swapped>) {
         let attachments = &mut running.attachments;
         if let Some(swapped) = swapped {
             attachments.apply_swap(swapped).await;
@@ -449,7 +388,7 @@ impl PluginSupervisor {
         running.applied = Arc::clone(&self.wanted);
         let digest = running.attachments.plugin.digest().short();
         tracing::info!(plugin = %self.entry.name, %digest, new_instance = swapped.is_some(), "plugin reconfigured");
-        self.applied_section(running, file);
+        self.applied_section(running, attempt);
     }
 
     async fn reloaded(&self, running: &mut Running, swapped: Option<&Swapped>) {
@@ -466,30 +405,30 @@ impl PluginSupervisor {
     }
 
     /// The section as configured is running.
-    fn applied_section(&self, running: &Running, file: &mut FileState) {
+    fn applied_section(&self, running: &Running, attempt: &mut Attempt) {
         self.entry.set_section(Arc::clone(&running.applied));
         let listener = running.attachments.plugin.listener();
         self.durables
             .name(&listener, &self.entry.name, running.applied.spec.on_start);
-        self.answer(file, Ok(()));
+        self.answer(attempt, Ok(()));
         self.released.notify_one();
     }
 
-    fn refused_section(&self, file: &mut FileState, error: &LoadError) {
+    fn refused_section(&self, attempt: &mut Attempt, error: &LoadError) {
         tracing::error!(
             plugin = %self.entry.name,
             %error,
             code = "plugin-not-reloaded",
             "plugin reconfiguration refused; keeping the previous section"
         );
-        self.answer(file, Err(error.to_string().into()));
+        self.answer(attempt, Err(error.to_string().into()));
     }
 
     /// Shows the result of applying the section, and answers if that was not done before.
-    fn answer(&self, file: &mut FileState, result: SectionResult) {
+    fn answer(&self, attempt: &mut Attempt, result: SectionResult) {
         let section = Section::Plugin(self.entry.name.clone());
         let mut configuration = self.registry.configuration();
-        match file.reply.take() {
+        match attempt.reply.take() {
             Some(reply) => reply.answer(&mut configuration, section, result),
             None => configuration.set_pending(section, result.err()),
         }
@@ -512,11 +451,19 @@ impl PluginSupervisor {
     }
 }
 
-impl FileState {
+impl Attempt {
+    /// Begins to read the content.
+    fn read(&mut self, for_section: bool) {
+        if let Some(reply) = &self.reply {
+            reply.set_step("waits for its file to be read");
+        }
+        self.content.read(for_section);
+    }
+
     /// Prepares a version in a task of its own, in place of another one.
     fn spawn(&mut self, prepare: impl Future<Output = Prepared> + Send + 'static) {
         let before = self.preparing.take();
-        let tried_before = before.map_or(self.tried, |before| before.tried_before);
+        let tried_before = before.map_or(self.content.tried, |before| before.tried_before);
         if let Some(reply) = &self.reply {
             reply.set_step("waits for its component to be compiled and initialized");
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use informant_plugin_host::{HttpError, HttpErrorCode, read_regular_file};
+use informant_plugin_host::{HttpError, HttpErrorCode};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -12,6 +12,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 use super::connect::Stream;
+use crate::files::{Turn, read_regular_file};
 
 /// Bytes of `[http] ca-file`: 4 MiB. A larger one is an error.
 const CA_FILE_BYTES_MAX: usize = 4 << 20;
@@ -57,7 +58,8 @@ impl Tls {
     /// Reads `ca_file` each time, as the files of headers, so that a new content is used at once.
     async fn config(&self) -> Result<Arc<ClientConfig>, HttpError> {
         let (ca_file, loaded) = (self.ca_file.clone(), Arc::clone(&self.loaded));
-        let config = tokio::task::spawn_blocking(move || current(ca_file.as_deref(), &loaded)).await;
+        let turn = self.ca_file.as_deref().map_or_else(Turn::new, Turn::of);
+        let config = turn.run(move || current(ca_file.as_deref(), &loaded)).await;
         config
             .unwrap_or_else(|_| Err("Informant is stopping".to_owned()))
             .map_err(|problem| HttpError::new(HttpErrorCode::Tls, problem))

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use informant_plugin_host::read_regular_file;
 use jiff::Timestamp;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use tokio_rustls::TlsAcceptor;
@@ -16,6 +15,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs
 use tokio_rustls::rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{CertificateError, Error, InconsistentKeys, RootCertStore, ServerConfig};
+
+use crate::files::read_regular_file;
 
 /// The largest file with a certificate chain or a key: 1 MiB.
 pub(crate) const CERTIFICATE_BYTES_MAX: usize = 1 << 20;

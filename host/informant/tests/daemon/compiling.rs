@@ -11,7 +11,7 @@ use informant::Metrics;
 use informant_cache::{Catalog, Environment};
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::{ChildCompiler, CompileLimits, Compiler, HostOptions, PluginHost, PluginState};
-use informant_spec::PluginSpec;
+use informant_spec::{Content, PluginSpec};
 use tokio::runtime::Handle;
 
 use super::world::component;
@@ -85,26 +85,23 @@ async fn uncompilable_component_is_refused_and_the_previous_one_continues() {
     let patient = host(folder.path(), limits);
     let spec = PluginSpec::new("recorder", component("guest-recorder"));
     // Compiled by the child, loaded from the directory, run here.
-    let plugin = patient.load(spec.clone()).await.unwrap();
+    let content = Content::new(spec.content.clone(), fs::read(spec.content.path()).unwrap());
+    let plugin = patient.load(spec, content).await.unwrap();
     plugin.start().await;
     let digest = plugin.digest();
-    let file = folder.path().join("next.wasm");
-
-    fs::File::create(&file).unwrap().set_len(500 << 20).unwrap();
-    let too_large = plugin.swap(&file).await.map(|_| ()).unwrap_err();
-    fs::write(&file, vec![0; 1 << 20]).unwrap();
-    let zeroes = plugin.swap(&file).await.map(|_| ()).unwrap_err();
+    let refusal = async |bytes: Vec<u8>| {
+        let prepared = plugin.prepare_version(Content::new("next.wasm", bytes)).await;
+        prepared.map(|_| ()).unwrap_err().to_string()
+    };
+    let zeroes = refusal(vec![0; 1 << 20]).await;
     // A well-formed component with invalid code: wasmtime's message comes back from the child.
     let mut broken = with_module("(func call 0)");
     let call = broken.windows(2).position(|pair| pair == [0x10, 0x00]).unwrap();
     broken[call + 1] = 7;
-    fs::write(&file, broken).unwrap();
-    let invalid = plugin.swap(&file).await.map(|_| ()).unwrap_err();
-    let text = [too_large, zeroes, invalid].map(|error| error.to_string()).join("\n");
-    insta::assert_snapshot!(text.replace(&folder.path().display().to_string(), "FOLDER"), @r#"
-    plugin "recorder": FOLDER/next.wasm: too large: 500 MiB; a component may have at most 64 MiB
-    plugin "recorder": FOLDER/next.wasm: not WebAssembly: it starts with zeros, as after a failed copy or download; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
-    plugin "recorder": FOLDER/next.wasm: does not compile: failed to compile: wasm[0]::function[0]: WebAssembly translation error: Invalid input WebAssembly code at offset 33: unknown function 7: function index out of bounds
+    let invalid = refusal(broken).await;
+    insta::assert_snapshot!([zeroes, invalid].join("\n"), @r#"
+    plugin "recorder": next.wasm: not WebAssembly: it starts with zeros, as after a failed copy or download; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    plugin "recorder": next.wasm: does not compile: failed to compile: wasm[0]::function[0]: WebAssembly translation error: Invalid input WebAssembly code at offset 33: unknown function 7: function index out of bounds
     "#);
     assert_eq!((plugin.digest(), plugin.status().state), (digest, PluginState::Running));
     plugin.stop(Duration::from_secs(1)).await;
@@ -117,10 +114,9 @@ async fn compilation_is_limited_in_time() {
         time: Duration::from_secs(2),
         memory_bytes: 16 << 30,
     };
-    let file = folder.path().join("bomb.wasm");
-    fs::write(&file, with_module(&bomb(2_000, 2_000))).unwrap();
+    let content = Content::new("bomb.wasm", with_module(&bomb(2_000, 2_000)));
     let error = host(folder.path(), limits)
-        .inspect(&file, serde_json::json!({}))
+        .inspect(&content, serde_json::json!({}))
         .await
         .unwrap_err();
     insta::assert_snapshot!(error.problem(), @"does not compile: it takes longer than 2s, the limit for compiling one component");
@@ -134,10 +130,9 @@ async fn compilation_is_limited_in_memory() {
         time: Duration::from_secs(120),
         memory_bytes: 1 << 30,
     };
-    let file = folder.path().join("bomb.wasm");
-    fs::write(&file, with_module(&bomb(2_000, 2_000))).unwrap();
+    let content = Content::new("bomb.wasm", with_module(&bomb(2_000, 2_000)));
     let error = host(folder.path(), limits)
-        .inspect(&file, serde_json::json!({}))
+        .inspect(&content, serde_json::json!({}))
         .await
         .unwrap_err();
     insta::assert_snapshot!(error.problem(), @"does not compile: it needs more than 1024 MiB of memory, the limit for compiling one component");

@@ -64,16 +64,17 @@ impl LastGood {
         }
     }
 
-    /// The last good version of that plugin: its digest, and where it is kept. None if none is known or it no longer
-    /// exists.
-    pub(crate) fn find(&self, name: &str, source: &ContentSource) -> Option<(Digest, ContentSource)> {
+    /// The last good version of that plugin: None if none is known, or if what is kept is not what was recorded.
+    pub(crate) fn find(&self, name: &str, source: &ContentSource) -> Option<Content> {
         let digest: Digest = fs::read_to_string(self.pointer(name, source)?)
             .ok()?
             .trim()
             .parse()
             .ok()?;
         let kept = self.kept(source.language(), digest)?;
-        kept.exists().then(|| (digest, kept.into()))
+        let bytes = fs::read(&kept).ok()?;
+        let content = Content::new(kept, bytes);
+        (content.digest() == digest).then_some(content)
     }
 
     /// The extension tells a component from a script.
@@ -115,16 +116,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let good = LastGood::new(Some(directory.path()));
         let (a, b) = (ContentSource::from("/a.wasm"), ContentSource::from("/b.wasm"));
-        assert_eq!(good.find("x", &a), None);
+        assert!(good.find("x", &a).is_none());
         let digest = Digest::of(b"component");
         good.record("x", &a, digest);
-        assert_eq!(good.find("x", &a), None, "recorded, but not kept");
+        assert!(good.find("x", &a).is_none(), "recorded, but not kept");
         good.keep(&Content::new("/a.wasm", *b"component"));
-        assert_eq!(
-            good.find("x", &a),
-            Some((digest, directory.path().join(format!("{digest}.wasm")).into()))
-        );
-        assert_eq!((good.find("y", &a), good.find("x", &b)), (None, None));
+        let found = good.find("x", &a).unwrap();
+        assert_eq!((found.digest(), &found.bytes()[..]), (digest, &b"component"[..]));
+        assert!(good.find("y", &a).is_none() && good.find("x", &b).is_none());
         good.record("../../etc/passwd", &a, digest);
         assert!(good.find("../../etc/passwd", &a).is_some());
         assert_eq!(fs::read_dir(directory.path().join("last-good")).unwrap().count(), 2);
@@ -154,6 +153,6 @@ mod tests {
         let source = ContentSource::from("a");
         good.keep(&Content::new("a", *b""));
         good.record("x", &source, Digest::of(b""));
-        assert_eq!(good.find("x", &source), None);
+        assert!(good.find("x", &source).is_none());
     }
 }

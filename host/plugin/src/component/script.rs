@@ -149,16 +149,10 @@ impl ScriptRunner {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
-    use crate::component::file;
 
     fn read(bytes: &[u8]) -> Result<Script, String> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("handler.js");
-        fs::write(&path, bytes).unwrap();
-        let script = file::read(&path.into()).and_then(|content| Script::new(&content));
+        let script = Script::new(&Content::new("handler.js", bytes));
         script.map_err(|problem| problem.to_string())
     }
 

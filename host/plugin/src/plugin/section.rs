@@ -31,24 +31,6 @@ struct PreparedVersion {
 }
 
 impl Plugin {
-    /// Applies another section of config.toml, with as little disruption as possible: [in
-    /// place](Self::reconfigure_in_place) if that is possible, or else with a new instance, which is swapped in as by
-    /// [`swap`](Self::swap), with the new section's `on-reload`. None is returned if the instance was kept. The caller
-    /// attaches the listener to its informers.
-    ///
-    /// # Errors
-    /// [`LoadError`]. The old section stays in effect.
-    pub async fn reconfigure(&self, spec: PluginSpec) -> Result<Option<Swapped>, LoadError> {
-        if self.reconfigure_in_place(&spec).await {
-            return Ok(None);
-        }
-        let source = spec.content.clone();
-        let read = self.0.context.host.read(&source).await;
-        let content = read.map_err(|problem| self.refuse(LoadError::new(source.path(), problem)))?;
-        let change = self.prepare_section(spec, content).await?;
-        self.apply(change).await
-    }
-
     /// Applies another section of config.toml if that needs neither its content nor a new instance: if its source,
     /// `config`, the limits on memory and time, and the names of informers are the same. Otherwise returns false. A dry
     /// run begins in any case.
@@ -69,8 +51,8 @@ impl Plugin {
         false
     }
 
-    /// Prepares a [`swap`](Self::swap) to the version in `content`, next to the running one. The returned future may be
-    /// dropped at any point.
+    /// Prepares to reload the plugin with the version in `content`, next to the running one: validates, compiles and
+    /// describes it, and creates and initializes its instances. The returned future may be dropped at any point.
     ///
     /// # Errors
     /// [`LoadError`].
@@ -80,8 +62,9 @@ impl Plugin {
         prepared.map_err(|problem| self.refuse(LoadError::new(content.origin().path(), problem)))
     }
 
-    /// Prepares to [`reconfigure`](Self::reconfigure) with the content that the section names, next to the running
-    /// version. The returned future may be dropped at any point.
+    /// Prepares to apply another section of config.toml, with the content that it names, next to the running version: as
+    /// [`prepare_version`](Self::prepare_version), if the running instances cannot serve it. The returned future may be
+    /// dropped at any point.
     ///
     /// # Errors
     /// [`LoadError`].
@@ -104,8 +87,13 @@ impl Plugin {
         prepared.map_err(|problem| self.refuse(LoadError::new(content.origin().path(), problem)))
     }
 
-    /// Applies what was prepared. Run the returned future to its end: the old version may have ended when it is
-    /// dropped.
+    /// Applies what was prepared. A new version is swapped in between two calls; the old version finishes its current
+    /// call. If both have the role `state`, the old one's state is transferred first. Depending on `on-reload`, the new
+    /// version continues where the old one stopped, or receives a replay of the cache. A quarantine ends. Indexes are
+    /// computed again and attached when they are complete. None is returned if the instances were kept. The caller
+    /// attaches the listener to its informers.
+    ///
+    /// Run the returned future to its end: the old version may have ended when it is dropped.
     ///
     /// # Errors
     /// [`LoadError`]. The old version and section stay in effect.

@@ -41,27 +41,6 @@ pub struct Swapped {
 }
 
 impl Plugin {
-    /// Reloads the component from the file `path`, which need not be the file it was loaded from.
-    ///
-    /// The new version is validated, compiled, described, instantiated and initialized while the old one runs, and is
-    /// swapped in between two calls; the old version finishes its current call. If both have the role `state`, the old
-    /// one's state is transferred first. Depending on `on-reload`, the new version continues where the old one stopped,
-    /// or receives a replay of the cache. A quarantine ends. Indexes are computed again and attached when they are
-    /// complete.
-    ///
-    /// # Errors
-    /// [`LoadError`]. The old version keeps running unchanged.
-    pub async fn swap(&self, path: &Path) -> Result<Swapped, LoadError> {
-        let _one_at_a_time = self.0.swapping.lock().await;
-        let config = self.0.context.config();
-        let swapped = async {
-            let content = self.0.context.host.read(&path.into()).await?;
-            let (version, candidates) = self.instantiate(&config, &content).await?;
-            self.swap_in(config, version, candidates, SwapKind::Reload).await
-        };
-        self.record_result(path, swapped.await)
-    }
-
     /// Swaps in the instances of `version` with `config`.
     pub(super) async fn swap_in(
         &self,

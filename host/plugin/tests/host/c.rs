@@ -6,7 +6,7 @@ use informant_spec::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
 use crate::kube::{Cluster, grants};
-use crate::world::{Pods, World, guest, idle, is_built};
+use crate::world::{Pods, Reload, World, guest, idle, is_built};
 
 /// `plugin-sdk/c/tests/guest.c`. Not built where the compiler is missing, but always in CI.
 const GUEST: &str = "guest_c";

@@ -3,14 +3,14 @@
 use std::fs;
 use std::sync::Arc;
 
-use informant_plugin_host::{Plugin, read_content};
+use informant_plugin_host::Plugin;
 use informant_spec::{HttpGrant, PluginSpec};
 use serde_json::json;
 
 use crate::fetch::{Service, Shared};
 use crate::kube::{Cluster, grants};
 use crate::scripts::can_run;
-use crate::world::{World, hello_log};
+use crate::world::{Reload, World, hello_log, read};
 
 /// Counts its starts, and notes which of them was the first. `describe` evaluates it, too.
 const COUNTER: &str = r#"
@@ -43,7 +43,7 @@ fn spec(world: &World, text: &str) -> PluginSpec {
 }
 
 async fn run(world: &World, spec: PluginSpec) -> Plugin {
-    let plugin = world.host.load(spec).await.unwrap();
+    let plugin = world.load(spec).await.unwrap();
     plugin.start().await;
     plugin
 }
@@ -80,7 +80,7 @@ async fn keys_of_a_candidate_wait_until_it_is_applied() {
     let plugin = run(&world, counter(&world, 1)).await;
     let prepared = async |version| {
         let spec = counter(&world, version);
-        let file = read_content(&spec.content).unwrap();
+        let file = read(&spec.content).unwrap();
         plugin.prepare_section(spec, file).await.unwrap()
     };
     let (outdated, newer) = (prepared(3).await, prepared(4).await);

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use self::behaviors::BEHAVIORS;
 use crate::indexes::Loop;
 use crate::kube::{Cluster, grants};
-use crate::world::{Pods, World, guest, is_built, javascript_source};
+use crate::world::{Pods, Reload, World, guest, is_built, javascript_source};
 
 /// Something that happens to an informer. Each pod has an action and a text.
 enum Step {
@@ -83,7 +83,7 @@ impl Run {
         adjust(&mut spec);
         spec.on_reload = ReplayPolicy::Continue;
         spec.limits.cpu = Duration::from_millis(500);
-        let plugin = world.host.load(spec).await.unwrap();
+        let plugin = world.load(spec).await.unwrap();
         plugin.start().await;
         let mut run = Run {
             plugin,
@@ -207,7 +207,7 @@ async fn every_language_computes_indexes_and_leaves_out_failures() {
         let world = World::for_conformance(Cluster::answering(Some(0)));
         let mut spec = PluginSpec::new("conformance", &guest);
         spec.informers = vec![("pods".into(), "pods".into())];
-        let plugin = world.host.load(spec).await.unwrap();
+        let plugin = world.load(spec).await.unwrap();
         plugin.start().await;
         let mut informer = Loop::new(&world, &plugin);
         for (name, action, text) in [

@@ -266,7 +266,7 @@ async fn a_foreign_change_between_two_invisible_own_changes_is_delivered() {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_is_not_called_before_it_is_started() {
     let world = World::new();
-    let plugin = world.host.load(spec("guest_recorder", json!({}))).await.unwrap();
+    let plugin = world.load(spec("guest_recorder", json!({}))).await.unwrap();
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
     pods.apply("a");

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::kube::{Cluster, grants};
 use crate::scripts::can_run;
-use crate::world::{Pods, World, guest, idle};
+use crate::world::{Pods, Reload, World, guest, idle};
 
 /// Writes to each pod directly and deferred, reads it, remembers it, and counts it.
 const SCRIPT: &str = r#"
@@ -48,7 +48,7 @@ fn starter(config: u32, is_dry_run: bool) -> PluginSpec {
 }
 
 async fn run(world: &World) -> (Plugin, Pods) {
-    let plugin = world.host.load(spec(world, true)).await.unwrap();
+    let plugin = world.load(spec(world, true)).await.unwrap();
     plugin.start().await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
@@ -162,7 +162,7 @@ async fn a_dry_run_ends_without_a_new_instance() {
 #[tokio::test]
 async fn a_dry_run_begins_before_init_of_its_first_instance() {
     let world = World::new();
-    let plugin = world.host.load(starter(1, false)).await.unwrap();
+    let plugin = world.load(starter(1, false)).await.unwrap();
     plugin.start().await;
     let swapped = plugin.reconfigure(starter(2, true)).await.unwrap();
     assert!(swapped.is_some(), "a new instance");

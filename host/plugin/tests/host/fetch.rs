@@ -14,7 +14,7 @@ use informant_spec::{HttpGrant, PluginSpec};
 use serde_json::json;
 
 use crate::scripts::{attached, can_run, run};
-use crate::world::{Pods, World, hello_log, idle};
+use crate::world::{Pods, Reload, World, hello_log, idle};
 
 /// Turns that a request takes, so that others are in flight at the same time.
 const TURNS: usize = 50;

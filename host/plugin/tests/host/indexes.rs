@@ -10,7 +10,7 @@ use informant_plugin_host::{Plugin, PluginState};
 use informant_spec::{Limits, PluginSpec};
 use serde_json::json;
 
-use crate::world::{Pods, World, guest, pod};
+use crate::world::{Pods, Reload, World, guest, pod};
 
 const APP_WEB: &str = r#","labels":{"app":"web"}"#;
 

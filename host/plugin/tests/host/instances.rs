@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::conformance::guests;
 use crate::kube::{Cluster, grants};
 use crate::scripts::can_run;
-use crate::world::{Pods, World, idle};
+use crate::world::{Pods, Reload, World, idle};
 
 /// Logs each event with its instance and how many the instance has counted, and hands the count over.
 const COUNTER: &str = r#"
@@ -54,7 +54,7 @@ fn spec(world: &World, text: &str, instances: u32) -> PluginSpec {
 async fn run(world: &World, text: &str, instances: u32, adjust: impl FnOnce(&mut PluginSpec)) -> (Plugin, Pods) {
     let mut spec = spec(world, text, instances);
     adjust(&mut spec);
-    let plugin = world.host.load(spec).await.unwrap();
+    let plugin = world.load(spec).await.unwrap();
     plugin.start().await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
@@ -129,7 +129,7 @@ async fn every_language_shares_objects_and_hands_over_each_state() {
         let mut spec = PluginSpec::new("conformance", &guest);
         spec.informers = vec![("pods".into(), "pods".into())];
         spec.limits.instances = 4;
-        let plugin = world.host.load(spec).await.unwrap();
+        let plugin = world.load(spec).await.unwrap();
         plugin.start().await;
         let mut pods = world.pods("pods");
         pods.attach(&plugin.listener());
@@ -439,7 +439,6 @@ async fn a_plugin_that_is_not_parallel_has_one_instance() {
     }
     let world = World::for_scripts();
     let refused = world
-        .host
         .load(spec(&world, "export function onAdd() {}", 8))
         .await
         .err()

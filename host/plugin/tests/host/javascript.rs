@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::indexes::Loop;
 use crate::kube::{Cluster, grants};
-use crate::world::{World, guest, hello_log, idle, is_built, javascript_source};
+use crate::world::{Reload, World, guest, hello_log, idle, is_built, javascript_source};
 
 /// `plugin-sdk/javascript/tests/guest.js`.
 const GUEST: &str = "guest_javascript";
@@ -31,7 +31,7 @@ async fn run_with(world: &World, form: &Path, adjust: impl FnOnce(&mut PluginSpe
     spec.config = json!({ "greeting": "hello" });
     spec.on_reload = ReplayPolicy::Continue;
     adjust(&mut spec);
-    let plugin = world.host.load(spec).await.unwrap();
+    let plugin = world.load(spec).await.unwrap();
     plugin.start().await;
     plugin
 }

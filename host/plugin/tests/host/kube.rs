@@ -7,7 +7,7 @@ use informant_plugin_host::{KubeApi, KubeCall, KubeError, KubeFuture, Plugin};
 use informant_spec::{KubeGrant, PluginSpec};
 use serde_json::{Value, json};
 
-use crate::world::{World, guest, idle, spec};
+use crate::world::{Reload, World, guest, idle, spec};
 
 /// A cluster that records its calls, and answers after a while, or never.
 #[derive(Default)]
@@ -358,14 +358,14 @@ async fn grants_change_while_the_instance_runs() {
 #[tokio::test]
 async fn an_ungranted_requirement_is_rejected_at_load_and_at_reload() {
     let world = World::new();
-    let error = world.host.load(spec("image_mark", json!({}))).await.err().unwrap();
+    let error = world.load(spec("image_mark", json!({}))).await.err().unwrap();
     let text = error.to_string();
     let (_, reason) = text.split_once(".wasm: ").unwrap();
     insta::assert_snapshot!(reason, @r#"requires access that is not granted; in config.toml, set in [plugin.image_mark]: allow.kube = [{ verbs = ["patch"], resource = "v1/pods" }]"#);
 
     let mut granted = spec("image_mark", json!({}));
     granted.allow_kube = grants(json!([{ "verbs": ["patch"], "resource": "v1/pods", "namespaces": ["web"] }]));
-    assert!(world.host.load(granted).await.is_ok());
+    assert!(world.load(granted).await.is_ok());
 
     let plugin = world.run("guest_recorder", json!({}), |_| {}).await;
     let digest = plugin.digest();

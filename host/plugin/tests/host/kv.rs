@@ -9,7 +9,7 @@ use informant_spec::{PluginSpec, RetryPolicy};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::world::{Pods, World, guest, idle};
+use crate::world::{Pods, Reload, World, guest, idle};
 
 /// The keys of all plugins, in memory. It may hold the ends of events, as a slow disk does.
 #[derive(Clone, Default)]
@@ -231,6 +231,6 @@ async fn a_disk_that_never_answers_fails_the_call_in_time() {
 async fn keys_without_a_state_database_name_the_line_to_add() {
     let world = World::without_state();
     let spec = PluginSpec::new("guest_kv", guest("guest_kv"));
-    let refused = world.host.load(spec).await.err().unwrap().to_string();
+    let refused = world.load(spec).await.err().unwrap().to_string();
     assert!(refused.contains("add this line to config.toml: [state]"), "{refused}");
 }

@@ -68,7 +68,7 @@ async fn said(name: &str, config: Value) -> Vec<String> {
     let mut spec = PluginSpec::new("observed", guest(name));
     spec.config = config;
     spec.limits.pending = 100_000;
-    let plugin = world.host.load(spec).await.unwrap();
+    let plugin = world.load(spec).await.unwrap();
     plugin.start().await;
     let mut pods = world.pods("pods");
     let tell = |pods: &mut crate::world::Pods, pod: &str, list: &str, container: &Value| {
@@ -135,7 +135,7 @@ async fn an_unknown_config_key_is_rejected_in_every_language() {
         let world = World::new();
         let mut spec = PluginSpec::new("observed", guest(other));
         spec.config = json!({ "min_restarts": 5 });
-        let error = world.host.load(spec).await.err().expect("it was loaded").to_string();
+        let error = world.load(spec).await.err().expect("it was loaded").to_string();
         assert!(error.contains("min_restarts"), "{other}: {error}");
     }
 }
@@ -146,7 +146,7 @@ async fn thousands_of_large_objects_do_not_leak_memory() {
         let world = World::new();
         let mut spec = PluginSpec::new("observed", guest(other));
         spec.limits.memory_bytes = 4 << 20;
-        let plugin = world.host.load(spec).await.unwrap();
+        let plugin = world.load(spec).await.unwrap();
         plugin.start().await;
         let mut pods = world.pods("pods");
         pods.attach(&plugin.listener());

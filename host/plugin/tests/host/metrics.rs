@@ -7,7 +7,7 @@ use informant_plugin_host::{LoadProblem, Plugin};
 use informant_spec::{PluginSpec, RetryPolicy};
 
 use crate::scripts::can_run;
-use crate::world::{Pods, World, idle};
+use crate::world::{Pods, Reload, World, idle};
 
 /// A script that counts its pods by name, and fails and never returns at the first attempt for some.
 fn script(manifest: &str) -> String {
@@ -43,7 +43,7 @@ fn spec(world: &World, plugin: &str, text: &str) -> PluginSpec {
 }
 
 async fn run(world: &World, plugin: &str, text: &str) -> (Plugin, Pods) {
-    let plugin = world.host.load(spec(world, plugin, text)).await.unwrap();
+    let plugin = world.load(spec(world, plugin, text)).await.unwrap();
     plugin.start().await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
@@ -173,7 +173,7 @@ async fn a_second_plugin_cannot_change_the_type_of_a_metric() {
     let world = World::for_scripts();
     let (first, mut pods) = run(&world, "counter", &script(&declares("counter"))).await;
     let other = spec(&world, "other", &script(&declares("gauge")));
-    let refused = world.host.load(other).await.err().unwrap();
+    let refused = world.load(other).await.err().unwrap();
     assert!(matches!(refused.problem(), LoadProblem::MetricType { .. }), "{refused}");
     // A swap is refused, too, and the running version continues.
     let (second, mut others) = run(&world, "other", &script(&declares("counter"))).await;

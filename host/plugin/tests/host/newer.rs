@@ -67,7 +67,7 @@ impl Text {
 /// Runs it until it logs `message`. Returns its lines until then.
 async fn lines_until(text: &Text, message: &str) -> String {
     let world = World::new();
-    let plugin = world.host.load(text.spec(&world)).await.unwrap();
+    let plugin = world.load(text.spec(&world)).await.unwrap();
     plugin.start().await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
@@ -88,7 +88,7 @@ async fn lines_until(text: &Text, message: &str) -> String {
 
 async fn refusal(text: &Text) -> String {
     let world = World::new();
-    let error = world.host.load(text.spec(&world)).await.err().expect("it was loaded");
+    let error = world.load(text.spec(&world)).await.err().expect("it was loaded");
     let folder = world.cache.path().display().to_string();
     error.to_string().replace(&folder, "FOLDER")
 }
@@ -147,7 +147,7 @@ async fn an_unknown_role_is_rejected_unless_the_manifest_omits_it() {
         ..with_role
     };
     let world = World::new();
-    let plugin = world.host.load(omitted.spec(&world)).await.unwrap();
+    let plugin = world.load(omitted.spec(&world)).await.unwrap();
     assert_eq!(plugin.roles().to_string(), "sync-handler");
 }
 
@@ -156,7 +156,6 @@ async fn inspect_shows_contract_and_missing_functions() {
     let world = World::new();
     let text = Text { chart: true, ..NEWER };
     let inspection = world
-        .host
         .inspect(text.spec(&world).content.path(), json!({}))
         .await
         .unwrap();

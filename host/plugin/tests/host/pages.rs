@@ -16,7 +16,7 @@ use crate::fetch::Shared;
 use crate::indexes::Loop;
 use crate::kube::{Cluster, grants};
 use crate::scripts::can_run;
-use crate::world::{Pods, World, hello_log, idle};
+use crate::world::{Pods, Reload, World, hello_log, idle};
 
 /// For a script that handles nothing: it shows what it receives.
 const HANDLER: &str = "\nexport const onUpdate = (pod, event) => console.log(`${event} has ${Object.keys(pod)}`);\n";
@@ -117,7 +117,7 @@ impl Run {
         spec.allow_http = vec![HttpGrant::parse("https://hooks.example.com/services/T000/").unwrap()];
         spec.on_reload = ReplayPolicy::Continue;
         spec.retry.attempts = 1;
-        let plugin = world.host.load(spec).await.unwrap();
+        let plugin = world.load(spec).await.unwrap();
         plugin.start().await;
         let in_cluster = |cluster: &&str| {
             let mut nodes = world.objects_of("nodes", cluster, "Node", "v1/nodes");

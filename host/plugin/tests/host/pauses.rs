@@ -6,7 +6,7 @@ use informant_plugin_host::{Plugin, PluginState};
 use informant_spec::PluginSpec;
 use serde_json::{Value, json};
 
-use crate::world::{World, guest, idle};
+use crate::world::{Reload, World, guest, idle};
 
 fn is_event(line: &Value) -> bool {
     line["name"].is_string()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use informant_spec::{OnFailure, PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
-use crate::world::{World, guest};
+use crate::world::{Reload, World, guest};
 
 fn continuing(spec: &mut PluginSpec) {
     spec.on_reload = ReplayPolicy::Continue;

@@ -35,7 +35,7 @@ async fn run(world: &World) -> Option<(Plugin, Pods)> {
         initial: Duration::from_millis(10),
         ..RetryPolicy::default()
     };
-    let plugin = world.host.load(spec).await.unwrap();
+    let plugin = world.load(spec).await.unwrap();
     plugin.start().await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use informant_spec::RetryPolicy;
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::{Reload, World};
 
 fn warnings(world: &World) -> Vec<String> {
     let lines = world.log.lines().into_iter();

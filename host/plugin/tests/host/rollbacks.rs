@@ -7,7 +7,7 @@ use informant_plugin_host::{Plugin, PluginState};
 use informant_spec::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
-use crate::world::{World, guest};
+use crate::world::{Reload, World, guest};
 
 /// The config with which the recorder traps on everything; the first guest ignores it.
 const GOOD: &str = "guest_stateful";
@@ -120,7 +120,7 @@ async fn the_last_good_version_replaces_a_rejected_file_at_start() {
     let file = folder.path().join("greeter.wasm");
     fs::copy(guest(GOOD), &file).unwrap();
     let world = World::new();
-    let plugin = world.host.load(section(&file)).await.unwrap();
+    let plugin = world.load(section(&file)).await.unwrap();
     plugin.start().await;
     let digest = plugin.digest();
     plugin.probation_ends().await;
@@ -129,7 +129,7 @@ async fn the_last_good_version_replaces_a_rejected_file_at_start() {
 
     let world = World::with_cache(cache);
     fs::write(&file, "half a file").unwrap();
-    let refused = world.host.load(section(&file)).await.map(|_| ()).unwrap_err();
+    let refused = world.load(section(&file)).await.map(|_| ()).unwrap_err();
     let pinned = PluginSpec {
         sha256: Some(informant_spec::Digest::of(b"another")),
         ..section(&file)
@@ -160,8 +160,8 @@ async fn a_version_that_failed_probation_is_not_used_at_start() {
     let file = folder.path().join("greeter.wasm");
     fs::copy(guest(GOOD), &file).unwrap();
     let world = World::new();
-    world.host.load(section(&file)).await.unwrap();
+    world.load(section(&file)).await.unwrap();
     fs::write(&file, "").unwrap();
-    let refused = world.host.load(section(&file)).await.map(|_| ()).unwrap_err();
+    let refused = world.load(section(&file)).await.map(|_| ()).unwrap_err();
     assert!(world.host.load_last_good(section(&file), &refused).await.is_none());
 }

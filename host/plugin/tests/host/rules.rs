@@ -7,7 +7,7 @@ use informant_object::{Key, LabelSelector};
 use informant_plugin_host::Plugin;
 use informant_spec::{EventSelection, PluginSpec};
 
-use crate::world::{Pods, World, hello_log, idle};
+use crate::world::{Pods, Reload, World, hello_log, idle};
 
 /// A script whose rule for pods has these members; it logs each event. None where there is no script runner.
 async fn run(world: &World, members: &str) -> Option<(Plugin, Pods)> {
@@ -33,7 +33,7 @@ async fn run(world: &World, members: &str) -> Option<(Plugin, Pods)> {
     );
     let path = world.cache.path().join("handler.js");
     std::fs::write(&path, text).unwrap();
-    let plugin = world.host.load(PluginSpec::new("hello", path)).await.unwrap();
+    let plugin = world.load(PluginSpec::new("hello", path)).await.unwrap();
     plugin.start().await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());

@@ -11,7 +11,7 @@ use informant_plugin_host::{Plugin, PluginState};
 use informant_spec::{PluginSpec, ReplayPolicy};
 use serde_json::json;
 
-use crate::world::{Pods, World, hello_log, idle, script_runner};
+use crate::world::{Pods, Reload, World, hello_log, idle, script_runner};
 
 /// Whether the runner was built; reports it if not.
 pub(crate) fn can_run() -> bool {
@@ -35,7 +35,7 @@ pub(crate) async fn run(world: &World, text: &str, adjust: impl FnOnce(&mut Plug
     spec.informers = vec![("pods".into(), "pods".into())];
     spec.config = json!({ "greeting": "hello" });
     adjust(&mut spec);
-    let plugin = world.host.load(spec).await.unwrap();
+    let plugin = world.load(spec).await.unwrap();
     plugin.start().await;
     plugin
 }
@@ -230,7 +230,6 @@ async fn refusal(world: &World, text: impl AsRef<[u8]>) -> String {
     let path = write(world, text);
     let folder = world.cache.path().display().to_string();
     let error = world
-        .host
         .load(PluginSpec::new("hello", path))
         .await
         .err()
@@ -374,7 +373,7 @@ async fn an_endless_loop_in_a_script_is_interrupted() {
     let path = write(&world, "for (;;) {}\nexport function onAdd() {}");
     let mut spec = PluginSpec::new("hello", path);
     spec.limits.cpu = Duration::from_millis(200);
-    let error = world.host.load(spec).await.err().expect("it was loaded").to_string();
+    let error = world.load(spec).await.err().expect("it was loaded").to_string();
     assert!(
         error.contains("describe did not return: it ran for more than 200ms"),
         "{error}"

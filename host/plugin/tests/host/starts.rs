@@ -7,7 +7,7 @@ use informant_plugin_host::{Plugin, PluginState};
 use informant_spec::OnFailure;
 use serde_json::{Value, json};
 
-use crate::world::{Pods, World, guest, idle, spec};
+use crate::world::{Pods, Reload, World, guest, idle, spec};
 
 const GUEST: &str = "guest_starts";
 
@@ -39,7 +39,7 @@ fn next_version(world: &World) -> PathBuf {
 }
 
 async fn loaded(world: &World, config: Value) -> (Plugin, Pods) {
-    let plugin = world.host.load(spec(GUEST, config)).await.unwrap();
+    let plugin = world.load(spec(GUEST, config)).await.unwrap();
     plugin.start().await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
@@ -228,7 +228,6 @@ async fn a_manifest_depends_on_config_and_changes_with_it() {
 async fn a_manifest_that_refuses_its_config_says_why() {
     let world = World::new();
     let error = world
-        .host
         .load(spec(GUEST, json!({ "kinds": ["Pod"] })))
         .await
         .err()

@@ -6,7 +6,7 @@ use informant_plugin_host::{Plugin, PluginState};
 use informant_spec::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
-use crate::world::{Pods, World, guest};
+use crate::world::{Pods, Reload, World, guest};
 
 async fn stateful(world: &World) -> Plugin {
     let adjust = |spec: &mut PluginSpec| {

@@ -8,7 +8,7 @@ use informant_plugin_host::PluginState;
 use informant_spec::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
-use crate::world::{World, guest};
+use crate::world::{Reload, World, guest};
 
 fn continuing(spec: &mut PluginSpec) {
     spec.on_reload = ReplayPolicy::Continue;
@@ -168,11 +168,7 @@ async fn the_old_version_finishes_its_current_call() {
         })
         .await;
     // Compiled beforehand, so that the swap is ready while the call is under way.
-    world
-        .host
-        .inspect(&guest("guest_recorder_v2"), json!({}))
-        .await
-        .unwrap();
+    world.inspect(&guest("guest_recorder_v2"), json!({})).await.unwrap();
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
     pods.apply("slow");

@@ -13,9 +13,10 @@ use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::{Catalog, Environment, ListenerHandle, Reason, Snapshot, SourceInfo, SourceState, StoreWriter};
 use informant_object::{Key, Object, ResourceVersion, Shape, SourceId};
 use informant_plugin_host::{
-    Compiler, HostOptions, HttpClient, KeyValue, KubeApi, Plugin, PluginHost, PluginMetrics, script_component,
+    Compiler, HostOptions, HttpClient, Inspection, KeyValue, KubeApi, LoadError, LoadProblem, Plugin, PluginHost,
+    PluginMetrics, Swapped, script_component,
 };
-use informant_spec::PluginSpec;
+use informant_spec::{Content, ContentSource, PluginSpec};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -99,6 +100,40 @@ pub(crate) struct World {
     pub(crate) keys: Keys,
     registry: Registry,
     _log: DefaultGuard,
+}
+
+/// Reads a file without limits.
+pub(crate) fn read(source: &ContentSource) -> Result<Content, LoadError> {
+    match std::fs::read(source.path()) {
+        Ok(bytes) => Ok(Content::new(source.clone(), bytes)),
+        Err(error) => Err(LoadError::new(source.path(), LoadProblem::Unreadable(error))),
+    }
+}
+
+/// What supervisors do when a file or a section changes, in one step.
+pub(crate) trait Reload {
+    /// Reloads the plugin from a file, which need not be the one that it was loaded from.
+    async fn swap(&self, path: &Path) -> Result<Swapped, LoadError>;
+
+    /// Applies another section: in place if that is possible, or else with new instances.
+    async fn reconfigure(&self, spec: PluginSpec) -> Result<Option<Swapped>, LoadError>;
+}
+
+impl Reload for Plugin {
+    async fn swap(&self, path: &Path) -> Result<Swapped, LoadError> {
+        let content = read(&path.into()).map_err(|error| self.refuse(error))?;
+        let change = self.prepare_version(content).await?;
+        Ok(self.apply(change).await?.expect("it has new instances"))
+    }
+
+    async fn reconfigure(&self, spec: PluginSpec) -> Result<Option<Swapped>, LoadError> {
+        if self.reconfigure_in_place(&spec).await {
+            return Ok(None);
+        }
+        let content = read(&spec.content).map_err(|error| self.refuse(error))?;
+        let change = self.prepare_section(spec, content).await?;
+        self.apply(change).await
+    }
 }
 
 impl World {
@@ -238,11 +273,24 @@ impl World {
         }
     }
 
+    /// Loads a plugin with the content of its file.
+    pub(crate) async fn load(&self, spec: PluginSpec) -> Result<Plugin, LoadError> {
+        match read(&spec.content) {
+            Ok(content) => self.host.load(spec, content).await,
+            Err(error) => Err(error.of_plugin(&spec.name)),
+        }
+    }
+
+    /// Inspects the component or script in a file.
+    pub(crate) async fn inspect(&self, path: &Path, config: Value) -> Result<Inspection, LoadError> {
+        self.host.inspect(&read(&path.into())?, config).await
+    }
+
     /// A running plugin with the name of its guest, and with `config`.
     pub(crate) async fn run(&self, guest_name: &str, config: Value, adjust: impl FnOnce(&mut PluginSpec)) -> Plugin {
         let mut spec = spec(guest_name, config);
         adjust(&mut spec);
-        let plugin = self.host.load(spec).await.unwrap();
+        let plugin = self.load(spec).await.unwrap();
         plugin.start().await;
         plugin
     }

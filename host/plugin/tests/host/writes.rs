@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::kube::grants;
-use crate::world::{Pods, World, idle};
+use crate::world::{Pods, Reload, World, idle};
 
 /// A cluster that answers as the test says, and `ok` otherwise. It may hold its answers.
 pub(crate) struct Api {

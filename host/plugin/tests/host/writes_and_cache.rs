@@ -6,7 +6,7 @@ use informant_cache::SourceState;
 use informant_plugin_host::{KubeError, KubeErrorCode, Plugin};
 use serde_json::{Value, json};
 
-use crate::world::{Pods, World, idle};
+use crate::world::{Pods, Reload, World, idle};
 use crate::writes::{Api, merge, run, until_sent};
 
 /// A plugin that copies the label `want` of its pods to the label `is`.

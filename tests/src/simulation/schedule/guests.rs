@@ -67,7 +67,7 @@ impl Schedule {
             pending_events_max: spec.limits.pending,
             ..ListenerOptions::default()
         };
-        let loaded = guests.host.load_content(spec, versions()[0].clone()).await;
+        let loaded = guests.host.load(spec, versions()[0].clone()).await;
         let plugin = loaded.expect("the guest is a plugin");
         let recorder = CallRecorder::register(&self.world, watched, id, script, &options);
         let receives_every_state = recorder.receives_every_state;

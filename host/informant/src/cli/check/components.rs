@@ -8,6 +8,7 @@ use informant_plugin_host::{Inspection, LoadError, LoadProblem, MetricKind, Plug
 
 use super::cluster::ClusterReport;
 use super::{Findings, selections};
+use crate::files::read_content;
 
 /// The interface of keys, without its version.
 const KV_INTERFACE: &str = "informant:plugin/kv@";
@@ -23,7 +24,11 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
     let mut findings = Findings::default();
     let mut inspections = Inspections::new();
     for (name, section) in &config.plugins {
-        match host.preflight(&section.spec).await {
+        let checked = match read_content(&section.spec.content) {
+            Ok(content) => host.preflight(&section.spec, &content).await,
+            Err(error) => Err(error),
+        };
+        match checked {
             Ok(Preflight {
                 inspection,
                 failure: refused,

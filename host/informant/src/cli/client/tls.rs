@@ -6,7 +6,6 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use http::Uri;
-use informant_plugin_host::read_regular_file;
 use kube::client::ConfigExt as _;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
@@ -14,6 +13,8 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError};
+
+use crate::files::read_regular_file;
 
 /// Bytes of the file of `--certificate-authority`: 4 MiB. A larger one is an error.
 const AUTHORITY_BYTES_MAX: usize = 4 << 20;

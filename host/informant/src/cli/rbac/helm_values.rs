@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use informant_config::{AdminSection, AdminTls, Config, SourceFile, show_size};
-use informant_plugin_host::{ReadFileError, read_regular_file};
 
+use crate::files::{ReadFileError, read_regular_file};
 use crate::rbac::{CONFIG_MAP_BYTES_MAX, HelmValues, POD_CONFIG_FOLDER, Permissions};
 
 /// The values of the chart for `config`, whose text is `text`.

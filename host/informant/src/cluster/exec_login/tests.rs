@@ -1,7 +1,7 @@
 use std::time::Instant;
 
 use super::*;
-use crate::one_at_a_time::turn;
+use crate::files::Turn;
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -168,7 +168,7 @@ async fn stderr_is_hidden_next_to_output_that_cannot_be_read() {
 async fn login_program_that_cannot_start_takes_one_thread() {
     let mut exec = exec("");
     exec.command = Some("/usr/bin/env".to_owned());
-    let _starting = turn(Path::new("/usr/bin/env")).acquire_owned().await.unwrap();
+    let _starting = Turn::of(Path::new("/usr/bin/env")).hold().await;
     let error = error(&exec, Duration::from_secs(1)).await;
     assert!(
         error.ends_with("was not started within 1 s; its file system may hang"),

@@ -22,7 +22,7 @@ impl Watched {
     async fn on(file: &Path) -> Self {
         let stop = CancellationToken::new();
         let environment: Arc<dyn Environment> = Arc::new(TokioEnvironment::current(1));
-        let watch = FileWatch::start(&environment, FileThreads::new(&environment), stop.clone());
+        let watch = FileWatch::start(&environment, stop.clone());
         let mut watched = Self {
             ticks: watch.subscribe(file),
             watch,

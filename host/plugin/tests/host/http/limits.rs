@@ -3,6 +3,7 @@
 use tokio::time::Instant;
 
 use super::*;
+use crate::world::Reload;
 
 #[tokio::test]
 async fn a_slow_response_ends_with_an_error() {

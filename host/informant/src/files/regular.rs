@@ -1,45 +1,12 @@
-//! Reading a plugin's file, which may be anything: a pipe, a device, a huge file.
-//!
-//! A file is read once. The bytes that were hashed are the ones that are compared with the pin, compiled and kept.
+//! Reading a file that may be anything: a pipe, a device, a huge file.
 
 use std::fs::{self, File, FileType};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use informant_spec::{Content, ContentSource};
-
-use crate::component::COMPONENT_BYTES_MAX;
-use crate::component::script::SCRIPT_BYTES_MAX;
-use crate::error::{LoadError, LoadProblem};
-
-/// Reads what `source` names. Blocks for as long as the file system takes.
-///
-/// # Errors
-/// [`LoadProblem::Unreadable`], [`LoadProblem::NotRegular`], [`LoadProblem::TooLarge`],
-/// [`LoadProblem::ScriptTooLarge`].
-pub fn read_content(source: &ContentSource) -> Result<Content, LoadError> {
-    read(source).map_err(|problem| LoadError::new(source.path(), problem))
-}
-
-/// Reads what `source` names, up to [`COMPONENT_BYTES_MAX`] or [`SCRIPT_BYTES_MAX`].
-pub(crate) fn read(source: &ContentSource) -> Result<Content, LoadProblem> {
-    let (is_script, max) = match source.language().is_script() {
-        true => (true, SCRIPT_BYTES_MAX),
-        false => (false, COMPONENT_BYTES_MAX),
-    };
-    match read_regular_file(source.path(), max) {
-        Ok(bytes) => Ok(Content::new(source.clone(), bytes)),
-        Err(ReadFileError::Io(error)) => Err(LoadProblem::Unreadable(error)),
-        Err(ReadFileError::NotRegular { found }) => Err(LoadProblem::NotRegular { found }),
-        Err(ReadFileError::TooLarge { bytes }) if is_script => Err(LoadProblem::ScriptTooLarge { bytes }),
-        Err(ReadFileError::TooLarge { bytes }) => Err(LoadProblem::TooLarge { bytes, max }),
-    }
-}
-
 /// Why [`read_regular_file`] returns nothing.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadFileError {
+pub(crate) enum ReadFileError {
     /// The system cannot read it.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -62,7 +29,7 @@ pub enum ReadFileError {
 ///
 /// # Errors
 /// [`ReadFileError`].
-pub fn read_regular_file(path: &Path, max: usize) -> Result<Vec<u8>, ReadFileError> {
+pub(crate) fn read_regular_file(path: &Path, max: usize) -> Result<Vec<u8>, ReadFileError> {
     // Opening a device can have an effect, so its type is looked at before, too.
     check_is_regular(fs::metadata(path)?.file_type())?;
     let file = open(path)?;
