@@ -7,7 +7,7 @@ use std::time::Duration;
 use informant_cache::listener::DeadLetter;
 use informant_cache::{LinesDue, LogThrottle, Moment};
 
-use crate::actor::PluginContext;
+use crate::actor::outcomes::Outcomes;
 
 /// Dead letters of one plugin that are logged within [`DEAD_LETTER_WARNING_PERIOD`]: 10.
 ///
@@ -30,27 +30,27 @@ impl Default for DeadLetterWarnings {
 
 impl DeadLetterWarnings {
     /// Logs that `dead` more events were dead-lettered, as far as a line is due.
-    pub(crate) fn count(&mut self, context: &PluginContext, dead: u64, now: Moment) {
+    pub(crate) fn count(&mut self, of: &Outcomes, dead: u64, now: Moment) {
         let LinesDue { lines, mut suppressed } = self.0.due(dead, now);
         if lines == 0 {
             return;
         }
-        let letters = context.listener.last_dead_letters(lines);
+        let letters = of.listener.last_dead_letters(lines);
         // Those that are no longer kept are reported by number.
         self.0.defer((lines - letters.len()) as u64);
         if letters.is_empty() {
             self.0.defer(suppressed);
         }
         for letter in letters {
-            warn_of(context, &letter, std::mem::take(&mut suppressed));
+            warn_of(of, &letter, std::mem::take(&mut suppressed));
         }
     }
 }
 
-fn warn_of(context: &PluginContext, letter: &DeadLetter, suppressed: u64) {
-    let plugin: &str = context.counters.plugin();
+fn warn_of(of: &Outcomes, letter: &DeadLetter, suppressed: u64) {
+    let plugin: &str = &of.plugin;
     // A removed source no longer has a name.
-    let info = context.host.catalog.info(letter.source);
+    let info = of.catalog.info(letter.source);
     let informer = info.as_ref().map(|info| info.informer.as_str());
     let cluster = info.as_ref().map(|info| info.cluster.as_str());
     let cluster = cluster.filter(|cluster| !cluster.is_empty());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use informant_cache::Moment;
 
-use crate::TrapKind;
+use crate::engine::trap::TrapKind;
 use crate::error::LoadProblem;
 
 /// The window in which losses count: 60 s.

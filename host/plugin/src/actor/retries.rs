@@ -7,7 +7,7 @@ use std::time::Duration;
 use informant_cache::Moment;
 use informant_cache::listener::RetriedKey;
 
-use crate::actor::PluginContext;
+use crate::actor::outcomes::Outcomes;
 
 /// Between two warnings of one plugin about events under retry: 60 s, as between two batches of warnings about dead
 /// letters. Each says how many there are.
@@ -21,14 +21,14 @@ pub(crate) struct RetryWarnings {
 
 impl RetryWarnings {
     /// Calls failed: logs which events are retried, if a line is due.
-    pub(crate) fn failed(&mut self, context: &PluginContext, now: Moment) {
+    pub(crate) fn failed(&mut self, of: &Outcomes, now: Moment) {
         if !self.is_due(now) {
             return;
         }
-        let (retrying, oldest) = context.listener.retried_keys(1);
+        let (retrying, oldest) = of.listener.retried_keys(1);
         if let Some(oldest) = oldest.first() {
             self.last = Some(now);
-            warn_of(context, retrying, oldest, now);
+            warn_of(of, retrying, oldest, now);
         }
     }
 
@@ -37,10 +37,10 @@ impl RetryWarnings {
     }
 }
 
-fn warn_of(context: &PluginContext, retrying: usize, oldest: &RetriedKey, now: Moment) {
-    let plugin: &str = context.counters.plugin();
+fn warn_of(of: &Outcomes, retrying: usize, oldest: &RetriedKey, now: Moment) {
+    let plugin: &str = &of.plugin;
     // A removed source no longer has a name.
-    let info = context.host.catalog.info(oldest.source);
+    let info = of.catalog.info(oldest.source);
     let informer = info.as_ref().map(|info| info.informer.as_str());
     let cluster = info.as_ref().map(|info| info.cluster.as_str());
     let RetriedKey {

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use informant_spec::{Content, ContentSource};
 
-use crate::component::COMPONENT_BYTES_MAX;
 use crate::component::script::SCRIPT_BYTES_MAX;
+use crate::engine::compile::COMPONENT_BYTES_MAX;
 use crate::error::{LoadError, LoadProblem};
 
 /// Reads what `source` names. Blocks for as long as the file system takes.
@@ -31,7 +31,7 @@ pub(crate) fn read(source: &ContentSource) -> Result<Content, LoadProblem> {
         Ok(bytes) => Ok(Content::new(source.clone(), bytes)),
         Err(ReadFileError::Io(error)) => Err(LoadProblem::Unreadable(error)),
         Err(ReadFileError::NotRegular { found }) => Err(LoadProblem::NotRegular { found }),
-        Err(ReadFileError::TooLarge { bytes }) if is_script => Err(LoadProblem::ScriptTooLarge { bytes }),
+        Err(ReadFileError::TooLarge { bytes }) if is_script => Err(LoadProblem::ScriptTooLarge { bytes, max }),
         Err(ReadFileError::TooLarge { bytes }) => Err(LoadProblem::TooLarge { bytes, max }),
     }
 }

@@ -13,7 +13,7 @@ use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::{Catalog, Environment, ListenerHandle, Reason, Snapshot, SourceInfo, SourceState, StoreWriter};
 use informant_object::{Key, Object, ResourceVersion, Shape, SourceId};
 use informant_plugin_host::{
-    Compiler, HostOptions, HttpClient, KeyValue, KubeApi, Plugin, PluginHost, PluginMetrics, script_component,
+    Compiler, HostOptions, HttpClient, KeyValue, KubeApi, Plugin, PluginHost, PluginMetrics, Services, script_component,
 };
 use informant_spec::PluginSpec;
 use prometheus_client::registry::Registry;
@@ -218,11 +218,13 @@ impl World {
             env: Arc::clone(&env) as Arc<dyn Environment>,
             handle: Handle::current(),
             compiler: Compiler::InProcess,
-            catalog: catalog.clone(),
+            services: Services {
+                catalog: catalog.clone(),
+                kube,
+                key_value: keys.clone().map(|keys| Arc::new(keys) as Arc<dyn KeyValue>),
+                http,
+            },
             metrics: PluginMetrics::register(&mut registry),
-            kube,
-            key_value: keys.clone().map(|keys| Arc::new(keys) as Arc<dyn KeyValue>),
-            http,
             script_runner,
         })
         .unwrap();
