@@ -19,10 +19,9 @@ pub(crate) mod state_transfer;
 pub(crate) mod worker;
 
 mod command_flag;
-mod dead_letters;
 mod deliver;
+mod failure_warnings;
 mod outcomes;
-mod retries;
 mod source_rules;
 
 mod sync {

@@ -39,7 +39,7 @@ use crate::error::LoadProblem;
 
 /// Bytes of all artifacts in the directory, and of the components and scripts kept for rollbacks: 2 GiB, enough for 50
 /// components of JavaScript or Python, or 5,000 of Rust. Above it the least recently used ones are removed.
-pub const ARTIFACTS_BYTES_MAX: u64 = 2 << 30;
+pub(crate) const ARTIFACTS_BYTES_MAX: u64 = 2 << 30;
 
 /// The directory, and the artifacts in use.
 pub(crate) struct Artifacts {

@@ -16,10 +16,10 @@ use crate::text::truncated_at;
 pub(crate) use self::metrics::EffectSeries;
 
 /// Effects of one plugin that are listed: 1,000. Above it the oldest is dropped, and counted.
-pub const EFFECTS_MAX: usize = 1_000;
+pub(crate) const EFFECTS_MAX: usize = 1_000;
 
 /// Bytes of each text of an effect: 1 KiB. The rest is cut.
-pub const EFFECT_TEXT_BYTES_MAX: usize = 1 << 10;
+pub(crate) const EFFECT_TEXT_BYTES_MAX: usize = 1 << 10;
 
 /// What was withheld.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,7 +25,7 @@ use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllo
 pub(crate) const TRANSFER_BYTES_MAX: usize = 16 << 20;
 
 /// Stack of a guest: 512 KiB. Deeper recursion is a trap. It is wasmtime's default, written down because it is a limit.
-pub const WASM_STACK_BYTES_MAX: usize = 512 * 1_024;
+pub(crate) const WASM_STACK_BYTES_MAX: usize = 512 * 1_024;
 
 /// The whole stack of a call: the guest's, and 512 KiB for host functions, which wasmtime calls on the same stack.
 const ASYNC_STACK_BYTES: usize = WASM_STACK_BYTES_MAX + 512 * 1_024;

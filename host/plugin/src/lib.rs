@@ -101,7 +101,6 @@ pub use status::{PluginState, PluginStatus, Reload, StuckOn};
 
 /// Limits that other crates show or keep to.
 pub mod limits {
-    pub use crate::capability::kube::writes::SPACED_KEYS_MAX;
     pub use crate::component::script::SCRIPT_BYTES_MAX;
     pub use crate::engine::compile::COMPONENT_BYTES_MAX;
 }

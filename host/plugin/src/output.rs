@@ -21,13 +21,13 @@ use crate::bindings::informant::plugin::log::Level;
 pub(crate) const GUEST_TARGET: &str = "informant::guest";
 
 /// Bytes of one line: 8 KiB; the rest is cut off.
-pub const LINE_BYTES_MAX: usize = 8 * 1_024;
+pub(crate) const LINE_BYTES_MAX: usize = 8 * 1_024;
 
 /// Bytes one call may write: 64 KiB. The rest is dropped and counted in `informant_plugin_log_dropped_bytes_total`.
-pub const CALL_BYTES_MAX: usize = 64 * 1_024;
+pub(crate) const CALL_BYTES_MAX: usize = 64 * 1_024;
 
 /// Lines kept for a trap report: 20. A Rust panic takes four, a Python traceback of ten frames twenty.
-pub const TAIL_LINES_MAX: usize = 20;
+pub(crate) const TAIL_LINES_MAX: usize = 20;
 
 /// Bytes a stream accepts at once: 64 KiB, as wasmtime's own streams.
 const WRITE_BYTES_MAX: usize = 64 * 1_024;

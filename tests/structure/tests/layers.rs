@@ -29,7 +29,6 @@ const EXCEPTIONS: &[Exception] = &[
     exception("host/apiserver", 7, 0),
     exception("host/cache", 5, 1),
     exception("host/informer", 4, 1),
-    exception("host/plugin", 38, 1),
 ];
 
 const fn exception(folder: &'static str, circle_files: usize, order: usize) -> Exception {

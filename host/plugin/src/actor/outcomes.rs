@@ -14,24 +14,22 @@ use informant_cache::{Catalog, Environment, ListenerHandle, Moment};
 use informant_object::{Key, KeyRef, SourceId};
 use informant_spec::OnFailure;
 
-use crate::actor::dead_letters::DeadLetterWarnings;
+use crate::actor::failure_warnings::FailureWarnings;
 use crate::actor::mailbox::{ActorCommand, CommandSender};
-use crate::actor::retries::RetryWarnings;
 use crate::capability::parts::HandledEvent;
 use crate::metrics::EventCounters;
 use crate::runtime::Runtime;
 
 /// What ends the events of one plugin. It holds nothing that waits for their end.
 pub(crate) struct Outcomes {
-    pub(super) plugin: Arc<str>,
-    pub(super) listener: ListenerHandle,
-    pub(super) catalog: Catalog,
+    plugin: Arc<str>,
+    listener: ListenerHandle,
+    catalog: Catalog,
     env: Arc<dyn Environment>,
     on_failure: Mutex<OnFailure>,
     /// Commands to the event actor, once there is one.
     actor: OnceLock<CommandSender>,
-    dead_letters: Mutex<DeadLetterWarnings>,
-    retries: Mutex<RetryWarnings>,
+    warnings: FailureWarnings,
 }
 
 /// The outcomes of events that ended, until the listener learns them.
@@ -72,15 +70,15 @@ impl Outcomes {
         runtime: &Runtime,
         on_failure: OnFailure,
     ) -> Outcomes {
+        let catalog = runtime.services.catalog.clone();
         Outcomes {
+            warnings: FailureWarnings::new(plugin, listener.clone(), catalog.clone()),
             plugin: Arc::clone(plugin),
             listener,
-            catalog: runtime.services.catalog.clone(),
+            catalog,
             env: Arc::clone(&runtime.env),
             on_failure: Mutex::new(on_failure),
             actor: OnceLock::new(),
-            dead_letters: Mutex::default(),
-            retries: Mutex::default(),
         }
     }
 
@@ -174,10 +172,10 @@ impl Answers {
             return;
         }
         if dead > 0 {
-            lock(&outcomes.dead_letters).count(outcomes, dead, now);
+            outcomes.warnings.dead_lettered(dead, now);
         }
         if has_failed {
-            lock(&outcomes.retries).failed(outcomes, now);
+            outcomes.warnings.failed(now);
         }
     }
 }

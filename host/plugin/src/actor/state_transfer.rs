@@ -20,10 +20,10 @@ use crate::instance::Instance;
 
 /// Bytes of a state: 16 MiB. With a larger one the swap fails; state of that size should be rebuilt from a replay
 /// (`on-reload = "replay"`).
-pub const STATE_BYTES_MAX: usize = 16 << 20;
+pub(crate) const STATE_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes of the states of all instances together: 64 MiB. The host holds them from the first save to the last restore.
-pub const STATES_BYTES_MAX: usize = 64 << 20;
+pub(crate) const STATES_BYTES_MAX: usize = 64 << 20;
 
 /// What became of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,19 +46,19 @@ use crate::output::Output;
 use crate::series::Live;
 
 /// Requests of one plugin that may start at once before `limits.http` slows them down: 100.
-pub const HTTP_BURST: u32 = 100;
+pub(crate) const HTTP_BURST: u32 = 100;
 
 /// Bytes of a set of headers that a guest makes, as they are in memory: 16 KiB. More is a trap.
-pub const HTTP_FIELDS_BYTES_MAX: usize = 16 << 10;
+pub(crate) const HTTP_FIELDS_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of a request's body that a guest may write at once: 64 KiB. So much waits in the host for each body.
-pub const HTTP_CHUNK_BYTES_MAX: usize = 64 << 10;
+pub(crate) const HTTP_CHUNK_BYTES_MAX: usize = 64 << 10;
 
 /// The longest time that a host which asked for a pause is closed to a plugin: 1 h.
-pub const HTTP_CLOSED_MAX: Duration = Duration::from_secs(60 * 60);
+pub(crate) const HTTP_CLOSED_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// Hosts that are closed to one plugin at once: 100. Further ones stay open.
-pub const HTTP_CLOSED_HOSTS_MAX: usize = 100;
+pub(crate) const HTTP_CLOSED_HOSTS_MAX: usize = 100;
 
 /// Headers that guests may not set besides wasmtime's: they would change how the message is framed or forwarded.
 const FORBIDDEN_HEADERS: [HeaderName; 4] = [header::TE, header::TRAILER, header::EXPECT, header::FORWARDED];

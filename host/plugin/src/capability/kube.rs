@@ -44,17 +44,17 @@ use crate::engine::wait::CallTime;
 use crate::series::Live;
 
 /// Objects of one page: at most 500, which is also the default.
-pub const KUBE_PAGE_OBJECTS_MAX: u32 = 500;
+pub(crate) const KUBE_PAGE_OBJECTS_MAX: u32 = 500;
 
 /// The largest response that is passed to a guest: 8 MiB. A larger one is `too-large`.
-pub const KUBE_ANSWER_BYTES_MAX: usize = 8 << 20;
+pub(crate) const KUBE_ANSWER_BYTES_MAX: usize = 8 << 20;
 
 /// The largest document that a guest may send: 3 MiB, the API server's limit. A larger one is `too-large`.
-pub const KUBE_DOCUMENT_BYTES_MAX: usize = 3 << 20;
+pub(crate) const KUBE_DOCUMENT_BYTES_MAX: usize = 3 << 20;
 
 /// How long a guest waits for one response: 10 s, or the remaining time of its own call. Then the call returns
 /// `timeout`.
-pub const KUBE_WAIT_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+pub(crate) const KUBE_WAIT_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
 type Answer<T> = Result<T, ApiError>;
 

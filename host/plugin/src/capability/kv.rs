@@ -35,20 +35,20 @@ use crate::engine::wait::{CallTime, TooLate};
 use crate::series::Live;
 
 /// Bytes of a key: 512. A longer one is `invalid`.
-pub const KV_KEY_BYTES_MAX: usize = 512;
+pub(crate) const KV_KEY_BYTES_MAX: usize = 512;
 
 /// Bytes of a value: 256 KiB. A larger one is `too-large`.
-pub const KV_VALUE_BYTES_MAX: usize = 256 << 10;
+pub(crate) const KV_VALUE_BYTES_MAX: usize = 256 << 10;
 
 /// Bytes that a key takes in `limits.kv` besides itself and its value: 64. So the number of keys is limited, too.
-pub const KV_KEY_COST_BYTES: usize = 64;
+pub(crate) const KV_KEY_COST_BYTES: usize = 64;
 
 /// Keys in an answer of `list`: 1,000, which is also the default.
-pub const KV_LIST_MAX: usize = 1_000;
+pub(crate) const KV_LIST_MAX: usize = 1_000;
 
 /// Events of a plugin whose changes of keys wait for the disk: 1,000. Then its handler is not called until fewer
 /// wait.
-pub const KV_WAITING_MAX: usize = 1_000;
+pub(crate) const KV_WAITING_MAX: usize = 1_000;
 
 /// The error for keys that the disk does not deliver in time.
 const OPENED_TOO_LATE: &str = "the state database did not deliver the plugin's keys in time (nine tenths of \

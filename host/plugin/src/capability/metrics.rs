@@ -31,13 +31,13 @@ use crate::capability::{HasCapabilities, error};
 use crate::component::manifest::{Manifest, MetricDeclaration, MetricKind};
 
 /// Series of one plugin: 1,000. A histogram takes one for each bucket, and three more. Further ones are dropped.
-pub const METRIC_SERIES_MAX: usize = 1_000;
+pub(crate) const METRIC_SERIES_MAX: usize = 1_000;
 
 /// How long a series stays that no call changes: 1 hour.
-pub const METRIC_SERIES_EXPIRE: Duration = Duration::from_secs(3_600);
+pub(crate) const METRIC_SERIES_EXPIRE: Duration = Duration::from_secs(3_600);
 
 /// Bytes of the value of a label: 512. A longer one is `too-large`.
-pub const METRIC_LABEL_VALUE_BYTES_MAX: usize = 512;
+pub(crate) const METRIC_LABEL_VALUE_BYTES_MAX: usize = 512;
 
 type Answer<T> = Result<T, HostError>;
 

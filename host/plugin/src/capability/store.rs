@@ -15,7 +15,6 @@ use informant_object::{KeyRef, LabelSelector, Object, SourceId};
 use informant_spec::PluginSpec;
 use wasmtime::component::{HasSelf, Linker};
 
-
 use self::grants::InformerGrants;
 use self::page::{PageAdd, PageBuilder, PageCursor, ProjectionCache};
 use crate::bindings::informant::plugin::store::{
@@ -29,13 +28,13 @@ use crate::capability::permission::MayUse;
 use crate::capability::{HasCapabilities, error};
 
 /// Most keys that `index-keys` returns: 100,000. More are `too-large`; use `by-index`, which has pages.
-pub const INDEX_KEYS_MAX: usize = 100_000;
+pub(crate) const INDEX_KEYS_MAX: usize = 100_000;
 
 /// Values that `index-values` returns by default: 1,000.
-pub const INDEX_VALUES_DEFAULT: usize = 1_000;
+pub(crate) const INDEX_VALUES_DEFAULT: usize = 1_000;
 
 /// Most values that `index-values` returns: 10,000.
-pub const INDEX_VALUES_LIMIT_MAX: usize = 10_000;
+pub(crate) const INDEX_VALUES_LIMIT_MAX: usize = 10_000;
 
 /// Objects, keys or values examined before yielding to other guests: 256, about 0.2 ms of label matching.
 const YIELD_OBJECTS: usize = 256;

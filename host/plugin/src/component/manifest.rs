@@ -17,7 +17,7 @@ use crate::error::{LoadProblem, ManifestError};
 pub use self::metric::{MetricDeclaration, MetricKind};
 
 /// The largest manifest: 256 KiB.
-pub const MANIFEST_BYTES_MAX: usize = 256 * 1_024;
+pub(crate) const MANIFEST_BYTES_MAX: usize = 256 * 1_024;
 
 /// The longest name of a plugin or an index, in bytes.
 const NAME_BYTES_MAX: usize = 253;

@@ -20,7 +20,7 @@ use crate::instance::version::LoadedVersion;
 use crate::plugin::{Plugin, lock};
 
 /// How long a swap tries an `init` that asks to be tried again: 60 s. The running version continues meanwhile.
-pub const INIT_RETRY_AT_SWAP: Duration = Duration::from_secs(60);
+pub(crate) const INIT_RETRY_AT_SWAP: Duration = Duration::from_secs(60);
 
 /// The instances of a version that is to be swapped in.
 #[derive(Default)]

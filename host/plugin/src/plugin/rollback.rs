@@ -9,7 +9,7 @@ use crate::plugin::Swapped;
 use crate::status::PluginState;
 
 impl Plugin {
-    /// Waits until the running version has passed or failed its [`PROBATION`](crate::limits::PROBATION). Call
+    /// Waits until the running version has passed or failed its probation. Call
     /// [`conclude_probation`](Self::conclude_probation) afterwards. For one caller at a time; the future may be dropped
     /// at any point.
     pub async fn probation_ends(&self) {

@@ -7,7 +7,7 @@ use informant_cache::IndexFeedHandle;
 use informant_spec::Digest;
 use tokio::sync::oneshot;
 
-use crate::actor::mailbox::{SwapKind, ActorCommand, CandidateInstance};
+use crate::actor::mailbox::{ActorCommand, CandidateInstance, SwapKind};
 use crate::component::roles::Roles;
 use crate::error::{LoadError, LoadProblem};
 use crate::instance::config::PluginConfig;

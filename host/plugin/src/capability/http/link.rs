@@ -7,10 +7,10 @@ use wasmtime_wasi_http::p2::bindings::http::types::{HostOutgoingRequest as _, Io
 use super::body_error_code;
 
 /// Bytes of the name of a method that a guest makes up: 64.
-pub const HTTP_METHOD_BYTES_MAX: usize = 64;
+pub(crate) const HTTP_METHOD_BYTES_MAX: usize = 64;
 
 /// Bytes of host and port of a request: 300. A DNS name has at most 253.
-pub const HTTP_AUTHORITY_BYTES_MAX: usize = 300;
+pub(crate) const HTTP_AUTHORITY_BYTES_MAX: usize = 300;
 
 /// Links wasi:http.
 ///

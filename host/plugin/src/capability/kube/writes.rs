@@ -48,24 +48,24 @@ pub(crate) use self::buffer::{CallWrites, DeferredWrite, Target};
 pub(crate) use self::cached::OwnCache;
 pub(crate) use self::own::{OwnWrites, WriteInFlight};
 pub use self::queue::WritesStatus;
-pub use self::spacing::{SPACED_KEYS_MAX, WritingKey};
 use self::spacing::SPACING_WINDOW;
+pub use self::spacing::WritingKey;
 pub(crate) use self::writer::{Writes, run};
 
 /// Writes that one call may defer: 100. One more is `too-large`.
-pub const CALL_WRITES_MAX: usize = 100;
+pub(crate) const CALL_WRITES_MAX: usize = 100;
 
 /// Bytes of the writes that one call may defer: 16 MiB. More is `too-large`.
-pub const CALL_WRITES_BYTES_MAX: usize = 16 << 20;
+pub(crate) const CALL_WRITES_BYTES_MAX: usize = 16 << 20;
 
 /// Deferred writes of one plugin that wait or are in flight: 1,000. Then its handler is not called until half is left.
-pub const WRITES_WAITING_MAX: usize = 1_000;
+pub(crate) const WRITES_WAITING_MAX: usize = 1_000;
 
 /// Bytes of these writes: 16 MiB. Then its handler is not called until half is left.
-pub const WRITES_WAITING_BYTES_MAX: usize = 16 << 20;
+pub(crate) const WRITES_WAITING_BYTES_MAX: usize = 16 << 20;
 
 /// Writes that a plugin may make at once after a quiet time, above its rate: 100.
-pub const WRITES_BURST: u32 = 100;
+pub(crate) const WRITES_BURST: u32 = 100;
 
 /// The end of a stop in which no write starts: 1 s. Writes in flight have this time to end.
-pub const WRITES_LAST: Duration = Duration::from_secs(1);
+pub(crate) const WRITES_LAST: Duration = Duration::from_secs(1);

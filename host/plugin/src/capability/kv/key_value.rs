@@ -41,7 +41,7 @@ pub type KvChange = (String, Option<Arc<[u8]>>);
 pub struct KvUsage {
     /// How many there are.
     pub keys: usize,
-    /// Bytes of keys and values, without [`KV_KEY_COST_BYTES`](crate::limits::KV_KEY_COST_BYTES).
+    /// Bytes of keys and values, without the 64 bytes that a key costs besides.
     pub bytes: usize,
 }
 

@@ -8,13 +8,13 @@ use crate::bindings::informant::plugin::types::ErrorCode;
 use crate::capability::error;
 
 /// Bytes of the objects of one page: 1 MiB. A larger object is returned alone.
-pub const PAGE_BYTES_MAX: usize = 1 << 20;
+pub(crate) const PAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Most objects of one page: 10,000.
-pub const PAGE_ITEMS_MAX: usize = 10_000;
+pub(crate) const PAGE_ITEMS_MAX: usize = 10_000;
 
 /// Most JSON pointers of one call: 256.
-pub const POINTERS_MAX: usize = 256;
+pub(crate) const POINTERS_MAX: usize = 256;
 
 /// Where a page starts: after the last key of the previous page. Written `SOURCE/NAMESPACE/NAME`; neither of the names
 /// can contain a slash.

@@ -13,7 +13,7 @@ use crate::capability::kube::writes::Target;
 
 /// Objects of one plugin whose last write is remembered: 10,000. At the limit those are forgotten whose write the cache
 /// has seen. If that leaves more than half, no write is left out until it does not.
-pub const OWN_WRITES_MAX: usize = 10_000;
+pub(crate) const OWN_WRITES_MAX: usize = 10_000;
 
 /// Writes between two attempts to forget, if the last one left more than half: it visits all objects.
 const FORGET_WRITES_MIN: usize = 1_000;

@@ -10,7 +10,7 @@ use crate::capability::kube::KubePlugin;
 use crate::capability::kube::api::{KubeAction, KubeAddress};
 
 /// How long an event waits until the cache has seen its writes: 10 s. Then it counts as handled.
-pub const SEEN_MAX: Duration = Duration::from_secs(10);
+pub(crate) const SEEN_MAX: Duration = Duration::from_secs(10);
 
 /// Between the first two looks; it doubles up to [`SEEN_PAUSE_MAX`].
 const SEEN_PAUSE: Duration = Duration::from_millis(10);

@@ -11,23 +11,23 @@ use informant_object::{Key, SourceId};
 use crate::capability::kube::writes::Target;
 
 /// Effective writes to one object within [`SPACING_WINDOW`] from which on the key is spaced: 10.
-pub const SPACING_WRITES: usize = 10;
+pub(crate) const SPACING_WRITES: usize = 10;
 
 /// See [`SPACING_WRITES`]: 60 s.
-pub const SPACING_WINDOW: Duration = Duration::from_secs(60);
+pub(crate) const SPACING_WINDOW: Duration = Duration::from_secs(60);
 
 /// The first wait of a spaced key: 1 s. It doubles with each further write.
-pub const SPACING_MIN: Duration = Duration::from_secs(1);
+pub(crate) const SPACING_MIN: Duration = Duration::from_secs(1);
 
 /// The longest wait of a spaced key: 5 min.
-pub const SPACING_MAX: Duration = Duration::from_secs(300);
+pub(crate) const SPACING_MAX: Duration = Duration::from_secs(300);
 
 /// Objects of one plugin whose writes are counted: 10,000. Further ones are not, until others have been quiet for
 /// [`SPACING_WINDOW`].
-pub const SPACING_TARGETS_MAX: usize = 10_000;
+pub(crate) const SPACING_TARGETS_MAX: usize = 10_000;
 
 /// Keys of one plugin whose waits grow: 10,000. Each further one waits for [`SPACING_MIN`], and is not listed.
-pub const SPACED_KEYS_MAX: usize = 10_000;
+pub(crate) const SPACED_KEYS_MAX: usize = 10_000;
 
 /// Between two searches for what is over, which visit everything: 1 s.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);

@@ -1,13 +1,12 @@
-//! Log lines about dead letters, limited in number.
+//! Log lines about events that failed, limited in number: dead letters, and events under retry.
 //!
 //! Costs nothing while there are none.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use informant_cache::listener::DeadLetter;
-use informant_cache::{LinesDue, LogThrottle, Moment};
-
-use crate::actor::outcomes::Outcomes;
+use informant_cache::listener::{DeadLetter, RetriedKey};
+use informant_cache::{Catalog, LinesDue, ListenerHandle, LogThrottle, Moment};
 
 /// Dead letters of one plugin that are logged within [`DEAD_LETTER_WARNING_PERIOD`]: 10.
 ///
@@ -18,57 +17,113 @@ pub(crate) const DEAD_LETTER_WARNINGS_MAX: usize = 10;
 /// See [`DEAD_LETTER_WARNINGS_MAX`]: 60 s, as between two warnings about one index.
 pub(crate) const DEAD_LETTER_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
-/// The warnings of one plugin.
-#[derive(Debug)]
-pub(crate) struct DeadLetterWarnings(LogThrottle);
+/// Between two warnings of one plugin about events under retry: 60 s, as between two batches of warnings about dead
+/// letters. Each says how many there are.
+pub(crate) const RETRY_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
-impl Default for DeadLetterWarnings {
-    fn default() -> DeadLetterWarnings {
-        DeadLetterWarnings(LogThrottle::new(DEAD_LETTER_WARNINGS_MAX, DEAD_LETTER_WARNING_PERIOD))
-    }
+/// The warnings of one plugin.
+pub(super) struct FailureWarnings {
+    plugin: Arc<str>,
+    listener: ListenerHandle,
+    catalog: Catalog,
+    dead_letters: Mutex<LogThrottle>,
+    retried: Mutex<Option<Moment>>,
 }
 
-impl DeadLetterWarnings {
+impl FailureWarnings {
+    pub(super) fn new(plugin: &Arc<str>, listener: ListenerHandle, catalog: Catalog) -> FailureWarnings {
+        FailureWarnings {
+            plugin: Arc::clone(plugin),
+            listener,
+            catalog,
+            dead_letters: Mutex::new(LogThrottle::new(DEAD_LETTER_WARNINGS_MAX, DEAD_LETTER_WARNING_PERIOD)),
+            retried: Mutex::default(),
+        }
+    }
+
     /// Logs that `dead` more events were dead-lettered, as far as a line is due.
-    pub(crate) fn count(&mut self, of: &Outcomes, dead: u64, now: Moment) {
-        let LinesDue { lines, mut suppressed } = self.0.due(dead, now);
+    pub(super) fn dead_lettered(&self, dead: u64, now: Moment) {
+        let mut throttle = self.dead_letters.lock().unwrap_or_else(PoisonError::into_inner);
+        let LinesDue { lines, mut suppressed } = throttle.due(dead, now);
         if lines == 0 {
             return;
         }
-        let letters = of.listener.last_dead_letters(lines);
+        let letters = self.listener.last_dead_letters(lines);
         // Those that are no longer kept are reported by number.
-        self.0.defer((lines - letters.len()) as u64);
+        throttle.defer((lines - letters.len()) as u64);
         if letters.is_empty() {
-            self.0.defer(suppressed);
+            throttle.defer(suppressed);
         }
         for letter in letters {
-            warn_of(of, &letter, std::mem::take(&mut suppressed));
+            self.warn_of_letter(&letter, std::mem::take(&mut suppressed));
         }
     }
-}
 
-fn warn_of(of: &Outcomes, letter: &DeadLetter, suppressed: u64) {
-    let plugin: &str = &of.plugin;
-    // A removed source no longer has a name.
-    let info = of.catalog.info(letter.source);
-    let informer = info.as_ref().map(|info| info.informer.as_str());
-    let cluster = info.as_ref().map(|info| info.cluster.as_str());
-    let cluster = cluster.filter(|cluster| !cluster.is_empty());
-    let (event, attempts, result, key) = (letter.event, letter.attempts, letter.result, &letter.key);
-    tracing::warn!(
-        plugin,
-        informer,
-        cluster,
-        event,
-        %key,
-        attempts,
-        result,
-        error = letter.error,
-        suppressed = (suppressed > 0).then_some(suppressed),
-        redeliver = redeliver_command(plugin, cluster, letter, suppressed),
-        code = "dead-letters",
-        "event dead-lettered"
-    );
+    /// Calls failed: logs which events are retried, if a line is due. No line is used up while there are none.
+    pub(super) fn failed(&self, now: Moment) {
+        let mut last = self.retried.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| now - last < RETRY_WARNING_PERIOD) {
+            return;
+        }
+        let (retrying, oldest) = self.listener.retried_keys(1);
+        if let Some(oldest) = oldest.first() {
+            *last = Some(now);
+            self.warn_of_retries(retrying, oldest, now);
+        }
+    }
+
+    fn warn_of_letter(&self, letter: &DeadLetter, suppressed: u64) {
+        let plugin: &str = &self.plugin;
+        // A removed source no longer has a name.
+        let info = self.catalog.info(letter.source);
+        let informer = info.as_ref().map(|info| info.informer.as_str());
+        let cluster = info.as_ref().map(|info| info.cluster.as_str());
+        let cluster = cluster.filter(|cluster| !cluster.is_empty());
+        let (event, attempts, result, key) = (letter.event, letter.attempts, letter.result, &letter.key);
+        tracing::warn!(
+            plugin,
+            informer,
+            cluster,
+            event,
+            %key,
+            attempts,
+            result,
+            error = letter.error,
+            suppressed = (suppressed > 0).then_some(suppressed),
+            redeliver = redeliver_command(plugin, cluster, letter, suppressed),
+            code = "dead-letters",
+            "event dead-lettered"
+        );
+    }
+
+    fn warn_of_retries(&self, retrying: usize, oldest: &RetriedKey, now: Moment) {
+        let plugin: &str = &self.plugin;
+        // A removed source no longer has a name.
+        let info = self.catalog.info(oldest.source);
+        let informer = info.as_ref().map(|info| info.informer.as_str());
+        let cluster = info.as_ref().map(|info| info.cluster.as_str());
+        let RetriedKey {
+            event,
+            attempts,
+            result,
+            error,
+            ..
+        } = oldest;
+        tracing::warn!(
+            plugin,
+            retrying,
+            informer,
+            cluster = cluster.filter(|cluster| !cluster.is_empty()),
+            event,
+            key = oldest.key.as_ref().map(ToString::to_string),
+            attempts,
+            failing_seconds = (now - oldest.since).as_secs(),
+            result,
+            error,
+            code = "events-stuck",
+            "events under retry"
+        );
+    }
 }
 
 /// The command that redelivers the event, and the suppressed ones if there are any. Without a key, it redelivers all
