@@ -208,7 +208,7 @@ macro_rules! capabilities {
             /// and left behind is dropped.
             pub(crate) fn begin(&mut self, kind: CallKind, source: Option<SourceId>) {
                 let permissions = kind.permissions();
-                $(self.$name.begin(CallStart { kind, source, may_use: permissions.$name });)*
+                $(self.$name.begin(CallStart { source, may_use: permissions.$name });)*
             }
 
             /// The call is over. Returns what it is to change, which is nothing if it failed.

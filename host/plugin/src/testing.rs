@@ -13,7 +13,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 use crate::capability::Services;
 use crate::capability::parts::{ActorWaker, CallStart, PluginParts};
-use crate::capability::permission::{CallKind, MayUse};
+use crate::capability::permission::MayUse;
 use crate::effects::{self, Effects};
 
 /// A subscriber that keeps each event as a line: level, message, fields.
@@ -132,7 +132,6 @@ impl TestParts {
 /// A call about an object of this source.
 pub(crate) fn call_about(source: Option<u32>, may_use: MayUse) -> CallStart {
     CallStart {
-        kind: CallKind::Event,
         source: source.map(SourceId),
         may_use,
     }

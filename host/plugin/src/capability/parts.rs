@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Linker;
 
-use super::permission::{CallKind, MayUse};
+use super::permission::MayUse;
 use super::{HasCapabilities, Services};
 use crate::component::manifest::Manifest;
 use crate::effects::Effects;
@@ -126,7 +126,6 @@ pub(crate) struct InstanceParts<'a> {
 /// A call that begins.
 #[derive(Clone, Copy)]
 pub(crate) struct CallStart {
-    pub(crate) kind: CallKind,
     /// The source of the object that it is about.
     pub(crate) source: Option<SourceId>,
     pub(crate) may_use: MayUse,
