@@ -20,7 +20,7 @@ use informant_cache::{Catalog, Environment, Reason, Snapshot};
 use informant_config::HttpSection;
 use informant_informer::TokioEnvironment;
 use informant_object::{Object, Shape, SourceId};
-use informant_plugin_host::{Compiler, HostOptions, Plugin, PluginHost, PluginMetrics};
+use informant_plugin_host::{Compiler, HostOptions, Plugin, PluginHost, PluginMetrics, Services};
 use informant_spec::{Content, HttpGrant, PluginSpec};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -138,11 +138,13 @@ impl World {
             env: Arc::clone(&env),
             handle: guests.handle().clone(),
             compiler: Compiler::InProcess,
-            catalog,
+            services: Services {
+                catalog,
+                kube: None,
+                key_value: None,
+                http: Some(Arc::new(sender)),
+            },
             metrics: PluginMetrics::register(&mut Registry::default()),
-            kube: None,
-            key_value: None,
-            http: Some(Arc::new(sender)),
             script_runner: None,
         })?;
         Ok(World {

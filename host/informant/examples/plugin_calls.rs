@@ -27,7 +27,9 @@ use clap::Parser;
 use informant_cache::listener::{ChangeKind, ListenerHandle, ObjectChange};
 use informant_cache::{BoxFuture, Catalog, Environment, Moment, Reason, Snapshot};
 use informant_object::{Object, Shape, SourceId};
-use informant_plugin_host::{Compiler, HostOptions, KubeApi, KubeCall, KubeFuture, Plugin, PluginHost, PluginMetrics};
+use informant_plugin_host::{
+    Compiler, HostOptions, KubeApi, KubeCall, KubeFuture, Plugin, PluginHost, PluginMetrics, Services,
+};
 use informant_spec::{Content, PluginSpec};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
@@ -230,11 +232,13 @@ impl Handler {
             env: Arc::clone(&env),
             handle: Handle::current(),
             compiler: Compiler::InProcess,
-            catalog,
+            services: Services {
+                catalog,
+                kube: Some(Arc::new(Waits)),
+                key_value: None,
+                http: None,
+            },
             metrics: PluginMetrics::register(&mut Registry::default()),
-            kube: Some(Arc::new(Waits)),
-            key_value: None,
-            http: None,
             script_runner: std::fs::read(built("informant_script_runner.wasm")?)
                 .ok()
                 .map(Cow::Owned),

@@ -41,7 +41,7 @@ use anyhow::{Context, Result};
 use axum::Router;
 use informant_cache::{Catalog, Environment};
 use informant_informer::TokioEnvironment;
-use informant_plugin_host::{Compiler, HostOptions, KeyValue, PluginHost};
+use informant_plugin_host::{Compiler, HostOptions, KeyValue, PluginHost, Services};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -255,15 +255,17 @@ fn plugin_host(
         env: guests,
         handle: options.guests.clone(),
         compiler: options.compiler.clone(),
-        catalog: registry.catalog().clone(),
+        services: Services {
+            catalog: registry.catalog().clone(),
+            kube: Some(Arc::new(clusters)),
+            key_value: keys.map(|keys| Arc::new(keys) as Arc<dyn KeyValue>),
+            http: Some(Arc::new(HttpSender::new(
+                &options.config.http,
+                SystemResolver,
+                Arc::clone(environment),
+            ))),
+        },
         metrics: metrics.plugins.clone(),
-        kube: Some(Arc::new(clusters)),
-        key_value: keys.map(|keys| Arc::new(keys) as Arc<dyn KeyValue>),
-        http: Some(Arc::new(HttpSender::new(
-            &options.config.http,
-            SystemResolver,
-            Arc::clone(environment),
-        ))),
         script_runner: guests::script_runner()?,
     })
     .context("cannot create the WebAssembly engine")

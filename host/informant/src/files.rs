@@ -6,7 +6,7 @@
 //!
 //! A network file system whose server is gone does not answer, and nothing can interrupt a call to it. A call waits on
 //! a blocking thread until it returns; a file that hangs takes one thread, however often it is tried, and all files
-//! together have at most [`FILE_THREADS_MAX`]. Everything that reads files while the daemon runs goes through here.
+//! together have at most `FILE_THREADS_MAX`. Everything that reads files while the daemon runs goes through here.
 
 mod content;
 mod regular;
@@ -14,5 +14,4 @@ mod turn;
 
 pub(crate) use content::read_content;
 pub(crate) use regular::{ReadFileError, read_regular_file};
-pub use turn::{FILE_READ_MAX, FILE_THREADS_MAX};
-pub(crate) use turn::{NoAnswer, Turn};
+pub(crate) use turn::{FILE_READ_MAX, NoAnswer, Turn};

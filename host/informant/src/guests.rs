@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use informant_cache::Catalog;
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::limits::COMPONENT_BYTES_MAX;
-use informant_plugin_host::{Compiler, HostOptions, KeyValue, NoKeys, PluginHost};
+use informant_plugin_host::{Compiler, HostOptions, KeyValue, NoKeys, PluginHost, Services};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::directories;
@@ -43,11 +43,13 @@ impl Guests {
             env: Arc::new(TokioEnvironment::new(runtime.handle().clone(), 0)),
             handle: runtime.handle().clone(),
             compiler: compiler()?,
-            catalog: Catalog::new(),
+            services: Services {
+                catalog: Catalog::new(),
+                kube: None,
+                key_value: has_keys.then(|| Arc::new(NoKeys) as Arc<dyn KeyValue>),
+                http: None,
+            },
             metrics: Metrics::new().plugins,
-            kube: None,
-            key_value: has_keys.then(|| Arc::new(NoKeys) as Arc<dyn KeyValue>),
-            http: None,
             script_runner: script_runner()?,
         })
         .context("cannot create the WebAssembly engine")?;

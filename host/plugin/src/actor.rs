@@ -8,7 +8,6 @@
 //! Each actor is a task; an instance makes one call at a time. A lost instance is rebuilt with back-off or quarantined
 //! ([`restart`]), a new version is on [`probation`], and its predecessor's state is handed over by [`state_transfer`].
 
-pub(crate) mod config;
 pub(crate) mod events;
 pub(crate) mod index;
 pub(crate) mod live_status;
@@ -20,10 +19,9 @@ pub(crate) mod state_transfer;
 pub(crate) mod worker;
 
 mod command_flag;
-mod dead_letters;
 mod deliver;
+mod failure_warnings;
 mod outcomes;
-mod retries;
 mod source_rules;
 
 mod sync {
@@ -38,62 +36,46 @@ use informant_cache::listener::Pause;
 use informant_cache::{ListenerHandle, Moment};
 use tokio_util::sync::CancellationToken;
 
-use crate::Roles;
-use crate::actor::config::PluginConfig;
 use crate::actor::live_status::LiveStatus;
 pub(crate) use crate::actor::live_status::{InstanceId, PausedBy};
-use crate::actor::outcomes::FailureWarnings;
+use crate::actor::mailbox::CommandSender;
+use crate::actor::outcomes::Outcomes;
 use crate::actor::probation::Probation;
-use crate::component::LoadedVersion;
-use crate::component::context::{InstanceStart, PreviousVersion, StartCause};
-use crate::component::manifest::{Manifest, WritesEnd};
+use crate::bindings::informant::plugin::types::Failure;
+use crate::capability::parts::{ActorWaker, CapabilityTask, PluginParts};
+use crate::capability::permission::CallKind;
+use crate::capability::{InitEffects, PluginCapabilities};
+use crate::component::manifest::Manifest;
+use crate::component::roles::{Role, Roles};
 use crate::effects::Effects;
 use crate::engine::scheduler::OverrunHistory;
+use crate::engine::watchdog::CallWatchdog;
 use crate::error::LoadProblem;
-use crate::host::HostInner;
-use crate::hostcalls::HostAccess;
-use crate::hostcalls::http::{HttpAccess, HttpRights};
-use crate::hostcalls::kube::{KubeAccess, KubeRights};
-use crate::hostcalls::kv::{InitChanges, KvAccess, KvRights};
-use crate::hostcalls::metrics::{MetricsAccess, PluginSeries};
-use crate::hostcalls::store::{StoreAccess, StoreReader};
 use crate::instance::Instance;
-use crate::instance::bindings::informant::plugin::types::Failure;
+use crate::instance::config::PluginConfig;
+use crate::instance::context::{InstanceStart, PreviousVersion, StartCause};
 use crate::instance::guest::InstanceResources;
+use crate::instance::version::LoadedVersion;
 use crate::instance::wasi::WasiMode;
-use crate::instance::watchdog::CallWatchdog;
 use crate::metrics::PluginCounters;
+use crate::runtime::Runtime;
 use crate::status::{PluginState, Reload};
-use crate::writes::{OwnCache, Writes};
-
-/// The reason every interface but `log` returns to an index function with `denied`.
-pub(crate) const DENIED_IN_INDEX: &str =
-    "an index function must depend on its arguments alone: in the role index, only log can be called";
-
-/// The longest error text that is kept, in bytes.
-const ERROR_BYTES_MAX: usize = 4_096;
+use crate::text::truncated;
 
 /// State shared by a plugin's handle and its actors.
 pub(crate) struct PluginContext {
-    pub(crate) host: Arc<HostInner>,
+    pub(crate) runtime: Arc<Runtime>,
     pub(crate) listener: ListenerHandle,
     pub(crate) counters: PluginCounters,
     /// Ends running calls and the actors.
     pub(crate) abort: CancellationToken,
-    pub(crate) kube: Arc<KubeRights>,
-    /// What the plugin remembers.
-    pub(crate) kv: Arc<KvRights>,
+    pub(crate) capabilities: Arc<PluginCapabilities>,
     /// Whether it is in dry run, and what it would have done.
     pub(crate) effects: Arc<Effects>,
-    /// Its own metrics.
-    pub(crate) series: Arc<PluginSeries>,
-    /// What its instances share of HTTP.
-    pub(crate) http: Arc<HttpRights>,
-    /// What the cache has of the plugin's objects.
-    pub(crate) cache: Arc<OwnCache>,
-    /// The writes that handlers deferred.
-    pub(crate) writes: Writes,
-    warnings: Mutex<FailureWarnings>,
+    /// Wakes the event actor, for capabilities.
+    waker: Arc<ActorWaker>,
+    /// Ends events.
+    pub(crate) outcomes: Arc<Outcomes>,
     /// The configuration of new instances. Each actor has that of its own instance.
     config: Mutex<Arc<PluginConfig>>,
     pub(crate) probation: Probation,
@@ -124,66 +106,56 @@ impl ActorKind {
         }
     }
 
+    /// The kind of call that `init` of its instance is.
+    pub(crate) const fn init(self) -> CallKind {
+        match self {
+            ActorKind::Events => CallKind::Init,
+            ActorKind::Index => CallKind::IndexInit,
+        }
+    }
+
     /// Whether a component with `roles` needs this actor to have an instance.
     pub(crate) fn is_needed(self, roles: Roles) -> bool {
         match self {
             ActorKind::Events => roles.wants_events(),
-            ActorKind::Index => roles.index_funcs,
+            ActorKind::Index => roles.has(Role::IndexFuncs),
         }
     }
 }
 
 impl PluginContext {
     pub(crate) fn new(
-        host: Arc<HostInner>,
+        runtime: Arc<Runtime>,
         config: Arc<PluginConfig>,
         listener: ListenerHandle,
         version: &LoadedVersion,
     ) -> PluginContext {
-        let counters = host.metrics.plugin(&config.spec.name);
-        let cache = Arc::new(OwnCache::new(host.catalog.clone(), &config.spec.informers));
-        let effects = Arc::new(Effects::new(config.spec.is_dry_run, &host.env, counters.effects()));
-        let kube = KubeRights::new(
-            counters.plugin(),
-            host.kube.clone(),
-            Arc::clone(&host.env),
-            counters.kube(),
-            Arc::clone(&cache),
-            Arc::clone(&effects),
-            config.spec.limits.kube_calls,
-        );
-        let quota_bytes = config.spec.limits.kv_bytes;
-        let kv = KvRights::new(
-            counters.plugin(),
-            host.key_value.clone(),
-            quota_bytes,
-            counters.kv(),
-            Arc::clone(&effects),
-        );
-        let http = HttpRights::new(
-            counters.plugin(),
-            host.http.clone(),
-            Arc::clone(&host.env),
-            counters.http(),
-            config.spec.limits,
-            Arc::clone(&effects),
-        );
+        let counters = runtime.metrics.plugin(&config.spec.name);
+        let series = runtime.metrics.effects.of(counters.plugin());
+        let effects = Arc::new(Effects::new(config.spec.is_dry_run, &runtime.env, series));
+        let (waker, abort) = (Arc::new(ActorWaker::default()), CancellationToken::new());
+        let parts = PluginParts {
+            plugin: counters.plugin(),
+            spec: &config.spec,
+            services: &runtime.services,
+            env: &runtime.env,
+            dry_run: &effects,
+            waker: &waker,
+        };
+        let capabilities = PluginCapabilities::new(&runtime.metrics.capabilities, &config.grants, &parts);
+        let outcomes = Outcomes::new(counters.plugin(), listener.clone(), &runtime, config.spec.on_failure);
         let paused = config.spec.paused.then_some(PausedBy::Section);
         if paused.is_some() {
             listener.pause(Pause::Operator);
         }
         PluginContext {
-            writes: Writes::new(&config.spec.limits, counters.writes()),
-            warnings: Mutex::default(),
-            cache,
+            capabilities: Arc::new(capabilities),
+            outcomes: Arc::new(outcomes),
             effects,
-            series: counters.custom(&host.env),
+            waker,
             counters,
-            kube: Arc::new(kube),
-            kv: Arc::new(kv),
-            http: Arc::new(http),
-            abort: CancellationToken::new(),
-            probation: Probation::new(host.env.now()),
+            abort,
+            probation: Probation::new(runtime.env.now()),
             overruns: Arc::default(),
             status: Mutex::new(LiveStatus {
                 instances: BTreeMap::new(),
@@ -200,7 +172,7 @@ impl PluginContext {
                 last_reload: None,
                 last_error: None,
             }),
-            host,
+            runtime,
             config: Mutex::new(config),
             listener,
         }
@@ -213,23 +185,29 @@ impl PluginContext {
 
     /// Makes `config` the plugin's configuration.
     pub(crate) fn apply(&self, config: &Arc<PluginConfig>) {
+        let now = self.now();
         self.listener
-            .set_options(self.host.listener_options(&config.spec), self.now());
-        self.writes.set_limits(&config.spec.limits, self.now());
+            .set_options(self.runtime.listener_options(&config.spec), now);
         let paused = config.spec.paused;
         if paused != self.config().spec.paused {
             self.set_paused(paused.then_some(PausedBy::Section));
         }
-        self.set_config(Arc::clone(config));
+        self.outcomes.set_on_failure(config.spec.on_failure);
+        self.effects.set_dry_run(config.spec.is_dry_run);
+        self.capabilities.configure(&config.spec, &config.grants, now);
+        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(config);
     }
 
-    fn set_config(&self, config: Arc<PluginConfig>) {
-        self.cache.set_informers(&config.spec.informers);
-        self.kv.set_quota(config.spec.limits.kv_bytes);
-        self.http.set_limits(config.spec.limits);
-        self.effects.set_dry_run(config.spec.is_dry_run);
-        self.kube.set_calls_max(config.spec.limits.kube_calls);
-        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
+    /// What runs besides its actors.
+    pub(crate) fn tasks(&self) -> Vec<CapabilityTask> {
+        self.capabilities.tasks(&self.abort)
+    }
+
+    /// Its event actor receives its commands from now on.
+    pub(crate) fn set_event_actor(&self, commands: CommandSender, wake: Arc<dyn Fn() + Send + Sync>) {
+        self.listener.set_waker(Arc::clone(&wake));
+        self.waker.set(wake);
+        self.outcomes.set_actor(commands);
     }
 
     /// Creates the instance `id` of `version` with `config` and calls its `init`, which adds to `changes` what it
@@ -244,13 +222,13 @@ impl PluginContext {
         id: InstanceId,
         because: StartCause,
         previous: Option<PreviousVersion>,
-        changes: &mut InitChanges,
+        changes: &mut InitEffects,
     ) -> Result<Instance, LoadProblem> {
         let call_max = config.spec.limits.call;
-        let watchdog = CallWatchdog::new(Arc::clone(&self.host.env), call_max, self.abort.clone());
-        let _running = self.host.ticker.clock().run_guests();
+        let watchdog = CallWatchdog::new(Arc::clone(&self.runtime.env), call_max, self.abort.clone());
+        let _running = self.runtime.ticker.clock().run_guests();
         let mut instance = Instance::new(
-            &self.host.engine,
+            &self.runtime.engine,
             &version.component,
             self.instance_resources(config, id.actor, &version.manifest),
             watchdog,
@@ -266,39 +244,16 @@ impl PluginContext {
         actor: ActorKind,
         manifest: &Arc<Manifest>,
     ) -> InstanceResources {
-        let catalog = &self.host.catalog;
-        let access = match actor {
-            ActorKind::Events => HostAccess {
-                reader: StoreReader::new(catalog.clone(), StoreAccess::Granted(Arc::clone(&config.grants))),
-                kube: KubeAccess::Granted {
-                    rights: Arc::clone(&self.kube),
-                    grants: Arc::clone(&config.kube),
-                    awaits_writes: manifest.writes == WritesEnd::Seen,
-                },
-                kv: KvAccess::Granted(Arc::clone(&self.kv)),
-                metrics: MetricsAccess::Granted(Arc::clone(manifest)),
-                http: HttpAccess::Granted {
-                    rights: Arc::clone(&self.http),
-                    grants: Arc::clone(&config.http),
-                },
-            },
-            ActorKind::Index => HostAccess::denied(catalog, DENIED_IN_INDEX),
-        };
-        let resources = self.host.instance_resources(
-            self.counters.plugin(),
-            config.spec.limits,
-            actor.wasi_mode(),
-            access,
-            self.counters.log_dropped.clone(),
-        );
         InstanceResources {
+            wasi_mode: actor.wasi_mode(),
+            manifest: Arc::clone(manifest),
             overruns: Arc::clone(&self.overruns),
-            ..resources
+            ..self.runtime.instance_resources(config, Arc::clone(&self.capabilities))
         }
     }
 
     pub(crate) fn now(&self) -> Moment {
-        self.host.env.now()
+        self.runtime.env.now()
     }
 
     pub(crate) fn status(&self) -> MutexGuard<'_, LiveStatus> {
@@ -340,13 +295,13 @@ impl PluginContext {
     /// whether there was any.
     pub(crate) fn end_slow_downs(&self) -> bool {
         let now = self.now();
-        let were_spaced = self.writes.lift_spacing(now);
+        let were_spaced = self.capabilities.end_slow_downs(now);
         self.listener.end_slow_downs(now) || were_spaced
     }
 
     /// Whether too much of what calls committed waits to be written.
     pub(crate) fn is_full(&self) -> bool {
-        self.writes.is_full() || self.kv.is_full()
+        self.capabilities.is_full()
     }
 
     pub(crate) fn is_paused(&self) -> bool {
@@ -420,7 +375,7 @@ pub(crate) async fn initialize(
     id: InstanceId,
     because: StartCause,
     previous: Option<PreviousVersion>,
-    changes: &mut InitChanges,
+    changes: &mut InitEffects,
 ) -> Result<(), LoadProblem> {
     let role = id.actor.as_str();
     let context = config.context.to_init_json(&InstanceStart {
@@ -433,7 +388,7 @@ pub(crate) async fn initialize(
         because,
         previous,
     });
-    let answer = instance.init(&context, changes).await;
+    let answer = instance.init(id.actor.init(), &context, changes).await;
     let answer = answer.map_err(|report| LoadProblem::Trapped(*report))?;
     answer.map_err(|failure| {
         let after = match &failure {
@@ -454,13 +409,5 @@ pub(crate) fn message_of(failure: Failure) -> String {
     match failure {
         Failure::Retryable(message) | Failure::Permanent(message) => truncated(&message),
         Failure::RetryAfter(later) => truncated(&later.message),
-    }
-}
-
-pub(crate) fn truncated(text: &str) -> String {
-    let end = text.floor_char_boundary(ERROR_BYTES_MAX);
-    match end < text.len() {
-        true => format!("{}…", &text[..end]),
-        false => text.to_owned(),
     }
 }

@@ -23,18 +23,23 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Instant, SystemTime};
 
 use informant_spec::Digest;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::engine::compile::CompileQueue;
+use crate::error::HostError;
 use crate::error::LoadProblem;
-use crate::{HostError, PluginMetrics};
 
 /// Bytes of all artifacts in the directory, and of the components and scripts kept for rollbacks: 2 GiB, enough for 50
 /// components of JavaScript or Python, or 5,000 of Rust. Above it the least recently used ones are removed.
-pub const ARTIFACTS_BYTES_MAX: u64 = 2 << 30;
+pub(crate) const ARTIFACTS_BYTES_MAX: u64 = 2 << 30;
 
 /// The directory, and the artifacts in use.
 pub(crate) struct Artifacts {
@@ -44,6 +49,49 @@ pub(crate) struct Artifacts {
     /// Artifacts that are being looked up or compiled.
     awaited: Mutex<BTreeMap<Digest, Arc<OnceCell<Arc<Artifact>>>>>,
     handle: Handle,
+}
+
+/// The metrics of artifacts. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct ArtifactMetrics {
+    compile_seconds: Histogram,
+    lookups: Family<ArtifactLabels, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ArtifactLabels {
+    result: &'static str,
+}
+
+impl ArtifactMetrics {
+    pub(crate) fn register(registry: &mut Registry) -> ArtifactMetrics {
+        let metrics = ArtifactMetrics {
+            compile_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 12)),
+            lookups: Family::default(),
+        };
+        registry.register_with_unit(
+            "plugin_compile",
+            "Duration of compiling a component",
+            Unit::Seconds,
+            metrics.compile_seconds.clone(),
+        );
+        registry.register(
+            "plugin_artefacts",
+            "Lookups of compiled components in the cache, by result",
+            metrics.lookups.clone(),
+        );
+        metrics
+    }
+
+    /// A component was compiled.
+    fn compiled(&self, seconds: f64) {
+        self.compile_seconds.observe(seconds);
+    }
+
+    /// An artifact was looked up: `hit`, `miss` or `corrupt`.
+    fn artifact(&self, result: &'static str) {
+        self.lookups.get_or_create(&ArtifactLabels { result }).inc();
+    }
 }
 
 /// A compiled component that is in use.
@@ -57,7 +105,7 @@ struct ArtifactDir {
     path: Option<PathBuf>,
     /// wasmtime's hash of its version, its settings and this processor: code with another hash is incompatible.
     engine_hash: u64,
-    metrics: PluginMetrics,
+    metrics: ArtifactMetrics,
 }
 
 impl Artifacts {
@@ -71,7 +119,7 @@ impl Artifacts {
         path: &Path,
         compile_queue: CompileQueue,
         handle: Handle,
-        metrics: PluginMetrics,
+        metrics: ArtifactMetrics,
     ) -> Result<Artifacts, HostError> {
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
@@ -95,7 +143,7 @@ impl Artifacts {
         engine: &Engine,
         compile_queue: CompileQueue,
         handle: Handle,
-        metrics: PluginMetrics,
+        metrics: ArtifactMetrics,
         compiled: impl Iterator<Item = (Digest, &'a Arc<Artifact>)>,
     ) -> Artifacts {
         let directory = ArtifactDir {
@@ -150,7 +198,7 @@ impl Artifacts {
             None => {
                 let (began, metrics) = (Instant::now(), &self.directory.metrics);
                 metrics.artifact("miss");
-                let artifact = self.compile_queue.compile(bytes).await?;
+                let artifact = self.compile_queue.compile(bytes).await.map_err(LoadProblem::Compile)?;
                 metrics.compiled(began.elapsed().as_secs_f64());
                 let directory = Arc::clone(&self.directory);
                 self.handle

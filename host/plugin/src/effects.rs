@@ -11,13 +11,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informant_cache::{Environment, Moment};
 
-pub(crate) use self::metrics::{EffectCounters, EffectFamilies};
+use crate::text::truncated_at;
+
+pub(crate) use self::metrics::EffectSeries;
 
 /// Effects of one plugin that are listed: 1,000. Above it the oldest is dropped, and counted.
-pub const EFFECTS_MAX: usize = 1_000;
+pub(crate) const EFFECTS_MAX: usize = 1_000;
 
 /// Bytes of each text of an effect: 1 KiB. The rest is cut.
-pub const EFFECT_TEXT_BYTES_MAX: usize = 1 << 10;
+pub(crate) const EFFECT_TEXT_BYTES_MAX: usize = 1 << 10;
 
 /// What was withheld.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +33,6 @@ pub enum EffectKind {
 }
 
 impl EffectKind {
-    pub(crate) const ALL: [EffectKind; 3] = [EffectKind::Kube, EffectKind::Kv, EffectKind::Http];
-
     /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -94,7 +94,7 @@ pub(crate) struct Effects {
     /// The number of the dry run; 0: there is none.
     run: AtomicU64,
     recorded: Mutex<Recorded>,
-    counters: EffectCounters,
+    series: Arc<EffectSeries>,
 }
 
 #[derive(Default)]
@@ -106,12 +106,12 @@ struct Recorded {
 }
 
 impl Effects {
-    pub(crate) fn new(is_dry_run: bool, env: &Arc<dyn Environment>, counters: EffectCounters) -> Effects {
+    pub(crate) fn new(is_dry_run: bool, env: &Arc<dyn Environment>, series: Arc<EffectSeries>) -> Effects {
         let effects = Effects {
             env: Arc::clone(env),
             run: AtomicU64::new(0),
             recorded: Mutex::default(),
-            counters,
+            series,
         };
         effects.set_dry_run(is_dry_run);
         effects
@@ -141,26 +141,27 @@ impl Effects {
         }
         self.run
             .store(if is_dry_run { recorded.runs } else { 0 }, Ordering::Release);
-        self.counters.show(is_dry_run);
+        self.series.show(is_dry_run);
     }
 
     /// Records what was withheld, now.
     pub(crate) fn record(&self, effect: Effect) {
-        self.counters.count(effect.kind);
+        self.series.count(effect.kind);
+        let truncated = |text| truncated_at(text, EFFECT_TEXT_BYTES_MAX);
         let effect = Effect {
             at: self.env.now(),
             kind: effect.kind,
-            action: cut(effect.action),
-            cluster: cut(effect.cluster),
-            target: cut(effect.target),
-            detail: cut(effect.detail),
-            error: effect.error.map(cut),
+            action: truncated(effect.action),
+            cluster: truncated(effect.cluster),
+            target: truncated(effect.target),
+            detail: truncated(effect.detail),
+            error: effect.error.map(truncated),
         };
         let mut recorded = self.lock();
         if recorded.effects.len() >= EFFECTS_MAX {
             recorded.effects.pop_front();
             recorded.dropped += 1;
-            self.counters.count_dropped();
+            self.series.count_dropped();
         }
         recorded.effects.push_back(effect);
     }
@@ -186,19 +187,11 @@ pub(crate) fn beginning(document: &[u8]) -> String {
     String::from_utf8_lossy(&document[..document.len().min(EFFECT_TEXT_BYTES_MAX + 1)]).into_owned()
 }
 
-fn cut(mut text: String) -> String {
-    if text.len() > EFFECT_TEXT_BYTES_MAX {
-        text.truncate(text.floor_char_boundary(EFFECT_TEXT_BYTES_MAX));
-        text.push('…');
-    }
-    text
-}
-
 /// The effects of a plugin that only tests have.
 #[cfg(test)]
 pub(crate) fn withheld(is_dry_run: bool) -> Effects {
     let env: Arc<dyn Environment> = Arc::new(crate::testing::TokioTime);
-    Effects::new(is_dry_run, &env, EffectFamilies::default().of(&Arc::from("greeter")))
+    Effects::new(is_dry_run, &env, Arc::default())
 }
 
 #[cfg(test)]

@@ -9,6 +9,9 @@ pub(crate) mod compile;
 pub(crate) mod limiter;
 pub(crate) mod scheduler;
 pub(crate) mod ticker;
+pub(crate) mod trap;
+pub(crate) mod wait;
+pub(crate) mod watchdog;
 
 mod guest_count;
 
@@ -18,8 +21,11 @@ mod sync {
 
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, WasmBacktraceDetails};
 
+/// Bytes a guest may pass in one call of a host function or return as one result: 16 MiB. More is a trap.
+pub(crate) const TRANSFER_BYTES_MAX: usize = 16 << 20;
+
 /// Stack of a guest: 512 KiB. Deeper recursion is a trap. It is wasmtime's default, written down because it is a limit.
-pub const WASM_STACK_BYTES_MAX: usize = 512 * 1_024;
+pub(crate) const WASM_STACK_BYTES_MAX: usize = 512 * 1_024;
 
 /// The whole stack of a call: the guest's, and 512 KiB for host functions, which wasmtime calls on the same stack.
 const ASYNC_STACK_BYTES: usize = WASM_STACK_BYTES_MAX + 512 * 1_024;

@@ -4,14 +4,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use informant_spec::Digest;
-
-use crate::TrapReport;
-use crate::component::manifest::ManifestError;
-use crate::component::roles::CONTRACT;
-use crate::component::script::SCRIPT_BYTES_MAX;
+use crate::bindings::CONTRACT;
 use crate::engine::limiter::Mib;
-use crate::plugin::INIT_RETRY_AT_SWAP;
+use crate::engine::trap::TrapReport;
+use crate::json_error::explain;
+use informant_spec::Digest;
 
 /// A component that was not loaded or not swapped in. Whatever was running keeps running unchanged.
 #[derive(Debug)]
@@ -53,11 +50,13 @@ pub enum LoadProblem {
     },
     /// The file exceeds the size limit of scripts.
     #[error(
-        "too large: {bytes} bytes; a script may have at most {SCRIPT_BYTES_MAX} (1 MiB); make a component of a larger one: informant plugin build FILE --component"
+        "too large: {bytes} bytes; a script may have at most {max} (1 MiB); make a component of a larger one: informant plugin build FILE --component"
     )]
     ScriptTooLarge {
         /// The file's length in bytes, or how many bytes were read before giving up.
         bytes: usize,
+        /// The limit in bytes.
+        max: usize,
     },
     /// A script is not UTF-8.
     #[error("not UTF-8: byte {byte:#04x} at line {line}, column {column}; save it as UTF-8")]
@@ -246,13 +245,15 @@ pub enum LoadProblem {
         /// How long the plugin asks to wait.
         after: Option<Duration>,
     },
-    /// At a swap, `init` failed until [`INIT_RETRY_AT_SWAP`] had passed.
-    #[error("init for the role {role} still failed after {} s: {message}; reload it when that is solved", INIT_RETRY_AT_SWAP.as_secs())]
+    /// At a swap, `init` failed for as long as it is tried.
+    #[error("init for the role {role} still failed after {} s: {message}; reload it when that is solved", within.as_secs())]
     InitGaveUp {
         /// `events` or `index`.
         role: &'static str,
         /// The plugin's last message.
         message: String,
+        /// How long it was tried.
+        within: Duration,
     },
     /// The old version's state cannot be transferred to the new one.
     ///
@@ -265,6 +266,26 @@ pub enum LoadProblem {
     /// The plugin is being stopped.
     #[error("the plugin is stopping and cannot be reloaded")]
     Stopping,
+}
+
+/// A manifest that is rejected. The text continues "its manifest (returned by describe)".
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// Too long.
+    #[error("is too large: {bytes} bytes; at most {max} are allowed")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// Not JSON, or of another shape.
+    #[error("is not valid: {}", explain(.0))]
+    Json(serde_json::Error),
+    /// It is inconsistent.
+    #[error("{0}")]
+    Inconsistent(String),
 }
 
 impl LoadError {

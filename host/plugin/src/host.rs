@@ -4,38 +4,30 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use informant_cache::{Catalog, Environment, IndexFeedHandle, ListenerHandle, listener};
-use informant_spec::{Content, Digest, INSTANCES_MAX, Language, Limits, OnFailure, PluginSpec};
-use prometheus_client::metrics::counter::Counter;
+use informant_cache::{Environment, ListenerHandle};
+use informant_spec::{Content, Digest, PluginSpec};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
-use wasmtime::Engine;
-use wasmtime::component::Linker;
 
 use crate::actor::PluginContext;
-use crate::actor::config::PluginConfig;
 use crate::actor::events::swap::{instance_count, source_identity};
 use crate::artifacts::Artifacts;
 use crate::artifacts::last_good::LastGood;
+use crate::capability::Services;
 use crate::component::binary::SdkInfo;
-use crate::component::context::DescribeContext;
 use crate::component::manifest::Manifest;
-use crate::component::script::{Script, ScriptRunner};
-use crate::component::{DENIED_IN_DESCRIBE, LoadedVersion, PluginComponent};
+use crate::component::roles::Roles;
+use crate::component::script::ScriptRunner;
+use crate::engine;
 use crate::engine::compile::{CompileQueue, Compiler};
 use crate::engine::scheduler::CpuScheduler;
 use crate::engine::ticker::Ticker;
 use crate::error::{HostError, LoadError, LoadProblem};
-use crate::hostcalls::HostAccess;
-use crate::hostcalls::http_client::HttpClient;
-use crate::hostcalls::key_value::KeyValue;
-use crate::hostcalls::kube_api::KubeApi;
-use crate::instance::guest::{self, GuestState, InstanceResources};
-use crate::instance::wasi::WasiMode;
-use crate::instance::watchdog::CallWatchdog;
-use crate::plugin::Plugin;
-use crate::{PluginMetrics, Roles, engine};
+use crate::instance::config::PluginConfig;
+use crate::instance::guest;
+use crate::instance::version::LoadedVersion;
+use crate::metrics::PluginMetrics;
+use crate::plugin::{self, Plugin};
+use crate::runtime::Runtime;
 
 /// The parts of a host.
 pub struct HostOptions {
@@ -48,41 +40,17 @@ pub struct HostOptions {
     pub handle: Handle,
     /// Where components are compiled.
     pub compiler: Compiler,
-    /// The sources that plugins may read.
-    pub catalog: Catalog,
+    /// What capabilities need.
+    pub services: Services,
     /// Its metrics.
     pub metrics: PluginMetrics,
-    /// How plugins act on the cluster; none where they are only inspected.
-    pub kube: Option<Arc<dyn KubeApi>>,
-    /// What plugins remember; none: `kv` is denied.
-    pub key_value: Option<Arc<dyn KeyValue>>,
-    /// How plugins send HTTP requests; none where they are only inspected.
-    pub http: Option<Arc<dyn HttpClient>>,
     /// The component that runs scripts; none: scripts are rejected.
     pub script_runner: Option<Cow<'static, [u8]>>,
 }
 
 /// Loads plugins. Cheap to clone.
 #[derive(Clone)]
-pub struct PluginHost(Arc<HostInner>);
-
-pub(crate) struct HostInner {
-    pub(crate) engine: Engine,
-    pub(crate) ticker: Ticker,
-    pub(crate) env: Arc<dyn Environment>,
-    pub(crate) catalog: Catalog,
-    pub(crate) metrics: PluginMetrics,
-    pub(crate) kube: Option<Arc<dyn KubeApi>>,
-    pub(crate) key_value: Option<Arc<dyn KeyValue>>,
-    pub(crate) http: Option<Arc<dyn HttpClient>>,
-    /// Where blocking work runs. None: where it is called, because none of it takes time.
-    pub(crate) blocking_pool: Option<Handle>,
-    pub(crate) linker: Linker<GuestState>,
-    pub(crate) artifacts: Artifacts,
-    pub(crate) script_runner: ScriptRunner,
-    pub(crate) last_good: LastGood,
-    pub(crate) scheduler: Arc<CpuScheduler>,
-}
+pub struct PluginHost(Arc<Runtime>);
 
 /// What is known of a component without running it.
 #[derive(Clone, Debug)]
@@ -132,11 +100,11 @@ impl Inspection {
 }
 
 impl PluginHost {
-    pub(crate) fn from_inner(inner: HostInner) -> PluginHost {
-        PluginHost(Arc::new(inner))
+    pub(crate) fn from_runtime(runtime: Runtime) -> PluginHost {
+        PluginHost(Arc::new(runtime))
     }
 
-    pub(crate) fn parts(&self) -> &Arc<HostInner> {
+    pub(crate) fn runtime(&self) -> &Arc<Runtime> {
         &self.0
     }
 
@@ -152,29 +120,29 @@ impl PluginHost {
             env,
             handle,
             compiler,
-            catalog,
+            services,
             metrics,
-            kube,
-            key_value,
-            http,
             script_runner,
         } = options;
         let compile_queue = CompileQueue::new(compiler, &engine, Arc::clone(&env), handle.clone());
-        let artifacts = Artifacts::open(&engine, &cache_dir, compile_queue, handle.clone(), metrics.clone())?;
-        Ok(PluginHost(Arc::new(HostInner {
+        let artifacts = Artifacts::open(
+            &engine,
+            &cache_dir,
+            compile_queue,
+            handle.clone(),
+            metrics.artifacts.clone(),
+        )?;
+        Ok(PluginHost(Arc::new(Runtime {
             last_good: LastGood::new(artifacts.path()),
             scheduler: Arc::new(CpuScheduler::new(handle.metrics().num_workers())),
             artifacts,
             ticker: Ticker::start(&engine).map_err(HostError::Ticker)?,
-            linker: guest::linker(&engine).map_err(engine_error)?,
+            offer: guest::offer(&engine).map_err(engine_error)?,
             script_runner: ScriptRunner::new(script_runner),
             engine,
             env,
-            catalog,
+            services,
             metrics,
-            kube,
-            key_value,
-            http,
             blocking_pool: Some(handle),
         })))
     }
@@ -185,8 +153,11 @@ impl PluginHost {
     /// # Errors
     /// [`LoadError`], as [`load`](Self::load) would give.
     pub async fn inspect(&self, content: &Content, config: serde_json::Value) -> Result<Inspection, LoadError> {
-        let context = DescribeContext::new("inspect", config);
-        let described = self.0.describe(content, None, &context, Limits::default()).await;
+        let config = PluginConfig::new(PluginSpec {
+            config,
+            ..PluginSpec::new("inspect", content.origin().path())
+        });
+        let described = self.0.describe(content, None, &config).await;
         let version = described.map_err(|problem| LoadError::new(content.origin().path(), problem))?;
         Ok(Inspection::of(&version))
     }
@@ -199,7 +170,7 @@ impl PluginHost {
     /// [`LoadError`], which says what to change. Nothing of the plugin is kept in that case.
     pub async fn load(&self, spec: PluginSpec, content: Content) -> Result<Plugin, LoadError> {
         let name = spec.name.clone();
-        let loaded = self.0.load(spec, &content).await;
+        let loaded = self.load_now(spec, &content).await;
         loaded.map_err(|problem| LoadError::new(content.origin().path(), problem).of_plugin(&name))
     }
 
@@ -208,7 +179,7 @@ impl PluginHost {
     pub async fn load_last_good(&self, spec: PluginSpec, refused: &LoadError) -> Option<Plugin> {
         let content = self.0.last_good_content(&spec).await?;
         let (name, digest) = (spec.name.clone(), content.digest());
-        match self.0.load(spec, &content).await {
+        match self.load_now(spec, &content).await {
             Ok(plugin) => {
                 plugin.record_rejected_file(refused);
                 Some(plugin)
@@ -219,189 +190,21 @@ impl PluginHost {
             }
         }
     }
-}
 
-impl HostInner {
-    /// Loads a plugin with this content.
-    async fn load(self: &Arc<HostInner>, spec: PluginSpec, content: &Content) -> Result<Plugin, LoadProblem> {
-        let config = PluginConfig::new(spec);
-        let version = self.load_version(content, &config).await?;
-        self.check_version(&version, &config.spec)?;
-        let listener = ListenerHandle::new(self.listener_options(&config.spec));
+    async fn load_now(&self, spec: PluginSpec, content: &Content) -> Result<Plugin, LoadProblem> {
+        let (runtime, config) = (&self.0, PluginConfig::new(spec));
+        let version = runtime.load_version(content, &config).await?;
+        runtime.check_version(&version, &config.spec)?;
+        let listener = ListenerHandle::new(runtime.listener_options(&config.spec));
         if config.spec.limits.instances > 1 {
-            listener.set_shards(instance_count(&config), source_identity(&self.catalog), self.env.now());
-        }
-        let feed = feed(&version);
-        let context = Arc::new(PluginContext::new(Arc::clone(self), config, listener, &version));
-        Plugin::new(context, version, feed).await
-    }
-
-    /// Loads a version for `config` from `content`, and keeps that in case it proves good.
-    pub(crate) async fn load_version(
-        self: &Arc<HostInner>,
-        content: &Content,
-        config: &PluginConfig,
-    ) -> Result<LoadedVersion, LoadProblem> {
-        let spec = &config.spec;
-        let version = self
-            .describe(content, spec.sha256, &config.context, spec.limits)
-            .await?;
-        if !version.component.stubs.is_empty() {
-            let (plugin, functions) = (&*spec.name, version.component.stubs.join(", "));
-            tracing::warn!(
-                plugin,
-                functions,
-                "plugin imports functions of a newer contract; calling one traps"
+            listener.set_shards(
+                instance_count(&config),
+                source_identity(&runtime.services.catalog),
+                runtime.env.now(),
             );
         }
-        let (last_good, kept) = (self.last_good.clone(), content.clone());
-        self.blocking(move || last_good.keep(&kept)).await?;
-        Ok(version)
+        let feed = plugin::feed(&version);
+        let context = Arc::new(PluginContext::new(Arc::clone(runtime), config, listener, &version));
+        Plugin::new(context, version, feed).await
     }
-
-    /// Rejects a version that its section or the other plugins do not allow.
-    ///
-    /// # Errors
-    /// [`LoadProblem::Needs`], [`LoadProblem::MetricType`].
-    pub(crate) fn check_version(&self, version: &LoadedVersion, spec: &PluginSpec) -> Result<(), LoadProblem> {
-        version.manifest.check_section(spec)?;
-        self.metrics.check_declared(&spec.name, &version.manifest)
-    }
-
-    /// Records that `digest` is good for the plugin of `spec`.
-    pub(crate) async fn record_good(&self, spec: &PluginSpec, digest: Digest) {
-        let (last_good, name, source) = (self.last_good.clone(), spec.name.clone(), spec.content.clone());
-        // It fails only while the process stops.
-        let _ = self.blocking(move || last_good.record(&name, &source, digest)).await;
-    }
-
-    /// The last good version of the plugin with `config`, if there is one and it still loads.
-    pub(crate) async fn last_good(self: &Arc<HostInner>, config: &PluginConfig) -> Option<LoadedVersion> {
-        let content = self.last_good_content(&config.spec).await?;
-        self.load_version(&content, config).await.ok()
-    }
-
-    /// What was kept of the last good version. None if it is not what was recorded, or not what `sha256` pins.
-    async fn last_good_content(&self, spec: &PluginSpec) -> Option<Content> {
-        let (last_good, name, source) = (self.last_good.clone(), spec.name.clone(), spec.content.clone());
-        let find = move || last_good.find(&name, &source);
-        let found = self.blocking(find).await.ok()??;
-        spec.sha256
-            .is_none_or(|pinned| pinned == found.digest())
-            .then_some(found)
-    }
-
-    /// Runs blocking work on the blocking pool, if there is one.
-    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, LoadProblem> {
-        match &self.blocking_pool {
-            Some(handle) => handle.spawn_blocking(work).await.map_err(|_| LoadProblem::Stopping),
-            None => Ok(work()),
-        }
-    }
-
-    /// Validates, compiles and describes the component or script in `content`.
-    pub(crate) async fn describe(
-        self: &Arc<HostInner>,
-        content: &Content,
-        pin: Option<Digest>,
-        context: &DescribeContext,
-        limits: Limits,
-    ) -> Result<LoadedVersion, LoadProblem> {
-        let digest = content.digest();
-        if let Some(pinned) = pin.filter(|pinned| *pinned != digest) {
-            return Err(LoadProblem::Pin { found: digest, pinned });
-        }
-        let component = match content.language() {
-            Language::JavaScript => {
-                let script = Script::new(content)?;
-                self.script_runner
-                    .run(script, digest, &self.artifacts, &self.linker)
-                    .await?
-            }
-            Language::Wasm => {
-                PluginComponent::new(Arc::clone(content.bytes()), digest, &self.artifacts, &self.linker).await?
-            }
-        };
-        let context = context.clone();
-        let resources = self.instance_resources(
-            &Arc::from(context.plugin.as_str()),
-            limits,
-            WasiMode::Deterministic,
-            HostAccess::denied(&self.catalog, DENIED_IN_DESCRIBE),
-            Counter::default(),
-        );
-        let watchdog = CallWatchdog::new(Arc::clone(&self.env), limits.call, CancellationToken::new());
-        self.on_guests(async move { LoadedVersion::describe(component, &context, resources, watchdog).await })
-            .await?
-    }
-
-    /// Runs `work`, which calls a guest, on the guests' runtime.
-    pub(crate) async fn on_guests<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, LoadProblem> {
-        let (answer, answered) = oneshot::channel();
-        let task = async move {
-            // The caller may be gone.
-            let _ = answer.send(work.await);
-        };
-        self.env.spawn("plugin-load", Box::pin(task));
-        answered.await.map_err(|_| LoadProblem::Stopping)
-    }
-
-    pub(crate) fn instance_resources(
-        &self,
-        plugin: &Arc<str>,
-        limits: Limits,
-        wasi_mode: WasiMode,
-        access: HostAccess,
-        log_dropped: Counter,
-    ) -> InstanceResources {
-        let clock = Arc::clone(self.ticker.clock());
-        InstanceResources {
-            plugin: Arc::clone(plugin),
-            limits,
-            wasi_mode,
-            access,
-            clock,
-            scheduler: Arc::clone(&self.scheduler),
-            overruns: Arc::default(),
-            log_dropped,
-        }
-    }
-
-    /// The options of the listener of a plugin with this section.
-    pub(crate) fn listener_options(&self, spec: &PluginSpec) -> listener::ListenerOptions {
-        listener::ListenerOptions {
-            pending_events_max: spec.limits.pending,
-            resync: spec.resync,
-            min_interval: spec.min_interval,
-            calls_per_second_max: spec.calls_per_second_max,
-            on_failure: match spec.on_failure {
-                OnFailure::Skip => listener::FailurePolicy::Skip,
-                OnFailure::Retry | OnFailure::Quarantine => listener::FailurePolicy::Retry,
-            },
-            retry: retry_policy(spec),
-            seed: self.env.random(),
-            ..listener::ListenerOptions::default()
-        }
-    }
-}
-
-// A section's limits and defaults are those of the listener.
-const _: () = assert!(INSTANCES_MAX == listener::SHARDS_MAX as u32);
-
-fn retry_policy(spec: &PluginSpec) -> listener::RetryPolicy {
-    let informant_spec::RetryPolicy { initial, max, attempts } = spec.retry;
-    listener::RetryPolicy { initial, max, attempts }
-}
-
-/// A feed for the indexes that `version` computes.
-pub(crate) fn feed(version: &LoadedVersion) -> Option<IndexFeedHandle> {
-    let names = version.manifest.index_names();
-    version
-        .component
-        .roles
-        .index_funcs
-        .then(|| IndexFeedHandle::new(names.iter().cloned()))
 }

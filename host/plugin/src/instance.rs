@@ -3,43 +3,29 @@
 //! Owned by one actor, which makes one call at a time. A call that traps or is abandoned costs the instance: the owner
 //! drops it and creates another. It does not know listeners or manifests.
 
-pub(crate) mod bindings;
+pub(crate) mod config;
+pub(crate) mod context;
 pub(crate) mod guest;
-pub(crate) mod output;
-pub(crate) mod trap;
+pub(crate) mod version;
 pub(crate) mod wasi;
-pub(crate) mod watchdog;
 
 use std::time::Duration;
 
 use informant_cache::Reason;
+use informant_object::SourceId;
 use wasmtime::{Engine, Store};
 
-use crate::component::roles::{Handled, IndexAnswer};
-use crate::component::{Indices, PluginComponent};
+use crate::bindings::informant::plugin::types::{self, Call, Failure, ObjectRef};
+use crate::capability::parts::CallEnd;
+use crate::capability::permission::CallKind;
+use crate::capability::{CallEffects, InitEffects};
+use crate::component::PluginComponent;
+use crate::component::roles::{Exports, Handled, IndexAnswer};
+use crate::engine::TRANSFER_BYTES_MAX;
+use crate::engine::trap::TrapReport;
+use crate::engine::watchdog::{Abandoned, CallWatchdog};
 use crate::error::LoadProblem;
-use crate::hostcalls::kv::{CallChanges, InitChanges};
-use crate::hostcalls::metrics::CallMetrics;
-use crate::hostcalls::store::CallSubject;
-use crate::instance::bindings::exports::informant::plugin::{
-    event_handler, index_funcs, lifecycle, state, sync_handler,
-};
-use crate::instance::bindings::informant::plugin::types::{self, Call, Failure, ObjectRef};
-use crate::instance::guest::{GuestState, InstanceResources, TRANSFER_BYTES_MAX};
-use crate::instance::trap::TrapReport;
-use crate::instance::watchdog::{Abandoned, CallWatchdog};
-use crate::writes::DeferredWrite;
-
-/// The reason `store`, `kube` and wasi:http return to `init` with `denied`.
-pub(crate) const DENIED_IN_INIT: &str =
-    "in init, only log and kv can be called: read the cache from on-synced on, and act on the cluster in a handler";
-
-/// The reason they return to start functions, which run before `init`.
-const DENIED_AT_START: &str =
-    "before init, only log can be called: read the cache from on-synced on, and act in a handler";
-
-/// The reason `kube` and wasi:http return to `save` and `restore`: the swap may still be refused.
-const DENIED_IN_SWAP: &str = "in save and restore, only log and store can be called: act in a handler";
+use crate::instance::guest::{GuestState, InstanceResources};
 
 /// The result of a call into a guest: what it returned, or why it did not return.
 pub(crate) type Called<T> = Result<T, Box<TrapReport>>;
@@ -49,14 +35,8 @@ pub(crate) struct Instance {
     store: Store<GuestState>,
     exports: Exports,
     watchdog: CallWatchdog,
-}
-
-struct Exports {
-    lifecycle: lifecycle::Guest,
-    events: Option<event_handler::Guest>,
-    sync: Option<sync_handler::Guest>,
-    index: Option<index_funcs::Guest>,
-    state: Option<state::Guest>,
+    /// What the last call is to change, if it succeeded.
+    effects: CallEffects,
 }
 
 impl Instance {
@@ -67,14 +47,13 @@ impl Instance {
     /// its start functions trap or time out.
     pub(crate) async fn new(
         engine: &Engine,
-        component: &PluginComponent,
+        component: &PluginComponent<GuestState>,
         resources: InstanceResources,
         watchdog: CallWatchdog,
     ) -> Result<Instance, LoadProblem> {
         let mut store = GuestState::store(engine, resources, &watchdog, component.script.as_deref());
         let watchdog = watchdog.with_budget(&store.data().budget);
-        begin(&mut store, CallSubject::None);
-        store.data_mut().deny(Some(DENIED_AT_START));
+        begin(&mut store, CallKind::Start, None);
         let made = watchdog.run(component.pre.instantiate_async(&mut store)).await;
         let instance = match made {
             Ok(Ok(instance)) => instance,
@@ -82,30 +61,22 @@ impl Instance {
             Ok(Err(error)) => return Err(LoadProblem::Trapped(trapped("start", &error, &store))),
             Err(cause) => return Err(LoadProblem::Trapped(abandoned("start", cause, &store))),
         };
-        let exports = Exports::load(&component.indices, &mut store, &instance)
+        let exports = component
+            .indices
+            .load(&mut store, &instance)
             .map_err(|error| LoadProblem::Instantiate(format!("{error:#}")))?;
-        end(&mut store);
-        store.data_mut().deny(None);
+        end(&mut store, CallEnd::Succeeded);
         Ok(Instance {
             store,
             exports,
             watchdog,
+            effects: CallEffects::default(),
         })
     }
 
-    /// Takes the writes that the last call deferred. Only after its success.
-    pub(crate) fn take_writes(&mut self) -> Vec<DeferredWrite> {
-        self.store.data_mut().kube.take_writes()
-    }
-
-    /// Takes the changes of keys that the last call made, if there are any. Only after its success.
-    pub(crate) fn take_changes(&mut self) -> Option<CallChanges> {
-        self.store.data_mut().kv.take_changes()
-    }
-
-    /// Takes the changes of metrics that the last call made, if there are any.
-    pub(crate) fn take_metrics(&mut self) -> Option<CallMetrics> {
-        self.store.data_mut().metrics.take_changes()
+    /// Takes what the last call is to change. Nothing if it failed.
+    pub(crate) fn take_effects(&mut self) -> CallEffects {
+        std::mem::take(&mut self.effects)
     }
 
     /// Linear memory, in bytes.
@@ -114,41 +85,42 @@ impl Instance {
     }
 
     pub(crate) async fn describe(&mut self, context: &[u8]) -> Called<Result<Vec<u8>, String>> {
-        begin(&mut self.store, CallSubject::None);
+        begin(&mut self.store, CallKind::Describe, None);
         let answer = self
             .watchdog
             .run(self.exports.lifecycle.call_describe(&mut self.store, context))
             .await;
-        finish_call(&mut self.store, "describe", answer)
+        self.finish("describe", answer)
     }
 
-    /// Calls `init`, in which calls of `store`, `kube` and wasi:http are denied. Its success adds to `changes` what it
-    /// changed in the keys; otherwise they are given up.
-    pub(crate) async fn init(&mut self, context: &[u8], changes: &mut InitChanges) -> Called<Result<(), Failure>> {
-        begin(&mut self.store, CallSubject::None);
-        self.store.data_mut().deny(Some(DENIED_IN_INIT));
-        self.store.data_mut().kv.begin_init(changes);
+    /// Calls `init`, which is a call of this `kind`. Its success adds to `before` what it has changed; otherwise nothing
+    /// of that is left.
+    pub(crate) async fn init(
+        &mut self,
+        kind: CallKind,
+        context: &[u8],
+        before: &mut InitEffects,
+    ) -> Called<Result<(), Failure>> {
+        begin(&mut self.store, kind, None);
+        self.store.data_mut().capabilities.continue_init(before);
         let answer = self
             .watchdog
             .run(self.exports.lifecycle.call_init(&mut self.store, context))
             .await;
-        self.store.data_mut().deny(None);
-        let called = finish_call(&mut self.store, "init", answer);
-        if let Ok(Ok(())) = called {
-            self.store.data_mut().kv.keep(changes);
-        }
+        let called = self.finish("init", answer);
+        self.take_effects().keep(before);
         called
     }
 
     /// Calls `on-add`. None if the component lacks the role `event-handler`; the same for the other calls.
     pub(crate) async fn on_add(&mut self, about: ObjectRef<'_>, call: Call, object: &[u8]) -> Option<Called<Handled>> {
         let guest = self.exports.events.as_ref()?;
-        begin(&mut self.store, CallSubject::Source(about.source));
+        begin(&mut self.store, CallKind::Event, Some(about.source));
         let answer = self
             .watchdog
             .run(guest.call_on_add(&mut self.store, about, call, object))
             .await;
-        Some(finish_event(&mut self.store, "on-add", answer))
+        Some(self.finish("on-add", answer))
     }
 
     pub(crate) async fn on_update(
@@ -159,12 +131,12 @@ impl Instance {
         object: &[u8],
     ) -> Option<Called<Handled>> {
         let guest = self.exports.events.as_ref()?;
-        begin(&mut self.store, CallSubject::Source(about.source));
+        begin(&mut self.store, CallKind::Event, Some(about.source));
         let answer = self
             .watchdog
             .run(guest.call_on_update(&mut self.store, about, call, old, object))
             .await;
-        Some(finish_event(&mut self.store, "on-update", answer))
+        Some(self.finish("on-update", answer))
     }
 
     pub(crate) async fn on_delete(
@@ -175,29 +147,29 @@ impl Instance {
         final_state_unknown: bool,
     ) -> Option<Called<Handled>> {
         let guest = self.exports.events.as_ref()?;
-        begin(&mut self.store, CallSubject::Source(about.source));
+        begin(&mut self.store, CallKind::Event, Some(about.source));
         let answer = self
             .watchdog
             .run(guest.call_on_delete(&mut self.store, about, call, last, final_state_unknown))
             .await;
-        Some(finish_event(&mut self.store, "on-delete", answer))
+        Some(self.finish("on-delete", answer))
     }
 
     pub(crate) async fn on_synced(&mut self, source: u32) -> Option<Called<Result<(), Failure>>> {
         let guest = self.exports.sync.as_ref()?;
-        begin(&mut self.store, CallSubject::Source(source));
+        begin(&mut self.store, CallKind::Event, Some(source));
         let answer = self.watchdog.run(guest.call_on_synced(&mut self.store, source)).await;
-        Some(finish_event(&mut self.store, "on-synced", answer))
+        Some(self.finish("on-synced", answer))
     }
 
     pub(crate) async fn index(&mut self, about: ObjectRef<'_>, object: &[u8]) -> Option<Called<IndexAnswer>> {
         let guest = self.exports.index.as_ref()?;
-        begin(&mut self.store, CallSubject::None);
+        begin(&mut self.store, CallKind::Index, None);
         let answer = self
             .watchdog
             .run(guest.call_index(&mut self.store, about, object))
             .await;
-        Some(finish_call(&mut self.store, "index", answer))
+        Some(self.finish("index", answer))
     }
 
     /// Whether it has the role `state`.
@@ -209,106 +181,73 @@ impl Instance {
     /// transferred, which does not cost the instance.
     pub(crate) async fn save(&mut self) -> Option<Called<Result<Vec<u8>, Failure>>> {
         let guest = self.exports.state.as_ref()?;
-        begin(&mut self.store, CallSubject::None);
+        begin(&mut self.store, CallKind::Swap, None);
         self.store.set_hostcall_fuel(usize::MAX);
-        self.store.data_mut().deny_effects(Some(DENIED_IN_SWAP));
         let answer = self.watchdog.run(guest.call_save(&mut self.store)).await;
-        self.store.data_mut().deny_effects(None);
         self.store.set_hostcall_fuel(TRANSFER_BYTES_MAX);
-        Some(finish_call(&mut self.store, "save", answer))
+        Some(self.finish("save", answer))
     }
 
     pub(crate) async fn restore(&mut self, state: &[u8]) -> Option<Called<Result<(), Failure>>> {
         let guest = self.exports.state.as_ref()?;
-        begin(&mut self.store, CallSubject::None);
-        self.store.data_mut().deny_effects(Some(DENIED_IN_SWAP));
+        begin(&mut self.store, CallKind::Swap, None);
         let answer = self.watchdog.run(guest.call_restore(&mut self.store, state)).await;
-        self.store.data_mut().deny_effects(None);
-        Some(finish_call(&mut self.store, "restore", answer))
+        Some(self.finish("restore", answer))
+    }
+    /// The call is over.
+    fn finish<T, E: Reported>(
+        &mut self,
+        export: &'static str,
+        answer: Result<wasmtime::Result<Result<T, E>>, Abandoned>,
+    ) -> Called<Result<T, E>> {
+        let called = match answer {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(Box::new(trapped(export, &error, &self.store))),
+            Err(cause) => Err(Box::new(abandoned(export, cause, &self.store))),
+        };
+        let ended = match &called {
+            Ok(Ok(_)) => CallEnd::Succeeded,
+            Ok(Err(failure)) => failure.end(),
+            Err(_) => CallEnd::Failed,
+        };
+        self.effects = end(&mut self.store, ended);
+        called
     }
 }
 
-impl Exports {
-    fn load(
-        indices: &Indices,
-        store: &mut Store<GuestState>,
-        instance: &wasmtime::component::Instance,
-    ) -> wasmtime::Result<Exports> {
-        Ok(Exports {
-            lifecycle: indices.lifecycle.load(&mut *store, instance)?,
-            events: indices
-                .events
-                .as_ref()
-                .map(|found| found.load(&mut *store, instance))
-                .transpose()?,
-            sync: indices
-                .sync
-                .as_ref()
-                .map(|found| found.load(&mut *store, instance))
-                .transpose()?,
-            index: indices
-                .index
-                .as_ref()
-                .map(|found| found.load(&mut *store, instance))
-                .transpose()?,
-            state: indices
-                .state
-                .as_ref()
-                .map(|found| found.load(&mut *store, instance))
-                .transpose()?,
-        })
+/// What a guest returns instead of an answer.
+trait Reported {
+    /// How the call ended.
+    fn end(&self) -> CallEnd {
+        CallEnd::Failed
     }
 }
 
-/// Starts the limits of one call about `subject`.
-fn begin(store: &mut Store<GuestState>, subject: CallSubject) {
+impl Reported for String {}
+
+impl Reported for Failure {
+    fn end(&self) -> CallEnd {
+        match self {
+            Failure::RetryAfter(later) => CallEnd::RetryAfter(Duration::from_millis(later.after_ms.into())),
+            Failure::Retryable(_) | Failure::Permanent(_) => CallEnd::Failed,
+        }
+    }
+}
+
+/// Starts the limits of one call of this kind, about an object of `source` if there is one.
+fn begin(store: &mut Store<GuestState>, kind: CallKind, source: Option<u32>) {
     store.set_epoch_deadline(1);
     let state = store.data_mut();
-    let is_event = matches!(subject, CallSubject::Source(_));
-    state.kube.begin_call(is_event);
-    state.kv.begin_call(is_event);
-    state.metrics.begin_call(is_event);
-    state.http.begin_call();
-    state.reader.begin_call(subject);
+    state.capabilities.begin(kind, source.map(SourceId));
     state.limiter.begin();
     state.budget.begin();
 }
 
-/// Releases what the call held.
-fn end(store: &mut Store<GuestState>) {
+/// Releases what the call held. Returns what it is to change.
+fn end(store: &mut Store<GuestState>, ended: CallEnd) -> CallEffects {
     let state = store.data_mut();
     state.budget.end();
-    state.reader.end_call();
-    state.output.end_call();
-}
-
-fn finish_call<T>(
-    store: &mut Store<GuestState>,
-    export: &'static str,
-    answer: Result<wasmtime::Result<T>, Abandoned>,
-) -> Called<T> {
-    let called = match answer {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(Box::new(trapped(export, &error, store))),
-        Err(cause) => Err(Box::new(abandoned(export, cause, store))),
-    };
-    end(store);
-    called
-}
-
-/// As [`finish_call`], for calls that may ask to be retried later: then the hosts that asked for it in the call are
-/// closed to the plugin meanwhile.
-fn finish_event<T>(
-    store: &mut Store<GuestState>,
-    export: &'static str,
-    answer: Result<wasmtime::Result<Result<T, Failure>>, Abandoned>,
-) -> Called<Result<T, Failure>> {
-    let called = finish_call(store, export, answer);
-    if let Ok(Err(Failure::RetryAfter(later))) = &called {
-        let delay = Duration::from_millis(later.after_ms.into());
-        store.data_mut().http.close_hosts(delay);
-    }
-    called
+    state.capabilities.finish(ended)
 }
 
 fn trapped(export: &'static str, error: &wasmtime::Error, store: &Store<GuestState>) -> TrapReport {

@@ -12,23 +12,21 @@ use informant_cache::{IndexFeedHandle, ListenerHandle, Moment};
 use informant_spec::{Digest, PluginSpec};
 use tokio_util::task::TaskTracker;
 
-pub use self::instances::INIT_RETRY_AT_SWAP;
 pub use self::section::PreparedChange;
-pub(crate) use self::swap::SwapKind;
 pub use self::swap::Swapped;
 use crate::actor::events::EventActor;
 use crate::actor::index::IndexActor;
 use crate::actor::mailbox::{ActorCommand, CommandSender, mailbox};
 use crate::actor::slot::{FirstInstance, InstanceSlot};
 use crate::actor::{ActorKind, InstanceId, PausedBy, PluginContext};
-use crate::component::LoadedVersion;
+use crate::capability::kube::writes::WritingKey;
 use crate::component::manifest::Manifest;
+use crate::component::roles::{Role, Roles};
 use crate::effects::EffectList;
 use crate::error::LoadProblem;
+use crate::instance::version::LoadedVersion;
 use crate::plugin::instances::first_instances;
 use crate::status::{PluginState, PluginStatus};
-use crate::writes::{self, WRITES_LAST};
-use crate::{Roles, WritingKey};
 
 /// A plugin. Clones are the same plugin.
 ///
@@ -68,10 +66,9 @@ impl Plugin {
         feed: Option<IndexFeedHandle>,
     ) -> Result<Plugin, LoadProblem> {
         let [events, index] = first_instances(&context, &version).await?;
-        let channel = || mailbox(Arc::clone(&context.host.env), context.abort.clone());
+        let channel = || mailbox(Arc::clone(&context.runtime.env), context.abort.clone());
         let ((events_commands, events_mailbox), (index_commands, index_mailbox)) = (channel(), channel());
-        context.listener.set_waker(events_mailbox.waker());
-        context.writes.set_waker(events_mailbox.waker());
+        context.set_event_actor(events_commands.clone(), events_mailbox.waker());
         let slots = |instances: Vec<FirstInstance>, actor| -> Vec<InstanceSlot> {
             let slot = |(number, instance)| {
                 let id = InstanceId { actor, number };
@@ -84,18 +81,17 @@ impl Plugin {
         let events = EventActor::new(slots(events, ActorKind::Events), events_mailbox, Arc::clone(&context));
         let running = TaskTracker::new();
         context
-            .host
+            .runtime
             .env
             .spawn("plugin-events", Box::pin(running.track_future(events.run())));
         context
-            .host
+            .runtime
             .env
             .spawn("plugin-index", Box::pin(running.track_future(index.run())));
-        let writer = writes::run(Arc::clone(&context), events_commands.clone());
-        context
-            .host
-            .env
-            .spawn("plugin-writer", Box::pin(running.track_future(writer)));
+        for (name, task) in context.tasks() {
+            let tracked = Box::pin(running.track_future(task));
+            context.runtime.env.spawn(name, tracked);
+        }
         running.close();
         Ok(Plugin(Arc::new(Inner {
             context,
@@ -160,8 +156,7 @@ impl Plugin {
     /// and how many there are.
     #[must_use]
     pub fn spaced_keys(&self, max: usize) -> (usize, Vec<WritingKey>) {
-        let context = &self.0.context;
-        context.writes.spaced_keys(context.now(), max)
+        self.0.context.capabilities.kube.spaced_keys(max)
     }
 
     /// What it would have done in the present or the last dry run.
@@ -228,9 +223,9 @@ impl Plugin {
             stuck_on: status.stuck_on().cloned(),
             pending: stats.pending,
             dead_letters: stats.dead_letters,
-            writes: self.0.context.writes.stats(),
-            kv: self.0.context.kv.usage(),
-            closed_hosts: self.0.context.http.closed_hosts(),
+            writes: self.0.context.capabilities.kube.status(),
+            kv: self.0.context.capabilities.kv.usage(),
+            closed_hosts: self.0.context.capabilities.http.closed_hosts(),
         }
     }
 
@@ -242,7 +237,7 @@ impl Plugin {
         context.listener.close();
         context.listener.end_retries();
         self.end_writes(deadline);
-        let over = context.host.env.sleep(deadline);
+        let over = context.runtime.env.sleep(deadline);
         self.send_to_all(|| ActorCommand::Drain).await;
         tokio::select! {
             biased;
@@ -260,12 +255,10 @@ impl Plugin {
         Stopped { undelivered }
     }
 
-    /// For a stop that ends after `deadline`: from [`WRITES_LAST`] before that on, no
-    /// deferred write starts. What was not made leaves its event unacknowledged.
+    /// For a stop that ends after `deadline`: from a second before that on, no deferred write starts. What was not made
+    /// leaves its event unacknowledged.
     pub fn end_writes(&self, deadline: Duration) {
-        let context = &self.0.context;
-        let left = deadline.saturating_sub(WRITES_LAST);
-        context.writes.end_at(context.now() + left);
+        self.0.context.capabilities.kube.end_writes(deadline);
     }
 
     async fn send_to_all(&self, command: impl Fn() -> ActorCommand) {
@@ -273,6 +266,13 @@ impl Plugin {
             actor.send(command()).await;
         }
     }
+}
+
+/// A feed for the indexes that `version` computes.
+pub(crate) fn feed(version: &LoadedVersion) -> Option<IndexFeedHandle> {
+    let names = version.manifest.index_names();
+    let computes_indexes = version.component.roles.has(Role::IndexFuncs);
+    computes_indexes.then(|| IndexFeedHandle::new(names.iter().cloned()))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

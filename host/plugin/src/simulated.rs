@@ -11,28 +11,32 @@
 
 use std::sync::Arc;
 
-use informant_cache::{Catalog, Environment};
+use informant_cache::Environment;
 use informant_spec::{Content, Digest};
 use tokio::runtime::Handle;
 use wasmtime::Engine;
-use wasmtime::component::{Component, Linker};
+use wasmtime::component::Component;
 
 use crate::artifacts::last_good::LastGood;
 use crate::artifacts::{Artifact, Artifacts};
+use crate::capability::Services;
+use crate::component::Offer;
 use crate::component::script::ScriptRunner;
 use crate::engine;
 use crate::engine::compile::{CompileQueue, Compiler};
 use crate::engine::scheduler::CpuScheduler;
 use crate::engine::ticker::Ticker;
-use crate::host::HostInner;
+use crate::error::HostError;
+use crate::host::PluginHost;
 use crate::instance::guest::{self, GuestState};
-use crate::{HostError, KubeApi, PluginHost, PluginMetrics};
+use crate::metrics::PluginMetrics;
+use crate::runtime::Runtime;
 
 /// Components that are compiled once and run in any number of simulations. Cheap to clone.
 #[derive(Clone)]
 pub struct SimulatedGuests {
     engine: Engine,
-    linker: Linker<GuestState>,
+    offer: Arc<Offer<GuestState>>,
     compiled: Vec<(Digest, Arc<Artifact>)>,
 }
 
@@ -51,7 +55,7 @@ impl SimulatedGuests {
         };
         Ok(SimulatedGuests {
             compiled: components.iter().map(compile).collect::<Result<_, HostError>>()?,
-            linker: guest::linker(&engine).map_err(engine_error)?,
+            offer: guest::offer(&engine).map_err(engine_error)?,
             engine,
         })
     }
@@ -67,27 +71,23 @@ impl PluginHost {
     pub fn simulated(
         guests: &SimulatedGuests,
         env: Arc<dyn Environment>,
-        catalog: Catalog,
+        services: Services,
         metrics: PluginMetrics,
-        kube: Arc<dyn KubeApi>,
     ) -> PluginHost {
         let (engine, handle) = (guests.engine.clone(), Handle::current());
         let compile_queue = CompileQueue::new(Compiler::InProcess, &engine, Arc::clone(&env), handle.clone());
         let compiled = guests.compiled.iter().map(|(digest, artifact)| (*digest, artifact));
-        PluginHost::from_inner(HostInner {
+        PluginHost::from_runtime(Runtime {
             last_good: LastGood::new(None),
             scheduler: Arc::new(CpuScheduler::new(1)),
-            artifacts: Artifacts::compiled(&engine, compile_queue, handle, metrics.clone(), compiled),
+            artifacts: Artifacts::compiled(&engine, compile_queue, handle, metrics.artifacts.clone(), compiled),
             ticker: Ticker::stopped(),
-            linker: guests.linker.clone(),
+            offer: Arc::clone(&guests.offer),
             script_runner: ScriptRunner::new(None),
             engine,
             env,
-            catalog,
+            services,
             metrics,
-            kube: Some(kube),
-            key_value: None,
-            http: None,
             blocking_pool: None,
         })
     }

@@ -1,8 +1,4 @@
-//! A plugin's status, and the tracking of calls that take long.
-
-use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
+//! A plugin's status.
 
 use informant_cache::Moment;
 use informant_cache::index_feed::IndexJob;
@@ -10,8 +6,10 @@ use informant_cache::listener::Delivery;
 use informant_object::{Key, KeyRef, SourceId};
 use informant_spec::Digest;
 
-use crate::actor::{InstanceId, PluginContext};
-use crate::{ClosedHost, KvUsage, Roles, WritesStatus};
+use crate::capability::http::ClosedHost;
+use crate::capability::kube::writes::WritesStatus;
+use crate::capability::kv::key_value::KvUsage;
+use crate::component::roles::Roles;
 
 /// A plugin's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -156,31 +154,4 @@ impl std::fmt::Display for PluginState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
     }
-}
-
-/// Waits for `call`, and shows it in the status while it is pending. A call that returns at once costs nothing.
-pub(crate) async fn track_stuck_call<T>(
-    plugin: &PluginContext,
-    instance: InstanceId,
-    about: impl Fn() -> StuckOn,
-    call: impl Future<Output = T>,
-) -> T {
-    let mut call = pin!(call);
-    let mut noted = false;
-    poll_fn(|context| match call.as_mut().poll(context) {
-        Poll::Ready(answer) => {
-            if noted {
-                plugin.status().instance(instance).stuck_on = None;
-            }
-            Poll::Ready(answer)
-        }
-        Poll::Pending => {
-            if !noted {
-                noted = true;
-                plugin.status().instance(instance).stuck_on = Some(about());
-            }
-            Poll::Pending
-        }
-    })
-    .await
 }

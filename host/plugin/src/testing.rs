@@ -4,10 +4,17 @@ use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant_cache::{BoxFuture, Environment, Moment};
+use informant_cache::{BoxFuture, Catalog, Environment, Moment};
+use informant_object::SourceId;
+use informant_spec::PluginSpec;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
+
+use crate::capability::Services;
+use crate::capability::parts::{ActorWaker, CallStart, PluginParts};
+use crate::capability::permission::MayUse;
+use crate::effects::{self, Effects};
 
 /// A subscriber that keeps each event as a line: level, message, fields.
 #[derive(Clone, Default)]
@@ -80,5 +87,52 @@ impl Environment for TokioTime {
 
     fn random(&self) -> u64 {
         0
+    }
+}
+
+/// What the capabilities of a plugin are made from: no services, and a clock that stands still.
+pub(crate) struct TestParts {
+    plugin: Arc<str>,
+    pub(crate) spec: PluginSpec,
+    pub(crate) services: Services,
+    env: Arc<dyn Environment>,
+    pub(crate) dry_run: Arc<Effects>,
+    waker: Arc<ActorWaker>,
+}
+
+impl TestParts {
+    pub(crate) fn new(plugin: &str, is_dry_run: bool) -> TestParts {
+        TestParts {
+            plugin: Arc::from(plugin),
+            spec: PluginSpec::new(plugin, "plugin.wasm"),
+            services: Services {
+                catalog: Catalog::new(),
+                kube: None,
+                key_value: None,
+                http: None,
+            },
+            env: Arc::new(TokioTime),
+            dry_run: Arc::new(effects::withheld(is_dry_run)),
+            waker: Arc::default(),
+        }
+    }
+
+    pub(crate) fn plugin(&self) -> PluginParts<'_> {
+        PluginParts {
+            plugin: &self.plugin,
+            spec: &self.spec,
+            services: &self.services,
+            env: &self.env,
+            dry_run: &self.dry_run,
+            waker: &self.waker,
+        }
+    }
+}
+
+/// A call about an object of this source.
+pub(crate) fn call_about(source: Option<u32>, may_use: MayUse) -> CallStart {
+    CallStart {
+        source: source.map(SourceId),
+        may_use,
     }
 }

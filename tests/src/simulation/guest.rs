@@ -18,7 +18,8 @@ use std::time::Duration;
 use informant_cache::{Environment, HandlerError, Reason};
 use informant_object::{KeyRef, SourceId};
 use informant_plugin_host::{
-    KubeAction, KubeApi, KubeCall, KubeError, KubeErrorCode, KubeFuture, PluginHost, PluginMetrics, SimulatedGuests,
+    KubeAction, KubeApi, KubeCall, KubeError, KubeErrorCode, KubeFuture, PluginHost, PluginMetrics, Services,
+    SimulatedGuests,
 };
 use informant_spec::Content;
 use tracing::field::{Field, Visit};
@@ -97,9 +98,13 @@ impl Guests {
         let host = PluginHost::simulated(
             &compiled().0,
             Arc::clone(&world.environment) as Arc<dyn Environment>,
-            world.catalog.clone(),
+            Services {
+                catalog: world.catalog.clone(),
+                kube: Some(Arc::new(answers)),
+                key_value: None,
+                http: None,
+            },
             PluginMetrics::register(&mut Default::default()),
-            Arc::new(answers),
         );
         let lines = Lines(Arc::clone(&calls));
         Self {

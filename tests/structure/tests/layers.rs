@@ -28,7 +28,6 @@ struct Exception {
 const EXCEPTIONS: &[Exception] = &[
     exception("host/cache", 5, 1),
     exception("host/informer", 4, 1),
-    exception("host/plugin", 38, 1),
 ];
 
 const fn exception(folder: &'static str, circle_files: usize, order: usize) -> Exception {

@@ -5,6 +5,7 @@ use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use informant_cache::Source;
 use informant_object::{Key, LabelSelector, Object};
+use informant_plugin_host::Role;
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
@@ -116,7 +117,7 @@ pub(super) async fn trigger(
     let Json(request) = request.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let selection = Selection::parse(request)?;
     let plugin = loaded(&state.registry, &name)?;
-    if !plugin.roles().event_handler {
+    if !plugin.roles().has(Role::EventHandler) {
         let message = format!("plugin {name} has no event handler to call");
         return Err(AdminError::new(Code::Invalid, message));
     }

@@ -10,10 +10,10 @@ use tokio::task::JoinError;
 
 /// Threads that wait for a file system at a time: 256, half of the threads that a runtime has for blocking calls. With
 /// more, files count as unreadable until one of them ends.
-pub const FILE_THREADS_MAX: usize = 256;
+pub(crate) const FILE_THREADS_MAX: usize = 256;
 
 /// How long a file may take to be read: 10 s. After that it counts as unreadable, and is read again at the next check.
-pub const FILE_READ_MAX: Duration = Duration::from_secs(10);
+pub(crate) const FILE_READ_MAX: Duration = Duration::from_secs(10);
 
 static THREADS: Semaphore = Semaphore::const_new(FILE_THREADS_MAX);
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use informant::Metrics;
 use informant_cache::{Catalog, Environment};
 use informant_informer::TokioEnvironment;
-use informant_plugin_host::{ChildCompiler, CompileLimits, Compiler, HostOptions, PluginHost, PluginState};
+use informant_plugin_host::{ChildCompiler, CompileLimits, Compiler, HostOptions, PluginHost, PluginState, Services};
 use informant_spec::{Content, PluginSpec};
 use tokio::runtime::Handle;
 
@@ -28,11 +28,13 @@ fn host(folder: &Path, limits: CompileLimits) -> PluginHost {
             arguments: vec!["compile-component".into()],
             limits,
         }),
-        catalog: Catalog::new(),
+        services: Services {
+            catalog: Catalog::new(),
+            kube: None,
+            key_value: None,
+            http: None,
+        },
         metrics: Metrics::new().plugins,
-        kube: None,
-        key_value: None,
-        http: None,
         script_runner: None,
     })
     .unwrap()

@@ -8,12 +8,12 @@ use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::{KeyRef, Object, Payload};
 
 use crate::actor::source_rules::{SelectedObjects, SourceRule};
-use crate::actor::truncated;
+use crate::bindings::informant::plugin::types::{Call, Failure, ObjectRef};
 use crate::component::manifest::EventRule;
 use crate::component::roles::Handled;
-use crate::instance::bindings::informant::plugin::types::{Call, Failure, ObjectRef};
+use crate::engine::trap::{TrapKind, TrapReport};
 use crate::instance::{Called, Instance};
-use crate::{TrapKind, TrapReport};
+use crate::text::truncated;
 
 /// Bytes a buffer keeps between events; after a larger object it is freed.
 const BUFFER_KEPT_BYTES: usize = 256 * 1_024;

@@ -20,10 +20,10 @@ use informant_spec::ReplayPolicy;
 
 use self::pool::WorkerPool;
 use crate::actor::PluginContext;
-use crate::actor::config::PluginConfig;
 use crate::actor::mailbox::{ActorCommand, Mailbox, Step, Wakeup};
 use crate::actor::slot::InstanceSlot;
 use crate::actor::worker::BATCH_EVENTS_MAX;
+use crate::instance::config::PluginConfig;
 use crate::status::PluginState;
 
 /// Delivers events to one plugin.
@@ -43,7 +43,7 @@ pub(crate) struct EventActor {
 impl EventActor {
     pub(crate) fn new(slots: Vec<InstanceSlot>, mailbox: Mailbox, context: Arc<PluginContext>) -> EventActor {
         EventActor {
-            pool: WorkerPool::new(Arc::clone(&context.host.env), slots),
+            pool: WorkerPool::new(Arc::clone(&context.runtime.env), slots),
             context,
             mailbox,
             started: false,
@@ -59,7 +59,7 @@ impl EventActor {
         while self.step().await == Step::Continue {}
         self.quiesce().await;
         self.pool.idle_mut().for_each(|worker| worker.slot.end());
-        self.context.writes.close();
+        self.context.capabilities.close();
     }
 
     async fn step(&mut self) -> Step {
@@ -225,10 +225,9 @@ impl EventActor {
                     self.context.listener.resume(Pause::Quarantine);
                 }
             }
-            ActorCommand::Quarantine { activation, message } => {
+            ActorCommand::Quarantine { activation, because } => {
                 self.quiesce().await;
                 if activation == self.activation && !self.is_quarantined {
-                    let because = format!("on-failure = \"quarantine\": {message}");
                     let first = self.pool.idle_mut().next();
                     first.into_iter().for_each(|worker| worker.slot.quarantine(&because));
                     self.review_idle().await;

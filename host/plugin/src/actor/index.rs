@@ -15,14 +15,15 @@ use std::time::Duration;
 use informant_cache::index_feed::{IndexJob, IndexResult, ValuesByIndex};
 use informant_cache::{IndexFeedHandle, Moment};
 
-use crate::TrapKind;
 use crate::actor::deliver::{object_ref, render};
+use crate::actor::live_status::track_stuck_call;
 use crate::actor::mailbox::{ActorCommand, CandidateInstance, Mailbox, Step, Wakeup};
 use crate::actor::slot::InstanceSlot;
-use crate::actor::truncated;
 use crate::component::manifest::Manifest;
+use crate::engine::trap::TrapKind;
 use crate::metrics::IndexCounters;
-use crate::status::{PluginState, StuckOn, track_stuck_call};
+use crate::status::{PluginState, StuckOn};
+use crate::text::truncated;
 
 /// Objects taken from the feed at once.
 const BATCH_OBJECTS_MAX: usize = 64;
@@ -116,7 +117,7 @@ impl IndexActor {
 
     /// Computes the taken jobs until they are done, a command is queued or the instance is lost.
     async fn work(&mut self, feed: &IndexFeedHandle) {
-        let _running = self.slot.context.host.ticker.clock().run_guests();
+        let _running = self.slot.context.runtime.ticker.clock().run_guests();
         let mut handed_in = self.slot.context.now();
         self.slot.context.overruns.expire(handed_in);
         while let Some(job) = self.jobs.pop_front() {

@@ -1,15 +1,18 @@
 //! The mutable part of a plugin's status, and that of each of its instances.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use informant_cache::Moment;
 use informant_spec::Digest;
 
-use crate::Roles;
-use crate::actor::ActorKind;
 use crate::actor::restart::FailureHistory;
+use crate::actor::{ActorKind, PluginContext};
 use crate::component::manifest::Manifest;
+use crate::component::roles::Roles;
 use crate::status::{PluginState, Reload, StuckOn};
 
 /// One of a plugin's instances.
@@ -120,4 +123,31 @@ impl LiveStatus {
             .filter_map(|instance| instance.stuck_on.as_ref());
         calls.min_by_key(|call| call.since)
     }
+}
+
+/// Waits for `call`, and shows it in the status while it is pending. A call that returns at once costs nothing.
+pub(crate) async fn track_stuck_call<T>(
+    plugin: &PluginContext,
+    instance: InstanceId,
+    about: impl Fn() -> StuckOn,
+    call: impl Future<Output = T>,
+) -> T {
+    let mut call = pin!(call);
+    let mut noted = false;
+    poll_fn(|context| match call.as_mut().poll(context) {
+        Poll::Ready(answer) => {
+            if noted {
+                plugin.status().instance(instance).stuck_on = None;
+            }
+            Poll::Ready(answer)
+        }
+        Poll::Pending => {
+            if !noted {
+                noted = true;
+                plugin.status().instance(instance).stuck_on = Some(about());
+            }
+            Poll::Pending
+        }
+    })
+    .await
 }

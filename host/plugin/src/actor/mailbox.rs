@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use informant_cache::{Environment, IndexFeedHandle, Moment};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::actor::command_flag::CommandFlag;
-use crate::actor::config::PluginConfig;
-use crate::component::LoadedVersion;
+use crate::capability::InitEffects;
 use crate::error::LoadProblem;
-use crate::hostcalls::kv::InitChanges;
 use crate::instance::Instance;
-use crate::plugin::SwapKind;
+use crate::instance::config::PluginConfig;
+use crate::instance::version::LoadedVersion;
 
 /// Commands queued for one actor. There is one swap at a time, and people resume and stop; a full queue makes the next
 /// sender wait.
@@ -32,7 +32,7 @@ pub(crate) enum ActorCommand {
     Resume,
     /// A deferred write failed permanently: quarantine the plugin, unless another instance was swapped in since the
     /// [activation](crate::actor::slot::InstanceSlot::activation) whose call deferred it.
-    Quarantine { activation: u64, message: String },
+    Quarantine { activation: u64, because: String },
     /// Deliver the pending events, then end.
     Drain,
 }
@@ -45,12 +45,21 @@ pub(crate) struct CandidateInstance {
     /// None if this actor has no work with the version's roles.
     pub(crate) instances: Vec<Instance>,
     /// What their `init` changed in the plugin's keys, if it is accepted. For the event actor only.
-    pub(crate) changes: InitChanges,
+    pub(crate) changes: InitEffects,
     /// The feed of the indexes it computes; none if it computes none. For the index actor only.
     pub(crate) feed: Option<IndexFeedHandle>,
     pub(crate) kind: SwapKind,
     /// Receives the bytes of transferred state after the swap, or why the swap failed.
     pub(crate) done: oneshot::Sender<Result<Option<usize>, LoadProblem>>,
+}
+
+/// Why another version is swapped in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SwapKind {
+    /// A reload: the new version receives the old one's state and is on probation.
+    Reload,
+    /// A rollback: the new version failed, and an older one was good.
+    RollBack,
 }
 
 /// Sends commands to one actor.
@@ -113,6 +122,22 @@ impl CommandSender {
         let sent = self.commands.send(command).await.is_ok();
         self.queued.raise();
         sent
+    }
+
+    /// Sends a command without waiting. If many are queued, a task waits instead.
+    pub(crate) fn post(&self, env: &dyn Environment, command: ActorCommand) {
+        match self.commands.try_send(command) {
+            Ok(()) => self.queued.raise(),
+            Err(TrySendError::Full(command)) => {
+                let sender = self.clone();
+                let send = async move {
+                    sender.send(command).await;
+                };
+                env.spawn("plugin-command", Box::pin(send));
+            }
+            // The actor has ended.
+            Err(TrySendError::Closed(_)) => {}
+        }
     }
 }
 

@@ -1,75 +1,217 @@
-//! Passes the outcomes of events on: to the listener and the log. For calls, and for the writes that follow them.
+//! The end of an event: counted, logged, answered to the listener, and a reason to quarantine the plugin.
+//!
+//! ```text
+//! worker: the call ended ───────────────────────────────┐
+//! capability: what the call committed was written ──────┴─▶ Answers::end ──▶ listener, metrics, log
+//! ```
+//!
+//! There is one way to end an event, whether its call ends it or what the call committed.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use informant_cache::Moment;
-use informant_cache::listener::{DeliveryOutcome, DeliveryToken};
-use informant_object::{Key, SourceId};
+use informant_cache::listener::{Delivery, DeliveryOutcome, DeliveryToken};
+use informant_cache::{Catalog, Environment, ListenerHandle, Moment};
+use informant_object::{Key, KeyRef, SourceId};
+use informant_spec::OnFailure;
 
-use crate::actor::PluginContext;
-use crate::actor::dead_letters::DeadLetterWarnings;
-use crate::actor::retries::RetryWarnings;
+use crate::actor::failure_warnings::FailureWarnings;
+use crate::actor::mailbox::{ActorCommand, CommandSender};
+use crate::capability::parts::HandledEvent;
+use crate::metrics::EventCounters;
+use crate::runtime::Runtime;
 
-/// The warnings of one plugin about events that failed.
-#[derive(Debug, Default)]
-pub(crate) struct FailureWarnings {
-    dead_letters: DeadLetterWarnings,
-    retries: RetryWarnings,
+/// What ends the events of one plugin. It holds nothing that waits for their end.
+pub(crate) struct Outcomes {
+    plugin: Arc<str>,
+    listener: ListenerHandle,
+    catalog: Catalog,
+    env: Arc<dyn Environment>,
+    on_failure: Mutex<OnFailure>,
+    /// Commands to the event actor, once there is one.
+    actor: OnceLock<CommandSender>,
+    warnings: FailureWarnings,
 }
 
-impl PluginContext {
-    /// Reports outcomes to the listener. `has_failed`: one of them is a failure that is worth a warning.
-    pub(crate) fn answer(
-        &self,
-        outcomes: impl IntoIterator<Item = (DeliveryToken, DeliveryOutcome)>,
-        has_failed: bool,
-        now: Moment,
-    ) {
-        let dead = self.listener.done_batch(outcomes, now);
+/// The outcomes of events that ended, until the listener learns them.
+#[derive(Default)]
+pub(crate) struct Answers {
+    outcomes: Vec<(DeliveryToken, DeliveryOutcome)>,
+    /// One of them is a failure that is worth a warning.
+    has_failed: bool,
+}
+
+/// An event that ends.
+pub(crate) struct EndedEvent<'a> {
+    pub(crate) token: DeliveryToken,
+    pub(crate) source: SourceId,
+    /// None: the event is that a source is synced.
+    pub(crate) key: Option<KeyRef<'a>>,
+    /// `add`, `update`, `delete`, `sync`.
+    pub(crate) event: &'static str,
+    pub(crate) attempt: u32,
+}
+
+impl<'a> EndedEvent<'a> {
+    pub(crate) fn of(delivery: &'a Delivery) -> EndedEvent<'a> {
+        EndedEvent {
+            token: delivery.token,
+            source: delivery.source,
+            key: delivery.key(),
+            event: delivery.notification.as_str(),
+            attempt: delivery.attempt,
+        }
+    }
+}
+
+impl Outcomes {
+    pub(crate) fn new(
+        plugin: &Arc<str>,
+        listener: ListenerHandle,
+        runtime: &Runtime,
+        on_failure: OnFailure,
+    ) -> Outcomes {
+        let catalog = runtime.services.catalog.clone();
+        Outcomes {
+            warnings: FailureWarnings::new(plugin, listener.clone(), catalog.clone()),
+            plugin: Arc::clone(plugin),
+            listener,
+            catalog,
+            env: Arc::clone(&runtime.env),
+            on_failure: Mutex::new(on_failure),
+            actor: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn set_on_failure(&self, on_failure: OnFailure) {
+        *lock(&self.on_failure) = on_failure;
+    }
+
+    /// The plugin has an event actor from now on.
+    pub(crate) fn set_actor(&self, commands: CommandSender) {
+        // It has one for its whole life.
+        let _ = self.actor.set(commands);
+    }
+
+    /// The event of `delivery`, to be ended later. `activation`: that of the instance that handled it.
+    pub(crate) fn handled_event(
+        self: &Arc<Outcomes>,
+        delivery: &Delivery,
+        activation: u64,
+        counters: EventCounters,
+        outcome: DeliveryOutcome,
+    ) -> HandledEvent {
+        let (outcomes, key) = (Arc::clone(self), delivery.key().map(KeyRef::to_key));
+        let (token, source, attempt) = (delivery.token, delivery.source, delivery.attempt);
+        let (event, of_event) = (delivery.notification.as_str(), key.clone());
+        let end = move |outcome| {
+            let event = EndedEvent {
+                token,
+                source,
+                key: of_event.as_ref().map(Key::as_ref),
+                event,
+                attempt,
+            };
+            let mut answers = Answers::default();
+            let on_failure = *lock(&outcomes.on_failure);
+            let quarantine_because = answers.end(&outcomes, &event, &counters, outcome, on_failure);
+            answers.report(&outcomes, outcomes.env.now());
+            if let (Some(because), Some(actor)) = (quarantine_because, outcomes.actor.get()) {
+                actor.post(&*outcomes.env, ActorCommand::Quarantine { activation, because });
+            }
+        };
+        HandledEvent {
+            source,
+            key,
+            outcome,
+            end: Box::new(end),
+        }
+    }
+}
+
+impl Answers {
+    pub(crate) fn with_capacity(events: usize) -> Answers {
+        Answers {
+            outcomes: Vec::with_capacity(events),
+            has_failed: false,
+        }
+    }
+
+    /// Ends an event with `outcome`. Returns why the plugin is to be quarantined, if it is.
+    pub(crate) fn end(
+        &mut self,
+        outcomes: &Outcomes,
+        event: &EndedEvent<'_>,
+        counters: &EventCounters,
+        outcome: DeliveryOutcome,
+        on_failure: OnFailure,
+    ) -> Option<String> {
+        counters.count(event.event, outcome.as_str());
+        let mut quarantine_because = None;
+        if !outcome.is_ok() {
+            // To ask for a retry after some time is not worth a warning.
+            self.has_failed |= !matches!(outcome, DeliveryOutcome::RetryAfter(..));
+            log_failure(outcomes, event, &outcome);
+            if let DeliveryOutcome::Permanent(message) = &outcome
+                && on_failure == OnFailure::Quarantine
+            {
+                quarantine_because = Some(format!("on-failure = \"quarantine\": {message}"));
+            }
+        }
+        self.outcomes.push((event.token, outcome));
+        quarantine_because
+    }
+
+    /// Reports the outcomes to the listener.
+    pub(crate) fn report(&mut self, outcomes: &Outcomes, now: Moment) {
+        if self.outcomes.is_empty() {
+            return;
+        }
+        let has_failed = std::mem::take(&mut self.has_failed);
+        let dead = outcomes.listener.done_batch(self.outcomes.drain(..), now);
         if dead == 0 && !has_failed {
             return;
         }
-        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         if dead > 0 {
-            warnings.dead_letters.count(self, dead, now);
+            outcomes.warnings.dead_lettered(dead, now);
         }
         if has_failed {
-            warnings.retries.failed(self, now);
+            outcomes.warnings.failed(now);
         }
     }
+}
 
-    /// Logs that an event failed, at level debug. A trap is logged with the loss of the instance.
-    pub(crate) fn log_failure(
-        &self,
-        source: SourceId,
-        key: Option<&Key>,
-        event: &'static str,
-        attempt: u32,
-        outcome: &DeliveryOutcome,
-    ) {
-        let (DeliveryOutcome::Permanent(error)
-        | DeliveryOutcome::Retryable(error)
-        | DeliveryOutcome::RetryAfter(error, _)) = outcome
-        else {
-            return;
-        };
-        let plugin: &str = self.counters.plugin();
-        // A removed source no longer has a name.
-        let info = self.host.catalog.info(source);
-        let informer = info.as_ref().map(|info| info.informer.as_str());
-        let cluster = info.as_ref().map(|info| info.cluster.as_str());
-        let cluster = cluster.filter(|cluster| !cluster.is_empty());
-        let (key, result) = (key.map(ToString::to_string), outcome.as_str());
-        tracing::debug!(
-            plugin,
-            informer,
-            cluster,
-            event,
-            key,
-            attempt,
-            result,
-            error,
-            "handler failed"
-        );
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Changed by single assignments: whole after any panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Logs that an event failed, at level debug. A trap is logged with the loss of the instance.
+fn log_failure(outcomes: &Outcomes, event: &EndedEvent<'_>, outcome: &DeliveryOutcome) {
+    let (DeliveryOutcome::Permanent(error) | DeliveryOutcome::Retryable(error) | DeliveryOutcome::RetryAfter(error, _)) =
+        outcome
+    else {
+        return;
+    };
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
     }
+    let plugin: &str = &outcomes.plugin;
+    // A removed source no longer has a name.
+    let info = outcomes.catalog.info(event.source);
+    let informer = info.as_ref().map(|info| info.informer.as_str());
+    let cluster = info.as_ref().map(|info| info.cluster.as_str());
+    let cluster = cluster.filter(|cluster| !cluster.is_empty());
+    let key = event.key.map(|key| key.to_key().to_string());
+    let (event, attempt, result) = (event.event, event.attempt, outcome.as_str());
+    tracing::debug!(
+        plugin,
+        informer,
+        cluster,
+        event,
+        key,
+        attempt,
+        result,
+        error,
+        "handler failed"
+    );
 }

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 /// How long a version is on probation: 60 s. As long as losses of its instance count (`LOSS_WINDOW`): a version that
 /// traps on every call is quarantined in half of it.
-pub const PROBATION: Duration = Duration::from_secs(60);
+pub(crate) const PROBATION: Duration = Duration::from_secs(60);
 
 /// The probation of the running version.
 #[derive(Debug)]

@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use informant_cache::Moment;
 
-use crate::TrapKind;
+use crate::engine::trap::TrapKind;
 use crate::error::LoadProblem;
 
 /// The window in which losses count: 60 s.
-pub const LOSS_WINDOW: Duration = Duration::from_secs(60);
+pub(crate) const LOSS_WINDOW: Duration = Duration::from_secs(60);
 
 /// Points within [`LOSS_WINDOW`] that lead to quarantine: 30. A trap is one point, so this is a trap every two seconds.
-pub const LOSS_POINTS_MAX: u32 = 30;
+pub(crate) const LOSS_POINTS_MAX: u32 = 30;
 
 /// Points of a timeout: 5. Each has cost a second of a core (`limits.cpu`), so six of them lead to quarantine.
-pub const TIMEOUT_POINTS: u32 = 5;
+pub(crate) const TIMEOUT_POINTS: u32 = 5;
 
 /// FailureHistory within [`LOSS_WINDOW`] after which the next instance is created without delay.
 const FREE_LOSSES: u32 = 3;
@@ -39,7 +39,7 @@ pub(crate) struct FailureHistory {
 const INIT_RETRY_INITIAL: Duration = Duration::from_secs(1);
 
 /// The longest wait after an `init` that asks to be tried again: 60 s.
-pub const INIT_RETRY_MAX: Duration = Duration::from_secs(60);
+pub(crate) const INIT_RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// The failures of one `init` in a row that asked to be tried again.
 #[derive(Debug, Default)]

@@ -10,16 +10,16 @@ use std::time::Duration;
 use informant_cache::{LogThrottle, Moment};
 use informant_spec::OnFailure;
 
-use crate::actor::config::PluginConfig;
 use crate::actor::restart::{InitFailures, RestartDecision};
 use crate::actor::{ActorKind, InstanceId, PluginContext};
-use crate::component::LoadedVersion;
-use crate::component::context::StartCause;
+use crate::capability::InitEffects;
+use crate::engine::trap::{TrapKind, TrapReport};
 use crate::error::LoadProblem;
-use crate::hostcalls::kv::InitChanges;
 use crate::instance::Instance;
+use crate::instance::config::PluginConfig;
+use crate::instance::context::StartCause;
+use crate::instance::version::LoadedVersion;
 use crate::status::PluginState;
-use crate::{TrapKind, TrapReport};
 
 /// Lost instances of one slot that are logged within [`LOSS_WARNING_PERIOD`]: 10. An index function or a handler may
 /// trap on every object; the metric counts all.
@@ -74,7 +74,7 @@ impl InstanceSlot {
             FirstInstance::Later(problem) => (None, Some(problem)),
         };
         if id.actor == ActorKind::Events {
-            context.series.declare(&version.manifest);
+            context.capabilities.activate(&version.manifest);
         }
         let mut slot = InstanceSlot {
             config: context.config(),
@@ -160,7 +160,7 @@ impl InstanceSlot {
         activation: u64,
     ) {
         if self.id.actor == ActorKind::Events {
-            self.context.series.declare(&version.manifest);
+            self.context.capabilities.activate(&version.manifest);
             self.context.effects.set_dry_run(config.spec.is_dry_run);
         }
         self.config = config;
@@ -260,7 +260,7 @@ impl InstanceSlot {
 
     /// Refills the empty slot. Returns whether it has an instance now; otherwise it is to be tried again.
     pub(crate) async fn rebuild(&mut self) -> bool {
-        let mut changes = InitChanges::new(self.context.effects.is_dry_run());
+        let mut changes = InitEffects::new(self.context.effects.is_dry_run());
         let (config, version) = (&self.config, &self.version);
         let made = self
             .context

@@ -9,20 +9,21 @@
 
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 
-use crate::TrapKind;
 use crate::actor::message_of;
 use crate::actor::slot::InstanceSlot;
+use crate::bindings::informant::plugin::types::Failure;
+use crate::component::roles::Role;
 use crate::engine::limiter::Mib;
+use crate::engine::trap::TrapKind;
 use crate::error::LoadProblem;
 use crate::instance::Instance;
-use crate::instance::bindings::informant::plugin::types::Failure;
 
 /// Bytes of a state: 16 MiB. With a larger one the swap fails; state of that size should be rebuilt from a replay
 /// (`on-reload = "replay"`).
-pub const STATE_BYTES_MAX: usize = 16 << 20;
+pub(crate) const STATE_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes of the states of all instances together: 64 MiB. The host holds them from the first save to the last restore.
-pub const STATES_BYTES_MAX: usize = 64 << 20;
+pub(crate) const STATES_BYTES_MAX: usize = 64 << 20;
 
 /// What became of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,7 @@ pub(crate) async fn transfer_states(
         return Ok(TransferredState::None);
     };
     // Between two events no other guard keeps the clock running that ends a loop.
-    let clock = std::sync::Arc::clone(first.context.host.ticker.clock());
+    let clock = std::sync::Arc::clone(first.context.runtime.ticker.clock());
     let _running = clock.run_guests();
     let plugin = first.context.counters.plugin().clone();
     let (mut saved, mut bytes) = (Vec::new(), 0);
@@ -106,7 +107,7 @@ pub(crate) async fn transfer_states(
 /// Calls `save` of the instance in `old`.
 async fn save(old: &mut InstanceSlot, plugin: &str) -> Result<Saved, LoadProblem> {
     let Some(instance) = &mut old.instance else {
-        if old.version.component.roles.state {
+        if old.version.component.roles.has(Role::State) {
             tracing::warn!(
                 plugin,
                 "plugin state lost with its instance; the new version starts without it"

@@ -13,21 +13,16 @@ use std::time::Duration;
 use informant_cache::Moment;
 use informant_cache::listener::{ChangedSelection, Delivery, DeliveryOutcome, DeliveryToken};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
-use informant_object::KeyRef;
-use informant_spec::OnFailure;
 
-use crate::actor::PluginContext;
 use crate::actor::command_flag::CommandFlag;
-use crate::actor::config::PluginConfig;
 use crate::actor::deliver::{Buffers, DeliveryResult, outcome_of_loss};
+use crate::actor::live_status::track_stuck_call;
+use crate::actor::outcomes::{Answers, EndedEvent};
 use crate::actor::slot::InstanceSlot;
 use crate::actor::source_rules::SourceRules;
-use crate::hostcalls::key_value::KvHandled;
-use crate::hostcalls::kv::CallChanges;
 use crate::instance::Instance;
-use crate::metrics::EventCounters;
-use crate::status::{StuckOn, track_stuck_call};
-use crate::writes::{HandledEvent, WrittenSoFar};
+use crate::instance::config::PluginConfig;
+use crate::status::StuckOn;
 
 /// Events taken from the listener at once, under one lock.
 pub(crate) const BATCH_EVENTS_MAX: usize = 64;
@@ -43,9 +38,7 @@ pub(crate) struct EventWorker {
     buffers: Buffers,
     /// What it is to deliver.
     pub(crate) batch: Vec<Delivery>,
-    answers: Vec<(DeliveryToken, DeliveryOutcome)>,
-    /// An outcome that is not reported yet is a failure.
-    has_failed: bool,
+    answers: Answers,
     /// It has rebuilt its instance since the actor last looked.
     pub(crate) is_rebuilt: bool,
 }
@@ -56,8 +49,7 @@ impl EventWorker {
             rules: SourceRules::new(slot.config.spec.selection.clone()),
             buffers: Buffers::default(),
             batch: Vec::with_capacity(BATCH_EVENTS_MAX),
-            answers: Vec::with_capacity(BATCH_EVENTS_MAX),
-            has_failed: false,
+            answers: Answers::with_capacity(BATCH_EVENTS_MAX),
             is_rebuilt: false,
             slot,
         }
@@ -85,11 +77,22 @@ impl EventWorker {
     /// The plugin's section selects other objects: its handler receives the difference.
     pub(crate) fn reselect(&mut self, now: Moment) {
         let InstanceSlot { context, version, .. } = &self.slot;
-        let sources = context.host.catalog.all().into_iter().map(|source| source.id());
+        let sources = context
+            .runtime
+            .services
+            .catalog
+            .all()
+            .into_iter()
+            .map(|source| source.id());
         let attached = sources.filter(|source| context.listener.is_attached(*source));
         let changed = attached.map(|source| {
             let rules = &mut self.rules;
-            let rule = rules.of(source, &version.manifest, &context.host.catalog, &context.counters);
+            let rule = rules.of(
+                source,
+                &version.manifest,
+                &context.runtime.services.catalog,
+                &context.counters,
+            );
             let selection: Arc<dyn ChangedSelection> = Arc::new(rule.objects.clone());
             (source, selection)
         });
@@ -108,7 +111,7 @@ impl EventWorker {
     /// Makes the calls of the batch, one after the other, until it is interrupted.
     pub(crate) async fn work(&mut self, interrupt: &CommandFlag) {
         let mut now = self.slot.context.now();
-        let _running = self.slot.context.host.ticker.clock().run_guests();
+        let _running = self.slot.context.runtime.ticker.clock().run_guests();
         self.slot.context.overruns.expire(now);
         let mut answered = now;
         let mut batch = std::mem::take(&mut self.batch);
@@ -118,7 +121,7 @@ impl EventWorker {
             (now, has_committed) = self.handle(&delivery, now).await;
             let mut is_over = interrupt.is_raised();
             if now - answered > FLUSH_MAX {
-                self.answer(now);
+                self.answers.report(&self.slot.context.outcomes, now);
                 // Calls that return at once never yield to other tasks.
                 tokio::task::yield_now().await;
                 now = self.slot.context.now();
@@ -131,7 +134,7 @@ impl EventWorker {
                 break;
             }
         }
-        self.answer(now);
+        self.answers.report(&self.slot.context.outcomes, now);
         // Events without a call are delivered again, before all others.
         let left: Vec<DeliveryToken> = deliveries.map(|delivery| delivery.token).collect();
         if !left.is_empty() {
@@ -149,12 +152,13 @@ impl EventWorker {
             instance,
             activation,
             id,
+            config,
             ..
         } = &mut self.slot;
         let rule = self.rules.of(
             delivery.source,
             &version.manifest,
-            &context.host.catalog,
+            &context.runtime.services.catalog,
             &context.counters,
         );
         let ended = match instance {
@@ -171,48 +175,28 @@ impl EventWorker {
         };
         let mut has_committed = false;
         if let Some(outcome) = outcome {
-            // Also after a failure: what it leaves behind must not be committed with the next delivery.
-            let writes = instance.as_mut().map(Instance::take_writes).unwrap_or_default();
-            let has_written = (outcome.is_ok() || seeded_bug(SeededBug::FailedCallWrites)) && !writes.is_empty();
             if outcome != DeliveryOutcome::Filtered {
                 context.counters.seconds.observe((now - began).as_secs_f64());
                 context.counters.lag.observe((now - delivery.received).as_secs_f64());
             }
-            if let Some(metrics) = instance.as_mut().and_then(Instance::take_metrics)
-                && outcome.is_ok()
-            {
-                context.series.commit(metrics);
-            }
-            let changes = instance.as_mut().and_then(Instance::take_changes);
-            let changes = changes.filter(|_| outcome.is_ok());
-            has_committed = has_written || changes.is_some();
-            if has_written {
-                // Its end comes with its writes, which may fail.
-                if let Some(changes) = changes {
-                    changes.commit(None, || {});
-                }
-                let event = HandledEvent {
-                    token: delivery.token,
-                    source: delivery.source,
-                    key: delivery.key().map(KeyRef::to_key),
-                    event: delivery.notification.as_str(),
-                    attempt: delivery.attempt,
-                    activation: *activation,
-                    counters: rule.counters.clone(),
-                    outcome,
-                    written: WrittenSoFar::default(),
+            let effects = instance.as_mut().map(Instance::take_effects).unwrap_or_default();
+            if outcome.is_ok() || seeded_bug(SeededBug::FailedCallWrites) {
+                let (counters, outcome) = (&rule.counters, &outcome);
+                let event = || {
+                    context
+                        .outcomes
+                        .handled_event(delivery, *activation, counters.clone(), outcome.clone())
                 };
-                context.writes.commit(event, writes);
-            } else if let Some(changes) = changes {
-                commit_changes(context, changes, delivery, rule.counters.clone(), outcome);
-            } else {
-                rule.counters.count(delivery.notification.as_str(), outcome.as_str());
-                if !outcome.is_ok() {
-                    // To ask for a retry after some time is not worth a warning.
-                    self.has_failed |= !matches!(outcome, DeliveryOutcome::RetryAfter(..));
-                    self.record_failure(&outcome, delivery);
+                has_committed = context.capabilities.commit(effects, event);
+            }
+            if !has_committed {
+                let (event, on_failure) = (EndedEvent::of(delivery), config.spec.on_failure);
+                let quarantine_because =
+                    self.answers
+                        .end(&context.outcomes, &event, &rule.counters, outcome, on_failure);
+                if let Some(because) = quarantine_because {
+                    self.slot.quarantine(&because);
                 }
-                self.answers.push((delivery.token, outcome));
             }
         }
         if let Some(report) = loss {
@@ -220,47 +204,4 @@ impl EventWorker {
         }
         (now, has_committed)
     }
-
-    fn record_failure(&mut self, outcome: &DeliveryOutcome, delivery: &Delivery) {
-        if tracing::enabled!(tracing::Level::DEBUG) {
-            let key = delivery.key().map(KeyRef::to_key);
-            let (event, attempt) = (delivery.notification.as_str(), delivery.attempt);
-            let context = &self.slot.context;
-            context.log_failure(delivery.source, key.as_ref(), event, attempt, outcome);
-        }
-        if let DeliveryOutcome::Permanent(message) = outcome
-            && self.slot.config.spec.on_failure == OnFailure::Quarantine
-        {
-            self.slot.quarantine(&format!("on-failure = \"quarantine\": {message}"));
-        }
-    }
-
-    fn answer(&mut self, now: Moment) {
-        if !self.answers.is_empty() {
-            let has_failed = std::mem::take(&mut self.has_failed);
-            self.slot.context.answer(self.answers.drain(..), has_failed, now);
-        }
-    }
-}
-
-/// Commits what a successful call changed in `kv`. The event ends when the changes are about to be persisted.
-fn commit_changes(
-    context: &Arc<PluginContext>,
-    changes: CallChanges,
-    delivery: &Delivery,
-    counters: EventCounters,
-    outcome: DeliveryOutcome,
-) {
-    let (shared, token, event) = (Arc::clone(context), delivery.token, delivery.notification.as_str());
-    let report = move || {
-        counters.count(event, outcome.as_str());
-        shared.answer([(token, outcome)], false, shared.now());
-    };
-    let handled = KvHandled {
-        source: delivery.source,
-        key: delivery.key().map(KeyRef::to_key),
-        report: Box::new(report),
-    };
-    let waker = Arc::clone(context);
-    changes.commit(Some(handled), move || waker.writes.wake_actor());
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::HostError;
+use crate::error::HostError;
 
 /// Opens `path`, creating it with mode 0700 if it does not exist. Returns whether files can be written.
 ///

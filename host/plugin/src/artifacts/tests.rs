@@ -3,7 +3,7 @@ use std::fs;
 use prometheus_client::registry::Registry;
 
 use super::*;
-use crate::Compiler;
+use crate::engine::compile::Compiler;
 use crate::engine::engine;
 use crate::testing::TokioTime;
 
@@ -17,13 +17,13 @@ struct TestCache {
     engine: Engine,
     dir: tempfile::TempDir,
     registry: Registry,
-    metrics: PluginMetrics,
+    metrics: ArtifactMetrics,
 }
 
 impl TestCache {
     fn new() -> TestCache {
         let mut registry = Registry::default();
-        let metrics = PluginMetrics::register(&mut registry);
+        let metrics = ArtifactMetrics::register(&mut registry);
         TestCache {
             engine: engine().unwrap(),
             dir: tempfile::tempdir().unwrap(),

@@ -1,8 +1,9 @@
 //! The interfaces that Informant provides to components, and hints about others.
 
+use crate::bindings::PACKAGE;
 use crate::component::binary::Surface;
 use crate::component::interface_name::{InterfaceName, InterfaceVersion};
-use crate::component::roles::{PACKAGE, check_version, offered_version};
+use crate::component::roles::{check_version, offered_version};
 use crate::error::LoadProblem;
 
 /// WASI 0.2 except TLS and servers. Nothing is granted with it: no directory, socket or environment variable, and no
@@ -45,19 +46,19 @@ const WASI: [(&str, &[&str]); 7] = [
 /// The version of WASI that is linked.
 const WASI_VERSION: &str = "0.2.0";
 
-/// Informant's own interfaces.
-pub(crate) const OURS: [&str; 6] = ["types", "store", "kube", "kv", "metrics", "log"];
+/// Informant's interface without functions, which is offered with all others.
+pub(super) const TYPES: &str = "types";
 
-/// Checks a component's imports against the offered interfaces.
+/// Checks a component's imports against the offered interfaces, of which `ours` are Informant's.
 ///
 /// # Errors
 /// [`LoadProblem::Import`] for the first that is not offered, [`LoadProblem::NewerContract`] for one of a later
 /// contract.
-pub(crate) fn check_names(surface: &Surface) -> Result<(), LoadProblem> {
-    surface.imports.iter().try_for_each(|import| check(import))
+pub(crate) fn check_names(surface: &Surface, ours: &[&str]) -> Result<(), LoadProblem> {
+    surface.imports.iter().try_for_each(|import| check(import, ours))
 }
 
-fn check(import: &str) -> Result<(), LoadProblem> {
+fn check(import: &str, ours: &[&str]) -> Result<(), LoadProblem> {
     let refuse = |hint: &str| {
         Err(LoadProblem::Import {
             interface: import.to_owned(),
@@ -70,7 +71,8 @@ fn check(import: &str) -> Result<(), LoadProblem> {
     if name.package == PACKAGE {
         let version = check_version(name.version)?;
         // What a newer contract added is linked as stubs.
-        return match OURS.contains(&name.interface) || version.is_newer_than(&offered_version()) {
+        let is_ours = name.interface == TYPES || ours.contains(&name.interface);
+        return match is_ours || version.is_newer_than(&offered_version()) {
             true => Ok(()),
             false => refuse(" yet; upgrade Informant, or build it without this import"),
         };
@@ -105,10 +107,11 @@ fn hint(name: &InterfaceName<'_>) -> &'static str {
 
 /// Every offered interface with a compatible version, to test that the linker agrees.
 #[cfg(test)]
-pub(crate) fn offered() -> Vec<String> {
-    let ours = OURS
+pub(crate) fn offered(ours: &[&str]) -> Vec<String> {
+    let ours = ours
         .iter()
-        .map(|interface| format!("{PACKAGE}/{interface}@{}", crate::component::roles::CONTRACT));
+        .chain([&TYPES])
+        .map(|interface| format!("{PACKAGE}/{interface}@{}", crate::bindings::CONTRACT));
     let wasi = WASI.iter().flat_map(|(package, interfaces)| {
         interfaces
             .iter()
@@ -121,11 +124,14 @@ pub(crate) fn offered() -> Vec<String> {
 mod tests {
     use super::*;
 
+    const OURS: [&str; 2] = ["store", "log"];
+
     #[test]
     fn offered_interfaces_pass_at_each_compatible_version() {
-        for import in offered() {
-            check(&import).unwrap();
+        for import in offered(&OURS) {
+            check(&import, &OURS).unwrap();
         }
+        let check = |import: &str| check(import, &OURS);
         check("wasi:io/poll@0.2.0").unwrap();
         check("wasi:io/poll@0.2.99").unwrap();
         check("informant:plugin/store@0.2.7").unwrap();
@@ -147,7 +153,7 @@ mod tests {
             "acme:tools/clock@1.0.0",
             "read-file",
         ] {
-            text += &check(import).unwrap_err().to_string();
+            text += &check(import, &OURS).unwrap_err().to_string();
             text.push('\n');
         }
         insta::assert_snapshot!(text, @r#"

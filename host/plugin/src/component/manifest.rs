@@ -11,17 +11,13 @@ use informant_spec::{EventSelection, KubeGrant, PluginSpec, allow_line, unmet};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
-use crate::Roles;
-use crate::error::LoadProblem;
-use crate::json_error::explain;
+use crate::component::roles::{Role, Roles};
+use crate::error::{LoadProblem, ManifestError};
 
-pub use self::metric::{
-    METRIC_BUCKETS_MAX, METRIC_HELP_BYTES_MAX, METRIC_LABELS_MAX, METRIC_NAME_BYTES_MAX, METRICS_MAX,
-    MetricDeclaration, MetricKind,
-};
+pub use self::metric::{MetricDeclaration, MetricKind};
 
 /// The largest manifest: 256 KiB.
-pub const MANIFEST_BYTES_MAX: usize = 256 * 1_024;
+pub(crate) const MANIFEST_BYTES_MAX: usize = 256 * 1_024;
 
 /// The longest name of a plugin or an index, in bytes.
 const NAME_BYTES_MAX: usize = 253;
@@ -30,7 +26,7 @@ const NAME_BYTES_MAX: usize = 253;
 const ANY: &str = "*";
 
 /// A plugin's manifest.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Manifest {
     /// The plugin's name, chosen by its author.
@@ -69,20 +65,6 @@ pub enum WritesEnd {
     Done,
     /// When the cache has seen them.
     Seen,
-}
-
-/// A role, by its interface's name.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum Role {
-    /// It receives each change.
-    EventHandler,
-    /// It is called when the initial list of a source was delivered.
-    SyncHandler,
-    /// It computes index values.
-    IndexFuncs,
-    /// It saves its state for the next version.
-    State,
 }
 
 /// How events of objects of one type are delivered.
@@ -141,21 +123,6 @@ pub enum Requirement {
     Kube(KubeGrant),
 }
 
-/// A manifest that is rejected. The text continues "its manifest (returned by describe)".
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ManifestError {
-    /// Longer than [`MANIFEST_BYTES_MAX`].
-    #[error("is too large: {0} bytes; at most {MANIFEST_BYTES_MAX} are allowed")]
-    TooLong(usize),
-    /// Not JSON, or of another shape.
-    #[error("is not valid: {}", explain(.0))]
-    Json(serde_json::Error),
-    /// It is inconsistent.
-    #[error("{0}")]
-    Inconsistent(String),
-}
-
 /// A rule for objects of one type, which may be `*`.
 trait Rule {
     fn api_version(&self) -> &str;
@@ -169,7 +136,10 @@ impl Manifest {
     /// [`ManifestError`], whose text says what to change.
     pub fn parse(json: &[u8], roles: Roles) -> Result<Manifest, ManifestError> {
         if json.len() > MANIFEST_BYTES_MAX {
-            return Err(ManifestError::TooLong(json.len()));
+            return Err(ManifestError::TooLong {
+                bytes: json.len(),
+                max: MANIFEST_BYTES_MAX,
+            });
         }
         let mut manifest: Manifest = serde_json::from_slice(json).map_err(ManifestError::Json)?;
         manifest.validate(roles).map_err(ManifestError::Inconsistent)?;
@@ -184,12 +154,7 @@ impl Manifest {
     #[must_use]
     pub fn active_roles(&self, exported: Roles) -> Roles {
         let Some(roles) = &self.roles else { return exported };
-        Roles {
-            event_handler: exported.event_handler && roles.contains(&Role::EventHandler),
-            sync_handler: exported.sync_handler && roles.contains(&Role::SyncHandler),
-            index_funcs: exported.index_funcs && roles.contains(&Role::IndexFuncs),
-            state: exported.state && roles.contains(&Role::State),
-        }
+        exported.and(Roles::of(roles))
     }
 
     /// The event rule for objects of this type; none: no events. The most specific rule wins.
@@ -247,7 +212,7 @@ impl Manifest {
         self.events.iter().try_for_each(EventRule::validate)?;
         self.needs.iter().try_for_each(Requirement::validate)?;
         self.validate_roles(roles)?;
-        match (&self.indexes, self.active_roles(roles).index_funcs) {
+        match (&self.indexes, self.active_roles(roles).has(Role::IndexFuncs)) {
             (Some(indexes), true) => indexes.validate(),
             (Some(_), false) => Err(
                 "has `indexes`, but the component does not export index-funcs; export the role, or remove `indexes`"
@@ -268,13 +233,8 @@ impl Manifest {
             return Err("has an empty `roles`; list at least one role, or remove it to activate all".to_owned());
         }
         for role in roles {
-            let (is_exported, name) = match role {
-                Role::EventHandler => (exported.event_handler, "event-handler"),
-                Role::SyncHandler => (exported.sync_handler, "sync-handler"),
-                Role::IndexFuncs => (exported.index_funcs, "index-funcs"),
-                Role::State => (exported.state, "state"),
-            };
-            if !is_exported {
+            if !exported.has(*role) {
+                let name = role.name();
                 return Err(format!(
                     "lists the role {name}, but the component does not export it; export the role, or remove it from `roles`"
                 ));

@@ -8,55 +8,150 @@
 use std::fmt;
 
 use informant_cache::index_feed::ValuesByIndex;
+use serde::Deserialize;
+use wasmtime::Store;
 use wasmtime::component::types::{self, ComponentItem};
-use wasmtime::component::{Component, ComponentNamedList, Lift, Lower};
+use wasmtime::component::{Component, ComponentNamedList, Instance, InstancePre, Lift, Lower};
 
+use crate::bindings::PACKAGE;
+use crate::bindings::exports::informant::plugin::{event_handler, index_funcs, lifecycle, state, sync_handler};
+use crate::bindings::informant::plugin::types::{Call, Failure, ObjectRef};
 use crate::component::binary::Surface;
 use crate::component::interface_name::{InterfaceName, InterfaceVersion};
 use crate::error::LoadProblem;
-use crate::instance::bindings::informant::plugin::types::{Call, Failure, ObjectRef};
 
-/// The contract version that this Informant supports.
-pub const CONTRACT: &str = "0.2.0";
+/// The table of roles: of each its name, the interface of the bindings, and the functions with their types. Everything
+/// that differs between roles is made from it; the calls themselves are in `instance`.
+macro_rules! roles {
+    ($(
+        $(#[$doc:meta])* $role:ident = $name:literal, $field:ident: $interface:ident {
+            $($function:literal: ($($param:ty),*) -> $answer:ty;)*
+        }
+    )*) => {
+        /// A role of a component, in addition to `lifecycle`.
+        #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Role { $($(#[$doc])* $role,)* }
 
-/// The contract's package.
-pub(crate) const PACKAGE: &str = "informant:plugin";
+        impl Role {
+            /// All roles, in the order in which they are listed.
+            pub const ALL: &[Role] = &[$(Role::$role),*];
+
+            /// The name of its interface in the contract.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Role::$role => $name,)* }
+            }
+
+            fn check_types<'a>(self, check: impl Fn(&'static str) -> FunctionCheck<'a>) -> Result<(), LoadProblem> {
+                match self { $(Role::$role => { $(check($function).typed::<($($param,)*), ($answer,)>()?;)* })* }
+                Ok(())
+            }
+        }
+
+        /// The export indices of each role's functions.
+        #[derive(Clone)]
+        pub(crate) struct Indices {
+            lifecycle: lifecycle::GuestIndices,
+            $($field: Option<$interface::GuestIndices>,)*
+        }
+
+        /// The functions that an instance exports, by role.
+        pub(crate) struct Exports {
+            pub(crate) lifecycle: lifecycle::Guest,
+            $(pub(crate) $field: Option<$interface::Guest>,)*
+        }
+
+        impl Indices {
+            pub(crate) fn find<T>(pre: &InstancePre<T>, roles: Roles) -> wasmtime::Result<Indices> {
+                Ok(Indices {
+                    lifecycle: lifecycle::GuestIndices::new(pre)?,
+                    $($field: roles.has(Role::$role).then(|| $interface::GuestIndices::new(pre)).transpose()?,)*
+                })
+            }
+
+            /// Without the roles that are not in `roles`.
+            pub(crate) fn retain(&mut self, roles: Roles) {
+                $(self.$field = self.$field.take().filter(|_| roles.has(Role::$role));)*
+            }
+
+            /// The functions of `instance`.
+            pub(crate) fn load<T>(&self, store: &mut Store<T>, instance: &Instance) -> wasmtime::Result<Exports> {
+                Ok(Exports {
+                    lifecycle: self.lifecycle.load(&mut *store, instance)?,
+                    $($field: self.$field.as_ref().map(|found| found.load(&mut *store, instance)).transpose()?,)*
+                })
+            }
+        }
+    };
+}
+
+roles! {
+    /// It receives each change.
+    EventHandler = "event-handler", events: event_handler {
+        "on-add": (ObjectRef<'_>, Call, &[u8]) -> Handled;
+        "on-update": (ObjectRef<'_>, Call, Option<&[u8]>, &[u8]) -> Handled;
+        "on-delete": (ObjectRef<'_>, Call, Option<&[u8]>, bool) -> Handled;
+    }
+    /// It is called when the initial list of a source was delivered.
+    SyncHandler = "sync-handler", sync: sync_handler {
+        "on-synced": (u32) -> Answer;
+    }
+    /// It computes index values.
+    IndexFuncs = "index-funcs", index: index_funcs {
+        "index": (ObjectRef<'_>, &[u8]) -> IndexAnswer;
+    }
+    /// It saves its state for the next version.
+    State = "state", state: state {
+        "save": () -> Saved;
+        "restore": (&[u8]) -> Answer;
+    }
+}
 
 /// The roles of a component, in addition to `lifecycle`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Roles {
-    /// It receives each change.
-    pub event_handler: bool,
-    /// It is called when the initial list of a source was delivered.
-    pub sync_handler: bool,
-    /// It computes index values.
-    pub index_funcs: bool,
-    /// It saves its state for the next version.
-    pub state: bool,
-}
+pub struct Roles(u8);
 
 impl Roles {
+    /// These roles.
+    #[must_use]
+    pub const fn of(roles: &[Role]) -> Roles {
+        let (mut bits, mut next) = (0, 0);
+        while next < roles.len() {
+            bits |= 1 << roles[next] as u8;
+            next += 1;
+        }
+        Roles(bits)
+    }
+
+    /// Whether it has the role.
+    #[must_use]
+    pub const fn has(self, role: Role) -> bool {
+        self.0 & (1 << role as u8) != 0
+    }
+
+    /// Those that are in `others`, too.
+    pub(crate) const fn and(self, others: Roles) -> Roles {
+        Roles(self.0 & others.0)
+    }
+
     /// Whether it receives events (or the end of an initial list).
     #[must_use]
-    pub fn wants_events(self) -> bool {
-        self.event_handler || self.sync_handler
+    pub const fn wants_events(self) -> bool {
+        self.has(Role::EventHandler) || self.has(Role::SyncHandler)
     }
 
     /// Whether it can be called. `state` alone is not enough.
-    pub(crate) fn is_called(self) -> bool {
-        self.wants_events() || self.index_funcs
+    pub(crate) const fn is_called(self) -> bool {
+        self.wants_events() || self.has(Role::IndexFuncs)
     }
 
     /// Names of the roles, as the contract writes them.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        [
-            (self.event_handler, "event-handler"),
-            (self.sync_handler, "sync-handler"),
-            (self.index_funcs, "index-funcs"),
-            (self.state, "state"),
-        ]
-        .into_iter()
-        .filter_map(|(has, name)| has.then_some(name))
+        Role::ALL
+            .iter()
+            .filter(move |role| self.has(**role))
+            .map(|role| role.name())
     }
 }
 
@@ -85,7 +180,7 @@ pub(crate) struct ExportedRoles {
 /// # Errors
 /// A command, another contract version, no `lifecycle`, no role.
 pub(crate) fn check_names(surface: &Surface) -> Result<ExportedRoles, LoadProblem> {
-    let (mut roles, mut unknown) = (Roles::default(), Vec::new());
+    let (mut roles, mut unknown) = (Vec::new(), Vec::new());
     let mut lifecycle = None;
     for export in &surface.exports {
         let Some(name) = InterfaceName::parse(export) else {
@@ -100,12 +195,11 @@ pub(crate) fn check_names(surface: &Surface) -> Result<ExportedRoles, LoadProble
         let version = check_version(name.version)?;
         match name.interface {
             "lifecycle" => lifecycle = Some(version.to_string()),
-            "event-handler" => roles.event_handler = true,
-            "sync-handler" => roles.sync_handler = true,
-            "index-funcs" => roles.index_funcs = true,
-            "state" => roles.state = true,
-            // Checked when the manifest is known, which may leave it out.
-            role => unknown.push(role.to_owned()),
+            name => match Role::ALL.iter().find(|role| role.name() == name) {
+                Some(role) => roles.push(*role),
+                // Checked when the manifest is known, which may leave it out.
+                None => unknown.push(name.to_owned()),
+            },
         }
     }
     let Some(contract) = lifecycle else {
@@ -113,6 +207,7 @@ pub(crate) fn check_names(surface: &Surface) -> Result<ExportedRoles, LoadProble
             exports: listed(&surface.exports),
         });
     };
+    let roles = Roles::of(&roles);
     if !roles.is_called() && unknown.is_empty() {
         return Err(LoadProblem::NoRole);
     }
@@ -184,18 +279,11 @@ pub(crate) fn check_types(component: &Component) -> Result<(), LoadProblem> {
                 check("describe").typed::<(&[u8],), (Described,)>()?;
                 check("init").typed::<(&[u8],), (Answer,)>()?;
             }
-            "event-handler" => {
-                check("on-add").typed::<(ObjectRef<'_>, Call, &[u8]), (Handled,)>()?;
-                check("on-update").typed::<(ObjectRef<'_>, Call, Option<&[u8]>, &[u8]), (Handled,)>()?;
-                check("on-delete").typed::<(ObjectRef<'_>, Call, Option<&[u8]>, bool), (Handled,)>()?;
+            name => {
+                if let Some(role) = Role::ALL.iter().find(|role| role.name() == name) {
+                    role.check_types(check)?;
+                }
             }
-            "sync-handler" => check("on-synced").typed::<(u32,), (Answer,)>()?,
-            "index-funcs" => check("index").typed::<(ObjectRef<'_>, &[u8]), (IndexAnswer,)>()?,
-            "state" => {
-                check("save").typed::<(), (Saved,)>()?;
-                check("restore").typed::<(&[u8],), (Answer,)>()?;
-            }
-            _ => {}
         }
     }
     Ok(())

@@ -19,13 +19,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use informant_spec::{Content, Digest};
 use tokio::sync::OnceCell;
-use wasmtime::component::Linker;
 
 use crate::artifacts::Artifacts;
-use crate::component::PluginComponent;
 use crate::component::binary::EmbeddedScript;
+use crate::component::{Offer, PluginComponent};
 use crate::error::LoadProblem;
-use crate::instance::guest::GuestState;
 
 /// Bytes of a script: 1 MiB, the size limit of a ConfigMap. A longer one, bundled from libraries, can be a component
 /// ([`script_component`]).
@@ -43,9 +41,9 @@ pub(crate) struct Script {
 }
 
 /// The component that runs scripts, prepared when the first script is loaded.
-pub(crate) struct ScriptRunner {
+pub(crate) struct ScriptRunner<T: 'static> {
     component: Option<Cow<'static, [u8]>>,
-    ready: OnceCell<PluginComponent>,
+    ready: OnceCell<PluginComponent<T>>,
 }
 
 /// The component that runs `text` with `runner`, the script runner. `name` is the name of the script's file, which
@@ -119,8 +117,8 @@ fn is_of_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_' || letter == '$'
 }
 
-impl ScriptRunner {
-    pub(crate) fn new(component: Option<Cow<'static, [u8]>>) -> ScriptRunner {
+impl<T> ScriptRunner<T> {
+    pub(crate) fn new(component: Option<Cow<'static, [u8]>>) -> ScriptRunner<T> {
         ScriptRunner {
             component,
             ready: OnceCell::new(),
@@ -136,11 +134,11 @@ impl ScriptRunner {
         script: Script,
         digest: Digest,
         artifacts: &Artifacts,
-        linker: &Linker<GuestState>,
-    ) -> Result<PluginComponent, LoadProblem> {
+        offer: &Offer<T>,
+    ) -> Result<PluginComponent<T>, LoadProblem> {
         let make = || async {
             let component = self.component.as_ref().ok_or(LoadProblem::NoScriptRunner)?;
-            PluginComponent::new(Arc::from(&component[..]), Digest::of(component), artifacts, linker).await
+            PluginComponent::new(Arc::from(&component[..]), Digest::of(component), artifacts, offer).await
         };
         let runner = self.ready.get_or_try_init(make).await?;
         Ok(runner.with_script(Arc::new(script), digest))

@@ -8,20 +8,21 @@
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, Linker};
 
-use crate::component::imports::OURS;
+use crate::bindings::{CONTRACT, PACKAGE};
+use crate::component::Offer;
+use crate::component::imports::TYPES;
 use crate::component::interface_name::InterfaceName;
-use crate::component::roles::{CONTRACT, PACKAGE, offered_version};
-use crate::instance::guest::GuestState;
+use crate::component::roles::offered_version;
 
 /// A linker for `component`, if it imports functions of a newer contract that this Informant lacks, and their names.
 /// None: the common linker has everything.
 ///
 /// # Errors
 /// None that depends on a plugin.
-pub(crate) fn linker_with_stubs(
+pub(crate) fn linker_with_stubs<T: 'static>(
     component: &Component,
-    linker: &Linker<GuestState>,
-) -> wasmtime::Result<Option<(Linker<GuestState>, Vec<String>)>> {
+    offer: &Offer<T>,
+) -> wasmtime::Result<Option<(Linker<T>, Vec<String>)>> {
     let engine = component.engine();
     let ty = component.component_type();
     let (mut own, mut stubs) = (None, Vec::new());
@@ -35,11 +36,12 @@ pub(crate) fn linker_with_stubs(
         if name.package != PACKAGE || !is_newer {
             continue;
         }
-        let instance = match OURS.contains(&name.interface) {
+        let is_ours = name.interface == TYPES || offer.interfaces.contains(&name.interface);
+        let instance = match is_ours {
             true => format!("{PACKAGE}/{}@{CONTRACT}", name.interface),
             false => import.to_owned(),
         };
-        let linker = own.get_or_insert_with(|| linker.clone());
+        let linker = own.get_or_insert_with(|| offer.linker.clone());
         let mut instance = linker.instance(&instance)?;
         for (function, item) in functions.exports(engine) {
             if !matches!(item.ty, ComponentItem::ComponentFunc(_)) {

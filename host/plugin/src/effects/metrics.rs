@@ -1,94 +1,56 @@
 //! Metrics of dry runs.
 
-use std::sync::Arc;
-
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 
 use super::EffectKind;
-use crate::metrics::PluginLabels;
-
-/// The series of all plugins. Cheap to clone.
-#[derive(Clone, Default)]
-pub(crate) struct EffectFamilies {
-    effects: Family<KindLabels, Counter>,
-    dropped: Family<PluginLabels, Counter>,
-    dry_run: Family<PluginLabels, Gauge>,
-}
+use crate::series::{FamilyOf, Labeled, Lazy, SeriesSet};
 
 /// The series of one plugin. They begin with its first dry run.
-pub(crate) struct EffectCounters {
-    families: EffectFamilies,
-    plugin: Arc<str>,
+pub(crate) struct EffectSeries {
+    effects: Labeled<1, Counter>,
+    dropped: Lazy<Counter>,
+    dry_run: Lazy<Gauge>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct KindLabels {
-    plugin: String,
-    kind: &'static str,
+impl Default for EffectSeries {
+    fn default() -> EffectSeries {
+        EffectSeries {
+            effects: Labeled::new(["kind"]),
+            dropped: Lazy::default(),
+            dry_run: Lazy::default(),
+        }
+    }
 }
 
-impl EffectFamilies {
-    pub(crate) fn register(&self, registry: &mut Registry) {
-        registry.register(
+impl SeriesSet for EffectSeries {
+    const FAMILIES: &'static [FamilyOf<EffectSeries>] = &[
+        FamilyOf::new(
             "plugin_effects_withheld",
             "Effects that plugins in dry run would have had, by kind",
-            self.effects.clone(),
-        );
-        registry.register(
+            |of| &of.effects,
+        ),
+        FamilyOf::new(
             "plugin_effects_dropped",
             "Withheld effects that are no longer listed, because there were more",
-            self.dropped.clone(),
-        );
-        registry.register(
-            "plugin_dry_run",
-            "1 while a plugin is in dry run, 0 after it",
-            self.dry_run.clone(),
-        );
-    }
-
-    pub(crate) fn of(&self, plugin: &Arc<str>) -> EffectCounters {
-        EffectCounters {
-            families: self.clone(),
-            plugin: Arc::clone(plugin),
-        }
-    }
-
-    /// Removes the series of a plugin.
-    pub(crate) fn forget(&self, plugin: &str) {
-        let labels = PluginLabels::of(plugin);
-        self.dropped.remove(&labels);
-        self.dry_run.remove(&labels);
-        for kind in EffectKind::ALL {
-            let plugin = plugin.to_owned();
-            let kind = kind.as_str();
-            self.effects.remove(&KindLabels { plugin, kind });
-        }
-    }
+            |of| &of.dropped,
+        ),
+        FamilyOf::new("plugin_dry_run", "1 while a plugin is in dry run, 0 after it", |of| {
+            &of.dry_run
+        }),
+    ];
 }
 
-impl EffectCounters {
+impl EffectSeries {
     pub(super) fn count(&self, kind: EffectKind) {
-        let (plugin, kind) = (self.plugin.to_string(), kind.as_str());
-        self.families.effects.get_or_create(&KindLabels { plugin, kind }).inc();
+        self.effects.of([kind.as_str()]).inc();
     }
 
     pub(super) fn count_dropped(&self) {
-        self.families
-            .dropped
-            .get_or_create(&PluginLabels::of(&self.plugin))
-            .inc();
+        self.dropped.get().inc();
     }
 
     pub(super) fn show(&self, is_dry_run: bool) {
-        let gauge = self
-            .families
-            .dry_run
-            .get_or_create(&PluginLabels::of(&self.plugin))
-            .clone();
-        gauge.set(i64::from(is_dry_run));
+        self.dry_run.get().set(i64::from(is_dry_run));
     }
 }

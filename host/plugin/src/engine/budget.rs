@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use wasmtime::{StoreContextMut, UpdateDeadline};
+use wasmtime::UpdateDeadline;
 
 use crate::engine::scheduler::{CpuScheduler, OverrunHistory, PermitSlot};
 use crate::engine::ticker::{TICK, TickClock};
-use crate::instance::guest::GuestState;
 
 /// Most ticks charged for one slice between two interrupts: 5, which is 10 ms. A longer slice is caused by the machine
 /// (the thread did not run) or by waiting in the host, not by the guest.
@@ -149,8 +148,7 @@ impl Slice {
 }
 
 /// wasmtime's callback at each tick in which the guest ran.
-pub(crate) fn at_tick(mut store: StoreContextMut<'_, GuestState>) -> wasmtime::Result<UpdateDeadline> {
-    let budget = &mut store.data_mut().budget;
+pub(crate) fn at_tick(budget: &mut Budget) -> wasmtime::Result<UpdateDeadline> {
     budget.charge()?;
     Ok(UpdateDeadline::YieldCustom(1, Box::pin(budget.pause())))
 }

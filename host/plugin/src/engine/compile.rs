@@ -25,24 +25,25 @@ use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 use wasmtime::Engine;
 
-use crate::error::LoadProblem;
-
 pub use worker::compile_worker;
+
+/// Bytes of a component's file: 64 MiB. Python's has 18, StarlingMonkey's 12; a much larger file is something else.
+pub const COMPONENT_BYTES_MAX: usize = 64 << 20;
 
 /// Time to compile one component: 2 min. The largest real ones (Python, StarlingMonkey) take 5 s on two idle cores. At
 /// the limit the compiler is killed and the component rejected.
-pub const COMPILE_TIME: Duration = Duration::from_secs(120);
+pub(crate) const COMPILE_TIME: Duration = Duration::from_secs(120);
 
 /// Address space of the compiler process: 2 GiB. The largest real components need 350 MiB in addition to the program
 /// itself. At the limit the compiler aborts and the component is rejected.
-pub const COMPILE_MEMORY_BYTES: u64 = 2 << 30;
+pub(crate) const COMPILE_MEMORY_BYTES: u64 = 2 << 30;
 
 /// Threads that compile one component: 4. More would need more memory at once, and leave less of the machine to other
 /// work.
-pub const COMPILE_THREADS_MAX: usize = 4;
+pub(crate) const COMPILE_THREADS_MAX: usize = 4;
 
 /// Bytes of one compiled component: 512 MiB. Native code is two to three times as long as the component.
-pub const ARTIFACT_BYTES_MAX: usize = 512 << 20;
+pub(crate) const ARTIFACT_BYTES_MAX: usize = 512 << 20;
 
 /// Components compiled at a time: 1. One takes up to 350 MiB and uses several cores.
 const COMPILING_MAX: usize = 1;
@@ -132,9 +133,9 @@ impl CompileQueue {
     /// the child is killed.
     ///
     /// # Errors
-    /// [`LoadProblem::Compile`]: wasmtime's message, if the component is invalid or uses a disabled feature, or the
+    /// wasmtime's message, if the component is invalid or uses a disabled feature, or the
     /// limit that it reached.
-    pub(crate) async fn compile(&self, component: Arc<[u8]>) -> Result<Vec<u8>, LoadProblem> {
+    pub(crate) async fn compile(&self, component: Arc<[u8]>) -> Result<Vec<u8>, String> {
         let _turn = self.turns.acquire().await;
         let compiled = match &self.compiler {
             Compiler::InProcess => {
@@ -147,9 +148,7 @@ impl CompileQueue {
                 AbortOnDropHandle::new(self.handle.spawn(work)).await
             }
         };
-        compiled
-            .map_err(|_| LoadProblem::Compile("interrupted, because Informant is stopping".to_owned()))?
-            .map_err(LoadProblem::Compile)
+        compiled.map_err(|_| "interrupted, because Informant is stopping".to_owned())?
     }
 }
 

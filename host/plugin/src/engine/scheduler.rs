@@ -21,10 +21,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::engine::ticker::TICK;
 
 /// Time a call may run before it counts as slow: 20 ms.
-pub const SLOW_CALL: Duration = Duration::from_millis(20);
+pub(crate) const SLOW_CALL: Duration = Duration::from_millis(20);
 
 /// How long a plugin stays in the queue of those that overran after its last timeout: 60 s.
-pub const OVERRAN_FOR: Duration = Duration::from_secs(60);
+pub(crate) const OVERRAN_FOR: Duration = Duration::from_secs(60);
 
 /// [`SLOW_CALL`] in ticks.
 const SLOW_TICKS: u64 = (SLOW_CALL.as_millis() / TICK.as_millis()) as u64;

@@ -13,7 +13,7 @@ use wasmtime::Engine;
 use crate::engine::guest_count::GuestCount;
 
 /// How often running guests are interrupted to let others run: 2 ms. wasmtime's epoch.
-pub const TICK: Duration = Duration::from_millis(2);
+pub(crate) const TICK: Duration = Duration::from_millis(2);
 
 /// Ticks without a running guest after which the thread sleeps: 50, which is 100 ms. Waking it costs a system call, so
 /// it does not sleep in every short pause.

@@ -3,34 +3,28 @@
 use std::sync::Arc;
 
 use informant_spec::Limits;
-use prometheus_client::metrics::counter::Counter;
 use wasmtime::component::{HasSelf, Linker, ResourceTable};
 use wasmtime::{Engine, Store};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
-use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
+use crate::bindings::informant::plugin::types;
+use crate::capability::parts::InstanceParts;
+use crate::capability::{self, CallCapabilities, Grants, HasCapabilities, PluginCapabilities};
+use crate::component::Offer;
+use crate::component::manifest::Manifest;
 use crate::component::script::Script;
+use crate::engine::TRANSFER_BYTES_MAX;
 use crate::engine::budget::{self, Budget};
 use crate::engine::limiter::Limiter;
 use crate::engine::scheduler::{CpuScheduler, OverrunHistory};
 use crate::engine::ticker::TickClock;
-use crate::hostcalls::HostAccess;
-use crate::hostcalls::http::{self, HttpCaller};
-use crate::hostcalls::kube::KubeCaller;
-use crate::hostcalls::kv::KvCaller;
-use crate::hostcalls::metrics::MetricsCaller;
-use crate::hostcalls::store::StoreReader;
-use crate::instance::bindings::informant::plugin::log::{self, Level};
-use crate::instance::bindings::informant::plugin::{kube, kv, metrics, store, types};
-use crate::instance::output::Output;
+use crate::engine::watchdog::CallWatchdog;
 use crate::instance::wasi::{self, WasiMode};
-use crate::instance::watchdog::CallWatchdog;
+use crate::output::Output;
 
 /// Handles (streams, pollables, requests) that one instance may hold in the host: 1,000. One more is a trap.
 const HANDLES_MAX: usize = 1_000;
-
-/// Bytes a guest may pass in one call of a host function or return as one result: 16 MiB. More is a trap.
-pub const TRANSFER_BYTES_MAX: usize = 16 << 20;
 
 /// The data of one instance's wasmtime store.
 pub(crate) struct GuestState {
@@ -39,24 +33,20 @@ pub(crate) struct GuestState {
     pub(crate) limiter: Limiter,
     pub(crate) budget: Budget,
     pub(crate) output: Output,
-    pub(crate) reader: StoreReader,
-    pub(crate) kube: KubeCaller,
-    pub(crate) kv: KvCaller,
-    pub(crate) metrics: MetricsCaller,
-    pub(crate) http: HttpCaller,
-    http_context: WasiHttpCtx,
+    pub(crate) capabilities: CallCapabilities,
 }
 
 /// The resources and grants of an instance.
 pub(crate) struct InstanceResources {
-    pub(crate) plugin: Arc<str>,
     pub(crate) limits: Limits,
     pub(crate) wasi_mode: WasiMode,
-    pub(crate) access: HostAccess,
+    pub(crate) capabilities: Arc<PluginCapabilities>,
+    pub(crate) grants: Grants,
+    /// That of its version; an empty one while that is not known.
+    pub(crate) manifest: Arc<Manifest>,
     pub(crate) clock: Arc<TickClock>,
     pub(crate) scheduler: Arc<CpuScheduler>,
     pub(crate) overruns: Arc<OverrunHistory>,
-    pub(crate) log_dropped: Counter,
 }
 
 impl GuestState {
@@ -68,10 +58,14 @@ impl GuestState {
         watchdog: &CallWatchdog,
         script: Option<&Script>,
     ) -> Store<GuestState> {
-        let output = Output::new(resources.plugin, resources.log_dropped);
+        let output = resources.capabilities.log.output();
         let mut handles = ResourceTable::new();
         handles.set_max_capacity(HANDLES_MAX);
-        let access = resources.access;
+        let parts = InstanceParts {
+            manifest: &resources.manifest,
+            time: watchdog.call_time(),
+            output: &output,
+        };
         let state = GuestState {
             wasi: wasi::context(resources.wasi_mode, &output, script),
             handles,
@@ -82,31 +76,14 @@ impl GuestState {
                 resources.scheduler,
                 resources.overruns,
             ),
-            reader: access.reader,
-            kube: KubeCaller::new(access.kube, watchdog.call_time().clone()),
-            kv: KvCaller::new(access.kv, watchdog.call_time().clone()),
-            metrics: MetricsCaller::new(access.metrics),
-            http: HttpCaller::new(access.http, watchdog.call_time().clone(), output.clone()),
-            http_context: http::context(),
+            capabilities: resources.capabilities.of_instance(&resources.grants, &parts),
             output,
         };
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.limiter);
-        store.epoch_deadline_callback(budget::at_tick);
+        store.epoch_deadline_callback(|mut store| budget::at_tick(&mut store.data_mut().budget));
         store.set_hostcall_fuel(TRANSFER_BYTES_MAX);
         store
-    }
-
-    /// Denies all calls of `store`, `kube` and wasi:http for this reason, or no longer.
-    pub(crate) fn deny(&mut self, reason: Option<&'static str>) {
-        self.reader.deny(reason);
-        self.deny_effects(reason);
-    }
-
-    /// Denies all calls of `kube` and wasi:http for this reason, or no longer.
-    pub(crate) fn deny_effects(&mut self, reason: Option<&'static str>) {
-        self.kube.deny(reason);
-        self.http.deny(reason);
     }
 }
 
@@ -114,17 +91,15 @@ impl GuestState {
 ///
 /// # Errors
 /// None that depends on a plugin.
-pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<GuestState>> {
+pub(crate) fn offer(engine: &Engine) -> wasmtime::Result<Arc<Offer<GuestState>>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    http::link(&mut linker)?;
     types::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
-    store::add_to_linker::<_, HasSelf<StoreReader>>(&mut linker, |state| &mut state.reader)?;
-    kube::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
-    kv::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
-    metrics::add_to_linker::<_, HasSelf<MetricsCaller>>(&mut linker, |state| &mut state.metrics)?;
-    log::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
-    Ok(linker)
+    capability::link(&mut linker)?;
+    Ok(Arc::new(Offer {
+        interfaces: capability::interfaces(),
+        linker,
+    }))
 }
 
 impl WasiView for GuestState {
@@ -138,24 +113,17 @@ impl WasiView for GuestState {
 
 impl WasiHttpView for GuestState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView {
-            hooks: &mut self.http,
-            table: &mut self.handles,
-            ctx: &mut self.http_context,
-        }
+        self.capabilities.http.view(&mut self.handles)
+    }
+}
+
+impl HasCapabilities for GuestState {
+    fn capabilities(&mut self) -> &mut CallCapabilities {
+        &mut self.capabilities
     }
 }
 
 impl types::Host for GuestState {}
-
-impl log::Host for GuestState {
-    fn log(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
-        let cluster = self.reader.cluster_of_call().ok().flatten();
-        let cluster = cluster.as_deref().filter(|cluster| !cluster.is_empty());
-        self.output.log(level, &message, cluster);
-        Ok(())
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -167,11 +135,12 @@ mod tests {
     #[test]
     fn every_offered_interface_is_linked() {
         let engine = crate::engine::engine().unwrap();
-        let linker = linker(&engine).unwrap();
-        for import in imports::offered() {
+        let offer = offer(&engine).unwrap();
+        for import in imports::offered(&offer.interfaces) {
             let bytes = wat::parse_str(format!(r#"(component (import "{import}" (instance)))"#)).unwrap();
             let component = Component::new(&engine, bytes).unwrap();
-            linker
+            offer
+                .linker
                 .instantiate_pre(&component)
                 .map(|_| ())
                 .unwrap_or_else(|error| panic!("{import}: {error:#}"));

@@ -13,7 +13,7 @@ use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxBuilder};
 
 use crate::component::script::{self, Script};
-use crate::instance::output::{Output, Stream};
+use crate::output::{Output, Stream};
 
 /// Random bytes that a guest may request at once: 1 MiB.
 const RANDOM_BYTES_MAX: u64 = 1 << 20;

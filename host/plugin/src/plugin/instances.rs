@@ -6,20 +6,21 @@ use std::time::Duration;
 use informant_cache::listener::Shard;
 use informant_spec::Content;
 
-use crate::actor::config::PluginConfig;
 use crate::actor::events::swap::instance_count;
 use crate::actor::restart::InitFailures;
 use crate::actor::slot::FirstInstance;
 use crate::actor::{ActorKind, InstanceId, PluginContext};
-use crate::component::LoadedVersion;
-use crate::component::context::{PreviousVersion, StartCause};
+use crate::capability::InitEffects;
+use crate::component::roles::Role;
 use crate::error::LoadProblem;
-use crate::hostcalls::kv::InitChanges;
 use crate::instance::Instance;
+use crate::instance::config::PluginConfig;
+use crate::instance::context::{PreviousVersion, StartCause};
+use crate::instance::version::LoadedVersion;
 use crate::plugin::{Plugin, lock};
 
 /// How long a swap tries an `init` that asks to be tried again: 60 s. The running version continues meanwhile.
-pub const INIT_RETRY_AT_SWAP: Duration = Duration::from_secs(60);
+pub(crate) const INIT_RETRY_AT_SWAP: Duration = Duration::from_secs(60);
 
 /// The instances of a version that is to be swapped in.
 #[derive(Default)]
@@ -27,7 +28,7 @@ pub(super) struct Candidates {
     /// Those of each actor.
     pub(super) instances: [Vec<Instance>; 2],
     /// What they changed in the plugin's keys, if they are swapped in.
-    pub(super) changes: InitChanges,
+    pub(super) changes: InitEffects,
 }
 
 /// The first instances of each actor.
@@ -40,10 +41,11 @@ impl Plugin {
         config: &Arc<PluginConfig>,
         content: &Content,
     ) -> Result<(LoadedVersion, Candidates), LoadProblem> {
-        let version = self.0.context.host.load_version(content, config).await?;
+        let version = self.0.context.runtime.load_version(content, config).await?;
         let running = lock(&self.0.version).clone();
         let is_same_number = self.0.context.config().spec.limits.instances == config.spec.limits.instances;
-        let transfers = is_same_number && running.component.roles.state && version.component.roles.state;
+        let transfers =
+            is_same_number && running.component.roles.has(Role::State) && version.component.roles.has(Role::State);
         let previous = transfers.then(|| PreviousVersion {
             version: running.manifest.version.clone(),
             digest: running.component.digest,
@@ -58,7 +60,7 @@ impl Plugin {
         version: &LoadedVersion,
         previous: Option<PreviousVersion>,
     ) -> Result<Candidates, LoadProblem> {
-        self.0.context.host.check_version(version, &config.spec)?;
+        self.0.context.runtime.check_version(version, &config.spec)?;
         candidates(&self.0.context, config, version, previous).await
     }
 }
@@ -85,16 +87,20 @@ async fn candidates(
                 Err((actor, problem @ LoadProblem::InitRetryable { .. })) if parts.now() < until => {
                     let wait = failures.wait(&problem).min(until - parts.now());
                     parts.log_init_failure(actor, &problem, wait);
-                    parts.host.env.sleep(wait).await;
+                    parts.runtime.env.sleep(wait).await;
                 }
                 Err((_, LoadProblem::InitRetryable { role, message, .. })) => {
-                    return Err(LoadProblem::InitGaveUp { role, message });
+                    return Err(LoadProblem::InitGaveUp {
+                        role,
+                        message,
+                        within: INIT_RETRY_AT_SWAP,
+                    });
                 }
                 made => return made.map_err(|(_, problem)| problem),
             }
         }
     };
-    context.host.on_guests(make).await?
+    context.runtime.on_guests(make).await?
 }
 
 /// Creates them once. A failure is that of an instance for this actor.
@@ -105,7 +111,7 @@ async fn try_candidates(
     previous: Option<&PreviousVersion>,
 ) -> Result<Candidates, (ActorKind, LoadProblem)> {
     let mut candidates = Candidates {
-        changes: InitChanges::new(config.spec.is_dry_run),
+        changes: InitEffects::new(config.spec.is_dry_run),
         ..Candidates::default()
     };
     let Candidates { instances, changes } = &mut candidates;
@@ -140,7 +146,7 @@ pub(super) async fn first_instances(
                     continue;
                 }
                 let id = InstanceId { actor, number };
-                let mut changes = InitChanges::new(config.spec.is_dry_run);
+                let mut changes = InitEffects::new(config.spec.is_dry_run);
                 let instance = parts.instance(&config, &version, id, StartCause::Start, None, &mut changes);
                 made.push(match instance.await {
                     Ok(instance) => FirstInstance::Made(Box::new(instance)),
@@ -152,5 +158,5 @@ pub(super) async fn first_instances(
         }
         Ok(made)
     };
-    context.host.on_guests(make).await?
+    context.runtime.on_guests(make).await?
 }

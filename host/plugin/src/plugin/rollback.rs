@@ -1,19 +1,20 @@
 //! The end of a version's probation: a good version is recorded, a bad one is rolled back to the last good one.
 
 use super::{Plugin, lock};
+use crate::actor::mailbox::SwapKind;
 use crate::actor::probation::ProbationResult;
-use crate::component::LoadedVersion;
 use crate::error::LoadError;
-use crate::plugin::{SwapKind, Swapped};
+use crate::instance::version::LoadedVersion;
+use crate::plugin::Swapped;
 use crate::status::PluginState;
 
 impl Plugin {
-    /// Waits until the running version has passed or failed its [`PROBATION`](crate::limits::PROBATION). Call
+    /// Waits until the running version has passed or failed its probation. Call
     /// [`conclude_probation`](Self::conclude_probation) afterwards. For one caller at a time; the future may be dropped
     /// at any point.
     pub async fn probation_ends(&self) {
         let context = &self.0.context;
-        context.probation.ended(&*context.host.env).await;
+        context.probation.ended(&*context.runtime.env).await;
     }
 
     /// Acts on a probation that has ended. A good version is recorded as the one to roll back to. A quarantined one is
@@ -50,7 +51,7 @@ impl Plugin {
         let version = lock(&self.0.version).clone();
         let digest = version.component.digest;
         *lock(&self.0.good) = Some(version);
-        context.host.record_good(&context.config().spec, digest).await;
+        context.runtime.record_good(&context.config().spec, digest).await;
     }
 
     async fn roll_back(&self, because: &str) -> Option<Swapped> {
@@ -97,6 +98,6 @@ impl Plugin {
         if kept.is_some() {
             return kept;
         }
-        context.host.last_good(&config).await.filter(fits)
+        context.runtime.last_good(&config).await.filter(fits)
     }
 }

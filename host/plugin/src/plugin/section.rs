@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use informant_spec::{Content, ContentSource, PluginSpec};
 
-use crate::actor::config::PluginConfig;
 use crate::actor::mailbox::ActorCommand;
-use crate::component::LoadedVersion;
+use crate::actor::mailbox::SwapKind;
 use crate::error::{LoadError, LoadProblem};
+use crate::instance::config::PluginConfig;
+use crate::instance::version::LoadedVersion;
 use crate::plugin::instances::Candidates;
-use crate::plugin::{Plugin, SwapKind, Swapped};
+use crate::plugin::{Plugin, Swapped};
 
 /// A change of the component or the section that was prepared next to the running version.
 pub struct PreparedChange(Prepared);

@@ -7,23 +7,14 @@ use informant_cache::IndexFeedHandle;
 use informant_spec::Digest;
 use tokio::sync::oneshot;
 
-use crate::actor::config::PluginConfig;
-use crate::actor::mailbox::{ActorCommand, CandidateInstance};
-use crate::component::LoadedVersion;
+use crate::actor::mailbox::{ActorCommand, CandidateInstance, SwapKind};
+use crate::component::roles::Roles;
 use crate::error::{LoadError, LoadProblem};
+use crate::instance::config::PluginConfig;
+use crate::instance::version::LoadedVersion;
 use crate::plugin::instances::Candidates;
 use crate::plugin::{Plugin, lock};
 use crate::status::{PluginState, Reload};
-use crate::{Roles, host};
-
-/// Why another version is swapped in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SwapKind {
-    /// A reload: the new version receives the old one's state and is on probation.
-    Reload,
-    /// A rollback: the new version failed, and an older one was good.
-    RollBack,
-}
 
 /// The result of a swap.
 #[derive(Clone, Debug)]
@@ -51,7 +42,7 @@ impl Plugin {
     ) -> Result<Swapped, LoadProblem> {
         let context = &self.0.context;
         let previous_feed = self.index_feed();
-        let feed = match (&previous_feed, host::feed(&version)) {
+        let feed = match (&previous_feed, super::feed(&version)) {
             (Some(old), Some(new)) if old.names() == new.names() => Some(old.clone()),
             (_, new) => new,
         };

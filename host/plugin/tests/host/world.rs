@@ -14,7 +14,7 @@ use informant_cache::{Catalog, Environment, ListenerHandle, Reason, Snapshot, So
 use informant_object::{Key, Object, ResourceVersion, Shape, SourceId};
 use informant_plugin_host::{
     Compiler, HostOptions, HttpClient, Inspection, KeyValue, KubeApi, LoadError, LoadProblem, Plugin, PluginHost,
-    PluginMetrics, Swapped, script_component,
+    PluginMetrics, Services, Swapped, script_component,
 };
 use informant_spec::{Content, ContentSource, PluginSpec};
 use prometheus_client::registry::Registry;
@@ -253,11 +253,13 @@ impl World {
             env: Arc::clone(&env) as Arc<dyn Environment>,
             handle: Handle::current(),
             compiler: Compiler::InProcess,
-            catalog: catalog.clone(),
+            services: Services {
+                catalog: catalog.clone(),
+                kube,
+                key_value: keys.clone().map(|keys| Arc::new(keys) as Arc<dyn KeyValue>),
+                http,
+            },
             metrics: PluginMetrics::register(&mut registry),
-            kube,
-            key_value: keys.clone().map(|keys| Arc::new(keys) as Arc<dyn KeyValue>),
-            http,
             script_runner,
         })
         .unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use informant_config::{Config, PluginSection, Problem, show_size};
 use informant_informer::Discovered;
-use informant_plugin_host::{Inspection, LoadError, LoadProblem, MetricKind, PluginHost, Preflight};
+use informant_plugin_host::{Inspection, LoadError, LoadProblem, MetricKind, PluginHost, Preflight, Role};
 
 use super::cluster::ClusterReport;
 use super::{Findings, selections};
@@ -239,6 +239,6 @@ pub(super) fn unmatched_informers(
 fn is_matched(inspection: &Inspection, discovered: &Discovered) -> bool {
     let (api_version, kind, manifest) = (discovered.gvr.api_version(), &discovered.kind, &inspection.manifest);
     let events = inspection.roles.wants_events() && manifest.event_rule(&api_version, kind).is_some();
-    let indexes = inspection.roles.index_funcs && manifest.index_rule(&api_version, kind).is_some();
+    let indexes = inspection.roles.has(Role::IndexFuncs) && manifest.index_rule(&api_version, kind).is_some();
     events || indexes
 }

@@ -8,15 +8,15 @@ use informant_cache::listener::{Pause, Shard, SourceHash};
 use informant_spec::ReplayPolicy;
 
 use super::EventActor;
-use crate::actor::config::PluginConfig;
 use crate::actor::mailbox::CandidateInstance;
+use crate::actor::mailbox::SwapKind;
 use crate::actor::slot::{FirstInstance, InstanceSlot};
 use crate::actor::state_transfer::{TransferredState, transfer_states};
 use crate::actor::worker::EventWorker;
 use crate::actor::{ActorKind, InstanceId};
-use crate::component::LoadedVersion;
 use crate::instance::Instance;
-use crate::plugin::SwapKind;
+use crate::instance::config::PluginConfig;
+use crate::instance::version::LoadedVersion;
 
 impl EventActor {
     /// Swaps in another version with the states of the old one. Pending events are delivered to the new version; a
@@ -69,7 +69,7 @@ impl EventActor {
             self.is_quarantined = false;
             let now = self.context.now();
             if !is_same_number {
-                listener.set_shards(wanted, source_identity(&self.context.host.catalog), now);
+                listener.set_shards(wanted, source_identity(&self.context.runtime.services.catalog), now);
             } else if is_full_replay {
                 listener.replay(now);
             } else {

@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use super::Manifest;
 
 /// Metrics that a manifest may declare: 100.
-pub const METRICS_MAX: usize = 100;
+pub(crate) const METRICS_MAX: usize = 100;
 
 /// Bytes of the name of a metric or of one of its labels: 200.
-pub const METRIC_NAME_BYTES_MAX: usize = 200;
+pub(crate) const METRIC_NAME_BYTES_MAX: usize = 200;
 
 /// Bytes of the help of a metric: 1 KiB.
-pub const METRIC_HELP_BYTES_MAX: usize = 1 << 10;
+pub(crate) const METRIC_HELP_BYTES_MAX: usize = 1 << 10;
 
 /// Labels of a metric: 10.
-pub const METRIC_LABELS_MAX: usize = 10;
+pub(crate) const METRIC_LABELS_MAX: usize = 10;
 
 /// Buckets of a histogram, without the last one, which has no bound: 50.
-pub const METRIC_BUCKETS_MAX: usize = 50;
+pub(crate) const METRIC_BUCKETS_MAX: usize = 50;
 
 /// The bounds of a histogram that names none, as in the client libraries of Prometheus: for seconds.
 const BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];

@@ -1,17 +1,7 @@
 use super::*;
 
-const HANDLER: Roles = Roles {
-    state: false,
-    event_handler: true,
-    sync_handler: false,
-    index_funcs: false,
-};
-const INDEXER: Roles = Roles {
-    state: false,
-    event_handler: false,
-    sync_handler: false,
-    index_funcs: true,
-};
+const HANDLER: Roles = Roles::of(&[Role::EventHandler]);
+const INDEXER: Roles = Roles::of(&[Role::IndexFuncs]);
 
 fn parse(json: &str, roles: Roles) -> Manifest {
     Manifest::parse(json.as_bytes(), roles).unwrap()
@@ -225,12 +215,7 @@ fn a_manifest_that_is_too_large_is_rejected() {
 
 #[test]
 fn a_manifest_selects_the_active_roles() {
-    let all = Roles {
-        event_handler: true,
-        sync_handler: true,
-        index_funcs: true,
-        state: false,
-    };
+    let all = Roles::of(&[Role::EventHandler, Role::SyncHandler, Role::IndexFuncs]);
     let active_roles = |json: &str| parse(json, all).active_roles(all).to_string();
     assert_eq!(
         active_roles(r#"{"name": "n", "version": "1", "roles": ["sync-handler", "event-handler"]}"#),
@@ -255,16 +240,13 @@ fn a_manifest_selects_the_active_roles() {
 #[test]
 fn a_manifest_that_activates_only_state_is_rejected() {
     let json = br#"{"name": "n", "version": "1", "roles": ["state"]}"#;
-    let refused = |event_handler| {
-        let exported = Roles {
-            event_handler,
-            state: true,
-            ..HANDLER
-        };
+    let refused = |exported: &[Role]| {
+        let exported = Roles::of(exported);
         Manifest::parse(json, exported).unwrap_err().to_string()
     };
-    assert_eq!(refused(true), refused(false));
-    insta::assert_snapshot!(refused(true), @"lists only state in `roles`, which is never called by itself; list event-handler, sync-handler or index-funcs, too");
+    let both = refused(&[Role::EventHandler, Role::State]);
+    assert_eq!(both, refused(&[Role::State]));
+    insta::assert_snapshot!(both, @"lists only state in `roles`, which is never called by itself; list event-handler, sync-handler or index-funcs, too");
 }
 
 #[test]
@@ -272,10 +254,7 @@ fn the_documented_manifest_is_valid() {
     let page = include_str!("../../../../../docs/reference/manifest.md");
     let (_, rest) = page.split_once("```json\n").unwrap();
     let (json, _) = rest.split_once("```").unwrap();
-    let roles = Roles {
-        index_funcs: true,
-        ..HANDLER
-    };
+    let roles = Roles::of(&[Role::EventHandler, Role::IndexFuncs]);
     let manifest = parse(json, roles);
     assert_eq!(
         (manifest.events.len(), manifest.index_names()),

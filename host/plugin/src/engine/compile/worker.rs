@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use super::compile;
 use super::confine::confine;
 use super::message::{REQUEST_HEAD_BYTES, RequestHead, answer_head, report};
-use crate::component::COMPONENT_BYTES_MAX;
 use crate::engine;
+use crate::engine::compile::COMPONENT_BYTES_MAX;
 
 /// The niceness of the compiler.
 #[cfg(unix)]

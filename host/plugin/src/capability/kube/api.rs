@@ -1,0 +1,266 @@
+//! [`KubeApi`], the trait behind the `kube` interface. It has its own types, so that this crate needs no Kubernetes
+//! client.
+//!
+//! Calls that reach it are validated: they are granted, their parts are valid in a path, and their document is not too
+//! large. Deadlines are enforced on this side: the future of a call that takes too long is dropped.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant_spec::{KubeResource, KubeVerb};
+
+use crate::text::truncated;
+
+/// The future of a call. Boxed, because it waits for the network anyway.
+pub type KubeFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, KubeError>> + Send>>;
+
+/// Sends requests to API servers.
+pub trait KubeApi: Send + Sync + 'static {
+    /// Makes one call, without retries, which are up to the caller. Returns the body of the API server's response, a
+    /// JSON document.
+    fn call(&self, call: KubeCall) -> KubeFuture;
+
+    /// The full name of a cluster, which may be empty for the only one. So that each object has one address.
+    ///
+    /// # Errors
+    /// [`KubeErrorCode::Invalid`] if there is no such cluster.
+    fn cluster(&self, name: &str) -> Result<String, KubeError> {
+        Ok(name.to_owned())
+    }
+}
+
+/// One call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubeCall {
+    /// The plugin that makes it.
+    pub plugin: Arc<str>,
+    /// The object or collection.
+    pub address: KubeAddress,
+    /// The action.
+    pub action: KubeAction,
+    /// The largest accepted response in bytes. A larger one can be discarded: it is [`KubeErrorCode::TooLarge`].
+    pub answer_bytes_max: usize,
+}
+
+/// The address of an object or a collection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubeAddress {
+    /// Empty: the only cluster.
+    pub cluster: String,
+    /// The resource.
+    pub resource: KubeResource,
+    /// Empty: cluster-scoped, or all namespaces.
+    pub namespace: String,
+    /// Empty: the collection.
+    pub name: String,
+    /// Empty: the object itself.
+    pub subresource: String,
+}
+
+/// The action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KubeAction {
+    /// Read the object.
+    Get,
+    /// Read a page of the collection.
+    List(KubeList),
+    /// Add this object to the collection, or to the object's subresource.
+    Create(Vec<u8>, KubeWrite),
+    /// Replace the object with this one.
+    Update(Vec<u8>, KubeWrite),
+    /// Patch the object.
+    Patch(KubePatchKind, Vec<u8>, KubeWrite),
+    /// Delete the object.
+    Delete(KubeDelete),
+}
+
+/// Options of a list call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KubeList {
+    /// Empty: everything.
+    pub label_selector: String,
+    /// Empty: everything.
+    pub field_selector: String,
+    /// Most objects to return.
+    pub limit: u32,
+    /// Empty: the first page.
+    pub cursor: String,
+}
+
+/// Options of a write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KubeWrite {
+    /// The field manager. Never empty.
+    pub field_manager: String,
+    /// `Ignore`, `Warn` or `Strict`; none: the API server's default.
+    pub field_validation: Option<&'static str>,
+    /// Take ownership of conflicting fields.
+    pub force: bool,
+    /// Dry run: change nothing.
+    pub dry_run: bool,
+}
+
+/// Options of a delete.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KubeDelete {
+    /// None: the resource's default.
+    pub propagation: Option<KubePropagation>,
+    /// How many seconds the object may take to end; none: its own default.
+    pub grace_period_seconds: Option<u32>,
+    /// Empty: any UID.
+    pub uid: String,
+    /// Empty: any resource version.
+    pub resource_version: String,
+    /// Dry run: change nothing.
+    pub dry_run: bool,
+}
+
+/// What happens to an object's dependents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+pub enum KubePropagation {
+    /// They are deleted later.
+    Background,
+    /// They are deleted first.
+    Foreground,
+    /// They are kept.
+    Orphan,
+}
+
+/// The kind of a patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KubePatchKind {
+    /// RFC 7386.
+    Merge,
+    /// RFC 6902.
+    Json,
+    /// Lists are merged by key.
+    Strategic,
+    /// Server-side apply.
+    Apply,
+}
+
+/// The error of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubeError {
+    /// The kind of error.
+    pub code: KubeErrorCode,
+    /// The HTTP status of the response; 0: there was none.
+    pub status: u16,
+    /// Whether the response was a Kubernetes `Status`. A proxy's page is none, nor is the API server's for a version
+    /// that it does not serve.
+    pub is_from_kubernetes: bool,
+    /// The message. It is passed to the plugin and must not contain credentials.
+    pub message: String,
+    /// The API server's Retry-After.
+    pub retry_after: Option<Duration>,
+}
+
+/// The kind of error: the contract's `api-error-code`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KubeErrorCode {
+    /// config.toml does not grant it.
+    Denied,
+    /// The API server forbids it.
+    Forbidden,
+    /// The API server rejects the credentials.
+    Unauthorized,
+    /// There is no such object or resource.
+    NotFound,
+    /// The object already exists.
+    AlreadyExists,
+    /// It is based on an outdated state.
+    Conflict,
+    /// The request is invalid.
+    Invalid,
+    /// The cursor has expired.
+    Expired,
+    /// The request or the response is too large.
+    TooLarge,
+    /// The API server throttles requests.
+    TooManyRequests,
+    /// No response in time.
+    Timeout,
+    /// The API server is unreachable or failing.
+    Unavailable,
+    /// The resource does not support it.
+    Unsupported,
+}
+
+impl KubeAction {
+    /// Its verb, as in grants and metrics.
+    #[must_use]
+    pub fn verb(&self) -> KubeVerb {
+        match self {
+            KubeAction::Get => KubeVerb::Get,
+            KubeAction::List(_) => KubeVerb::List,
+            KubeAction::Create(..) => KubeVerb::Create,
+            KubeAction::Update(..) => KubeVerb::Update,
+            KubeAction::Patch(..) => KubeVerb::Patch,
+            KubeAction::Delete(_) => KubeVerb::Delete,
+        }
+    }
+
+    /// The document that is sent.
+    pub(crate) fn document(&self) -> &[u8] {
+        match self {
+            KubeAction::Create(document, _) | KubeAction::Update(document, _) | KubeAction::Patch(_, document, _) => {
+                document
+            }
+            KubeAction::Get | KubeAction::List(_) | KubeAction::Delete(_) => &[],
+        }
+    }
+}
+
+impl KubeErrorCode {
+    /// All codes.
+    pub const ALL: [KubeErrorCode; 13] = [
+        KubeErrorCode::Denied,
+        KubeErrorCode::Forbidden,
+        KubeErrorCode::Unauthorized,
+        KubeErrorCode::NotFound,
+        KubeErrorCode::AlreadyExists,
+        KubeErrorCode::Conflict,
+        KubeErrorCode::Invalid,
+        KubeErrorCode::Expired,
+        KubeErrorCode::TooLarge,
+        KubeErrorCode::TooManyRequests,
+        KubeErrorCode::Timeout,
+        KubeErrorCode::Unavailable,
+        KubeErrorCode::Unsupported,
+    ];
+
+    /// The name in the contract and in metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            KubeErrorCode::Denied => "denied",
+            KubeErrorCode::Forbidden => "forbidden",
+            KubeErrorCode::Unauthorized => "unauthorized",
+            KubeErrorCode::NotFound => "not-found",
+            KubeErrorCode::AlreadyExists => "already-exists",
+            KubeErrorCode::Conflict => "conflict",
+            KubeErrorCode::Invalid => "invalid",
+            KubeErrorCode::Expired => "expired",
+            KubeErrorCode::TooLarge => "too-large",
+            KubeErrorCode::TooManyRequests => "too-many-requests",
+            KubeErrorCode::Timeout => "timeout",
+            KubeErrorCode::Unavailable => "unavailable",
+            KubeErrorCode::Unsupported => "unsupported",
+        }
+    }
+}
+
+impl KubeError {
+    /// An error without a response of an API server.
+    #[must_use]
+    pub fn new(code: KubeErrorCode, message: impl Into<String>) -> KubeError {
+        KubeError {
+            code,
+            status: 0,
+            is_from_kubernetes: false,
+            message: truncated(message),
+            retry_after: None,
+        }
+    }
+}

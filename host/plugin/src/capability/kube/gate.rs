@@ -1,0 +1,262 @@
+//! The gate: every call of a plugin to a cluster, direct or deferred, leaves through [`send`]. What closes it (grants)
+//! is checked when the call is sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant_spec::{KubeVerb, ResourceAttributes};
+use tokio::sync::Semaphore;
+
+use super::api::{KubeAction, KubeAddress, KubeApi, KubeCall, KubeError, KubeErrorCode, KubePatchKind};
+use super::document;
+use super::plugin::{KubeGrants, KubePlugin};
+use super::writes::{Target, WriteInFlight};
+use super::{KUBE_ANSWER_BYTES_MAX, KUBE_DOCUMENT_BYTES_MAX};
+use crate::capability::parts::Current;
+use crate::effects::{Effect, EffectKind, beginning};
+use crate::engine::wait::{self, TooLate};
+
+/// Sends a call if it is valid and granted. It ends within `wait_max`, including the wait for a permit of `turns`.
+///
+/// # Errors
+/// [`KubeError`]; without a status if nothing was sent, or if there was no response.
+pub(crate) async fn send(
+    plugin: &KubePlugin,
+    grants: &Current<KubeGrants>,
+    mut address: KubeAddress,
+    mut action: KubeAction,
+    wait_max: Duration,
+    turns: Option<&Semaphore>,
+) -> Result<Vec<u8>, KubeError> {
+    authorize(&plugin.plugin, grants, &address, &action)?;
+    let began = plugin.env.now();
+    let _permit = match turns {
+        Some(turns) => {
+            // Never closed.
+            let permit = wait::at_most(&*plugin.env, wait_max, turns.acquire()).await;
+            let permit = permit.map_err(|TooLate| {
+                let message = format!("nothing was sent within {wait_max:?}: limits.kube-calls are in flight");
+                KubeError::new(KubeErrorCode::Timeout, message)
+            })?;
+            // Grants and dry run may have changed meanwhile.
+            authorize(&plugin.plugin, grants, &address, &action)?;
+            permit.ok()
+        }
+        None => None,
+    };
+    let wait_max = wait_max.saturating_sub(plugin.env.now() - began);
+    let api = api(plugin)?;
+    address.cluster = api.cluster(&address.cluster)?;
+    let withheld = withhold(plugin, &address, &mut action)?;
+    let write = begin_write(plugin, &address, &action)?;
+    let call = KubeCall {
+        plugin: Arc::clone(&plugin.plugin),
+        address,
+        action,
+        answer_bytes_max: KUBE_ANSWER_BYTES_MAX,
+    };
+    let answer = match wait::at_most(&*plugin.env, wait_max, api.call(call)).await {
+        Ok(answer) => answer,
+        Err(TooLate) => Err(KubeError::new(
+            KubeErrorCode::Timeout,
+            format!(
+                "no response within {wait_max:?}; a write may still have taken effect; read the object before you retry"
+            ),
+        )),
+    };
+    if let Some(write) = write {
+        let version = answer.as_ref().map(|body| version_of(body));
+        write.ended(version.as_ref().map(Option::as_deref).map_err(|error| *error));
+    }
+    if let Some(effect) = withheld {
+        let error = answer.as_ref().err().map(|error| error.message.clone());
+        plugin.dry_run.record(Effect { error, ..effect });
+    }
+    answer
+}
+
+/// In dry run, makes a write one that changes nothing. Returns what it would have done.
+fn withhold(plugin: &KubePlugin, address: &KubeAddress, action: &mut KubeAction) -> Result<Option<Effect>, KubeError> {
+    if !plugin.dry_run.is_dry_run() {
+        return Ok(None);
+    }
+    let made = name_made(address, action)?;
+    let described = attributes(address, action, &made).target();
+    match action {
+        KubeAction::Get | KubeAction::List(_) => return Ok(None),
+        KubeAction::Create(_, options) | KubeAction::Update(_, options) | KubeAction::Patch(_, _, options) => {
+            // The plugin itself asked for a dry run: nothing would have happened.
+            if std::mem::replace(&mut options.dry_run, true) {
+                return Ok(None);
+            }
+        }
+        KubeAction::Delete(options) => {
+            if std::mem::replace(&mut options.dry_run, true) {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(Some(Effect {
+        cluster: address.cluster.clone(),
+        detail: detail(address, action.document()),
+        ..Effect::new(EffectKind::Kube, action.verb().to_string(), described)
+    }))
+}
+
+/// What is shown of a document: of Secrets, their size only.
+fn detail(address: &KubeAddress, document: &[u8]) -> String {
+    let resource = &address.resource;
+    let of_secret = resource.group.is_empty() && resource.plural == "secrets";
+    match of_secret && !document.is_empty() {
+        true => format!("{} bytes about a Secret", document.len()),
+        false => beginning(document),
+    }
+}
+
+/// Notes that a call that may change an object is about to be sent.
+fn begin_write(
+    plugin: &KubePlugin,
+    address: &KubeAddress,
+    action: &KubeAction,
+) -> Result<Option<WriteInFlight>, KubeError> {
+    let is_dry_run = match action {
+        KubeAction::Get | KubeAction::List(_) => return Ok(None),
+        KubeAction::Create(_, options) | KubeAction::Update(_, options) | KubeAction::Patch(_, _, options) => {
+            options.dry_run
+        }
+        KubeAction::Delete(options) => options.dry_run,
+    };
+    let made = name_made(address, action)?;
+    let name = if made.is_empty() { &address.name } else { &made };
+    if is_dry_run || name.is_empty() {
+        return Ok(None);
+    }
+    let target = Target::new(address, name);
+    let at = KubeAddress {
+        name: name.clone(),
+        ..address.clone()
+    };
+    let is_delete = matches!(action, KubeAction::Delete(_));
+    let cached = |address: &KubeAddress| plugin.cache.version(address);
+    Ok(Some(plugin.own.begin(target, &at, is_delete, cached)))
+}
+
+/// The version of the object in the response to a write, if it has one.
+pub(crate) fn version_of(body: &[u8]) -> Option<Box<str>> {
+    document::version_of(body)
+}
+
+/// The clusters.
+///
+/// # Errors
+/// [`KubeErrorCode::Unavailable`] where there is none.
+pub(super) fn api(plugin: &KubePlugin) -> Result<&dyn KubeApi, KubeError> {
+    plugin.api.as_deref().ok_or_else(|| {
+        let message = "no cluster is connected: kube calls need `informant run`";
+        KubeError::new(KubeErrorCode::Unavailable, message)
+    })
+}
+
+/// `patch v1/pods/status "a" in namespace "web"`, for messages.
+pub(crate) fn describe(address: &KubeAddress, action: &KubeAction) -> String {
+    let made = name_made(address, action).unwrap_or_default();
+    attributes(address, action, &made).to_string()
+}
+
+/// Rejects calls that are not granted, invalid or too large.
+pub(super) fn authorize(
+    plugin: &str,
+    grants: &Current<KubeGrants>,
+    address: &KubeAddress,
+    action: &KubeAction,
+) -> Result<(), KubeError> {
+    let refuse = |code, message: String| Err(KubeError::new(code, message));
+    let of_collection = matches!(action, KubeAction::List(_))
+        || (matches!(action, KubeAction::Create(..)) && address.subresource.is_empty());
+    if of_collection && !(address.name.is_empty() && address.subresource.is_empty()) {
+        let message = match action {
+            KubeAction::List(_) => "list addresses a collection, not an object: leave name and subresource empty",
+            _ => {
+                "create takes the address of a collection, such as { resource, namespace }: put the name into \
+                 metadata.name of the object, and leave name empty"
+            }
+        };
+        return refuse(KubeErrorCode::Invalid, message.to_owned());
+    }
+    if !of_collection && address.name.is_empty() {
+        return refuse(
+            KubeErrorCode::Invalid,
+            format!("{} needs the name of an object", action.verb()),
+        );
+    }
+    let document = action.document();
+    if document.len() > KUBE_DOCUMENT_BYTES_MAX {
+        let message = format!(
+            "the document is too large: {} bytes; at most {KUBE_DOCUMENT_BYTES_MAX} are allowed",
+            document.len()
+        );
+        return refuse(KubeErrorCode::TooLarge, message);
+    }
+    let made = name_made(address, action)?;
+    let call = attributes(address, action, &made);
+    grants.get().authorize(plugin, &call)?;
+    match action {
+        // It may create the object.
+        KubeAction::Patch(KubePatchKind::Apply, document, _) | KubeAction::Update(document, _)
+            if address.subresource.is_empty() && !document::has_uid(document)? =>
+        {
+            let create = ResourceAttributes {
+                verb: KubeVerb::Create,
+                ..call
+            };
+            grants.get().authorize(plugin, &create)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The name of the object that a call creates; empty if it creates none, or if the API server generates the name.
+pub(super) fn name_made(address: &KubeAddress, action: &KubeAction) -> Result<String, KubeError> {
+    match action {
+        KubeAction::Create(document, _) if address.subresource.is_empty() => document::name_of(document),
+        _ => Ok(String::new()),
+    }
+}
+
+fn attributes<'a>(address: &'a KubeAddress, action: &KubeAction, made: &'a str) -> ResourceAttributes<'a> {
+    ResourceAttributes {
+        verb: action.verb(),
+        resource: &address.resource,
+        namespace: &address.namespace,
+        name: if made.is_empty() { &address.name } else { made },
+        subresource: &address.subresource,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use informant_spec::KubeResource;
+
+    #[test]
+    fn detail_of_a_secret_is_its_size() {
+        let shown = |group: &str, plural: &str| {
+            let resource = KubeResource {
+                group: group.to_owned(),
+                version: "v1".to_owned(),
+                plural: plural.to_owned(),
+            };
+            let address = KubeAddress {
+                cluster: String::new(),
+                resource,
+                namespace: "web".to_owned(),
+                name: "db".to_owned(),
+                subresource: String::new(),
+            };
+            detail(&address, br#"{"data":{"a":"b"}}"#)
+        };
+        assert_eq!(shown("", "secrets"), "18 bytes about a Secret");
+        assert_eq!(shown("", "configmaps"), r#"{"data":{"a":"b"}}"#);
+        assert_eq!(shown("example.com", "secrets"), r#"{"data":{"a":"b"}}"#);
+    }
+}

@@ -1,0 +1,116 @@
+//! Metrics of calls to the cluster, direct and deferred.
+
+use std::time::Duration;
+
+use informant_spec::KubeVerb;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Unit;
+
+use super::api::KubeError;
+use super::writes::WritesStatus;
+use crate::series::{FamilyOf, Labeled, Lazy, SeriesSet};
+
+/// The series of one plugin. A call waits for the network, so it can afford to look up its labels.
+pub(crate) struct KubeSeries {
+    calls: Labeled<2, Counter>,
+    seconds: Lazy<Histogram>,
+    writes: Labeled<2, Counter>,
+    waiting: Gauge,
+    waiting_bytes: Gauge,
+    full: Counter,
+    spaced: Counter,
+}
+
+/// 100 us to 26 s, by factors of four.
+fn buckets() -> Histogram {
+    Histogram::new(exponential_buckets(1e-4, 4.0, 10))
+}
+
+impl Default for KubeSeries {
+    fn default() -> KubeSeries {
+        KubeSeries {
+            calls: Labeled::new(["verb", "result"]),
+            seconds: Lazy::default(),
+            writes: Labeled::new(["verb", "result"]),
+            waiting: Gauge::default(),
+            waiting_bytes: Gauge::default(),
+            full: Counter::default(),
+            spaced: Counter::default(),
+        }
+    }
+}
+
+impl SeriesSet for KubeSeries {
+    const FAMILIES: &'static [FamilyOf<KubeSeries>] = &[
+        FamilyOf::new(
+            "plugin_kube_calls",
+            "Calls of plugins to the Kubernetes API, by verb and result",
+            |of| &of.calls,
+        ),
+        FamilyOf::with_unit(
+            "plugin_kube",
+            "Duration of a plugin's call to the Kubernetes API",
+            Unit::Seconds,
+            |of| &of.seconds,
+        ),
+        FamilyOf::new(
+            "plugin_writes",
+            "Deferred writes of plugins, by verb and result",
+            |of| &of.writes,
+        ),
+        FamilyOf::new(
+            "plugin_writes_waiting",
+            "Deferred writes of a plugin that wait or are in flight",
+            |of| &of.waiting,
+        ),
+        FamilyOf::with_unit(
+            "plugin_writes_waiting",
+            "Bytes of the deferred writes of a plugin that wait or are in flight",
+            Unit::Bytes,
+            |of| &of.waiting_bytes,
+        ),
+        FamilyOf::new(
+            "plugin_writes_full",
+            "How often a plugin was not called because too many of its writes waited",
+            |of| &of.full,
+        ),
+        FamilyOf::new(
+            "plugin_writes_spaced",
+            "Calls that were spaced because a plugin writes to one object again and again",
+            |of| &of.spaced,
+        ),
+    ];
+}
+
+impl KubeSeries {
+    /// Counts a call that took `time`.
+    pub(super) fn count(&self, verb: KubeVerb, error: Option<&KubeError>, time: Duration) {
+        let result = error.map_or("ok", |error| error.code.as_str());
+        self.calls.of([verb.as_str(), result]).inc();
+        self.seconds.get_or_make(buckets).observe(time.as_secs_f64());
+    }
+
+    /// Counts a deferred write that ended, or is sent again.
+    pub(super) fn count_write(&self, verb: KubeVerb, result: &'static str) {
+        self.writes.of([verb.as_str(), result]).inc();
+    }
+
+    /// Shows the queue of writes as it is now.
+    pub(super) fn show_writes(&self, stats: WritesStatus) {
+        let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        self.waiting.set(number(stats.waiting));
+        self.waiting_bytes.set(number(stats.waiting_bytes));
+    }
+
+    /// The next call of a key is spaced.
+    pub(super) fn count_spaced(&self) {
+        self.spaced.inc();
+    }
+
+    /// The queue of writes has reached a bound.
+    pub(super) fn count_full(&self) {
+        self.full.inc();
+    }
+}

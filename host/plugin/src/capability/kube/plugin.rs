@@ -1,0 +1,136 @@
+//! What the instances of a plugin share of the cluster, and what its section grants.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use informant_cache::{Catalog, Environment, Moment};
+use informant_spec::{KubeGrant, KubeVerb, PluginSpec, ResourceAttributes, allow_line};
+use tokio::sync::Semaphore;
+
+use super::api::{KubeApi, KubeError, KubeErrorCode};
+use super::metrics::KubeSeries;
+use super::writes::{OwnCache, OwnWrites, WRITES_LAST, Writes, WritesStatus, WritingKey};
+use crate::capability::parts::{Current, PluginParts};
+use crate::effects::Effects;
+
+/// What a section of config.toml grants on the cluster.
+pub(crate) struct KubeGrants(Vec<KubeGrant>);
+
+/// State shared by all instances of one plugin.
+pub(crate) struct KubePlugin {
+    pub(super) plugin: Arc<str>,
+    /// None where there is no cluster.
+    pub(super) api: Option<Arc<dyn KubeApi>>,
+    pub(super) catalog: Catalog,
+    pub(super) env: Arc<dyn Environment>,
+    pub(super) series: Arc<KubeSeries>,
+    /// Whether writes are dry runs, and the writes of these.
+    pub(super) dry_run: Arc<Effects>,
+    /// Permits of calls at once, and how many there are.
+    permits: Mutex<(usize, Arc<Semaphore>)>,
+    /// The grants of the present section, for deferred writes.
+    grants: Mutex<Arc<Current<KubeGrants>>>,
+    /// What the cache has of the plugin's objects.
+    pub(super) cache: OwnCache,
+    /// The plugin's last writes to them.
+    pub(super) own: Arc<OwnWrites>,
+    /// The writes that handlers deferred.
+    pub(super) writes: Writes,
+}
+
+impl KubePlugin {
+    pub(super) fn of(
+        series: Arc<KubeSeries>,
+        grants: &Arc<Current<KubeGrants>>,
+        parts: &PluginParts<'_>,
+    ) -> KubePlugin {
+        let calls_max = parts.spec.limits.kube_calls;
+        KubePlugin {
+            plugin: Arc::clone(parts.plugin),
+            api: parts.services.kube.clone(),
+            catalog: parts.services.catalog.clone(),
+            env: Arc::clone(parts.env),
+            dry_run: Arc::clone(parts.dry_run),
+            permits: Mutex::new((calls_max, Arc::new(Semaphore::new(calls_max)))),
+            grants: Mutex::new(Arc::clone(grants)),
+            cache: OwnCache::new(parts.services.catalog.clone(), &parts.spec.informers),
+            own: Arc::default(),
+            writes: Writes::new(&parts.spec.limits, Arc::clone(parts.waker), Arc::clone(&series)),
+            series,
+        }
+    }
+
+    /// Its deferred writes.
+    pub(crate) fn status(&self) -> WritesStatus {
+        self.writes.stats()
+    }
+
+    /// The first `max` keys whose calls are spaced because they write to one object again and again, and how many there
+    /// are.
+    pub(crate) fn spaced_keys(&self, max: usize) -> (usize, Vec<WritingKey>) {
+        self.writes.spaced_keys(self.env.now(), max)
+    }
+
+    /// For a stop that ends after `deadline`: from [`WRITES_LAST`] before that on, no deferred write starts.
+    pub(crate) fn end_writes(&self, deadline: Duration) {
+        let left = deadline.saturating_sub(WRITES_LAST);
+        self.writes.end_at(self.env.now() + left);
+    }
+
+    /// The field manager of writes that name none.
+    pub(super) fn field_manager(&self) -> String {
+        format!("informant-{}", self.plugin)
+    }
+
+    /// Applies a section.
+    pub(super) fn set(&self, spec: &PluginSpec, grants: &Arc<Current<KubeGrants>>, now: Moment) {
+        self.writes.set_limits(&spec.limits, now);
+        self.cache.set_informers(&spec.informers);
+        self.set_calls_max(spec.limits.kube_calls);
+        *self.grants.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(grants);
+    }
+
+    /// The grants of the present section.
+    pub(super) fn grants(&self) -> Arc<Current<KubeGrants>> {
+        Arc::clone(&self.grants.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Lets so many calls be made at once, of those that start from now on.
+    fn set_calls_max(&self, calls_max: usize) {
+        let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
+        if permits.0 != calls_max {
+            *permits = (calls_max, Arc::new(Semaphore::new(calls_max)));
+        }
+    }
+
+    /// Permits of calls at once.
+    pub(super) fn permits(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.permits.lock().unwrap_or_else(PoisonError::into_inner).1)
+    }
+
+    /// Counts a call that was made at `began` and has ended now.
+    pub(super) fn count(&self, verb: KubeVerb, error: Option<&KubeError>, began: Moment) {
+        self.series.count(verb, error, self.env.now() - began);
+    }
+}
+
+impl KubeGrants {
+    pub(super) fn new(spec: &PluginSpec) -> KubeGrants {
+        KubeGrants(spec.allow_kube.clone())
+    }
+
+    /// Checks that `call` is granted to `plugin`; the error has the line of config.toml that would grant it.
+    pub(super) fn authorize(&self, plugin: &str, call: &ResourceAttributes<'_>) -> Result<(), KubeError> {
+        let grants = &self.0;
+        if grants.iter().any(|grant| grant.allows(call)) {
+            return Ok(());
+        }
+        let message = format!(
+            "{} is not granted; in config.toml, set in [plugin.{}]: {}",
+            call,
+            plugin,
+            allow_line(grants, &[call.suggested_grant()])
+        );
+        Err(KubeError::new(KubeErrorCode::Denied, message))
+    }
+}

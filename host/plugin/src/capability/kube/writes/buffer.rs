@@ -1,0 +1,102 @@
+//! The writes that one call has deferred so far.
+
+use std::sync::Arc;
+
+use crate::capability::kube::api::{KubeAction, KubeAddress, KubeError, KubeErrorCode};
+use crate::capability::kube::writes::{CALL_WRITES_BYTES_MAX, CALL_WRITES_MAX};
+
+/// Bytes that a write takes besides its document and its address.
+const OVERHEAD_BYTES: usize = 256;
+
+/// A write that was validated and authorized.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeferredWrite {
+    /// With the name of the cluster, unless config.toml has a single, unnamed one.
+    pub(crate) address: KubeAddress,
+    pub(crate) action: KubeAction,
+    pub(crate) target: Target,
+    /// The name of the object, which a create does not have in its address.
+    pub(crate) name: String,
+    /// Whether the event ends only when the cache has seen it.
+    pub(crate) is_awaited: bool,
+}
+
+/// The object that a write changes: one cluster, one resource, one name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Target(Arc<str>);
+
+/// The writes of the current call into one instance.
+#[derive(Debug, Default)]
+pub(crate) struct CallWrites {
+    writes: Vec<DeferredWrite>,
+    bytes: usize,
+}
+
+impl Target {
+    /// The object called `name` at `address`. A subresource belongs to its object.
+    pub(crate) fn new(address: &KubeAddress, name: &str) -> Target {
+        let KubeAddress {
+            cluster,
+            resource,
+            namespace,
+            ..
+        } = address;
+        // The words contain no space.
+        Target(format!("{cluster} {resource} {namespace} {name}").into())
+    }
+}
+
+impl std::fmt::Display for Target {
+    /// `v1/pods web/a`, after the name of the cluster if there is one.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut words = self.0.split(' ');
+        for word in words.by_ref().take(2).filter(|word| !word.is_empty()).enumerate() {
+            write!(f, "{}{}", if word.0 == 0 { "" } else { " " }, word.1)?;
+        }
+        let object: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        write!(f, " {}", object.join("/"))
+    }
+}
+
+impl DeferredWrite {
+    /// Bytes it takes in memory.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.action.document().len() + 2 * self.target.0.len() + OVERHEAD_BYTES
+    }
+}
+
+impl CallWrites {
+    /// A call begins: what the last one deferred and did not commit is dropped.
+    pub(crate) fn clear(&mut self) {
+        self.writes.clear();
+        self.bytes = 0;
+    }
+
+    /// Adds a write.
+    ///
+    /// # Errors
+    /// [`KubeErrorCode::TooLarge`] at [`CALL_WRITES_MAX`] and [`CALL_WRITES_BYTES_MAX`].
+    pub(crate) fn push(&mut self, write: DeferredWrite) -> Result<(), KubeError> {
+        let bytes = self.bytes + write.size_bytes();
+        let limit = match () {
+            () if self.writes.len() == CALL_WRITES_MAX => format!("{CALL_WRITES_MAX} writes"),
+            () if bytes > CALL_WRITES_BYTES_MAX => format!("{CALL_WRITES_BYTES_MAX} bytes of writes"),
+            () => {
+                self.writes.push(write);
+                self.bytes = bytes;
+                return Ok(());
+            }
+        };
+        let message = format!(
+            "a call can defer at most {limit}: change the rest in further calls, for which the handler can ask \
+             (requeue after)"
+        );
+        Err(KubeError::new(KubeErrorCode::TooLarge, message))
+    }
+
+    /// The call succeeded: takes its writes.
+    pub(crate) fn take(&mut self) -> Vec<DeferredWrite> {
+        self.bytes = 0;
+        std::mem::take(&mut self.writes)
+    }
+}

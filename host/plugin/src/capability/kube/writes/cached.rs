@@ -1,0 +1,65 @@
+//! What the cache has of the objects that a plugin writes to.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use informant_cache::{Catalog, Source, SourceState};
+use informant_object::{KeyRef, Object};
+
+use crate::capability::kube::api::KubeAddress;
+
+/// The informers of one plugin, by the addresses of their objects.
+pub(crate) struct OwnCache {
+    catalog: Catalog,
+    /// By their own names.
+    informers: Mutex<Arc<[String]>>,
+}
+
+impl OwnCache {
+    pub(crate) fn new(catalog: Catalog, informers: &[(String, String)]) -> OwnCache {
+        let cache = OwnCache {
+            catalog,
+            informers: Mutex::new(Arc::from([])),
+        };
+        cache.set_informers(informers);
+        cache
+    }
+
+    /// The section lists other informers: the plugin's name of each, and its own.
+    pub(crate) fn set_informers(&self, informers: &[(String, String)]) {
+        let names = informers.iter().map(|(_, name)| name.clone()).collect();
+        *self.informers.lock().unwrap_or_else(PoisonError::into_inner) = names;
+    }
+
+    /// A source of the plugin's informers that reads the object at `address`, if it matches its selectors.
+    pub(crate) fn source(&self, address: &KubeAddress) -> Option<Arc<Source>> {
+        let informers = Arc::clone(&self.informers.lock().unwrap_or_else(PoisonError::into_inner));
+        let resource = address.resource.to_string();
+        let reads = |source: &Arc<Source>| {
+            let info = source.info();
+            let reads_namespace = info.namespace.as_ref().is_none_or(|own| *own == address.namespace);
+            info.cluster == address.cluster && info.resource == resource && reads_namespace
+        };
+        informers
+            .iter()
+            .find_map(|informer| self.catalog.sources_of(informer).into_iter().find(reads))
+    }
+
+    /// The object at `address` and its source, if that is live.
+    pub(crate) fn object(&self, address: &KubeAddress) -> Option<(Arc<Source>, Object)> {
+        let source = self.source(address)?;
+        if source.state() != SourceState::Live {
+            return None;
+        }
+        let key = KeyRef {
+            namespace: &address.namespace,
+            name: &address.name,
+        };
+        let object = source.snapshot().get(key)?.clone();
+        Some((source, object))
+    }
+
+    /// The version of the object at `address`, as [`object`](Self::object).
+    pub(crate) fn version(&self, address: &KubeAddress) -> Option<Box<str>> {
+        Some(self.object(address)?.1.version().as_str().into())
+    }
+}

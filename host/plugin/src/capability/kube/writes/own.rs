@@ -1,0 +1,311 @@
+//! What a plugin has written to its objects last: the cache may not have seen it yet.
+//!
+//! A write may be left out only if the cache is at least as new as the plugin's own last write to the object. Otherwise
+//! the last of three writes A, B, A would be compared with a cache that still has the first, and B would stay.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use informant_object::VersionRef;
+
+use crate::capability::kube::api::{KubeAddress, KubeError};
+use crate::capability::kube::writes::Target;
+
+/// Objects of one plugin whose last write is remembered: 10,000. At the limit those are forgotten whose write the cache
+/// has seen. If that leaves more than half, no write is left out until it does not.
+pub(crate) const OWN_WRITES_MAX: usize = 10_000;
+
+/// Writes between two attempts to forget, if the last one left more than half: it visits all objects.
+const FORGET_WRITES_MIN: usize = 1_000;
+
+/// The last writes of one plugin.
+#[derive(Debug, Default)]
+pub(crate) struct OwnWrites(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    targets: HashMap<Target, LastWrites>,
+    /// Some writes could not be remembered.
+    is_incomplete: bool,
+    /// Writes until the next attempt to forget.
+    until_forget: usize,
+}
+
+#[derive(Debug)]
+struct LastWrites {
+    address: KubeAddress,
+    in_flight: usize,
+    /// Writes that have ended.
+    ended: u64,
+    /// A write may have been made whose response was lost.
+    is_uncertain: bool,
+    /// The last write has deleted it, and the response has no version.
+    is_deleted: bool,
+    /// The version of the last write that succeeded.
+    version: Option<Box<str>>,
+}
+
+/// A write in flight. If it is dropped without a response, its effect is unknown.
+pub(crate) struct WriteInFlight {
+    own: Arc<OwnWrites>,
+    target: Target,
+    /// How many writes to the target had ended when it was sent.
+    ended_before: u64,
+    is_delete: bool,
+    has_ended: bool,
+}
+
+impl OwnWrites {
+    /// A write to `target`, which is at `address`, is about to be sent. `cached` is the version that the cache has of
+    /// an object.
+    pub(crate) fn begin(
+        self: &Arc<OwnWrites>,
+        target: Target,
+        address: &KubeAddress,
+        is_delete: bool,
+        cached: impl Fn(&KubeAddress) -> Option<Box<str>>,
+    ) -> WriteInFlight {
+        let mut known = self.lock();
+        if known.targets.len() >= OWN_WRITES_MAX && !known.targets.contains_key(&target) {
+            known.make_room(cached);
+        }
+        let mut ended_before = 0;
+        if known.targets.len() >= OWN_WRITES_MAX && !known.targets.contains_key(&target) {
+            known.is_incomplete = true;
+        } else {
+            let last = known.targets.entry(target.clone()).or_insert_with(|| LastWrites {
+                address: address.clone(),
+                in_flight: 0,
+                ended: 0,
+                is_uncertain: false,
+                is_deleted: false,
+                version: None,
+            });
+            last.in_flight += 1;
+            ended_before = last.ended;
+        }
+        drop(known);
+        WriteInFlight {
+            own: Arc::clone(self),
+            target,
+            ended_before,
+            is_delete,
+            has_ended: false,
+        }
+    }
+
+    /// Whether a cache that has `version` of `target` has seen all of the plugin's own writes to it.
+    pub(crate) fn are_seen(&self, target: &Target, version: VersionRef<'_>) -> bool {
+        let known = self.lock();
+        match known.targets.get(target) {
+            None => !known.is_incomplete,
+            Some(last) => last.are_seen(version),
+        }
+    }
+
+    /// The version of the last own write to `target` that is remembered.
+    pub(crate) fn version(&self, target: &Target) -> Option<Box<str>> {
+        self.lock().targets.get(target)?.version.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // Changed by single assignments and inserts: consistent after any panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn make_room(&mut self, cached: impl Fn(&KubeAddress) -> Option<Box<str>>) {
+        self.until_forget = self.until_forget.saturating_sub(1);
+        if self.until_forget > 0 {
+            return;
+        }
+        self.targets.retain(|_, last| match cached(&last.address) {
+            Some(version) => !last.are_seen(VersionRef::new(&version)),
+            // What is not cached is always written.
+            None => last.in_flight > 0 || last.is_uncertain,
+        });
+        match self.targets.len() <= OWN_WRITES_MAX / 2 {
+            true => self.is_incomplete = false,
+            false => self.until_forget = FORGET_WRITES_MIN,
+        }
+    }
+}
+
+impl LastWrites {
+    fn are_seen(&self, cached: VersionRef<'_>) -> bool {
+        let is_newer = |own: &str| match (VersionRef::new(own).number(), cached.number()) {
+            (Some(own), Some(cached)) => own > cached,
+            _ => own != cached.as_str(),
+        };
+        let is_known = self.in_flight == 0 && !self.is_uncertain && !self.is_deleted;
+        is_known && !self.version.as_deref().is_some_and(is_newer)
+    }
+
+    /// A write succeeded, of which the response has `version`. `overlapped`: another one ended meanwhile, and it is
+    /// unknown which of them was made last.
+    fn succeeded(&mut self, version: &str, overlapped: bool) {
+        let is_older = |own: &str| match (VersionRef::new(version).number(), VersionRef::new(own).number()) {
+            (Some(version), Some(own)) => version < own,
+            _ => false,
+        };
+        if overlapped && self.version.as_deref().is_some_and(is_older) {
+            return;
+        }
+        self.version = Some(version.into());
+        self.is_deleted = false;
+        // Requests that follow each other are made in their order.
+        self.is_uncertain &= overlapped;
+    }
+}
+
+impl WriteInFlight {
+    /// The API server has answered, or nothing was sent. `version` is that of the written object, if it is known.
+    pub(crate) fn ended(mut self, version: Result<Option<&str>, &KubeError>) {
+        self.has_ended = true;
+        let mut known = self.own.lock();
+        let Some(last) = known.targets.get_mut(&self.target) else {
+            return;
+        };
+        let overlapped = last.ended != self.ended_before;
+        last.in_flight = last.in_flight.saturating_sub(1);
+        last.ended += 1;
+        match version {
+            Ok(Some(version)) => last.succeeded(version, overlapped),
+            // A `Status`.
+            Ok(None) if self.is_delete && !overlapped => {
+                last.is_deleted = true;
+                last.is_uncertain = false;
+            }
+            Ok(None) => last.is_uncertain = true,
+            // It was refused.
+            Err(error) if matches!(error.status, 400..=499) => {}
+            Err(_) => last.is_uncertain = true,
+        }
+    }
+}
+
+impl Drop for WriteInFlight {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        if let Some(last) = self.own.lock().targets.get_mut(&self.target) {
+            last.in_flight = last.in_flight.saturating_sub(1);
+            last.ended += 1;
+            last.is_uncertain = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::kube::api::KubeErrorCode;
+    use informant_spec::KubeResource;
+
+    fn address(name: &str) -> KubeAddress {
+        KubeAddress {
+            cluster: String::new(),
+            resource: KubeResource::parse("v1/pods").unwrap(),
+            namespace: "web".to_owned(),
+            name: name.to_owned(),
+            subresource: String::new(),
+        }
+    }
+
+    fn target(name: &str) -> Target {
+        Target::new(&address(name), name)
+    }
+
+    fn begin(own: &Arc<OwnWrites>, name: &str) -> WriteInFlight {
+        own.begin(target(name), &address(name), false, |_| None)
+    }
+
+    fn delete(own: &Arc<OwnWrites>, name: &str) -> WriteInFlight {
+        own.begin(target(name), &address(name), true, |_| None)
+    }
+
+    fn are_seen(own: &OwnWrites, version: &str) -> bool {
+        own.are_seen(&target("a"), VersionRef::new(version))
+    }
+
+    #[test]
+    fn a_write_is_seen_once_the_cache_has_its_version() {
+        let own = Arc::new(OwnWrites::default());
+        assert!(are_seen(&own, "5"));
+        let write = begin(&own, "a");
+        assert!(!are_seen(&own, "5"), "in flight");
+        write.ended(Ok(Some("10")));
+        assert!(!are_seen(&own, "9") && are_seen(&own, "10") && are_seen(&own, "11"));
+        begin(&own, "a").ended(Err(&KubeError {
+            status: 409,
+            ..KubeError::new(KubeErrorCode::Conflict, "refused")
+        }));
+        assert!(are_seen(&own, "10"), "it changed nothing");
+    }
+
+    #[test]
+    fn a_write_without_a_response_is_uncertain_until_the_next() {
+        let own = Arc::new(OwnWrites::default());
+        let lost = KubeError::new(KubeErrorCode::Timeout, "lost");
+        for is_dropped in [false, true] {
+            match (begin(&own, "a"), is_dropped) {
+                (write, true) => drop(write),
+                (write, false) => write.ended(Err(&lost)),
+            }
+            assert!(!are_seen(&own, "1000"));
+            begin(&own, "a").ended(Ok(Some("12")));
+            assert!(are_seen(&own, "12"));
+        }
+    }
+
+    #[test]
+    fn at_the_limit_what_the_cache_has_seen_is_forgotten() {
+        let own = Arc::new(OwnWrites::default());
+        let write = |name: &str, seen: &str| {
+            let seen: Box<str> = seen.into();
+            let write = own.begin(target(name), &address(name), false, |_| Some(seen.clone()));
+            write.ended(Ok(Some("10")));
+        };
+        for number in 0..OWN_WRITES_MAX {
+            write(&format!("pod-{number}"), "9");
+        }
+        write("a", "9");
+        assert!(
+            !own.are_seen(&target("a"), VersionRef::new("10")),
+            "nothing is left out now"
+        );
+        for _ in 0..FORGET_WRITES_MIN {
+            write("b", "10");
+        }
+        assert!(own.are_seen(&target("a"), VersionRef::new("9")));
+        assert!(!own.are_seen(&target("b"), VersionRef::new("9")));
+        assert_eq!(own.lock().targets.len(), 1);
+    }
+
+    #[test]
+    fn deleted_objects_are_forgotten_once_the_cache_lacks_them() {
+        let own = Arc::new(OwnWrites::default());
+        delete(&own, "a").ended(Ok(None));
+        assert!(!are_seen(&own, "5"), "the cache has not seen the delete");
+        for number in 0..OWN_WRITES_MAX {
+            delete(&own, &format!("pod-{number}")).ended(Ok(None));
+        }
+        let count = own.lock().targets.len();
+        assert!(count < 10, "{count}");
+        assert!(are_seen(&own, "5"), "writes may be left out again");
+    }
+
+    #[test]
+    fn of_overlapping_writes_the_newest_version_counts() {
+        let own = Arc::new(OwnWrites::default());
+        let (first, second) = (begin(&own, "a"), begin(&own, "a"));
+        second.ended(Ok(Some("11")));
+        first.ended(Ok(Some("10")));
+        assert!(!are_seen(&own, "10") && are_seen(&own, "11"));
+        // The API server was restored from a backup.
+        begin(&own, "a").ended(Ok(Some("7")));
+        assert!(are_seen(&own, "7"));
+    }
+}

@@ -1,0 +1,328 @@
+//! The task that makes a plugin's writes, and what the event actor shares with it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use informant_cache::listener::DeliveryOutcome;
+use informant_cache::{LogThrottle, Moment};
+use informant_spec::Limits;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::queue::{CallNumber, NextWrite, WriteEnd, WriteQueue, WritesStatus};
+use super::result::WriteResult;
+use super::seen::{self, Written};
+use super::send::{Made, make};
+use super::spacing::{Spacing, WritingKey};
+use super::{DeferredWrite, SPACING_WINDOW};
+use crate::capability::kube::KubePlugin;
+use crate::capability::kube::metrics::KubeSeries;
+use crate::capability::parts::{ActorWaker, HandledEvent};
+
+/// Lines about spaced keys of one plugin within [`SPACING_WINDOW`]: 10. The next one says how many had none.
+const SPACING_WARNINGS_MAX: usize = 10;
+
+/// Failed writes of one plugin that are logged within [`FAILURE_WARNING_PERIOD`]: 10. The next line says how many had
+/// none.
+const FAILURE_WARNINGS_MAX: usize = 10;
+
+/// See [`FAILURE_WARNINGS_MAX`]: 60 s, as between two batches of warnings about dead letters.
+const FAILURE_WARNING_PERIOD: Duration = Duration::from_secs(60);
+
+/// An event that was handled, apart from its writes.
+struct WrittenEvent {
+    event: HandledEvent,
+    /// What became of its writes so far.
+    written: WrittenSoFar,
+}
+
+/// What became of the writes of one call.
+#[derive(Default)]
+struct WrittenSoFar {
+    /// Those that the cache is to see.
+    awaited: Vec<Written>,
+    /// How long the next call of the key waits.
+    spaced: Option<Duration>,
+    /// Ends that wait.
+    lifted: CancellationToken,
+}
+
+/// The writes of one plugin: committed by the event actor, made by the writer.
+pub(crate) struct Writes {
+    shared: Mutex<Shared>,
+    /// Wakes the writer.
+    changed: Notify,
+    /// Wakes the event actor when there is room again.
+    waker: Arc<ActorWaker>,
+    /// A stop has begun: keys are no longer spaced. Parent of [`Shared::lifted`].
+    stopping: CancellationToken,
+    series: Arc<KubeSeries>,
+}
+
+struct Shared {
+    queue: WriteQueue<WrittenEvent>,
+    spacing: Spacing,
+    spacing_warnings: LogThrottle,
+    failure_warnings: LogThrottle,
+    /// Ends the waits of the keys that are spaced now.
+    lifted: CancellationToken,
+    /// Nothing is committed any more.
+    is_closed: bool,
+}
+
+impl Writes {
+    pub(crate) fn new(limits: &Limits, waker: Arc<ActorWaker>, series: Arc<KubeSeries>) -> Writes {
+        let stopping = CancellationToken::new();
+        Writes {
+            shared: Mutex::new(Shared {
+                queue: WriteQueue::new(limits),
+                spacing: Spacing::default(),
+                spacing_warnings: LogThrottle::new(SPACING_WARNINGS_MAX, SPACING_WINDOW),
+                failure_warnings: LogThrottle::new(FAILURE_WARNINGS_MAX, FAILURE_WARNING_PERIOD),
+                lifted: stopping.child_token(),
+                is_closed: false,
+            }),
+            changed: Notify::new(),
+            waker,
+            stopping,
+            series,
+        }
+    }
+
+    /// Applies other limits from `now` on.
+    pub(crate) fn set_limits(&self, limits: &Limits, now: Moment) {
+        self.change(|shared| shared.queue.set_limits(limits, now));
+    }
+
+    /// Accepts the writes of a successful call, at least one. `event` ends when they have.
+    pub(crate) fn commit(&self, event: HandledEvent, writes: Vec<DeferredWrite>) {
+        let written = WrittenSoFar::default();
+        self.change(|shared| shared.queue.commit(WrittenEvent { event, written }, writes));
+    }
+
+    /// Whether too many writes wait: the handler must not be called. Its actor is woken when that is over.
+    pub(crate) fn is_full(&self) -> bool {
+        self.lock().queue.is_full()
+    }
+
+    /// Starts no write from `at` on, for a stop.
+    pub(crate) fn end_at(&self, at: Moment) {
+        self.stopping.cancel();
+        self.change(|shared| shared.queue.end_at(at));
+    }
+
+    /// Nothing more will be committed.
+    pub(crate) fn close(&self) {
+        self.change(|shared| shared.is_closed = true);
+    }
+
+    pub(crate) fn stats(&self) -> WritesStatus {
+        self.lock().queue.stats()
+    }
+
+    /// The first `max` keys that are spaced because they write to one object again and again, and how many there are.
+    pub(crate) fn spaced_keys(&self, now: Moment, max: usize) -> (usize, Vec<WritingKey>) {
+        self.lock().spacing.keys(now, max)
+    }
+
+    /// Spaces no key until it writes again and again from now on: the next call of a spaced key waits no longer. For
+    /// another version of the handler, and for an operator. Returns whether a key was spaced at `now`.
+    pub(crate) fn lift_spacing(&self, now: Moment) -> bool {
+        let mut shared = self.lock();
+        let were_spaced = shared.spacing.keys(now, 0).0 > 0;
+        shared.spacing = Spacing::default();
+        let lifted = std::mem::replace(&mut shared.lifted, self.stopping.child_token());
+        drop(shared);
+        lifted.cancel();
+        were_spaced
+    }
+
+    /// Changes the queue, shows it, and wakes who waits for the change.
+    fn change<R>(&self, change: impl FnOnce(&mut Shared) -> R) -> R {
+        let mut shared = self.lock();
+        let was_full = shared.queue.is_full();
+        let result = change(&mut shared);
+        let is_full = shared.queue.is_full();
+        self.series.show_writes(shared.queue.stats());
+        drop(shared);
+        self.changed.notify_one();
+        match (was_full, is_full) {
+            (false, true) => self.series.count_full(),
+            (true, false) => self.waker.wake(),
+            _ => {}
+        }
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        // The queue is consistent between its calls, which do not panic.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes the writes of a plugin until `abort`, or until its queue is closed and empty.
+pub(crate) async fn run(plugin: Arc<KubePlugin>, abort: CancellationToken) {
+    loop {
+        let now = plugin.env.now();
+        let (next, is_over) = {
+            let mut shared = plugin.writes.lock();
+            let next = shared.queue.next(now);
+            (next, shared.is_closed && shared.queue.is_empty())
+        };
+        let timer = match next {
+            NextWrite::Send(number, write) => {
+                start(&plugin, &abort, number, write);
+                continue;
+            }
+            NextWrite::Idle if is_over => return,
+            NextWrite::Idle => None,
+            NextWrite::WaitUntil(until) => Some(plugin.env.sleep(until - now)),
+        };
+        let timer = async {
+            match timer {
+                Some(timer) => timer.await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = abort.cancelled() => return,
+            () = plugin.writes.changed.notified() => {}
+            () = timer => {}
+        }
+    }
+}
+
+/// Sends a write in a task of its own.
+fn start(plugin: &Arc<KubePlugin>, abort: &CancellationToken, number: CallNumber, write: Arc<DeferredWrite>) {
+    let (of, abort) = (Arc::clone(plugin), abort.clone());
+    let task = async move {
+        let work = async {
+            let made = make(&of, &write).await;
+            finish(&of, number, &write, made).await;
+        };
+        tokio::select! {
+            biased;
+            // Whether it was done stays unknown: the event is not acknowledged.
+            () = abort.cancelled() => {}
+            () = work => {}
+        }
+    };
+    plugin.env.spawn("plugin-write", Box::pin(task));
+}
+
+/// Passes the result of a write on: the call's next write follows, or its event is done, or has failed.
+async fn finish(plugin: &KubePlugin, number: CallNumber, write: &DeferredWrite, made: Made) {
+    plugin.series.count_write(write.action.verb(), made.result.as_str());
+    let now = plugin.env.now();
+    let (end, failure) = match made.result {
+        WriteResult::Ok | WriteResult::Unchanged | WriteResult::Gone => (WriteEnd::Done, None),
+        WriteResult::Throttled(pause) => (WriteEnd::Pause(pause), None),
+        WriteResult::Failed(ref outcome) => (WriteEnd::Failed, Some(outcome.clone())),
+    };
+    let ended = plugin.writes.change(|shared| {
+        if made.result == WriteResult::Unchanged {
+            shared.queue.was_not_sent();
+        }
+        note(plugin, shared, number, write, &made, now);
+        if let Some(outcome) = &failure {
+            log_failed_write(plugin, shared, number, write, outcome, now);
+        }
+        shared.queue.ended(number, end, now)
+    });
+    let Some(WrittenEvent { event, written }) = ended else {
+        return;
+    };
+    if failure.is_none() {
+        wait_after(plugin, &written).await;
+    }
+    event.end(failure);
+}
+
+/// Remembers what a write means for the end of its event.
+fn note(plugin: &KubePlugin, shared: &mut Shared, number: CallNumber, write: &DeferredWrite, made: &Made, now: Moment) {
+    let Shared {
+        queue,
+        spacing,
+        spacing_warnings,
+        lifted,
+        ..
+    } = shared;
+    let Some(WrittenEvent { event, written }) = queue.about(number) else {
+        return;
+    };
+    let is_awaited = write.is_awaited && !plugin.dry_run.is_dry_run();
+    if is_awaited && made.result == WriteResult::Ok {
+        let awaited = Written::new(&write.address, &write.name, &write.action, made.version.clone());
+        written.awaited.push(awaited);
+    }
+    let Some(key) = event.key.as_ref().filter(|_| made.is_effective) else {
+        return;
+    };
+    let Some(wait) = spacing.wrote(event.source, key, &write.target, now) else {
+        return;
+    };
+    written.spaced = written.spaced.max(Some(wait));
+    written.lifted = lifted.clone();
+    plugin.series.count_spaced();
+    if let Some(suppressed) = spacing_warnings.line(now) {
+        let info = plugin.catalog.info(event.source);
+        let informer = info.as_ref().map(|info| info.informer.as_str());
+        tracing::warn!(
+            plugin = &*plugin.plugin,
+            informer,
+            key = %key,
+            target_object = %write.target,
+            wait_seconds = wait.as_secs(),
+            suppressed = (suppressed > 0).then_some(suppressed),
+            "plugin writes to one object again and again; calls of the key are spaced"
+        );
+    }
+}
+
+/// Logs that a write failed, as far as a line is due.
+fn log_failed_write(
+    plugin: &KubePlugin,
+    shared: &mut Shared,
+    number: CallNumber,
+    write: &DeferredWrite,
+    outcome: &DeliveryOutcome,
+    now: Moment,
+) {
+    let (DeliveryOutcome::Permanent(error) | DeliveryOutcome::Retryable(error)) = outcome else {
+        return;
+    };
+    let Some(suppressed) = shared.failure_warnings.line(now) else {
+        return;
+    };
+    let key = shared.queue.about(number).and_then(|of| of.event.key.as_ref());
+    let key = key.map(ToString::to_string);
+    let (cluster, result) = (&*write.address.cluster, outcome.as_str());
+    tracing::warn!(
+        plugin = &*plugin.plugin,
+        cluster = Some(cluster).filter(|cluster| !cluster.is_empty()),
+        verb = write.action.verb().as_str(),
+        resource = %write.address.resource,
+        namespace = &*write.address.namespace,
+        name = &*write.name,
+        key,
+        result,
+        error,
+        suppressed = (suppressed > 0).then_some(suppressed),
+        "deferred write failed"
+    );
+}
+
+/// The writes of an event have succeeded: waits until it counts as handled.
+async fn wait_after(plugin: &KubePlugin, written: &WrittenSoFar) {
+    if !written.awaited.is_empty() {
+        seen::wait(plugin, &written.awaited).await;
+    }
+    if let Some(wait) = written.spaced {
+        tokio::select! {
+            biased;
+            () = written.lifted.cancelled() => {}
+            () = plugin.env.sleep(wait) => {}
+        }
+    }
+}

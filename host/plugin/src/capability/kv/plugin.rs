@@ -1,0 +1,194 @@
+//! What all instances of a plugin share: its keys, its quota, and what running calls have claimed.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::key_value::{KeyValue, KvHandled, KvOpening, KvSpace, KvUsage};
+use super::metrics::KvSeries;
+use super::overlay::Overlay;
+use super::{Answer, KV_KEY_COST_BYTES, KV_WAITING_MAX};
+use crate::bindings::informant::plugin::types::{ErrorCode, HostError};
+use crate::capability::error;
+use crate::capability::parts::{ActorWaker, HandledEvent, PluginParts};
+use crate::effects::Effects;
+
+/// The reason every function returns `denied` without a state database.
+const DENIED_WITHOUT_STATE: &str = "kv needs the state database; add this line to config.toml: [state]";
+
+/// The beginning of the error for a key that another running call sets if absent.
+pub(super) const OTHER_CALL_SETS: &str = "another call of the plugin that still runs sets the key";
+
+/// The keys of one plugin.
+pub(crate) struct KvPlugin {
+    plugin: Arc<str>,
+    /// None without a state database.
+    api: Option<Arc<dyn KeyValue>>,
+    space: OnceLock<Arc<dyn KvSpace>>,
+    /// The keys that are being opened. A call that can wait no longer leaves that to the next one.
+    opening: tokio::sync::Mutex<Option<KvOpening>>,
+    pub(super) dry_run: Arc<Effects>,
+    /// In dry run: its number, and its keys.
+    overlay: Mutex<Option<(u64, Arc<dyn KvSpace>)>>,
+    /// Bytes that all keys may take.
+    quota_bytes: AtomicUsize,
+    running: Mutex<RunningCalls>,
+    /// Events whose changes wait for the disk.
+    waiting: AtomicUsize,
+    /// Wakes the event actor when fewer wait.
+    waker: Arc<ActorWaker>,
+    series: Arc<KvSeries>,
+}
+
+/// What running calls have claimed. A call that fails gives it up.
+#[derive(Default)]
+struct RunningCalls {
+    keys: BTreeSet<String>,
+    growth_bytes: i64,
+}
+
+impl KvPlugin {
+    pub(super) fn of(series: Arc<KvSeries>, parts: &PluginParts<'_>) -> KvPlugin {
+        KvPlugin {
+            plugin: Arc::clone(parts.plugin),
+            api: parts.services.key_value.clone(),
+            space: OnceLock::new(),
+            opening: tokio::sync::Mutex::default(),
+            dry_run: Arc::clone(parts.dry_run),
+            overlay: Mutex::default(),
+            quota_bytes: AtomicUsize::new(parts.spec.limits.kv_bytes),
+            running: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            waker: Arc::clone(parts.waker),
+            series,
+        }
+    }
+
+    /// Applies another quota. Keys above it stay, and only what takes less is accepted.
+    pub(super) fn set_quota(&self, bytes: usize) {
+        self.quota_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether too many events wait for the disk: the handler must not be called.
+    pub(super) fn has_too_many_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) >= KV_WAITING_MAX
+    }
+
+    /// Counts an event that waits for the disk, until it is reported.
+    pub(super) fn track(self: &Arc<KvPlugin>, event: HandledEvent) -> KvHandled {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        let (source, key, plugin) = (event.source, event.key.clone(), Arc::clone(self));
+        let report = move || {
+            event.end(None);
+            if plugin.waiting.fetch_sub(1, Ordering::AcqRel) == KV_WAITING_MAX {
+                plugin.waker.wake();
+            }
+        };
+        KvHandled {
+            source,
+            key,
+            report: Box::new(report),
+        }
+    }
+
+    /// What its keys take, if it has used them since it was loaded.
+    pub(crate) fn usage(&self) -> Option<KvUsage> {
+        self.space.get().map(|space| space.usage())
+    }
+
+    pub(super) fn show(&self, usage: KvUsage) {
+        self.series.show(usage);
+    }
+
+    /// The stored keys.
+    pub(super) async fn open(&self) -> Answer<Arc<dyn KvSpace>> {
+        let Some(api) = &self.api else {
+            return Err(error(ErrorCode::Denied, DENIED_WITHOUT_STATE));
+        };
+        if let Some(space) = self.space.get() {
+            return Ok(Arc::clone(space));
+        }
+        let mut opening = self.opening.lock().await;
+        // Another call may have opened them meanwhile.
+        if let Some(space) = self.space.get() {
+            return Ok(Arc::clone(space));
+        }
+        let opened = opening.get_or_insert_with(|| api.open(&self.plugin)).await;
+        *opening = None;
+        let space = opened.map_err(|problem| error(ErrorCode::Unavailable, problem))?;
+        Ok(Arc::clone(self.space.get_or_init(|| space)))
+    }
+
+    /// The keys that a call uses: in dry run, those over the `stored` ones.
+    pub(super) fn overlaid(&self, stored: &Arc<dyn KvSpace>) -> Arc<dyn KvSpace> {
+        let run = self.dry_run.run();
+        // Changed by single assignments: consistent after any panic.
+        let mut overlay = self.overlay.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*overlay {
+            _ if run == 0 => {
+                *overlay = None;
+                Arc::clone(stored)
+            }
+            Some((of, space)) if *of == run => Arc::clone(space),
+            _ => {
+                let space: Arc<dyn KvSpace> = Arc::new(Overlay::new(Arc::clone(stored), Arc::clone(&self.dry_run)));
+                *overlay = Some((run, Arc::clone(&space)));
+                space
+            }
+        }
+    }
+
+    /// The keys that a call uses now, if one has opened them.
+    pub(super) fn current(&self) -> Option<Arc<dyn KvSpace>> {
+        self.space.get().map(|stored| self.overlaid(stored))
+    }
+
+    pub(super) fn count(&self, function: &'static str, error: Option<&HostError>) {
+        self.series.count(function, error.map(|error| error.code));
+    }
+
+    /// Claims a key for one running call. Returns whether no other one has it.
+    pub(super) fn claim(&self, key: &str) -> bool {
+        self.running().keys.insert(key.to_owned())
+    }
+
+    /// A running call no longer sets a key that it had claimed.
+    pub(super) fn give_up(&self, key: &str) {
+        self.running().keys.remove(key);
+    }
+
+    /// Changes how much a running call makes the keys grow, whose size is `usage` without running calls.
+    pub(super) fn reserve(&self, usage: KvUsage, before: i64, after: i64) -> Answer<()> {
+        let mut running = self.running();
+        let quota = self.quota_bytes.load(Ordering::Relaxed);
+        let used = i64::try_from(usage.bytes + usage.keys * KV_KEY_COST_BYTES).unwrap_or(i64::MAX);
+        // What a call frees counts when it has succeeded.
+        let others = running.growth_bytes - before.max(0);
+        let total = used + others + after;
+        if after > before && total > i64::try_from(quota).unwrap_or(i64::MAX) {
+            let message = format!(
+                "the plugin's keys would take {total} bytes, and may take {quota}: delete keys, or raise `kv` in \
+                 [plugin.{}.limits]",
+                self.plugin
+            );
+            return Err(error(ErrorCode::TooLarge, message));
+        }
+        running.growth_bytes = others + after.max(0);
+        Ok(())
+    }
+
+    /// A call is over.
+    pub(super) fn release(&self, keys: &BTreeSet<String>, growth_bytes: i64) {
+        if keys.is_empty() && growth_bytes <= 0 {
+            return;
+        }
+        let mut running = self.running();
+        running.keys.retain(|key| !keys.contains(key));
+        running.growth_bytes -= growth_bytes.max(0);
+    }
+
+    fn running(&self) -> MutexGuard<'_, RunningCalls> {
+        // Changed by single assignments: consistent after any panic.
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

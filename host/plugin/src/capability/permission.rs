@@ -1,0 +1,99 @@
+//! The table of calls and capabilities.
+
+use super::Permissions;
+
+/// Whether a call may use a capability. Otherwise, why not, as the guest receives it with `denied`.
+pub(crate) type MayUse = Result<(), &'static str>;
+
+/// The kinds of calls into a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallKind {
+    /// Start functions, which run before any other call.
+    Start,
+    Describe,
+    /// `init` of an instance that handles events.
+    Init,
+    /// `init` of an instance that computes index values.
+    IndexInit,
+    /// `on-add`, `on-update`, `on-delete`, `on-synced`.
+    Event,
+    Index,
+    /// `save` and `restore`: the swap may still be refused.
+    Swap,
+}
+
+impl CallKind {
+    /// The capabilities that the call may use: a line for each kind, a column for each capability, in the order of the
+    /// list.
+    #[rustfmt::skip]
+    pub(crate) const fn permissions(self) -> Permissions {
+        match self {
+            //                                     store             kube              kv                metrics           http              log
+            CallKind::Start     => Permissions::row(Err(AT_START),    Err(AT_START),    Err(NOT_KV),      Err(NOT_METRICS), Err(AT_START),    Ok(())),
+            CallKind::Describe  => Permissions::row(Err(IN_DESCRIBE), Err(IN_DESCRIBE), Err(IN_DESCRIBE), Err(IN_DESCRIBE), Err(IN_DESCRIBE), Ok(())),
+            CallKind::Init      => Permissions::row(Err(IN_INIT),     Err(IN_INIT),     Ok(()),           Err(NOT_METRICS), Err(IN_INIT),     Ok(())),
+            CallKind::IndexInit => Permissions::row(Err(IN_INIT),     Err(IN_INIT),     Err(IN_INDEX),    Err(IN_INDEX),    Err(IN_INDEX),    Ok(())),
+            CallKind::Event     => Permissions::row(Ok(()),           Ok(()),           Ok(()),           Ok(()),           Ok(()),           Ok(())),
+            CallKind::Index     => Permissions::row(Err(IN_INDEX),    Err(IN_INDEX),    Err(IN_INDEX),    Err(IN_INDEX),    Err(IN_INDEX),    Ok(())),
+            CallKind::Swap      => Permissions::row(Ok(()),           Err(IN_SWAP),     Err(NOT_KV),      Err(NOT_METRICS), Err(IN_SWAP),     Ok(())),
+        }
+    }
+}
+
+const AT_START: &str = "before init, only log can be called: read the cache from on-synced on, and act in a handler";
+
+const IN_DESCRIBE: &str =
+    "describe must depend on the plugin and its `config` alone: in describe, only log can be called";
+
+const IN_INIT: &str =
+    "in init, only log and kv can be called: read the cache from on-synced on, and act on the cluster in a handler";
+
+const IN_INDEX: &str =
+    "an index function must depend on its arguments alone: in the role index, only log can be called";
+
+const IN_SWAP: &str = "in save and restore, only log and store can be called: act in a handler";
+
+/// No success commits the changes.
+const NOT_KV: &str = "kv can be used in init, on-add, on-update, on-delete and on-synced only";
+
+/// No success commits the changes.
+const NOT_METRICS: &str = "metrics can be changed in on-add, on-update, on-delete and on-synced only";
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn calls_other_than_handlers_may_use_little() {
+        let mut text = String::new();
+        for kind in [
+            CallKind::Start,
+            CallKind::Describe,
+            CallKind::Init,
+            CallKind::IndexInit,
+            CallKind::Event,
+            CallKind::Index,
+            CallKind::Swap,
+        ] {
+            let of = kind.permissions();
+            let each = [of.store, of.kube, of.kv, of.metrics, of.http, of.log];
+            let names = ["store", "kube", "kv", "metrics", "http", "log"];
+            let may_use = names
+                .iter()
+                .zip(each)
+                .filter_map(|(name, may)| may.is_ok().then_some(*name));
+            writeln!(text, "{kind:?}: {}", may_use.collect::<Vec<_>>().join(" ")).unwrap();
+        }
+        insta::assert_snapshot!(text, @r"
+        Start: log
+        Describe: log
+        Init: kv log
+        IndexInit: log
+        Event: store kube kv metrics http log
+        Index: log
+        Swap: store log
+        ");
+    }
+}

@@ -1,0 +1,211 @@
+//! What all plugins share: the engine, the compiled components, the services of capabilities; and how a version is loaded.
+
+use std::sync::Arc;
+
+use informant_cache::{Environment, listener};
+use informant_spec::{Content, Digest, INSTANCES_MAX, Language, OnFailure, PluginSpec};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use wasmtime::Engine;
+
+use crate::artifacts::Artifacts;
+use crate::artifacts::last_good::LastGood;
+use crate::capability::parts::PluginParts;
+use crate::capability::{Capabilities, PluginCapabilities, Services};
+use crate::component::script::{Script, ScriptRunner};
+use crate::component::{Offer, PluginComponent};
+use crate::effects::Effects;
+use crate::engine::scheduler::CpuScheduler;
+use crate::engine::ticker::Ticker;
+use crate::engine::watchdog::CallWatchdog;
+use crate::error::LoadProblem;
+use crate::instance::config::PluginConfig;
+use crate::instance::guest::{GuestState, InstanceResources};
+use crate::instance::version::LoadedVersion;
+use crate::instance::wasi::WasiMode;
+use crate::metrics::PluginMetrics;
+
+/// What all plugins of a host share.
+pub(crate) struct Runtime {
+    pub(crate) engine: Engine,
+    pub(crate) ticker: Ticker,
+    pub(crate) env: Arc<dyn Environment>,
+    pub(crate) services: Services,
+    pub(crate) metrics: PluginMetrics,
+    /// Where blocking work runs. None: where it is called, because none of it takes time.
+    pub(crate) blocking_pool: Option<Handle>,
+    pub(crate) offer: Arc<Offer<GuestState>>,
+    pub(crate) artifacts: Artifacts,
+    pub(crate) script_runner: ScriptRunner<GuestState>,
+    pub(crate) last_good: LastGood,
+    pub(crate) scheduler: Arc<CpuScheduler>,
+}
+
+impl Runtime {
+    /// Loads a version for `config` from `content`, and keeps that in case it proves good.
+    pub(crate) async fn load_version(
+        self: &Arc<Runtime>,
+        content: &Content,
+        config: &PluginConfig,
+    ) -> Result<LoadedVersion, LoadProblem> {
+        let spec = &config.spec;
+        let version = self.describe(content, spec.sha256, config).await?;
+        if !version.component.stubs.is_empty() {
+            let (plugin, functions) = (&*spec.name, version.component.stubs.join(", "));
+            tracing::warn!(
+                plugin,
+                functions,
+                "plugin imports functions of a newer contract; calling one traps"
+            );
+        }
+        let (last_good, kept) = (self.last_good.clone(), content.clone());
+        self.blocking(move || last_good.keep(&kept)).await?;
+        Ok(version)
+    }
+
+    /// Rejects a version that its section or the other plugins do not allow.
+    ///
+    /// # Errors
+    /// [`LoadProblem::Needs`], [`LoadProblem::MetricType`].
+    pub(crate) fn check_version(&self, version: &LoadedVersion, spec: &PluginSpec) -> Result<(), LoadProblem> {
+        version.manifest.check_section(spec)?;
+        self.metrics.capabilities.check(&spec.name, &version.manifest)
+    }
+
+    /// Records that `digest` is good for the plugin of `spec`.
+    pub(crate) async fn record_good(&self, spec: &PluginSpec, digest: Digest) {
+        let (last_good, name, source) = (self.last_good.clone(), spec.name.clone(), spec.content.clone());
+        // It fails only while the process stops.
+        let _ = self.blocking(move || last_good.record(&name, &source, digest)).await;
+    }
+
+    /// The last good version of the plugin with `config`, if there is one and it still loads.
+    pub(crate) async fn last_good(self: &Arc<Runtime>, config: &PluginConfig) -> Option<LoadedVersion> {
+        let content = self.last_good_content(&config.spec).await?;
+        self.load_version(&content, config).await.ok()
+    }
+
+    /// What was kept of the last good version. None if it is not what was recorded, or not what `sha256` pins.
+    pub(crate) async fn last_good_content(&self, spec: &PluginSpec) -> Option<Content> {
+        let (last_good, name, source) = (self.last_good.clone(), spec.name.clone(), spec.content.clone());
+        let find = move || last_good.find(&name, &source);
+        let found = self.blocking(find).await.ok()??;
+        spec.sha256
+            .is_none_or(|pinned| pinned == found.digest())
+            .then_some(found)
+    }
+
+    /// Runs blocking work on the blocking pool, if there is one.
+    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, LoadProblem> {
+        match &self.blocking_pool {
+            Some(handle) => handle.spawn_blocking(work).await.map_err(|_| LoadProblem::Stopping),
+            None => Ok(work()),
+        }
+    }
+
+    /// Validates, compiles and describes the component or script in `content`.
+    pub(crate) async fn describe(
+        &self,
+        content: &Content,
+        pin: Option<Digest>,
+        config: &PluginConfig,
+    ) -> Result<LoadedVersion, LoadProblem> {
+        let digest = content.digest();
+        if let Some(pinned) = pin.filter(|pinned| *pinned != digest) {
+            return Err(LoadProblem::Pin { found: digest, pinned });
+        }
+        let component = match content.language() {
+            Language::JavaScript => {
+                let script = Script::new(content)?;
+                self.script_runner
+                    .run(script, digest, &self.artifacts, &self.offer)
+                    .await?
+            }
+            Language::Wasm => {
+                PluginComponent::new(Arc::clone(content.bytes()), digest, &self.artifacts, &self.offer).await?
+            }
+        };
+        let context = config.context.clone();
+        let resources = InstanceResources {
+            manifest: Arc::default(),
+            wasi_mode: WasiMode::Deterministic,
+            ..self.unlisted_resources(config)
+        };
+        let watchdog = CallWatchdog::new(Arc::clone(&self.env), config.spec.limits.call, CancellationToken::new());
+        self.on_guests(async move { LoadedVersion::describe(component, &context, resources, watchdog).await })
+            .await?
+    }
+
+    /// Runs `work`, which calls a guest, on the guests' runtime.
+    pub(crate) async fn on_guests<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, LoadProblem> {
+        let (answer, answered) = oneshot::channel();
+        let task = async move {
+            // The caller may be gone.
+            let _ = answer.send(work.await);
+        };
+        self.env.spawn("plugin-load", Box::pin(task));
+        answered.await.map_err(|_| LoadProblem::Stopping)
+    }
+
+    /// For instances that only describe or initialize themselves. Their metrics are not in the output.
+    pub(crate) fn unlisted_resources(&self, config: &PluginConfig) -> InstanceResources {
+        let plugin = Arc::from(config.spec.name.as_str());
+        let parts = PluginParts {
+            plugin: &plugin,
+            spec: &config.spec,
+            services: &self.services,
+            env: &self.env,
+            dry_run: &Arc::new(Effects::new(false, &self.env, Arc::default())),
+            waker: &Arc::default(),
+        };
+        let capabilities = PluginCapabilities::new(&Capabilities::default(), &config.grants, &parts);
+        self.instance_resources(config, Arc::new(capabilities))
+    }
+
+    /// For instances of an unknown version.
+    pub(crate) fn instance_resources(
+        &self,
+        config: &PluginConfig,
+        capabilities: Arc<PluginCapabilities>,
+    ) -> InstanceResources {
+        InstanceResources {
+            limits: config.spec.limits,
+            wasi_mode: WasiMode::Real,
+            capabilities,
+            grants: config.grants.clone(),
+            manifest: Arc::default(),
+            clock: Arc::clone(self.ticker.clock()),
+            scheduler: Arc::clone(&self.scheduler),
+            overruns: Arc::default(),
+        }
+    }
+
+    /// The options of the listener of a plugin with this section.
+    pub(crate) fn listener_options(&self, spec: &PluginSpec) -> listener::ListenerOptions {
+        listener::ListenerOptions {
+            pending_events_max: spec.limits.pending,
+            resync: spec.resync,
+            min_interval: spec.min_interval,
+            calls_per_second_max: spec.calls_per_second_max,
+            on_failure: match spec.on_failure {
+                OnFailure::Skip => listener::FailurePolicy::Skip,
+                OnFailure::Retry | OnFailure::Quarantine => listener::FailurePolicy::Retry,
+            },
+            retry: retry_policy(spec),
+            seed: self.env.random(),
+            ..listener::ListenerOptions::default()
+        }
+    }
+}
+
+// A section's limits and defaults are those of the listener.
+const _: () = assert!(INSTANCES_MAX == listener::SHARDS_MAX as u32);
+
+fn retry_policy(spec: &PluginSpec) -> listener::RetryPolicy {
+    let informant_spec::RetryPolicy { initial, max, attempts } = spec.retry;
+    listener::RetryPolicy { initial, max, attempts }
+}
