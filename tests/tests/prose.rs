@@ -235,8 +235,9 @@ fn test_names_have_at_most_ten_words() {
     );
 }
 
-/// The blocking forms of `informant_cache` are called like what they wrap, in a module of their own.
-const SHARED_TYPE_NAMES: [&str; 2] = ["DeltaFifo", "WorkQueue"];
+/// The queue of `informant-client-go` has client-go's names, as that of `informant-cache` has: a program uses one of
+/// the two crates.
+const SHARED_TYPE_NAMES: [&str; 5] = ["Delta", "DeltaFifo", "DeltaFifoOptions", "DeltaType", "Deltas"];
 
 #[test]
 fn public_type_names_are_unique_across_host_crates() {

@@ -140,7 +140,7 @@ fn benchmark() -> Result<Command> {
 fn library() -> Result<ExitCode> {
     let mut within_limits = true;
     for (package, example) in [
-        ("informant-cache", "store_under_readers"),
+        ("informant-client-go", "store_under_readers"),
         ("informant-informer", "many_handlers"),
     ] {
         within_limits &= run_example(package, example)?;

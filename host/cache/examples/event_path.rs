@@ -157,7 +157,7 @@ impl EventPath {
                 while let Some(line) = lines.next_line() {
                     let Line::Json(line) = line else { continue };
                     let object = WatchLine::parse(line).expect("a line").object(&shape).expect("a pod");
-                    path.fifo.update(object, Moment::ZERO).expect("no transform");
+                    path.fifo.update(object, Moment::ZERO);
                 }
             }
         });

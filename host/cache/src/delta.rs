@@ -22,8 +22,6 @@ pub enum DeltaType {
     Deleted,
     /// A list contained the object. The store decides whether it is new, changed or unchanged.
     Replaced,
-    /// Nothing happened: a resync repeats a known object.
-    Sync,
 }
 
 /// A delete whose final state was not observed; client-go's `DeletedFinalStateUnknown`.
@@ -93,11 +91,6 @@ impl DeltaObject {
     pub fn is_tombstone(&self) -> bool {
         matches!(self, DeltaObject::Tombstone(_))
     }
-
-    /// Bytes of the state that this keeps in memory.
-    pub(crate) fn size_bytes(&self) -> usize {
-        self.object().map_or(0, Object::size_bytes)
-    }
 }
 
 impl From<Object> for DeltaObject {
@@ -155,20 +148,16 @@ impl Deltas {
     }
 
     /// Appends `delta`, unless it and the newest are both deletes: then one is kept, the earlier one if its final state
-    /// was observed, otherwise the later one. Returns the dropped one.
+    /// was observed, otherwise the later one.
     ///
     /// Source: client-go `dedupDeltas`, `isDeletionDup`.
-    pub(crate) fn push(&mut self, delta: Delta) -> Option<Delta> {
+    pub(crate) fn push(&mut self, delta: Delta) {
         let newest = self.newest_mut();
-        if delta.kind == DeltaType::Deleted && newest.kind == DeltaType::Deleted {
-            return Some(if newest.object.is_tombstone() {
-                std::mem::replace(newest, delta)
-            } else {
-                delta
-            });
+        if delta.kind != DeltaType::Deleted || newest.kind != DeltaType::Deleted {
+            self.append(delta);
+        } else if newest.object.is_tombstone() {
+            *newest = delta;
         }
-        self.append(delta);
-        None
     }
 
     /// Appends all to `out`.
@@ -224,7 +213,6 @@ impl fmt::Display for DeltaType {
             DeltaType::Updated => "Updated",
             DeltaType::Deleted => "Deleted",
             DeltaType::Replaced => "Replaced",
-            DeltaType::Sync => "Sync",
         })
     }
 }

@@ -1,21 +1,18 @@
 //! The queue between the reflector and the informer loop.
 //!
 //! ```text
-//! Reflector ──add/update/delete/replace──▶ DeltaFifo ──pop, pop_batch: all deltas of the oldest keys──▶ informer loop
+//! Reflector ──add/update/delete/replace──▶ DeltaFifo ──pop_batch: all deltas of the oldest keys──▶ informer loop
 //! ```
 //!
 //! Guarantees:
 //!
 //! - Keys leave in the order in which they first entered.
 //! - All deltas of a key leave together, oldest first. Two deletes in a row become one.
-//! - Every delta is either popped or counted in [`DeltaFifoStats`].
 //!
 //! The queue knows when the initial list has been processed. It is plain `&mut` state: no I/O, no lock, no waiting. It
-//! has no size limit, because a list has to fit: its owner checks [`DeltaFifo::bytes`] to know when to stop reading
-//! from the reflector.
+//! has no size limit, because a list has to fit: the channel in front of it is bounded.
 //!
-//! Follows client-go's `tools/cache/delta_fifo.go` (v0.31, which still had AddIfNotPresent). Each departure is
-//! documented at its item:
+//! Follows client-go's `tools/cache/delta_fifo.go`. Each departure is documented at its item:
 //!
 //! - Tombstones come before the other deltas of a replace.
 //! - An item that is the known object itself is not repeated.
@@ -29,24 +26,19 @@ mod write;
 
 use std::fmt;
 
-use informant_object::{KeyRef, Object, ResourceVersion};
+use informant_object::{KeyRef, ResourceVersion};
 
 use self::keyed_queue::KeyedQueue;
 pub use self::replace::ReplaceSummary;
 use self::write::HighWater;
-use crate::delta::{Delta, DeltaObject, Deltas};
-use crate::transform::Transform;
+use crate::delta::{Delta, Deltas};
 
 /// The options of a [`DeltaFifo`].
+#[derive(Clone, Copy, Debug)]
 pub struct DeltaFifoOptions {
-    /// Whether a replace queues [`Replaced`](crate::DeltaType::Replaced), or [`Sync`](crate::DeltaType::Sync) as
-    /// client-go did before `Replaced` existed.
-    pub emit_replaced: bool,
     /// Whether a replace leaves out items that are the known object itself (`Object::ptr_eq`) and have nothing queued.
     /// client-go repeats them.
     pub skip_unchanged: bool,
-    /// Run on each object that comes from the API server.
-    pub transform: Option<Box<dyn Transform>>,
     /// Seed of the key table's hash. It has no visible effect; a random one protects against names crafted to collide.
     pub hash_seed: u64,
 }
@@ -61,32 +53,13 @@ pub struct DeltaFifo {
     initial_population_count: usize,
     /// How many of those are in batches that are not done yet.
     initial_keys_out: usize,
-    closed: bool,
-    bytes: usize,
     high_water: HighWater,
-    stats: DeltaFifoStats,
-}
-
-/// The result of [`DeltaFifo::pop`].
-#[derive(Debug)]
-#[must_use = "a failed key has left the queue: put it back with add_if_not_present, or count it as lost"]
-pub enum Pop<E> {
-    /// The queue is empty.
-    Empty,
-    /// The queue is empty and closed (client-go's `ErrFIFOClosed`).
-    Closed,
-    /// The key's deltas were processed.
-    Processed(Deltas),
-    /// Processing failed. The deltas are returned and no longer in the queue.
-    Failed(Deltas, E),
 }
 
 impl Default for DeltaFifoOptions {
     fn default() -> DeltaFifoOptions {
         DeltaFifoOptions {
-            emit_replaced: true,
             skip_unchanged: true,
-            transform: None,
             hash_seed: 0,
         }
     }
@@ -96,10 +69,8 @@ impl fmt::Debug for DeltaFifo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeltaFifo")
             .field("keys", &self.queue.len())
-            .field("bytes", &self.bytes)
             .field("populated", &self.populated)
             .field("initial_population_count", &self.initial_population_count)
-            .field("closed", &self.closed)
             .finish_non_exhaustive()
     }
 }
@@ -115,10 +86,7 @@ impl DeltaFifo {
             populated: false,
             initial_population_count: 0,
             initial_keys_out: 0,
-            closed: false,
-            bytes: 0,
             high_water: HighWater::default(),
-            stats: DeltaFifoStats::default(),
         }
     }
 }
@@ -139,27 +107,6 @@ impl DeltaFifo {
 
 /// Reading.
 impl DeltaFifo {
-    /// Pops the first key and calls `process` with its deltas; the flag is true for keys of the initial list.
-    ///
-    /// The key counts as processed after `process`, even if that failed (client-go: before), so that
-    /// [`has_synced`](Self::has_synced) is never true while the last key of the list is being processed. client-go
-    /// blocks while the queue is empty; here the owning loop waits itself.
-    pub fn pop<E>(&mut self, process: impl FnOnce(&Deltas, bool) -> Result<(), E>) -> Pop<E> {
-        let is_in_initial_list = self.initial_keys_queued() > 0;
-        let Some(deltas) = self.take_first() else {
-            return if self.closed { Pop::Closed } else { Pop::Empty };
-        };
-        let outcome = process(&deltas, is_in_initial_list);
-        self.initial_population_count -= usize::from(is_in_initial_list);
-        match outcome {
-            Ok(()) => Pop::Processed(deltas),
-            Err(error) => {
-                self.stats.failed_deltas += deltas.len() as u64;
-                Pop::Failed(deltas, error)
-            }
-        }
-    }
-
     /// Pops keys into `batch`, which is cleared first, until it holds `deltas_max` deltas (a key's deltas stay
     /// together, and the first key is always popped), the queue is empty, or the initial list ends. Returns how many
     /// keys it popped.
@@ -172,7 +119,7 @@ impl DeltaFifo {
         while batch.len() < keys_max
             && let Some(next) = self.queue.front()
             && (batch.is_empty() || batch.deltas().len() + next.deltas.len() <= deltas_max)
-            && let Some(deltas) = self.take_first()
+            && let Some(deltas) = self.queue.pop_front()
         {
             batch.push(deltas);
         }
@@ -191,32 +138,10 @@ impl DeltaFifo {
         batch.clear();
     }
 
-    /// The newest object of each queued key, in queue order. (client-go's order is random.)
-    pub fn list(&self) -> impl ExactSizeIterator<Item = &DeltaObject> {
-        self.queue.iter().map(|deltas| &deltas.newest().object)
-    }
-
-    /// The queued keys, in queue order.
-    pub fn list_keys(&self) -> impl ExactSizeIterator<Item = KeyRef<'_>> {
-        self.queue.iter().map(Deltas::key)
-    }
-
-    /// The queued deltas of `object`'s key.
-    #[must_use]
-    pub fn get(&self, object: &Object) -> Option<&Deltas> {
-        self.get_by_key(object.key())
-    }
-
     /// The queued deltas of `key`.
     #[must_use]
     pub fn get_by_key(&self, key: KeyRef<'_>) -> Option<&Deltas> {
         self.queue.find(key).index.map(|index| &self.queue.get(index).deltas)
-    }
-
-    /// Whether [`close`](Self::close) was called.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.closed
     }
 
     /// Whether every key of the first replace, its deletions included, has been processed, or any other write came
@@ -224,12 +149,6 @@ impl DeltaFifo {
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.populated && self.initial_population_count == 0
-    }
-
-    /// Whether the first replace was done, or any other write came first. client-go: `populated`.
-    #[must_use]
-    pub fn is_populated(&self) -> bool {
-        self.populated
     }
 
     /// How many keys are queued.
@@ -244,22 +163,10 @@ impl DeltaFifo {
         self.queue.is_empty()
     }
 
-    /// Bytes of the queued objects, including those that the store holds, too.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// The counters of the queue.
-    #[must_use]
-    pub fn stats(&self) -> &DeltaFifoStats {
-        &self.stats
-    }
-
     /// The version up to which all changes of the source have left the queue; none while unknown.
     ///
     /// This is not the version of the newest popped object: with deltas grouped by key, that one may have overtaken an
-    /// older change of another key. Deltas put back by [`add_if_not_present`](Self::add_if_not_present) do not count.
+    /// older change of another key.
     #[must_use]
     pub fn fresh_as_of(&self) -> Option<ResourceVersion> {
         match self.queue.front() {
@@ -271,21 +178,10 @@ impl DeltaFifo {
 
 /// Internals.
 impl DeltaFifo {
-    fn take_first(&mut self) -> Option<Deltas> {
-        let deltas = self.queue.pop_front()?;
-        self.bytes -= bytes_of(&deltas);
-        self.stats.popped_deltas += deltas.len() as u64;
-        Some(deltas)
-    }
-
     /// Keys of the initial list that have not been popped. They are first in the queue.
     fn initial_keys_queued(&self) -> usize {
         self.initial_population_count - self.initial_keys_out
     }
-}
-
-fn bytes_of(deltas: &Deltas) -> usize {
-    deltas.iter().map(|delta| delta.object.size_bytes()).sum()
 }
 
 /// The deltas of several distinct keys, in queue order. A reusable buffer.
@@ -351,32 +247,4 @@ impl Batch {
         self.is_in_initial_list = false;
         self.initial_keys = 0;
     }
-}
-
-/// Counters of one [`DeltaFifo`]. Each only grows. Every delta that came in and was not popped is in
-/// one of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeltaFifoStats {
-    /// Deltas that were queued, except requeued ones.
-    pub queued_deltas: u64,
-    /// Deltas returned by `pop` and `pop_batch`.
-    pub popped_deltas: u64,
-    /// Deletes queued by a replace for objects that its list lacked.
-    pub tombstones: u64,
-    /// Items of a replace that were the known object itself, with nothing queued: nothing to deliver.
-    pub unchanged: u64,
-    /// Deletes of objects that were neither queued nor known.
-    pub deletes_ignored: u64,
-    /// Deletes merged with the delete before them.
-    pub deletes_collapsed: u64,
-    /// Objects whose new version was withheld because the transform failed.
-    pub transforms_failed: u64,
-    /// Deltas whose processing failed. Those put back are counted in `requeued`, too.
-    pub failed_deltas: u64,
-    /// Deltas put back by `add_if_not_present`.
-    pub requeued: u64,
-    /// Deltas not put back by `add_if_not_present`, because newer ones of their key were queued.
-    pub requeues_superseded: u64,
-    /// Look-ups of known objects that failed.
-    pub lookups_failed: u64,
 }

@@ -5,17 +5,12 @@
 //!
 //! Source: client-go `ResourceEventHandler`; the returned result, and what follows from it, is ours.
 
-mod filtering;
-mod funcs;
-
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use informant_object::{KeyRef, Object, SourceId};
 
-pub use self::filtering::FilteringEventHandler;
-pub use self::funcs::EventHandlerFuncs;
 use crate::listener::{Delivery, DeliveryOutcome, Notification};
 use crate::{Moment, Reason};
 

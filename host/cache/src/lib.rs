@@ -6,15 +6,14 @@
 //!                                  └──changes──▶ listeners ──▶ handlers, native or WebAssembly
 //! ```
 //!
-//! This crate owns the delta queue, the store and its indexes, snapshots, listers, the catalog of sources, the guard
-//! against resource versions that go back, listeners, the workqueue, and the traits [`EventHandler`], [`IndexFunc`] and
-//! [`Transform`]. It is pure: no I/O, no async, no clock, no randomness; time and random numbers are passed in
-//! ([`Environment`]). Waiting and waking are the caller's job; for programs with threads, [`blocking`] does both.
+//! This crate owns the delta queue, the store and its indexes, snapshots, the catalog of sources, the guard against
+//! resource versions that go back, listeners, and the traits [`EventHandler`] and [`IndexFunc`]. It is pure: no I/O, no
+//! async, no clock, no randomness; time and random numbers are passed in ([`Environment`]). Waiting and waking are the
+//! caller's job; for programs with threads, the crate `informant-client-go` does both.
 //!
 //! The model is client-go's `tools/cache`; each item states where it departs from it.
 
 mod backoff;
-pub mod blocking;
 mod catalog;
 mod delta;
 mod delta_fifo;
@@ -23,9 +22,7 @@ mod event_handler;
 mod index;
 pub mod index_feed;
 mod journal;
-mod known_objects;
 pub mod listener;
-mod lister;
 mod log_throttle;
 pub mod seeded_bug;
 mod source;
@@ -33,29 +30,24 @@ mod store;
 #[cfg(test)]
 mod testing;
 mod token_bucket;
-mod transform;
 mod version_guard;
-pub mod workqueue;
 
 pub use backoff::{Backoff, BackoffOptions, around, with_jitter};
 pub use catalog::{Catalog, UnknownSource};
 pub use delta::{Delta, DeltaObject, DeltaType, Deltas, Tombstone};
-pub use delta_fifo::{Batch, DeltaFifo, DeltaFifoOptions, DeltaFifoStats, Pop, ReplaceSummary};
+pub use delta_fifo::{Batch, DeltaFifo, DeltaFifoOptions, ReplaceSummary};
 pub use environment::{BoxFuture, Environment, Moment};
-pub use event_handler::{EventContext, EventHandler, EventHandlerFuncs, FilteringEventHandler, HandlerError};
+pub use event_handler::{EventContext, EventHandler, HandlerError};
 pub use index::{
     INDEX_FAILURE_MESSAGE_BYTES_MAX, INDEX_FAILURES_LISTED_MAX, INDEX_VALUES_BYTES_MAX, INDEX_VALUES_MAX,
     IndexConflict, IndexContents, IndexError, IndexFailures, IndexFunc, IndexValues, NAMESPACE_INDEX, PointerIndex,
 };
 pub use index_feed::IndexFeedHandle;
 pub use journal::Journal;
-pub use known_objects::{KnownObjects, LookupFailed, NothingKnown};
 pub use listener::ListenerHandle;
 pub use listener::delivery::Reason;
-pub use lister::{FoundObject, Lister, NamespaceLister, ObjectNotFound};
 pub use log_throttle::{LinesDue, LogThrottle};
 pub use source::{SOURCE_ERROR_BYTES_MAX, Source, SourceInfo, SourceState, SourceStatus};
 pub use store::{Cursor, GARBAGE_ROOTS_MAX, Garbage, IndexFilling, OBJECTS_BETWEEN_YIELDS_MAX, Snapshot, StoreWriter};
 pub use token_bucket::TokenBucket;
-pub use transform::{Transform, TransformError};
 pub use version_guard::{EventVerdict, ListSource, ListVerdict, VersionGuard, VersionGuardStats};

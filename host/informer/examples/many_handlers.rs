@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use informant_apiserver::ApiServer;
 use informant_cache::listener::ListenerOptions;
-use informant_cache::{Catalog, EventHandlerFuncs};
+use informant_cache::{Catalog, EventContext, EventHandler, HandlerError};
 use informant_informer::{InformerMetrics, SharedInformer, SourceSpec, TokioEnvironment};
+use informant_object::{KeyRef, Object};
 use informant_spec::GroupVersionResource;
 use kube::Client;
 
@@ -61,6 +62,23 @@ fn main() -> ExitCode {
     }
 }
 
+struct CountUpdates(Arc<AtomicU64>);
+
+impl EventHandler for CountUpdates {
+    fn on_add(&mut self, _: &Object, _: &EventContext) -> Result<(), HandlerError> {
+        Ok(())
+    }
+
+    fn on_update(&mut self, _: Option<&Object>, _: &Object, _: &EventContext) -> Result<(), HandlerError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn on_delete(&mut self, _: KeyRef<'_>, _: Option<&Object>, _: bool, _: &EventContext) -> Result<(), HandlerError> {
+        Ok(())
+    }
+}
+
 /// The CPU time of delivering all events, in bursts, to this many handlers. None is folded: each burst is handled
 /// before the next.
 async fn deliver(handlers: u64, burst: u64) -> Duration {
@@ -74,11 +92,7 @@ async fn deliver(handlers: u64, burst: u64) -> Duration {
     let updates = Arc::new(AtomicU64::new(0));
     let registrations: Vec<_> = (0..handlers)
         .map(|_| {
-            let updates = Arc::clone(&updates);
-            let handler = EventHandlerFuncs::new().on_update(move |_, _, _| {
-                updates.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            });
+            let handler = CountUpdates(Arc::clone(&updates));
             let added = informer.add_handler(Box::new(handler), ListenerOptions::default());
             added.expect("the informer runs")
         })

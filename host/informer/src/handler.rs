@@ -1,10 +1,9 @@
-//! Native handlers: the task that drives one, its registration, and waiting for several.
+//! Native handlers: the task that drives one, and its registration.
 //!
 //! Each handler has its own task and listener, so that a slow or panicking one delays no other. Calls of one handler
 //! never overlap. [`EventHandler::deliver`](informant_cache::EventHandler) contains a panic and reports it as a trap,
 //! which the listener retries.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -125,87 +124,6 @@ impl Registration {
     }
 }
 
-/// Which handlers were not synced in time.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct HandlersNotSynced {
-    /// One per handler that is not synced.
-    pub handlers: Vec<NotSyncedHandler>,
-}
-
-/// A handler that is not synced.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotSyncedHandler {
-    /// Its position among the given handlers, from 0.
-    pub position: usize,
-    /// As [`Registration::informer`].
-    pub informer: String,
-    /// Its status.
-    pub status: HandlerStatus,
-}
-
-impl fmt::Display for HandlersNotSynced {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "not synced in time: ")?;
-        for (
-            number,
-            NotSyncedHandler {
-                position,
-                informer,
-                status,
-            },
-        ) in self.handlers.iter().enumerate()
-        {
-            let separator = if number == 0 { "" } else { "; " };
-            let why = match status {
-                HandlerStatus { ended: true, .. } => "was removed".to_owned(),
-                HandlerStatus { pending: 0, .. } => "is waiting for its first list".to_owned(),
-                HandlerStatus { pending, failing, .. } => {
-                    format!("has {pending} queued events, {failing} in back-off")
-                }
-            };
-            write!(out, "{separator}handler {position}, of {informer}, {why}")?;
-        }
-        Ok(())
-    }
-}
-
-/// Waits until all handlers are synced, together at most `deadline`: their informers are, and each handler was called
-/// with every object of the first list.
-///
-/// # Errors
-/// [`HandlersNotSynced`], with those that are not. Source: client-go `WaitForCacheSync` over registrations, and the
-/// newer `WaitFor`; without polling.
-pub async fn wait_for_handler_sync<'a>(
-    environment: &dyn Environment,
-    handlers: impl IntoIterator<Item = &'a Registration>,
-    deadline: Duration,
-) -> Result<(), HandlersNotSynced> {
-    let handlers: Vec<Registration> = handlers.into_iter().cloned().collect();
-    let all_synced = async {
-        for mut handler in handlers.clone() {
-            handler.synced().await;
-        }
-    };
-    tokio::select! {
-        biased;
-        () = all_synced => {}
-        () = environment.sleep(deadline) => {}
-    }
-    let late = handlers.iter().enumerate().filter(|(_, handler)| !handler.has_synced());
-    let handlers: Vec<_> = late
-        .map(|(position, handler)| NotSyncedHandler {
-            position,
-            informer: handler.informer().to_owned(),
-            status: handler.status(),
-        })
-        .collect();
-    if handlers.is_empty() {
-        Ok(())
-    } else {
-        Err(HandlersNotSynced { handlers })
-    }
-}
-
 /// What a handler's task is built from.
 pub(crate) struct HandlerParts<'a> {
     pub(crate) handler: Box<dyn EventHandler>,
@@ -214,8 +132,6 @@ pub(crate) struct HandlerParts<'a> {
     pub(crate) informer: &'a str,
     pub(crate) environment: &'a Arc<dyn Environment>,
     pub(crate) metrics: &'a Arc<SourceMetrics>,
-    /// Notified when there may be capacity again for the loop's events.
-    pub(crate) capacity: Option<Arc<Notify>>,
 }
 
 /// Starts a handler's task.
@@ -227,7 +143,6 @@ pub(crate) fn drive(parts: HandlerParts<'_>) -> Registration {
         informer,
         environment,
         metrics,
-        capacity,
     } = parts;
     let (synced_sender, synced) = watch::channel(false);
     let (ended_sender, ended) = watch::channel(false);
@@ -243,7 +158,6 @@ pub(crate) fn drive(parts: HandlerParts<'_>) -> Registration {
         environment: Arc::clone(environment),
         metrics: Arc::clone(metrics),
         panics: Arc::clone(&panics),
-        capacity,
     };
     environment.spawn(
         "native-handler",
@@ -268,14 +182,12 @@ struct Driver {
     environment: Arc<dyn Environment>,
     metrics: Arc<SourceMetrics>,
     panics: Arc<AtomicU64>,
-    capacity: Option<Arc<Notify>>,
 }
 
 /// However a handler's task ends, nothing may wait for it.
 impl Drop for Driver {
     fn drop(&mut self) {
         self.listener.abandon();
-        self.notify_capacity();
     }
 }
 
@@ -292,12 +204,9 @@ impl Driver {
         loop {
             match self.listener.next_batch(now, CALLS_PER_BATCH_MAX, &mut deliveries) {
                 NextBatch::Delivered(_) => {
-                    // Slots are free once the events are taken, bytes once they are handled.
-                    self.notify_capacity();
                     self.call(&mut deliveries, &mut outcomes);
                     now = self.environment.now();
                     self.listener.done_batch(outcomes.drain(..), now);
-                    self.notify_capacity();
                     batches += 1;
                     if batches < BATCHES_PER_TURN_MAX && now - turn_began < TURN_MAX {
                         continue;
@@ -318,12 +227,6 @@ impl Driver {
             turn_began = self.environment.now();
             now = turn_began;
             batches = 0;
-        }
-    }
-
-    fn notify_capacity(&self) {
-        if let Some(capacity) = &self.capacity {
-            capacity.notify_one();
         }
     }
 

@@ -6,8 +6,7 @@
 //!
 //! Guarantees: handlers only receive what a reader can already look up; one root per batch; a list becomes visible as a
 //! whole; at most one batch ([`BATCH_DELTAS_MAX`]) between two points at which other tasks get a turn. A single queued
-//! event is processed at once; events that arrived meanwhile form one batch. The loop waits for no handler, except for
-//! a blocking one that has its informer to itself.
+//! event is processed at once; events that arrived meanwhile form one batch. The loop waits for no handler.
 //!
 //! Follows client-go's `controller.go` (`processDeltas`) and `shared_informer.go`; departures are noted where they
 //! occur.
@@ -29,7 +28,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use candidate::Candidate;
-pub(crate) use control::{BlockingListener, Control, IndexersChange};
+pub(crate) use control::{Control, IndexersChange};
 pub(crate) use handoff::{SourceHandoff, SourceTransfer};
 use index_feeds::{IndexFeeds, IndexWarnings};
 
@@ -75,8 +74,6 @@ pub(crate) struct InformerLoop {
     /// How many of `changes` were sent to index plugins.
     fed_changes: usize,
     listeners: Vec<ListenerHandle>,
-    /// The listener that the loop waits for.
-    blocking_listener: Option<BlockingListener>,
     feeds: IndexFeeds,
     index_warnings: IndexWarnings,
     guard: VersionGuard,
@@ -100,7 +97,6 @@ impl InformerLoop {
             batch: Batch::new(),
             changes: Vec::with_capacity(BATCH_DELTAS_MAX),
             listeners: Vec::new(),
-            blocking_listener: None,
             fed_changes: 0,
             feeds: IndexFeeds::new(),
             index_warnings: IndexWarnings::default(),
@@ -185,7 +181,6 @@ impl InformerLoop {
     /// Processes everything in the queue, batch by batch.
     async fn process_queued(&mut self) {
         loop {
-            self.wait_for_capacity().await;
             let more = self.process_batch();
             if seeded_bug(SeededBug::NotifiedBeforePublish) {
                 self.notify_listeners();
@@ -200,15 +195,6 @@ impl InformerLoop {
                 return;
             }
             tokio::task::yield_now().await;
-        }
-    }
-
-    /// Waits until the blocking handler has capacity. Meanwhile nothing is read: eventually the socket is full.
-    async fn wait_for_capacity(&mut self) {
-        if let Some(BlockingListener { listener, capacity }) = &self.blocking_listener {
-            while !listener.has_room() {
-                capacity.notified().await;
-            }
         }
     }
 
@@ -300,14 +286,10 @@ impl InformerLoop {
             return self.parts.status.count_rejected("event");
         }
         let LoopParts { fifo, store, .. } = &mut self.parts;
-        let queued = match kind {
+        match kind {
             EventKind::Added => fifo.add(object, received),
             EventKind::Modified => fifo.update(object, received),
-            EventKind::Deleted => fifo.delete(object, &*store, received),
-        };
-        if let Err(error) = queued {
-            self.parts.status.count_skipped("transform");
-            log!(warn, *self.parts.name, %error, "transform failed; keeping the previous state of the object");
+            EventKind::Deleted => fifo.delete(object, store, received),
         }
     }
 }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! This crate contains everything that waits for a cluster: [`discover`] resolves a resource name, a [`SharedInformer`]
-//! serves one source, a [`SharedInformerFactory`] several. Each source is visibly in one state ([`ReflectorStatus`]),
-//! failures are retried at a stated pace and shown, and nothing is dropped without a counter ([`InformerMetrics`]).
+//! serves one source, a [`NamedInformer`] several under one name. Each source is visibly in one state
+//! ([`ReflectorStatus`]), failures are retried at a stated pace and shown, and nothing is dropped without a counter ([`InformerMetrics`]).
 //! Time, tasks and randomness come from an [`Environment`](informant_cache::Environment), so that a whole informer can
 //! be replayed from a seed under paused time; [`TokioEnvironment`] is the production one. Only the client of kube is
 //! used. The store and the delivery to handlers are in `informant-cache`.
@@ -16,9 +16,7 @@ mod api;
 mod cluster_client;
 mod discovery;
 mod environment;
-mod factory;
 mod handler;
-mod informer;
 mod informer_loop;
 mod metrics;
 mod named_informer;
@@ -40,9 +38,7 @@ pub use discovery::{
     discover, discover_in, discover_matching,
 };
 pub use environment::TokioEnvironment;
-pub use factory::{FactoryError, NotSynced, NotSyncedSource, SharedInformerFactory, wait_for_cache_sync};
-pub use handler::{HandlerStatus, HandlersNotSynced, NotSyncedHandler, Registration, wait_for_handler_sync};
-pub use informer::{Informer, InformerHandler, WhenFull};
+pub use handler::{HandlerStatus, Registration};
 pub use metrics::InformerMetrics;
 pub use named_informer::{InformerSpec, NamedInformer};
 pub use reflector::{LIST_BYTES_MAX, LIST_OBJECTS_MAX, LIST_PAGES_MAX, ReflectorOptions};

@@ -46,8 +46,7 @@ pub struct InformerSpec {
 ///
 /// Starts at once and runs until [`stop`](Self::stop), or until the last clone is dropped. Listeners and index feeds
 /// belong to the informer: future sources get them too. The objects of all sources are read as a union, by the
-/// informer's name ([`Lister`](informant_cache::Lister), [`Catalog::sources_of`]). [`reconfigure`](Self::reconfigure)
-/// changes the informer while it runs.
+/// informer's name ([`Catalog::sources_of`]). [`reconfigure`](Self::reconfigure) changes the informer while it runs.
 #[derive(Clone)]
 pub struct NamedInformer(Arc<Parts>);
 

@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use informant_cache::listener::ListenerOptions;
 use informant_cache::{
     Catalog, Environment, EventHandler, IndexConflict, IndexFeedHandle, IndexFunc, Journal, ListenerHandle, Snapshot,
-    Source, Transform,
+    Source,
 };
 use informant_object::SourceId;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use freshness::NotFresh;
@@ -31,7 +31,7 @@ pub use stop::StopReport;
 use crate::cluster_client::ClusterClient;
 use crate::environment::BackgroundDropper;
 use crate::handler::{HandlerParts, Registration, drive};
-use crate::informer_loop::{BlockingListener, Control};
+use crate::informer_loop::Control;
 use crate::metrics::SourceMetrics;
 use crate::reflector::ReflectorOptions;
 use crate::source_name::SourceName;
@@ -46,8 +46,6 @@ pub struct InformerOptions {
     /// Bytes of objects that may be between the reflector and its loop; at the limit the socket is not read. Default 8
     /// MiB.
     pub channel_bytes_max: usize,
-    /// Runs once on each object from the API server, before it is stored or delivered.
-    pub transform: Option<Box<dyn Transform>>,
     /// Persists the source across restarts; listeners only receive what is persisted.
     pub durable: Option<DurableSource>,
     /// Native indexes other than pointers, in addition to [`SourceSpec::indexes`].
@@ -92,7 +90,6 @@ impl Default for InformerOptions {
         Self {
             reflector: ReflectorOptions::default(),
             channel_bytes_max: CHANNEL_BYTES_MAX,
-            transform: None,
             durable: None,
             index_funcs: Vec::new(),
         }
@@ -240,61 +237,26 @@ impl SharedInformer {
         handler: Box<dyn EventHandler>,
         mut options: ListenerOptions,
     ) -> Result<Registration, InformerStopped> {
-        self.set_defaults(&mut options);
-        let listener = ListenerHandle::new(options);
-        self.register(handler, listener.clone(), None, Control::AddListener(listener))
-    }
-
-    /// Like [`add_handler`](Self::add_handler), for the only handler of an informer: the loop waits for it.
-    pub(crate) fn add_blocking_handler(
-        &self,
-        handler: Box<dyn EventHandler>,
-        mut options: ListenerOptions,
-    ) -> Result<Registration, InformerStopped> {
-        self.set_defaults(&mut options);
-        let (listener, capacity) = (ListenerHandle::new_blocking(options), Arc::new(Notify::new()));
-        let blocking = BlockingListener {
-            listener: listener.clone(),
-            capacity: Arc::clone(&capacity),
-        };
-        self.register(
-            handler,
-            listener,
-            Some(capacity),
-            Control::AddBlockingListener(blocking),
-        )
-    }
-
-    fn set_defaults(&self, options: &mut ListenerOptions) {
         if options.seed == 0 {
             options.seed = self.environment.0.random();
         }
         options.resync = options.resync.or(self.members().spec.resync);
-    }
-
-    fn register(
-        &self,
-        handler: Box<dyn EventHandler>,
-        listener: ListenerHandle,
-        capacity: Option<Arc<Notify>>,
-        command: Control,
-    ) -> Result<Registration, InformerStopped> {
+        let listener = ListenerHandle::new(options);
         let mut members = self.members();
         if members.stopped {
             return Err(InformerStopped);
         }
         let registration = drive(HandlerParts {
             handler,
-            listener,
+            listener: listener.clone(),
             source: self.source(),
             informer: self.name(),
             environment: &self.environment.0,
             metrics: &self.metrics,
-            capacity,
         });
         members.handlers.retain(|known| !known.has_ended());
         members.handlers.push(registration.clone());
-        self.send_command(command)?;
+        self.send_command(Control::AddListener(listener))?;
         Ok(registration)
     }
 

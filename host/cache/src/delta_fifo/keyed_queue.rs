@@ -84,8 +84,8 @@ impl KeyedQueue {
     }
 
     /// Appends to the deltas of a queued key; see [`Deltas::push`].
-    pub(super) fn append(&mut self, index: usize, delta: Delta) -> Option<Delta> {
-        self.entries[index].deltas.push(delta)
+    pub(super) fn append(&mut self, index: usize, delta: Delta) {
+        self.entries[index].deltas.push(delta);
     }
 
     /// Adds a key that is not queued at the end.
@@ -119,10 +119,6 @@ impl KeyedQueue {
         Some(queued.deltas)
     }
 
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &Deltas> {
-        self.entries.iter().map(|queued| &queued.deltas)
-    }
-
     /// Clears the high-water version of all queued keys.
     pub(super) fn clear_high_water(&mut self) {
         self.entries.iter_mut().for_each(|queued| queued.high_water_before = 0);
@@ -150,6 +146,10 @@ impl KeyedQueue {
 
 #[cfg(test)]
 impl KeyedQueue {
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &Deltas> {
+        self.entries.iter().map(|queued| &queued.deltas)
+    }
+
     pub(super) fn capacity(&self) -> usize {
         self.entries.capacity().max(self.positions.capacity())
     }

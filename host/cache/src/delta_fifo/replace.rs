@@ -7,21 +7,19 @@ use super::DeltaFifo;
 use super::keyed_queue::{KeySlot, KeyedQueue};
 use super::write::HighWater;
 use crate::delta::{Delta, DeltaType, Tombstone};
-use crate::known_objects::KnownObjects;
 use crate::seeded_bug::{SeededBug, seeded_bug};
+use crate::store::StoreWriter;
 use crate::{Moment, Reason};
 
 /// The result of [`DeltaFifo::replace`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplaceSummary {
-    /// Objects that vanished: known or queued, and not in the list.
+    /// Objects that vanished: stored or queued, and not in the list.
     pub vanished: usize,
     /// Items queued.
     pub queued: usize,
-    /// Items that were the known object itself.
+    /// Items that were the stored object itself.
     pub unchanged: usize,
-    /// Items whose transform failed. They count as present: their known state stays.
-    pub withheld: usize,
 }
 
 /// The values that all deltas of one replace share.
@@ -36,18 +34,17 @@ impl DeltaFifo {
     /// Applies `objects`, a complete list of the source at `version`.
     ///
     /// First queues a [`DeltaType::Deleted`] with a [`Tombstone`] for each key that the list lacks: for queued keys
-    /// with the newest queued state, then for other known keys with the known state. Then queues each object in list
-    /// order as [`DeltaType::Replaced`], except those that are the known object itself and have nothing queued
+    /// with the newest queued state, then for other keys in `store` with the stored state. Then queues each object in
+    /// list order as [`DeltaType::Replaced`], except those that are the stored object itself and have nothing queued
     /// ([`DeltaFifoOptions::skip_unchanged`](super::DeltaFifoOptions::skip_unchanged)). The first call, if no other
     /// write came before, determines the initial list ([`has_synced`](Self::has_synced)).
     ///
-    /// Source: client-go `DeltaFIFO.Replace`, which queues the deletions last and repeats unchanged objects. There a
-    /// transform error fails the whole replace; here it withholds one object.
+    /// Source: client-go `DeltaFIFO.Replace`, which queues the deletions last and repeats unchanged objects.
     pub fn replace(
         &mut self,
         objects: Vec<Object>,
         version: &ResourceVersion,
-        known: &(impl KnownObjects + ?Sized),
+        store: &StoreWriter,
         reason: Reason,
         received: Moment,
     ) -> ReplaceSummary {
@@ -59,7 +56,7 @@ impl DeltaFifo {
         }
         let mut is_unchanged = vec![false; objects.len()];
         let mut vanished = 0;
-        let hashes = if self.queue.is_empty() && known.is_empty() {
+        let hashes = if self.queue.is_empty() && store.is_empty() {
             // Nothing can have vanished or be unchanged.
             Vec::new()
         } else {
@@ -67,7 +64,7 @@ impl DeltaFifo {
             // The order matters: the second step must see only keys that were not queued in the first.
             let had_queued = !self.queue.is_empty();
             vanished += self.enqueue_queued_tombstones(&listed, context);
-            vanished += self.enqueue_known_tombstones(&listed, known, had_queued, &mut is_unchanged, context);
+            vanished += self.enqueue_stored_tombstones(&listed, store, had_queued, &mut is_unchanged, context);
             listed.into_hashes()
         };
 
@@ -107,34 +104,34 @@ impl DeltaFifo {
         tombstones
     }
 
-    /// Enqueues tombstones for known keys that are neither queued nor in the list; and marks the items that are the
-    /// known object itself and have nothing queued.
-    fn enqueue_known_tombstones(
+    /// Enqueues tombstones for stored keys that are neither queued nor in the list; and marks the items that are the
+    /// stored object itself and have nothing queued.
+    fn enqueue_stored_tombstones(
         &mut self,
         listed: &ListIndex<'_>,
-        known: &(impl KnownObjects + ?Sized),
+        store: &StoreWriter,
         had_queued: bool,
         is_unchanged: &mut [bool],
         context: ReplaceContext,
     ) -> usize {
         let mut tombstones = 0;
-        known.visit(&mut |key, object| {
+        for object in store.list() {
+            let key = object.key();
             let hash = self.queue.hash(key);
             if had_queued && self.queue.find_hashed(hash, key).index.is_some() {
-                return;
+                continue;
             }
             if let Some(item) = listed.find(hash, key) {
-                is_unchanged[item] = object.is_some_and(|object| listed.object(item).ptr_eq(object));
-                return;
+                is_unchanged[item] = listed.object(item).ptr_eq(object);
+                continue;
             }
-            self.stats.lookups_failed += u64::from(object.is_none());
             let tombstone = Tombstone {
                 key: key.to_key(),
-                object: object.cloned(),
+                object: Some(object.clone()),
             };
             self.enqueue_tombstone(KeySlot { hash, index: None }, tombstone, context);
             tombstones += 1;
-        });
+        }
         tombstones
     }
 
@@ -147,7 +144,6 @@ impl DeltaFifo {
         if seeded_bug(SeededBug::RelistMissesDeletes) {
             return;
         }
-        self.stats.tombstones += 1;
         self.push(
             slot,
             Delta {
@@ -167,11 +163,6 @@ impl DeltaFifo {
         is_unchanged: &[bool],
         ReplaceContext { reason, received }: ReplaceContext,
     ) -> ReplaceSummary {
-        let kind = if self.options.emit_replaced {
-            DeltaType::Replaced
-        } else {
-            DeltaType::Sync
-        };
         let unchanged = match self.options.skip_unchanged {
             true => is_unchanged.iter().filter(|&&unchanged| unchanged).count(),
             false => 0,
@@ -180,7 +171,6 @@ impl DeltaFifo {
             unchanged,
             ..ReplaceSummary::default()
         };
-        self.stats.unchanged += unchanged as u64;
         self.queue.reserve(objects.len() - unchanged);
         for (item, (object, &is_unchanged)) in objects.into_iter().zip(is_unchanged).enumerate() {
             if is_unchanged && self.options.skip_unchanged {
@@ -188,21 +178,12 @@ impl DeltaFifo {
             }
             let hash = hashes.get(item).copied();
             let hash = hash.unwrap_or_else(|| self.queue.hash(object.key()));
-            // A known object was transformed when it arrived.
-            let transformed = match is_unchanged {
-                true => Ok(object.into()),
-                false => self.transformed(object.into()),
-            };
-            let Ok(object) = transformed else {
-                summary.withheld += 1;
-                continue;
-            };
             let slot = self.queue.find_hashed(hash, object.key());
             self.push(
                 slot,
                 Delta {
-                    kind,
-                    object,
+                    kind: DeltaType::Replaced,
+                    object: object.into(),
                     reason,
                     received,
                 },

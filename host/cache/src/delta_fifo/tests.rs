@@ -3,42 +3,25 @@
 mod model;
 mod population;
 mod replace;
-mod transform;
 
 use informant_object::{KeyRef, Object};
 use insta::assert_snapshot;
 
-use super::{DeltaFifo, DeltaFifoOptions, Pop, ReplaceSummary};
+use super::{DeltaFifo, DeltaFifoOptions, ReplaceSummary};
 use crate::testing::{object, pod, version};
-use crate::{Batch, DeltaObject, Deltas, KnownObjects, LookupFailed, Moment, NothingKnown, Reason, Tombstone};
+use crate::{Batch, Delta, DeltaObject, Moment, Reason, StoreWriter, Tombstone};
 
 const NOW: Moment = Moment::ZERO;
 
-/// The known objects of a test, in this order.
-#[derive(Default)]
-struct Known(Vec<Object>);
-
-impl KnownObjects for Known {
-    fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>)) {
-        self.0.iter().for_each(|object| visit(object.key(), Some(object)));
-    }
-
-    fn get_by_key(&self, key: KeyRef<'_>) -> Result<Option<Object>, LookupFailed> {
-        Ok(self.0.iter().find(|object| object.key() == key).cloned())
-    }
+/// A store with these objects.
+fn stored(objects: impl IntoIterator<Item = Object>) -> StoreWriter {
+    let mut store = StoreWriter::new();
+    objects.into_iter().for_each(|object| drop(store.add(object)));
+    store
 }
 
-/// Known keys whose look-up fails.
-struct Unreadable(Vec<Object>);
-
-impl KnownObjects for Unreadable {
-    fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>)) {
-        self.0.iter().for_each(|object| visit(object.key(), None));
-    }
-
-    fn get_by_key(&self, _key: KeyRef<'_>) -> Result<Option<Object>, LookupFailed> {
-        Err(LookupFailed)
-    }
+fn nothing() -> StoreWriter {
+    StoreWriter::new()
 }
 
 fn fifo() -> DeltaFifo {
@@ -46,19 +29,19 @@ fn fifo() -> DeltaFifo {
 }
 
 fn add(fifo: &mut DeltaFifo, object: Object) {
-    fifo.add(object, NOW).unwrap();
+    fifo.add(object, NOW);
 }
 
 fn update(fifo: &mut DeltaFifo, object: Object) {
-    fifo.update(object, NOW).unwrap();
+    fifo.update(object, NOW);
 }
 
-fn delete(fifo: &mut DeltaFifo, object: impl Into<DeltaObject>, known: &(impl KnownObjects + ?Sized)) {
-    fifo.delete(object, known, NOW).unwrap();
+fn delete(fifo: &mut DeltaFifo, object: impl Into<DeltaObject>, store: &StoreWriter) {
+    fifo.delete(object, store, NOW);
 }
 
-fn replace(fifo: &mut DeltaFifo, objects: Vec<Object>, known: &(impl KnownObjects + ?Sized)) -> ReplaceSummary {
-    fifo.replace(objects, &version(100), known, Reason::Relist, NOW)
+fn replace(fifo: &mut DeltaFifo, objects: Vec<Object>, store: &StoreWriter) -> ReplaceSummary {
+    fifo.replace(objects, &version(100), store, Reason::Relist, NOW)
 }
 
 fn tombstone(object: Object) -> Tombstone {
@@ -68,23 +51,31 @@ fn tombstone(object: Object) -> Tombstone {
     }
 }
 
-fn pop(fifo: &mut DeltaFifo) -> Option<Deltas> {
-    match fifo.pop(|_, _| Ok::<_, ()>(())) {
-        Pop::Processed(deltas) => Some(deltas),
-        Pop::Empty | Pop::Closed => None,
-        Pop::Failed(..) => unreachable!("processing never fails here"),
-    }
+/// The deltas of the first key, and whether it belongs to the initial list.
+fn pop_one(fifo: &mut DeltaFifo) -> Option<(Vec<Delta>, bool)> {
+    let mut batch = Batch::new();
+    fifo.pop_batch(1, &mut batch);
+    let popped = (batch.deltas().to_vec(), batch.is_in_initial_list());
+    fifo.batch_done(&mut batch);
+    (!popped.0.is_empty()).then_some(popped)
+}
+
+fn pop(fifo: &mut DeltaFifo) -> Option<Vec<Delta>> {
+    pop_one(fifo).map(|(deltas, _)| deltas)
 }
 
 /// All queued deltas, one key per line.
 fn waiting(fifo: &DeltaFifo) -> String {
-    let line = |key: KeyRef<'_>| text(fifo.get_by_key(key).unwrap());
-    fifo.list_keys().map(line).collect::<Vec<_>>().join("\n")
+    fifo.queue
+        .iter()
+        .map(|deltas| text(deltas))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
-fn text(deltas: &Deltas) -> String {
+fn text(deltas: &[Delta]) -> String {
     let each: Vec<String> = deltas.iter().map(ToString::to_string).collect();
-    format!("{}: {}", deltas.key().name, each.join(", "))
+    format!("{}: {}", deltas[0].key().name, each.join(", "))
 }
 
 /// (`TestDeltaFIFO_addUpdate`)
@@ -93,7 +84,7 @@ fn deltas_of_one_key_are_popped_together() {
     let mut fifo = fifo();
     add(&mut fifo, pod("a", 1));
     update(&mut fifo, pod("a", 2));
-    delete(&mut fifo, pod("a", 3), &NothingKnown);
+    delete(&mut fifo, pod("a", 3), &nothing());
     assert_snapshot!(waiting(&fifo), @"a: Added(1), Updated(2), Deleted(3)");
     assert_eq!(text(&pop(&mut fifo).unwrap()), "a: Added(1), Updated(2), Deleted(3)");
     assert!(fifo.is_empty());
@@ -123,20 +114,19 @@ fn without_known_objects_only_queued_keys_can_be_deleted() {
     let mut fifo = fifo();
     add(&mut fifo, pod("a", 10));
     update(&mut fifo, pod("b", 15));
-    delete(&mut fifo, pod("c", 2), &NothingKnown);
-    delete(&mut fifo, pod("b", 20), &NothingKnown);
+    delete(&mut fifo, pod("c", 2), &nothing());
+    delete(&mut fifo, pod("b", 20), &nothing());
     assert_snapshot!(waiting(&fifo), @"
     a: Added(10)
     b: Updated(15), Deleted(20)
     ");
-    assert_eq!(fifo.stats().deletes_ignored, 1);
 }
 
 /// (`TestDeltaFIFO_enqueueingWithLister`)
 #[test]
 fn known_key_can_be_deleted_whether_queued_or_not() {
     let mut fifo = fifo();
-    let known = Known(vec![pod("a", 5), pod("b", 6), pod("c", 7)]);
+    let known = stored([pod("a", 5), pod("b", 6), pod("c", 7)]);
     add(&mut fifo, pod("a", 10));
     update(&mut fifo, pod("b", 15));
     delete(&mut fifo, pod("d", 2), &known);
@@ -150,27 +140,18 @@ fn known_key_can_be_deleted_whether_queued_or_not() {
 }
 
 #[test]
-fn delete_is_queued_when_the_lookup_fails() {
-    let mut fifo = fifo();
-    delete(&mut fifo, pod("a", 2), &Unreadable(vec![]));
-    assert_snapshot!(waiting(&fifo), @"a: Deleted(2)");
-    assert_eq!(fifo.stats().lookups_failed, 1);
-}
-
-#[test]
 fn consecutive_deletes_collapse_into_the_first() {
     let mut fifo = fifo();
     add(&mut fifo, pod("a", 1));
-    delete(&mut fifo, pod("a", 2), &NothingKnown);
-    delete(&mut fifo, pod("a", 3), &NothingKnown);
+    delete(&mut fifo, pod("a", 2), &nothing());
+    delete(&mut fifo, pod("a", 3), &nothing());
     assert_snapshot!(waiting(&fifo), @"a: Added(1), Deleted(2)");
-    assert_eq!(fifo.stats().deletes_collapsed, 1);
 }
 
 #[test]
 fn collapsed_deletes_keep_the_observed_final_state() {
     let mut fifo = fifo();
-    let known = Known(vec![pod("a", 1), pod("b", 1)]);
+    let known = stored([pod("a", 1), pod("b", 1)]);
     delete(&mut fifo, tombstone(pod("a", 1)), &known);
     delete(&mut fifo, pod("a", 3), &known);
     delete(&mut fifo, pod("b", 3), &known);
@@ -184,123 +165,18 @@ fn collapsed_deletes_keep_the_observed_final_state() {
 #[test]
 fn recreated_object_stays_a_delete_and_an_add() {
     let mut fifo = fifo();
-    let known = Known(vec![pod("a", 1)]);
+    let known = stored([pod("a", 1)]);
     delete(&mut fifo, pod("a", 2), &known);
     add(&mut fifo, pod("a", 3));
     delete(&mut fifo, pod("a", 4), &known);
     assert_snapshot!(waiting(&fifo), @"a: Deleted(2), Added(3), Deleted(4)");
 }
 
-/// (`TestDeltaFIFO_ResyncNonExisting`, `TestDeltaFIFO_Resync`)
-#[test]
-fn resync_repeats_only_known_objects() {
-    let mut fifo = fifo();
-    fifo.resync(&NothingKnown, NOW);
-    assert!(fifo.is_empty());
-    delete(&mut fifo, pod("a", 10), &Known(vec![pod("a", 5)]));
-    fifo.resync(&Known(vec![pod("a", 5), pod("b", 6)]), NOW);
-    assert_snapshot!(waiting(&fifo), @"
-    a: Deleted(10)
-    b: Sync(6)
-    ");
-    assert_eq!(pop(&mut fifo).unwrap().newest().reason, Reason::Watch);
-    assert_eq!(pop(&mut fifo).unwrap().newest().reason, Reason::Resync);
-    fifo.resync(&Unreadable(vec![pod("c", 1)]), NOW);
-    assert!(fifo.is_empty());
-}
-
-/// (`TestDeltaFIFO_UpdateResyncRace`)
-#[test]
-fn resync_skips_queued_keys() {
-    let mut fifo = fifo();
-    update(&mut fifo, pod("a", 6));
-    fifo.resync(&Known(vec![pod("a", 5)]), NOW);
-    assert_snapshot!(waiting(&fifo), @"a: Updated(6)");
-}
-
-/// (v0.31 `TestDeltaFIFO_addIfNotPresent` in spirit, `TestFIFO_addIfNotPresent`)
-#[test]
-fn failed_deltas_are_requeued_unless_newer_ones_exist() {
-    let mut fifo = fifo();
-    add(&mut fifo, pod("a", 1));
-    add(&mut fifo, pod("b", 1));
-    let Pop::Failed(deltas, "no") = fifo.pop(|_, _| Err("no")) else {
-        panic!("processing fails")
-    };
-    assert!(fifo.add_if_not_present(deltas));
-    assert_snapshot!(waiting(&fifo), @"
-    b: Added(1)
-    a: Added(1)
-    ");
-    let Pop::Failed(deltas, "no") = fifo.pop(|_, _| Err("no")) else {
-        panic!("processing fails")
-    };
-    add(&mut fifo, pod("b", 2));
-    assert!(!fifo.add_if_not_present(deltas));
-    assert_snapshot!(waiting(&fifo), @"
-    a: Added(1)
-    b: Added(2)
-    ");
-    let stats = fifo.stats();
-    assert_eq!(
-        (stats.failed_deltas, stats.requeued, stats.requeues_superseded),
-        (2, 1, 1)
-    );
-}
-
-/// (`TestDeltaFIFO_PopShouldUnblockWhenClosed`)
-#[test]
-fn closed_queue_drains_then_returns_closed() {
-    let mut fifo = fifo();
-    assert!(matches!(fifo.pop(|_, _| Ok::<_, ()>(())), Pop::Empty));
-    add(&mut fifo, pod("a", 1));
-    fifo.close();
-    assert!(fifo.is_closed());
-    assert!(matches!(fifo.pop(|_, _| Ok::<_, ()>(())), Pop::Processed(_)));
-    assert!(matches!(fifo.pop(|_, _| Ok::<_, ()>(())), Pop::Closed));
-}
-
-#[test]
-fn list_returns_newest_objects_in_queue_order() {
-    let mut fifo = fifo();
-    for (name, version) in [("b", 1), ("a", 2), ("b", 3)] {
-        update(&mut fifo, pod(name, version));
-    }
-    let newest: Vec<String> = fifo
-        .list()
-        .map(|object| format!("{} {}", object.key(), object.object().unwrap().version()))
-        .collect();
-    assert_eq!(newest, ["default/b 3", "default/a 2"]);
-    let keys: Vec<String> = fifo.list_keys().map(|key| key.to_string()).collect();
-    assert_eq!(keys, ["default/b", "default/a"]);
-    assert_eq!(fifo.get(&pod("b", 0)).unwrap().oldest().to_string(), "Updated(1)");
-}
-
-#[test]
-fn bytes_count_queued_objects() {
-    let mut fifo = fifo();
-    let (small, large) = (
-        pod("a", 1),
-        object(r#"{"metadata":{"name":"b"},"data":"0123456789012345678901234567890123456789"}"#),
-    );
-    add(&mut fifo, small.clone());
-    add(&mut fifo, large.clone());
-    assert_eq!(fifo.bytes(), small.size_bytes() + large.size_bytes());
-    delete(&mut fifo, small.clone(), &NothingKnown);
-    delete(&mut fifo, small.clone(), &NothingKnown);
-    assert_eq!(fifo.bytes(), 2 * small.size_bytes() + large.size_bytes());
-    pop(&mut fifo);
-    assert_eq!(fifo.bytes(), large.size_bytes());
-    let mut batch = Batch::new();
-    fifo.pop_batch(usize::MAX, &mut batch);
-    assert_eq!(fifo.bytes(), 0);
-}
-
 #[test]
 fn empty_queue_frees_the_memory_of_a_large_list() {
     let mut fifo = fifo();
     let many: Vec<Object> = (0..10_000).map(|number| pod(&format!("pod-{number}"), 1)).collect();
-    replace(&mut fifo, many, &NothingKnown);
+    replace(&mut fifo, many, &nothing());
     assert!(fifo.queue.capacity() >= 10_000);
     while pop(&mut fifo).is_some() {}
     assert!(fifo.queue.capacity() <= 4_096, "{}", fifo.queue.capacity());

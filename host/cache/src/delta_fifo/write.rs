@@ -1,172 +1,73 @@
 //! Writing one change to the queue.
 
-use informant_object::{KeyRef, Object, ResourceVersion, VersionRef};
+use informant_object::{Object, ResourceVersion, VersionRef};
 
+use super::DeltaFifo;
 use super::keyed_queue::KeySlot;
-use super::{DeltaFifo, bytes_of};
 use crate::delta::{Delta, DeltaObject, DeltaType, Deltas};
-use crate::known_objects::KnownObjects;
-use crate::transform::{self, TransformError};
+use crate::store::StoreWriter;
 use crate::{Moment, Reason};
 
 /// Writing.
 impl DeltaFifo {
     /// Queues an [`DeltaType::Added`]. A queued key keeps its position, a new one goes to the end.
-    ///
-    /// # Errors
-    /// [`TransformError`]; the queue is unchanged, and the event is counted.
-    pub fn add(&mut self, object: Object, received: Moment) -> Result<(), TransformError> {
-        self.queue_change(DeltaType::Added, object.into(), received)
+    pub fn add(&mut self, object: Object, received: Moment) {
+        self.queue_change(DeltaType::Added, object.into(), received);
     }
 
     /// Queues an [`DeltaType::Updated`], as [`add`](Self::add) does.
-    ///
-    /// # Errors
-    /// As [`add`](Self::add).
-    pub fn update(&mut self, object: Object, received: Moment) -> Result<(), TransformError> {
-        self.queue_change(DeltaType::Updated, object.into(), received)
+    pub fn update(&mut self, object: Object, received: Moment) {
+        self.queue_change(DeltaType::Updated, object.into(), received);
     }
 
     /// Queues a [`DeltaType::Deleted`] with the object's last state (or a [`Tombstone`](crate::Tombstone)), if the key
-    /// is queued or known. A delete of an unknown object is ignored and counted; if the look-up fails it is queued.
-    ///
-    /// # Errors
-    /// As [`add`](Self::add).
-    pub fn delete(
-        &mut self,
-        object: impl Into<DeltaObject>,
-        known: &(impl KnownObjects + ?Sized),
-        received: Moment,
-    ) -> Result<(), TransformError> {
+    /// is queued or in `store`. A delete of an unknown object is ignored.
+    pub fn delete(&mut self, object: impl Into<DeltaObject>, store: &StoreWriter, received: Moment) {
         let object = object.into();
-        if self.queue.find(object.key()).index.is_none() && !self.may_be_known(object.key(), known) {
-            self.populated = true;
-            self.stats.deletes_ignored += 1;
-            self.raise_high_water(&object);
-            return Ok(());
+        let key = object.key();
+        if self.queue.find(key).index.is_some() || store.get_by_key(key).is_some() {
+            return self.queue_change(DeltaType::Deleted, object, received);
         }
-        self.queue_change(DeltaType::Deleted, object, received)
-    }
-
-    /// Queues a [`DeltaType::Sync`] for each known key that has nothing queued. A key whose look-up fails is skipped.
-    pub fn resync(&mut self, known: &(impl KnownObjects + ?Sized), received: Moment) {
-        known.visit(&mut |key, object| {
-            let slot = self.queue.find(key);
-            if slot.index.is_some() {
-                return;
-            }
-            match object {
-                Some(object) => {
-                    let object = DeltaObject::Object(object.clone());
-                    self.push(
-                        slot,
-                        Delta {
-                            kind: DeltaType::Sync,
-                            object,
-                            reason: Reason::Resync,
-                            received,
-                        },
-                    );
-                }
-                None => self.stats.lookups_failed += 1,
-            }
-        });
-    }
-
-    /// Puts popped deltas back at the end of the queue; returns whether it did. If newer deltas of the key are queued,
-    /// nothing is put back.
-    pub fn add_if_not_present(&mut self, deltas: Deltas) -> bool {
         self.populated = true;
-        let slot = self.queue.find(deltas.key());
-        if slot.index.is_some() {
-            self.stats.requeues_superseded += deltas.len() as u64;
-            return false;
+        if let Some(shown_version) = high_water_of(&object) {
+            self.high_water = shown_version;
         }
-        self.stats.requeued += deltas.len() as u64;
-        self.bytes += bytes_of(&deltas);
-        self.queue.push_back(slot.hash, deltas, self.high_water.number());
-        true
     }
 
     /// Records a bookmark: the source has sent all changes up to `version`.
     pub fn bookmark(&mut self, version: VersionRef<'_>) {
         self.high_water = HighWater::of(version).unwrap_or_default();
     }
-
-    /// Closes the queue. Queued keys can still be popped, and writes are not refused, as in client-go; once empty,
-    /// [`pop`](Self::pop) returns [`Pop::Closed`](super::Pop::Closed).
-    pub fn close(&mut self) {
-        self.closed = true;
-    }
 }
 
 /// Internals.
 impl DeltaFifo {
-    fn queue_change(&mut self, kind: DeltaType, object: DeltaObject, received: Moment) -> Result<(), TransformError> {
+    fn queue_change(&mut self, kind: DeltaType, object: DeltaObject, received: Moment) {
         self.populated = true;
         let shown_version = high_water_of(&object);
-        let transformed = self.transformed(object);
-        let result = transformed.map(|object| {
-            let slot = self.queue.find(object.key());
-            self.push(
-                slot,
-                Delta {
-                    kind,
-                    object,
-                    reason: Reason::Watch,
-                    received,
-                },
-            );
-        });
+        let slot = self.queue.find(object.key());
+        self.push(
+            slot,
+            Delta {
+                kind,
+                object,
+                reason: Reason::Watch,
+                received,
+            },
+        );
         // After the push: a queued key remembers the high-water version before its change.
         if let Some(shown_version) = shown_version {
-            self.high_water = shown_version;
-        }
-        result
-    }
-
-    fn may_be_known(&mut self, key: KeyRef<'_>, known: &(impl KnownObjects + ?Sized)) -> bool {
-        match known.get_by_key(key) {
-            Ok(object) => object.is_some(),
-            Err(_) => {
-                self.stats.lookups_failed += 1;
-                true
-            }
-        }
-    }
-
-    /// Raises the high-water version to that of `object`.
-    fn raise_high_water(&mut self, object: &DeltaObject) {
-        if let Some(shown_version) = high_water_of(object) {
             self.high_water = shown_version;
         }
     }
 
     /// Appends to the key's deltas, or adds the key at the end of the queue.
     pub(super) fn push(&mut self, slot: KeySlot, delta: Delta) {
-        self.stats.queued_deltas += 1;
-        self.bytes += delta.object.size_bytes();
-        let Some(index) = slot.index else {
-            return self
+        match slot.index {
+            Some(index) => self.queue.append(index, delta),
+            None => self
                 .queue
-                .push_back(slot.hash, Deltas::new(delta), self.high_water.number());
-        };
-        if let Some(collapsed) = self.queue.append(index, delta) {
-            self.stats.deletes_collapsed += 1;
-            self.bytes -= collapsed.object.size_bytes();
-        }
-    }
-
-    pub(super) fn transformed(&mut self, object: DeltaObject) -> Result<DeltaObject, TransformError> {
-        match (&mut self.options.transform, object) {
-            (Some(transform), DeltaObject::Object(object)) => match transform::apply(transform.as_mut(), object) {
-                Ok(object) => Ok(object.into()),
-                Err(error) => {
-                    self.stats.transforms_failed += 1;
-                    Err(error)
-                }
-            },
-            (_, object) => Ok(object),
+                .push_back(slot.hash, Deltas::new(delta), self.high_water.number()),
         }
     }
 }

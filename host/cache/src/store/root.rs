@@ -180,13 +180,6 @@ impl Root {
             .filter(move |object| everything || selector.matches(object))
     }
 
-    /// Visits every object, sorted by key.
-    pub(super) fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>)) {
-        for (key, stored) in &self.objects {
-            visit(key.as_ref(), Some(&stored.object));
-        }
-    }
-
     /// Objects that share a value with `object`, sorted by key and without duplicates.
     pub(super) fn sharing_values(&self, index: IndexRef<'_>, object: &Object) -> Vec<Object> {
         let values = self.values_of(index, object);

@@ -9,7 +9,6 @@ use informant_object::{KeyRef, LabelSelector, Object, ResourceVersion};
 use super::Cursor;
 use super::root::Root;
 use crate::index::{IndexError, IndexFailures, IndexFunc};
-use crate::known_objects::{KnownObjects, LookupFailed};
 
 /// The objects of a source as of one publish. Immutable; a clone is cheap. It can be kept for any time: it keeps
 /// outdated objects in memory, but blocks no one.
@@ -201,20 +200,6 @@ impl Snapshot {
     /// Returns this handle as garbage, to be freed on another thread.
     pub fn into_garbage(self) -> Garbage {
         Garbage::of(self)
-    }
-}
-
-impl KnownObjects for Snapshot {
-    fn is_empty(&self) -> bool {
-        self.0.objects.is_empty()
-    }
-
-    fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>)) {
-        self.0.visit(visit);
-    }
-
-    fn get_by_key(&self, key: KeyRef<'_>) -> Result<Option<Object>, LookupFailed> {
-        Ok(self.0.get(key).cloned())
     }
 }
 

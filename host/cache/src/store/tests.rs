@@ -11,7 +11,7 @@ use informant_object::{KeyRef, LabelSelector, Object};
 
 use super::{GARBAGE_ROOTS_MAX, Snapshot, StoreWriter};
 use crate::testing::{object, pod, pod_in, version};
-use crate::{Catalog, KnownObjects, SourceInfo, SourceState};
+use crate::{Catalog, SourceInfo, SourceState};
 
 fn key(name: &str) -> KeyRef<'_> {
     KeyRef::new("default", name)
@@ -82,8 +82,6 @@ fn a_replace_leaves_exactly_the_listed_objects() {
     store.replace(vec![pod("b", 3), pod("c", 4), pod("c", 5)], version(9), 0);
     assert_eq!(shown(store.list()), "b@3 c@5");
     assert_eq!(store.version().unwrap().as_str(), "9");
-    store.resync();
-    assert_eq!(shown(store.list()), "b@3 c@5");
 }
 
 #[test]
@@ -246,24 +244,6 @@ fn cursor_iterates_its_snapshot_while_the_store_changes() {
     );
 }
 
-#[test]
-fn writer_and_snapshot_are_known_objects() {
-    fn keys(known: &impl KnownObjects) -> String {
-        let mut objects = Vec::new();
-        known.visit(&mut |_, object| objects.push(object.unwrap().clone()));
-        assert!(known.get_by_key(key("a")).unwrap().is_some());
-        assert!(known.get_by_key(key("z")).unwrap().is_none());
-        shown(&objects)
-    }
-    let mut store = store([pod("b", 1), pod("a", 2)]);
-    let snapshot = store.publish();
-    store.add(pod("c", 3));
-    assert_eq!(
-        (keys(&store), keys(&snapshot)),
-        ("a@2 b@1 c@3".to_owned(), "a@2 b@1".to_owned())
-    );
-}
-
 fn info(informer: &str) -> SourceInfo {
     SourceInfo {
         informer: informer.to_owned(),
@@ -311,7 +291,7 @@ fn writers_are_send_and_snapshots_are_sync() {
     fn moves<T: Send>() {}
     fn is_shared<T: Send + Sync>() {}
     moves::<(StoreWriter, crate::DeltaFifo, crate::Garbage)>();
-    is_shared::<(Snapshot, Catalog, crate::Lister, crate::IndexContents)>();
+    is_shared::<(Snapshot, Catalog, crate::IndexContents)>();
 }
 
 #[test]

@@ -15,7 +15,6 @@ use super::root::{Root, StoredObject};
 use super::{Garbage, Snapshot};
 use crate::catalog::{Catalog, UnknownSource};
 use crate::index::{ComputedValues, IndexFailures, StoredValues};
-use crate::known_objects::{KnownObjects, LookupFailed};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::source::Source;
 
@@ -261,23 +260,6 @@ impl StoreWriter {
             self.add(object);
         }
         self.set_version(version, epoch);
-    }
-
-    /// Does nothing: there is no queue behind a store. Exists because client-go's `Store` has it.
-    pub fn resync(&mut self) {}
-}
-
-impl KnownObjects for StoreWriter {
-    fn is_empty(&self) -> bool {
-        self.root.objects.is_empty()
-    }
-
-    fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>)) {
-        self.root.visit(visit);
-    }
-
-    fn get_by_key(&self, key: KeyRef<'_>) -> Result<Option<Object>, LookupFailed> {
-        Ok(self.root.get(key).cloned())
     }
 }
 

@@ -1,13 +1,12 @@
 //! Commands to the loop, handled between two batches.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use informant_cache::{
     IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle, OBJECTS_BETWEEN_YIELDS_MAX, Snapshot,
 };
 use informant_object::SourceId;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use super::{Candidate, InformerLoop, SourceHandoff, SourceTransfer};
 
@@ -15,8 +14,6 @@ use super::{Candidate, InformerLoop, SourceHandoff, SourceTransfer};
 pub(crate) enum Control {
     /// Deliver to this listener from now on; it receives the stored objects as its initial list.
     AddListener(ListenerHandle),
-    /// Like `AddListener`, and wait for it before each batch.
-    AddBlockingListener(BlockingListener),
     /// Stop delivering to this listener.
     RemoveListener(ListenerHandle),
     /// Maintain the indexes of this plugin.
@@ -48,13 +45,6 @@ pub(crate) enum Control {
     Stop(oneshot::Sender<()>),
 }
 
-/// A listener that the loop waits for while it has no capacity.
-pub(crate) struct BlockingListener {
-    pub(crate) listener: ListenerHandle,
-    /// Notified when there may be capacity again.
-    pub(crate) capacity: Arc<Notify>,
-}
-
 /// Native indexes to remove and to add.
 pub(crate) struct IndexersChange {
     pub(crate) removed: Vec<String>,
@@ -65,10 +55,6 @@ impl InformerLoop {
     pub(super) async fn handle(&mut self, control: Control) -> ControlFlow<()> {
         match control {
             Control::AddListener(listener) => self.add_listener(listener),
-            Control::AddBlockingListener(blocking) => {
-                self.add_listener(blocking.listener.clone());
-                self.blocking_listener = Some(blocking);
-            }
             Control::RemoveListener(listener) => self.remove_listener(&listener),
             // A receiver that is gone does not need the answer.
             Control::AddFeed(feed, done) => drop(done.send(self.add_feed(feed))),

@@ -75,7 +75,7 @@ impl InformerLoop {
             reason,
         } = list;
         let LoopParts { fifo, store, .. } = &mut self.parts;
-        let summary = fifo.replace(objects, &version, &*store, reason, received);
+        let summary = fifo.replace(objects, &version, store, reason, received);
         log!(
             debug,
             *self.parts.name,
@@ -83,14 +83,8 @@ impl InformerLoop {
             queued = summary.queued,
             unchanged = summary.unchanged,
             vanished = summary.vanished,
-            withheld = summary.withheld,
             "list applied"
         );
-        if summary.withheld > 0 {
-            self.parts
-                .status
-                .count_skipped_many("transform", summary.withheld as u64);
-        }
         while self.process_batch() {
             self.feed_indexes().await;
             tokio::task::yield_now().await;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use informant_apiserver::{ApiServer, Filter};
 use informant_cache::listener::{ListenerOptions, Notification, Pause};
-use informant_cache::{Catalog, ListenerHandle, Lister};
+use informant_cache::{Catalog, ListenerHandle, Source};
 use informant_object::{LabelSelector, Pointer};
 use kube::Client;
 use serde_json::json;
@@ -29,6 +29,20 @@ struct World {
     lines: Arc<Mutex<Vec<String>>>,
     /// The handler waits for a permit before it acknowledges.
     open: Arc<tokio::sync::Semaphore>,
+}
+
+/// The objects that lookups find under the informer's name.
+fn found_in(catalog: &Catalog) -> Vec<String> {
+    let keys = |source: Arc<Source>| {
+        let snapshot = source.snapshot();
+        snapshot
+            .iter()
+            .map(|object| object.key().to_string())
+            .collect::<Vec<_>>()
+    };
+    let mut found: Vec<_> = catalog.sources_of("pods").into_iter().flat_map(keys).collect();
+    found.sort();
+    found
 }
 
 /// An API server with some namespaces.
@@ -113,12 +127,7 @@ impl World {
 
     /// The objects that lookups find under the informer's name.
     fn found(&self) -> Vec<String> {
-        let lister = Lister::new(self.catalog.clone(), "pods");
-        let everything = LabelSelector::everything();
-        let found = lister.list(&everything);
-        let mut found: Vec<_> = found.map(|found| found.object.key().to_string()).collect();
-        found.sort();
-        found
+        found_in(&self.catalog)
     }
 
     fn namespaces(&self) -> Vec<Option<String>> {
@@ -387,8 +396,9 @@ async fn selectors_change_in_every_remaining_source() {
     put(&server, "b/one", 2);
     settle().await;
     assert_eq!(world.take(), ["add b/one (watch)"]);
-    let lister = Lister::new(world.catalog.clone(), "pods");
-    assert_eq!(lister.by_index("node", "node-2").unwrap().len(), 1);
+    let sources = world.catalog.sources_of("pods");
+    let found = |source: &Arc<Source>| source.snapshot().by_index("node", "node-2").unwrap().count();
+    assert_eq!(sources.iter().map(found).sum::<usize>(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use informant_cache::{
     Catalog, DeltaFifo, DeltaFifoOptions, Environment, IndexConflict, IndexFunc, PointerIndex, Source, SourceInfo,
-    StoreWriter, Transform,
+    StoreWriter,
 };
 use informant_object::{PointerError, Shape, SourceId};
 use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{EnvironmentRef, InformerOptions, InformerStopped, Members, SharedInformer};
+use super::{EnvironmentRef, InformerOptions, Members, SharedInformer};
 use crate::api::{self, ApiError, CollectionRequest, ListQuery};
 use crate::cluster_client::{ClusterClient, ClusterLink};
 use crate::environment::{BackgroundDropper, TokioEnvironment};
@@ -75,9 +75,6 @@ pub enum StartError {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// It was stopped before its handler was registered, as during a shutdown.
-    #[error(transparent)]
-    Stopped(#[from] InformerStopped),
 }
 
 impl SharedInformer {
@@ -149,9 +146,7 @@ impl SharedInformer {
         if spec.of_pattern {
             source.set_of_pattern();
         }
-        if options.transform.is_none() {
-            source.add_shape(Arc::new(shape.clone()));
-        }
+        source.add_shape(Arc::new(shape.clone()));
         let metrics = metrics_of(&spec, metrics, &native_indexes);
         let status = Arc::new(status_of(&name, &source, &metrics, &environment, &options.reflector));
         let dropper = BackgroundDropper::new(&*environment);
@@ -163,7 +158,7 @@ impl SharedInformer {
             name: name.clone(),
             source: id,
             namespace: spec.namespace.clone(),
-            fifo: fifo_of(options.transform, &spec, environment.random()),
+            fifo: fifo_of(&spec, environment.random()),
             store,
             updates,
             control: commands,
@@ -282,12 +277,10 @@ fn store_of(
     Ok(store)
 }
 
-fn fifo_of(transform: Option<Box<dyn Transform>>, spec: &SourceSpec, hash_seed: u64) -> DeltaFifo {
+fn fifo_of(spec: &SourceSpec, hash_seed: u64) -> DeltaFifo {
     DeltaFifo::new(DeltaFifoOptions {
         skip_unchanged: !spec.relist_notify_unchanged,
-        transform,
         hash_seed,
-        ..DeltaFifoOptions::default()
     })
 }
 

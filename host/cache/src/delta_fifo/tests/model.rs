@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Delta, DeltaType};
+use crate::DeltaType;
 
 /// One delta as the model sees it: type, whether it is a tombstone, and the version of the state it carries.
 type Seen = (DeltaType, bool, u64);
@@ -66,14 +66,6 @@ impl Model {
         }
     }
 
-    fn resync(&mut self, known: &BTreeMap<String, Object>) {
-        for (key, object) in known {
-            if !self.items.contains_key(key) {
-                self.queue_action(key, (DeltaType::Sync, false, number(object)));
-            }
-        }
-    }
-
     fn pop(&mut self) -> Option<(String, Vec<Seen>, bool)> {
         if self.queue.is_empty() {
             return None;
@@ -95,9 +87,7 @@ enum Step {
     DeleteUnseen(u8),
     /// Per name: absent, the known object itself, or a new version.
     Replace([u8; 4]),
-    Resync,
     Pop,
-    PopFailing,
     PopBatch(usize),
 }
 
@@ -109,9 +99,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         3 => name.clone().prop_map(Step::Delete),
         1 => name.prop_map(Step::DeleteUnseen),
         2 => any::<[u8; 4]>().prop_map(Step::Replace),
-        1 => Just(Step::Resync),
         4 => Just(Step::Pop),
-        1 => Just(Step::PopFailing),
         2 => (1..4_usize).prop_map(Step::PopBatch),
     ]
 }
@@ -149,8 +137,8 @@ impl Twins {
         pod(&name(number), self.version)
     }
 
-    fn known(&self) -> Known {
-        Known(self.known.values().cloned().collect())
+    fn known(&self) -> StoreWriter {
+        stored(self.known.values().cloned())
     }
 
     fn take(&mut self, step: Step) {
@@ -177,13 +165,7 @@ impl Twins {
             }
             Step::DeleteUnseen(number) => self.delete_unseen(&name(number)),
             Step::Replace(choices) => self.replace(choices),
-            Step::Resync => {
-                self.model.resync(&self.known);
-                let known = self.known();
-                self.fifo.resync(&known, NOW);
-            }
             Step::Pop => self.pop(),
-            Step::PopFailing => self.pop_failing(),
             Step::PopBatch(max) => self.pop_batch(max),
         }
     }
@@ -225,27 +207,13 @@ impl Twins {
     }
 
     fn pop(&mut self) {
-        let expected = self.model.pop();
-        let mut got = None;
-        let popped = self.fifo.pop(|deltas, initial| {
-            got = Some((deltas.key().name.to_owned(), seen(deltas), initial));
-            Ok::<_, ()>(())
-        });
-        assert_eq!(got, expected);
-        if let Pop::Processed(deltas) = popped {
+        let popped = pop_one(&mut self.fifo);
+        let got = popped
+            .as_ref()
+            .map(|(deltas, initial)| (deltas[0].key().name.to_owned(), seen(deltas), *initial));
+        assert_eq!(got, self.model.pop());
+        if let Some((deltas, _)) = popped {
             self.process(&deltas);
-        }
-    }
-
-    fn pop_failing(&mut self) {
-        let expected = self.model.pop();
-        if let Pop::Failed(deltas, ()) = self.fifo.pop(|_, _| Err(())) {
-            let (key, expected, _) = expected.unwrap();
-            assert_eq!(seen(&deltas), expected);
-            assert!(self.fifo.add_if_not_present(deltas));
-            expected
-                .into_iter()
-                .for_each(|delta| self.model.queue_action(&key, delta));
         }
     }
 
@@ -271,12 +239,8 @@ impl Twins {
     }
 
     fn check(&self) {
-        assert!(
-            self.fifo
-                .list_keys()
-                .map(|key| key.name)
-                .eq(self.model.queue.iter().map(String::as_str))
-        );
+        let queued: Vec<&str> = self.fifo.queue.iter().map(|deltas| deltas.key().name).collect();
+        assert_eq!(queued, self.model.queue);
         for number in 0..4 {
             let key = name(number);
             let waiting = self
@@ -288,20 +252,6 @@ impl Twins {
         assert_eq!(
             self.fifo.has_synced(),
             self.model.populated && self.model.initial_population_count == 0
-        );
-        let bytes: usize = self
-            .fifo
-            .list_keys()
-            .map(|key| self.fifo.get_by_key(key).unwrap())
-            .map(super::super::bytes_of)
-            .sum();
-        assert_eq!(self.fifo.bytes(), bytes);
-        let stats = self.fifo.stats();
-        let waiting: usize = self.model.items.values().map(Vec::len).sum();
-        assert_eq!(
-            stats.queued_deltas + stats.requeued,
-            stats.popped_deltas + stats.deletes_collapsed + waiting as u64,
-            "whatever came in went out, collapsed or waits"
         );
     }
 }

@@ -38,9 +38,5 @@ async fn new_sources_hold_nothing_of_a_lost_history() {
     pass(60).await;
     let sources = catalog.sources_of("pods");
     assert_eq!(sources.len(), 2);
-    let lister = Lister::new(catalog, "pods");
-    let everything = LabelSelector::everything();
-    let found = lister.list(&everything);
-    let found: Vec<_> = found.map(|found| found.object.key().to_string()).collect();
-    assert_eq!(sorted(found), ["a/kept", "a/later", "b/later"]);
+    assert_eq!(found_in(&catalog), ["a/kept", "a/later", "b/later"]);
 }

@@ -1,17 +1,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_apiserver::{ApiServer, Filter};
 use informant_cache::listener::{ListenerOptions, NextDelivery, Pause};
-use informant_cache::{Catalog, HandlerError, ListenerHandle, Moment, SourceState, Transform};
-use informant_object::{LabelSelector, Object, Pointer, Shape};
-use kube::Client;
+use informant_cache::{HandlerError, ListenerHandle, Moment, SourceState};
+use informant_object::{LabelSelector, Pointer};
 
+use crate::InformerStopped;
 use crate::testing::{RecordingHandler, Rig, RigOptions, api_server, pass, pods, put, settle};
-use crate::{
-    FactoryError, InformerMetrics, InformerOptions, InformerStopped, SharedInformerFactory, TokioEnvironment,
-    wait_for_cache_sync,
-};
 
 #[tokio::test(start_paused = true)]
 async fn a_graceful_stop_delivers_accepted_events() {
@@ -246,129 +241,6 @@ async fn objects_have_type_meta_and_lack_dropped_fields() {
         assert_eq!(object["metadata"]["annotations"], serde_json::json!({"small": "y"}));
         assert!(object["metadata"].get("managedFields").is_none());
     }
-}
-
-/// Removes the annotations, but fails on pods called "bad".
-struct Redact(Arc<std::sync::atomic::AtomicUsize>);
-
-impl Transform for Redact {
-    fn transform(&mut self, object: Object) -> Result<Object, String> {
-        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        if object.name() == "bad" {
-            return Err("fails on purpose".to_owned());
-        }
-        let shape = Shape::new("v1", "Pod", vec![Pointer::parse("/metadata/labels").unwrap()], false).unwrap();
-        Object::parse(object.json(), &shape).map_err(|error| error.to_string())
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_failing_transform_affects_only_its_object() {
-    let server = api_server();
-    put(&server, "a", 1);
-    put(&server, "bad", 1);
-    let calls = Arc::default();
-    let transform: Option<Box<dyn Transform>> = Some(Box::new(Redact(Arc::clone(&calls))));
-    let options = RigOptions {
-        informer: InformerOptions {
-            transform,
-            ..InformerOptions::default()
-        },
-        ..RigOptions::default()
-    };
-    let rig = Rig::start_with(&server, options);
-    settle().await;
-    assert!(rig.informer.has_synced());
-    put(&server, "a", 2);
-    settle().await;
-    assert_eq!(rig.stored().len(), 1);
-    assert!(
-        rig.informer
-            .snapshot()
-            .iter()
-            .all(|object| object.labels().next().is_none())
-    );
-    assert_eq!(calls.load(std::sync::atomic::Ordering::Relaxed), 3);
-    assert_eq!(
-        rig.metric(r#"reflector_skipped_total{informer="pods",cluster="",reason="transform"}"#),
-        1.0
-    );
-}
-
-fn client(server: &ApiServer) -> Client {
-    Client::new(server.service(), "default")
-}
-
-fn factory(server: &ApiServer) -> (SharedInformerFactory, Catalog) {
-    let catalog = Catalog::new();
-    let environment = Arc::new(TokioEnvironment::current(3));
-    (
-        SharedInformerFactory::new(client(server), environment, catalog.clone(), InformerMetrics::default()),
-        catalog,
-    )
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_factory_creates_each_source_once_and_stops_all() {
-    let (east, west) = (api_server(), api_server());
-    put(&east, "a", 1);
-    let (factory, catalog) = factory(&east);
-    let factory = factory.with_cluster("west", client(&west));
-    let first = factory.informer_for(pods()).unwrap();
-    assert!(Arc::ptr_eq(&first, &factory.informer_for(pods()).unwrap()));
-    let mut other = pods();
-    other.cluster = "west".to_owned();
-    factory.informer_for(other).unwrap();
-    factory.wait_for_cache_sync(Duration::from_secs(5)).await.unwrap();
-    assert_eq!(factory.informers("pods").len(), 2);
-    assert_eq!(catalog.sources("pods").len(), 2);
-    let mut unknown = pods();
-    unknown.cluster = "north".to_owned();
-    let error = factory.informer_for(unknown).unwrap_err();
-    assert!(matches!(error, FactoryError::UnknownCluster { .. }));
-    insta::assert_snapshot!(error, @r#"informer pods: unknown cluster "north"; known clusters: "west""#);
-    assert!(factory.shutdown(Duration::from_secs(5)).await.is_clean());
-    assert_eq!(catalog.all().len(), 0);
-    // A stopped informer is created again as a new source.
-    drop(first);
-    let again = factory.informer_for(pods()).unwrap();
-    factory.wait_for_cache_sync(Duration::from_secs(5)).await.unwrap();
-    assert_eq!(again.snapshot().len(), 1);
-    assert!(factory.remove("pods", Duration::from_secs(5)).await.is_clean());
-    assert_eq!(factory.all().len(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiting_for_sync_reports_unsynced_sources_with_reasons() {
-    let server = api_server();
-    server.faults().forbid(Filter::any().resource("secrets"));
-    let (factory, _) = factory(&server);
-    factory.informer_for(pods()).unwrap();
-    let mut secrets = pods();
-    secrets.informer = "secrets".to_owned();
-    secrets.resource.plural = "secrets".to_owned();
-    secrets.kind = "Secret".to_owned();
-    secrets.namespace = Some("default".to_owned());
-    factory.informer_for(secrets).unwrap();
-    let late = factory.wait_for_cache_sync(Duration::from_secs(40)).await.unwrap_err();
-    assert_eq!(late.sources.len(), 1);
-    assert_eq!(late.sources[0].state, SourceState::Forbidden);
-    insta::assert_snapshot!(late, @r#"not synced in time: informer secrets (v1/secrets in default) is Forbidden (list: the API server responded with 403 Forbidden: secrets is forbidden: User "informant" cannot list resource "secrets" in API group "" in the namespace "default")"#);
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiting_for_a_stopped_informer_ends() {
-    let rig = Rig::start(&api_server());
-    let stopped = Rig::start(&api_server());
-    assert!(stopped.informer.stop(Duration::ZERO).await.still_running == 0);
-    let environment = TokioEnvironment::current(1);
-    let late = wait_for_cache_sync(
-        &environment,
-        [&rig.informer, &stopped.informer],
-        Duration::from_secs(60),
-    )
-    .await;
-    assert_eq!(late.unwrap_err().sources[0].state, SourceState::Stopped);
 }
 
 #[tokio::test(start_paused = true)]

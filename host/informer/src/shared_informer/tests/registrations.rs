@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_apiserver::Filter;
+use informant_cache::HandlerError;
 use informant_cache::listener::{ListenerOptions, RetryPolicy};
-use informant_cache::{EventHandlerFuncs, HandlerError};
 
-use crate::testing::{Rig, api_server, pass, put, settle};
-use crate::{Registration, TokioEnvironment, wait_for_handler_sync};
+use crate::Registration;
+use crate::testing::{CallOutcome, RecordingHandler, Rig, api_server, pass, put, settle};
 
 fn two_attempts() -> ListenerOptions {
     let retry = RetryPolicy {
@@ -21,15 +20,23 @@ fn two_attempts() -> ListenerOptions {
     }
 }
 
+fn handler(rig: &Rig, options: ListenerOptions, fail: CallOutcome) -> Registration {
+    let handler = RecordingHandler {
+        lines: Arc::default(),
+        fail: Some(fail),
+    };
+    rig.informer
+        .add_handler(Box::new(handler), options)
+        .expect("the informer runs")
+}
+
 /// A handler that fails on objects called "bad".
 fn failing(rig: &Rig, fail: fn() -> Result<(), HandlerError>) -> Registration {
-    let handler = EventHandlerFuncs::new().on_add(move |object, _| match object.name() {
-        "bad" => fail(),
-        _ => Ok(()),
-    });
-    rig.informer
-        .add_handler(Box::new(handler), two_attempts())
-        .expect("the informer runs")
+    let fail = move |line: &str| match line.starts_with("add bad ") {
+        true => fail(),
+        false => Ok(()),
+    };
+    handler(rig, two_attempts(), Box::new(fail))
 }
 
 /// client-go: TestEventPanics; there the registration is never synced (#129024).
@@ -85,39 +92,17 @@ async fn a_handler_whose_task_died_counts_as_ended() {
     let server = api_server();
     let rig = Rig::start(&server);
     let bomb = Bomb;
-    let handler = EventHandlerFuncs::new().on_synced(move |_| {
+    let fail = move |_: &str| {
         let _ = &bomb;
         Ok(())
-    });
-    let mut registration = rig
-        .informer
-        .add_handler(Box::new(handler), ListenerOptions::default())
-        .unwrap();
+    };
+    let mut registration = handler(&rig, ListenerOptions::default(), Box::new(fail));
     settle().await;
     rig.informer.remove_handler(&registration);
     registration.ended().await;
     assert!(registration.has_ended());
     let report = rig.informer.stop(Duration::from_secs(1)).await;
     assert!(report.is_clean(), "{report:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiting_for_handlers_reports_unsynced_ones_with_reasons() {
-    let (up, down) = (api_server(), api_server());
-    put(&up, "a", 1);
-    down.faults()
-        .delay(Filter::any().verb("list"), 10, Duration::from_secs(3_600));
-    let (rig, late) = (Rig::start(&up), Rig::start(&down));
-    let synced = rig.record().registration;
-    let waiting = late.record().registration;
-    let removed = late.record().registration;
-    late.informer.remove_handler(&removed);
-    let environment = Arc::new(TokioEnvironment::current(1));
-    wait_for_handler_sync(&*environment, [&synced], Duration::from_secs(5))
-        .await
-        .unwrap();
-    let error = wait_for_handler_sync(&*environment, [&synced, &waiting, &removed], Duration::from_secs(5)).await;
-    insta::assert_snapshot!(error.unwrap_err(), @"not synced in time: handler 1, of informer pods (v1/pods), is waiting for its first list; handler 2, of informer pods (v1/pods), was removed");
 }
 
 #[tokio::test(start_paused = true)]
