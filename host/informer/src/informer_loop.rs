@@ -206,7 +206,7 @@ impl InformerLoop {
     /// Waits until the blocking handler has capacity. Meanwhile nothing is read: eventually the socket is full.
     async fn wait_for_capacity(&mut self) {
         if let Some(BlockingListener { listener, capacity }) = &self.blocking_listener {
-            while !listener.has_room() {
+            while !listener.feed().has_room() {
                 capacity.notified().await;
             }
         }
@@ -288,7 +288,7 @@ impl InformerLoop {
             Some(durable) => durable.journal.push(snapshot, &self.changes, now),
             None => {
                 for listener in &self.listeners {
-                    listener.push(self.parts.source, snapshot, &self.changes, now);
+                    listener.feed().push(self.parts.source, snapshot, &self.changes);
                 }
             }
         }

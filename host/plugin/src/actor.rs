@@ -170,7 +170,7 @@ impl PluginContext {
         );
         let paused = config.spec.paused.then_some(PausedBy::Section);
         if paused.is_some() {
-            listener.pause(Pause::Operator);
+            listener.control().pause(Pause::Operator);
         }
         PluginContext {
             writes: Writes::new(&config.spec.limits, counters.writes()),
@@ -214,6 +214,7 @@ impl PluginContext {
     /// Makes `config` the plugin's configuration.
     pub(crate) fn apply(&self, config: &Arc<PluginConfig>) {
         self.listener
+            .control()
             .set_options(self.host.listener_options(&config.spec), self.now());
         self.writes.set_limits(&config.spec.limits, self.now());
         let paused = config.spec.paused;
@@ -329,8 +330,8 @@ impl PluginContext {
         }
         status.paused = paused;
         match paused {
-            Some(_) => self.listener.pause(Pause::Operator),
-            None => self.listener.resume(Pause::Operator),
+            Some(_) => self.listener.control().pause(Pause::Operator),
+            None => self.listener.control().resume(Pause::Operator),
         }
         self.counters.state(status.state());
         true
@@ -341,7 +342,7 @@ impl PluginContext {
     pub(crate) fn end_slow_downs(&self) -> bool {
         let now = self.now();
         let were_spaced = self.writes.lift_spacing(now);
-        self.listener.end_slow_downs(now) || were_spaced
+        self.listener.control().end_slow_downs(now) || were_spaced
     }
 
     /// Whether too much of what calls committed waits to be written.

@@ -257,7 +257,9 @@ impl HostInner {
         self.check_version(&version, &config.spec)?;
         let listener = ListenerHandle::new(self.listener_options(&config.spec));
         if config.spec.limits.instances > 1 {
-            listener.set_shards(instance_count(&config), source_identity(&self.catalog), self.env.now());
+            listener
+                .consumer()
+                .set_lanes(instance_count(&config), source_identity(&self.catalog), self.env.now());
         }
         let feed = feed(&version);
         let context = Arc::new(PluginContext::new(Arc::clone(self), config, listener, &version));
@@ -420,7 +422,7 @@ impl HostInner {
 }
 
 // A section's limits and defaults are those of the listener.
-const _: () = assert!(INSTANCES_MAX == listener::SHARDS_MAX as u32);
+const _: () = assert!(INSTANCES_MAX == listener::LANES_MAX as u32);
 
 fn retry_policy(spec: &PluginSpec) -> listener::RetryPolicy {
     let informant_spec::RetryPolicy { initial, max, attempts } = spec.retry;

@@ -68,7 +68,10 @@ async fn a_blocking_handler_is_called_for_each_event() {
     for (step, line) in calls[1..].iter().enumerate() {
         assert_eq!(*line, format!("{step}->{}", step + 1));
     }
-    assert_eq!(informer.registration().listener().stats().counters.coalesced, 0);
+    assert_eq!(
+        informer.registration().listener().control().stats().counters.coalesced,
+        0
+    );
     assert!(informer.stop(Duration::from_secs(1)).await.is_clean());
 }
 

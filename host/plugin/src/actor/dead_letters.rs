@@ -35,7 +35,7 @@ impl DeadLetterWarnings {
         if lines == 0 {
             return;
         }
-        let letters = context.listener.last_dead_letters(lines);
+        let letters = context.listener.ledger().last_dead_letters(lines);
         // Those that are no longer kept are reported by number.
         self.0.defer((lines - letters.len()) as u64);
         if letters.is_empty() {

@@ -25,7 +25,7 @@ impl PluginContext {
         has_failed: bool,
         now: Moment,
     ) {
-        let dead = self.listener.done_batch(outcomes, now);
+        let dead = self.listener.consumer().done_batch(outcomes, now);
         if dead == 0 && !has_failed {
             return;
         }

@@ -25,7 +25,7 @@ impl RetryWarnings {
         if !self.is_due(now) {
             return;
         }
-        let (retrying, oldest) = context.listener.retried_keys(1);
+        let (retrying, oldest) = context.listener.ledger().retried_keys(1);
         if let Some(oldest) = oldest.first() {
             self.last = Some(now);
             warn_of(context, retrying, oldest, now);

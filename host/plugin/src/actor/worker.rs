@@ -86,14 +86,14 @@ impl EventWorker {
     pub(crate) fn reselect(&mut self, now: Moment) {
         let InstanceSlot { context, version, .. } = &self.slot;
         let sources = context.host.catalog.all().into_iter().map(|source| source.id());
-        let attached = sources.filter(|source| context.listener.is_attached(*source));
+        let attached = sources.filter(|source| context.listener.feed().is_attached(*source));
         let changed = attached.map(|source| {
             let rules = &mut self.rules;
             let rule = rules.of(source, &version.manifest, &context.host.catalog, &context.counters);
             let selection: Arc<dyn ChangedSelection> = Arc::new(rule.objects.clone());
             (source, selection)
         });
-        context.listener.reselect(changed.collect(), None, now);
+        context.listener.control().reselect(changed.collect(), None, now);
     }
 
     /// Refills the empty slot, or makes the calls of the batch.
@@ -135,7 +135,7 @@ impl EventWorker {
         // Events without a call are delivered again, before all others.
         let left: Vec<DeliveryToken> = deliveries.map(|delivery| delivery.token).collect();
         if !left.is_empty() {
-            self.slot.context.listener.give_back(left);
+            self.slot.context.listener.consumer().give_back(left);
         }
         self.batch = batch;
         self.slot.update_memory();
