@@ -35,7 +35,7 @@ const BY_CLAUSE: [(SeededBug, Clause); 13] = [
     (SeededBug::IntervalNotKept, Clause::IntervalKept),
     (SeededBug::RateNotKept, Clause::RateKept),
     (SeededBug::KeysStoredLate, Clause::RememberedWithSuccess),
-    (SeededBug::ShardFollowsSource, Clause::InstanceKept),
+    (SeededBug::LaneFollowsSource, Clause::InstanceKept),
 ];
 
 /// The effects of a run with a bug: the violated clauses, or a panic.

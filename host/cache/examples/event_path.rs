@@ -10,7 +10,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use bytes::Bytes;
-use informant_cache::listener::{ChangeKind, DeliveryOutcome, ListenerOptions, NextBatch, Notification, ObjectChange};
+use informant_cache::listener::{
+    ChangeKind, DeliveryOutcome, LaneSet, ListenerOptions, NextBatch, Notification, ObjectChange,
+};
 use informant_cache::{
     Batch, Catalog, DeltaFifo, DeltaFifoOptions, ListenerHandle, Moment, PointerIndex, Reason, SourceInfo, StoreWriter,
 };
@@ -143,7 +145,9 @@ impl EventPath {
         }
         self.changes.clear();
         self.stage(3, |path| path.store.publish());
-        self.listener.attach(self.source, self.store.published(), Moment::ZERO);
+        self.listener
+            .feed()
+            .attach(self.source, self.store.published(), Moment::ZERO);
         self.handle();
     }
 
@@ -165,7 +169,8 @@ impl EventPath {
         self.stage(3, |path| {
             path.store.publish();
             path.listener
-                .push(path.source, path.store.published(), &path.changes, Moment::ZERO);
+                .feed()
+                .push(path.source, path.store.published(), &path.changes);
             path.changes.clear();
             drop(path.store.take_garbage());
         });
@@ -195,9 +200,11 @@ impl EventPath {
 
     fn handle(&mut self) {
         let mut deliveries = Vec::new();
-        while let NextBatch::Delivered(_) =
-            self.stage(4, |path| path.listener.next_batch(Moment::ZERO, 64, &mut deliveries))
-        {
+        while let NextBatch::Delivered(_) = self.stage(4, |path| {
+            path.listener
+                .consumer()
+                .next_batch(LaneSet::FIRST, Moment::ZERO, 64, &mut deliveries)
+        }) {
             self.stage(5, |path| {
                 for delivery in &deliveries {
                     if let Notification::Add(object) | Notification::Update { new: object, .. } = &delivery.notification
@@ -212,7 +219,7 @@ impl EventPath {
                 .iter()
                 .map(|delivery| (delivery.token, DeliveryOutcome::Ok))
                 .collect();
-            self.stage(4, |path| path.listener.done_batch(tokens, Moment::ZERO));
+            self.stage(4, |path| path.listener.consumer().done_batch(tokens, Moment::ZERO));
             self.stage(5, |_| deliveries.clear());
         }
     }

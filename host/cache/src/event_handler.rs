@@ -215,16 +215,16 @@ mod tests {
             received: now,
         };
         let changes: Vec<ObjectChange> = kinds.into_iter().map(change).collect();
-        listener.attach(source, &Snapshot::default(), now);
+        listener.feed().attach(source, &Snapshot::default(), now);
         let (mut recorder, mut outcomes) = (Recorder::default(), Vec::new());
         let handler: &mut dyn EventHandler = &mut recorder;
-        while let NextDelivery::Deliver(delivery) = listener.next(now) {
+        while let NextDelivery::Deliver(delivery) = listener.consumer().next(now) {
             let outcome = handler.deliver(&delivery);
-            listener.done(delivery.token, outcome.clone(), now);
+            listener.consumer().done(delivery.token, outcome.clone(), now);
             if delivery.key().is_some() {
                 outcomes.push(outcome);
             } else {
-                listener.push(source, &Snapshot::default(), &changes, now);
+                listener.feed().push(source, &Snapshot::default(), &changes);
             }
         }
         (outcomes, recorder.calls.join("\n"))

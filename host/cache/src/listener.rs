@@ -18,10 +18,10 @@
 //!   [`pending_events_max`](ListenerOptions::pending_events_max) events are pending, every event is delivered exactly
 //!   once. Above that limit the listener is *keyed*: newer events fold into the pending event of their key. `old` is
 //!   always the last state whose delivery ended. Pending events are bounded in bytes, too.
-//! - A source's objects are delivered once from the first list (`Initial`), and again on [`ListenerHandle::replay`] and
+//! - A source's objects are delivered once from the first list (`Initial`), and again on [`Control::replay`] and
 //!   every [`resync`](ListenerOptions::resync). All three walk the newest snapshot; nothing is queued for them.
 //!   [`Notification::Synced`] is delivered once every key of an initial list or replay was attempted. A replay of a
-//!   source whose acknowledgements are persisted ([`ListenerHandle::gate_replays`]) waits until the replay is recorded.
+//!   source whose acknowledgements are persisted ([`Ledger::gate_replays`]) waits until the replay is recorded.
 //! - A failing key delays no other key: it is retried with growing back-off, at most
 //!   [`retries_per_second_max`](ListenerOptions::retries_per_second_max) keys a second, and becomes a [`DeadLetter`]
 //!   when it runs out of attempts.
@@ -29,8 +29,8 @@
 //! - At most [`calls_per_second_max`](ListenerOptions::calls_per_second_max) deliveries start in a second, after a
 //!   burst of as many. What waits for that stays where it is.
 //! - A consumer that handles keys apart from each other, such as a plugin with several instances, divides them into
-//!   [shards](ListenerHandle::set_shards). Each has its own ready list and its own cursors, so that a slow shard delays
-//!   only its own keys. Limits, timers and retries are the listener's. `Synced` is delivered in every shard, once all
+//!   [lanes](Consumer::set_lanes). Each has its own ready list and its own cursors, so that a slow lane delays
+//!   only its own keys. Limits, timers and retries are the listener's. `Synced` is delivered in every lane, once all
 //!   have attempted every key.
 //! - A handler that [asks for another call](DeliveryOutcome::RequeueAfter) of a key receives one, with its present
 //!   state, unless it is called for the key before. Such a timer is no pending event.
@@ -44,6 +44,7 @@ mod dead_letter;
 pub(crate) mod delivery;
 mod event;
 mod handle;
+mod lanes;
 mod options;
 mod pull;
 mod push;
@@ -54,7 +55,6 @@ mod requeues;
 mod reselect;
 mod resume;
 mod retry;
-mod shards;
 mod slots;
 mod sources;
 mod spacing;
@@ -73,7 +73,8 @@ use informant_object::SourceId;
 
 pub use self::dead_letter::{DeadLetter, DeadLetterChanges, LastDelete};
 pub use self::delivery::{Delivery, DeliveryOutcome, DeliveryToken, NextBatch, NextDelivery, Notification};
-pub use self::handle::ListenerHandle;
+pub use self::handle::{Consumer, Control, Feed, Ledger, ListenerHandle};
+pub use self::lanes::{LANES_MAX, Lane, LaneSet, SourceIdentity};
 pub use self::options::{
     CRASHES_MAX, DEAD_LETTERS_MAX, ERROR_BYTES_MAX, FailurePolicy, ListenerOptions, PENDING_BYTES_MAX,
     PENDING_EVENTS_MAX, REQUEUE_AFTER_MIN, REQUEUE_AFTER_MIN_UNCHANGED, REQUEUE_CHANGES_MAX, REQUEUED_DELETES_MAX,
@@ -86,7 +87,6 @@ pub use self::requeue_after::{RequeueChanges, RequeueTimer, SlowedKey, Triggered
 pub use self::reselect::{ChangedSelection, Selected};
 pub use self::resume::{AcceptedStates, OpenKey, OpenKeys, ResumeState, Vanished};
 pub use self::retry::RetriedKey;
-pub use self::shards::{SHARDS_MAX, Shard, ShardSet, SourceHash};
 pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
 
 use self::dead_letter::DeadLetters;
@@ -108,7 +108,30 @@ pub enum Pause {
     Operator,
 }
 
-/// What is delivered next in one shard.
+/// The reasons for which delivery is paused.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pauses(u8);
+
+impl Pauses {
+    fn set(&mut self, pause: Pause, paused: bool) {
+        self.0 = self.0 & !(1 << pause as u8) | u8::from(paused) << pause as u8;
+    }
+
+    fn contains(self, pause: Pause) -> bool {
+        self.0 & (1 << pause as u8) != 0
+    }
+
+    fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the pause may be long: events fold meanwhile.
+    fn folds(self) -> bool {
+        self.contains(Pause::Quarantine) || self.contains(Pause::Operator)
+    }
+}
+
+/// What is delivered next in one lane.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turns {
     /// From a cursor, if one runs.
@@ -127,26 +150,24 @@ struct Listener {
     retry_rate: RetryRate,
     /// Limits all deliveries; none without [`calls_per_second_max`](ListenerOptions::calls_per_second_max).
     call_rate: Option<TokenBucket>,
-    /// The shard that is looked at first in the next batch.
-    next_shard: Shard,
+    /// The lane that is looked at first in the next batch.
+    next_lane: Lane,
     /// Since the last delivery, something waited for `call_rate`.
     is_held_by_rate: bool,
     letters: DeadLetters,
     requeues: Requeues,
     /// When the next resync is due; none before the first source is attached, or without resync.
     resync_next: Option<Moment>,
-    swapping: bool,
-    quarantined: bool,
-    paused_by_operator: bool,
+    pauses: Pauses,
     closed: bool,
     /// Once closed, keys in back-off are not waited for.
     retries_ended: bool,
-    /// One per shard.
+    /// One per lane.
     turns: Vec<Turns>,
     /// The consumer waits until then, or until it is woken.
     waits_until: Option<Moment>,
-    /// The shards for which it waits.
-    waits_for: ShardSet,
+    /// The lanes for which it waits.
+    waits_for: LaneSet,
     /// Sources that became synced and were not yet reported to the callback.
     newly_synced: Vec<SourceId>,
     replay_gate: ReplayGate,
@@ -160,27 +181,21 @@ impl Listener {
             sources: AttachedSources::default(),
             timers: Timers::default(),
             retry_rate: RetryRate::default(),
-            next_shard: 0,
+            next_lane: 0,
             call_rate: options.calls_per_second_max.map(|max| TokenBucket::new(max, max)),
             is_held_by_rate: false,
             letters: DeadLetters::new(options.dead_letters_max, options.pending_bytes_max),
             requeues: Requeues::default(),
             resync_next: None,
-            swapping: false,
-            quarantined: false,
-            paused_by_operator: false,
+            pauses: Pauses::default(),
             closed: false,
             retries_ended: false,
             turns: vec![Turns::default()],
             waits_until: None,
-            waits_for: ShardSet::FIRST,
+            waits_for: LaneSet::FIRST,
             newly_synced: Vec::new(),
             replay_gate: ReplayGate::default(),
             options,
         }
-    }
-
-    fn is_paused(&self) -> bool {
-        self.swapping || self.quarantined || self.paused_by_operator
     }
 }

@@ -91,8 +91,8 @@ pub enum SeededBug {
     RateNotKept,
     /// What a plugin remembers is stored after the acknowledgement of the event whose call changed it.
     KeysStoredLate,
-    /// A key moves to another shard when its source is replaced.
-    ShardFollowsSource,
+    /// A key moves to another lane when its source is replaced.
+    LaneFollowsSource,
 }
 
 impl SeededBug {
@@ -137,7 +137,7 @@ impl SeededBug {
         Self::IntervalNotKept,
         Self::RateNotKept,
         Self::KeysStoredLate,
-        Self::ShardFollowsSource,
+        Self::LaneFollowsSource,
     ];
 
     /// Runs `body` with this bug enabled on this thread.

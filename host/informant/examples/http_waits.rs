@@ -86,11 +86,11 @@ async fn measure(informers: &Runtime, guests: &Runtime) -> Result<f64> {
         }
         let with_others = world.p99_ms(&other.listener()).await?;
         ensure!(
-            waiting.in_flight() > 1,
+            waiting.consumer().in_flight() > 1,
             "no instances were waiting at the end of the round"
         );
-        ensure!(waiting.stats().counters.retried == 0, "requests have failed");
-        while waiting.pending() + waiting.in_flight() > 0 {
+        ensure!(waiting.control().stats().counters.retried == 0, "requests have failed");
+        while waiting.ledger().pending() + waiting.consumer().in_flight() > 0 {
             tokio::time::sleep(EVENT_INTERVAL).await;
         }
         println!("round {round}: {alone:6.2} ms alone, {with_others:6.2} ms with the others");
@@ -160,8 +160,8 @@ impl World {
         let plugin = self.host.load(spec, content).await?;
         plugin.start().await;
         let listener = plugin.listener();
-        listener.attach(self.source, &self.snapshot, self.env.now());
-        while !listener.has_synced(self.source) {
+        listener.feed().attach(self.source, &self.snapshot, self.env.now());
+        while !listener.feed().has_synced(self.source) {
             tokio::task::yield_now().await;
         }
         Ok(plugin)
@@ -179,7 +179,7 @@ impl World {
             reason: Reason::Watch,
             received: now,
         };
-        listener.push(self.source, &self.snapshot, &[change], now);
+        listener.feed().push(self.source, &self.snapshot, &[change]);
         Ok(())
     }
 
@@ -189,7 +189,7 @@ impl World {
         for number in 0..EVENTS {
             let began = Instant::now();
             self.push(listener, &format!("event-{number}"), &Value::Null)?;
-            while listener.pending() + listener.in_flight() > 0 {
+            while listener.ledger().pending() + listener.consumer().in_flight() > 0 {
                 tokio::task::yield_now().await;
             }
             times.push(began.elapsed().as_secs_f64() * 1e3);

@@ -189,18 +189,19 @@ async fn count_calls_within_interval(folder: &Path) -> Result<Option<String>> {
     let mut spec = PluginSpec::new("measured", script);
     spec.min_interval = Some(INTERVAL);
     let handler = Handler::start(spec, folder).await?;
-    let before = handler.listener.stats().counters.ok;
+    let before = handler.listener.control().stats().counters.ok;
     let began = Instant::now();
     for version in 1..=INTERVAL_EVENTS {
         let change = update_of(SMALL, 0, version, handler.env.now())?;
         handler
             .listener
-            .push(handler.source, &handler.snapshot, &[change], handler.env.now());
+            .feed()
+            .push(handler.source, &handler.snapshot, &[change]);
         tokio::task::yield_now().await;
     }
     let pushed = began.elapsed();
     handler.wait_until_idle().await;
-    let calls = handler.listener.stats().counters.ok - before;
+    let calls = handler.listener.control().stats().counters.ok - before;
     println!("\n{INTERVAL_EVENTS} events of one key in {pushed:.0?}, min-interval {INTERVAL:?}: {calls} calls");
     // A machine that is this slow measures nothing.
     let is_met = calls == 2 || pushed >= INTERVAL;
@@ -247,8 +248,8 @@ impl Handler {
         let plugin = host.load(spec, content).await?;
         plugin.start().await;
         let listener = plugin.listener().clone();
-        listener.attach(source, &snapshot, env.now());
-        while !listener.has_synced(source) {
+        listener.feed().attach(source, &snapshot, env.now());
+        while !listener.feed().has_synced(source) {
             tokio::task::yield_now().await;
         }
         Ok(Handler {
@@ -265,11 +266,11 @@ impl Handler {
     async fn call(&self, changes: &[ObjectChange], count: usize) -> Result<f64> {
         let began = Instant::now();
         for _ in 0..count / changes.len() {
-            self.listener.push(self.source, &self.snapshot, changes, self.env.now());
+            self.listener.feed().push(self.source, &self.snapshot, changes);
             self.wait_until_idle().await;
         }
         let each = began.elapsed().as_secs_f64() * 1e6 / count as f64;
-        let failed = self.listener.stats().counters.retried;
+        let failed = self.listener.control().stats().counters.retried;
         ensure!(failed == 0, "{failed} calls have failed");
         Ok(each)
     }
@@ -277,7 +278,7 @@ impl Handler {
 
 impl Handler {
     async fn wait_until_idle(&self) {
-        while self.listener.pending() + self.listener.in_flight() > 0 {
+        while self.listener.ledger().pending() + self.listener.consumer().in_flight() > 0 {
             tokio::task::yield_now().await;
         }
     }
@@ -330,13 +331,14 @@ async fn calls_per_second(script: &Path, instances: u32, folder: &Path) -> Resul
     let changes = updates(SMALL, WAITING_PODS * instances as usize, handler.env.now())?;
     handler
         .listener
-        .push(handler.source, &handler.snapshot, &changes, handler.env.now());
+        .feed()
+        .push(handler.source, &handler.snapshot, &changes);
     tokio::time::sleep(WARM_UP).await;
-    let handled = || handler.listener.stats().counters.ok;
+    let handled = || handler.listener.control().stats().counters.ok;
     let (began, before) = (Instant::now(), handled());
     tokio::time::sleep(WINDOW).await;
     let (took, calls) = (began.elapsed(), handled() - before);
-    let failed = handler.listener.stats().counters.retried;
+    let failed = handler.listener.control().stats().counters.retried;
     ensure!(failed == 0, "{failed} calls have failed");
     Ok(calls as f64 / took.as_secs_f64())
 }

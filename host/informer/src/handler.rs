@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use informant_cache::listener::{Delivery, DeliveryOutcome, ListenerStats, NextBatch};
+use informant_cache::listener::{Delivery, DeliveryOutcome, LaneSet, ListenerStats, NextBatch};
 use informant_cache::{Environment, EventHandler, ListenerHandle};
 use informant_object::SourceId;
 use tokio::sync::{Notify, watch};
@@ -64,7 +64,7 @@ impl Registration {
             failing,
             dead_letters,
             ..
-        } = self.listener.stats();
+        } = self.listener.control().stats();
         HandlerStatus {
             synced: self.has_synced(),
             ended: self.has_ended(),
@@ -82,7 +82,7 @@ impl Registration {
     }
 
     /// Whether the informer is synced and the handler was called for every object of its first list. A failed call
-    /// counts; see [`ListenerHandle::dead_letters`] for permanent failures, others are still being retried.
+    /// counts; see [`Ledger::dead_letters`] for permanent failures, others are still being retried.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         *self.synced.borrow()
@@ -146,7 +146,7 @@ pub(crate) fn drive(parts: HandlerParts<'_>) -> Registration {
     } = parts;
     let (synced_sender, synced) = watch::channel(false);
     let (ended_sender, ended) = watch::channel(false);
-    listener.set_synced_callback(Arc::new(move |synced_source| {
+    listener.feed().set_synced_callback(Arc::new(move |synced_source| {
         if synced_source == source {
             synced_sender.send_replace(true);
         }
@@ -187,7 +187,7 @@ struct Driver {
 /// However a handler's task ends, nothing may wait for it.
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.listener.abandon();
+        self.listener.control().abandon();
     }
 }
 
@@ -195,18 +195,22 @@ impl Driver {
     async fn run(mut self) {
         let woken = Arc::new(Notify::new());
         let waker = Arc::clone(&woken);
-        self.listener.set_waker(Arc::new(move || waker.notify_one()));
+        self.listener.consumer().set_waker(Arc::new(move || waker.notify_one()));
         let mut deliveries = Vec::with_capacity(CALLS_PER_BATCH_MAX);
         let mut outcomes = Vec::with_capacity(CALLS_PER_BATCH_MAX);
         let mut turn_began = self.environment.now();
         let mut now = turn_began;
         let mut batches = 0;
         loop {
-            match self.listener.next_batch(now, CALLS_PER_BATCH_MAX, &mut deliveries) {
+            match self
+                .listener
+                .consumer()
+                .next_batch(LaneSet::FIRST, now, CALLS_PER_BATCH_MAX, &mut deliveries)
+            {
                 NextBatch::Delivered(_) => {
                     self.call(&mut deliveries, &mut outcomes);
                     now = self.environment.now();
-                    self.listener.done_batch(outcomes.drain(..), now);
+                    self.listener.consumer().done_batch(outcomes.drain(..), now);
                     batches += 1;
                     if batches < BATCHES_PER_TURN_MAX && now - turn_began < TURN_MAX {
                         continue;

@@ -274,7 +274,7 @@ impl InformerLoop {
             Some(durable) => durable.journal.push(snapshot, &self.changes, now),
             None => {
                 for listener in &self.listeners {
-                    listener.push(self.parts.source, snapshot, &self.changes, now);
+                    listener.feed().push(self.parts.source, snapshot, &self.changes);
                 }
             }
         }

@@ -276,7 +276,7 @@ impl SharedInformer {
         };
         let removed = members.handlers.swap_remove(at);
         drop(members);
-        removed.listener().abandon();
+        removed.listener().control().abandon();
         // An error means that the loop is gone, and with it all its listeners.
         let _ = self.send_command(Control::RemoveListener(removed.listener().clone()));
     }

@@ -428,7 +428,7 @@ impl Deliveries {
     pub(crate) fn of(listener: ListenerHandle, environment: Arc<TokioEnvironment>) -> Self {
         let woken = Arc::new(Notify::new());
         let notify = Arc::clone(&woken);
-        listener.set_waker(Arc::new(move || notify.notify_one()));
+        listener.consumer().set_waker(Arc::new(move || notify.notify_one()));
         Self {
             listener,
             environment,
@@ -439,7 +439,7 @@ impl Deliveries {
     /// None once the listener is closed.
     pub(crate) async fn next(&self) -> Option<Delivery> {
         loop {
-            match self.listener.next(self.environment.now()) {
+            match self.listener.consumer().next(self.environment.now()) {
                 NextDelivery::Deliver(delivery) => return Some(delivery),
                 NextDelivery::Closed => return None,
                 NextDelivery::WaitUntil(_) | NextDelivery::Idle => self.woken.notified().await,
@@ -450,6 +450,7 @@ impl Deliveries {
     /// Acknowledges a delivery.
     pub(crate) fn done(&self, delivery: &Delivery) {
         self.listener
+            .consumer()
             .done(delivery.token, DeliveryOutcome::Ok, self.environment.now());
     }
 }

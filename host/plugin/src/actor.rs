@@ -146,7 +146,7 @@ impl PluginContext {
         let outcomes = Outcomes::new(counters.plugin(), listener.clone(), &runtime, config.spec.on_failure);
         let paused = config.spec.paused.then_some(PausedBy::Section);
         if paused.is_some() {
-            listener.pause(Pause::Operator);
+            listener.control().pause(Pause::Operator);
         }
         PluginContext {
             capabilities: Arc::new(capabilities),
@@ -187,7 +187,7 @@ impl PluginContext {
     pub(crate) fn apply(&self, config: &Arc<PluginConfig>) {
         let now = self.now();
         self.listener
-            .set_options(self.runtime.listener_options(&config.spec), now);
+            .control().set_options(self.runtime.listener_options(&config.spec), now);
         let paused = config.spec.paused;
         if paused != self.config().spec.paused {
             self.set_paused(paused.then_some(PausedBy::Section));
@@ -205,7 +205,7 @@ impl PluginContext {
 
     /// Its event actor receives its commands from now on.
     pub(crate) fn set_event_actor(&self, commands: CommandSender, wake: Arc<dyn Fn() + Send + Sync>) {
-        self.listener.set_waker(Arc::clone(&wake));
+        self.listener.consumer().set_waker(Arc::clone(&wake));
         self.waker.set(wake);
         self.outcomes.set_actor(commands);
     }
@@ -284,8 +284,8 @@ impl PluginContext {
         }
         status.paused = paused;
         match paused {
-            Some(_) => self.listener.pause(Pause::Operator),
-            None => self.listener.resume(Pause::Operator),
+            Some(_) => self.listener.control().pause(Pause::Operator),
+            None => self.listener.control().resume(Pause::Operator),
         }
         self.counters.state(status.state());
         true
@@ -296,7 +296,7 @@ impl PluginContext {
     pub(crate) fn end_slow_downs(&self) -> bool {
         let now = self.now();
         let were_spaced = self.capabilities.end_slow_downs(now);
-        self.listener.end_slow_downs(now) || were_spaced
+        self.listener.control().end_slow_downs(now) || were_spaced
     }
 
     /// Whether too much of what calls committed waits to be written.

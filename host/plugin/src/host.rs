@@ -197,7 +197,7 @@ impl PluginHost {
         runtime.check_version(&version, &config.spec)?;
         let listener = ListenerHandle::new(runtime.listener_options(&config.spec));
         if config.spec.limits.instances > 1 {
-            listener.set_shards(
+            listener.consumer().set_lanes(
                 instance_count(&config),
                 source_identity(&runtime.services.catalog),
                 runtime.env.now(),

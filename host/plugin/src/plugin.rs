@@ -201,7 +201,7 @@ impl Plugin {
     /// Its status.
     #[must_use]
     pub fn status(&self) -> PluginStatus {
-        let stats = self.0.context.listener.stats();
+        let stats = self.0.context.listener.control().stats();
         let status = self.0.context.status();
         PluginStatus {
             name: self.name().to_owned(),
@@ -234,8 +234,8 @@ impl Plugin {
     /// dropped and counted, including a running call.
     pub async fn stop(&self, deadline: Duration) -> Stopped {
         let context = &self.0.context;
-        context.listener.close();
-        context.listener.end_retries();
+        context.listener.control().close();
+        context.listener.control().end_retries();
         self.end_writes(deadline);
         let over = context.runtime.env.sleep(deadline);
         self.send_to_all(|| ActorCommand::Drain).await;
@@ -247,7 +247,7 @@ impl Plugin {
                 self.0.running.wait().await;
             }
         }
-        let undelivered = context.listener.abandon();
+        let undelivered = context.listener.control().abandon();
         if undelivered > 0 {
             let plugin: &str = context.counters.plugin();
             tracing::warn!(plugin, undelivered, "plugin stopped with undelivered events");

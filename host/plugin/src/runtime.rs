@@ -203,7 +203,7 @@ impl Runtime {
 }
 
 // A section's limits and defaults are those of the listener.
-const _: () = assert!(INSTANCES_MAX == listener::SHARDS_MAX as u32);
+const _: () = assert!(INSTANCES_MAX == listener::LANES_MAX as u32);
 
 fn retry_policy(spec: &PluginSpec) -> listener::RetryPolicy {
     let informant_spec::RetryPolicy { initial, max, attempts } = spec.retry;

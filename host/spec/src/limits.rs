@@ -14,7 +14,7 @@ const CALL: Duration = Duration::from_secs(30);
 /// Instances that handle the events of one plugin: 1.
 const INSTANCES: u32 = 1;
 
-/// The most instances that may handle the events of one plugin: 64, as many as a listener has shards.
+/// The most instances that may handle the events of one plugin: 64, as many as a listener has lanes.
 pub const INSTANCES_MAX: u32 = 64;
 
 /// Pending events of one plugin that are kept one by one: 1,024.

@@ -109,12 +109,14 @@ impl PersistedSource {
                     self.gate_replays(&listener, id);
                     match resumes.remove(&place) {
                         Some(resume) => {
-                            listener.attach_resumed(id, &self.current, self.drop_obsolete_deletes(resume), now)
+                            listener
+                                .feed()
+                                .attach_resumed(id, &self.current, self.drop_obsolete_deletes(resume), now)
                         }
-                        None => listener.attach(id, &self.current, now),
+                        None => listener.feed().attach(id, &self.current, now),
                     }
                 }
-                (JournalEntry::Detach(listener), Some(id)) => listener.detach(id),
+                (JournalEntry::Detach(listener), Some(id)) => listener.feed().detach(id),
                 (JournalEntry::Transfer(listener, then), Some(id)) => {
                     self.gate_replays(&listener, id);
                     then();
@@ -130,7 +132,7 @@ impl PersistedSource {
         let is_kept = |handler: &HandlerState| handler.listener.as_ref().is_some_and(|own| own.ptr_eq(listener));
         if self.handlers.values().any(is_kept) {
             let waker = self.queue.waker();
-            listener.gate_replays(id, move || waker.notify());
+            listener.ledger().gate_replays(id, move || waker.notify());
         }
     }
 
@@ -142,16 +144,19 @@ impl PersistedSource {
             if std::mem::take(&mut handler.replay_seen)
                 && let Some(listener) = &handler.listener
             {
-                listener.begin_replay(id);
+                listener.ledger().begin_replay(id);
             }
         }
-        self.others.iter().for_each(|listener| listener.begin_replay(id));
+        self.others
+            .iter()
+            .for_each(|listener| listener.ledger().begin_replay(id));
     }
 
     /// Releases gated replays, because the source is no longer persisted.
     pub(crate) fn release_replays(&self) {
         if let Some(id) = self.id {
-            self.listeners().for_each(|listener| listener.ungate_replays(id));
+            self.listeners()
+                .for_each(|listener| listener.ledger().ungate_replays(id));
         }
     }
 
@@ -166,7 +171,7 @@ impl PersistedSource {
         self.delivered(now);
         let is_here = |listener: &&ListenerHandle| !later.iter().any(|other| other.ptr_eq(listener));
         for listener in self.listeners().filter(is_here) {
-            listener.push(id, &snapshot, changes, now);
+            listener.feed().push(id, &snapshot, changes);
         }
         self.current = snapshot;
     }
@@ -179,7 +184,9 @@ impl PersistedSource {
             deletes: gone,
             ..ResumeState::default()
         };
-        listener.push_vanished(id, self.drop_obsolete_deletes(resume).deletes, self.now());
+        listener
+            .feed()
+            .push_vanished(id, self.drop_obsolete_deletes(resume).deletes, self.now());
     }
 
     /// Removes deletes of objects that exist (again). The delete stays unless the object is known to be the same.

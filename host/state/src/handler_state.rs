@@ -189,7 +189,7 @@ impl HandlerState {
         let mut found = Acknowledgements::default();
         let Some(listener) = &self.listener else { return found };
         let max = if self.all_open { OPEN_KEYS_CHECKED_MAX } else { 0 };
-        match listener.open_keys(source, max) {
+        match listener.ledger().open_keys(source, max) {
             // Unknown; nothing is closed on a guess.
             OpenKeys::Detached => return found,
             OpenKeys::All => {
@@ -228,7 +228,7 @@ impl HandlerState {
     /// Reads what the handler has acknowledged of these open keys. Returns whether the listener is attached.
     fn poll_keys(&self, source: SourceId, keys: Vec<Key>, found: &mut Acknowledgements) -> bool {
         let listener = self.listener.as_ref();
-        let Some(open) = listener.and_then(|listener| listener.are_open(source, &keys)) else {
+        let Some(open) = listener.and_then(|listener| listener.ledger().are_open(source, &keys)) else {
             return false;
         };
         for (key, open) in keys.into_iter().zip(open) {
@@ -248,7 +248,7 @@ impl HandlerState {
     /// How the listener's dead letters differ from the stored ones, if they may.
     fn poll_letters(&mut self, source: SourceId) -> Option<DeadLetterChanges> {
         let listener = self.listener.as_ref()?;
-        let changes = listener.dead_letter_changes(source, self.letters_seen)?;
+        let changes = listener.ledger().dead_letter_changes(source, self.letters_seen)?;
         self.letters_seen = Some(changes.seen);
         let differs = !changes.added.is_empty() || changes.keys != self.letters;
         differs.then_some(changes)
@@ -270,7 +270,7 @@ impl HandlerState {
     /// Records that every key is open if a replay runs, while the database has to be read before anything is written.
     pub(crate) fn check_replaying(&mut self, source: SourceId) {
         let Some(listener) = &self.listener else { return };
-        if listener.open_keys(source, 0) == OpenKeys::All {
+        if listener.ledger().open_keys(source, 0) == OpenKeys::All {
             self.replay_seen = true;
             self.all_open = true;
         }

@@ -26,11 +26,14 @@ const IS_TRIGGER: u8 = 8;
 impl HandlerState {
     /// How the listener's requeues differ from the stored ones.
     pub(crate) fn poll_requeues(&mut self, source: SourceId, now: Moment) -> Option<RequeueChanges> {
-        let listener = self.listener.as_ref().filter(|listener| listener.is_attached(source))?;
+        let listener = self
+            .listener
+            .as_ref()
+            .filter(|listener| listener.feed().is_attached(source))?;
         if !std::mem::replace(&mut self.records_requeues, true) {
-            listener.record_requeues(source);
+            listener.ledger().record_requeues(source);
         }
-        let changes = listener.requeue_changes(source, now)?;
+        let changes = listener.ledger().requeue_changes(source, now)?;
         let differs = self.has_requeues || !changes.timers.is_empty();
         differs.then_some(changes)
     }

@@ -164,7 +164,7 @@ impl Process {
     /// Takes one delivery, if there is one.
     fn take(&self) -> Option<Delivery> {
         loop {
-            match self.listener.next(Moment::ZERO) {
+            match self.listener.consumer().next(Moment::ZERO) {
                 NextDelivery::Deliver(delivery) => return Some(delivery),
                 // A cursor yielded the lock.
                 NextDelivery::WaitUntil(Moment::ZERO) => {}
@@ -174,7 +174,7 @@ impl Process {
     }
 
     fn done(&self, delivery: &Delivery, outcome: DeliveryOutcome) {
-        self.listener.done(delivery.token, outcome, Moment::ZERO);
+        self.listener.consumer().done(delivery.token, outcome, Moment::ZERO);
     }
 
     /// Handles all deliveries.

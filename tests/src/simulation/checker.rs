@@ -328,7 +328,7 @@ impl Checker {
                 namespace,
                 name,
             } => self.sent(at, *handler, (namespace, name)),
-            Entry::Synced { handler, shard, there } => self.synced(at, *handler, *shard, there),
+            Entry::Synced { handler, lane, there } => self.synced(at, *handler, *lane, there),
             Entry::HandlerRemoved { handler } => {
                 self.handlers.remove(handler);
                 self.removed_handlers.insert(*handler);

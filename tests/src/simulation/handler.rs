@@ -9,9 +9,11 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use informant_cache::listener::{
-    Delivery, DeliveryOutcome, ListenerOptions, NextBatch, NextDelivery, Notification, Pause, Shard, ShardSet,
+    Delivery, DeliveryOutcome, Lane, LaneSet, ListenerOptions, NextBatch, NextDelivery, Notification, Pause,
 };
-use informant_cache::{Environment, EventContext, EventHandler, HandlerError, ListenerHandle, Moment};
+use informant_cache::{
+    Environment, EventContext, EventHandler, HandlerError, ListenerHandle, Moment, ResourceIdentity,
+};
 use informant_object::{KeyRef, Object};
 use informant_plugin_host::Plugin;
 use informant_state::{EventEnd, KeySpace};
@@ -26,8 +28,8 @@ use super::world::World;
 /// How many concurrent calls one handler makes, for different keys.
 const CALLS_AT_ONCE_MAX: usize = 3;
 
-/// Every third handler that pulls has so many shards, as a plugin with several instances, and one call in each.
-pub(super) const SHARDS: Shard = 3;
+/// Every third handler that pulls has so many lanes, as a plugin with several instances, and one call in each.
+pub(super) const LANES: Lane = 3;
 
 /// The deadline for stopping a guest.
 const GUEST_STOP_MAX: Duration = Duration::from_secs(10);
@@ -73,10 +75,14 @@ impl Handler {
         let recorder = CallRecorder::register(world, watched, id, script, &options);
         let has_interval = options.min_interval.is_some();
         let listener = ListenerHandle::new(options);
-        let shards = if id % 3 == 2 { SHARDS } else { 1 };
-        if shards > 1 {
+        let lanes = if id % 3 == 2 { LANES } else { 1 };
+        if lanes > 1 {
             // All its sources deliver the same objects.
-            listener.set_shards(shards, Arc::new(|_| 0), world.environment.now());
+            listener.consumer().set_lanes(
+                lanes,
+                Arc::new(|_| ResourceIdentity::new("", "", "configmaps")),
+                world.environment.now(),
+            );
         }
         let keys = name(&listener);
         let added = watched.named.add_listener(listener.clone());
@@ -86,7 +92,7 @@ impl Handler {
             recorder,
             listener: listener.clone(),
             keys,
-            shards,
+            lanes,
         };
         world.environment.spawn("scripted handler", Box::pin(pulling.run(rng)));
         Self {
@@ -128,8 +134,8 @@ impl Handler {
 
     /// Ends every pause.
     pub(super) fn resume(&self, world: &World) {
-        self.listener.resume(Pause::Swap);
-        self.listener.resume(Pause::Quarantine);
+        self.listener.control().resume(Pause::Swap);
+        self.listener.control().resume(Pause::Quarantine);
         if let Some(plugin) = self.guest.clone() {
             let resume = async move {
                 plugin.resume().await;
@@ -140,7 +146,7 @@ impl Handler {
 
     /// Its process is killed: it receives nothing more, and what it still answers does not count.
     pub(super) fn kill(&self, world: &World, dropped: Vec<String>) {
-        self.listener.abandon();
+        self.listener.control().abandon();
         world.record(Entry::Killed {
             handler: self.id,
             dropped,
@@ -160,7 +166,7 @@ impl Handler {
                 };
                 world.environment.spawn("guest stop", Box::pin(stop));
             }
-            None => drop(self.listener.abandon()),
+            None => drop(self.listener.control().abandon()),
         }
         world.record(Entry::HandlerRemoved { handler: self.id });
     }
@@ -171,35 +177,37 @@ struct Pulling {
     recorder: CallRecorder,
     listener: ListenerHandle,
     keys: Option<KeySpace>,
-    shards: Shard,
+    lanes: Lane,
 }
 
 impl Pulling {
     async fn run(self, mut rng: Rng) {
         let woken = Arc::new(Notify::new());
         let notify = woken.clone();
-        self.listener.set_waker(Arc::new(move || notify.notify_one()));
+        self.listener
+            .consumer()
+            .set_waker(Arc::new(move || notify.notify_one()));
         let mut calls = FuturesUnordered::new();
-        let mut idle = ShardSet::default();
-        (0..self.shards).for_each(|shard| idle.insert(shard));
+        let mut idle = LaneSet::default();
+        (0..self.lanes).for_each(|lane| idle.insert(lane));
         loop {
             let now = self.recorder.now();
-            let next = match self.shards {
-                1 if calls.len() < CALLS_AT_ONCE_MAX => self.listener.next(now),
+            let next = match self.lanes {
+                1 if calls.len() < CALLS_AT_ONCE_MAX => self.listener.consumer().next(now),
                 1 => NextDelivery::Idle,
                 _ => self.next_of(idle, now),
             };
             let wait = match next {
                 NextDelivery::Deliver(delivery) => {
-                    idle.remove(delivery.shard);
+                    idle.remove(delivery.lane);
                     let Delivery {
                         notification,
                         reason,
                         source,
-                        shard,
+                        lane,
                         ..
                     } = &delivery;
-                    self.recorder.begin(notification, *reason, *source, *shard);
+                    self.recorder.begin(notification, *reason, *source, *lane);
                     calls.push(self.call(delivery, rng.split()));
                     continue;
                 }
@@ -215,17 +223,20 @@ impl Pulling {
                 .sleep(wait.min(Duration::from_secs(86_400)));
             tokio::select! {
                 biased;
-                Some(shard) = calls.next() => idle.insert(shard),
+                Some(lane) = calls.next() => idle.insert(lane),
                 () = woken.notified() => {}
                 () = timer => {}
             }
         }
     }
 
-    /// The next delivery for a shard without a call.
-    fn next_of(&self, idle: ShardSet, now: Moment) -> NextDelivery {
+    /// The next delivery for a lane without a call.
+    fn next_of(&self, idle: LaneSet, now: Moment) -> NextDelivery {
         let mut taken = Vec::new();
-        match (idle.is_empty(), self.listener.next_batch_of(idle, now, 1, &mut taken)) {
+        match (
+            idle.is_empty(),
+            self.listener.consumer().next_batch(idle, now, 1, &mut taken),
+        ) {
             (true, _) | (_, NextBatch::Idle) => NextDelivery::Idle,
             (_, NextBatch::WaitUntil(until)) => NextDelivery::WaitUntil(until),
             (_, NextBatch::Closed) => NextDelivery::Closed,
@@ -233,8 +244,8 @@ impl Pulling {
         }
     }
 
-    /// Returns the shard that is idle again.
-    async fn call(&self, delivery: Delivery, mut rng: Rng) -> Shard {
+    /// Returns the lane that is idle again.
+    async fn call(&self, delivery: Delivery, mut rng: Rng) -> Lane {
         let pause = Duration::from_millis(self.recorder.call_ms(&mut rng));
         if !pause.is_zero() {
             self.recorder.world.environment.sleep(pause).await;
@@ -257,9 +268,12 @@ impl Pulling {
         };
         match &self.keys {
             Some(keys) if outcome.is_ok() => self.keep(keys, &delivery, outcome),
-            _ => self.listener.done(delivery.token, outcome, self.recorder.now()),
+            _ => self
+                .listener
+                .consumer()
+                .done(delivery.token, outcome, self.recorder.now()),
         }
-        delivery.shard
+        delivery.lane
     }
 
     /// Keeps the version that the call has handled; the event ends when that is persisted.
@@ -278,7 +292,7 @@ impl Pulling {
         let end = EventEnd {
             source: delivery.source,
             key,
-            report: Box::new(move || listener.done(token, outcome, environment.now())),
+            report: Box::new(move || listener.consumer().done(token, outcome, environment.now())),
         };
         keys.commit(change.into_iter().collect(), Some(end));
     }

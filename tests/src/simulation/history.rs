@@ -230,8 +230,9 @@ pub enum Entry {
     Synced {
         /// The handler.
         handler: u32,
-        /// The shard that was called; each is.
-        shard: u8,
+        /// The lane that was called; each is.
+        #[serde(rename = "shard")]
+        lane: u8,
         /// The objects that existed when the handler was added and still exist in the same incarnation.
         there: Vec<ObjectVersion>,
     },

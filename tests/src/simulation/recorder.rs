@@ -124,7 +124,7 @@ impl CallRecorder {
     }
 
     /// Every object that existed when the handler was added, and has not changed since, must have been attempted.
-    pub(super) fn synced(&self, source: SourceId, shard: u8) {
+    pub(super) fn synced(&self, source: SourceId, lane: u8) {
         let there = match self.world.catalog.info(source) {
             // Its first list may have been of an old state.
             _ if self.began_unsynced && self.watched.has_lagged() => Vec::new(),
@@ -134,7 +134,7 @@ impl CallRecorder {
         };
         self.world.record(Entry::Synced {
             handler: self.id,
-            shard,
+            lane,
             there,
         });
     }

@@ -197,7 +197,7 @@ impl Watched {
 
 impl Handler {
     pub(super) fn counters(&self) -> ListenerCounters {
-        self.listener.stats().counters
+        self.listener.control().stats().counters
     }
 }
 

@@ -7,9 +7,9 @@ use informant_object::{KeyRef, SourceId};
 use crate::Moment;
 use crate::listener::dead_letter::Failure;
 use crate::listener::event::PendingEvent;
+use crate::listener::lanes::Lane;
 use crate::listener::options::{CRASHES_MAX, RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX};
 use crate::listener::retry::{RetryState, back_off};
-use crate::listener::shards::Shard;
 use crate::listener::slots::{Slot, SlotId};
 use crate::listener::{DeliveryOutcome, DeliveryToken, FailurePolicy, Listener, Notification};
 use crate::seeded_bug::{SeededBug, seeded_bug};
@@ -37,7 +37,7 @@ impl Listener {
     pub(super) fn done(&mut self, token: DeliveryToken, outcome: DeliveryOutcome, now: Moment) {
         let Some(id) = self.queue.answered(token) else { return };
         let slot = self.queue.slots.get_mut(id);
-        let (source, shard) = (slot.source, slot.shard);
+        let (source, lane) = (slot.source, slot.lane);
         let counts_for_sync = std::mem::take(&mut slot.head.counts_for_sync);
         let result = outcome.as_str();
         let failed = |error, cause| FailedCall {
@@ -79,7 +79,7 @@ impl Listener {
             }
         }
         if counts_for_sync {
-            self.attempted(source, shard, now);
+            self.attempted(source, lane, now);
         }
     }
 
@@ -109,7 +109,7 @@ impl Listener {
         let replaying = || {
             self.sources
                 .get(slot.source)
-                .is_some_and(|state| state.walk(slot.shard).syncing.is_some())
+                .is_some_and(|state| state.walk(slot.lane).syncing.is_some())
         };
         matches!(slot.head.notification, Notification::Synced) && replaying()
     }
@@ -258,17 +258,17 @@ impl Listener {
     /// Counts keys as attempted that vanished before their delivery, so that they do not keep their source from
     /// syncing.
     pub(super) fn count_vanished_as_synced(&mut self, now: Moment) {
-        while let Some((source, shard)) = self.queue.vanished_unattempted.pop() {
-            self.attempted(source, shard, now);
+        while let Some((source, lane)) = self.queue.vanished_unattempted.pop() {
+            self.attempted(source, lane, now);
         }
     }
 
-    /// A key that the source's cursor in `shard` has passed was attempted.
-    fn attempted(&mut self, source: SourceId, shard: Shard, now: Moment) {
+    /// A key that the source's cursor in `lane` has passed was attempted.
+    fn attempted(&mut self, source: SourceId, lane: Lane, now: Moment) {
         let Some(state) = self.sources.get_mut(source) else {
             return;
         };
-        let walk = state.walk_mut(shard);
+        let walk = state.walk_mut(lane);
         walk.unattempted -= 1;
         if walk.unattempted == 0 {
             self.settle(source, now);

@@ -4,7 +4,7 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::PendingEvent;
-use crate::listener::shards::Shard;
+use crate::listener::lanes::Lane;
 use crate::listener::slots::{Slot, SlotState};
 use crate::listener::sources::{AttachedSource, Walk};
 use crate::listener::{InFlight, Listener, ListenerOptions, ListenerStats, Notification, Pause, RESYNC_MIN};
@@ -17,7 +17,7 @@ impl Listener {
         if self.closed || self.sources.get(source).is_some() {
             return;
         }
-        self.queue.slots.sharding.attached(source);
+        self.queue.slots.lane_map.attached(source);
         self.sources.add(source, snapshot.clone(), now);
         if seeded_bug(SeededBug::SyncedDeliveredFirst) {
             self.queue.enqueue(
@@ -70,10 +70,10 @@ impl Listener {
         self.newly_synced.retain(|other| *other != source);
         self.ungate(source);
         if let Some(state) = self.sources.remove(source) {
-            let shard_of = |key: KeyRef<'_>| self.queue.slots.sharding.of(source, key);
-            self.queue.counters.discarded += undelivered(&state, shard_of) as u64;
+            let lane_of = |key: KeyRef<'_>| self.queue.slots.lane_map.of(source, key);
+            self.queue.counters.discarded += undelivered(&state, lane_of) as u64;
         }
-        self.queue.slots.sharding.detached(source);
+        self.queue.slots.lane_map.detached(source);
     }
 
     /// No longer accepts changes. Accepted events, including running initial lists and replays, can still be drained.
@@ -89,8 +89,8 @@ impl Listener {
                     .is_some_and(|cursor| cursor.kind == CursorKind::Resync)
             };
             let resyncs: Vec<bool> = walks.into_iter().flatten().map(is_resync).collect();
-            for (shard, _) in (0..).zip(resyncs).filter(|(_, resyncs)| *resyncs) {
-                self.sources.end(source, shard);
+            for (lane, _) in (0..).zip(resyncs).filter(|(_, resyncs)| *resyncs) {
+                self.sources.end(source, lane);
             }
         }
     }
@@ -112,25 +112,16 @@ impl Listener {
     }
 
     pub(super) fn pause(&mut self, pause: Pause) {
-        match pause {
-            Pause::Swap => {
-                self.swapping = true;
-                return;
-            }
-            Pause::Quarantine => self.quarantined = true,
-            Pause::Operator => self.paused_by_operator = true,
+        self.pauses.set(pause, true);
+        if pause != Pause::Swap {
+            self.queue.always_keyed = true;
+            self.queue.fold_all();
         }
-        self.queue.always_keyed = true;
-        self.queue.fold_all();
     }
 
     pub(super) fn resume(&mut self, pause: Pause) {
-        match pause {
-            Pause::Swap => self.swapping = false,
-            Pause::Quarantine => self.quarantined = false,
-            Pause::Operator => self.paused_by_operator = false,
-        }
-        self.queue.always_keyed = self.quarantined || self.paused_by_operator;
+        self.pauses.set(pause, false);
+        self.queue.always_keyed = self.pauses.folds();
     }
 
     /// Visits every slot: for status and metrics, not for the event path.
@@ -155,7 +146,7 @@ impl Listener {
             dead_letters: self.letters.len(),
             sources: self.sources.len(),
             syncing: self.sources.iter().filter(|source| source.syncing().is_some()).count(),
-            paused: self.is_paused(),
+            paused: !self.pauses.is_empty(),
             closed: self.closed,
             oldest_pending: queue.slots.iter().filter_map(waiting).min(),
             oldest_event: queue.slots.iter().map(|slot| slot.head.received).min(),
@@ -170,10 +161,10 @@ impl Listener {
 }
 
 /// How many objects an initial list or replay had not delivered yet.
-fn undelivered(source: &AttachedSource, shard_of: impl Fn(KeyRef<'_>) -> Shard) -> usize {
-    let of_walk = |(shard, walk): (Shard, &Walk)| {
+fn undelivered(source: &AttachedSource, lane_of: impl Fn(KeyRef<'_>) -> Lane) -> usize {
+    let of_walk = |(lane, walk): (Lane, &Walk)| {
         let cursor = walk.cursor.as_ref().filter(|cursor| cursor.kind != CursorKind::Resync);
-        cursor.map_or(0, |cursor| cursor.ahead(&source.snapshot, |key| shard_of(key) == shard))
+        cursor.map_or(0, |cursor| cursor.ahead(&source.snapshot, |key| lane_of(key) == lane))
     };
     (0..).zip(&source.walks).map(of_walk).sum()
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use informant_object::{Key, KeyRef, Object, SourceId};
 
 use crate::Moment;
-use crate::listener::shards::Shard;
+use crate::listener::lanes::Lane;
 
 /// One handler call to make. The consumer reports its outcome with
-/// [`ListenerHandle::done`](super::ListenerHandle::done), or returns it uncalled with
-/// [`ListenerHandle::give_back`](super::ListenerHandle::give_back); until then the listener delivers no other event of
+/// [`Consumer::done`](super::Consumer::done), or returns it uncalled with
+/// [`Consumer::give_back`](super::Consumer::give_back); until then the listener delivers no other event of
 /// the key.
 #[derive(Clone, Debug)]
 pub struct Delivery {
@@ -18,8 +18,8 @@ pub struct Delivery {
     pub token: DeliveryToken,
     /// The source the object came from.
     pub source: SourceId,
-    /// The shard of the key: which consumer receives it.
-    pub shard: Shard,
+    /// The lane of the key: which consumer receives it.
+    pub lane: Lane,
     /// The event to deliver.
     pub notification: Notification,
     /// Why; if events were folded, the reason of the newest.
@@ -102,7 +102,7 @@ pub enum DeliveryOutcome {
     TimedOut(String),
 }
 
-/// The result of [`ListenerHandle::next`](super::ListenerHandle::next).
+/// The result of [`Consumer::next`](super::Consumer::next).
 #[derive(Debug)]
 pub enum NextDelivery {
     /// Call the handler with this delivery.
@@ -115,7 +115,7 @@ pub enum NextDelivery {
     Closed,
 }
 
-/// The result of [`ListenerHandle::next_batch`](super::ListenerHandle::next_batch).
+/// The result of [`Consumer::next_batch`](super::Consumer::next_batch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextBatch {
     /// This many deliveries were appended, at least one.

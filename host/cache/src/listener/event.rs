@@ -3,7 +3,7 @@
 use informant_object::{Object, Payload, Shape};
 
 use crate::listener::Notification;
-use crate::listener::shards::Shard;
+use crate::listener::lanes::Lane;
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason};
 
@@ -25,8 +25,8 @@ pub(super) struct PendingEvent {
     pub(super) previous_succeeded: bool,
     /// The source syncs only after this event was attempted.
     pub(super) counts_for_sync: bool,
-    /// Of `Synced`: the shard that receives it.
-    pub(super) synced_shard: Shard,
+    /// Of `Synced`: the lane that receives it.
+    pub(super) synced_lane: Lane,
     /// A delete that an earlier process persisted.
     pub(super) resumed: bool,
     /// A delete from an earlier process, or one that is called again: the object that is there now may have been
@@ -57,7 +57,7 @@ impl PendingEvent {
             folded: false,
             previous_succeeded: false,
             counts_for_sync: false,
-            synced_shard: 0,
+            synced_lane: 0,
             resumed: false,
             next_maybe_seen: false,
         }
@@ -71,10 +71,10 @@ impl PendingEvent {
         }
     }
 
-    /// `Synced`, for the consumer of `shard`.
-    pub(super) fn synced(shard: Shard, reason: Reason, now: Moment) -> PendingEvent {
+    /// `Synced`, for the consumer of `lane`.
+    pub(super) fn synced(lane: Lane, reason: Reason, now: Moment) -> PendingEvent {
         PendingEvent {
-            synced_shard: shard,
+            synced_lane: lane,
             ..PendingEvent::of_maybe_seen(Notification::Synced, reason, now)
         }
     }

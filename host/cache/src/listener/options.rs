@@ -43,7 +43,7 @@ pub const REQUEUE_AFTER_MIN: Duration = Duration::from_millis(100);
 pub const REQUEUES_IN_A_ROW_MAX: u32 = 20;
 
 /// The shortest wait before a call after [`REQUEUES_IN_A_ROW_MAX`] calls for the same state; shorter ones are raised to
-/// it, and the keys are listed ([`ListenerHandle::slowed_keys`](super::ListenerHandle::slowed_keys)).
+/// it, and the keys are listed ([`Ledger::slowed_keys`](super::Ledger::slowed_keys)).
 pub const REQUEUE_AFTER_MIN_UNCHANGED: Duration = Duration::from_secs(10);
 
 /// How many deletes may wait for a call that the handler asked for. Above it the one that is due first is dropped, and

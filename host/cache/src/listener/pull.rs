@@ -4,8 +4,8 @@ use informant_object::{Object, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::PendingEvent;
+use crate::listener::lanes::{Lane, LaneSet};
 use crate::listener::options::CURSOR_STEPS_MAX;
-use crate::listener::shards::{Shard, ShardSet};
 use crate::listener::sources::Walk;
 use crate::listener::wake::TakeWake;
 use crate::listener::{Delivery, Listener, NextBatch, NextDelivery, Notification};
@@ -23,12 +23,12 @@ enum CursorStep {
 impl TakeWake for Listener {
     fn take_wake(&mut self) -> bool {
         let Some(until) = self.waits_until else { return false };
-        let shards = self.waits_for;
+        let lanes = self.waits_for;
         // Nothing is delivered before the rate allows it.
         let is_allowed = || self.call_rate.as_ref().is_none_or(|rate| rate.next() < until);
         let is_sooner = || {
-            let is_due = self.has_work(shards) || self.next_due(shards).is_some_and(|due| due < until);
-            !self.is_paused() && is_due && is_allowed()
+            let is_due = self.has_work(lanes) || self.next_due(lanes).is_some_and(|due| due < until);
+            self.pauses.is_empty() && is_due && is_allowed()
         };
         let wake = self.is_over() || is_sooner();
         if wake {
@@ -47,42 +47,36 @@ impl Listener {
         {
             return NextDelivery::Deliver(delivery);
         }
-        match self.nothing_to_deliver(now, ShardSet::FIRST) {
+        match self.nothing_to_deliver(now, LaneSet::FIRST) {
             NextBatch::WaitUntil(until) => NextDelivery::WaitUntil(until),
             NextBatch::Closed => NextDelivery::Closed,
             NextBatch::Idle | NextBatch::Delivered(_) => NextDelivery::Idle,
         }
     }
 
-    /// Appends up to `max` deliveries of one of `shards`, which take turns. With an interval or a rate it is one: they
+    /// Appends up to `max` deliveries of one of `lanes`, which take turns. With an interval or a rate it is one: they
     /// count from the delivery, so that the call has to start with it.
-    pub(super) fn next_batch(
-        &mut self,
-        now: Moment,
-        shards: ShardSet,
-        max: usize,
-        out: &mut Vec<Delivery>,
-    ) -> NextBatch {
+    pub(super) fn next_batch(&mut self, now: Moment, lanes: LaneSet, max: usize, out: &mut Vec<Delivery>) -> NextBatch {
         let before = out.len();
         let is_spaced = self.options.min_interval.is_some() || self.call_rate.is_some();
         let max = if is_spaced { max.min(1) } else { max };
         if self.begin(now) {
             let mut steps_left = CURSOR_STEPS_MAX.max(max);
-            for shard in shards.iter_from(self.next_shard) {
-                out.extend(std::iter::from_fn(|| self.take(now, shard, &mut steps_left)).take(max));
+            for lane in lanes.iter_from(self.next_lane) {
+                out.extend(std::iter::from_fn(|| self.take(now, lane, &mut steps_left)).take(max));
                 if out.len() > before {
-                    self.next_shard = shard.wrapping_add(1);
+                    self.next_lane = lane.wrapping_add(1);
                     return NextBatch::Delivered(out.len() - before);
                 }
             }
         }
-        self.nothing_to_deliver(now, shards)
+        self.nothing_to_deliver(now, lanes)
     }
 
     /// Makes due retries ready. Returns whether anything may be delivered.
     fn begin(&mut self, now: Moment) -> bool {
         self.waits_until = None;
-        if self.is_paused() {
+        if !self.pauses.is_empty() {
             return false;
         }
         self.count_vanished_as_synced(now);
@@ -91,19 +85,19 @@ impl Listener {
     }
 
     /// The answer for a consumer that gets no delivery.
-    fn nothing_to_deliver(&mut self, now: Moment, shards: ShardSet) -> NextBatch {
+    fn nothing_to_deliver(&mut self, now: Moment, lanes: LaneSet) -> NextBatch {
         if self.is_over() {
             return NextBatch::Closed;
         }
-        let until = match self.is_paused() {
-            true => None,
+        let until = match self.pauses.is_empty() {
+            false => None,
             // The cursor stopped to release the lock.
-            false if self.has_work(shards) => Some(now),
-            false => self.next_due(shards),
+            true if self.has_work(lanes) => Some(now),
+            true => self.next_due(lanes),
         };
         let until = until.map(|until| until.max(self.held_until(until, now)));
         self.waits_until = Some(until.unwrap_or(Moment::NEVER));
-        self.waits_for = shards;
+        self.waits_for = lanes;
         until.map_or(NextBatch::Idle, NextBatch::WaitUntil)
     }
 
@@ -122,18 +116,18 @@ impl Listener {
         self.closed && left == 0 && !self.sources.has_cursor()
     }
 
-    /// Whether something of `shards` can be delivered now.
-    fn has_work(&self, shards: ShardSet) -> bool {
-        self.queue.slots.has_ready(shards)
-            || self.sources.has_cursor_in(shards)
+    /// Whether something of `lanes` can be delivered now.
+    fn has_work(&self, lanes: LaneSet) -> bool {
+        self.queue.slots.has_ready(lanes)
+            || self.sources.has_cursor_in(lanes)
             || !self.queue.vanished_unattempted.is_empty()
     }
 
     /// When the next timer fires.
-    fn next_due(&self, shards: ShardSet) -> Option<Moment> {
+    fn next_due(&self, lanes: LaneSet) -> Option<Moment> {
         let resync = self.resync_next.filter(|_| !self.closed);
         let interval = self.queue.next_interval_end();
-        let timers = [self.next_retry(), resync, self.next_requeue(shards), interval];
+        let timers = [self.next_retry(), resync, self.next_requeue(lanes), interval];
         timers.into_iter().flatten().min()
     }
 
@@ -166,12 +160,12 @@ impl Listener {
         }
     }
 
-    /// The next delivery of `shard`, if the rate allows one.
-    fn take(&mut self, now: Moment, shard: Shard, steps_left: &mut usize) -> Option<Delivery> {
+    /// The next delivery of `lane`, if the rate allows one.
+    fn take(&mut self, now: Moment, lane: Lane, steps_left: &mut usize) -> Option<Delivery> {
         if self.call_rate.as_ref().is_some_and(|rate| rate.next() > now) && !seeded_bug(SeededBug::RateNotKept) {
             return None;
         }
-        let delivery = self.take_any(now, shard, steps_left)?;
+        let delivery = self.take_any(now, lane, steps_left)?;
         self.is_held_by_rate = false;
         if let Some(rate) = &mut self.call_rate {
             rate.take(now).ok();
@@ -180,51 +174,51 @@ impl Listener {
     }
 
     /// The next delivery: due requeues and everything else take turns, so that neither delays the other.
-    fn take_any(&mut self, now: Moment, shard: Shard, steps_left: &mut usize) -> Option<Delivery> {
-        let turns = &mut self.turns[usize::from(shard)];
+    fn take_any(&mut self, now: Moment, lane: Lane, steps_left: &mut usize) -> Option<Delivery> {
+        let turns = &mut self.turns[usize::from(lane)];
         let requeue_first = std::mem::replace(&mut turns.requeue, true);
-        if requeue_first && let Some(delivery) = self.take_requeue(now, shard, steps_left) {
-            self.turns[usize::from(shard)].requeue = false;
+        if requeue_first && let Some(delivery) = self.take_requeue(now, lane, steps_left) {
+            self.turns[usize::from(lane)].requeue = false;
             return Some(delivery);
         }
-        let event = self.take_event(now, shard, steps_left);
+        let event = self.take_event(now, lane, steps_left);
         if event.is_some() || requeue_first {
             return event;
         }
-        self.take_requeue(now, shard, steps_left)
+        self.take_requeue(now, lane, steps_left)
     }
 
     /// The next delivery that is no requeue: the queue and the cursors take turns. Deletes that were pending when a
     /// replay started go before any cursor.
-    fn take_event(&mut self, now: Moment, shard: Shard, steps_left: &mut usize) -> Option<Delivery> {
-        let turns = &mut self.turns[usize::from(shard)];
+    fn take_event(&mut self, now: Moment, lane: Lane, steps_left: &mut usize) -> Option<Delivery> {
+        let turns = &mut self.turns[usize::from(lane)];
         let cursor_first = turns.cursor && self.queue.draining == 0;
         turns.cursor = !cursor_first;
-        if cursor_first && let Some(delivery) = self.take_from_cursor(now, shard, steps_left) {
+        if cursor_first && let Some(delivery) = self.take_from_cursor(now, lane, steps_left) {
             return Some(delivery);
         }
-        if let Some(delivery) = self.queue.take(now, shard) {
+        if let Some(delivery) = self.queue.take(now, lane) {
             return Some(delivery);
         }
         if cursor_first {
             None
         } else {
-            self.take_from_cursor(now, shard, steps_left)
+            self.take_from_cursor(now, lane, steps_left)
         }
     }
 
-    fn take_from_cursor(&mut self, now: Moment, shard: Shard, steps_left: &mut usize) -> Option<Delivery> {
-        while let Some(source) = self.sources.current_cursor(shard) {
+    fn take_from_cursor(&mut self, now: Moment, lane: Lane, steps_left: &mut usize) -> Option<Delivery> {
+        while let Some(source) = self.sources.current_cursor(lane) {
             *steps_left = steps_left.checked_sub(1)?;
-            match self.step(source, shard, now) {
+            match self.step(source, lane, now) {
                 CursorStep::Show(delivery) => return Some(delivery),
                 CursorStep::PassedOver => {}
                 CursorStep::End => {
-                    self.sources.end(source, shard);
+                    self.sources.end(source, lane);
                     self.settle(source, now);
                     // A source without objects is synced at once: its `Synced` is ready now, and older than what other
                     // cursors deliver.
-                    if let Some(delivery) = self.queue.take(now, shard) {
+                    if let Some(delivery) = self.queue.take(now, lane) {
                         return Some(delivery);
                     }
                 }
@@ -233,12 +227,12 @@ impl Listener {
         None
     }
 
-    /// Moves the source's cursor of `shard` by one object.
-    fn step(&mut self, source: SourceId, shard: Shard, now: Moment) -> CursorStep {
+    /// Moves the source's cursor of `lane` by one object.
+    fn step(&mut self, source: SourceId, lane: Lane, now: Moment) -> CursorStep {
         let Some(state) = self.sources.get_mut(source) else {
             return CursorStep::End;
         };
-        let Some(cursor) = &mut state.walks[usize::from(shard)].cursor else {
+        let Some(cursor) = &mut state.walks[usize::from(lane)].cursor else {
             return CursorStep::End;
         };
         let (kind, begun) = (cursor.kind, cursor.begun);
@@ -247,9 +241,9 @@ impl Listener {
         };
         let is_left_out = cursor.leaves_out(&object);
         if chunk_ends {
-            self.sources.rotate_cursors(shard);
+            self.sources.rotate_cursors(lane);
         }
-        if self.queue.slots.sharding.of(source, object.key()) != shard {
+        if self.queue.slots.lane_map.of(source, object.key()) != lane {
             return CursorStep::PassedOver;
         }
         let hash = self.queue.slots.hash(source, Some(object.key()));
@@ -262,7 +256,7 @@ impl Listener {
             return CursorStep::PassedOver;
         }
         self.queue.counters.shown += 1;
-        let mut event = self.event_of((source, shard), object, kind, begun);
+        let mut event = self.event_of((source, lane), object, kind, begun);
         if occupied || self.queue.spacing.until(hash).is_some() {
             // A handler with a pending delete has seen nothing after it.
             event.maybe_seen &= event
@@ -278,7 +272,7 @@ impl Listener {
     /// The event that a cursor makes of an object.
     fn event_of(
         &mut self,
-        (source, shard): (SourceId, Shard),
+        (source, lane): (SourceId, Lane),
         object: Object,
         kind: CursorKind,
         begun: Moment,
@@ -297,7 +291,7 @@ impl Listener {
         if kind == CursorKind::Reselection {
             event.hide_state();
         }
-        let walk = self.sources.get_mut(source).map(|state| state.walk_mut(shard));
+        let walk = self.sources.get_mut(source).map(|state| state.walk_mut(lane));
         if let Some(walk) = walk.filter(|walk| walk.syncing.is_some()) {
             walk.unattempted += 1;
             event.counts_for_sync = true;
@@ -305,7 +299,7 @@ impl Listener {
         event
     }
 
-    /// Enqueues `Synced` for each shard that receives a list or a replay, once the cursors of all have passed all
+    /// Enqueues `Synced` for each lane that receives a list or a replay, once the cursors of all have passed all
     /// objects and every key they passed was attempted.
     pub(super) fn settle(&mut self, source: SourceId, now: Moment) {
         let Some(state) = self.sources.get_mut(source) else {
@@ -317,11 +311,11 @@ impl Listener {
         if !std::mem::replace(&mut state.synced, true) {
             self.newly_synced.push(source);
         }
-        for (shard, walk) in (0..).zip(&mut state.walks) {
+        for (lane, walk) in (0..).zip(&mut state.walks) {
             if let Some(kind) = walk.syncing.take() {
                 self.queue.counters.shown += 1;
                 self.queue
-                    .enqueue(source, PendingEvent::synced(shard, kind.reason(), now));
+                    .enqueue(source, PendingEvent::synced(lane, kind.reason(), now));
             }
         }
     }

@@ -4,7 +4,7 @@ use informant_object::{Key, KeyRef, Object, SourceId};
 
 use crate::listener::cursor::{CursorKind, DeliveryCursor};
 use crate::listener::event::PendingEvent;
-use crate::listener::{Listener, Notification};
+use crate::listener::{Listener, Notification, Pause};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot};
 
@@ -23,7 +23,7 @@ impl Listener {
         for cursor in state.walks.iter_mut().filter_map(|walk| walk.cursor.as_mut()) {
             cursor.rebase();
         }
-        if self.swapping && seeded_bug(SeededBug::SwapDropsEvents) {
+        if self.pauses.contains(Pause::Swap) && seeded_bug(SeededBug::SwapDropsEvents) {
             return;
         }
         for change in changes {
@@ -80,8 +80,8 @@ impl Listener {
     fn accept(&mut self, source: SourceId, notification: Notification, reason: Reason, received: Moment) {
         self.queue.counters.accepted += 1;
         let Some(key) = notification.key() else { return };
-        let shard = self.queue.slots.sharding.of(source, key);
-        let walk = self.sources.get(source).map(|state| state.walk(shard));
+        let lane = self.queue.slots.lane_map.of(source, key);
+        let walk = self.sources.get(source).map(|state| state.walk(lane));
         let cursor = walk.and_then(|walk| walk.cursor.as_ref());
         let covering = cursor
             .filter(|cursor| cursor.covers(key))

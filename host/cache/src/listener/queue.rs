@@ -19,8 +19,8 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
 use crate::listener::event::{Folded, PendingEvent};
+use crate::listener::lanes::Lane;
 use crate::listener::retry::RetryState;
-use crate::listener::shards::Shard;
 use crate::listener::slots::{Slot, SlotId, SlotState, Slots};
 use crate::listener::spacing::{CallSpacing, Ended};
 use crate::listener::{Delivery, DeliveryToken, ListenerCounters, ListenerOptions, Notification};
@@ -48,8 +48,8 @@ pub(super) struct Queue {
     /// The pusher waits for room; at the limits nothing is folded or cut.
     is_blocking: bool,
     pub(super) counters: ListenerCounters,
-    /// Sources and shards of keys that count for sync but were deleted before the first attempt.
-    pub(super) vanished_unattempted: Vec<(SourceId, Shard)>,
+    /// Sources and lanes of keys that count for sync but were deleted before the first attempt.
+    pub(super) vanished_unattempted: Vec<(SourceId, Lane)>,
     /// The limit on bytes was reached, and usage is still above half of it.
     over_bytes_limit: bool,
     pending_events_max: usize,
@@ -131,7 +131,7 @@ impl Queue {
         let hash = self.slots.hash(source, event.notification.key());
         let slot = match event.notification.key() {
             Some(key) => self.slots.find(hash, source, Some(key)),
-            None => self.slots.find_synced(source, event.synced_shard),
+            None => self.slots.find_synced(source, event.synced_lane),
         };
         match slot {
             Some(id) if keyed || self.slots.get(id).folds() => self.fold_into(id, event),
@@ -230,7 +230,7 @@ impl Queue {
                 self.counters.vanished += 1;
                 self.pending -= 1;
                 if counts_for_sync {
-                    self.vanished_unattempted.push((slot.source, slot.shard));
+                    self.vanished_unattempted.push((slot.source, slot.lane));
                 }
                 if in_head {
                     let slot = self.slots.remove(id);
@@ -255,9 +255,9 @@ impl Queue {
         self.slots.get_mut(id).following.push_back(event);
     }
 
-    /// Delivers the slot of `shard` that has been ready for longest.
-    pub(super) fn take(&mut self, now: Moment, shard: Shard) -> Option<Delivery> {
-        let id = self.slots.pop_ready(shard)?;
+    /// Delivers the slot of `lane` that has been ready for longest.
+    pub(super) fn take(&mut self, now: Moment, lane: Lane) -> Option<Delivery> {
+        let id = self.slots.pop_ready(lane)?;
         self.pending -= 1;
         let slot = self.slots.get_mut(id);
         if std::mem::take(&mut slot.drains_first) {
@@ -293,7 +293,7 @@ impl Queue {
         Delivery {
             token: DeliveryToken { slot: id, number },
             source: slot.source,
-            shard: slot.shard,
+            lane: slot.lane,
             notification: slot.head.notification.clone(),
             reason: slot.head.reason,
             attempt: slot.calls,

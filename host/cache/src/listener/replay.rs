@@ -8,7 +8,7 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::PendingEvent;
-use crate::listener::shards::{Shard, SourceHash};
+use crate::listener::lanes::{Lane, SourceIdentity};
 use crate::listener::{Listener, Notification, Turns};
 use crate::{Moment, Reason};
 
@@ -69,55 +69,55 @@ impl Listener {
         }
     }
 
-    /// Redelivers every source by cursors of this kind, to one shard or to all. Pending deletes go first; pending adds
+    /// Redelivers every source by cursors of this kind, to one lane or to all. Pending deletes go first; pending adds
     /// and updates are left to the cursors. A gated source is held until its replay is recorded: returns the callbacks
     /// that request it.
-    pub(super) fn replay(&mut self, now: Moment, kind: CursorKind, only: Option<Shard>) -> Vec<ReplayRequested> {
+    pub(super) fn replay(&mut self, now: Moment, kind: CursorKind, only: Option<Lane>) -> Vec<ReplayRequested> {
         if self.closed {
             return Vec::new();
         }
         // A handler that lost its state, or has none yet, does not wait for its predecessor's calls.
         self.queue.clear_intervals();
         self.queue
-            .defer_states_to_cursor(|slot| only.is_none_or(|shard| slot.shard == shard));
-        let is_other = |shard: Shard| only.is_some_and(|only| only != shard);
-        self.queue.vanished_unattempted.retain(|(_, shard)| is_other(*shard));
+            .defer_states_to_cursor(|slot| only.is_none_or(|lane| slot.lane == lane));
+        let is_other = |lane: Lane| only.is_some_and(|only| only != lane);
+        self.queue.vanished_unattempted.retain(|(_, lane)| is_other(*lane));
         self.forget_ended_back_offs();
         match only {
-            Some(shard) => self.requeues.clear_shard(shard),
+            Some(lane) => self.requeues.clear_lane(lane),
             None => {
                 self.letters.clear_unaccepted();
                 self.requeues.clear();
             }
         }
-        let count = self.queue.slots.sharding.count();
-        let shards = only.map_or(0..count, |shard| shard..shard + 1);
-        for (source, shard) in self
+        let count = self.queue.slots.lane_map.count();
+        let lanes = only.map_or(0..count, |lane| lane..lane + 1);
+        for (source, lane) in self
             .sources
             .ids()
             .into_iter()
-            .flat_map(|source| shards.clone().map(move |it| (source, it)))
+            .flat_map(|source| lanes.clone().map(move |it| (source, it)))
         {
             let state = self.sources.get(source);
-            let is_untouched = state.is_some_and(|state| state.walk(shard).is_untouched());
+            let is_untouched = state.is_some_and(|state| state.walk(lane).is_untouched());
             if !is_untouched {
-                self.sources.begin_in(source, shard, kind, now);
+                self.sources.begin_in(source, lane, kind, now);
                 if self.replay_gate.0.contains_key(&source) {
-                    self.sources.hold(source, shard);
+                    self.sources.hold(source, lane);
                 }
             }
         }
         self.replay_gate.0.values().cloned().collect()
     }
 
-    /// Divides the keys among so many shards from now on, and redelivers every source: each consumer has lost what it
+    /// Divides the keys among so many lanes from now on, and redelivers every source: each consumer has lost what it
     /// remembered. While no call is made.
-    pub(super) fn set_shards(&mut self, count: Shard, identity: SourceHash, now: Moment) -> Vec<ReplayRequested> {
+    pub(super) fn set_lanes(&mut self, count: Lane, identity: SourceIdentity, now: Moment) -> Vec<ReplayRequested> {
         self.queue.drop_synced();
         self.forget_ended_back_offs();
-        self.queue.slots.reshard(count, identity, &self.sources.ids());
-        let count = self.queue.slots.sharding.count();
-        self.sources.reshard(count, now);
+        self.queue.slots.redivide(count, identity, &self.sources.ids());
+        let count = self.queue.slots.lane_map.count();
+        self.sources.redivide(count, now);
         self.turns = vec![Turns::default(); usize::from(count)];
         let requested = self.replay(now, CursorKind::Replay, None);
         // A closed listener is not replayed: it delivers no requeues, and reports no end of a list.
@@ -137,8 +137,8 @@ impl Listener {
             return RequeueResult::Unknown;
         };
         let object = state.snapshot.get(key);
-        let shard = self.queue.slots.sharding.of(source, key);
-        let covered = object.is_some_and(|object| state.will_show(shard, object));
+        let lane = self.queue.slots.lane_map.of(source, key);
+        let covered = object.is_some_and(|object| state.will_show(lane, object));
         if covered || self.is_busy(source, key) {
             return RequeueResult::Waiting;
         }

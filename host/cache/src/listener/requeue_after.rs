@@ -20,11 +20,11 @@ use std::time::Duration;
 use informant_object::{Key, KeyRef, ResourceVersion, SourceId};
 
 use crate::listener::event::{PendingEvent, metadata_only};
+use crate::listener::lanes::{Lane, LaneSet};
 use crate::listener::options::{
     REQUEUE_AFTER_MIN, REQUEUE_AFTER_MIN_UNCHANGED, REQUEUE_CHECK_INTERVAL, REQUEUES_IN_A_ROW_MAX,
 };
 use crate::listener::requeues::{Requeue, Unrecorded};
-use crate::listener::shards::{Shard, ShardSet};
 use crate::listener::slots::SlotId;
 use crate::listener::{Delivery, LastDelete, Listener, Notification};
 use crate::seeded_bug::{SeededBug, seeded_bug};
@@ -126,8 +126,8 @@ impl Listener {
     }
 
     fn insert_requeue(&mut self, source: SourceId, key: Key, requeue: Requeue) {
-        let shard = self.queue.slots.sharding.of(source, key.as_ref());
-        self.requeues.set(source, shard, key, requeue);
+        let lane = self.queue.slots.lane_map.of(source, key.as_ref());
+        self.requeues.set(source, lane, key, requeue);
         let evicted = self.requeues.evict_delete(self.options.requeued_deletes_max);
         self.queue.counters.requeues_dropped += evicted;
     }
@@ -196,8 +196,8 @@ impl Listener {
             let Some(object) = state.snapshot.get(key.as_ref()) else {
                 continue;
             };
-            let shard = self.queue.slots.sharding.of(source, key.as_ref());
-            let is_covered = state.is_ahead(shard, key.as_ref());
+            let lane = self.queue.slots.lane_map.of(source, key.as_ref());
+            let is_covered = state.is_ahead(lane, key.as_ref());
             let requeue = self.requeues.get(source, key.as_ref());
             let is_triggered = requeue.is_some_and(|requeue| requeue.reason == Reason::Trigger);
             if is_covered || is_triggered || self.is_busy(source, key.as_ref()) {
@@ -222,21 +222,21 @@ impl Listener {
     }
 
     /// When to look at the next requeue. A closed listener starts none.
-    pub(super) fn next_requeue(&self, shards: ShardSet) -> Option<Moment> {
-        self.requeues.next(shards).filter(|_| !self.closed)
+    pub(super) fn next_requeue(&self, lanes: LaneSet) -> Option<Moment> {
+        self.requeues.next(lanes).filter(|_| !self.closed)
     }
 
-    /// Delivers the requeue of `shard` that has been due for longest and whose key is idle.
-    pub(super) fn take_requeue(&mut self, now: Moment, shard: Shard, steps_left: &mut usize) -> Option<Delivery> {
+    /// Delivers the requeue of `lane` that has been due for longest and whose key is idle.
+    pub(super) fn take_requeue(&mut self, now: Moment, lane: Lane, steps_left: &mut usize) -> Option<Delivery> {
         if self.closed {
             return None;
         }
-        while let Some((source, key)) = self.requeues.first_until(now, shard) {
+        while let Some((source, key)) = self.requeues.first_until(now, lane) {
             *steps_left = steps_left.checked_sub(1)?;
             let key = key.as_ref();
             let hash = self.queue.slots.hash(source, Some(key));
             let state = self.sources.get(source);
-            let is_ahead = state.is_none_or(|state| state.is_ahead(shard, key));
+            let is_ahead = state.is_none_or(|state| state.is_ahead(lane, key));
             if is_ahead || self.queue.slots.find(hash, source, Some(key)).is_some() {
                 self.requeues.look_at(source, key, now + REQUEUE_CHECK_INTERVAL);
                 continue;

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use informant_object::{AsKey, Key, KeyRef, Object, ResourceVersion, SourceId};
 
 use crate::listener::LastDelete;
+use crate::listener::lanes::{Lane, LaneSet};
 use crate::listener::options::REQUEUE_CHANGES_MAX;
-use crate::listener::shards::{Shard, ShardSet};
 use crate::{Moment, Reason};
 
 /// A call that a handler or an operator asked for.
@@ -42,13 +42,13 @@ struct Entry {
     place: Place,
 }
 
-/// The shard, when to look at a requeue, then the order in which they were set.
-type Place = (Shard, Moment, u64);
+/// The lane, when to look at a requeue, then the order in which they were set.
+type Place = (Lane, Moment, u64);
 
 #[derive(Debug, Default)]
 pub(super) struct Requeues {
     keys: BTreeMap<SourceId, BTreeMap<Key, Entry>>,
-    /// Those of objects, by shard and when to look at them: when they are due, or later while their key is busy.
+    /// Those of objects, by lane and when to look at them: when they are due, or later while their key is busy.
     objects: BTreeMap<Place, (SourceId, Key)>,
     /// The same for those of deletes.
     deletes: BTreeMap<Place, (SourceId, Key)>,
@@ -105,31 +105,31 @@ impl Requeues {
         keys.map(|(key, entry)| (key, &entry.requeue))
     }
 
-    /// When to look at the next one of `shards`; none if all wait for the end of their call.
-    pub(super) fn next(&self, shards: ShardSet) -> Option<Moment> {
+    /// When to look at the next one of `lanes`; none if all wait for the end of their call.
+    pub(super) fn next(&self, lanes: LaneSet) -> Option<Moment> {
         if self.is_empty() {
             return None;
         }
-        let first = |shard: Shard| self.first(shard).map(|((_, at, _), _)| *at);
-        shards.iter().filter_map(first).min().filter(|at| *at < Moment::NEVER)
+        let first = |lane: Lane| self.first(lane).map(|((_, at, _), _)| *at);
+        lanes.iter().filter_map(first).min().filter(|at| *at < Moment::NEVER)
     }
 
-    /// The first one of `shard` to look at, if it is time.
-    pub(super) fn first_until(&self, now: Moment, shard: Shard) -> Option<(SourceId, Key)> {
-        let ((_, at, _), owner) = self.first(shard)?;
+    /// The first one of `lane` to look at, if it is time.
+    pub(super) fn first_until(&self, now: Moment, lane: Lane) -> Option<(SourceId, Key)> {
+        let ((_, at, _), owner) = self.first(lane)?;
         (*at <= now).then(|| owner.clone())
     }
 
-    fn first(&self, shard: Shard) -> Option<(&Place, &(SourceId, Key))> {
-        let firsts = [first_from(&self.objects, shard), first_from(&self.deletes, shard)];
-        let of_shard = firsts.into_iter().flatten().filter(|((of, ..), _)| *of == shard);
-        of_shard.min_by_key(|(place, _)| **place)
+    fn first(&self, lane: Lane) -> Option<(&Place, &(SourceId, Key))> {
+        let firsts = [first_from(&self.objects, lane), first_from(&self.deletes, lane)];
+        let of_lane = firsts.into_iter().flatten().filter(|((of, ..), _)| *of == lane);
+        of_lane.min_by_key(|(place, _)| **place)
     }
 
-    /// Sets the requeue of a key of `shard`, to be looked at when it is due. Replaces an earlier one.
-    pub(super) fn set(&mut self, source: SourceId, shard: Shard, key: Key, requeue: Requeue) {
+    /// Sets the requeue of a key of `lane`, to be looked at when it is due. Replaces an earlier one.
+    pub(super) fn set(&mut self, source: SourceId, lane: Lane, key: Key, requeue: Requeue) {
         self.remove(source, key.as_ref());
-        let place = self.next_place(shard, requeue.due);
+        let place = self.next_place(lane, requeue.due);
         self.slowed += usize::from(requeue.is_slowed);
         self.bytes += requeue.kept_bytes();
         self.order(requeue.delete.is_some())
@@ -178,9 +178,9 @@ impl Requeues {
         }
         let mut firsts = Vec::new();
         let mut next = first_from(&self.deletes, 0);
-        while let Some(((shard, at, placed), owner)) = next {
+        while let Some(((lane, at, placed), owner)) = next {
             firsts.push(((at, placed), owner));
-            next = shard.checked_add(1).and_then(|shard| first_from(&self.deletes, shard));
+            next = lane.checked_add(1).and_then(|lane| first_from(&self.deletes, lane));
         }
         let first = firsts.into_iter().min_by_key(|(place, _)| *place);
         first.map(|(_, owner)| owner.clone()).map_or(0, |(source, key)| {
@@ -226,9 +226,9 @@ impl Requeues {
         };
     }
 
-    /// Removes those of one shard.
-    pub(super) fn clear_shard(&mut self, shard: Shard) {
-        while let Some((source, key)) = self.first(shard).map(|(_, owner)| owner.clone()) {
+    /// Removes those of one lane.
+    pub(super) fn clear_lane(&mut self, lane: Lane) {
+        while let Some((source, key)) = self.first(lane).map(|(_, owner)| owner.clone()) {
             self.remove(source, key.as_ref());
         }
     }
@@ -239,12 +239,12 @@ impl Requeues {
         let moved = self.of_source(old).map(|(key, _)| key);
         let moved: Vec<Key> = moved.filter(|key| scope(key.as_ref())).cloned().collect();
         for key in moved {
-            let (shard, at, _) = self.keys[&old][&key].place;
+            let (lane, at, _) = self.keys[&old][&key].place;
             let other = self.get(new, key.as_ref()).map(|other| other.due);
             if let Some(requeue) = self.remove(old, key.as_ref())
                 && other.is_none_or(|other| requeue.due < other)
             {
-                self.set(new, shard, key.clone(), requeue);
+                self.set(new, lane, key.clone(), requeue);
                 self.look_at(new, key.as_ref(), at);
             }
         }
@@ -269,17 +269,17 @@ impl Requeues {
         }
     }
 
-    fn next_place(&mut self, shard: Shard, at: Moment) -> Place {
+    fn next_place(&mut self, lane: Lane, at: Moment) -> Place {
         self.placed += 1;
-        (shard, at, self.placed)
+        (lane, at, self.placed)
     }
 }
 
-/// The first one of `shard`, or of a later one.
-fn first_from(order: &BTreeMap<Place, (SourceId, Key)>, shard: Shard) -> Option<(&Place, &(SourceId, Key))> {
-    match shard {
+/// The first one of `lane`, or of a later one.
+fn first_from(order: &BTreeMap<Place, (SourceId, Key)>, lane: Lane) -> Option<(&Place, &(SourceId, Key))> {
+    match lane {
         0 => order.first_key_value(),
-        _ => order.range((shard, Moment::ZERO, 0)..).next(),
+        _ => order.range((lane, Moment::ZERO, 0)..).next(),
     }
 }
 

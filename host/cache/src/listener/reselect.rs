@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use informant_object::{AsKey, Key, Object, SourceId};
 
+use crate::listener::lanes::Lane;
 use crate::listener::replay::ReplayRequested;
-use crate::listener::shards::Shard;
 use crate::listener::slots::Slot;
 use crate::listener::sources::AttachedSource;
 use crate::listener::{Listener, Notification};
@@ -96,42 +96,39 @@ impl Received {
 }
 
 impl Listener {
-    /// Delivers the difference between two selections of the objects of `changed`, to one shard or to all: what is
+    /// Delivers the difference between two selections of the objects of `changed`, to one lane or to all: what is
     /// selected now as adds; and what no longer is as adds that [may hide a state](super::Delivery::seen_unknown),
     /// which the consumer delivers as deletes. A gated source is held until it is recorded: returns the callbacks that
     /// request it.
     pub(super) fn reselect(
         &mut self,
         changed: Vec<(SourceId, Arc<dyn ChangedSelection>)>,
-        only: Option<Shard>,
+        only: Option<Lane>,
         now: Moment,
     ) -> Vec<ReplayRequested> {
         if self.closed {
             return Vec::new();
         }
-        let count = self.queue.slots.sharding.count();
-        let shards = only.map_or(0..count, |shard| shard..shard + 1);
+        let count = self.queue.slots.lane_map.count();
+        let lanes = only.map_or(0..count, |lane| lane..lane + 1);
         let mut requested = Vec::new();
         for (source, selection) in changed {
             let Some(state) = self.sources.get(source) else {
                 continue;
             };
-            let begun: Vec<Shard> = shards
-                .clone()
-                .filter(|shard| !state.walk(*shard).is_untouched())
-                .collect();
+            let begun: Vec<Lane> = lanes.clone().filter(|lane| !state.walk(*lane).is_untouched()).collect();
             let reselection = Arc::new(self.reselection(source, state, selection));
-            let is_begun = |slot: &Slot| slot.source == source && begun.contains(&slot.shard);
+            let is_begun = |slot: &Slot| slot.source == source && begun.contains(&slot.lane);
             self.queue
                 .vanished_unattempted
-                .retain(|(of, shard)| *of != source || !begun.contains(shard));
+                .retain(|(of, lane)| *of != source || !begun.contains(lane));
             self.queue.defer_states_to_cursor(is_begun);
             self.queue.hide_states(is_begun);
             let gate = self.replay_gate.get(source);
-            for shard in &begun {
-                self.sources.begin_reselection((source, *shard), &reselection, now);
+            for lane in &begun {
+                self.sources.begin_reselection((source, *lane), &reselection, now);
                 if gate.is_some() {
-                    self.sources.hold(source, *shard);
+                    self.sources.hold(source, *lane);
                 }
             }
             requested.extend(gate);

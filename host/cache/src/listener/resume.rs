@@ -114,7 +114,7 @@ impl Listener {
             Some(_) => CursorKind::ResumeUnaccepted,
             None => CursorKind::ResumeAll,
         };
-        self.queue.slots.sharding.attached(source);
+        self.queue.slots.lane_map.attached(source);
         self.sources.add(source, snapshot.clone(), now);
         self.sources.begin_resumed(source, kind, resume.accepted, now);
         if let Some(period) = self.options.resync {
@@ -146,8 +146,8 @@ impl Listener {
         let mut deletes = deletes.into_iter().peekable();
         while let Some(vanished) = deletes.next() {
             let present = state.snapshot.get(vanished.key.as_ref());
-            let shard = self.queue.slots.sharding.of(source, vanished.key.as_ref());
-            let is_ahead = state.is_ahead(shard, vanished.key.as_ref());
+            let lane = self.queue.slots.lane_map.of(source, vanished.key.as_ref());
+            let is_ahead = state.is_ahead(lane, vanished.key.as_ref());
             let is_last = deletes.peek().is_none_or(|next| next.key != vanished.key);
             let again = present.filter(|_| is_last && !is_ahead).cloned();
             let event = PendingEvent {
@@ -177,7 +177,7 @@ impl Listener {
             let key = key.as_ref();
             let slot = self.queue.find(source, Some(key)).map(|id| self.queue.slots.get(id));
             let letter = self.letters.get(source, key);
-            let is_ahead = || state.is_ahead(self.queue.slots.sharding.of(source, key), key);
+            let is_ahead = || state.is_ahead(self.queue.slots.lane_map.of(source, key), key);
             if slot.is_none() && letter.is_none() && !is_ahead() {
                 return None;
             }

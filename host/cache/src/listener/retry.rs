@@ -183,10 +183,10 @@ impl Listener {
         (self.queue.failing, listed.collect())
     }
 
-    /// How many retries may be ready or in flight. With several shards more, so that one that waits leaves some to
+    /// How many retries may be ready or in flight. With several lanes more, so that one that waits leaves some to
     /// others.
     fn retries_started_max(&self) -> usize {
-        self.options.retries_per_second_max.max(1) * usize::from(self.queue.slots.sharding.count())
+        self.options.retries_per_second_max.max(1) * usize::from(self.queue.slots.lane_map.count())
     }
 
     /// Makes retries ready that are due and within the limits.

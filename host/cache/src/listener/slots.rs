@@ -1,6 +1,6 @@
 //! The slot table: one slot per key that has events pending or in flight.
 //!
-//! Finds slots by (source, key), and keeps the ready slots of each shard in the order in which
+//! Finds slots by (source, key), and keeps the ready slots of each lane in the order in which
 //! they became ready. A slot needs no
 //! allocation besides itself (its key is read from its events), iteration order and ready order depend only on the
 //! calls made, and a large table frees its memory when it becomes empty.
@@ -14,9 +14,9 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
 use crate::listener::event::PendingEvent;
+use crate::listener::lanes::{Lane, LaneMap, LaneSet, SourceIdentity};
 use crate::listener::options::SLOTS_KEPT_MAX;
 use crate::listener::retry::RetryState;
-use crate::listener::shards::{Shard, ShardSet, Sharding, SourceHash};
 
 /// The index of a slot in the table. Reused after the slot was removed.
 pub(super) type SlotId = u32;
@@ -40,8 +40,8 @@ pub(super) struct Slot {
     /// Holds a delete that was pending when a replay started: it is delivered before the replay's cursors continue.
     pub(super) drains_first: bool,
     pub(super) hash: u64,
-    /// The shard of the key.
-    pub(super) shard: Shard,
+    /// The lane of the key.
+    pub(super) lane: Lane,
     ready_before: SlotId,
     ready_after: SlotId,
 }
@@ -65,12 +65,12 @@ pub(super) struct Slots {
     free: Vec<SlotId>,
     index: HashTable<SlotId>,
     hasher: FixedState,
-    pub(super) sharding: Sharding,
-    /// One per shard.
+    pub(super) lane_map: LaneMap,
+    /// One per lane.
     ready: Vec<ReadyList>,
 }
 
-/// Ready slots of one shard, in the order in which they became ready.
+/// Ready slots of one lane, in the order in which they became ready.
 #[derive(Clone, Copy, Debug)]
 struct ReadyList {
     first: SlotId,
@@ -91,7 +91,7 @@ impl Slots {
             free: Vec::new(),
             index: HashTable::new(),
             hasher: FixedState::with_seed(seed),
-            sharding: Sharding::new(),
+            lane_map: LaneMap::new(),
             ready: vec![ReadyList::EMPTY],
         }
     }
@@ -117,11 +117,11 @@ impl Slots {
         self.index.find(hash, is_it).copied()
     }
 
-    /// The slot of a source's `Synced` for `shard`.
-    pub(super) fn find_synced(&self, source: SourceId, shard: Shard) -> Option<SlotId> {
+    /// The slot of a source's `Synced` for `lane`.
+    pub(super) fn find_synced(&self, source: SourceId, lane: Lane) -> Option<SlotId> {
         let is_it = |id: &SlotId| {
             let slot = self.get(*id);
-            slot.source == source && slot.shard == shard && slot.head.notification.key().is_none()
+            slot.source == source && slot.lane == lane && slot.head.notification.key().is_none()
         };
         self.index.find(self.hash(source, None), is_it).copied()
     }
@@ -168,9 +168,9 @@ impl Slots {
 
     /// Creates a slot with `head`, in no list. The caller sets its state.
     pub(super) fn insert(&mut self, hash: u64, source: SourceId, head: PendingEvent) -> SlotId {
-        let shard = match head.notification.key() {
-            Some(key) => self.sharding.of(source, key),
-            None => head.synced_shard,
+        let lane = match head.notification.key() {
+            Some(key) => self.lane_map.of(source, key),
+            None => head.synced_lane,
         };
         let slot = Slot {
             source,
@@ -182,7 +182,7 @@ impl Slots {
             retry: None,
             drains_first: false,
             hash,
-            shard,
+            lane,
             ready_before: NONE,
             ready_after: NONE,
         };
@@ -238,39 +238,39 @@ impl Slots {
         self.index.insert_unique(after, id, hash_of);
     }
 
-    /// Puts the slot at the end of its shard's ready list.
+    /// Puts the slot at the end of its lane's ready list.
     pub(super) fn make_ready(&mut self, id: SlotId) {
-        let shard = usize::from(self.get(id).shard);
-        let last = std::mem::replace(&mut self.ready[shard].last, id);
+        let lane = usize::from(self.get(id).lane);
+        let last = std::mem::replace(&mut self.ready[lane].last, id);
         let slot = self.get_mut(id);
         slot.state = SlotState::Ready;
         slot.ready_before = last;
         slot.ready_after = NONE;
         if last == NONE {
-            self.ready[shard].first = id;
+            self.ready[lane].first = id;
         } else {
             self.get_mut(last).ready_after = id;
         }
     }
 
-    /// Puts the slot at the front of its shard's ready list.
+    /// Puts the slot at the front of its lane's ready list.
     pub(super) fn make_ready_first(&mut self, id: SlotId) {
-        let shard = usize::from(self.get(id).shard);
-        let first = std::mem::replace(&mut self.ready[shard].first, id);
+        let lane = usize::from(self.get(id).lane);
+        let first = std::mem::replace(&mut self.ready[lane].first, id);
         let slot = self.get_mut(id);
         slot.state = SlotState::Ready;
         slot.ready_before = NONE;
         slot.ready_after = first;
         if first == NONE {
-            self.ready[shard].last = id;
+            self.ready[lane].last = id;
         } else {
             self.get_mut(first).ready_before = id;
         }
     }
 
-    /// Removes the slot of `shard` that has been ready for longest from the ready list. The caller sets its state.
-    pub(super) fn pop_ready(&mut self, shard: Shard) -> Option<SlotId> {
-        let id = self.ready[usize::from(shard)].first;
+    /// Removes the slot of `lane` that has been ready for longest from the ready list. The caller sets its state.
+    pub(super) fn pop_ready(&mut self, lane: Lane) -> Option<SlotId> {
+        let id = self.ready[usize::from(lane)].first;
         if id == NONE {
             return None;
         }
@@ -278,14 +278,14 @@ impl Slots {
         Some(id)
     }
 
-    /// Whether a slot of one of `shards` is ready.
-    pub(super) fn has_ready(&self, shards: ShardSet) -> bool {
-        let list = |shard: Shard| self.ready.get(usize::from(shard));
-        shards.iter().filter_map(list).any(|list| list.first != NONE)
+    /// Whether a slot of one of `lanes` is ready.
+    pub(super) fn has_ready(&self, lanes: LaneSet) -> bool {
+        let list = |lane: Lane| self.ready.get(usize::from(lane));
+        lanes.iter().filter_map(list).any(|list| list.first != NONE)
     }
 
-    /// Assigns every slot to one of `count` shards; those of `Synced`, which are in flight, to the first.
-    pub(super) fn reshard(&mut self, count: Shard, identity: SourceHash, sources: &[SourceId]) {
+    /// Assigns every slot to one of `count` lanes; those of `Synced`, which are in flight, to the first.
+    pub(super) fn redivide(&mut self, count: Lane, identity: SourceIdentity, sources: &[SourceId]) {
         let mut ready = Vec::new();
         for list in &self.ready {
             let mut id = list.first;
@@ -294,29 +294,29 @@ impl Slots {
                 id = self.get(id).ready_after;
             }
         }
-        self.sharding.set(count, identity, sources);
-        self.ready = vec![ReadyList::EMPTY; usize::from(self.sharding.count())];
+        self.lane_map.set(count, identity, sources);
+        self.ready = vec![ReadyList::EMPTY; usize::from(self.lane_map.count())];
         for id in self.ids() {
             let slot = self.get(id);
             let key = slot.head.notification.key();
-            let shard = key.map_or(0, |key| self.sharding.of(slot.source, key));
+            let lane = key.map_or(0, |key| self.lane_map.of(slot.source, key));
             let slot = self.get_mut(id);
-            slot.shard = shard;
+            slot.lane = lane;
         }
         ready.into_iter().for_each(|id| self.make_ready(id));
     }
 
     fn unlink(&mut self, id: SlotId) {
-        let (before, after, shard) = {
+        let (before, after, lane) = {
             let slot = self.get(id);
-            (slot.ready_before, slot.ready_after, usize::from(slot.shard))
+            (slot.ready_before, slot.ready_after, usize::from(slot.lane))
         };
         match before {
-            NONE => self.ready[shard].first = after,
+            NONE => self.ready[lane].first = after,
             before => self.get_mut(before).ready_after = after,
         }
         match after {
-            NONE => self.ready[shard].last = before,
+            NONE => self.ready[lane].last = before,
             after => self.get_mut(after).ready_before = before,
         }
     }

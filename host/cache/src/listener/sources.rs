@@ -7,8 +7,8 @@ use informant_object::{KeyRef, Object, SourceId};
 
 use crate::listener::AcceptedStates;
 use crate::listener::cursor::{CursorKind, DeliveryCursor};
+use crate::listener::lanes::{Lane, LaneSet};
 use crate::listener::reselect::Reselection;
-use crate::listener::shards::{Shard, ShardSet};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Snapshot};
 
@@ -16,7 +16,7 @@ use crate::{Moment, Snapshot};
 #[derive(Debug)]
 pub(super) struct AttachedSources {
     sources: BTreeMap<SourceId, AttachedSource>,
-    /// Per shard, sources with a running cursor, in round-robin order.
+    /// Per lane, sources with a running cursor, in round-robin order.
     cursor_queues: Vec<VecDeque<SourceId>>,
 }
 
@@ -25,19 +25,19 @@ pub(super) struct AttachedSources {
 pub(super) struct AttachedSource {
     /// The snapshot of the last push. Never newer: a cursor must not deliver what was not pushed yet.
     pub(super) snapshot: Snapshot,
-    /// One per shard.
+    /// One per lane.
     pub(super) walks: Vec<Walk>,
     /// The initial list was attempted.
     pub(super) synced: bool,
 }
 
-/// What one shard has received of a source.
+/// What one lane has received of a source.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     pub(super) cursor: Option<DeliveryCursor>,
     /// Keys that an initial or replay cursor has passed and that were not attempted since it started.
     pub(super) unattempted: usize,
-    /// The running initial list or replay: its cursor runs, or keys are unattempted, here or in another shard.
+    /// The running initial list or replay: its cursor runs, or keys are unattempted, here or in another lane.
     pub(super) syncing: Option<CursorKind>,
     /// The cursor waits for [`release`](AttachedSources::release).
     held: bool,
@@ -63,32 +63,32 @@ impl Walk {
 }
 
 impl AttachedSource {
-    fn new(snapshot: Snapshot, shards: usize, synced: bool) -> AttachedSource {
+    fn new(snapshot: Snapshot, lanes: usize, synced: bool) -> AttachedSource {
         AttachedSource {
             snapshot,
-            walks: walks(shards),
+            walks: walks(lanes),
             synced,
         }
     }
 
-    /// The walk of a shard.
-    pub(super) fn walk(&self, shard: Shard) -> &Walk {
-        &self.walks[usize::from(shard)]
+    /// The walk of a lane.
+    pub(super) fn walk(&self, lane: Lane) -> &Walk {
+        &self.walks[usize::from(lane)]
     }
 
-    pub(super) fn walk_mut(&mut self, shard: Shard) -> &mut Walk {
-        &mut self.walks[usize::from(shard)]
+    pub(super) fn walk_mut(&mut self, lane: Lane) -> &mut Walk {
+        &mut self.walks[usize::from(lane)]
     }
 
-    /// Whether the cursor of `shard` will still pass `key`, which is one of its keys.
-    pub(super) fn is_ahead(&self, shard: Shard, key: KeyRef<'_>) -> bool {
-        let cursor = self.walk(shard).cursor.as_ref();
+    /// Whether the cursor of `lane` will still pass `key`, which is one of its keys.
+    pub(super) fn is_ahead(&self, lane: Lane, key: KeyRef<'_>) -> bool {
+        let cursor = self.walk(lane).cursor.as_ref();
         cursor.is_some_and(|cursor| cursor.covers(key))
     }
 
-    /// Whether the cursor of `shard` will still deliver `object`, which is one of its objects.
-    pub(super) fn will_show(&self, shard: Shard, object: &Object) -> bool {
-        let cursor = self.walk(shard).cursor.as_ref();
+    /// Whether the cursor of `lane` will still deliver `object`, which is one of its objects.
+    pub(super) fn will_show(&self, lane: Lane, object: &Object) -> bool {
+        let cursor = self.walk(lane).cursor.as_ref();
         cursor.is_some_and(|cursor| cursor.covers(object.key()) && !cursor.leaves_out(object))
     }
 
@@ -97,7 +97,7 @@ impl AttachedSource {
         self.walks.iter().any(Walk::is_reselected)
     }
 
-    /// The running initial list or replay of any shard.
+    /// The running initial list or replay of any lane.
     pub(super) fn syncing(&self) -> Option<CursorKind> {
         self.walks.iter().find_map(|walk| walk.syncing)
     }
@@ -107,8 +107,8 @@ impl AttachedSource {
     }
 }
 
-fn walks(shards: usize) -> Vec<Walk> {
-    std::iter::repeat_with(Walk::default).take(shards).collect()
+fn walks(lanes: usize) -> Vec<Walk> {
+    std::iter::repeat_with(Walk::default).take(lanes).collect()
 }
 
 impl Default for AttachedSources {
@@ -141,13 +141,13 @@ impl AttachedSources {
         self.sources.keys().copied().collect()
     }
 
-    fn shards(&self) -> std::ops::Range<Shard> {
-        0..Shard::try_from(self.cursor_queues.len()).unwrap_or(Shard::MAX)
+    fn lanes(&self) -> std::ops::Range<Lane> {
+        0..Lane::try_from(self.cursor_queues.len()).unwrap_or(Lane::MAX)
     }
 
-    /// Uses so many shards from now on. A list or a replay that was running starts from the beginning.
-    pub(super) fn reshard(&mut self, shards: Shard, now: Moment) {
-        let count = usize::from(shards);
+    /// Uses so many lanes from now on. A list or a replay that was running starts from the beginning.
+    pub(super) fn redivide(&mut self, lanes: Lane, now: Moment) {
+        let count = usize::from(lanes);
         self.cursor_queues = vec![VecDeque::new(); count];
         for source in self.ids() {
             let Some(state) = self.get_mut(source) else { continue };
@@ -190,8 +190,8 @@ impl AttachedSources {
         if seeded_bug(SeededBug::RetiredSourceStillShown) {
             return;
         }
-        for shard in self.shards() {
-            self.end(source, shard);
+        for lane in self.lanes() {
+            self.end(source, lane);
         }
         if let Some(state) = self.sources.get_mut(&source) {
             state.snapshot = Snapshot::default();
@@ -207,47 +207,47 @@ impl AttachedSources {
         self.sources.remove(&source)
     }
 
-    /// Starts a cursor over the source in every shard, replacing a running one.
+    /// Starts a cursor over the source in every lane, replacing a running one.
     pub(super) fn begin(&mut self, source: SourceId, kind: CursorKind, now: Moment) {
-        for shard in self.shards() {
-            self.begin_in(source, shard, kind, now);
+        for lane in self.lanes() {
+            self.begin_in(source, lane, kind, now);
         }
     }
 
-    /// Starts a cursor over the source in one shard, replacing a running one.
-    pub(super) fn begin_in(&mut self, source: SourceId, shard: Shard, kind: CursorKind, now: Moment) {
+    /// Starts a cursor over the source in one lane, replacing a running one.
+    pub(super) fn begin_in(&mut self, source: SourceId, lane: Lane, kind: CursorKind, now: Moment) {
         let Some(state) = self.sources.get_mut(&source) else {
             return;
         };
-        let walk = state.walk_mut(shard);
+        let walk = state.walk_mut(lane);
         if kind != CursorKind::Resync {
             walk.unattempted = 0;
             walk.syncing = Some(kind);
         }
         if walk.cursor.replace(DeliveryCursor::new(kind, now)).is_none() {
-            self.cursor_queues[usize::from(shard)].push_back(source);
+            self.cursor_queues[usize::from(lane)].push_back(source);
         }
     }
 
-    /// Starts a cursor over the source in one shard, replacing a running one, that delivers the difference of two
+    /// Starts a cursor over the source in one lane, replacing a running one, that delivers the difference of two
     /// selections. An initial list or replay that runs ends with it.
     pub(super) fn begin_reselection(
         &mut self,
-        (source, shard): (SourceId, Shard),
+        (source, lane): (SourceId, Lane),
         reselection: &Arc<Reselection>,
         now: Moment,
     ) {
-        let syncing = self.get(source).and_then(|state| state.walk(shard).syncing);
-        self.begin_in(source, shard, CursorKind::Reselection, now);
+        let syncing = self.get(source).and_then(|state| state.walk(lane).syncing);
+        self.begin_in(source, lane, CursorKind::Reselection, now);
         let Some(state) = self.get_mut(source) else { return };
-        let walk = state.walk_mut(shard);
+        let walk = state.walk_mut(lane);
         walk.syncing = syncing;
         if let Some(cursor) = &mut walk.cursor {
             cursor.reselection = Some(Arc::clone(reselection));
         }
     }
 
-    /// Starts a cursor over the source in every shard, replacing a running one, that may leave out what was accepted in
+    /// Starts a cursor over the source in every lane, replacing a running one, that may leave out what was accepted in
     /// an earlier process.
     pub(super) fn begin_resumed(
         &mut self,
@@ -263,11 +263,11 @@ impl AttachedSources {
         }
     }
 
-    /// Holds the source's cursor in `shard` until [`release`](Self::release).
-    pub(super) fn hold(&mut self, source: SourceId, shard: Shard) {
-        self.cursor_queues[usize::from(shard)].retain(|other| *other != source);
+    /// Holds the source's cursor in `lane` until [`release`](Self::release).
+    pub(super) fn hold(&mut self, source: SourceId, lane: Lane) {
+        self.cursor_queues[usize::from(lane)].retain(|other| *other != source);
         if let Some(state) = self.sources.get_mut(&source) {
-            let walk = state.walk_mut(shard);
+            let walk = state.walk_mut(lane);
             walk.held = walk.cursor.is_some();
         }
     }
@@ -284,35 +284,35 @@ impl AttachedSources {
         }
     }
 
-    /// Ends the source's cursor in `shard`.
-    pub(super) fn end(&mut self, source: SourceId, shard: Shard) {
-        self.cursor_queues[usize::from(shard)].retain(|other| *other != source);
+    /// Ends the source's cursor in `lane`.
+    pub(super) fn end(&mut self, source: SourceId, lane: Lane) {
+        self.cursor_queues[usize::from(lane)].retain(|other| *other != source);
         if let Some(state) = self.sources.get_mut(&source) {
-            let walk = state.walk_mut(shard);
+            let walk = state.walk_mut(lane);
             walk.cursor = None;
             walk.held = false;
         }
     }
 
-    /// Whether a cursor may have something to deliver, in any shard.
+    /// Whether a cursor may have something to deliver, in any lane.
     pub(super) fn has_cursor(&self) -> bool {
         self.cursor_queues.iter().any(|queue| !queue.is_empty())
     }
 
-    /// The same in one of `shards`.
-    pub(super) fn has_cursor_in(&self, shards: ShardSet) -> bool {
-        let queue = |shard: Shard| self.cursor_queues.get(usize::from(shard));
-        shards.iter().filter_map(queue).any(|queue| !queue.is_empty())
+    /// The same in one of `lanes`.
+    pub(super) fn has_cursor_in(&self, lanes: LaneSet) -> bool {
+        let queue = |lane: Lane| self.cursor_queues.get(usize::from(lane));
+        lanes.iter().filter_map(queue).any(|queue| !queue.is_empty())
     }
 
-    /// The source whose cursor is next in `shard`.
-    pub(super) fn current_cursor(&self, shard: Shard) -> Option<SourceId> {
-        self.cursor_queues[usize::from(shard)].front().copied()
+    /// The source whose cursor is next in `lane`.
+    pub(super) fn current_cursor(&self, lane: Lane) -> Option<SourceId> {
+        self.cursor_queues[usize::from(lane)].front().copied()
     }
 
-    /// Lets the next cursor of `shard` have its turn.
-    pub(super) fn rotate_cursors(&mut self, shard: Shard) {
-        let queue = &mut self.cursor_queues[usize::from(shard)];
+    /// Lets the next cursor of `lane` have its turn.
+    pub(super) fn rotate_cursors(&mut self, lane: Lane) {
+        let queue = &mut self.cursor_queues[usize::from(lane)];
         if queue.len() > 1 {
             queue.rotate_left(1);
         }

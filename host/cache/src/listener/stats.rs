@@ -98,7 +98,7 @@ pub struct ListenerStats {
     pub held_by_rate: bool,
     /// Calls that the handler asked for and that have not ended. Not pending, even if they are due.
     pub requeues: usize,
-    /// Those among them that are slowed down ([`ListenerHandle::slowed_keys`](super::ListenerHandle::slowed_keys)).
+    /// Those among them that are slowed down ([`Ledger::slowed_keys`](super::Ledger::slowed_keys)).
     pub slowed: usize,
     /// New events fold into the pending ones of their key.
     pub keyed: bool,

@@ -5,6 +5,7 @@ mod call_rate;
 mod cursors;
 mod dead_letters;
 mod failures;
+mod lanes;
 mod order;
 mod property;
 mod replay_gate;
@@ -14,7 +15,6 @@ mod requeues;
 mod reselect;
 mod resume;
 mod retries;
-mod shards;
 mod spacing;
 mod transfer;
 
@@ -26,7 +26,7 @@ use std::time::Duration;
 use informant_object::{Key, KeyRef, Object, SourceId};
 
 use super::*;
-use crate::{Moment, Reason, StoreWriter, testing};
+use crate::{Moment, Reason, ResourceIdentity, StoreWriter, testing};
 
 pub(super) const PODS: SourceId = SourceId(1);
 pub(super) const NODES: SourceId = SourceId(2);
@@ -96,7 +96,7 @@ impl Rig {
 
     pub(super) fn attach(&mut self, source: SourceId) {
         let snapshot = self.store(source).publish();
-        self.listener.attach(source, &snapshot, self.now);
+        self.listener.feed().attach(source, &snapshot, self.now);
     }
 
     pub(super) fn set(&mut self, name: &str, version: u64) {
@@ -144,7 +144,7 @@ impl Rig {
             received: self.now,
         };
         let snapshot = self.store(source).publish();
-        self.listener.push(source, &snapshot, &[change], self.now);
+        self.listener.feed().push(source, &snapshot, &[change]);
     }
 
     pub(super) fn pass(&mut self, time: Duration) {
@@ -153,7 +153,7 @@ impl Rig {
 
     /// Takes one delivery without reporting its outcome.
     pub(super) fn take(&mut self) -> String {
-        match self.listener.next(self.now) {
+        match self.listener.consumer().next(self.now) {
             NextDelivery::Deliver(delivery) => {
                 let text = shown(&delivery);
                 self.in_flight.push(delivery);
@@ -184,7 +184,7 @@ impl Rig {
     /// Reports the outcome of the delivery taken first.
     pub(super) fn answer(&mut self, outcome: DeliveryOutcome) {
         let delivery = self.in_flight.remove(0);
-        self.listener.done(delivery.token, outcome, self.now);
+        self.listener.consumer().done(delivery.token, outcome, self.now);
     }
 
     pub(super) fn answer_all(&mut self, outcome: &DeliveryOutcome) {
@@ -215,7 +215,7 @@ impl Rig {
     }
 
     pub(super) fn stats(&self) -> ListenerStats {
-        self.listener.stats()
+        self.listener.control().stats()
     }
 
     pub(super) fn counters(&self) -> ListenerCounters {

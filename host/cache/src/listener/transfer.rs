@@ -39,7 +39,7 @@ impl Listener {
             self.transfer_keys(*old, new, scope, all_complete);
             self.transfer_intervals(*old, new, (snapshot, changes));
         }
-        self.queue.slots.sharding.attached(new);
+        self.queue.slots.lane_map.attached(new);
         self.sources.add_transferred(new, snapshot.clone());
         if !all_complete {
             self.sources.restart(new, CursorKind::Replay, now);
@@ -96,7 +96,7 @@ impl Listener {
 
     /// How many of them an orderly stop should wait for.
     pub(super) fn deliverable_keys(&self, source: SourceId) -> usize {
-        if self.quarantined || self.paused_by_operator {
+        if self.pauses.folds() {
             return 0;
         }
         let slots = self.queue.slots.iter().filter(|slot| slot.source == source);

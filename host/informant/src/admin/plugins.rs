@@ -79,12 +79,12 @@ fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -
         PluginPhase::Running(plugin) => {
             let status = plugin.status();
             let (listener, now) = (plugin.listener(), environment.now());
-            let mut loaded = of_plugin(&status, &listener.stats(), now);
-            let last = listener.last_dead_letter();
+            let mut loaded = of_plugin(&status, &listener.control().stats(), now);
+            let last = listener.ledger().last_dead_letters(1).pop();
             loaded.last_dead_letter = last.map(|letter| dead_letter(&letter, cluster(letter.source), now));
-            let (_, oldest) = listener.retried_keys(RETRIES_SHOWN_MAX);
+            let (_, oldest) = listener.ledger().retried_keys(RETRIES_SHOWN_MAX);
             loaded.retries = oldest.iter().map(|key| retry(key, cluster(key.source), now)).collect();
-            let (_, slowed) = listener.slowed_keys(SLOWED_SHOWN_MAX);
+            let (_, slowed) = listener.ledger().slowed_keys(SLOWED_SHOWN_MAX);
             let slowed = slowed.iter().map(|key| slowed_object(key, cluster(key.source), now));
             loaded.slowed_objects = slowed.collect();
             let (spaced, keys) = plugin.spaced_keys(SLOWED_SHOWN_MAX);

@@ -174,7 +174,7 @@ impl Collector for StatusCollector {
         let plugins = self.0.plugins();
         let running = plugins.iter().filter_map(|entry| match entry.phase() {
             PluginPhase::Running(plugin) => {
-                let stats = plugin.listener().stats();
+                let stats = plugin.listener().control().stats();
                 let oldest = stats
                     .oldest_event
                     .map_or(0.0, |read| (plugin.now() - read).as_secs_f64());

@@ -127,7 +127,7 @@ pub(super) async fn trigger(
         ..TriggeredObjects::default()
     };
     let mut sources = state.registry.catalog().all();
-    sources.retain(|source| listener.is_attached(source.id()) && selection.selects_source(source));
+    sources.retain(|source| listener.feed().is_attached(source.id()) && selection.selects_source(source));
     if sources.is_empty() {
         return Err(selection.without_sources(&name));
     }
@@ -148,7 +148,7 @@ pub(super) async fn trigger(
                 .filter(|object| rule.selects(object) && section.selects(object) && selection.selects(object))
                 .map(|object| object.key().to_key())
                 .collect();
-            let triggered = listener.trigger(source.id(), &keys, state.environment.now());
+            let triggered = listener.control().trigger(source.id(), &keys, state.environment.now());
             done.triggered += triggered.triggered;
             done.waiting += triggered.waiting;
             let Some(last) = last else { break };

@@ -73,7 +73,7 @@ impl Daemon {
             .plugins()
             .into_iter()
             .filter_map(|entry| match entry.phase() {
-                PluginPhase::Running(plugin) => Some(plugin.listener().stats().counters.discarded),
+                PluginPhase::Running(plugin) => Some(plugin.listener().control().stats().counters.discarded),
                 _ => None,
             });
         listeners.sum()

@@ -109,7 +109,7 @@ impl InformerLoop {
         self.listeners.retain(|known| !known.ptr_eq(listener));
         match &self.parts.durable {
             Some(durable) => durable.journal.detach(listener),
-            None => listener.detach(self.parts.source),
+            None => listener.feed().detach(self.parts.source),
         }
     }
 
@@ -169,7 +169,9 @@ impl InformerLoop {
         self.deliver_after_predecessors(listener);
         match &self.parts.durable {
             Some(durable) => durable.journal.attach(listener, now),
-            None => listener.attach(self.parts.source, self.parts.store.published(), now),
+            None => listener
+                .feed()
+                .attach(self.parts.source, self.parts.store.published(), now),
         }
     }
 

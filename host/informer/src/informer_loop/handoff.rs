@@ -46,7 +46,9 @@ struct ListenerTransfer {
 impl ListenerTransfer {
     fn apply(&self, listener: &ListenerHandle) {
         let scope = |key: KeyRef<'_>| covers(self.namespace.as_deref(), key);
-        listener.transfer(&self.sources, self.new, &scope, &self.snapshot, &self.changes, self.now);
+        listener
+            .feed()
+            .transfer(&self.sources, self.new, &scope, &self.snapshot, &self.changes, self.now);
     }
 }
 
@@ -167,7 +169,9 @@ impl InformerLoop {
             return;
         }
         let namespace = self.parts.namespace.as_deref();
-        listener.transfer_pending(&self.predecessors, self.parts.source, &|key| covers(namespace, key));
+        listener
+            .feed()
+            .transfer_pending(&self.predecessors, self.parts.source, &|key| covers(namespace, key));
     }
 
     /// Delivers deletes for everything that no other source covers. The loop ends afterwards.

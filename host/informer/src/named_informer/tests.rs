@@ -235,17 +235,17 @@ async fn a_removed_namespace_is_delivered_as_deletes() {
 async fn undelivered_deletes_of_removed_source_are_dropped_after_fifteen_minutes() {
     let (_server, world) = world_of(&["a", "b"]).await;
     for pause in [Pause::Operator, Pause::Quarantine] {
-        world.listener.pause(pause);
+        world.listener.control().pause(pause);
     }
     world.change(&["a"]).await;
     pass(890).await;
-    let stats = world.listener.stats();
+    let stats = world.listener.control().stats();
     assert_eq!(
         (stats.pending, stats.counters.deletes_discarded, stats.sources),
         (1, 0, 2)
     );
     pass(20).await;
-    let stats = world.listener.stats();
+    let stats = world.listener.control().stats();
     assert_eq!(
         (stats.pending, stats.counters.deletes_discarded, stats.sources),
         (0, 1, 1)
@@ -281,7 +281,7 @@ async fn widening_to_all_namespaces_delivers_only_new_objects() {
     assert_eq!((world.catalog.all().len(), server.stats().watches_open), (1, 1));
     // The handler counts as synced with the new source.
     let source = world.informer.sources()[0].source();
-    assert!(world.listener.has_synced(source));
+    assert!(world.listener.feed().has_synced(source));
 }
 
 #[tokio::test(start_paused = true)]

@@ -93,13 +93,13 @@ impl SharedInformer {
         self.flush_journal(until).await;
         self.deletes_queued.send_replace(true);
         // A handler's task drops what is left when it ends.
-        let discarded = |listener: &ListenerHandle| listener.stats().counters.discarded;
+        let discarded = |listener: &ListenerHandle| listener.control().stats().counters.discarded;
         let before: u64 = handlers.iter().map(|handler| discarded(handler.listener())).sum();
         let of_handlers: Vec<_> = handlers.iter().map(|handler| handler.listener().clone()).collect();
         for handler in &handlers {
-            handler.listener().close();
+            handler.listener().control().close();
             if undeliverable == Undeliverable::IsDropped {
-                handler.listener().end_retries();
+                handler.listener().control().end_retries();
             }
         }
         for mut handler in handlers {
@@ -179,7 +179,7 @@ impl SharedInformer {
     /// Lets a native handler finish; returns whether it did in time.
     async fn finish_handler(&self, handler: &mut Registration, until: Moment) -> bool {
         let ended = self.before(until, handler.ended()).await.is_some();
-        handler.listener().abandon();
+        handler.listener().control().abandon();
         ended
     }
 
@@ -192,12 +192,12 @@ impl SharedInformer {
         until: Moment,
     ) -> (u64, u64) {
         if undeliverable == Undeliverable::IsDropped {
-            listener.end_intervals();
+            listener.control().end_intervals();
         }
         let mut pause = DRAINED_POLL;
         let waits = || match undeliverable {
-            Undeliverable::IsAwaited => listener.busy_keys(self.source()) > 0,
-            Undeliverable::IsDropped => listener.deliverable_keys(self.source()) > 0,
+            Undeliverable::IsAwaited => listener.feed().busy_keys(self.source()) > 0,
+            Undeliverable::IsDropped => listener.feed().deliverable_keys(self.source()) > 0,
         };
         while waits() && self.environment.0.now() < until {
             let left = until - self.environment.0.now();
@@ -206,7 +206,7 @@ impl SharedInformer {
         }
         self.flush_journal(until.max(self.environment.0.now() + FINAL_FLUSH_MAX))
             .await;
-        let (retrying, keys) = listener.retrying_keys(self.source(), RETRYING_LOGGED_MAX);
+        let (retrying, keys) = listener.feed().retrying_keys(self.source(), RETRYING_LOGGED_MAX);
         if retrying > 0 {
             let keys = keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             log!(
@@ -217,9 +217,9 @@ impl SharedInformer {
                 "failing keys not retried because the informer stops"
             );
         }
-        let discarded = || listener.stats().counters.discarded;
+        let discarded = || listener.control().stats().counters.discarded;
         let before = discarded();
-        listener.detach(self.source());
+        listener.feed().detach(self.source());
         (discarded() - before, retrying as u64)
     }
 
@@ -248,10 +248,10 @@ impl Drop for SharedInformer {
         self.cancel.cancel();
         let (handlers, listeners) = self.stop_members();
         for handler in handlers {
-            handler.listener().abandon();
+            handler.listener().control().abandon();
         }
         for listener in listeners {
-            listener.detach(self.source());
+            listener.feed().detach(self.source());
         }
         self.remove_from_catalog();
     }

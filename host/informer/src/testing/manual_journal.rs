@@ -59,7 +59,7 @@ impl ManualJournal {
         let mut held = self.held();
         let source = held.source.expect("the source has begun");
         for listener in &held.listeners {
-            listener.push(source, &snapshot, changes, Moment::ZERO);
+            listener.feed().push(source, &snapshot, changes);
         }
         held.snapshot = snapshot;
     }
@@ -89,7 +89,9 @@ impl Journal for ManualJournal {
 
     fn attach(&self, listener: &ListenerHandle, now: Moment) {
         let mut held = self.held();
-        listener.attach(held.source.expect("the source has begun"), &held.snapshot, now);
+        listener
+            .feed()
+            .attach(held.source.expect("the source has begun"), &held.snapshot, now);
         held.listeners.push(listener.clone());
     }
 

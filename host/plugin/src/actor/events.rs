@@ -6,7 +6,7 @@
 //!
 //! It alone asks the listener for events, and handles commands (swap, drain …), for which all workers have to be idle.
 //! With one instance it is the worker, too. With several, each worker has a task while it works, and receives the keys
-//! of its shard. An event whose call is not made or does not return goes back to the listener, so that a trap, a swap
+//! of its lane. An event whose call is not made or does not return goes back to the listener, so that a trap, a swap
 //! or a quarantine loses nothing.
 
 mod pool;
@@ -15,7 +15,7 @@ pub(crate) mod swap;
 use std::sync::Arc;
 
 use informant_cache::Moment;
-use informant_cache::listener::{NextBatch, Pause, ShardSet};
+use informant_cache::listener::{LaneSet, NextBatch, Pause};
 use informant_spec::ReplayPolicy;
 
 use self::pool::WorkerPool;
@@ -105,7 +105,8 @@ impl EventActor {
             match self
                 .context
                 .listener
-                .next_batch(now, BATCH_EVENTS_MAX, &mut worker.batch)
+                .consumer()
+                .next_batch(LaneSet::FIRST, now, BATCH_EVENTS_MAX, &mut worker.batch)
             {
                 NextBatch::Delivered(_) => {}
                 NextBatch::WaitUntil(until) => return self.wait(Some(until)).await,
@@ -122,27 +123,31 @@ impl EventActor {
     /// One turn with several instances: idle workers receive batches.
     async fn step_pool(&mut self) -> Step {
         let (context, now) = (Arc::clone(&self.context), self.context.now());
-        let (mut idle, mut until) = (ShardSet::default(), None);
+        let (mut idle, mut until) = (LaneSet::default(), None);
         let earlier = |until: Option<Moment>, at: Moment| Some(until.map_or(at, |until| until.min(at)));
         let is_paused = context.is_paused();
-        for shard in self.pool.idle_shards() {
-            let Some(worker) = self.pool.idle_worker(shard) else {
+        for lane in self.pool.idle_lanes() {
+            let Some(worker) = self.pool.idle_worker(lane) else {
                 continue;
             };
             match worker.slot.is_empty().then(|| worker.slot.rebuild_at()) {
-                None => idle.insert(shard),
-                Some(Some(at)) if at <= now && !is_paused => self.pool.dispatch(shard).await,
+                None => idle.insert(lane),
+                Some(Some(at)) if at <= now && !is_paused => self.pool.dispatch(lane).await,
                 Some(Some(at)) if !is_paused => until = earlier(until, at),
                 Some(_) => {}
             }
         }
         while !idle.is_empty() && !context.is_full() {
             let batch = &mut self.pool.batch;
-            match context.listener.next_batch_of(idle, now, BATCH_EVENTS_MAX, batch) {
+            match context
+                .listener
+                .consumer()
+                .next_batch(idle, now, BATCH_EVENTS_MAX, batch)
+            {
                 NextBatch::Delivered(_) => {
-                    let shard = batch.first().map_or(0, |delivery| delivery.shard);
-                    idle.remove(shard);
-                    self.pool.dispatch_batch(shard).await;
+                    let lane = batch.first().map_or(0, |delivery| delivery.lane);
+                    idle.remove(lane);
+                    self.pool.dispatch_batch(lane).await;
                 }
                 NextBatch::WaitUntil(at) => {
                     until = earlier(until, at);
@@ -188,12 +193,15 @@ impl EventActor {
             let is_rebuilt = std::mem::take(&mut worker.is_rebuilt);
             // The event that caused the loss is not replayed, or the loss would repeat forever.
             if is_rebuilt && worker.slot.config.spec.on_restart == ReplayPolicy::Replay {
-                self.context.listener.recover(worker.slot.id.number, self.context.now());
+                self.context
+                    .listener
+                    .consumer()
+                    .recover(worker.slot.id.number, self.context.now());
             }
         }
         if quarantined && !self.is_quarantined {
             self.is_quarantined = true;
-            self.context.listener.pause(Pause::Quarantine);
+            self.context.listener.control().pause(Pause::Quarantine);
             self.pool.quiesce().await;
             self.pool.idle_mut().for_each(|worker| worker.slot.join_quarantine());
         }
@@ -222,7 +230,7 @@ impl EventActor {
                 }
                 if std::mem::take(&mut self.is_quarantined) {
                     self.pool.idle_mut().for_each(|worker| worker.slot.reset());
-                    self.context.listener.resume(Pause::Quarantine);
+                    self.context.listener.control().resume(Pause::Quarantine);
                 }
             }
             ActorCommand::Quarantine { activation, because } => {

@@ -48,7 +48,7 @@ impl FailureWarnings {
         if lines == 0 {
             return;
         }
-        let letters = self.listener.last_dead_letters(lines);
+        let letters = self.listener.ledger().last_dead_letters(lines);
         // Those that are no longer kept are reported by number.
         throttle.defer((lines - letters.len()) as u64);
         if letters.is_empty() {
@@ -65,7 +65,7 @@ impl FailureWarnings {
         if last.is_some_and(|last| now - last < RETRY_WARNING_PERIOD) {
             return;
         }
-        let (retrying, oldest) = self.listener.retried_keys(1);
+        let (retrying, oldest) = self.listener.ledger().retried_keys(1);
         if let Some(oldest) = oldest.first() {
             *last = Some(now);
             self.warn_of_retries(retrying, oldest, now);

@@ -19,7 +19,7 @@ use crate::status::{PluginState, Reload, StuckOn};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct InstanceId {
     pub(crate) actor: ActorKind,
-    /// From 0; also the shard whose keys it receives.
+    /// From 0; also the lane whose keys it receives.
     pub(crate) number: u8,
 }
 

@@ -167,7 +167,7 @@ impl Answers {
             return;
         }
         let has_failed = std::mem::take(&mut self.has_failed);
-        let dead = outcomes.listener.done_batch(self.outcomes.drain(..), now);
+        let dead = outcomes.listener.consumer().done_batch(self.outcomes.drain(..), now);
         if dead == 0 && !has_failed {
             return;
         }

@@ -84,7 +84,7 @@ impl EventWorker {
             .all()
             .into_iter()
             .map(|source| source.id());
-        let attached = sources.filter(|source| context.listener.is_attached(*source));
+        let attached = sources.filter(|source| context.listener.feed().is_attached(*source));
         let changed = attached.map(|source| {
             let rules = &mut self.rules;
             let rule = rules.of(
@@ -96,7 +96,7 @@ impl EventWorker {
             let selection: Arc<dyn ChangedSelection> = Arc::new(rule.objects.clone());
             (source, selection)
         });
-        context.listener.reselect(changed.collect(), None, now);
+        context.listener.control().reselect(changed.collect(), None, now);
     }
 
     /// Refills the empty slot, or makes the calls of the batch.
@@ -138,7 +138,7 @@ impl EventWorker {
         // Events without a call are delivered again, before all others.
         let left: Vec<DeliveryToken> = deliveries.map(|delivery| delivery.token).collect();
         if !left.is_empty() {
-            self.slot.context.listener.give_back(left);
+            self.slot.context.listener.consumer().give_back(left);
         }
         self.batch = batch;
         self.slot.update_memory();

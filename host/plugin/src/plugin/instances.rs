@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::listener::Shard;
+use informant_cache::listener::Lane;
 use informant_spec::Content;
 
 use crate::actor::events::swap::instance_count;
@@ -66,7 +66,7 @@ impl Plugin {
 }
 
 /// The instances that each actor of a plugin with `config` has.
-fn ids(config: &PluginConfig) -> [(ActorKind, Shard); 2] {
+fn ids(config: &PluginConfig) -> [(ActorKind, Lane); 2] {
     [(ActorKind::Events, instance_count(config)), (ActorKind::Index, 1)]
 }
 

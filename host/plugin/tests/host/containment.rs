@@ -93,11 +93,11 @@ async fn a_poisoned_object_is_dead_lettered_without_delaying_others() {
         .await;
     assert_eq!(good.len(), 200);
     world
-        .until("a dead letter", || plugin.listener().dead_letters().len() == 1)
+        .until("a dead letter", || plugin.listener().ledger().dead_letters().len() == 1)
         .await;
     let attempts = world.recorded(10, |line| line["name"] == "a-poison").await;
     assert_eq!(attempts.len(), 10);
-    let letter = &plugin.listener().dead_letters()[0];
+    let letter = &plugin.listener().ledger().dead_letters()[0];
     assert!(letter.error.contains("asked to trap"), "{}", letter.error);
     assert_eq!(plugin.status().dead_letters, 1);
     assert_eq!(plugin.status().state, PluginState::Running);
@@ -253,7 +253,7 @@ async fn an_endless_loop_delays_no_other_plugin() {
         for number in 0..100 {
             let began = Instant::now();
             for_good.apply(&format!("good-{number}"));
-            while good.listener().pending() + good.listener().in_flight() > 0 {
+            while good.listener().ledger().pending() + good.listener().consumer().in_flight() > 0 {
                 tokio::task::yield_now().await;
             }
             worst = worst.max(began.elapsed());

@@ -84,7 +84,7 @@ async fn a_changed_only_handler_skips_updates_with_an_equal_payload() {
         // An update may be skipped only if no other event of the key is pending.
         world
             .until("it to be called", || {
-                plugin.listener().pending() + plugin.listener().in_flight() == 0
+                plugin.listener().ledger().pending() + plugin.listener().consumer().in_flight() == 0
             })
             .await;
     }
@@ -127,7 +127,7 @@ async fn failures_are_retried_as_the_handler_asks() {
     let tries = |name: &'static str| move |line: &serde_json::Value| line["name"] == name;
     assert_eq!(world.recorded(3, tries("soon")).await.last().unwrap()["outcome"], "ok");
     assert_eq!(world.recorded(4, tries("later")).await.last().unwrap()["attempt"], 3);
-    let letters = plugin.listener().dead_letters();
+    let letters = plugin.listener().ledger().dead_letters();
     assert_eq!(
         (letters.len(), letters[0].error.as_str()),
         (1, "asked to fail for good")
@@ -245,13 +245,15 @@ async fn a_foreign_change_between_two_invisible_own_changes_is_delivered() {
     let own = |label: &str, count: usize| format!(r#","labels":{{"x":"{label}"}},"annotations":{{"own":"{count}"}}"#);
     for (round, label) in ["1", "2", "3"].into_iter().enumerate() {
         let before = if round == 0 { "0" } else { ["1", "2", "3"][round - 1] };
-        listener.pause(Pause::Swap);
+        listener.control().pause(Pause::Swap);
         for (count, label) in [(0, before), (1, before), (2, label), (3, label)] {
             pods.apply_with("a", &own(label, count));
         }
-        listener.resume(Pause::Swap);
+        listener.control().resume(Pause::Swap);
         world
-            .until("it to be called", || listener.pending() + listener.in_flight() == 0)
+            .until("it to be called", || {
+                listener.ledger().pending() + listener.consumer().in_flight() == 0
+            })
             .await;
         let shown = pods.snapshot();
         let newest = shown.iter().next().unwrap().version().to_string();

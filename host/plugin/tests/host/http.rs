@@ -193,7 +193,7 @@ impl Setup {
         // An event that is retried later stays pending.
         let listener = self.plugin.listener();
         self.world
-            .until("the call to end", || listener.stats().in_flight == 0)
+            .until("the call to end", || listener.control().stats().in_flight == 0)
             .await;
         lines
     }

@@ -167,7 +167,7 @@ async fn time_with(instances: u32) -> Duration {
     let began = tokio::time::Instant::now();
     pods.apply_all(&names(200));
     idle(&world, &plugin).await;
-    let counters = plugin.listener().stats().counters;
+    let counters = plugin.listener().control().stats().counters;
     assert_eq!((counters.dead_lettered, counters.retried), (0, 0), "{counters:?}");
     began.elapsed()
 }

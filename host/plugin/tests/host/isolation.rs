@@ -35,7 +35,7 @@ fn tell(pods: &mut Pods, plugin: &Plugin, lags: &mut Lags) {
     let began = Instant::now();
     pods.apply(&format!("pod-{}", lags.0.len() % 100));
     let listener = plugin.listener();
-    while listener.pending() + listener.in_flight() > 0 {
+    while listener.ledger().pending() + listener.consumer().in_flight() > 0 {
         assert!(began.elapsed() < Duration::from_secs(60), "an event was never handled");
         std::thread::yield_now();
     }
@@ -90,7 +90,7 @@ async fn run() {
         tell(&mut pods, &good, &mut after);
     }
     let events = (before.0.len() + meanwhile.0.len() + after.0.len()) as u64;
-    let counters = good.listener().stats().counters;
+    let counters = good.listener().control().stats().counters;
     // Each event once, and the end of the initial list.
     assert_eq!(
         (counters.ok, counters.delivered),

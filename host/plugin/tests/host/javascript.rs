@@ -112,7 +112,7 @@ async fn a_javascript_exception_is_a_failure_with_its_position() {
                 })
                 .await;
         }
-        let letters = || plugin.listener().dead_letters();
+        let letters = || plugin.listener().ledger().dead_letters();
         world
             .until("all others to be dead-lettered", || letters().len() == names.len() - 1)
             .await;
@@ -221,7 +221,7 @@ async fn javascript_acts_on_the_cluster_within_its_grants() {
         let mut pods = world.pods("pods");
         pods.attach(&plugin.listener());
         pods.apply("acts");
-        let letters = || plugin.listener().dead_letters();
+        let letters = || plugin.listener().ledger().dead_letters();
         world.until("the last call to be denied", || letters().len() == 1).await;
         let lines = hello_log(&world);
         let has = |text: &str| lines.iter().any(|line| line.contains(text));
@@ -266,7 +266,10 @@ async fn promises_are_awaited_and_lost_rejections_are_logged() {
         ERROR guest.js:44:29: Error: lost (in floating < onAdd) (a promise that nothing awaits)
         "#);
         }
-        assert!(plugin.listener().dead_letters().is_empty(), "the calls succeed");
+        assert!(
+            plugin.listener().ledger().dead_letters().is_empty(),
+            "the calls succeed"
+        );
     }
 }
 
@@ -282,10 +285,10 @@ async fn javascript_defers_writes_of_calls_that_succeed() {
         let mut pods = world.pods("pods");
         pods.attach(&plugin.listener());
         pods.apply("takes_back");
-        let letters = || plugin.listener().dead_letters();
+        let letters = || plugin.listener().ledger().dead_letters();
         world.until("the failed call", || letters().len() == 1).await;
         pods.apply("defers");
-        let is_idle = || plugin.listener().pending() + plugin.listener().in_flight() == 0;
+        let is_idle = || plugin.listener().ledger().pending() + plugin.listener().consumer().in_flight() == 0;
         world.until("the writes to end", is_idle).await;
         let calls = cluster.take();
         let made: Vec<_> = calls

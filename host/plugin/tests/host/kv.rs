@@ -158,7 +158,7 @@ async fn an_event_ends_when_its_keys_can_be_persisted() {
     world
         .until("the call of the other key", || world.keys.held() == 2)
         .await;
-    assert_eq!(plugin.listener().stats().in_flight, 2);
+    assert_eq!(plugin.listener().control().stats().in_flight, 2);
     assert_eq!(
         world.keys.text(),
         "count/a=1 count/b=1 starts=1",

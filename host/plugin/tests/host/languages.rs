@@ -81,7 +81,7 @@ async fn said(name: &str, config: Value) -> Vec<String> {
     pods.attach(&plugin.listener());
     let idle = async || {
         let is_idle = || {
-            let stats = plugin.listener().stats();
+            let stats = plugin.listener().control().stats();
             stats.pending + stats.in_flight + stats.syncing == 0
         };
         world.until("it to handle all events", is_idle).await;
@@ -98,7 +98,10 @@ async fn said(name: &str, config: Value) -> Vec<String> {
     idle().await;
     tell(&mut pods, "web", "containerStatuses", &backing_off(4, "OOMKilled", 137));
     idle().await;
-    plugin.listener().replay(informant_cache::Environment::now(&*world.env));
+    plugin
+        .listener()
+        .control()
+        .replay(informant_cache::Environment::now(&*world.env));
     idle().await;
     let status = plugin.status();
     assert_eq!(
@@ -158,7 +161,7 @@ async fn thousands_of_large_objects_do_not_leak_memory() {
                 &format!(r#"}},"status":{{"containerStatuses":{container}"#),
             );
             if round % 50 == 0 {
-                let is_idle = || plugin.listener().pending() + plugin.listener().in_flight() == 0;
+                let is_idle = || plugin.listener().ledger().pending() + plugin.listener().consumer().in_flight() == 0;
                 world.until("it to be called", is_idle).await;
             }
         }

@@ -89,7 +89,7 @@ async fn a_metric_that_the_manifest_lacks_is_invalid() {
     let world = World::for_scripts();
     let (plugin, mut pods) = run(&world, "counter", &script("")).await;
     apply(&world, &plugin, &mut pods, "a").await;
-    let letters = plugin.listener().dead_letters();
+    let letters = plugin.listener().ledger().dead_letters();
     let error = &letters[0].error;
     assert!(
         error.contains(r#"add {"name": "seen", "type": "counter", "help": …} to its `metrics`"#),
@@ -125,7 +125,7 @@ async fn replacing_by_something_else_than_a_list_changes_nothing() {
     for name in ["list", "object", "text", "none"] {
         apply(&world, &plugin, &mut pods, name).await;
     }
-    let letters = plugin.listener().dead_letters();
+    let letters = plugin.listener().ledger().dead_letters();
     assert_eq!(letters.len(), 3);
     for (letter, shown) in letters.iter().zip(["", "\"3\"", "undefined"]) {
         let error = &letter.error;

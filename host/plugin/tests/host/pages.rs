@@ -187,7 +187,7 @@ impl Run {
             idle(&self.world, &self.plugin).await;
             lines.extend(self.done(before));
         }
-        let (status, stats) = (self.plugin.status(), self.plugin.listener().stats());
+        let (status, stats) = (self.plugin.status(), self.plugin.listener().control().stats());
         let failed = (stats.counters.dead_lettered, status.restarts, stats.counters.retried);
         assert_eq!(failed, (0, 0, 0), "{}", self.world.log.text());
         done

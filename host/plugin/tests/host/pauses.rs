@@ -117,7 +117,9 @@ async fn a_running_call_ends_and_no_other_begins() {
     plugin.pause().await;
     assert_eq!(plugin.status().state, PluginState::Paused);
     let listener = plugin.listener();
-    world.until("the call ends", || listener.in_flight() == 0).await;
+    world
+        .until("the call ends", || listener.consumer().in_flight() == 0)
+        .await;
     let calls = delivered(&world);
     assert!(calls.len() < 3, "{calls:?}");
     tokio::time::sleep(Duration::from_millis(50)).await;

@@ -93,7 +93,7 @@ async fn other_settings_apply_at_once_and_keep_the_instance() {
     assert_eq!(plugin.spec().content.path(), copy);
     // Nothing is pulled before this thread's runtime yields, so four are pending.
     pods.apply_all(&["b", "c", "d", "e"].map(str::to_owned));
-    assert!(plugin.listener().stats().keyed);
+    assert!(plugin.listener().control().stats().keyed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,14 +113,18 @@ async fn changed_interval_and_rate_apply_to_the_running_instance() {
         pods.apply("a");
     }
     assert_eq!(
-        plugin.listener().stats().spaced,
+        plugin.listener().control().stats().spaced,
         1,
         "its calls are an hour apart from now on"
     );
     let spec = changed(&plugin, |spec| spec.min_interval = None);
     assert!(plugin.reconfigure(spec).await.unwrap().is_none());
     world.recorded(3, |line| line["name"] == "a").await;
-    assert_eq!(plugin.listener().stats().pending, 0, "one call for all of them");
+    assert_eq!(
+        plugin.listener().control().stats().pending,
+        0,
+        "one call for all of them"
+    );
 
     let spec = changed(&plugin, |spec| spec.calls_per_second_max = Some(1));
     assert!(plugin.reconfigure(spec).await.unwrap().is_none());

@@ -59,10 +59,14 @@ async fn a_requeue_counts_from_the_end_of_the_writes() {
     pods.apply("a");
     until_sent(&world, &api, 1).await;
     tokio::time::sleep(Duration::from_secs(6)).await;
-    assert_eq!(plugin.listener().stats().requeues, 0, "the call has not ended");
+    assert_eq!(
+        plugin.listener().control().stats().requeues,
+        0,
+        "the call has not ended"
+    );
     api.hold(false);
     idle(&world, &plugin).await;
-    assert_eq!(plugin.listener().stats().requeues, 1);
+    assert_eq!(plugin.listener().control().stats().requeues, 1);
     pass(&world, &plugin, 4).await;
     assert_eq!(hello_log(&world), ["INFO default/a watch 0"]);
     pass(&world, &plugin, 2).await;
@@ -70,7 +74,7 @@ async fn a_requeue_counts_from_the_end_of_the_writes() {
         hello_log(&world),
         ["INFO default/a watch 0", "INFO default/a requeue-after 0"]
     );
-    assert_eq!((api.sent().len(), plugin.listener().stats().requeues), (2, 0));
+    assert_eq!((api.sent().len(), plugin.listener().control().stats().requeues), (2, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,7 +92,7 @@ async fn after_a_failed_write_the_call_is_retried_without_requeue() {
         ["INFO default/a watch 0", "INFO default/a watch 1"],
         "the failure asked for nothing"
     );
-    assert_eq!((api.sent().len(), plugin.listener().stats().requeues), (2, 1));
+    assert_eq!((api.sent().len(), plugin.listener().control().stats().requeues), (2, 1));
     pass(&world, &plugin, 2).await;
     assert_eq!(hello_log(&world).len(), 3, "{:?}", hello_log(&world));
     assert_eq!(api.sent().len(), 3);

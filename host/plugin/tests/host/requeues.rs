@@ -49,7 +49,7 @@ async fn a_handler_is_called_again_for_the_objects_it_names() {
     pods.apply("now");
     idle(&world, &plugin).await;
     pass(&world, &plugin, 59).await;
-    assert_eq!(plugin.listener().stats().requeues, 1);
+    assert_eq!(plugin.listener().control().stats().requeues, 1);
     pass(&world, &plugin, 2).await;
     pods.delete("later");
     idle(&world, &plugin).await;
@@ -60,7 +60,7 @@ async fn a_handler_is_called_again_for_the_objects_it_names() {
     update later@2 requeue-after
     delete later@2 old watch
     ");
-    assert_eq!(plugin.listener().stats().requeues, 0, "the delete was a call");
+    assert_eq!(plugin.listener().control().stats().requeues, 0, "the delete was a call");
     let requeued = world.metrics("informant_handler_events_total");
     assert!(requeued.contains(r#"event="add",result="requeued"} 1"#), "{requeued}");
     assert!(
@@ -110,7 +110,7 @@ async fn a_trigger_calls_the_handler_once_for_each_key() {
     pods.apply("later");
     idle(&world, &plugin).await;
     let keys = ["a", "later", "missing"].map(|name| Key::new("default", name));
-    let done = plugin.listener().trigger(pods.id, &keys, plugin.now());
+    let done = plugin.listener().control().trigger(pods.id, &keys, plugin.now());
     assert_eq!((done.triggered, done.waiting), (2, 0));
     pass(&world, &plugin, 300).await;
     insta::assert_snapshot!(calls(&world), @"
@@ -128,12 +128,18 @@ async fn ten_thousand_due_keys_are_called_once_within_a_second() {
     let names: Vec<String> = (0..10_000).map(|number| format!("later-{number}")).collect();
     pods.apply_all(&names);
     idle(&world, &plugin).await;
-    let delivered = || plugin.listener().stats().counters.delivered;
+    let delivered = || plugin.listener().control().stats().counters.delivered;
     let before = delivered();
     pass(&world, &plugin, 4).await;
-    assert_eq!((delivered(), plugin.listener().stats().requeues), (before, 10_000));
+    assert_eq!(
+        (delivered(), plugin.listener().control().stats().requeues),
+        (before, 10_000)
+    );
     pass(&world, &plugin, 2).await;
-    assert_eq!((delivered(), plugin.listener().stats().requeues), (before + 10_000, 0));
+    assert_eq!(
+        (delivered(), plugin.listener().control().stats().requeues),
+        (before + 10_000, 0)
+    );
     let called: BTreeSet<String> = calls(&world).lines().map(str::to_owned).collect();
     assert_eq!(
         called.iter().filter(|call| call.ends_with("requeue-after")).count(),

@@ -49,7 +49,10 @@ async fn failures_are_logged_once_a_minute_with_the_oldest() {
         lines[1]
     );
     assert_eq!(
-        (plugin.status().dead_letters, plugin.listener().stats().failing),
+        (
+            plugin.status().dead_letters,
+            plugin.listener().control().stats().failing
+        ),
         (0, 2)
     );
 }
@@ -78,7 +81,7 @@ async fn a_changed_retry_policy_applies_to_the_running_instance() {
         "the instance is kept"
     );
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let letters = plugin.listener().dead_letters();
+    let letters = plugin.listener().ledger().dead_letters();
     assert_eq!((letters.len(), letters[0].attempts), (1, 3));
     assert_eq!(plugin.status().restarts, 0);
 }

@@ -151,9 +151,9 @@ async fn a_requeued_object_that_no_longer_matches_is_a_delete() {
     };
     label(&world, &plugin, &mut pods, "stuck", "web").await;
     label(&world, &plugin, &mut pods, "stuck", "db").await;
-    assert_eq!(plugin.listener().dead_letters().len(), 1);
+    assert_eq!(plugin.listener().ledger().dead_letters().len(), 1);
     let key = Key::new("default", "stuck");
-    let _ = plugin.listener().requeue(pods.id, key.as_ref(), plugin.now());
+    let _ = plugin.listener().control().requeue(pods.id, key.as_ref(), plugin.now());
     idle(&world, &plugin).await;
     insta::assert_snapshot!(hello_log(&world).join("\n"), @r#"
     INFO add default/stuck web@2 watch
@@ -161,7 +161,7 @@ async fn a_requeued_object_that_no_longer_matches_is_a_delete() {
     ERROR default/stuck: handler.js:12:79: Permanent: asked to fail
     INFO delete default/stuck undefined at 3 requeue
     "#);
-    assert_eq!(plugin.listener().dead_letters().len(), 0);
+    assert_eq!(plugin.listener().ledger().dead_letters().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,7 +190,7 @@ async fn an_object_that_does_not_match_cannot_be_triggered() {
     label(&world, &plugin, &mut pods, "a", "web").await;
     label(&world, &plugin, &mut pods, "b", "db").await;
     let keys = ["a", "b"].map(|name| Key::new("default", name));
-    plugin.listener().trigger(pods.id, &keys, plugin.now());
+    plugin.listener().control().trigger(pods.id, &keys, plugin.now());
     // A call that is asked for is no pending event.
     tokio::time::sleep(Duration::from_secs(1)).await;
     idle(&world, &plugin).await;
@@ -312,9 +312,9 @@ async fn a_failed_delete_outlives_further_changes_of_the_section() {
     idle(&world, &plugin).await;
     select(&world, &plugin, &["b"], "", 3).await;
     select(&world, &plugin, &["c"], "", 1).await;
-    assert_eq!(plugin.listener().dead_letters().len(), 1);
+    assert_eq!(plugin.listener().ledger().dead_letters().len(), 1);
     let key = Key::new("a", "stuck");
-    let _ = plugin.listener().requeue(pods.id, key.as_ref(), plugin.now());
+    let _ = plugin.listener().control().requeue(pods.id, key.as_ref(), plugin.now());
     idle(&world, &plugin).await;
     insta::assert_snapshot!(hello_log(&world).join("\n"), @"
     INFO add a/stuck undefined@2 watch

@@ -165,7 +165,7 @@ async fn a_script_exception_is_a_failure_with_its_position() {
     ERROR default/refused: handler.js:13:39: Permanent: never again
     ERROR default/unknown: handler.js:14:42: HostError: unknown informer "services"; [plugin.hello] in config.toml lists: pods
     "#);
-    let letters = || plugin.listener().dead_letters();
+    let letters = || plugin.listener().ledger().dead_letters();
     world
         .until("all others to be dead-lettered", || letters().len() == names.len() - 1)
         .await;
@@ -204,7 +204,7 @@ async fn a_script_that_returns_no_valid_delay_fails() {
     ERROR default/typo: handler.js: TypeError: onAdd returned {"requeueafter":5}; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
     ERROR default/boolean: handler.js: TypeError: onAdd returned false; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
     "#);
-    assert_eq!(plugin.listener().dead_letters().len(), 4);
+    assert_eq!(plugin.listener().ledger().dead_letters().len(), 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -445,7 +445,7 @@ async fn without_on_update_asked_for_calls_go_to_on_add() {
     tokio::time::sleep(Duration::from_secs(61)).await;
     idle(&world, &plugin).await;
     let keys = [informant_object::Key::new("default", "a")];
-    plugin.listener().trigger(pods.id, &keys, plugin.now());
+    plugin.listener().control().trigger(pods.id, &keys, plugin.now());
     // A call that is asked for is no pending event.
     tokio::time::sleep(Duration::from_secs(1)).await;
     idle(&world, &plugin).await;

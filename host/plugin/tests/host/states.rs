@@ -53,7 +53,7 @@ async fn state_is_transferred_between_versions_without_losing_events() {
     let events: Vec<u64> = lines.iter().map(|line| line["events"].as_u64().unwrap()).collect();
     assert_eq!(events, (1..=written as u64).collect::<Vec<_>>());
     assert_eq!(plugin.status().restarts, 0);
-    assert!(!plugin.listener().stats().paused);
+    assert!(!plugin.listener().control().stats().paused);
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +78,7 @@ async fn a_failed_state_transfer_rejects_the_swap() {
         let status = plugin.status();
         assert_eq!((status.reloads, status.state), (0, PluginState::Running), "{how}");
         assert_eq!(status.restarts, 0, "{how}");
-        assert!(!plugin.listener().stats().paused, "{how}");
+        assert!(!plugin.listener().control().stats().paused, "{how}");
         plugin.stop(Duration::from_secs(1)).await;
     }
     insta::assert_snapshot!(errors.join("\n"), @"
@@ -109,7 +109,7 @@ async fn a_version_that_traps_in_save_is_replaced() {
         let status = plugin.status();
         assert_eq!((status.reloads, status.restarts), (1, 1), "{how}");
         assert_eq!(
-            (status.state, plugin.listener().stats().paused),
+            (status.state, plugin.listener().control().stats().paused),
             (PluginState::Running, false)
         );
         let lost = "plugin state lost in save; the new version starts without it and receives a replay";

@@ -91,7 +91,7 @@ async fn after_a_replay_the_new_versions_view_equals_the_store() {
         .await;
     world
         .until("everything delivered", || {
-            plugin.listener().pending() + plugin.listener().in_flight() == 0
+            plugin.listener().ledger().pending() + plugin.listener().consumer().in_flight() == 0
         })
         .await;
     pods.apply("probe");

@@ -388,7 +388,7 @@ pub(crate) fn hello_log(world: &World) -> Vec<String> {
 /// Waits until the plugin is idle.
 pub(crate) async fn idle(world: &World, plugin: &Plugin) {
     let is_idle = || {
-        let stats = plugin.listener().stats();
+        let stats = plugin.listener().control().stats();
         stats.pending + stats.in_flight + stats.syncing == 0
     };
     world.until("it to handle all events", is_idle).await;
@@ -409,7 +409,7 @@ pub(crate) struct Pods {
 impl Pods {
     /// Attaches `listener` to this informer.
     pub(crate) fn attach(&mut self, listener: &ListenerHandle) {
-        listener.attach(self.id, self.writer.published(), self.env.now());
+        listener.feed().attach(self.id, self.writer.published(), self.env.now());
         self.listeners.push(listener.clone());
     }
 
@@ -524,7 +524,7 @@ impl Pods {
             })
             .collect();
         for listener in &self.listeners {
-            listener.push(self.id, &snapshot, &changes, now);
+            listener.feed().push(self.id, &snapshot, &changes);
         }
         drop(self.writer.take_garbage());
     }

@@ -143,7 +143,7 @@ async fn an_event_is_handled_when_its_writes_have_ended() {
     api.hold(true);
     pods.apply("web-0");
     until_sent(&world, &api, 1).await;
-    let stats = plugin.listener().stats();
+    let stats = plugin.listener().control().stats();
     assert_eq!((stats.in_flight, stats.counters.ok), (1, 0));
     let writes = plugin.status().writes;
     assert_eq!((writes.waiting, writes.events, writes.in_flight), (2, 1, 1));
@@ -170,7 +170,7 @@ async fn a_call_that_fails_or_traps_writes_nothing() {
         let (plugin, mut pods) = run(&world, config, |_| {}).await;
         pods.apply("web-0");
         idle(&world, &plugin).await;
-        assert_eq!(plugin.listener().stats().counters.retried, 2);
+        assert_eq!(plugin.listener().control().stats().counters.retried, 2);
         assert_eq!(api.sent(), ["a"], "once, after the third call");
     }
 }
@@ -185,7 +185,7 @@ async fn the_first_failed_write_ends_the_rest_and_calls_again() {
     pods.apply("web-0");
     idle(&world, &plugin).await;
     assert_eq!(api.sent(), ["a", "a", "b", "c"]);
-    assert_eq!(plugin.listener().stats().counters.retried, 1);
+    assert_eq!(plugin.listener().control().stats().counters.retried, 1);
 }
 
 #[tokio::test]
@@ -196,7 +196,7 @@ async fn a_write_that_fails_permanently_makes_a_dead_letter() {
     api.answer_next(status(422, KubeErrorCode::Invalid, None));
     pods.apply("web-0");
     idle(&world, &plugin).await;
-    let letter = plugin.listener().last_dead_letter().unwrap();
+    let letter = plugin.listener().ledger().last_dead_letters(1).pop().unwrap();
     assert_eq!(
         letter.error,
         r#"deferred patch v1/pods "a" in namespace "web": the API server refuses"#
@@ -237,7 +237,7 @@ async fn a_permanent_failure_of_a_write_quarantines_if_configured() {
     pods.apply("web-1");
     until_sent(&world, &api, 2).await;
     api.answers.lock().unwrap().clear();
-    let letter = || plugin.listener().last_dead_letter();
+    let letter = || plugin.listener().ledger().last_dead_letters(1).pop();
     // Held calls have their answers; the third one gets this.
     api.answer_next(status(422, KubeErrorCode::Invalid, None));
     pods.apply("web-2");
@@ -265,12 +265,12 @@ async fn a_failed_write_quarantines_no_later_version() {
     };
     assert!(plugin.reconfigure(spec).await.unwrap().is_some(), "a new instance");
     api.hold(false);
-    let has_letter = || plugin.listener().last_dead_letter().is_some();
+    let has_letter = || plugin.listener().ledger().last_dead_letters(1).pop().is_some();
     world.until("the failure of its event", has_letter).await;
     pods.apply("web-1");
     idle(&world, &plugin).await;
     assert_eq!(plugin.status().state, PluginState::Running);
-    assert_eq!(plugin.listener().stats().counters.ok, 1);
+    assert_eq!(plugin.listener().control().stats().counters.ok, 1);
 }
 
 #[tokio::test]
@@ -290,7 +290,7 @@ async fn a_throttled_write_is_sent_again_without_an_attempt() {
     idle(&world, &plugin).await;
     assert!(began.elapsed() >= pause);
     assert_eq!(api.sent(), ["web-0", "web-0", "web-1"]);
-    assert_eq!(plugin.listener().stats().counters.retried, 0);
+    assert_eq!(plugin.listener().control().stats().counters.retried, 0);
 }
 
 #[tokio::test]
@@ -309,7 +309,9 @@ async fn a_grant_is_checked_again_when_a_write_is_sent() {
     assert!(plugin.reconfigure(spec).await.unwrap().is_none(), "no new instance");
     api.hold(false);
     world
-        .until("the event's failure", || plugin.listener().stats().counters.retried > 0)
+        .until("the event's failure", || {
+            plugin.listener().control().stats().counters.retried > 0
+        })
         .await;
     idle(&world, &plugin).await;
     assert_eq!(api.sent(), ["a"]);
@@ -342,7 +344,7 @@ async fn committed_writes_survive_quarantine_and_swap() {
     api.hold(false);
     until_sent(&world, &api, 6).await;
     world.until("their end", || plugin.status().writes.waiting == 0).await;
-    assert_eq!(plugin.listener().stats().counters.ok, 3);
+    assert_eq!(plugin.listener().control().stats().counters.ok, 3);
 }
 
 #[tokio::test]
@@ -388,7 +390,7 @@ async fn a_stop_starts_no_write_in_its_last_second() {
     let stopped = stopping.await.unwrap();
     assert_eq!(api.sent().len(), 1, "the one that was in flight");
     assert_eq!(stopped.undelivered, 2, "the others are not acknowledged");
-    assert_eq!(plugin.listener().stats().counters.ok, 1);
+    assert_eq!(plugin.listener().control().stats().counters.ok, 1);
 }
 
 #[tokio::test]
@@ -448,7 +450,7 @@ async fn a_delete_of_what_is_gone_succeeds() {
     api.answer_next(status(404, KubeErrorCode::NotFound, None));
     pods.apply("web-0");
     idle(&world, &plugin).await;
-    assert_eq!(plugin.listener().stats().counters.ok, 1);
+    assert_eq!(plugin.listener().control().stats().counters.ok, 1);
     let counted = world.metrics("informant_plugin_writes_total");
     assert!(counted.contains(r#"verb="delete",result="gone"} 1"#), "{counted}");
 }

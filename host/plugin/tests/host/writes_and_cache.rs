@@ -68,7 +68,9 @@ async fn after_a_lost_reply_the_same_write_is_sent() {
     api.answer_next(KubeError::new(KubeErrorCode::Unavailable, "the connection was reset"));
     pods.apply_with("web-0", &labels("b", "a"));
     world
-        .until("the failure", || plugin.listener().stats().counters.retried > 0)
+        .until("the failure", || {
+            plugin.listener().control().stats().counters.retried > 0
+        })
         .await;
     // Meanwhile the handler wants what the cache still has.
     pods.apply_with("web-0", &labels("a", "a"));
@@ -93,7 +95,9 @@ async fn a_key_that_writes_again_and_again_is_spaced() {
     pods.apply_with("web-1", &labels("b", "a"));
     until_sent(&world, &api, 11).await;
     world
-        .until("web-1 to be handled", || plugin.listener().stats().in_flight == 1)
+        .until("web-1 to be handled", || {
+            plugin.listener().control().stats().in_flight == 1
+        })
         .await;
     assert_eq!(api.sent().len(), 11, "the second call for web-0 waits");
     let (count, keys) = plugin.spaced_keys(3);
@@ -142,7 +146,7 @@ async fn an_event_may_wait_until_the_cache_sees_its_writes() {
     pods.apply_with("web-0", &labels("b", "a"));
     until_sent(&world, &api, 1).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(plugin.listener().stats().in_flight, 1);
+    assert_eq!(plugin.listener().control().stats().in_flight, 1);
     pods.version = 4;
     pods.apply_with("web-0", &labels("b", "b"));
     idle(&world, &plugin).await;

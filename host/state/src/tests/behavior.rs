@@ -99,13 +99,13 @@ fn kill_during_a_replay_replays_everything() {
     let (before, after) = (folder.path().join("before"), folder.path().join("after"));
     let now = [("a", "u1", 1), ("b", "u2", 2), ("c", "u3", 3)];
     let mut process = resumed(&path);
-    process.listener.replay(Moment::ZERO);
+    process.listener.control().replay(Moment::ZERO);
     assert!(process.take().is_none(), "not before the replay is persisted");
     process.crash(&before);
     let batches = process.recorder.commit();
     assert!(process.take().is_none(), "not while it is being persisted");
     // A second replay, which the recorder has not seen; the persisted flag covers it too.
-    process.listener.recover(0, Moment::ZERO);
+    process.listener.consumer().recover(0, Moment::ZERO);
     process.recorder.deliver(batches);
     let first = process.take().unwrap();
     assert_eq!(shown(&first), "add a@1");
@@ -128,7 +128,7 @@ fn replay_starts_if_it_cannot_be_persisted() {
     // The disk is full: delivered but not persisted, like everything then.
     let mut process = resumed(&path);
     process.recorder.store().fail_disk_full();
-    process.listener.replay(Moment::ZERO);
+    process.listener.control().replay(Moment::ZERO);
     assert_eq!(process.settle(), all);
     process.recorder.reopen();
     process.recorder.run_once();
@@ -138,7 +138,7 @@ fn replay_starts_if_it_cannot_be_persisted() {
         String::new(),
     )));
     process.recorder.run_once();
-    process.listener.replay(Moment::ZERO);
+    process.listener.control().replay(Moment::ZERO);
     assert_eq!(process.settle(), all);
     drop(process);
     // The recorder ends while a replay waits, and a later replay has no recorder.
@@ -146,15 +146,18 @@ fn replay_starts_if_it_cannot_be_persisted() {
     process.sync([object("a", "u1", 1)]);
     process.attach(OnStart::Continue);
     process.settle();
-    process.listener.replay(Moment::ZERO);
+    process.listener.control().replay(Moment::ZERO);
     let listener = process.listener.clone();
     drop(process.recorder);
-    let NextDelivery::Deliver(first) = listener.next(Moment::ZERO) else {
+    let NextDelivery::Deliver(first) = listener.consumer().next(Moment::ZERO) else {
         panic!("the waiting replay starts");
     };
-    listener.done(first.token, DeliveryOutcome::Ok, Moment::ZERO);
-    listener.replay(Moment::ZERO);
-    assert!(matches!(listener.next(Moment::ZERO), NextDelivery::Deliver(_)));
+    listener.consumer().done(first.token, DeliveryOutcome::Ok, Moment::ZERO);
+    listener.control().replay(Moment::ZERO);
+    assert!(matches!(
+        listener.consumer().next(Moment::ZERO),
+        NextDelivery::Deliver(_)
+    ));
 }
 
 #[test]

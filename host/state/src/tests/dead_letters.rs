@@ -41,7 +41,7 @@ fn letters(process: &Process) -> String {
         let version = letter.resource_version.as_deref().unwrap_or("-");
         format!("{} {}@{version}: {}", letter.event, letter.key.name(), letter.error)
     };
-    let letters = process.listener.dead_letters();
+    let letters = process.listener.ledger().dead_letters();
     letters.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
 
@@ -57,13 +57,13 @@ fn dead_letters_survive_a_restart_and_can_be_requeued() {
             listed.extend(all.split(", "));
             listed.sort_unstable();
             assert_eq!(listed, ["delete c@-: hunter2 is wrong", "update b@5: hunter2 is wrong"]);
-            let first = &process.listener.dead_letters()[0];
+            let first = &process.listener.ledger().dead_letters()[0];
             assert_eq!((first.source, first.attempts, first.result), (SOURCE, 1, "permanent"));
             assert!(first.age_before < Duration::from_secs(600));
         }
         let (mut process, _) = next(&path, &NOW, OnStart::Continue, options.clone());
         for name in ["b", "c"] {
-            let requeued = process.listener.requeue(SOURCE, key(name), Moment::ZERO);
+            let requeued = process.listener.control().requeue(SOURCE, key(name), Moment::ZERO);
             assert_eq!(requeued, RequeueResult::Queued);
         }
         assert_eq!(process.settle(), "add b@5, delete c@3");

@@ -63,7 +63,7 @@ fn in_flight_changes_of_a_reopened_source_are_delivered() {
     let newer = process.open(options());
     assert_eq!(process.handle_all(), "update a@2");
     flushed.try_recv().expect("the flush completes");
-    process.listener.detach(SOURCE);
+    process.listener.feed().detach(SOURCE);
     process.source = Some(newer);
     process.sync([]);
     process.journal().attach(&process.listener, Moment::ZERO);

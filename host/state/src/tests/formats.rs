@@ -104,7 +104,10 @@ fn several_incarnations_are_reported_oldest_first() {
 #[test]
 fn incarnations_merged_away_in_the_listener_are_forgotten() {
     let (_folder, mut process, crashed) = continued();
-    process.listener.pause(informant_cache::listener::Pause::Quarantine);
+    process
+        .listener
+        .control()
+        .pause(informant_cache::listener::Pause::Quarantine);
     for version in 0..3 * INCARNATIONS_MAX as u64 {
         process.delete("a", 10 * version + 10);
         process.write(object("a", &format!("v{version}"), 10 * version + 11));

@@ -26,7 +26,7 @@ fn count(process: &Process, keys: &KeySpace, delivery: Delivery) {
     let end = EventEnd {
         source: delivery.source,
         key: delivery.key().map(KeyRef::to_key),
-        report: Box::new(move || listener.done(token, DeliveryOutcome::Ok, Moment::ZERO)),
+        report: Box::new(move || listener.consumer().done(token, DeliveryOutcome::Ok, Moment::ZERO)),
     };
     let changes = vec![("count".to_owned(), Some((before + 1).to_string().into_bytes().into()))];
     keys.commit(changes, Some(end));

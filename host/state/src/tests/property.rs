@@ -248,7 +248,7 @@ pub(super) fn verify(mut next: Process, world: &World, knew: &Handler, on_start:
     let objects = || world.objects.iter();
     let mut now: BTreeMap<_, _> = objects().map(|(name, object)| (name.clone(), state(object))).collect();
     // What failed for good in the earlier process is not delivered again, but listed.
-    let letters = next.listener.dead_letters();
+    let letters = next.listener.ledger().dead_letters();
     for letter in letters.iter().filter(|_| on_start == OnStart::Continue) {
         let is_about = |(_, version): &(String, String)| Some(version) == letter.resource_version.as_ref();
         if now.get(letter.key.name()).is_some_and(is_about) {
@@ -314,7 +314,7 @@ pub(super) fn step_of(
             Some(batches) => process.recorder.deliver(batches),
             None => drop(process.recorder.run_once()),
         },
-        Step::Replay => process.listener.replay(Moment::ZERO),
+        Step::Replay => process.listener.control().replay(Moment::ZERO),
         Step::Full if process.recorder.store().is_open() => process.recorder.store().fail_disk_full(),
         Step::Full => {}
         Step::Room => process.recorder.reopen(),

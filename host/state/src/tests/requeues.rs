@@ -41,9 +41,12 @@ fn next(path: &Path, on_start: OnStart, options: SourceOptions) -> (Process, Str
 fn later(process: &mut Process) -> String {
     let mut received = Vec::new();
     let now = Moment::ZERO + Duration::from_secs(60);
-    while let NextDelivery::Deliver(delivery) = process.listener.next(now) {
+    while let NextDelivery::Deliver(delivery) = process.listener.consumer().next(now) {
         received.push(format!("{} {}", shown(&delivery), delivery.reason));
-        process.listener.done(delivery.token, DeliveryOutcome::Ok, now);
+        process
+            .listener
+            .consumer()
+            .done(delivery.token, DeliveryOutcome::Ok, now);
     }
     process.recorder.run_once();
     received.sort_unstable();
@@ -61,8 +64,13 @@ fn requeues_survive_a_kill_and_keep_their_time() {
         for _ in 0..2 {
             let (mut process, received) = next(&path, OnStart::Continue, options.clone());
             assert_eq!(received, "synced", "nothing is due yet");
-            process.listener.record_requeues(SOURCE);
-            let restored = process.listener.requeue_changes(SOURCE, Moment::ZERO).unwrap().timers;
+            process.listener.ledger().record_requeues(SOURCE);
+            let restored = process
+                .listener
+                .ledger()
+                .requeue_changes(SOURCE, Moment::ZERO)
+                .unwrap()
+                .timers;
             let in_time = |timer: &RequeueTimer| (50..=60).contains(&timer.remaining.as_secs());
             assert_eq!(
                 (restored.len(), restored.iter().all(in_time)),
@@ -78,7 +86,11 @@ fn requeues_survive_a_kill_and_keep_their_time() {
         );
         drop(process);
         let (process, _) = next(&path, OnStart::Continue, options.clone());
-        assert_eq!(process.listener.stats().requeues, 0, "their calls removed them");
+        assert_eq!(
+            process.listener.control().stats().requeues,
+            0,
+            "their calls removed them"
+        );
     }
 }
 
@@ -98,11 +110,12 @@ fn requeue_in_flight_at_a_kill_is_made_again() {
     let (mut process, _) = next(&path, OnStart::Continue, options());
     let crashed = folder.path().join("again");
     let now = Moment::ZERO + minute();
-    let NextDelivery::Deliver(first) = process.listener.next(now) else {
+    let NextDelivery::Deliver(first) = process.listener.consumer().next(now) else {
         panic!("it is due")
     };
     process
         .listener
+        .consumer()
         .done(first.token, DeliveryOutcome::Retryable("no".to_owned()), now);
     process.recorder.run_once();
     process.crash(&crashed);
@@ -114,11 +127,11 @@ fn requeue_in_flight_at_a_kill_is_made_again() {
 fn replay_removes_recorded_requeues() {
     let (_folder, path) = requeued(options(), minute());
     let (mut process, _) = next(&path, OnStart::Continue, options());
-    process.listener.replay(Moment::ZERO);
+    process.listener.control().replay(Moment::ZERO);
     process.settle();
     drop(process);
     let (process, _) = next(&path, OnStart::Continue, options());
-    assert_eq!(process.listener.stats().requeues, 0);
+    assert_eq!(process.listener.control().stats().requeues, 0);
 }
 
 #[test]
@@ -133,5 +146,5 @@ fn removed_handler_has_no_requeues_left() {
     process.recorder.run_once();
     drop(process);
     let (process, _) = next(&path, OnStart::Continue, options());
-    assert_eq!(process.listener.stats().requeues, 0);
+    assert_eq!(process.listener.control().stats().requeues, 0);
 }

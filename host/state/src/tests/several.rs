@@ -28,7 +28,7 @@ fn snapshot(objects: impl IntoIterator<Item = Object>) -> Snapshot {
 
 /// Moves the handler, which knows `known` from another source, to the one of `process`.
 fn transfer_to(process: &Process, known: &Snapshot) {
-    process.listener.attach(OLD, known, Moment::ZERO);
+    process.listener.feed().attach(OLD, known, Moment::ZERO);
     process.handle_all();
     move_to(process);
 }
@@ -37,7 +37,11 @@ fn move_to(process: &Process) {
     let names = (process.listener.clone(), HANDLER.to_owned(), OnStart::Continue);
     process.shared.names.lock().unwrap().push(names);
     let (listener, now) = (process.listener.clone(), process.store.published().clone());
-    let apply = move || listener.transfer(&[OLD], SOURCE, &|_| true, &now, &[], Moment::ZERO);
+    let apply = move || {
+        listener
+            .feed()
+            .transfer(&[OLD], SOURCE, &|_| true, &now, &[], Moment::ZERO)
+    };
     process.journal().transfer(&process.listener, Box::new(apply));
 }
 
@@ -80,7 +84,10 @@ fn kill_after_a_move_redelivers_unacknowledged_events() {
     process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
     process.recorder.run_once();
     // The other source has delivered `a`, which the handler is processing.
-    process.listener.attach(OLD, process.store.published(), Moment::ZERO);
+    process
+        .listener
+        .feed()
+        .attach(OLD, process.store.published(), Moment::ZERO);
     let in_flight = process.take().unwrap();
     assert_eq!(shown(&in_flight), "add a@1");
     process.handle_all();
@@ -245,9 +252,11 @@ fn source_opened_after_a_commit_does_not_deliver_later_changes() {
     };
     let received = || {
         let mut received = Vec::new();
-        while let NextDelivery::Deliver(delivery) = listener.next(Moment::ZERO) {
+        while let NextDelivery::Deliver(delivery) = listener.consumer().next(Moment::ZERO) {
             received.push(shown(&delivery));
-            listener.done(delivery.token, DeliveryOutcome::Ok, Moment::ZERO);
+            listener
+                .consumer()
+                .done(delivery.token, DeliveryOutcome::Ok, Moment::ZERO);
         }
         received.join(", ")
     };

@@ -268,10 +268,10 @@ impl Checker {
         }
     }
 
-    pub(super) fn synced(&mut self, at: usize, id: u32, shard: u8, there: &[ObjectVersion]) {
+    pub(super) fn synced(&mut self, at: usize, id: u32, lane: u8, there: &[ObjectVersion]) {
         let handler = self.handlers.entry(id).or_default();
-        // Each shard is synced with each source; that counts once.
-        let counted = usize::from(shard == 0);
+        // Each lane is synced with each source; that counts once.
+        let counted = usize::from(lane == 0);
         handler.synced += counted;
         handler.syncs_left = handler.syncs_left.saturating_sub(counted);
         if handler.syncs_left == 0 && std::mem::take(&mut handler.replays) {

@@ -71,7 +71,7 @@ fn selected(group: Option<&str>) -> Entry {
 fn synced() -> Entry {
     Entry::Synced {
         handler: 0,
-        shard: 0,
+        lane: 0,
         there: vec![],
     }
 }
@@ -196,7 +196,7 @@ fn synced_before_every_key_was_attempted_is_detected() {
         end(&one, Ended::Ok),
         Entry::Synced {
             handler: 0,
-            shard: 0,
+            lane: 0,
             there: vec![one.clone(), object("b", "u2", 1)],
         },
     ];

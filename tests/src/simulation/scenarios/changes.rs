@@ -57,7 +57,7 @@ async fn away_and_back(stage: Arc<Stage>) {
     for holds_back in [true, false] {
         let before = stage.calls(&handler).len();
         if holds_back {
-            handler.listener.pause(Pause::Swap);
+            handler.listener.control().pause(Pause::Swap);
         }
         ask_for(&stage, &watched, &[NAMESPACE]).await;
         stage.settle().await;

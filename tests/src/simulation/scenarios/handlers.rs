@@ -8,7 +8,7 @@ use informant_cache::listener::{ListenerOptions, Pause, RequeueResult, RetryPoli
 use informant_cache::seeded_bug::SeededBug;
 use serde_json::Value;
 
-use super::super::handler::SHARDS;
+use super::super::handler::LANES;
 use super::super::recorder::Script;
 use super::super::scenario::{NAMESPACE, Scenario, Stage};
 use super::super::world::{RESOURCE, SEEN, Setting};
@@ -65,7 +65,7 @@ async fn there_and_back(stage: Arc<Stage>) {
     let before = stage.calls(&handler).len();
     let counted = handler.counters();
 
-    handler.listener.pause(Pause::Swap);
+    handler.listener.control().pause(Pause::Swap);
     let mut last = first.clone();
     for value in ["B", "A", "B", "A"] {
         last = stage.put("map", value);
@@ -148,8 +148,8 @@ async fn held_back(stage: Arc<Stage>) {
     let swapped = stage.handle(&watched);
     stage.synced(&watched).await;
     let before = [&quarantined, &swapped].map(|handler| stage.calls(handler).len());
-    quarantined.listener.pause(Pause::Quarantine);
-    swapped.listener.pause(Pause::Swap);
+    quarantined.listener.control().pause(Pause::Quarantine);
+    swapped.listener.control().pause(Pause::Swap);
     let states = ["B", "C", "D"].map(|value| stage.put("map", value).version);
     // Long after everything else is at rest.
     stage.pass(600).await;
@@ -178,7 +178,7 @@ async fn burst_at_the_start(stage: Arc<Stage>) {
     names.iter().for_each(|name| drop(stage.put(name, "A")));
     let watched = stage.watch();
     let handlers = [stage.handle(&watched), stage.handle(&watched), stage.handle(&watched)];
-    handlers[2].listener.pause(Pause::Quarantine);
+    handlers[2].listener.control().pause(Pause::Quarantine);
     stage.synced(&watched).await;
     for handler in &handlers[..2] {
         assert_eq!((stage.calls(handler).len(), stage.times_synced(handler)), (OBJECTS, 1));
@@ -198,14 +198,14 @@ async fn burst_at_the_start(stage: Arc<Stage>) {
         .iter()
         .map(|state| format!("add {}@{} (initial)", state.name, state.version))
         .collect();
-    // It has several shards, which are called side by side.
+    // It has several lanes, which are called side by side.
     let mut calls = stage.calls(&handlers[2]);
     calls.sort();
     assert_eq!(calls, expected, "each object once, in its current state");
     assert_eq!(
         stage.times_synced(&handlers[2]),
-        usize::from(SHARDS),
-        "once in each shard"
+        usize::from(LANES),
+        "once in each lane"
     );
 }
 
@@ -243,12 +243,12 @@ async fn poisoned(stage: Arc<Stage>) {
     }
     stage.pass(60).await;
     assert_eq!(about_poison(), ATTEMPTS as usize);
-    let letters = handler.listener.dead_letters();
+    let letters = handler.listener.ledger().dead_letters();
     assert_eq!(letters.len(), 1);
     assert_eq!((letters[0].key.name(), letters[0].attempts), ("poison", ATTEMPTS));
 
     // Another version of the handler replaces it; then the dead letter is requeued.
-    handler.listener.pause(Pause::Swap);
+    handler.listener.control().pause(Pause::Swap);
     stage.settle().await;
     stage.world.end_faults();
     handler.resume(&stage.world);
@@ -259,13 +259,16 @@ async fn poisoned(stage: Arc<Stage>) {
         "a dead letter is redelivered only on request"
     );
     let (source, key) = (letters[0].source, letters[0].key.as_ref());
-    let queued = handler.listener.requeue(source, key, stage.world.environment.now());
+    let queued = handler
+        .listener
+        .control()
+        .requeue(source, key, stage.world.environment.now());
     assert_eq!(queued, RequeueResult::Queued);
     stage.settle().await;
     let last = stage.calls(&handler).pop();
     assert_eq!(last, Some(format!("add poison@{} (requeue)", state.version)));
     assert!(
-        handler.listener.dead_letters().is_empty(),
+        handler.listener.ledger().dead_letters().is_empty(),
         "an accepted object is not a dead letter"
     );
 }

@@ -90,30 +90,30 @@ impl Schedule {
         let did = match drawn {
             // A handler that receives every state gets no replay or fold in their place. A replay ends all intervals.
             0 if !handler.receives_every_state && !handler.has_interval => {
-                listener.replay(now);
+                listener.control().replay(now);
                 "is rebuilt and gets a replay"
             }
             1 if !handler.receives_every_state && !handler.has_interval => {
-                listener.recover(0, now);
+                listener.consumer().recover(0, now);
                 "lost its state and recovers"
             }
             2 | 3 => {
-                listener.pause(Pause::Swap);
+                listener.control().pause(Pause::Swap);
                 "is being swapped"
             }
             4 if !handler.receives_every_state => {
-                listener.pause(Pause::Quarantine);
+                listener.control().pause(Pause::Quarantine);
                 "is quarantined"
             }
             5 => {
-                let letters = listener.dead_letters();
+                let letters = listener.ledger().dead_letters();
                 if let Some(letter) = letters.first() {
-                    listener.requeue(letter.source, letter.key.as_ref(), now);
+                    listener.control().requeue(letter.source, letter.key.as_ref(), now);
                 }
                 "has a dead letter requeued"
             }
             6 => {
-                listener.retry_now();
+                listener.control().retry_now();
                 "retries at once"
             }
             _ => {

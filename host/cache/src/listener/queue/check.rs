@@ -2,7 +2,7 @@
 
 use super::Queue;
 use crate::listener::event::PendingEvent;
-use crate::listener::shards::ShardSet;
+use crate::listener::lanes::LaneSet;
 use crate::listener::slots::{Slot, SlotState};
 
 impl Queue {
@@ -45,11 +45,11 @@ impl Queue {
                 .sum::<usize>(),
             "bytes"
         );
-        for shard in 0..self.slots.sharding.count() {
-            let mut this = ShardSet::default();
-            this.insert(shard);
-            let mut ready = slots().filter(|slot| slot.state == SlotState::Ready && slot.shard == shard);
-            assert_eq!(self.slots.has_ready(this), ready.next().is_some(), "ready in {shard}");
+        for lane in 0..self.slots.lane_map.count() {
+            let mut this = LaneSet::default();
+            this.insert(lane);
+            let mut ready = slots().filter(|slot| slot.state == SlotState::Ready && slot.lane == lane);
+            assert_eq!(self.slots.has_ready(this), ready.next().is_some(), "ready in {lane}");
         }
         for slot in slots() {
             let keys: Vec<_> = slot.events().map(|event| event.notification.key()).collect();

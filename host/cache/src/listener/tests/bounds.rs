@@ -200,7 +200,9 @@ fn deletes_are_cut_to_metadata_above_the_byte_limit() {
     assert_eq!(rig.counters().deletes_cut, 2);
     assert!(rig.stats().bytes < 2 * size + 1_000);
     let mut batch = Vec::new();
-    rig.listener.next_batch(rig.now, 10, &mut batch);
+    rig.listener
+        .consumer()
+        .next_batch(LaneSet::FIRST, rig.now, 10, &mut batch);
     let lasts: Vec<&Object> = batch
         .iter()
         .filter_map(|delivery| match &delivery.notification {
@@ -241,7 +243,7 @@ fn bytes_are_released_for_every_outcome() {
     rig.answer(retryable());
     rig.answer(permanent());
     rig.delete("c");
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     rig.pass(seconds(10));
     rig.drain();
     assert_eq!(
@@ -262,9 +264,9 @@ fn blocking_listener_neither_folds_nor_cuts() {
     rig.attach(PODS);
     assert_eq!(rig.drain(), "synced initial\n");
     rig.set("a", 1);
-    assert!(rig.listener.has_room());
+    assert!(rig.listener.feed().has_room());
     rig.set("a", 2);
-    assert!(!rig.listener.has_room());
+    assert!(!rig.listener.feed().has_room());
     // A batch that was already pushed is still accepted.
     rig.set("a", 3);
     rig.delete("a");
@@ -274,17 +276,17 @@ fn blocking_listener_neither_folds_nor_cuts() {
     );
     rig.write(PODS, state("big", "uid", 1, 20_000));
     rig.write(PODS, state("big", "uid", 2, 0));
-    assert!(!rig.listener.has_room(), "the limit on bytes counts too");
+    assert!(!rig.listener.feed().has_room(), "the limit on bytes counts too");
     assert_eq!(rig.drain(), "add big@1 watch\nupdate big@1->2 watch\n");
     assert_eq!(
         (rig.stats().counters.coalesced, rig.stats().counters.olds_dropped),
         (0, 0)
     );
     rig.sets("a b", 9);
-    assert!(!rig.listener.has_room());
-    rig.listener.close();
+    assert!(!rig.listener.feed().has_room());
+    rig.listener.control().close();
     assert!(
-        rig.listener.has_room(),
+        rig.listener.feed().has_room(),
         "a closed listener accepts nothing, and blocks no one"
     );
 }

@@ -72,7 +72,7 @@ fn initial_list_replay_and_retries_obey_the_rate() {
     assert!(calls.contains("add b@1 initial\n"), "{calls}");
     assert!(calls.contains("add a@1 initial try 1\n"), "{calls}");
     assert!(calls.contains("synced initial\n"), "{calls}");
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     rig.pass(seconds(1));
     assert_eq!(rig.drain(), "add a@1 replay\n");
     assert_eq!(rig.take(), "wait 1s");
@@ -96,7 +96,11 @@ fn batch_at_a_limited_rate_has_one_delivery() {
     let mut rig = limited(3);
     rig.sets("a b c d e", 1);
     let mut batch = Vec::new();
-    let mut next = || rig.listener.next_batch(rig.now, 100, &mut batch);
+    let mut next = || {
+        rig.listener
+            .consumer()
+            .next_batch(LaneSet::FIRST, rig.now, 100, &mut batch)
+    };
     for _ in 0..3 {
         assert!(matches!(next(), NextBatch::Delivered(1)));
     }
@@ -111,7 +115,7 @@ fn filtered_and_returned_deliveries_do_not_count_for_the_rate() {
     rig.answer(DeliveryOutcome::Filtered);
     assert_eq!(rig.take(), "add b@1 watch");
     let token = rig.in_flight.remove(0).token;
-    rig.listener.give_back([token]);
+    rig.listener.consumer().give_back([token]);
     assert_eq!(rig.drain(), "add b@1 watch\n");
     assert_eq!(rig.take(), "wait 1s");
 }
@@ -124,7 +128,7 @@ fn changed_rate_applies_at_once_and_wakes_the_consumer() {
     let mut rig = limited(1);
     let woken = Arc::new(AtomicUsize::new(0));
     let count = woken.clone();
-    rig.listener.set_waker(Arc::new(move || {
+    rig.listener.consumer().set_waker(Arc::new(move || {
         count.fetch_add(1, Ordering::Relaxed);
     }));
     rig.sets("a b", 1);
@@ -132,13 +136,13 @@ fn changed_rate_applies_at_once_and_wakes_the_consumer() {
     let before = woken.load(Ordering::Relaxed);
     rig.set("c", 1);
     assert_eq!(woken.load(Ordering::Relaxed), before, "the rate allows no delivery yet");
-    rig.listener.set_options(at_most(10), rig.now);
+    rig.listener.control().set_options(at_most(10), rig.now);
     assert_eq!(woken.load(Ordering::Relaxed), before + 1);
     assert_eq!(rig.drain().lines().count(), 2);
-    rig.listener.set_options(at_most(1), rig.now);
+    rig.listener.control().set_options(at_most(1), rig.now);
     rig.set("d", 1);
     assert!(rig.take().starts_with("wait"));
-    rig.listener.set_options(options(), rig.now);
+    rig.listener.control().set_options(options(), rig.now);
     assert_eq!(rig.drain(), "add d@1 watch\n");
 }
 
@@ -146,7 +150,7 @@ fn changed_rate_applies_at_once_and_wakes_the_consumer() {
 fn closed_listener_still_obeys_the_rate() {
     let mut rig = limited(1);
     rig.sets("a b", 1);
-    rig.listener.close();
+    rig.listener.control().close();
     assert_eq!(rig.drain(), "add a@1 watch\n");
     assert_eq!(rig.take(), "wait 1s");
     rig.pass(seconds(1));

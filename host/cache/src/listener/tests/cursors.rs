@@ -7,7 +7,7 @@ fn initial_list_is_in_key_order_then_synced() {
     let mut rig = Rig::bare(options());
     rig.sets("b a c", 1);
     rig.attach(PODS);
-    assert!(!rig.listener.has_synced(PODS));
+    assert!(!rig.listener.feed().has_synced(PODS));
     assert_eq!(
         rig.take_all(),
         "add a@1 initial\nadd b@1 initial\nadd c@1 initial\n",
@@ -16,9 +16,9 @@ fn initial_list_is_in_key_order_then_synced() {
     rig.answer(DeliveryOutcome::Ok);
     rig.answer(retryable());
     assert!(rig.take().starts_with("wait 1."));
-    assert!(!rig.listener.has_synced(PODS));
+    assert!(!rig.listener.feed().has_synced(PODS));
     rig.answer(permanent());
-    assert!(rig.listener.has_synced(PODS), "attempted, not accepted");
+    assert!(rig.listener.feed().has_synced(PODS), "attempted, not accepted");
     assert_eq!(rig.take(), "synced initial");
 }
 
@@ -27,7 +27,7 @@ fn empty_source_is_synced_at_once() {
     let mut rig = Rig::bare(options());
     rig.attach(PODS);
     assert_eq!(rig.take(), "synced initial");
-    assert!(rig.listener.has_synced(PODS));
+    assert!(rig.listener.feed().has_synced(PODS));
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn sources_sync_independently() {
     assert_eq!(rig.take_all(), "add a@1 initial\nadd n@1 initial source 2\n");
     rig.in_flight.swap(0, 1);
     rig.answer(DeliveryOutcome::Ok);
-    assert!(rig.listener.has_synced(NODES) && !rig.listener.has_synced(PODS));
+    assert!(rig.listener.feed().has_synced(NODES) && !rig.listener.feed().has_synced(PODS));
     assert_eq!(rig.take_all(), "synced initial source 2\n");
 }
 
@@ -50,12 +50,13 @@ fn synced_callback_reports_each_source_once() {
     let synced = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let list = synced.clone();
     rig.listener
+        .feed()
         .set_synced_callback(std::sync::Arc::new(move |source| list.lock().unwrap().push(source)));
     rig.set("a", 1);
     rig.attach(PODS);
     rig.attach(NODES);
     rig.drain();
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     rig.drain();
     assert_eq!(*synced.lock().unwrap(), [NODES, PODS]);
 }
@@ -146,7 +147,7 @@ fn replay_delivers_everything_after_pending_deletes() {
     rig.set("a", 2);
     rig.set("d", 1);
     rig.delete("b");
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     insta::assert_snapshot!(rig.drain(), @r"
     delete b@1 watch
     add a@2 replay
@@ -154,7 +155,7 @@ fn replay_delivers_everything_after_pending_deletes() {
     add d@1 replay
     synced replay
     ");
-    assert!(rig.listener.has_synced(PODS));
+    assert!(rig.listener.feed().has_synced(PODS));
 }
 
 #[test]
@@ -162,7 +163,7 @@ fn replay_delivers_deletes_ahead_of_its_cursor() {
     let mut rig = Rig::new(options());
     rig.sets("a b c", 1);
     rig.drain();
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     rig.take();
     rig.set("b", 2);
     rig.delete("b");
@@ -182,7 +183,7 @@ fn replay_restarts_an_initial_list_and_delivers_deletes() {
     rig.sets("a b", 1);
     rig.attach(PODS);
     rig.take();
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     rig.delete("b");
     insta::assert_snapshot!(rig.drain(), @r"
     add a@1 replay
@@ -196,7 +197,7 @@ fn replay_before_the_first_delivery_stays_initial() {
     let mut rig = Rig::bare(options());
     rig.sets("a b", 1);
     rig.attach(PODS);
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     rig.delete("b");
     assert_eq!(rig.drain(), "add a@1 initial\nsynced initial\n");
 }
@@ -208,7 +209,7 @@ fn replay_replaces_a_pending_synced() {
     rig.attach(PODS);
     rig.take();
     rig.answer(DeliveryOutcome::Ok);
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     assert_eq!(rig.drain(), "add a@1 replay\nsynced replay\n");
 }
 
@@ -221,11 +222,11 @@ fn failed_synced_during_a_replay_is_dropped() {
         rig.take();
         rig.answer(DeliveryOutcome::Ok);
         assert_eq!(rig.take(), "synced initial");
-        rig.listener.replay(rig.now);
+        rig.listener.control().replay(rig.now);
         let token = rig.last_taken().token;
         match fails {
             true => rig.answer(retryable()),
-            false => rig.listener.give_back([token]),
+            false => rig.listener.consumer().give_back([token]),
         }
         assert_eq!(rig.drain(), "add a@1 replay\nsynced replay\n");
         assert_eq!(rig.take(), "idle");
@@ -242,10 +243,10 @@ fn given_back_and_deleted_key_does_not_block_sync() {
     rig.attach(PODS);
     rig.take();
     let token = rig.last_taken().token;
-    rig.listener.give_back([token]);
+    rig.listener.consumer().give_back([token]);
     assert_eq!(rig.take(), "add a@1 initial");
     let token = rig.last_taken().token;
-    rig.listener.give_back([token]);
+    rig.listener.consumer().give_back([token]);
     rig.delete("a");
     assert_eq!(rig.take(), "synced initial");
     assert_eq!(rig.counters().vanished, 1);
@@ -258,7 +259,7 @@ fn replay_cancels_add_and_delete_behind_pending_delete() {
     rig.write(PODS, state("a", "u", 1, 0));
     rig.drain();
     rig.delete("b");
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     rig.write(PODS, state("b", "second", 2, 0));
     rig.delete("b");
     assert_eq!(rig.drain(), "delete b@1 watch\nadd a@1 replay\nsynced replay\n");
@@ -270,7 +271,7 @@ fn replay_delivers_in_flight_key_after_it_is_done() {
     rig.sets("a b", 1);
     rig.take();
     rig.set("a", 2);
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     assert_eq!(rig.take_all(), "add b@1 replay\n");
     rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.take_all(), "add a@2 replay\n");
@@ -286,7 +287,7 @@ fn replay_keeps_back_off_and_synced_waits() {
     rig.sets("a b", 1);
     rig.take();
     rig.answer(DeliveryOutcome::Trapped("unreachable".to_owned()));
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     assert_eq!(rig.drain(), "add b@1 replay\n");
     assert!(rig.take().starts_with("wait 1."), "its back-off is not shortened");
     rig.pass(seconds(2));
@@ -302,7 +303,7 @@ fn replay_delivers_synced_for_every_source() {
     let mut rig = Rig::new(options());
     rig.attach(NODES);
     rig.drain();
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     assert_eq!(rig.drain(), "synced replay\nsynced replay source 2\n");
 }
 
@@ -348,7 +349,7 @@ fn resync_round_is_skipped_during_initial_list_or_replay() {
     let mut rig = resyncing();
     rig.sets("a b", 1);
     rig.drain();
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     rig.take();
     rig.pass(seconds(10));
     assert_eq!(rig.drain(), "add b@1 replay\nsynced replay\n");
@@ -419,11 +420,11 @@ fn resync_period_can_be_set_and_removed_later() {
     rig.set("a", 1);
     rig.drain();
     let with = |resync| ListenerOptions { resync, ..options() };
-    rig.listener.set_options(with(Some(seconds(10))), rig.now);
+    rig.listener.control().set_options(with(Some(seconds(10))), rig.now);
     assert_eq!(rig.take(), "wait 10s");
     rig.pass(seconds(10));
     assert_eq!(rig.drain(), "update a@1->1 resync\n");
-    rig.listener.set_options(with(None), rig.now);
+    rig.listener.control().set_options(with(None), rig.now);
     rig.pass(seconds(100));
     assert_eq!(rig.drain(), "");
 }

@@ -4,7 +4,7 @@ use super::*;
 
 /// The remaining wait, in whole milliseconds.
 fn wait(rig: &mut Rig) -> u128 {
-    match rig.listener.next(rig.now) {
+    match rig.listener.consumer().next(rig.now) {
         NextDelivery::WaitUntil(until) => (until - rig.now).as_millis(),
         other => panic!("expected WaitUntil: {other:?}"),
     }
@@ -17,17 +17,17 @@ fn letters(rig: &Rig) -> String {
             letter.key, letter.event, letter.reason, letter.attempts, letter.result, letter.error
         )
     };
-    rig.listener.dead_letters().into_iter().map(line).collect()
+    rig.listener.ledger().dead_letters().into_iter().map(line).collect()
 }
 
 /// Fails until nothing is retried. Returns the number of attempts.
 fn exhaust(rig: &mut Rig) -> u32 {
     let mut tries = 0;
     loop {
-        match rig.listener.next(rig.now) {
+        match rig.listener.consumer().next(rig.now) {
             NextDelivery::Deliver(delivery) => {
                 tries += 1;
-                rig.listener.done(delivery.token, retryable(), rig.now);
+                rig.listener.consumer().done(delivery.token, retryable(), rig.now);
             }
             NextDelivery::WaitUntil(until) => rig.now = until,
             _ => return tries,
@@ -56,7 +56,7 @@ fn retry_now_ends_the_back_off() {
     rig.set("a", 1);
     assert_eq!(rig.fail(), "add a@1 watch");
     wait(&mut rig);
-    rig.listener.retry_now();
+    rig.listener.control().retry_now();
     assert_eq!(rig.fail(), "add a@1 watch try 1");
     let waited = wait(&mut rig);
     assert!((2_000..=2_500).contains(&waited), "{waited}");
@@ -80,7 +80,7 @@ fn keys_that_fail_together_retry_at_different_times() {
     rig.take_all();
     rig.answer_all(&retryable());
     let mut times = Vec::new();
-    while let NextDelivery::WaitUntil(until) = rig.listener.next(rig.now) {
+    while let NextDelivery::WaitUntil(until) = rig.listener.consumer().next(rig.now) {
         times.push(until);
         rig.now = until;
         rig.take();
@@ -222,7 +222,7 @@ fn error_text_is_cut_at_its_limit() {
     rig.set("a", 1);
     rig.take();
     rig.answer(DeliveryOutcome::Permanent("ä".repeat(ERROR_BYTES_MAX)));
-    assert_eq!(rig.listener.dead_letters()[0].error.len(), ERROR_BYTES_MAX);
+    assert_eq!(rig.listener.ledger().dead_letters()[0].error.len(), ERROR_BYTES_MAX);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn failing_synced_is_retried_then_dropped() {
     assert_eq!(rig.take(), "synced initial try 1");
     rig.answer(permanent());
     assert_eq!((rig.counters().skipped, rig.stats().dead_letters), (1, 0));
-    assert!(rig.listener.has_synced(PODS));
+    assert!(rig.listener.feed().has_synced(PODS));
 }
 
 #[test]
@@ -285,12 +285,18 @@ fn requeue_delivers_current_state_and_success_removes_dead_letter() {
     rig.set("a", 1);
     rig.take();
     rig.answer(permanent());
-    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), RequeueResult::Queued);
+    assert_eq!(
+        rig.listener.control().requeue(PODS, key("a"), rig.now),
+        RequeueResult::Queued
+    );
     assert_eq!(rig.take(), "add a@1 requeue");
-    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), RequeueResult::Waiting);
+    assert_eq!(
+        rig.listener.control().requeue(PODS, key("a"), rig.now),
+        RequeueResult::Waiting
+    );
     rig.answer(permanent());
     assert_eq!(letters(&rig), "default/a add requeue after 1: permanent: no use\n");
-    rig.listener.requeue(PODS, key("a"), rig.now);
+    rig.listener.control().requeue(PODS, key("a"), rig.now);
     rig.drain();
     assert_eq!(letters(&rig), "");
 }
@@ -303,9 +309,12 @@ fn requeue_delivers_the_last_delete_of_an_absent_key() {
     rig.delete_in(PODS, "a", true);
     rig.take();
     rig.answer(permanent());
-    rig.listener.requeue(PODS, key("a"), rig.now);
+    rig.listener.control().requeue(PODS, key("a"), rig.now);
     assert_eq!(rig.drain(), "delete a@1? requeue\n");
-    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), RequeueResult::Unknown);
+    assert_eq!(
+        rig.listener.control().requeue(PODS, key("a"), rig.now),
+        RequeueResult::Unknown
+    );
 }
 
 #[test]
@@ -319,7 +328,7 @@ fn requeue_delivers_current_state_after_a_failed_delete() {
     rig.write(PODS, state("a", "second", 5, 0));
     rig.take();
     rig.answer(permanent());
-    rig.listener.requeue(PODS, key("a"), rig.now);
+    rig.listener.control().requeue(PODS, key("a"), rig.now);
     assert_eq!(rig.drain(), "add a@5 requeue\n");
 }
 
@@ -328,10 +337,19 @@ fn requeue_leaves_keys_to_a_running_cursor() {
     let mut rig = Rig::bare(options());
     rig.sets("a b", 1);
     rig.attach(PODS);
-    assert_eq!(rig.listener.requeue(PODS, key("b"), rig.now), RequeueResult::Waiting);
-    assert_eq!(rig.listener.requeue(NODES, key("b"), rig.now), RequeueResult::Unknown);
-    rig.listener.close();
-    assert_eq!(rig.listener.requeue(PODS, key("b"), rig.now), RequeueResult::Closed);
+    assert_eq!(
+        rig.listener.control().requeue(PODS, key("b"), rig.now),
+        RequeueResult::Waiting
+    );
+    assert_eq!(
+        rig.listener.control().requeue(NODES, key("b"), rig.now),
+        RequeueResult::Unknown
+    );
+    rig.listener.control().close();
+    assert_eq!(
+        rig.listener.control().requeue(PODS, key("b"), rig.now),
+        RequeueResult::Closed
+    );
 }
 
 #[test]
@@ -350,6 +368,7 @@ fn dead_letters_respect_the_byte_limit() {
     }
     let sizes: Vec<usize> = rig
         .listener
+        .ledger()
         .dead_letters()
         .into_iter()
         .map(|letter| letter.delete.unwrap().last.unwrap().size_bytes())
@@ -364,7 +383,7 @@ fn detach_removes_the_dead_letters_of_the_source() {
     rig.set("a", 1);
     rig.take();
     rig.answer(permanent());
-    rig.listener.detach(PODS);
+    rig.listener.feed().detach(PODS);
     assert_eq!(letters(&rig), "");
 }
 
@@ -373,19 +392,21 @@ fn detach_removes_the_dead_letters_of_the_source() {
 fn lose_memory_over_poison(rig: &mut Rig) -> (usize, usize) {
     let (mut others, mut poisoned) = (0, 0);
     loop {
-        match rig.listener.next(rig.now) {
+        match rig.listener.consumer().next(rig.now) {
             NextDelivery::Deliver(delivery) if delivery.key().is_some_and(|key| key.name == "poison") => {
                 poisoned += 1;
-                rig.listener.done(
+                rig.listener.consumer().done(
                     delivery.token,
                     DeliveryOutcome::Trapped("unreachable".to_owned()),
                     rig.now,
                 );
-                rig.listener.recover(0, rig.now);
+                rig.listener.consumer().recover(0, rig.now);
             }
             NextDelivery::Deliver(delivery) => {
                 others += usize::from(delivery.key().is_some());
-                rig.listener.done(delivery.token, DeliveryOutcome::Ok, rig.now);
+                rig.listener
+                    .consumer()
+                    .done(delivery.token, DeliveryOutcome::Ok, rig.now);
             }
             NextDelivery::WaitUntil(until) => rig.now = until,
             NextDelivery::Idle | NextDelivery::Closed => return (others, poisoned),
@@ -404,11 +425,11 @@ fn object_that_kills_instances_becomes_a_dead_letter() {
     // A newer state is new, whether it is delivered directly or by a running cursor.
     rig.set("poison", 2);
     assert_eq!(rig.fail(), "update poison@1->2 watch");
-    rig.listener.recover(0, rig.now);
+    rig.listener.consumer().recover(0, rig.now);
     rig.set("poison", 3);
     assert_eq!(lose_memory_over_poison(&mut rig).1, 10);
     // A new version of the handler receives it again.
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     assert_eq!(
         rig.drain(),
         "add a@1 replay\nadd b@1 replay\nadd poison@3 replay\nsynced replay\n"
@@ -422,7 +443,7 @@ fn recover_delivers_states_newer_than_their_dead_letter() {
     rig.sets("a z", 1);
     assert_eq!(rig.take_all(), "add a@1 watch\nadd z@1 watch\n");
     rig.answer_all(&DeliveryOutcome::Permanent("no".to_owned()));
-    rig.listener.recover(0, rig.now);
+    rig.listener.consumer().recover(0, rig.now);
     // Left to the cursor, which has not reached it.
     rig.set("z", 2);
     assert_eq!(rig.drain(), "add z@2 replay\nsynced replay\n");

@@ -44,11 +44,14 @@ fn batch_holds_each_key_once() {
     rig.set("b", 1);
     let mut batch = Vec::new();
     assert_eq!(
-        rig.listener.next_batch(rig.now, 10, &mut batch),
+        rig.listener
+            .consumer()
+            .next_batch(LaneSet::FIRST, rig.now, 10, &mut batch),
         NextBatch::Delivered(2)
     );
     let tokens: Vec<DeliveryToken> = batch.iter().map(|delivery| delivery.token).collect();
     rig.listener
+        .consumer()
         .done_batch(tokens.into_iter().map(|token| (token, DeliveryOutcome::Ok)), rig.now);
     assert_eq!(rig.drain(), "update a@1->2 watch\n");
 }
@@ -93,10 +96,10 @@ fn outcome_counts_once() {
     rig.take();
     let token = rig.last_taken().token;
     rig.answer(DeliveryOutcome::Ok);
-    rig.listener.done(token, permanent(), rig.now);
+    rig.listener.consumer().done(token, permanent(), rig.now);
     rig.set("a", 2);
     rig.take();
-    rig.listener.done(token, permanent(), rig.now);
+    rig.listener.consumer().done(token, permanent(), rig.now);
     let stats = rig.stats();
     assert_eq!(
         (
@@ -114,8 +117,12 @@ fn given_back_delivery_is_redelivered_first_as_new() {
     let mut rig = Rig::new(options());
     rig.sets("a b c", 1);
     let mut batch = Vec::new();
-    rig.listener.next_batch(rig.now, 2, &mut batch);
-    rig.listener.give_back(batch.iter().map(|delivery| delivery.token));
+    rig.listener
+        .consumer()
+        .next_batch(LaneSet::FIRST, rig.now, 2, &mut batch);
+    rig.listener
+        .consumer()
+        .give_back(batch.iter().map(|delivery| delivery.token));
     rig.delete("b");
     assert_eq!(
         rig.drain(),
@@ -133,7 +140,7 @@ fn given_back_add_still_cancels_with_its_delete() {
     rig.set("a", 1);
     rig.take();
     let token = rig.last_taken().token;
-    rig.listener.give_back([token]);
+    rig.listener.consumer().give_back([token]);
     rig.delete("a");
     assert_eq!(rig.take(), "idle");
     assert_eq!(rig.counters().vanished, 1);
@@ -144,7 +151,7 @@ fn waiting_consumer_is_woken_once() {
     let mut rig = Rig::new(options());
     let woken = Arc::new(AtomicUsize::new(0));
     let count = woken.clone();
-    rig.listener.set_waker(Arc::new(move || {
+    rig.listener.consumer().set_waker(Arc::new(move || {
         count.fetch_add(1, Ordering::Relaxed);
     }));
     let woken = || woken.load(Ordering::Relaxed);
@@ -156,14 +163,14 @@ fn waiting_consumer_is_woken_once() {
     rig.answer(DeliveryOutcome::Ok);
     assert_eq!(woken(), 1, "it does not wait");
     rig.drain();
-    rig.listener.pause(Pause::Swap);
+    rig.listener.control().pause(Pause::Swap);
     assert_eq!(rig.take(), "idle");
     rig.set("a", 2);
     assert_eq!(woken(), 1, "nothing is handed out during a pause");
-    rig.listener.resume(Pause::Swap);
+    rig.listener.control().resume(Pause::Swap);
     assert_eq!(woken(), 2);
     rig.drain();
-    rig.listener.close();
+    rig.listener.control().close();
     assert_eq!(woken(), 3, "to learn that the listener is drained");
 }
 
@@ -172,7 +179,7 @@ fn consumer_is_woken_for_earlier_retry_not_for_folds() {
     let mut rig = Rig::new(options());
     let woken = Arc::new(AtomicUsize::new(0));
     let count = woken.clone();
-    rig.listener.set_waker(Arc::new(move || {
+    rig.listener.consumer().set_waker(Arc::new(move || {
         count.fetch_add(1, Ordering::Relaxed);
     }));
     rig.set("a", 1);
@@ -191,14 +198,14 @@ fn pause_delivers_nothing_and_loses_nothing() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
-    rig.listener.pause(Pause::Swap);
+    rig.listener.control().pause(Pause::Swap);
     rig.set("a", 2);
     rig.set("a", 3);
     assert_eq!(rig.take(), "idle");
-    assert_eq!(rig.listener.in_flight(), 1);
+    assert_eq!(rig.listener.consumer().in_flight(), 1);
     rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.take(), "idle");
-    rig.listener.resume(Pause::Swap);
+    rig.listener.control().resume(Pause::Swap);
     assert_eq!(rig.drain(), "update a@1->2 watch\nupdate a@2->3 watch\n");
 }
 
@@ -210,18 +217,18 @@ fn quarantine_ends_with_the_difference() {
     rig.drain();
     rig.set("a", 2);
     rig.set("a", 3);
-    rig.listener.pause(Pause::Quarantine);
+    rig.listener.control().pause(Pause::Quarantine);
     rig.set("a", 4);
     rig.set("b", 2);
     rig.delete("b");
     rig.set("c", 1);
     rig.delete("c");
     // A swap meanwhile does not end it.
-    rig.listener.pause(Pause::Swap);
-    rig.listener.resume(Pause::Swap);
+    rig.listener.control().pause(Pause::Swap);
+    rig.listener.control().resume(Pause::Swap);
     assert_eq!(rig.take(), "idle");
     assert!(rig.stats().keyed);
-    rig.listener.resume(Pause::Quarantine);
+    rig.listener.control().resume(Pause::Quarantine);
     assert_eq!(rig.drain(), "update a@1->4 watch\ndelete b@2 watch\n");
     assert!(!rig.stats().keyed);
 }
@@ -232,11 +239,11 @@ fn states_skipped_while_paused_are_counted_exactly() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.drain();
-    rig.listener.pause(Pause::Quarantine);
+    rig.listener.control().pause(Pause::Quarantine);
     rig.set("a", 2);
     rig.set("a", 3);
     rig.set("a", 4);
-    rig.listener.resume(Pause::Quarantine);
+    rig.listener.control().resume(Pause::Quarantine);
     assert_eq!(rig.drain(), "update a@1->4 watch\n");
     assert_eq!(rig.counters().coalesced, 2);
 }
@@ -246,7 +253,7 @@ fn closed_listener_drains_accepted_events() {
     let mut rig = Rig::new(options());
     rig.sets("a b", 1);
     rig.take();
-    rig.listener.close();
+    rig.listener.control().close();
     rig.set("c", 1);
     assert_eq!(rig.counters().refused, 1);
     assert_eq!(rig.drain(), "add b@1 watch\n");
@@ -262,7 +269,7 @@ fn close_finishes_initial_list_but_not_resync() {
     rig.sets("a b", 1);
     rig.attach(PODS);
     rig.take();
-    rig.listener.close();
+    rig.listener.control().close();
     assert_eq!(rig.drain(), "add b@1 initial\nsynced initial\n");
     assert_eq!(rig.take(), "closed");
 
@@ -274,7 +281,7 @@ fn close_finishes_initial_list_but_not_resync() {
     rig.drain();
     rig.pass(seconds(10));
     assert_eq!(rig.take(), "update a@1->1 resync");
-    rig.listener.close();
+    rig.listener.control().close();
     rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.take(), "closed");
 }
@@ -288,7 +295,7 @@ fn abandon_counts_remaining_events() {
     rig.write(NODES, state("n", "u", 1, 0));
     rig.attach(NODES);
     // a in flight and pending, b, c, and n which no cursor has delivered.
-    assert_eq!(rig.listener.abandon(), 5);
+    assert_eq!(rig.listener.control().abandon(), 5);
     assert_eq!(rig.counters().discarded, 5);
     assert_eq!(rig.take(), "closed");
     rig.answer(DeliveryOutcome::Ok);
@@ -307,7 +314,7 @@ fn detached_source_sends_no_deletes_and_frees_its_slots() {
     }
     rig.take();
     rig.fail();
-    rig.listener.detach(PODS);
+    rig.listener.feed().detach(PODS);
     let stats = rig.stats();
     assert_eq!(
         (stats.sources, stats.pending, stats.in_flight, stats.failing),

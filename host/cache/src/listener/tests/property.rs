@@ -3,17 +3,17 @@
 //! A random schedule of writes, pulls, answers, pauses, replays and time runs against a real store. [`witness`]
 //! observes what the consumer receives and checks the rules, without knowledge of the listener's internals.
 
+mod lanes;
 mod ops;
 mod requeues;
 mod retries;
 mod schedule;
-mod shards;
 mod witness;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use self::ops::{Op, any_op, any_sharded_op, calm_op};
+use self::ops::{Op, any_laneed_op, any_op, calm_op};
 use self::schedule::Run;
 use super::*;
 
@@ -33,8 +33,8 @@ fn run(options: ListenerOptions, ops: Vec<Op>) {
     run.run_until_idle();
 }
 
-fn run_sharded(options: ListenerOptions, ops: Vec<Op>) {
-    run(options, std::iter::once(Op::Shards(3)).chain(ops).collect());
+fn run_laneed(options: ListenerOptions, ops: Vec<Op>) {
+    run(options, std::iter::once(Op::Lanes(3)).chain(ops).collect());
 }
 
 proptest! {
@@ -90,18 +90,18 @@ proptest! {
     }
 
     #[test]
-    fn guarantees_hold_with_shards(ops in vec(any_sharded_op(), 0..120)) {
-        run_sharded(options(), ops);
+    fn guarantees_hold_with_lanes(ops in vec(any_laneed_op(), 0..120)) {
+        run_laneed(options(), ops);
     }
 
     #[test]
-    fn guarantees_hold_with_shards_and_low_limits(ops in vec(any_sharded_op(), 0..120)) {
-        run_sharded(ListenerOptions { pending_bytes_max: 1_500, resync: Some(seconds(5)), ..few() }, ops);
+    fn guarantees_hold_with_lanes_and_low_limits(ops in vec(any_laneed_op(), 0..120)) {
+        run_laneed(ListenerOptions { pending_bytes_max: 1_500, resync: Some(seconds(5)), ..few() }, ops);
     }
 
     #[test]
-    fn guarantees_hold_with_shards_and_an_interval(ops in vec(any_sharded_op(), 0..120)) {
-        run_sharded(ListenerOptions { min_interval: Some(seconds(3)), ..options() }, ops);
+    fn guarantees_hold_with_lanes_and_an_interval(ops in vec(any_laneed_op(), 0..120)) {
+        run_laneed(ListenerOptions { min_interval: Some(seconds(3)), ..options() }, ops);
     }
 
     /// Exactly once: any number of swaps changes nothing while nothing fails and no limit is reached.

@@ -16,7 +16,7 @@ fn gated() -> (Rig, Arc<AtomicUsize>) {
     rig.drain();
     let requested = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&requested);
-    rig.listener.gate_replays(PODS, move || {
+    rig.listener.ledger().gate_replays(PODS, move || {
         counter.fetch_add(1, Ordering::Relaxed);
     });
     (rig, requested)
@@ -25,47 +25,47 @@ fn gated() -> (Rig, Arc<AtomicUsize>) {
 #[test]
 fn gated_replay_waits_until_it_is_recorded() {
     let (mut rig, requested) = gated();
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     assert_eq!(requested.load(Ordering::Relaxed), 1);
-    assert_eq!(rig.listener.open_keys(PODS, 10), OpenKeys::All);
+    assert_eq!(rig.listener.ledger().open_keys(PODS, 10), OpenKeys::All);
     assert_eq!(rig.drain(), "add n@1 replay source 2\nsynced replay source 2\n");
     assert_eq!(rig.take(), "idle", "and no callback runs without a request");
     rig.set("a", 2);
-    rig.listener.recover(0, rig.now);
+    rig.listener.consumer().recover(0, rig.now);
     assert_eq!(requested.load(Ordering::Relaxed), 2, "each one is requested");
     assert_eq!(rig.drain(), "add n@1 replay source 2\nsynced replay source 2\n");
-    rig.listener.begin_replay(PODS);
+    rig.listener.ledger().begin_replay(PODS);
     assert_eq!(rig.drain(), "add a@2 replay\nsynced replay\n");
-    rig.listener.begin_replay(PODS);
+    rig.listener.ledger().begin_replay(PODS);
     assert_eq!(rig.take(), "idle", "there was none to start");
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     assert_eq!(rig.drain(), "add n@1 replay source 2\nsynced replay source 2\n");
 }
 
 #[test]
 fn gated_replay_starts_when_the_gate_is_removed() {
     let (mut rig, _) = gated();
-    rig.listener.detach(NODES);
-    rig.listener.replay(rig.now);
-    rig.listener.ungate_replays(PODS);
+    rig.listener.feed().detach(NODES);
+    rig.listener.control().replay(rig.now);
+    rig.listener.ledger().ungate_replays(PODS);
     assert_eq!(rig.drain(), "add a@1 replay\nsynced replay\n");
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     assert_eq!(rig.drain(), "add a@1 replay\nsynced replay\n");
 
     let (mut rig, _) = gated();
-    rig.listener.detach(NODES);
-    rig.listener.replay(rig.now);
-    rig.listener.close();
+    rig.listener.feed().detach(NODES);
+    rig.listener.control().replay(rig.now);
+    rig.listener.control().close();
     assert_eq!(rig.drain(), "add a@1 replay\nsynced replay\n");
     assert_eq!(rig.take(), "closed");
 
     let (mut rig, _) = gated();
-    rig.listener.replay(rig.now);
-    rig.listener.detach(PODS);
-    rig.listener.detach(NODES);
+    rig.listener.control().replay(rig.now);
+    rig.listener.feed().detach(PODS);
+    rig.listener.feed().detach(NODES);
     rig.attach(PODS);
     assert_eq!(rig.drain(), "add a@1 initial\nsynced initial\n");
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     assert_eq!(
         rig.drain(),
         "add a@1 replay\nsynced replay\n",

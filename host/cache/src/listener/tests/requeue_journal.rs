@@ -6,7 +6,7 @@ use super::*;
 
 /// `all; a in 5s, b in 3s delete @1?; removed c`
 fn changes(rig: &Rig) -> String {
-    let Some(changes) = rig.listener.requeue_changes(PODS, rig.now) else {
+    let Some(changes) = rig.listener.ledger().requeue_changes(PODS, rig.now) else {
         return "none".to_owned();
     };
     let timer = |timer: &RequeueTimer| {
@@ -51,7 +51,7 @@ fn journal_reads_all_requeues_then_changes() {
     let mut rig = Rig::new(options());
     requeue(&mut rig, "a", 1, 5);
     assert_eq!(changes(&rig), "none", "it is not recorded");
-    rig.listener.record_requeues(PODS);
+    rig.listener.ledger().record_requeues(PODS);
     assert_eq!(changes(&rig), "all; a in 5s; removed");
     assert_eq!(changes(&rig), "none");
     requeue(&mut rig, "b", 1, 7);
@@ -62,14 +62,14 @@ fn journal_reads_all_requeues_then_changes() {
     rig.set("a", 2);
     rig.drain();
     assert_eq!(changes(&rig), "b in 7s, c in 3s delete @1; removed a");
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     assert_eq!(changes(&rig), "all; ; removed");
 }
 
 #[test]
 fn requeue_is_recorded_until_its_call_has_succeeded() {
     let mut rig = Rig::new(options());
-    rig.listener.record_requeues(PODS);
+    rig.listener.ledger().record_requeues(PODS);
     requeue(&mut rig, "a", 1, 5);
     changes(&rig);
     rig.pass(seconds(5));
@@ -86,22 +86,22 @@ fn requeue_is_recorded_until_its_call_has_succeeded() {
 fn detached_source_has_no_requeue_changes() {
     let mut rig = Rig::new(options());
     requeue(&mut rig, "a", 1, 5);
-    rig.listener.record_requeues(PODS);
-    rig.listener.abandon();
+    rig.listener.ledger().record_requeues(PODS);
+    rig.listener.control().abandon();
     assert_eq!(changes(&rig), "none", "the journal keeps what it has");
 }
 
 #[test]
 fn too_many_requeue_changes_return_all_of_them() {
     let mut rig = Rig::new(options());
-    rig.listener.record_requeues(PODS);
+    rig.listener.ledger().record_requeues(PODS);
     changes(&rig);
     for number in 0..=REQUEUE_CHANGES_MAX {
         rig.set(&format!("pod-{number}"), 1);
     }
     rig.take_all();
     rig.answer_all(&again(seconds(5)));
-    let all = rig.listener.requeue_changes(PODS, rig.now).unwrap();
+    let all = rig.listener.ledger().requeue_changes(PODS, rig.now).unwrap();
     assert_eq!((all.is_complete, all.timers.len()), (true, REQUEUE_CHANGES_MAX + 1));
 }
 
@@ -109,14 +109,16 @@ fn too_many_requeue_changes_return_all_of_them() {
 fn moved_requeues_are_changes_of_both_sources() {
     let mut rig = Rig::new(options());
     requeue(&mut rig, "a", 1, 5);
-    rig.listener.record_requeues(PODS);
+    rig.listener.ledger().record_requeues(PODS);
     changes(&rig);
     rig.store(NODES).add(state("a", "uid-a", 1, 0));
     let (now, snapshot) = (rig.now, rig.store(NODES).publish());
-    rig.listener.transfer(&[PODS], NODES, &|_| true, &snapshot, &[], now);
+    rig.listener
+        .feed()
+        .transfer(&[PODS], NODES, &|_| true, &snapshot, &[], now);
     assert_eq!(changes(&rig), "; removed a");
-    rig.listener.record_requeues(NODES);
-    let moved = rig.listener.requeue_changes(NODES, rig.now).unwrap();
+    rig.listener.ledger().record_requeues(NODES);
+    let moved = rig.listener.ledger().requeue_changes(NODES, rig.now).unwrap();
     assert_eq!((moved.timers.len(), moved.timers[0].remaining), (1, seconds(5)));
 }
 
@@ -140,7 +142,7 @@ fn restored_requeues_fall_due_at_their_time() {
         ],
         ..ResumeState::default()
     };
-    rig.listener.attach_resumed(PODS, &snapshot, resume, rig.now);
+    rig.listener.feed().attach_resumed(PODS, &snapshot, resume, rig.now);
     assert_eq!(
         rig.drain(),
         "add c@2 initial\nupdate a@->2 requeue-after\nsynced initial\n"

@@ -8,7 +8,7 @@ fn calls_in_a_row(rig: &mut Rig, calls: u32, wait: Duration) -> String {
     for _ in 0..calls {
         assert_eq!(rig.take_all().lines().count(), 1);
         rig.answer(again(wait));
-        if let NextDelivery::WaitUntil(until) = rig.listener.next(rig.now) {
+        if let NextDelivery::WaitUntil(until) = rig.listener.consumer().next(rig.now) {
             rig.now = until;
         }
     }
@@ -26,7 +26,7 @@ impl Rig {
 
 /// How often in a row each listed key asked for another call, and when it is due.
 fn slowed(rig: &Rig) -> Vec<(String, u32, Duration)> {
-    let (count, keys) = rig.listener.slowed_keys(10);
+    let (count, keys) = rig.listener.ledger().slowed_keys(10);
     assert_eq!((count, rig.stats().slowed), (keys.len(), keys.len()));
     keys.iter()
         .map(|slowed| (slowed.key.name().to_owned(), slowed.requeues, slowed.next - rig.now))
@@ -52,7 +52,7 @@ fn unchanged_object_is_requeued_slower_after_twenty_calls() {
     rig.pass(seconds(1));
     assert_eq!(rig.drain_and_requeue(Duration::ZERO), "wait 10s", "call 21");
     assert_eq!(slowed(&rig), [("a".to_owned(), 21, seconds(10))]);
-    assert_eq!(rig.listener.slowed_keys(0), (1, Vec::new()));
+    assert_eq!(rig.listener.ledger().slowed_keys(0), (1, Vec::new()));
     // A filtered arrival is a new version, too.
     rig.set("a", 2);
     rig.take();
@@ -70,7 +70,7 @@ fn call_without_a_request_ends_the_row() {
     rig.pass(seconds(10));
     rig.drain();
     assert_eq!(slowed(&rig), []);
-    rig.listener.requeue(PODS, key("a"), rig.now);
+    rig.listener.control().requeue(PODS, key("a"), rig.now);
     assert_eq!(rig.drain_and_requeue(Duration::ZERO), "wait 100ms");
 }
 
@@ -79,8 +79,8 @@ fn replaced_handler_is_called_at_once_and_counts_anew() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     assert_eq!(calls_in_a_row(&mut rig, 20, Duration::ZERO), "wait 10s");
-    assert!(rig.listener.end_slow_downs(rig.now));
-    assert!(!rig.listener.end_slow_downs(rig.now), "it was ended");
+    assert!(rig.listener.control().end_slow_downs(rig.now));
+    assert!(!rig.listener.control().end_slow_downs(rig.now), "it was ended");
     assert_eq!(slowed(&rig), []);
     assert_eq!(calls_in_a_row(&mut rig, 19, Duration::ZERO), "wait 100ms");
     rig.pass(seconds(1));
@@ -88,7 +88,7 @@ fn replaced_handler_is_called_at_once_and_counts_anew() {
     // A call that is being made is not made twice.
     rig.pass(seconds(10));
     rig.take_all();
-    rig.listener.end_slow_downs(rig.now);
+    rig.listener.control().end_slow_downs(rig.now);
     assert_eq!(rig.take(), "idle");
     rig.answer_all(&again(Duration::ZERO));
     assert_eq!(rig.take(), "wait 100ms");

@@ -107,7 +107,7 @@ fn arrival_that_is_filtered_or_given_back_cancels_nothing() {
     rig.set("a", 3);
     rig.take();
     let token = rig.in_flight.pop().unwrap().token;
-    rig.listener.give_back([token]);
+    rig.listener.consumer().give_back([token]);
     assert_eq!(waiting(&rig), 1);
     rig.take();
     rig.answer(DeliveryOutcome::Filtered);
@@ -171,7 +171,7 @@ fn trigger_leaves_the_delete_requeued_of_a_filtered_object() {
     rig.write(PODS, state("a", "another", 7, 0));
     rig.take();
     rig.answer(DeliveryOutcome::Filtered);
-    let done = rig.listener.trigger(PODS, &[key("a").to_key()], rig.now);
+    let done = rig.listener.control().trigger(PODS, &[key("a").to_key()], rig.now);
     assert_eq!((done.triggered, done.waiting), (0, 0));
     assert_eq!(rig.take(), "wait 5s");
     rig.pass(seconds(5));
@@ -183,13 +183,13 @@ fn second_trigger_of_a_paused_handler_counts_as_waiting() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.drain();
-    rig.listener.pause(Pause::Operator);
+    rig.listener.control().pause(Pause::Operator);
     let trigger = |rig: &mut Rig| {
-        let done = rig.listener.trigger(PODS, &[key("a").to_key()], rig.now);
+        let done = rig.listener.control().trigger(PODS, &[key("a").to_key()], rig.now);
         (done.triggered, done.waiting)
     };
     assert_eq!([trigger(&mut rig), trigger(&mut rig)], [(1, 0), (0, 1)]);
-    rig.listener.resume(Pause::Operator);
+    rig.listener.control().resume(Pause::Operator);
     assert_eq!(rig.drain(), "update a@->1 trigger\n");
     assert_eq!(trigger(&mut rig), (1, 0));
 }
@@ -238,7 +238,7 @@ fn due_requeues_never_become_pending_events() {
         "in order of time: {two}"
     );
     assert_eq!((rig.stats().pending, rig.stats().keyed), (0, false));
-    assert!(rig.listener.has_room());
+    assert!(rig.listener.feed().has_room());
     let delivered = rig.drain();
     assert_eq!(delivered.lines().count(), 9_999);
     assert!(delivered.starts_with("update pod-0007@->1 requeue-after\n"));
@@ -249,11 +249,14 @@ fn requeues_do_not_keep_a_closed_listener_open() {
     let mut rig = requeued(options(), "a b");
     rig.set("b", 2);
     rig.pass(seconds(5));
-    rig.listener.close();
+    rig.listener.control().close();
     assert_eq!(rig.drain(), "update b@1->2 watch\n", "what was pending");
     assert_eq!((rig.take(), waiting(&rig)), ("closed".to_owned(), 1));
     assert_eq!(
-        (rig.listener.busy_keys(PODS), rig.listener.deliverable_keys(PODS)),
+        (
+            rig.listener.feed().busy_keys(PODS),
+            rig.listener.feed().deliverable_keys(PODS)
+        ),
         (0, 0)
     );
 }
@@ -261,10 +264,10 @@ fn requeues_do_not_keep_a_closed_listener_open() {
 #[test]
 fn paused_handler_receives_its_requeues_when_resumed() {
     let mut rig = requeued(options(), "a");
-    rig.listener.pause(Pause::Swap);
+    rig.listener.control().pause(Pause::Swap);
     rig.pass(seconds(60));
     assert_eq!(rig.take(), "idle");
-    rig.listener.resume(Pause::Swap);
+    rig.listener.control().resume(Pause::Swap);
     assert_eq!(rig.drain(), "update a@->1 requeue-after\n");
 }
 
@@ -274,7 +277,7 @@ fn replay_cancels_every_requeue() {
     rig.set("a", 1);
     rig.take();
     rig.answer(again(seconds(5)));
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     assert_eq!((waiting(&rig), rig.stats().bytes), (0, 0));
     rig.pass(seconds(5));
     assert_eq!(rig.drain(), "add a@1 replay\nsynced replay\n");
@@ -285,7 +288,7 @@ fn cursor_ahead_of_a_key_goes_before_its_requeue() {
     let mut rig = Rig::new(options());
     rig.sets("a b", 1);
     rig.take_all();
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     // They were in flight when the replay started, which will deliver them again.
     rig.answer_all(&again(seconds(5)));
     rig.pass(seconds(60));
@@ -296,7 +299,7 @@ fn cursor_ahead_of_a_key_goes_before_its_requeue() {
 #[test]
 fn requeues_of_a_removed_source_are_dropped() {
     let mut rig = requeued_deletes(options(), "a b");
-    rig.listener.detach(PODS);
+    rig.listener.feed().detach(PODS);
     assert_eq!((waiting(&rig), rig.stats().bytes), (0, 0));
     assert_eq!(rig.counters().requeues_dropped, 2);
     rig.pass(seconds(60));
@@ -313,6 +316,7 @@ fn requeues_move_to_the_source_that_replaces_theirs() {
     rig.store(NODES).add(state("b", "uid-b", 1, 0));
     let (now, snapshot) = (rig.now, rig.store(NODES).publish());
     rig.listener
+        .feed()
         .transfer(&[PODS], NODES, &|key| key.name != "out", &snapshot, &[], now);
     rig.pass(seconds(5));
     assert_eq!(
@@ -329,7 +333,9 @@ fn requeue_in_flight_moves_with_its_source() {
     rig.take();
     rig.store(NODES).add(state("a", "uid-a", 1, 0));
     let (now, snapshot) = (rig.now, rig.store(NODES).publish());
-    rig.listener.transfer(&[PODS], NODES, &|_| true, &snapshot, &[], now);
+    rig.listener
+        .feed()
+        .transfer(&[PODS], NODES, &|_| true, &snapshot, &[], now);
     assert_eq!(rig.take(), "idle");
     rig.answer(again(seconds(1)));
     rig.pass(seconds(1));
@@ -339,7 +345,7 @@ fn requeue_in_flight_moves_with_its_source() {
 #[test]
 fn reattached_source_keeps_requeued_deletes() {
     let mut rig = requeued_deletes(options(), "a b");
-    rig.listener.transfer_pending(&[PODS], NODES, &|_| true);
+    rig.listener.feed().transfer_pending(&[PODS], NODES, &|_| true);
     rig.pass(seconds(60));
     assert_eq!(rig.take(), "wait 1s", "not before the source is attached");
     rig.store(NODES).add(state("a", "uid-a", 9, 0));

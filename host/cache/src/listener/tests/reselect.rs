@@ -20,7 +20,7 @@ impl ChangedSelection for Letters {
 
 fn reselect(rig: &Rig, before: &'static str, now: &'static str) {
     let letters: Arc<dyn ChangedSelection> = Arc::new(Letters { before, now });
-    rig.listener.reselect(vec![(PODS, letters)], None, rig.now);
+    rig.listener.control().reselect(vec![(PODS, letters)], None, rig.now);
 }
 
 /// A synced listener whose handler has received these objects in version 1.
@@ -87,13 +87,13 @@ fn reselection_during_the_first_list_syncs_once() {
     rig.attach(PODS);
     assert_eq!(rig.take(), "add a@1 initial");
     reselect(&rig, "ab", "bc");
-    assert_eq!(rig.listener.open_keys(PODS, 10), OpenKeys::All);
+    assert_eq!(rig.listener.ledger().open_keys(PODS, 10), OpenKeys::All);
     rig.answer(DeliveryOutcome::Ok);
     assert_eq!(
         rig.drain(),
         "add a@1 reconfigured\nadd b@1 reconfigured\nadd c@1 reconfigured\nsynced initial\n"
     );
-    assert_eq!(rig.listener.open_keys(PODS, 10), OpenKeys::Keys(Vec::new()));
+    assert_eq!(rig.listener.ledger().open_keys(PODS, 10), OpenKeys::Keys(Vec::new()));
 }
 
 #[test]
@@ -130,12 +130,12 @@ fn failing_key_merges_with_its_reselection() {
 #[test]
 fn gated_reselection_waits_until_it_is_recorded() {
     let mut rig = received("a b");
-    rig.listener.gate_replays(PODS, || {});
+    rig.listener.ledger().gate_replays(PODS, || {});
     reselect(&rig, "a", "b");
     assert_eq!(
-        (rig.take(), rig.listener.open_keys(PODS, 10)),
+        (rig.take(), rig.listener.ledger().open_keys(PODS, 10)),
         ("idle".to_owned(), OpenKeys::All)
     );
-    rig.listener.begin_replay(PODS);
+    rig.listener.ledger().begin_replay(PODS);
     assert_eq!(rig.drain(), "add a@1 reconfigured\nadd b@1 reconfigured\n");
 }

@@ -27,7 +27,7 @@ fn resumed(resume: ResumeState) -> Rig {
         rig.store(PODS).add(state(name, "u", version, 0));
     }
     let snapshot = rig.store(PODS).publish();
-    rig.listener.attach_resumed(PODS, &snapshot, resume, rig.now);
+    rig.listener.feed().attach_resumed(PODS, &snapshot, resume, rig.now);
     rig
 }
 
@@ -88,7 +88,7 @@ fn open_keys_are_those_not_finished() {
     });
     let keys = ["a", "b", "c", "d"].map(|name| key(name).to_key());
     let open = |rig: &Rig| {
-        let open = rig.listener.are_open(PODS, &keys).unwrap();
+        let open = rig.listener.ledger().are_open(PODS, &keys).unwrap();
         [0, 1, 2, 3].map(|place| open[place].is_some())
     };
     assert_eq!(open(&rig), [true; 4], "the cursor has not reached them");
@@ -98,11 +98,14 @@ fn open_keys_are_those_not_finished() {
     rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.drain(), "synced initial\n");
     assert_eq!(open(&rig), [false, true, false, false], "b is a dead letter");
-    assert_eq!(rig.listener.open_keys(PODS, 8), OpenKeys::Keys(vec![keys[1].clone()]));
-    assert_eq!(rig.listener.open_keys(PODS, 0), OpenKeys::Many);
-    assert_eq!(rig.listener.open_keys(NODES, 8), OpenKeys::Detached);
-    rig.listener.replay(rig.now);
-    assert_eq!(rig.listener.open_keys(PODS, 8), OpenKeys::All);
+    assert_eq!(
+        rig.listener.ledger().open_keys(PODS, 8),
+        OpenKeys::Keys(vec![keys[1].clone()])
+    );
+    assert_eq!(rig.listener.ledger().open_keys(PODS, 0), OpenKeys::Many);
+    assert_eq!(rig.listener.ledger().open_keys(NODES, 8), OpenKeys::Detached);
+    rig.listener.control().replay(rig.now);
+    assert_eq!(rig.listener.ledger().open_keys(PODS, 8), OpenKeys::All);
 }
 
 #[test]
@@ -114,11 +117,11 @@ fn refused_changes_make_open_keys_unknown() {
     });
     rig.drain();
     let a = [key("a").to_key()];
-    rig.listener.close();
-    assert_eq!(rig.listener.are_open(PODS, &a), Some(vec![None]));
+    rig.listener.control().close();
+    assert_eq!(rig.listener.ledger().are_open(PODS, &a), Some(vec![None]));
     rig.write(PODS, state("a", "u", 9, 0));
-    assert_eq!(rig.listener.are_open(PODS, &a), None, "the change was refused");
-    assert_eq!(rig.listener.open_keys(PODS, 8), OpenKeys::Detached);
+    assert_eq!(rig.listener.ledger().are_open(PODS, &a), None, "the change was refused");
+    assert_eq!(rig.listener.ledger().open_keys(PODS, 8), OpenKeys::Detached);
 }
 
 /// The delete of incarnation `uid` of `name`.
@@ -144,8 +147,8 @@ fn resumed_deletes_of_one_key_stay_apart() {
     assert_eq!(resumed(several()).drain(), expected);
     // Also where pending events fold.
     let mut rig = resumed(several());
-    rig.listener.pause(Pause::Quarantine);
-    rig.listener.resume(Pause::Quarantine);
+    rig.listener.control().pause(Pause::Quarantine);
+    rig.listener.control().resume(Pause::Quarantine);
     assert_eq!(rig.drain(), expected);
 }
 
@@ -165,7 +168,7 @@ fn failing_resumed_delete_becomes_a_dead_letter_before_the_next() {
             _ => rig.pass(seconds(600)),
         }
     }
-    assert_eq!(rig.listener.dead_letters().len(), 1);
+    assert_eq!(rig.listener.ledger().dead_letters().len(), 1);
     assert_eq!(shown(rig.last_taken()), "delete x@2? relist");
 }
 
@@ -179,13 +182,13 @@ fn object_deleted_ahead_of_the_cursor_follows_its_predecessor() {
             ..ResumeState::default()
         });
         if keyed {
-            rig.listener.pause(Pause::Quarantine);
+            rig.listener.control().pause(Pause::Quarantine);
         }
         rig.delete("c");
         // This one was never delivered.
         rig.write(PODS, state("c", "other", 8, 0));
         rig.delete("c");
-        rig.listener.resume(Pause::Quarantine);
+        rig.listener.control().resume(Pause::Quarantine);
         assert_eq!(rig.drain(), "delete c@1? relist\ndelete c@4 watch\nsynced initial\n");
     }
 }
@@ -200,14 +203,14 @@ fn object_deleted_behind_the_cursor_follows_its_predecessor() {
     assert_eq!(rig.take(), "delete a@1? relist");
     // The cursor passes `a` while its predecessor's delete is in flight.
     assert_eq!(rig.take(), "idle");
-    rig.listener.pause(Pause::Quarantine);
+    rig.listener.control().pause(Pause::Quarantine);
     rig.delete("a");
-    rig.listener.resume(Pause::Quarantine);
-    let open = rig.listener.are_open(PODS, &[key("a").to_key()]).unwrap();
+    rig.listener.control().resume(Pause::Quarantine);
+    let open = rig.listener.ledger().are_open(PODS, &[key("a").to_key()]).unwrap();
     let deletes = open[0].as_ref().map(|open| open.deletes.clone()).unwrap();
     assert_eq!(deletes, [Some("old".into()), Some("u".into())]);
     rig.answer(DeliveryOutcome::Ok);
-    let open = rig.listener.are_open(PODS, &[key("a").to_key()]).unwrap();
+    let open = rig.listener.ledger().are_open(PODS, &[key("a").to_key()]).unwrap();
     let deletes = open[0].as_ref().map(|open| open.deletes.clone()).unwrap();
     assert_eq!(deletes, [Some("u".into())], "the first was accepted");
     assert_eq!(rig.drain(), "delete a@2 watch\nsynced initial\n");
@@ -241,9 +244,9 @@ fn restored_dead_letters_are_listed_requeued_and_bounded() {
         dead_letters: vec![letter("x", "1"), letter("y", "2"), letter("b", "3")],
         ..ResumeState::default()
     };
-    rig.listener.attach_resumed(PODS, &snapshot, resume, rig.now);
+    rig.listener.feed().attach_resumed(PODS, &snapshot, resume, rig.now);
     assert_eq!(rig.drain(), "synced initial\n", "it is unchanged");
-    let letters = rig.listener.dead_letters();
+    let letters = rig.listener.ledger().dead_letters();
     let listed: Vec<_> = letters
         .iter()
         .map(|letter| (letter.key.name(), letter.source))
@@ -251,12 +254,24 @@ fn restored_dead_letters_are_listed_requeued_and_bounded() {
     assert_eq!(listed, [("y", PODS), ("b", PODS)], "the oldest was evicted");
     assert_eq!(rig.counters().dead_letters_evicted, 1);
     assert_eq!(letters[1].age(rig.now + seconds(1)), seconds(61));
-    let changes = rig.listener.dead_letter_changes(PODS, None).unwrap();
+    let changes = rig.listener.ledger().dead_letter_changes(PODS, None).unwrap();
     assert_eq!((changes.keys.len(), changes.added.len()), (2, 2));
-    assert!(rig.listener.dead_letter_changes(PODS, Some(changes.seen)).is_none());
-    assert_eq!(rig.listener.requeue(PODS, key("b"), rig.now), RequeueResult::Queued);
+    assert!(
+        rig.listener
+            .ledger()
+            .dead_letter_changes(PODS, Some(changes.seen))
+            .is_none()
+    );
+    assert_eq!(
+        rig.listener.control().requeue(PODS, key("b"), rig.now),
+        RequeueResult::Queued
+    );
     assert_eq!(rig.drain(), "add b@3 requeue\n");
-    let changes = rig.listener.dead_letter_changes(PODS, Some(changes.seen)).unwrap();
+    let changes = rig
+        .listener
+        .ledger()
+        .dead_letter_changes(PODS, Some(changes.seen))
+        .unwrap();
     assert_eq!(
         (changes.keys.len(), changes.added.len()),
         (1, 0),

@@ -6,9 +6,9 @@ use super::*;
 fn fail_calls(rig: &mut Rig, calls: u32, outcome: &DeliveryOutcome) -> u32 {
     for made in 0..calls {
         loop {
-            match rig.listener.next(rig.now) {
+            match rig.listener.consumer().next(rig.now) {
                 NextDelivery::Deliver(delivery) => {
-                    rig.listener.done(delivery.token, outcome.clone(), rig.now);
+                    rig.listener.consumer().done(delivery.token, outcome.clone(), rig.now);
                     break;
                 }
                 NextDelivery::WaitUntil(until) => rig.now = until,
@@ -28,7 +28,7 @@ fn later(seconds: u64) -> DeliveryOutcome {
 }
 
 fn dead_letters(rig: &Rig) -> Vec<u32> {
-    let letters = rig.listener.dead_letters().into_iter();
+    let letters = rig.listener.ledger().dead_letters().into_iter();
     letters.map(|letter| letter.attempts).collect()
 }
 
@@ -45,7 +45,13 @@ fn retried(rig: &Rig, max: usize) -> String {
             retried.error
         )
     };
-    rig.listener.retried_keys(max).1.into_iter().map(line).collect()
+    rig.listener
+        .ledger()
+        .retried_keys(max)
+        .1
+        .into_iter()
+        .map(line)
+        .collect()
 }
 
 #[test]
@@ -163,7 +169,10 @@ fn keys_under_retry_are_listed_oldest_first() {
     rig.set("a", 1);
     rig.take();
     rig.answer(DeliveryOutcome::Retryable("é".repeat(RETRY_ERROR_BYTES_MAX)));
-    assert_eq!(rig.listener.retried_keys(1).1[0].error.len(), RETRY_ERROR_BYTES_MAX);
+    assert_eq!(
+        rig.listener.ledger().retried_keys(1).1[0].error.len(),
+        RETRY_ERROR_BYTES_MAX
+    );
     rig.pass(seconds(5));
     rig.sets("b c", 1);
     assert_eq!(rig.take_all().lines().count(), 3);
@@ -172,10 +181,10 @@ fn keys_under_retry_are_listed_oldest_first() {
     a add x2 for 5s, again in 60s: busy
     b add x1 for 0ns, again in 60s: busy
     ");
-    assert_eq!(rig.listener.retried_keys(0).0, 3);
+    assert_eq!(rig.listener.ledger().retried_keys(0).0, 3);
     rig.pass(seconds(60));
     rig.drain();
-    assert_eq!(rig.listener.retried_keys(10), (0, Vec::new()));
+    assert_eq!(rig.listener.ledger().retried_keys(10), (0, Vec::new()));
 }
 
 #[test]
@@ -220,7 +229,7 @@ fn changed_policy_shortens_back_offs_but_not_requested_waits() {
     rig.take_all();
     rig.answer(retryable());
     rig.answer(later(600));
-    rig.listener.set_options(options(), rig.now);
+    rig.listener.control().set_options(options(), rig.now);
     assert_eq!(rig.take(), "wait 300s");
     rig.pass(seconds(300));
     assert_eq!(rig.take_all(), "add a@1 watch try 1\n");
@@ -233,13 +242,13 @@ fn back_off_keeps_closed_listener_open_unless_retries_ended() {
     let mut rig = Rig::new(options());
     rig.sets("a b", 1);
     rig.fail();
-    rig.listener.close();
+    rig.listener.control().close();
     assert_eq!(rig.take(), "add b@1 watch");
-    rig.listener.end_retries();
+    rig.listener.control().end_retries();
     assert!(rig.take().starts_with("wait"), "a call is running");
     rig.answer(retryable());
     assert_eq!(rig.take(), "closed");
-    assert_eq!(rig.listener.abandon(), 2, "and they are counted");
+    assert_eq!(rig.listener.control().abandon(), 2, "and they are counted");
 }
 
 #[test]
@@ -248,11 +257,14 @@ fn stop_waits_only_for_keys_that_can_be_delivered() {
     rig.sets("a b", 1);
     rig.fail();
     assert_eq!(
-        (rig.listener.busy_keys(PODS), rig.listener.deliverable_keys(PODS)),
+        (
+            rig.listener.feed().busy_keys(PODS),
+            rig.listener.feed().deliverable_keys(PODS)
+        ),
         (2, 1)
     );
-    rig.listener.pause(Pause::Operator);
-    assert_eq!(rig.listener.deliverable_keys(PODS), 0);
+    rig.listener.control().pause(Pause::Operator);
+    assert_eq!(rig.listener.feed().deliverable_keys(PODS), 0);
 }
 
 #[test]
@@ -262,7 +274,7 @@ fn paused_handler_receives_the_difference_when_resumed() {
     rig.drain();
     rig.set("a", 2);
     assert_eq!(rig.take(), "update a@1->2 watch");
-    rig.listener.pause(Pause::Operator);
+    rig.listener.control().pause(Pause::Operator);
     rig.answer(DeliveryOutcome::Ok);
     for version in 3..6 {
         rig.set("a", version);
@@ -270,19 +282,19 @@ fn paused_handler_receives_the_difference_when_resumed() {
     rig.set("c", 1);
     rig.delete("c");
     rig.delete("b");
-    rig.listener.requeue(PODS, key("a"), rig.now);
+    rig.listener.control().requeue(PODS, key("a"), rig.now);
     assert_eq!(
         (rig.take(), rig.stats().pending, rig.stats().paused),
         ("idle".to_owned(), 2, true)
     );
     // Another reason to pause does not end this one.
-    rig.listener.pause(Pause::Swap);
-    rig.listener.resume(Pause::Swap);
-    rig.listener.pause(Pause::Quarantine);
-    rig.listener.resume(Pause::Quarantine);
+    rig.listener.control().pause(Pause::Swap);
+    rig.listener.control().resume(Pause::Swap);
+    rig.listener.control().pause(Pause::Quarantine);
+    rig.listener.control().resume(Pause::Quarantine);
     rig.set("a", 6);
     assert_eq!((rig.take(), rig.stats().pending), ("idle".to_owned(), 2));
-    rig.listener.resume(Pause::Operator);
+    rig.listener.control().resume(Pause::Operator);
     assert_eq!(rig.drain(), "update a@2->6 watch\ndelete b@1 watch\n");
     assert!(!rig.stats().keyed);
 }
@@ -296,6 +308,6 @@ fn deletes_dropped_with_their_source_are_counted() {
     rig.fail();
     rig.delete("b");
     rig.set("c", 2);
-    rig.listener.detach(PODS);
+    rig.listener.feed().detach(PODS);
     assert_eq!((rig.counters().discarded, rig.counters().deletes_discarded), (3, 2));
 }

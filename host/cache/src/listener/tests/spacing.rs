@@ -116,14 +116,14 @@ fn retries_wait_for_the_interval() {
     rig.take();
     rig.answer(retryable());
     assert_eq!(rig.take(), "wait 10s");
-    assert_eq!(rig.listener.retried_keys(1).1[0].next, rig.now + seconds(10));
-    rig.listener.retry_now();
+    assert_eq!(rig.listener.ledger().retried_keys(1).1[0].next, rig.now + seconds(10));
+    rig.listener.control().retry_now();
     assert_eq!(rig.take(), "wait 10s", "also those of a new version");
     rig.pass(seconds(10));
     assert_eq!(rig.take(), "add a@1 watch try 1");
     rig.answer(DeliveryOutcome::RetryAfter(String::new(), seconds(30)));
     assert_eq!(rig.take(), "wait 30s");
-    rig.listener.set_options(every(seconds(60)), rig.now);
+    rig.listener.control().set_options(every(seconds(60)), rig.now);
     rig.pass(seconds(30));
     assert_eq!(rig.take(), "wait 30s", "the interval became longer than the back-off");
     rig.pass(seconds(30));
@@ -139,6 +139,7 @@ fn requeues_and_triggers_wait_for_the_interval() {
     rig.answer(DeliveryOutcome::Ok);
     assert_eq!(
         rig.listener
+            .control()
             .trigger(PODS, &[Key::new("default", "b")], rig.now)
             .triggered,
         1
@@ -156,7 +157,10 @@ fn requeues_and_triggers_wait_for_the_interval() {
 #[test]
 fn requested_redelivery_waits_for_the_interval() {
     let mut rig = called();
-    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), RequeueResult::Queued);
+    assert_eq!(
+        rig.listener.control().requeue(PODS, key("a"), rig.now),
+        RequeueResult::Queued
+    );
     assert_eq!(rig.take(), "wait 10s");
     rig.pass(seconds(10));
     assert_eq!(rig.drain(), "add a@1 requeue\n");
@@ -186,7 +190,7 @@ fn filtered_and_returned_deliveries_start_no_interval() {
     rig.set("a", 2);
     assert_eq!(rig.take(), "update a@1->2 watch");
     let token = rig.in_flight.remove(0).token;
-    rig.listener.give_back([token]);
+    rig.listener.consumer().give_back([token]);
     assert_eq!(rig.take(), "update a@1->2 watch");
     rig.answer(DeliveryOutcome::Ok);
     rig.set("a", 3);
@@ -198,11 +202,11 @@ fn changed_interval_applies_to_keys_that_wait() {
     let mut rig = called();
     rig.set("a", 2);
     assert_eq!(rig.take(), "wait 10s");
-    rig.listener.set_options(every(seconds(4)), rig.now);
+    rig.listener.control().set_options(every(seconds(4)), rig.now);
     assert_eq!(rig.take(), "wait 4s");
-    rig.listener.set_options(every(seconds(30)), rig.now);
+    rig.listener.control().set_options(every(seconds(30)), rig.now);
     assert_eq!(rig.take(), "wait 30s");
-    rig.listener.set_options(options(), rig.now);
+    rig.listener.control().set_options(options(), rig.now);
     assert_eq!(rig.drain(), "update a@1->2 watch\n");
     rig.set("a", 3);
     assert_eq!(rig.drain(), "update a@2->3 watch\n");
@@ -216,11 +220,11 @@ fn replay_and_close_end_all_intervals() {
     rig.set("a", 2);
     rig.delete("b");
     assert_eq!(rig.stats().spaced, 2);
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     assert_eq!(rig.drain(), "delete b@1 watch\nadd a@2 replay\nsynced replay\n");
     rig.set("a", 3);
     assert_eq!(rig.take(), "wait 10s");
-    rig.listener.close();
+    rig.listener.control().close();
     assert_eq!(rig.drain(), "update a@2->3 watch\n");
     assert_eq!(rig.take(), "closed");
 }
@@ -245,6 +249,7 @@ fn interval_stays_with_a_transferred_key() {
     }
     let snapshot = rig.store(NODES).publish();
     rig.listener
+        .feed()
         .transfer(&[PODS], NODES, &|_| true, &snapshot, &changes, rig.now);
     assert_eq!((rig.take(), rig.stats().spaced), ("wait 10s".to_owned(), 2));
     rig.pass(seconds(10));
@@ -257,7 +262,7 @@ fn interval_stays_with_a_transferred_key() {
 fn detached_source_leaves_nothing_that_waits() {
     let mut rig = called();
     rig.set("a", 2);
-    rig.listener.detach(PODS);
+    rig.listener.feed().detach(PODS);
     assert_eq!((rig.take(), rig.stats().spaced), ("idle".to_owned(), 0));
     assert_eq!(rig.counters().discarded, 1);
 }
@@ -296,9 +301,9 @@ fn updates_folded_within_interval_keep_their_exact_old() {
 #[test]
 fn calls_that_were_asked_for_have_no_exact_old() {
     let mut rig = called();
-    rig.listener.trigger(PODS, &[key("a").to_key()], rig.now);
+    rig.listener.control().trigger(PODS, &[key("a").to_key()], rig.now);
     rig.set("a", 2);
-    let _ = rig.listener.requeue(PODS, key("a"), rig.now);
+    let _ = rig.listener.control().requeue(PODS, key("a"), rig.now);
     rig.pass(seconds(10));
     assert_eq!(rig.take(), "update a@1->2 watch");
     assert!(rig.last_taken().exact_old);

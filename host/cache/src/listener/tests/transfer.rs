@@ -14,6 +14,7 @@ fn transfer(rig: &mut Rig, changes: Vec<ChangeKind>) {
         })
         .collect();
     rig.listener
+        .feed()
         .transfer(&[PODS], NODES, &|_| true, &snapshot, &changes, now);
 }
 
@@ -48,7 +49,7 @@ fn transferred_source_has_no_resync_or_replay() {
         rig.drain(),
         "update a@1->2 reconfigured source 2\nupdate b@1->2 reconfigured source 2\n"
     );
-    rig.listener.replay(rig.now);
+    rig.listener.control().replay(rig.now);
     let replayed = rig.drain();
     assert!(replayed.contains("add a@2 replay source 2\n"), "{replayed}");
     assert!(!replayed.contains("@1"), "{replayed}");
@@ -82,7 +83,7 @@ fn transfer_during_initial_list_continues_with_the_target() {
     assert!(position("delete c@1") < position("synced replay"), "{delivered}");
     assert!(position("add b@1") < position("synced replay"), "{delivered}");
     assert!(position("add d@6") < position("synced replay"), "{delivered}");
-    assert!(rig.listener.has_synced(NODES));
+    assert!(rig.listener.feed().has_synced(NODES));
 }
 
 #[test]
@@ -99,9 +100,13 @@ fn reattached_source_follows_deletes_of_the_drained_one() {
     rig.store(NODES).add(state("a", "uid-a", 1, 0));
     rig.store(NODES).add(state("b", "uid-b", 1, 0));
     let (now, snapshot) = (rig.now, rig.store(NODES).publish());
-    rig.listener.transfer_pending(&[PODS], NODES, &|_| true);
-    rig.listener.attach(NODES, &snapshot, now);
-    assert_eq!(rig.listener.busy_keys(PODS), 0, "the old source has nothing pending");
+    rig.listener.feed().transfer_pending(&[PODS], NODES, &|_| true);
+    rig.listener.feed().attach(NODES, &snapshot, now);
+    assert_eq!(
+        rig.listener.feed().busy_keys(PODS),
+        0,
+        "the old source has nothing pending"
+    );
     let mut delivered = rig.drain();
     rig.pass(seconds(10));
     delivered += &rig.drain();

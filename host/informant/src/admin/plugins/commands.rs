@@ -94,14 +94,14 @@ pub(in crate::admin) async fn requeue(
     let in_cluster = |info: &SourceInfo| request.cluster.as_ref().is_none_or(|wanted| *wanted == info.cluster);
     let catalog = state.registry.catalog();
     let mut sources = catalog.all();
-    sources.retain(|source| listener.is_attached(source.id()) && in_cluster(source.info()));
+    sources.retain(|source| listener.feed().is_attached(source.id()) && in_cluster(source.info()));
     if let Some(cluster) = request.cluster.as_ref().filter(|_| sources.is_empty()) {
         let message = format!("plugin {name} receives no objects of cluster \"{cluster}\"; see `informant status`");
         return Err(AdminError::new(Code::NotFound, message));
     }
     let wanted: Vec<_> = match &request.key {
         None => {
-            let mut letters = listener.dead_letters();
+            let mut letters = listener.ledger().dead_letters();
             // A removed source has no cluster.
             letters.retain(|letter| {
                 catalog
@@ -119,7 +119,7 @@ pub(in crate::admin) async fn requeue(
     };
     let mut done = Requeued::default();
     for (source, key) in wanted {
-        match listener.requeue(source, key.as_ref(), now) {
+        match listener.control().requeue(source, key.as_ref(), now) {
             RequeueResult::Queued => done.queued += 1,
             RequeueResult::Waiting => done.waiting += 1,
             RequeueResult::Unknown | RequeueResult::Closed => {}

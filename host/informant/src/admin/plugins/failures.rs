@@ -78,7 +78,7 @@ pub(in crate::admin) async fn dead_letters(
     let now = state.environment.now();
     let mut items = Vec::new();
     for (name, plugin) in requested(&state.registry, query)? {
-        let letters = plugin.listener().dead_letters().into_iter();
+        let letters = plugin.listener().ledger().dead_letters().into_iter();
         items.extend(letters.map(|letter| dead_letter_item(&state.registry, &name, letter, now)));
     }
     Ok(Json(DeadLettersView { items }))
@@ -120,7 +120,10 @@ pub(in crate::admin) async fn retries(
     let now = state.environment.now();
     let (mut total, mut items) = (0, Vec::new());
     for (name, plugin) in requested(&state.registry, query)? {
-        let (number, oldest) = plugin.listener().retried_keys(RETRIES_LISTED_MAX - items.len());
+        let (number, oldest) = plugin
+            .listener()
+            .ledger()
+            .retried_keys(RETRIES_LISTED_MAX - items.len());
         total += number;
         let oldest = oldest.into_iter();
         items.extend(oldest.map(|key| retry_item(&state.registry, &name, key, now)));

@@ -250,7 +250,7 @@ async fn a_failing_object_is_retried_and_delays_no_other() {
         .filter(|line| line.starts_with("add b"))
         .count();
     assert_eq!(of_b, 4);
-    assert_eq!(registration.listener().dead_letters().len(), 0);
+    assert_eq!(registration.listener().ledger().dead_letters().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -310,14 +310,15 @@ async fn a_listener_may_be_shared_by_several_informers() {
     rig_east.informer.add_listener(listener.clone()).unwrap();
     rig_east.informer.add_listener(listener.clone()).unwrap();
     settle().await;
-    assert_eq!(listener.stats().sources, 1);
+    assert_eq!(listener.control().stats().sources, 1);
     rig_east.informer.remove_listener(&listener);
     rig_west.informer.add_listener(listener.clone()).unwrap();
     settle().await;
     assert!(
-        !listener.is_attached(rig_east.informer.source()) || rig_east.informer.source() == rig_west.informer.source()
+        !listener.feed().is_attached(rig_east.informer.source())
+            || rig_east.informer.source() == rig_west.informer.source()
     );
-    assert_eq!(listener.stats().sources, 1);
+    assert_eq!(listener.control().stats().sources, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -340,7 +341,7 @@ async fn a_slow_handler_delays_neither_store_nor_other_handlers() {
     }
     assert_eq!(rig.stored(), rig.truth());
     assert_eq!(other.take().len(), 102);
-    let stats = blocked.0.stats();
+    let stats = blocked.0.control().stats();
     assert!(stats.pending <= 9, "{stats:?}");
     assert!(
         stats.counters.coalesced + stats.counters.left_to_cursor > 0,

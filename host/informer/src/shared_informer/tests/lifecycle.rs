@@ -31,10 +31,10 @@ async fn a_stop_waits_for_neither_back_off_nor_paused_listeners() {
     let rig = Rig::start(&server);
     let recorder = rig.record();
     let unread = ListenerHandle::new(ListenerOptions::default());
-    unread.pause(Pause::Quarantine);
+    unread.control().pause(Pause::Quarantine);
     rig.informer.add_listener(unread.clone()).unwrap();
     let paused = ListenerHandle::new(ListenerOptions::default());
-    paused.pause(Pause::Operator);
+    paused.control().pause(Pause::Operator);
     rig.informer.add_listener(paused).unwrap();
     let failing = RecordingHandler {
         lines: Arc::default(),
@@ -72,7 +72,7 @@ async fn an_orderly_stop_counts_what_its_deadline_left_undelivered() {
     let unread = ListenerHandle::new(ListenerOptions::default());
     rig.informer.add_listener(unread.clone()).unwrap();
     settle().await;
-    let unanswered = unread.next(Moment::ZERO);
+    let unanswered = unread.consumer().next(Moment::ZERO);
     assert!(matches!(unanswered, NextDelivery::Deliver(_)));
     let before = tokio::time::Instant::now();
     let report = rig.informer.stop(Duration::from_secs(5)).await;
@@ -85,7 +85,7 @@ async fn an_orderly_stop_counts_what_its_deadline_left_undelivered() {
         rig.metric(r#"stop_undelivered_total{informer="pods",cluster=""}"#),
         report.undelivered as f64
     );
-    assert_eq!(unread.stats().sources, 0);
+    assert_eq!(unread.control().stats().sources, 0);
     settle().await;
     assert!(registration.has_ended());
 }
@@ -137,7 +137,7 @@ async fn a_stopped_informer_frees_its_objects() {
     assert!(rig.informer.stop(Duration::from_secs(1)).await.is_clean());
     settle().await;
     assert_eq!(weak.snapshot().len(), 0);
-    assert_eq!(listener.stats().sources, 0);
+    assert_eq!(listener.control().stats().sources, 0);
     let bytes = rig.metric(r#"store_bytes{informer="pods",cluster=""}"#);
     assert_eq!((bytes, one.name().is_empty()), (0.0, false), "an object stays readable");
 }

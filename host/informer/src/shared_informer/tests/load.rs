@@ -70,7 +70,7 @@ async fn a_very_slow_handler_delays_neither_list_nor_watch() {
     pass(3_600).await;
     let calls = known.lock().unwrap().1;
     assert!((3_500..=3_601).contains(&calls), "{calls}");
-    let before = listener.stats().counters;
+    let before = listener.control().stats().counters;
     for revision in 1..=ROUNDS {
         (0..CHANGING).for_each(|number| put(&server, &name(number), revision));
         settle().await;
@@ -79,7 +79,7 @@ async fn a_very_slow_handler_delays_neither_list_nor_watch() {
         let new = snapshot.iter().take(CHANGING).filter(is_new).count();
         assert_eq!(new, CHANGING, "the watch is not delayed");
     }
-    let stats = listener.stats();
+    let stats = listener.control().stats();
     // One event per key, and up to the limit of full states before events fold.
     let kept = CHANGING + PENDING_EVENTS_MAX;
     assert!(stats.pending <= kept, "{} events wait", stats.pending);

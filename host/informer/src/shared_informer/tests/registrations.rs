@@ -58,7 +58,7 @@ async fn a_panicking_handler_syncs_and_reports_its_panics() {
         (2, 0, 1, 0)
     );
     assert!(
-        registration.listener().dead_letters()[0]
+        registration.listener().ledger().dead_letters()[0]
             .error
             .contains("the test handler failed")
     );
@@ -66,7 +66,11 @@ async fn a_panicking_handler_syncs_and_reports_its_panics() {
     put(&server, "another", 1);
     settle().await;
     assert_eq!(rig.informer.snapshot().len(), 3);
-    assert_eq!(registration.listener().stats().counters.ok, 3, "good, synced, another");
+    assert_eq!(
+        registration.listener().control().stats().counters.ok,
+        3,
+        "good, synced, another"
+    );
 }
 
 #[tokio::test(start_paused = true)]

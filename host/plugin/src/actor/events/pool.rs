@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use informant_cache::Environment;
-use informant_cache::listener::{Delivery, Shard};
+use informant_cache::listener::{Delivery, Lane};
 use tokio::sync::mpsc;
 
 use crate::actor::command_flag::CommandFlag;
@@ -34,7 +34,7 @@ struct PooledWorker {
 
 impl WorkerPool {
     pub(super) fn new(env: Arc<dyn Environment>, slots: Vec<InstanceSlot>) -> WorkerPool {
-        let (returns, returned) = mpsc::channel(usize::from(informant_cache::listener::SHARDS_MAX));
+        let (returns, returned) = mpsc::channel(usize::from(informant_cache::listener::LANES_MAX));
         let mut pool = WorkerPool {
             env,
             workers: Vec::new(),
@@ -93,11 +93,11 @@ impl WorkerPool {
         }
     }
 
-    /// The shards whose workers are idle.
-    pub(super) fn idle_shards(&self) -> Vec<Shard> {
+    /// The lanes whose workers are idle.
+    pub(super) fn idle_lanes(&self) -> Vec<Lane> {
         let workers = (0..).zip(&self.workers);
         workers
-            .filter_map(|(shard, pooled)| pooled.worker.as_ref().map(|_| shard))
+            .filter_map(|(lane, pooled)| pooled.worker.as_ref().map(|_| lane))
             .collect()
     }
 
@@ -107,22 +107,22 @@ impl WorkerPool {
             .filter_map(|pooled| pooled.worker.as_deref_mut())
     }
 
-    pub(super) fn idle_worker(&self, shard: Shard) -> Option<&EventWorker> {
-        self.workers.get(usize::from(shard))?.worker.as_deref()
+    pub(super) fn idle_worker(&self, lane: Lane) -> Option<&EventWorker> {
+        self.workers.get(usize::from(lane))?.worker.as_deref()
     }
 
-    /// Sends the worker of `shard`, which is idle, to deliver the batch.
-    pub(super) async fn dispatch_batch(&mut self, shard: Shard) {
-        let pooled = self.workers.get_mut(usize::from(shard));
+    /// Sends the worker of `lane`, which is idle, to deliver the batch.
+    pub(super) async fn dispatch_batch(&mut self, lane: Lane) {
+        let pooled = self.workers.get_mut(usize::from(lane));
         if let Some(worker) = pooled.and_then(|pooled| pooled.worker.as_mut()) {
             std::mem::swap(&mut self.batch, &mut worker.batch);
         }
-        self.dispatch(shard).await;
+        self.dispatch(lane).await;
     }
 
-    /// Sends the worker of `shard`, which is idle, to work.
-    pub(super) async fn dispatch(&mut self, shard: Shard) {
-        let Some(pooled) = self.workers.get_mut(usize::from(shard)) else {
+    /// Sends the worker of `lane`, which is idle, to work.
+    pub(super) async fn dispatch(&mut self, lane: Lane) {
+        let Some(pooled) = self.workers.get_mut(usize::from(lane)) else {
             return;
         };
         if let (Some(task), Some(worker)) = (&pooled.task, pooled.worker.take()) {

@@ -1,10 +1,9 @@
 //! Swaps in another version, with the states of all instances, or another number of instances.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use informant_cache::Catalog;
-use informant_cache::listener::{Pause, Shard, SourceHash};
+use informant_cache::listener::{Lane, Pause, SourceIdentity};
+use informant_cache::{Catalog, ResourceIdentity};
 use informant_spec::ReplayPolicy;
 
 use super::EventActor;
@@ -36,13 +35,13 @@ impl EventActor {
             done,
         } = candidate;
         let listener = self.context.listener.clone();
-        listener.pause(Pause::Swap);
+        listener.control().pause(Pause::Swap);
         let wanted = instance_count(&config);
         let is_same_number = usize::from(wanted) == self.pool.idle_mut().count();
         let mut slots: Vec<&mut InstanceSlot> = self.pool.idle_mut().map(|worker| &mut worker.slot).collect();
         // An old instance was lost and would have received its keys again; the new one receives them instead.
         let is_lost = |slot: &&mut InstanceSlot| slot.is_empty() && config.spec.on_restart == ReplayPolicy::Replay;
-        let lost: Vec<Shard> = slots
+        let lost: Vec<Lane> = slots
             .iter()
             .filter(|slot| is_lost(slot))
             .map(|slot| slot.id.number)
@@ -69,20 +68,21 @@ impl EventActor {
             self.is_quarantined = false;
             let now = self.context.now();
             if !is_same_number {
-                listener.set_shards(wanted, source_identity(&self.context.runtime.services.catalog), now);
+                listener.consumer().set_lanes(wanted, source_identity(&self.context.runtime.services.catalog), now);
             } else if is_full_replay {
-                listener.replay(now);
+                listener.control().replay(now);
             } else {
-                lost.into_iter().for_each(|shard| listener.replay_shard(shard, now));
+                lost.into_iter()
+                    .for_each(|lane| listener.consumer().replay_lane(lane, now));
             }
             if is_other_selection {
                 self.reselect();
             }
-            listener.retry_now();
+            listener.control().retry_now();
             self.context.end_slow_downs();
-            listener.resume(Pause::Quarantine);
+            listener.control().resume(Pause::Quarantine);
         }
-        listener.resume(Pause::Swap);
+        listener.control().resume(Pause::Swap);
         // The caller of the swap may be gone.
         let _ = done.send(transferred.map(|transferred| transferred.bytes()));
     }
@@ -126,23 +126,22 @@ impl EventActor {
 }
 
 /// How many instances handle the events of a plugin with this section.
-pub(crate) fn instance_count(config: &PluginConfig) -> Shard {
-    Shard::try_from(config.spec.limits.instances).unwrap_or(Shard::MAX)
+pub(crate) fn instance_count(config: &PluginConfig) -> Lane {
+    Lane::try_from(config.spec.limits.instances).unwrap_or(Lane::MAX)
 }
 
 /// Sources with the same cluster, group and resource deliver the same objects.
-pub(crate) fn source_identity(catalog: &Catalog) -> SourceHash {
+pub(crate) fn source_identity(catalog: &Catalog) -> SourceIdentity {
     let catalog = catalog.clone();
     Arc::new(move |source| {
-        let Some(info) = catalog.info(source) else { return 0 };
+        let Some(info) = catalog.info(source) else {
+            return ResourceIdentity::new("", "", "");
+        };
         let parts: Vec<&str> = info.resource.split('/').collect();
         let (group, plural) = match parts[..] {
             [group, _version, plural] => (group, plural),
             _ => ("", parts.last().copied().unwrap_or_default()),
         };
-        // Its keys are fixed.
-        let mut hasher = DefaultHasher::new();
-        (&info.cluster, group, plural).hash(&mut hasher);
-        hasher.finish()
+        ResourceIdentity::new(&info.cluster, group, plural)
     })
 }

@@ -21,7 +21,7 @@ fn call_neighbor(neighbor: &Plugin, pods: &mut Pods, call: usize) -> Duration {
     let began = Instant::now();
     pods.apply(&format!("pod-{call}"));
     let listener = neighbor.listener();
-    while listener.pending() + listener.in_flight() > 0 {
+    while listener.ledger().pending() + listener.consumer().in_flight() > 0 {
         assert!(began.elapsed() < Duration::from_secs(60), "an event was never handled");
         std::thread::yield_now();
     }
@@ -48,7 +48,7 @@ async fn beside_spinning_instances() {
     .await;
     of_spinning.apply_all(&names(5_000));
     world
-        .until("each to spin", || spinning.listener().in_flight() >= 16)
+        .until("each to spin", || spinning.listener().consumer().in_flight() >= 16)
         .await;
     // A shared machine adds its own delays, to some rounds.
     let mut rounds = Vec::new();
@@ -58,7 +58,7 @@ async fn beside_spinning_instances() {
             .collect();
         lags.sort_unstable();
         rounds.push(lags[lags.len() * 99 / 100]);
-        assert!(spinning.listener().pending() > 0, "they spin all the time");
+        assert!(spinning.listener().ledger().pending() > 0, "they spin all the time");
     }
     assert!(
         rounds.last().is_some_and(|p99| *p99 < P99_MAX),

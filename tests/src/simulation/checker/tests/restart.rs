@@ -44,9 +44,9 @@ fn next(entry: Entry) -> Entry {
             name,
             ended,
         },
-        Entry::Synced { shard, there, .. } => Entry::Synced {
+        Entry::Synced { lane, there, .. } => Entry::Synced {
             handler: 1,
-            shard,
+            lane,
             there,
         },
         entry => entry,

@@ -23,8 +23,8 @@ pub(super) enum Op {
     Resume(Pause),
     /// Attaches the source if it is not, and detaches it if it is.
     Toggle(usize),
-    /// Another number of shards.
-    Shards(Shard),
+    /// Another number of lanes.
+    Lanes(Lane),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -90,9 +90,9 @@ pub(super) fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// As [`any_op`], for a listener with shards, whose number changes at times.
-pub(super) fn any_sharded_op() -> impl Strategy<Value = Op> {
-    prop_oneof![40 => any_op(), 1 => (1..5_u8).prop_map(Op::Shards)]
+/// As [`any_op`], for a listener with lanes, whose number changes at times.
+pub(super) fn any_laneed_op() -> impl Strategy<Value = Op> {
+    prop_oneof![40 => any_op(), 1 => (1..5_u8).prop_map(Op::Lanes)]
 }
 
 /// Nothing fails, nothing is replayed, no source is detached.

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::lanes::Lanes;
 use super::ops::{Answer, NAMES, Op, PAUSES, SOURCES, Write};
 use super::requeues::Requeues;
 use super::retries::{Retried, failed_state};
-use super::shards::Shards;
 use super::witness::Witness;
 use crate::listener::tests::*;
 
@@ -22,9 +22,9 @@ pub(super) struct Run {
     next_version: u64,
     now: Moment,
     in_flight: Vec<Delivery>,
-    /// Until when the consumer waits, and for which shards.
-    received: Option<(ShardSet, Moment)>,
-    shards: Shards,
+    /// Until when the consumer waits, and for which lanes.
+    received: Option<(LaneSet, Moment)>,
+    lanes: Lanes,
     woken: Arc<AtomicBool>,
     witness: Witness,
     detached: bool,
@@ -46,7 +46,9 @@ impl Run {
         let listener = ListenerHandle::new(options.clone());
         let woken = Arc::new(AtomicBool::new(false));
         let flag = woken.clone();
-        listener.set_waker(Arc::new(move || flag.store(true, Ordering::Relaxed)));
+        listener
+            .consumer()
+            .set_waker(Arc::new(move || flag.store(true, Ordering::Relaxed)));
         let mut run = Run {
             listener,
             options,
@@ -57,7 +59,7 @@ impl Run {
             now: Moment::ZERO,
             in_flight: Vec::new(),
             received: None,
-            shards: Shards::default(),
+            lanes: Lanes::default(),
             woken,
             witness: Witness::default(),
             detached: false,
@@ -76,7 +78,7 @@ impl Run {
         match op {
             Op::Write(source, writes) => self.write(source, writes),
             Op::Take(count) => (0..count).for_each(|_| {
-                let asked = self.shards.next_asked();
+                let asked = self.lanes.next_asked();
                 self.take(asked);
             }),
             Op::Answer(at, answer) if !self.in_flight.is_empty() => {
@@ -90,26 +92,26 @@ impl Run {
                 if self.retried.contains_key(&retry_key(&delivery)) {
                     self.retries.pop();
                 }
-                self.listener.give_back([delivery.token]);
+                self.listener.consumer().give_back([delivery.token]);
             }
             Op::Answer(..) | Op::GiveBack(_) => {}
             Op::Pass(millis) => self.now += Duration::from_millis(millis),
             Op::Replay => {
                 self.begin_replay();
-                self.listener.replay(self.now);
+                self.listener.control().replay(self.now);
             }
-            Op::Shards(count) => self.set_shards(count),
+            Op::Lanes(count) => self.set_lanes(count),
             Op::Requeue(source, name) => {
                 if let Some(source) = self.attached[source] {
-                    self.listener.requeue(source, key(NAMES[name]), self.now);
+                    self.listener.control().requeue(source, key(NAMES[name]), self.now);
                 }
             }
             Op::Pause(pause) => {
-                self.listener.pause(pause);
+                self.listener.control().pause(pause);
                 self.pauses.insert(pause as u8);
             }
             Op::Resume(pause) => {
-                self.listener.resume(pause);
+                self.listener.control().resume(pause);
                 self.pauses.remove(&(pause as u8));
             }
             Op::Toggle(source) => self.toggle(source),
@@ -117,13 +119,13 @@ impl Run {
         self.check();
     }
 
-    pub(super) fn set_shards(&mut self, count: Shard) {
+    pub(super) fn set_lanes(&mut self, count: Lane) {
         self.begin_replay();
-        let stores = Arc::clone(&self.shards.stores);
-        let identity = move |source: SourceId| stores.lock().unwrap()[&source];
-        self.listener.set_shards(count, Arc::new(identity), self.now);
-        self.shards.count = count;
-        self.shards.of_key.clear();
+        let stores = Arc::clone(&self.lanes.stores);
+        let identity = move |source| ResourceIdentity::new("", "", &stores.lock().unwrap()[&source].to_string());
+        self.listener.consumer().set_lanes(count, Arc::new(identity), self.now);
+        self.lanes.count = count;
+        self.lanes.of_key.clear();
         self.received = None;
     }
 
@@ -135,7 +137,7 @@ impl Run {
         }
         self.called.clear();
         self.requeues.replayed();
-        self.shards.synced.clear();
+        self.lanes.synced.clear();
     }
 
     fn toggle(&mut self, index: usize) {
@@ -145,7 +147,7 @@ impl Run {
                     self.stats().counters,
                     self.witness.undelivered_deletes(source, self.stores[index].published()),
                 );
-                self.listener.detach(source);
+                self.listener.feed().detach(source);
                 let dropped = self.stats().counters.deletes_discarded - before.deletes_discarded;
                 assert!(
                     dropped >= deletes,
@@ -160,10 +162,10 @@ impl Run {
                 let source = SourceId(self.next_source);
                 self.next_source += 1;
                 self.attached[index] = Some(source);
-                self.shards.stores.lock().unwrap().insert(source, index as u64);
+                self.lanes.stores.lock().unwrap().insert(source, index as u64);
                 self.witness.attached(source, self.stores[index].published());
                 let snapshot = self.stores[index].publish();
-                self.listener.attach(source, &snapshot, self.now);
+                self.listener.feed().attach(source, &snapshot, self.now);
             }
         }
     }
@@ -207,21 +209,21 @@ impl Run {
         let snapshot = self.stores[index].publish();
         if let Some(source) = self.attached[index] {
             self.witness.stored(source, &changes);
-            self.listener.push(source, &snapshot, &changes, self.now);
+            self.listener.feed().push(source, &snapshot, &changes);
         }
     }
 
-    /// Takes a delivery of one of the shards `asked`.
-    fn take(&mut self, asked: ShardSet) {
+    /// Takes a delivery of one of the lanes `asked`.
+    fn take(&mut self, asked: LaneSet) {
         let woken = self.woken.swap(false, Ordering::Relaxed);
         let received = self.received.take();
         match self.next(asked) {
             NextDelivery::Deliver(delivery) => {
-                let waited = received.filter(|(waited_for, _)| asked.iter().all(|shard| waited_for.contains(shard)));
+                let waited = received.filter(|(waited_for, _)| asked.iter().all(|lane| waited_for.contains(lane)));
                 let must_wait = waited.is_some_and(|(_, until)| self.now < until) && !woken;
                 assert!(!must_wait, "the consumer was not woken for {}", shown(&delivery));
                 assert!(self.pauses.is_empty(), "{}: paused", shown(&delivery));
-                self.shards.check(&delivery, asked);
+                self.lanes.check(&delivery, asked);
                 self.check_retry(&delivery);
                 self.check_interval(&delivery);
                 self.check_rate();
@@ -235,12 +237,12 @@ impl Run {
         }
     }
 
-    fn next(&self, asked: ShardSet) -> NextDelivery {
-        if self.shards.count == 1 {
-            return self.listener.next(self.now);
+    fn next(&self, asked: LaneSet) -> NextDelivery {
+        if self.lanes.count == 1 {
+            return self.listener.consumer().next(self.now);
         }
         let mut taken = Vec::new();
-        match self.listener.next_batch_of(asked, self.now, 1, &mut taken) {
+        match self.listener.consumer().next_batch(asked, self.now, 1, &mut taken) {
             NextBatch::Delivered(_) => NextDelivery::Deliver(taken.remove(0)),
             NextBatch::WaitUntil(until) => NextDelivery::WaitUntil(until),
             NextBatch::Idle => NextDelivery::Idle,
@@ -248,12 +250,12 @@ impl Run {
         }
     }
 
-    /// There is nothing to deliver to the shards `asked` before `until`.
-    fn waits(&mut self, asked: ShardSet, until: Moment) {
+    /// There is nothing to deliver to the lanes `asked` before `until`.
+    fn waits(&mut self, asked: LaneSet, until: Moment) {
         self.received = Some((asked, until));
         // Those of objects that are gone were dropped just now.
         self.check_requeues();
-        if self.pauses.is_empty() && asked == self.shards.all() {
+        if self.pauses.is_empty() && asked == self.lanes.all() {
             let in_flight = self.in_flight.iter().map(retry_key);
             let interval = self.options.min_interval.unwrap_or_default();
             let spaced = self.called.iter().filter(|(_, called)| **called + interval >= until);
@@ -278,7 +280,7 @@ impl Run {
             self.was_not_called(&delivery);
         }
         let before = self.stats().counters;
-        self.listener.done(delivery.token, outcome.clone(), self.now);
+        self.listener.consumer().done(delivery.token, outcome.clone(), self.now);
         let after = self.stats().counters;
         let retried = after.retried > before.retried;
         self.note_failures(&delivery, &outcome, retried);
@@ -377,14 +379,14 @@ impl Run {
     }
 
     fn stats(&self) -> ListenerStats {
-        self.listener.stats()
+        self.listener.control().stats()
     }
 
     fn check_requeues(&mut self) {
         for (source, store) in self.attached.iter().zip(&self.stores) {
             if let Some(source) = source {
-                self.listener.record_requeues(*source);
-                let all = self.listener.requeue_changes(*source, self.now);
+                self.listener.ledger().record_requeues(*source);
+                let all = self.listener.ledger().requeue_changes(*source, self.now);
                 let timers = all.expect("everything, at first").timers;
                 self.requeues.check(*source, &timers, store.published(), self.now);
             }
@@ -411,7 +413,7 @@ impl Run {
             stats.bytes
         );
         assert!(stats.dead_letters <= self.options.dead_letters_max);
-        let (retried, listed) = self.listener.retried_keys(3);
+        let (retried, listed) = self.listener.ledger().retried_keys(3);
         assert_eq!((retried, retried.min(3)), (stats.failing, listed.len()));
         assert!(
             listed.windows(2).all(|pair| pair[0].since <= pair[1].since),
@@ -449,7 +451,7 @@ impl Run {
                 self.answer(delivery, Answer::Ok);
                 self.check();
             }
-            self.take(self.shards.all());
+            self.take(self.lanes.all());
             let resync_waits = self.options.resync.is_some_and(|_| self.stats().pending == 0);
             match self.received.map(|(_, until)| until) {
                 Some(Moment::NEVER) => break,
@@ -472,8 +474,8 @@ impl Run {
         );
         for (source, store) in self.attached.iter().zip(&self.stores) {
             if let Some(source) = source {
-                assert!(self.listener.has_synced(*source));
-                self.shards.check_synced(*source);
+                assert!(self.listener.feed().has_synced(*source));
+                self.lanes.check_synced(*source);
                 self.witness.check_when_idle(*source, store.published());
             }
         }

@@ -61,7 +61,7 @@ impl Process {
         let until = Instant::now() + WITHIN;
         while !done(&self.received) {
             assert!(Instant::now() < until, "received so far: {:?}", self.received);
-            let NextDelivery::Deliver(delivery) = self.listener.next(self.environment.now()) else {
+            let NextDelivery::Deliver(delivery) = self.listener.consumer().next(self.environment.now()) else {
                 self.environment.sleep(Duration::from_millis(5)).await;
                 continue;
             };
@@ -75,6 +75,7 @@ impl Process {
                 Notification::Synced => "synced".to_owned(),
             });
             self.listener
+                .consumer()
                 .done(delivery.token, DeliveryOutcome::Ok, self.environment.now());
         }
     }

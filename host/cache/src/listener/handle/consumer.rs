@@ -1,0 +1,86 @@
+//! What the one consumer of a listener calls: it pulls deliveries and reports their outcomes.
+
+use std::sync::Arc;
+
+use super::Shared;
+use crate::Moment;
+use crate::listener::cursor::CursorKind;
+use crate::listener::wake::Waker;
+use crate::listener::{
+    Delivery, DeliveryOutcome, DeliveryToken, Lane, LaneSet, NextBatch, NextDelivery, SourceIdentity,
+};
+
+/// Pulls deliveries and reports their outcomes. One consumer per listener.
+#[derive(Clone, Debug)]
+pub struct Consumer(pub(super) Arc<Shared>);
+
+impl Consumer {
+    /// Sets the callback that wakes a waiting consumer. Replaces an earlier one.
+    ///
+    /// Called without any lock, from the thread that made the change; at most once until the consumer waits again.
+    pub fn set_waker(&self, waker: Waker) {
+        self.0.listener.set_waker(waker);
+    }
+
+    /// Divides the keys among `count` lanes from now on, at most [`LANES_MAX`](crate::listener::LANES_MAX), for one consumer
+    /// that handles each lane apart; and [replays](super::Control::replay) all sources, since each lane has lost what it had
+    /// seen. `identity` says which sources deliver the same objects. While the consumer makes no call.
+    pub fn set_lanes(&self, count: Lane, identity: SourceIdentity, now: Moment) {
+        self.0
+            .change_and_request(|listener| listener.set_lanes(count, identity, now));
+    }
+
+    /// The next delivery.
+    #[must_use]
+    pub fn next(&self, now: Moment) -> NextDelivery {
+        self.0.lock().next(now)
+    }
+
+    /// Appends up to `max` deliveries of one of `lanes`, each of a different key. For a consumer of several
+    /// [lanes](Self::set_lanes), which are served by turns if it asks for those whose deliveries it has handled.
+    pub fn next_batch(&self, lanes: LaneSet, now: Moment, max: usize, out: &mut Vec<Delivery>) -> NextBatch {
+        self.0.lock().next_batch(now, lanes, max, out)
+    }
+
+    /// Reports the outcome of one delivery.
+    pub fn done(&self, token: DeliveryToken, outcome: DeliveryOutcome, now: Moment) {
+        self.0.change(|listener| listener.done(token, outcome, now));
+    }
+
+    /// Reports the outcomes of several deliveries. Returns how many of them became dead letters.
+    pub fn done_batch(&self, outcomes: impl IntoIterator<Item = (DeliveryToken, DeliveryOutcome)>, now: Moment) -> u64 {
+        self.0.change(|listener| {
+            let before = listener.queue.counters.dead_lettered;
+            outcomes
+                .into_iter()
+                .for_each(|(token, outcome)| listener.done(token, outcome, now));
+            listener.queue.counters.dead_lettered - before
+        })
+    }
+
+    /// Takes back deliveries whose calls were never made: they are delivered next, as if for the first time.
+    ///
+    /// For an instance that stops or traps before the end of a batch. Pass the tokens in the order in which they came.
+    pub fn give_back(&self, tokens: impl IntoIterator<Item = DeliveryToken, IntoIter: DoubleEndedIterator>) {
+        self.0
+            .change(|listener| tokens.into_iter().rev().for_each(|token| listener.give_back(token)));
+    }
+
+    /// Like [`replay`](super::Control::replay), for a handler whose instance was lost because of an event. Delivers the keys of
+    /// that instance's lane only; with several lanes, the intervals of all keys end. Skips dead-lettered states,
+    /// because they would crash the next instance, too. A newer state of such a key is delivered as usual.
+    pub fn recover(&self, lane: Lane, now: Moment) {
+        self.0.start_replay(now, CursorKind::Recovery, Some(lane));
+    }
+
+    /// Like [`replay`](super::Control::replay), of the keys of one lane.
+    pub fn replay_lane(&self, lane: Lane, now: Moment) {
+        self.0.start_replay(now, CursorKind::Replay, Some(lane));
+    }
+
+    /// How many deliveries are in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.0.lock().queue.in_flight
+    }
+}

@@ -1,0 +1,111 @@
+//! What a journal records of a listener, and what an operator lists.
+
+use std::sync::Arc;
+
+use informant_object::{Key, SourceId};
+
+use super::Shared;
+use crate::Moment;
+use crate::listener::{DeadLetter, DeadLetterChanges, OpenKey, OpenKeys, RequeueChanges, RetriedKey, SlowedKey};
+
+/// Reads what is open, has failed, or was asked for; and holds replays until they are recorded.
+#[derive(Clone, Debug)]
+pub struct Ledger(pub(super) Arc<Shared>);
+
+impl Ledger {
+    /// What is open of each of `keys`: pending, in flight, ahead of a cursor, or dead letters; `None` of a key with
+    /// which the handler has finished. `None` for a source that is not attached, and once a closed listener has refused
+    /// changes.
+    #[must_use]
+    pub fn are_open(&self, source: SourceId, keys: &[Key]) -> Option<Vec<Option<OpenKey>>> {
+        self.0.lock().are_open(source, keys)
+    }
+
+    /// All open keys, if there are at most `max`. Visits every pending key.
+    #[must_use]
+    pub fn open_keys(&self, source: SourceId, max: usize) -> OpenKeys {
+        self.0.lock().open_keys(source, max)
+    }
+
+    /// Holds replays of `source` until [`begin_replay`](Self::begin_replay): its acknowledgements are persisted, and a
+    /// replay has to be persisted before it delivers anything. `requested` is called for each replay, under no lock.
+    /// Applies until the source is detached or the listener is closed.
+    pub fn gate_replays(&self, source: SourceId, requested: impl Fn() + Send + Sync + 'static) {
+        self.0.change(|listener| listener.gate(source, Arc::new(requested)));
+    }
+
+    /// Starts a held replay of `source`, if there is one.
+    pub fn begin_replay(&self, source: SourceId) {
+        self.0.change(|listener| listener.begin_replay(source));
+    }
+
+    /// No longer holds replays of `source`.
+    pub fn ungate_replays(&self, source: SourceId) {
+        self.0.change(|listener| listener.ungate(source));
+    }
+
+    /// Remembers from now on which requeues of `source` change, for [`requeue_changes`](Self::requeue_changes), until
+    /// the source is detached. Call it again if recorded changes were lost.
+    pub fn record_requeues(&self, source: SourceId) {
+        self.0.lock().requeues.record(source);
+    }
+
+    /// What has changed in the requeues of a [recorded](Self::record_requeues) source since the last call, which is
+    /// everything at first. None if nothing has.
+    ///
+    /// Read acknowledgements ([`are_open`](Self::are_open)) first and record both at once: then no key is recorded as
+    /// acknowledged without the requeue that the same call asked for. A requeue is removed only when the call that it
+    /// asked for, or another one of the key, has ended.
+    #[must_use]
+    pub fn requeue_changes(&self, source: SourceId, now: Moment) -> Option<RequeueChanges> {
+        self.0.lock().requeue_changes(source, now)
+    }
+
+    /// What has changed in the dead letters of a source since the call that returned `seen`, which is `None` at first.
+    /// None if nothing has.
+    #[must_use]
+    pub fn dead_letter_changes(&self, source: SourceId, seen: Option<u64>) -> Option<DeadLetterChanges> {
+        let listener = self.0.lock();
+        // A source that was detached meanwhile took its letters along; that is no change.
+        listener.sources.get(source)?;
+        listener.letters.changes(source, seen)
+    }
+
+    /// The dead letters, oldest first.
+    #[must_use]
+    pub fn dead_letters(&self) -> Vec<DeadLetter> {
+        self.0.lock().letters.list()
+    }
+
+    /// The newest dead letters that are still listed, at most `max`, oldest first.
+    #[must_use]
+    pub fn last_dead_letters(&self, max: usize) -> Vec<DeadLetter> {
+        let mut letters: Vec<_> = {
+            let listener = self.0.lock();
+            listener.letters.newest_first().take(max).cloned().collect()
+        };
+        letters.reverse();
+        letters
+    }
+
+    /// How many keys are under retry, and those of them that failed first, at most `max`, oldest first. Visits every
+    /// pending key.
+    #[must_use]
+    pub fn retried_keys(&self, max: usize) -> (usize, Vec<RetriedKey>) {
+        self.0.lock().retried_keys(max)
+    }
+
+    /// How many keys ask for another call again and again without a change, at shorter intervals than they may
+    /// ([`REQUEUE_AFTER_MIN_UNCHANGED`](crate::listener::REQUEUE_AFTER_MIN_UNCHANGED)), and the first `max` of them by source and
+    /// key. Visits every requeue if there are such keys.
+    #[must_use]
+    pub fn slowed_keys(&self, max: usize) -> (usize, Vec<SlowedKey>) {
+        self.0.lock().slowed_keys(max)
+    }
+
+    /// How many events are pending, including those in back-off.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.0.lock().queue.pending
+    }
+}
