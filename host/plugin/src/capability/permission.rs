@@ -28,36 +28,40 @@ impl CallKind {
     #[rustfmt::skip]
     pub(crate) const fn permissions(self) -> Permissions {
         match self {
-            //                                     store             kube              kv                metrics           http              log
-            CallKind::Start     => Permissions::row(Err(AT_START),    Err(AT_START),    Err(NOT_KV),      Err(NOT_METRICS), Err(AT_START),    Ok(())),
-            CallKind::Describe  => Permissions::row(Err(IN_DESCRIBE), Err(IN_DESCRIBE), Err(IN_DESCRIBE), Err(IN_DESCRIBE), Err(IN_DESCRIBE), Ok(())),
-            CallKind::Init      => Permissions::row(Err(IN_INIT),     Err(IN_INIT),     Ok(()),           Err(NOT_METRICS), Err(IN_INIT),     Ok(())),
-            CallKind::IndexInit => Permissions::row(Err(IN_INIT),     Err(IN_INIT),     Err(IN_INDEX),    Err(IN_INDEX),    Err(IN_INDEX),    Ok(())),
-            CallKind::Event     => Permissions::row(Ok(()),           Ok(()),           Ok(()),           Ok(()),           Ok(()),           Ok(())),
-            CallKind::Index     => Permissions::row(Err(IN_INDEX),    Err(IN_INDEX),    Err(IN_INDEX),    Err(IN_INDEX),    Err(IN_INDEX),    Ok(())),
-            CallKind::Swap      => Permissions::row(Ok(()),           Err(IN_SWAP),     Err(NOT_KV),      Err(NOT_METRICS), Err(IN_SWAP),     Ok(())),
+            //                                     store     kube      kv        metrics   http      log
+            CallKind::Start     => Permissions::row(START,    START,    KV,       METRICS,  START,    YES),
+            CallKind::Describe  => Permissions::row(DESCRIBE, DESCRIBE, DESCRIBE, DESCRIBE, DESCRIBE, YES),
+            CallKind::Init      => Permissions::row(INIT,     INIT,     YES,      METRICS,  INIT,     YES),
+            CallKind::IndexInit => Permissions::row(INIT,     INIT,     INDEX,    INDEX,    INDEX,    YES),
+            CallKind::Event     => Permissions::row(YES,      YES,      YES,      YES,      YES,      YES),
+            CallKind::Index     => Permissions::row(INDEX,    INDEX,    INDEX,    INDEX,    INDEX,    YES),
+            CallKind::Swap      => Permissions::row(YES,      SWAP,     KV,       METRICS,  SWAP,     YES),
         }
     }
 }
 
-const AT_START: &str = "before init, only log can be called: read the cache from on-synced on, and act in a handler";
+const YES: MayUse = Ok(());
 
-const IN_DESCRIBE: &str =
-    "describe must depend on the plugin and its `config` alone: in describe, only log can be called";
+const START: MayUse =
+    Err("before init, only log can be called: read the cache from on-synced on, and act in a handler");
 
-const IN_INIT: &str =
-    "in init, only log and kv can be called: read the cache from on-synced on, and act on the cluster in a handler";
+const DESCRIBE: MayUse =
+    Err("describe must depend on the plugin and its `config` alone: in describe, only log can be called");
 
-const IN_INDEX: &str =
-    "an index function must depend on its arguments alone: in the role index, only log can be called";
+const INIT: MayUse = Err(
+    "in init, only log and kv can be called: read the cache from on-synced on, and act on the cluster in a handler",
+);
 
-const IN_SWAP: &str = "in save and restore, only log and store can be called: act in a handler";
+const INDEX: MayUse =
+    Err("an index function must depend on its arguments alone: in the role index, only log can be called");
+
+const SWAP: MayUse = Err("in save and restore, only log and store can be called: act in a handler");
 
 /// No success commits the changes.
-const NOT_KV: &str = "kv can be used in init, on-add, on-update, on-delete and on-synced only";
+const KV: MayUse = Err("kv can be used in init, on-add, on-update, on-delete and on-synced only");
 
 /// No success commits the changes.
-const NOT_METRICS: &str = "metrics can be changed in on-add, on-update, on-delete and on-synced only";
+const METRICS: MayUse = Err("metrics can be changed in on-add, on-update, on-delete and on-synced only");
 
 #[cfg(test)]
 mod tests {

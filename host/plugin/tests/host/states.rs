@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informant_plugin_host::{Plugin, PluginState};
+use informant_plugin_host::{Plugin, PluginState, Role};
 use informant_spec::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
@@ -132,7 +132,7 @@ async fn versions_without_the_state_role_are_swapped_without_state() {
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
     remembered(&world, &mut pods, "a").await;
-    assert!(plugin.roles().state);
+    assert!(plugin.roles().has(Role::State));
     let to_other = plugin.swap(&guest("guest_recorder")).await.unwrap();
     let back = plugin.swap(&guest("guest_stateful")).await.unwrap();
     assert_eq!((to_other.state_bytes, back.state_bytes), (None, None));

@@ -70,7 +70,7 @@ async fn a_guest_may_limit_the_silence_within_a_body() {
     );
     assert_eq!(received(&[1, 1, 5], None).await, (Ok(3), 7));
     let long = Some(Duration::from_secs(600));
-    let http_time = Limits::default().http_time.as_secs();
+    let http_time = informant_spec::Limits::default().http_time.as_secs();
     assert_eq!(
         received(&[1, 100], long).await,
         (late(&WasiError::HttpResponseTimeout), http_time),

@@ -3,6 +3,7 @@ mod clusters;
 use informant_cache::{SourceInfo, SourceState, StoreWriter};
 use informant_object::{Pointer, ResourceVersion, Shape};
 
+use super::page::POINTERS_MAX;
 use super::*;
 use crate::bindings::informant::plugin::store::Host as _;
 use crate::testing::call_about;

@@ -1,3 +1,4 @@
+use super::metric::METRICS_MAX;
 use super::*;
 
 const HANDLER: Roles = Roles::of(&[Role::EventHandler]);

@@ -1,11 +1,7 @@
-use super::*;
-use crate::capability::kube::api::KubeWrite;
-use crate::capability::kube::api::{KubeAction, KubeAddress, KubeDelete};
 use informant_spec::KubeResource;
 
 use super::*;
-use crate::capability::kube::api::KubeWrite;
-use crate::capability::kube::api::{KubeAction, KubeAddress, KubeDelete};
+use crate::capability::kube::api::{KubeAction, KubeAddress, KubeDelete, KubeWrite};
 
 const SECOND: Duration = Duration::from_secs(1);
 
