@@ -187,7 +187,8 @@ impl PluginContext {
     pub(crate) fn apply(&self, config: &Arc<PluginConfig>) {
         let now = self.now();
         self.listener
-            .control().set_options(self.runtime.listener_options(&config.spec), now);
+            .control()
+            .set_options(self.runtime.listener_options(&config.spec), now);
         let paused = config.spec.paused;
         if paused != self.config().spec.paused {
             self.set_paused(paused.then_some(PausedBy::Section));

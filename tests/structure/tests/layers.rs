@@ -25,10 +25,7 @@ struct Exception {
 }
 
 /// What is left to do. Only ever make it smaller.
-const EXCEPTIONS: &[Exception] = &[
-    exception("host/cache", 5, 1),
-    exception("host/informer", 4, 1),
-];
+const EXCEPTIONS: &[Exception] = &[exception("host/cache", 5, 1), exception("host/informer", 4, 1)];
 
 const fn exception(folder: &'static str, circle_files: usize, order: usize) -> Exception {
     Exception {

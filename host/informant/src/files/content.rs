@@ -21,7 +21,7 @@ pub(crate) fn read_content(source: &ContentSource) -> Result<Content, LoadError>
         Ok(bytes) => return Ok(Content::new(source.clone(), bytes)),
         Err(ReadFileError::Io(error)) => LoadProblem::Unreadable(error),
         Err(ReadFileError::NotRegular { found }) => LoadProblem::NotRegular { found },
-        Err(ReadFileError::TooLarge { bytes }) if is_script => LoadProblem::ScriptTooLarge { bytes },
+        Err(ReadFileError::TooLarge { bytes }) if is_script => LoadProblem::ScriptTooLarge { bytes, max },
         Err(ReadFileError::TooLarge { bytes }) => LoadProblem::TooLarge { bytes, max },
     };
     Err(LoadError::new(source.path(), problem))

@@ -68,7 +68,9 @@ impl EventActor {
             self.is_quarantined = false;
             let now = self.context.now();
             if !is_same_number {
-                listener.consumer().set_lanes(wanted, source_identity(&self.context.runtime.services.catalog), now);
+                listener
+                    .consumer()
+                    .set_lanes(wanted, source_identity(&self.context.runtime.services.catalog), now);
             } else if is_full_replay {
                 listener.control().replay(now);
             } else {

@@ -5,6 +5,7 @@ use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
 use super::*;
+use crate::capability::parts::HostPart as _;
 use crate::component::roles::{Role, Roles};
 use crate::error::LoadProblem;
 use crate::testing::call_about;
