@@ -1,10 +1,10 @@
-//! Builds `informant` with the script runner.
+//! Builds `informant` with the script runner, and generates the bindings of the C SDK.
 
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use crate::{cargo, report, script_runner, workspace, zig};
+use crate::{c_bindings, cargo, report, script_runner, workspace, zig};
 
 /// How to build.
 #[derive(clap::Args)]
@@ -36,6 +36,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         command.arg("--release");
     }
     cargo::run(&mut command)?;
+    report::step("generating the bindings of the C SDK");
+    c_bindings::generate()?;
     let profile = if args.release { "release" } else { "debug" };
     let program = workspace::target()?.join(profile).join("informant");
     report::step(&program.display().to_string());

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::{cargo, guests, workspace, zig};
+use crate::{c_bindings, cargo, guests, workspace, zig};
 use anyhow::{Context, Result, bail, ensure};
 
 /// The flags in `plugin-sdk/c/README.md`, with warnings. Without a stack size zig reserves 16 MiB of memory for the
@@ -23,9 +23,6 @@ const SECTION: &str = concat!(
     r#"","contract":"0.2.0"}"#
 );
 
-/// The folder with the bindings of every plugin, and the one for plugins that send HTTP requests.
-const BINDINGS: [&str; 2] = ["gen", "gen-http"];
-
 /// The test guests: their sources, how many of the bindings they use, and the names of their components.
 const GUESTS: [(&[&str], usize, &str); 3] = [
     (&["guest.c"], 1, "guest_c.wasm"),
@@ -39,24 +36,27 @@ const COPY_MODULE: &str = "#!/bin/sh\nwhile [ $# -gt 0 ]; do\n  case $1 in -o) s
 /// Builds every plugin in C.
 pub(crate) fn build() -> Result<()> {
     let zig = zig::install()?;
-    let (root, out) = (
-        workspace::root()?,
-        workspace::target()?.join(guests::TARGET).join("plugin"),
-    );
-    let sdk = root.join("plugin-sdk").join("c");
+    let sdk = c_bindings::generate()?;
+    let out = workspace::target()?.join(guests::TARGET).join("plugin");
     std::fs::create_dir_all(&out).with_context(|| format!("failed to create {}", out.display()))?;
     for entry in std::fs::read_dir(sdk.join("examples"))? {
         let folder = entry?.path();
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let component = out.join(format!("{}_c.wasm", name.replace('-', "_")));
-        build_one(&zig, &sdk, &BINDINGS[..1], &files(&folder, "c")?, &component)
+        build_one(&zig, &sdk, &c_bindings::FOLDERS[..1], &files(&folder, "c")?, &component)
             .with_context(|| format!("failed to build {}", folder.display()))?;
     }
     refuses_misspelled_handlers(&zig, &sdk)?;
     for (sources, bindings, component) in GUESTS {
         let sources: Vec<PathBuf> = sources.iter().map(|source| sdk.join("tests").join(source)).collect();
-        build_one(&zig, &sdk, &BINDINGS[..bindings], &sources, &out.join(component))
-            .context("failed to build a test guest in C")?;
+        build_one(
+            &zig,
+            &sdk,
+            &c_bindings::FOLDERS[..bindings],
+            &sources,
+            &out.join(component),
+        )
+        .context("failed to build a test guest in C")?;
     }
     Ok(())
 }

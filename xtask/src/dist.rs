@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use self::build::Build;
-use crate::{cargo, report, workspace, zig};
+use crate::{c_bindings, cargo, report, workspace, zig};
 
 /// What to build.
 #[derive(clap::Args, Clone, Default)]
@@ -84,6 +84,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         report::step(&format!("building informant for {}", target.triple()));
         programs.push((target.triple(), build.program(*target)?));
     }
+    report::step("generating the bindings of the C SDK");
+    c_bindings::generate()?;
     report::step("packing");
     let out = match &args.out {
         Some(folder) => std::path::absolute(folder)?,

@@ -3,6 +3,7 @@
 mod base;
 mod bench;
 mod build;
+mod c_bindings;
 mod c_plugins;
 mod cargo;
 mod chart;
@@ -17,6 +18,7 @@ mod lines;
 mod peers;
 mod pip;
 mod report;
+mod schema;
 mod script_runner;
 mod sim;
 mod test;
@@ -55,6 +57,8 @@ enum Command {
     Sim(sim::Args),
     /// Build the plugins, the script runner and the test guests as WebAssembly components.
     Guests(guests::Args),
+    /// Generate the bindings of the C SDK: plugin-sdk/c/gen and gen-http.
+    CBindings,
     /// Render deploy/informant.yaml and deploy/kustomize from deploy/chart (requires Go, which builds helm).
     Chart(chart::Args),
     /// Build kube-apiserver, kubectl and etcd from tests/go.mod (requires Go).
@@ -85,6 +89,7 @@ fn run(args: Args) -> Result<ExitCode> {
         Command::Bench(args) => bench::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Guests(args) => guests::build_all(&args).map(|()| ExitCode::SUCCESS),
+        Command::CBindings => c_bindings::generate().map(|_| ExitCode::SUCCESS),
         Command::Chart(args) => chart::run(&args),
         Command::ClusterTools => cluster_tools::build().map(|()| ExitCode::SUCCESS),
         Command::GoTools => go_tools::build_all().map(|()| ExitCode::SUCCESS),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 
 use crate::{
-    c_plugins, cargo, chart, cluster_tools, deny, dist, go_tools, guests, js_tools, report, script_runner, sim,
+    c_plugins, cargo, chart, cluster_tools, deny, dist, go_tools, guests, js_tools, report, schema, script_runner, sim,
     workspace, zig,
 };
 
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     #[arg(long)]
     keep_going: bool,
     /// Also run the long checks, which CI does not: 200 kills of a durable daemon, 10,000 seeds of the simulation,
-    /// the files of a release, and the alert rules in promtool.
+    /// the files of a release, the alert rules in promtool, and generated files in git.
     #[arg(long)]
     full: bool,
 }
@@ -128,6 +128,11 @@ const FULL_BUILDS: &[Step] = &[Step {
 
 /// The steps of `--full`, after the others.
 const FULL_STEPS: &[Step] = &[
+    Step {
+        what: "schema of Kubernetes' protocol buffers",
+        missing: no_go,
+        run: |_| schema::check(),
+    },
     Step {
         what: "simulation of 10,000 seeds",
         missing: none,

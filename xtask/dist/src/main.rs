@@ -1,10 +1,11 @@
-//! Packs the files of a release: archives, an image, an SBOM, release notes, a krew manifest and checksums.
+//! Packs the files of a release: archives of the program and the C SDK, an image, an SBOM, release notes, a krew manifest and checksums.
 //!
 //! `cargo xtask dist` builds the programs and starts this one, which is a package of its own so that `cargo xtask demo`
 //! does not build its libraries. Everything that it writes depends on its arguments and inputs only: no clock, no
 //! random numbers, no order of a folder or a hash map.
 
 mod archive;
+mod c_sdk;
 mod checksums;
 mod completions;
 mod image;
@@ -116,6 +117,7 @@ fn pack(args: &Pack) -> Result<()> {
     for program in &args.programs {
         archives.push(archive::write(program, &args.repository, &completions, release, out)?);
     }
+    c_sdk::write(&args.repository, release, out)?;
     if let Some(source) = &release.source {
         write(
             &out.join("informant-krew.yaml"),
