@@ -13,6 +13,7 @@
 //!
 //! The model is client-go's `tools/cache`; each item states where it departs from it.
 
+mod backoff;
 pub mod blocking;
 mod catalog;
 mod delta;
@@ -36,6 +37,7 @@ mod transform;
 mod version_guard;
 pub mod workqueue;
 
+pub use backoff::{Backoff, BackoffOptions, around, with_jitter};
 pub use catalog::{Catalog, UnknownSource};
 pub use delta::{Delta, DeltaObject, DeltaType, Deltas, Tombstone};
 pub use delta_fifo::{Batch, DeltaFifo, DeltaFifoOptions, DeltaFifoStats, Pop, ReplaceSummary};

@@ -15,13 +15,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{Request, Response};
-use informant_cache::{Environment, Moment};
+use informant_cache::{Environment, Moment, with_jitter};
 use kube::Client;
 use kube::client::Body;
 use tokio::sync::watch;
 
 use crate::api::{self, ApiError, WithoutLogin};
-use crate::backoff::with_jitter;
 use crate::metrics::SourceMetrics;
 
 /// How long nothing may be received from a cluster before it is asked for a sign of life.

@@ -13,7 +13,6 @@
 //! used. The store and the delivery to handlers are in `informant-cache`.
 
 mod api;
-mod backoff;
 mod cluster_client;
 mod discovery;
 mod environment;
@@ -33,7 +32,6 @@ mod testing;
 mod update_channel;
 
 pub use api::{ApiError, ApiErrorCause, LoginFailed, WithoutLogin};
-pub use backoff::BackoffOptions;
 pub use cluster_client::{
     CLUSTER_SILENCE_MAX, ClusterClient, PROBE_MAX, RECOVERIES_PER_SECOND_MAX, RECOVERY_PROBE_PERIOD,
 };

@@ -27,8 +27,9 @@ mod watch_list_support;
 use std::sync::Arc;
 use std::time::Duration;
 
+use informant_cache::{Backoff, BackoffOptions};
+
 use crate::api::{ApiError, ApiErrorCause, CollectionRequest};
-use crate::backoff::{Backoff, BackoffOptions};
 use crate::cluster_client::ClusterLink;
 use crate::metrics::SourceMetrics;
 use crate::source_name::{SourceName, log};

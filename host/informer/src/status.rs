@@ -1,6 +1,5 @@
 //! The status of a source: [`ReflectorStatus`], and the tracker that reflector and loop update.
 
-mod skip_warnings;
 mod tracker;
 
 use std::time::Duration;

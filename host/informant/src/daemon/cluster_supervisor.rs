@@ -8,14 +8,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::Environment;
+use informant_cache::{Backoff, BackoffOptions, Environment};
 use informant_config::ClusterSection;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster_registry::{ClusterEntry, ClusterPhase};
 use super::configuration::Section;
-use super::informer_supervisor::jitter;
 use super::section_command::{CommandReceiver, Reply, SectionCommand, SectionResult};
 use super::status_registry::StatusRegistry;
 use crate::activities::Activities;
@@ -53,8 +52,7 @@ struct Login {
     late: Option<Later<()>>,
     /// Receives the result of applying the section.
     reply: Option<Reply>,
-    /// The delay before the next attempt.
-    delay: Duration,
+    backoff: Backoff,
     /// The last error in the log.
     logged: Option<String>,
 }
@@ -137,7 +135,7 @@ impl ClusterSupervisor {
             attempt: self.attempt(Duration::ZERO),
             late: Some(self.environment.sleep(LOGIN_WAIT_MAX)),
             reply,
-            delay: LOGIN_RETRY_FIRST,
+            backoff: Backoff::new(BackoffOptions::around(LOGIN_RETRY_FIRST, LOGIN_RETRY_MAX)),
             logged: None,
         }
     }
@@ -182,8 +180,8 @@ impl ClusterSupervisor {
     fn failed(&self, login: &mut Option<Login>, error: &ClusterError) {
         self.report_login_error(login, error.to_string());
         let Some(login) = login else { return };
-        let delay = login.delay.mul_f64(jitter(self.environment.random()));
-        login.delay = (login.delay * 2).min(LOGIN_RETRY_MAX);
+        let (now, random) = (self.environment.now(), self.environment.random());
+        let delay = login.backoff.after_failure(now, random);
         login.attempt = self.attempt(delay);
         login.late = Some(self.environment.sleep(delay + LOGIN_WAIT_MAX));
     }

@@ -316,8 +316,3 @@ async fn client_other_than(own: &Arc<Cluster>, clusters: &mut watch::Receiver<Cl
         std::future::pending::<()>().await;
     }
 }
-
-/// A factor from 0.8 to 1.2, so that what failed together does not retry together.
-pub(super) fn jitter(random: u64) -> f64 {
-    0.8 + 0.4 * ((random >> 11) as f64 / (1u64 << 53) as f64)
-}

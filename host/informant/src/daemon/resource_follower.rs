@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::{Environment, SourceState};
+use informant_cache::{Environment, SourceState, around};
 use informant_config::{InformerSection, WATCHES_MAX};
 use informant_informer::{AbsentResources, Discovered, NamedInformer, ServedResources, discover_matching};
 use informant_spec::{GroupVersionResource, ResourcePattern};
 use kube::Client;
 
-use super::informer_supervisor::{ResolvedResource, jitter, spec};
+use super::informer_supervisor::{ResolvedResource, spec};
 use super::status_registry::StatusHandle;
 use crate::logging::cluster_field;
 
@@ -81,7 +81,7 @@ impl ResourceFollower<'_> {
                     last_error = Some(error);
                 }
             }
-            let pause = DISCOVERY_INTERVAL.mul_f64(jitter(self.environment.random()));
+            let pause = around(DISCOVERY_INTERVAL, self.environment.random());
             self.environment.sleep(pause).await;
         }
     }

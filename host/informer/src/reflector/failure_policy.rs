@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use informant_cache::Moment;
+use informant_cache::{Backoff, Moment, with_jitter};
 
 use crate::api::{ApiError, ApiErrorCause};
-use crate::backoff::{Backoff, with_jitter};
 use crate::status::ReflectorState;
 
 /// How often to retry a source that must not be read (401, 403), plus up to a fifth: permissions change by hand, and

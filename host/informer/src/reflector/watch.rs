@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use http::Response;
-use informant_cache::Moment;
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
+use informant_cache::{Moment, with_jitter};
 use informant_object::frames::LineSplitter;
 use kube::client::Body;
 
@@ -14,7 +14,6 @@ use super::failure_policy::{
 use super::watch_lines::FrameUpdates;
 use super::{Reflector, ReflectorParts};
 use crate::api::{ApiError, ApiErrorCause, Frames, SilenceTimeout, WatchQuery};
-use crate::backoff::with_jitter;
 use crate::source_name::log;
 use crate::status::{ReflectorState, RequestCounter};
 

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use informant_cache::Moment;
+use informant_cache::{Moment, with_jitter};
 use informant_object::ResourceVersion;
 use informant_object::frames::{Bookmark, Line, LineSplitter, WatchEventType, WatchLine};
 
@@ -26,7 +26,6 @@ use super::watch_lines::{FrameUpdates, read_error};
 use super::watch_list_support::{WatchListFallback, after_refusal};
 use super::{ListFailure, ListLimits, ReflectorParts};
 use crate::api::{ApiError, Frames, SilenceTimeout, WatchListQuery};
-use crate::backoff::with_jitter;
 use crate::source_name::log;
 use crate::status::{ReflectorState, RequestCounter, WatchListUse};
 

@@ -6,16 +6,20 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use informant_cache::{Environment, Moment, Source, SourceState};
+use informant_cache::{Environment, LogThrottle, Moment, Source, SourceState};
 use informant_object::{Key, KeyRef, ResourceVersion};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 
-use super::skip_warnings::SkipWarnings;
 use super::{OUTDATED_KEYS_MAX, Reconfiguring, ReflectorStatus, WatchListUse};
 use crate::metrics::SourceMetrics;
 use crate::source_name::{SourceName, log};
+
+/// The shortest time between two warnings about invalid lines of a watch and invalid items of a list; those meanwhile
+/// are counted in the next one.
+const SKIPPED_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
 /// The source's state as its reflector sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +81,7 @@ struct Inner {
     watches: u64,
     watch_list: WatchListUse,
     outdated: BTreeSet<Key>,
-    skip_warnings: SkipWarnings,
+    skip_warnings: LogThrottle,
 }
 
 /// A counter of the reflector's requests.
@@ -107,7 +111,7 @@ impl StatusTracker {
             watches: 0,
             watch_list: WatchListUse::Untried,
             outdated: BTreeSet::new(),
-            skip_warnings: SkipWarnings::default(),
+            skip_warnings: LogThrottle::new(1, SKIPPED_WARNING_PERIOD),
         };
         metrics.set_state(SourceState::Syncing);
         Self {
@@ -261,7 +265,7 @@ impl StatusTracker {
     pub(crate) fn count_skipped_to_warn(&self, reason: &'static str) -> Option<u64> {
         self.count_skipped(reason);
         let now = self.environment.0.now();
-        self.lock().skip_warnings.count(now)
+        self.lock().skip_warnings.shared_line(1, now)
     }
 
     /// `amount` invalid things were skipped.

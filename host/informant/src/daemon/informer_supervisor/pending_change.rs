@@ -10,7 +10,7 @@ use std::time::Duration;
 use informant_config::InformerSection;
 
 use super::InformerSupervisor;
-use super::startup::{DISCOVERY_RETRY_FIRST, Refusal, RetryLog, next_delay};
+use super::startup::{DiscoveryRetries, Refusal};
 use crate::daemon::section_command::Reply;
 use crate::daemon::status_registry::InformerPhase;
 use crate::logging::cluster_field;
@@ -69,7 +69,7 @@ impl InformerSupervisor {
 
     /// Tries the request of another informer, as often as a source would.
     async fn preflighted(&self, section: &InformerSection, reply: &mut Option<Reply>) {
-        let (mut delay, mut log) = (DISCOVERY_RETRY_FIRST, RetryLog::default());
+        let mut retries = DiscoveryRetries::default();
         loop {
             let connected = self.parts().connected(&mut self.cluster.watch()).await;
             let attempt = async {
@@ -82,11 +82,11 @@ impl InformerSupervisor {
             let Err(Refusal { reason: error, answer }) = attempt.await else {
                 return;
             };
-            let backoff = next_delay(&mut delay, &*self.environment);
+            let backoff = retries.delay(&*self.environment);
             let pause = answer.map_or(backoff, |answer| answer.retry_pause(backoff, self.environment.random()));
-            if log.is_due(&error, self.environment.now()) {
+            if retries.is_logged(&error, self.environment.now()) {
                 let (informer, cluster) = (self.status.name(), cluster_field(&self.status.cluster));
-                let (url, attempts, retry_in_seconds) = (&connected.url, log.attempts, pause.as_secs_f64());
+                let (url, attempts, retry_in_seconds) = (&connected.url, retries.attempts, pause.as_secs_f64());
                 tracing::warn!(informer, cluster, %url, %error, attempts, retry_in_seconds, "changed section not accepted yet; keeping the previous informer");
             }
             self.answer(reply.take(), Err(error.into()));

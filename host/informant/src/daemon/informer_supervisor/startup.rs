@@ -4,13 +4,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::{Environment, Moment};
+use informant_cache::{Backoff, BackoffOptions, Environment, LogThrottle, Moment};
 use informant_config::{InformerSection, Resources};
 use informant_informer::{ApiError, Discovered, InformerSpec, NamedInformer, discover_in, try_request};
 use informant_spec::ResourceName;
 use tokio::sync::watch;
 
-use super::{ResolvedResource, jitter, spec};
+use super::{ResolvedResource, spec};
 use crate::cluster::Cluster;
 use crate::daemon::cluster_registry::ClusterPhase;
 use crate::daemon::durable_state::DurableState;
@@ -50,25 +50,40 @@ impl From<String> for Refusal {
     }
 }
 
-/// Which failed attempts are logged. The status shows each.
-#[derive(Debug, Default)]
-pub(super) struct RetryLog {
+/// Discoveries that failed in a row: when to try again, and which of them are logged. The status shows each.
+#[derive(Debug)]
+pub(super) struct DiscoveryRetries {
     pub(super) attempts: u64,
-    logged: Option<(String, Moment)>,
+    backoff: Backoff,
+    logged: String,
+    lines: LogThrottle,
 }
 
-impl RetryLog {
-    /// Counts a failed attempt. Whether to log it: the same reason once, another one after [`DISCOVERY_LOG_PERIOD`].
-    pub(super) fn is_due(&mut self, error: &str, now: Moment) -> bool {
-        self.attempts += 1;
-        let is_due = self
-            .logged
-            .as_ref()
-            .is_none_or(|(logged, at)| logged != error && now - *at >= DISCOVERY_LOG_PERIOD);
-        if is_due {
-            self.logged = Some((error.to_owned(), now));
+impl Default for DiscoveryRetries {
+    fn default() -> Self {
+        Self {
+            attempts: 0,
+            backoff: Backoff::new(BackoffOptions::around(DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX)),
+            logged: String::new(),
+            lines: LogThrottle::new(1, DISCOVERY_LOG_PERIOD),
         }
-        is_due
+    }
+}
+
+impl DiscoveryRetries {
+    /// How long to wait after a failed attempt.
+    pub(super) fn delay(&mut self, environment: &dyn Environment) -> Duration {
+        self.attempts += 1;
+        self.backoff.after_failure(environment.now(), environment.random())
+    }
+
+    /// Whether to log a failure: the same reason once, another one after [`DISCOVERY_LOG_PERIOD`].
+    pub(super) fn is_logged(&mut self, error: &str, now: Moment) -> bool {
+        let is_logged = self.logged != error && self.lines.line(now).is_some();
+        if is_logged {
+            error.clone_into(&mut self.logged);
+        }
+        is_logged
     }
 }
 
@@ -221,8 +236,7 @@ impl Startup<'_> {
 
     /// Runs discovery until it succeeds.
     async fn discover(&self, cluster: &Cluster) -> ResolvedResource {
-        let mut delay = DISCOVERY_RETRY_FIRST;
-        let mut log = RetryLog::default();
+        let mut retries = DiscoveryRetries::default();
         let (informer, of) = (self.status.name(), &self.status.cluster);
         let Some(section) = self.status.section() else {
             return std::future::pending().await;
@@ -239,17 +253,17 @@ impl Startup<'_> {
                 Err(error) => error,
             };
             self.metrics.daemon.discovered(informer, of, false);
-            let jittered = next_delay(&mut delay, &**self.environment);
-            let retry_in_seconds = jittered.as_secs_f64();
+            let delay = retries.delay(&**self.environment);
+            let retry_in_seconds = delay.as_secs_f64();
             let cluster_name = cluster_field(of);
-            if log.is_due(&error, self.environment.now()) {
-                let attempts = log.attempts;
+            if retries.is_logged(&error, self.environment.now()) {
+                let attempts = retries.attempts;
                 tracing::warn!(informer, cluster = cluster_name, url = %cluster.url, %error, attempts, retry_in_seconds, code = "watch-not-live", "discovery failed; retrying");
             }
             self.status.set_phase(InformerPhase::Discovering {
                 last_error: Some(error.into()),
             });
-            self.environment.sleep(jittered).await;
+            self.environment.sleep(delay).await;
         }
     }
 
@@ -265,13 +279,6 @@ impl Startup<'_> {
             last_error: Some(reason.into()),
         });
     }
-}
-
-/// The present delay, with jitter; the next one is twice as long.
-pub(super) fn next_delay(delay: &mut Duration, environment: &dyn Environment) -> Duration {
-    let jittered = delay.mul_f64(jitter(environment.random()));
-    *delay = (*delay * 2).min(DISCOVERY_RETRY_MAX);
-    jittered
 }
 
 /// Waits for `attempt`, and calls `report` once if that takes longer than [`DISCOVERY_WAIT_REPORTED`].
@@ -319,15 +326,18 @@ mod tests {
 
     #[test]
     fn changing_discovery_errors_are_logged_once_a_minute() {
-        let mut log = RetryLog::default();
+        let mut retries = DiscoveryRetries::default();
         let due: Vec<u64> = (0..100)
             .filter(|second| {
                 let now = Moment::ZERO + Duration::from_secs(*second);
-                log.is_due(&format!("connection {second} refused"), now)
+                retries.is_logged(&format!("connection {second} refused"), now)
             })
             .collect();
-        assert_eq!((due, log.attempts), (vec![0, 60], 100));
+        assert_eq!(due, [0, 60]);
         let later = Moment::ZERO + Duration::from_secs(1_000);
-        assert!(!log.is_due("connection 60 refused", later), "it was logged before");
+        assert!(
+            !retries.is_logged("connection 60 refused", later),
+            "it was logged before"
+        );
     }
 }

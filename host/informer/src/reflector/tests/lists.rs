@@ -1,10 +1,9 @@
 use std::time::Duration;
 
 use informant_apiserver::{Answer, ApiServer, Ending, Options};
-use informant_cache::SourceState;
+use informant_cache::{BackoffOptions, SourceState};
 
 use super::{asked_at, lists, one_pod, watches};
-use crate::BackoffOptions;
 use crate::reflector::ReflectorOptions;
 use crate::testing::{Rig, RigOptions, api_server, by_list, delete, pass, put, settle};
 

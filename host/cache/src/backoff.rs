@@ -3,13 +3,13 @@
 //! One delay per failure, growing by a factor up to a cap, with jitter, so that a thousand informers do not come back
 //! at the same moment. Reads no clock and draws no random number: both are arguments.
 //!
-//! The values follow client-go (`tools/cache/reflector.go`, defaults of `NewReflector`). The reset does not: the delay
+//! The default values follow client-go (`tools/cache/reflector.go`, `NewReflector`). The reset does not: the delay
 //! returns to the first one with the first success, or after a period without failure. client-go's does so only after
 //! a time, and also during failures.
 
 use std::time::Duration;
 
-use informant_cache::Moment;
+use crate::Moment;
 
 /// Configures a `Backoff`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,9 +39,23 @@ impl Default for BackoffOptions {
     }
 }
 
-/// The delays of one source's reflector; lists and watches share them.
+impl BackoffOptions {
+    /// Delays that double from `first` to `max`, each 20 % shorter to 20 % longer, until a success.
+    #[must_use]
+    pub fn around(first: Duration, max: Duration) -> Self {
+        Self {
+            first: shortest_around(first),
+            factor: 2,
+            max: shortest_around(max),
+            jitter_percent: AROUND_PERCENT,
+            reset_after: Duration::MAX,
+        }
+    }
+}
+
+/// The delays of what fails again and again.
 #[derive(Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     options: BackoffOptions,
     /// The next delay, before jitter.
     delay: Duration,
@@ -49,7 +63,9 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    pub(crate) fn new(options: BackoffOptions) -> Self {
+    /// Starts with the first delay.
+    #[must_use]
+    pub fn new(options: BackoffOptions) -> Self {
         Self {
             options,
             delay: options.first.min(options.max),
@@ -58,13 +74,13 @@ impl Backoff {
     }
 
     /// An attempt succeeded: the next delay is the first one again.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.delay = self.options.first.min(self.options.max);
         self.last_failure = None;
     }
 
     /// How long to wait after a failure at `now`; `random` is a new random number.
-    pub(crate) fn after_failure(&mut self, now: Moment, random: u64) -> Duration {
+    pub fn after_failure(&mut self, now: Moment, random: u64) -> Duration {
         if self
             .last_failure
             .is_some_and(|last| now - last > self.options.reset_after)
@@ -79,11 +95,25 @@ impl Backoff {
 }
 
 /// `delay` plus a random share of at most `percent` of it.
-pub(crate) fn with_jitter(delay: Duration, percent: u32, random: u64) -> Duration {
+#[must_use]
+pub fn with_jitter(delay: Duration, percent: u32, random: u64) -> Duration {
     let most_nanos = delay.as_nanos().saturating_mul(u128::from(percent)) / 100;
     let most_nanos = u64::try_from(most_nanos).unwrap_or(u64::MAX);
     let added = (u128::from(random) * (u128::from(most_nanos) + 1)) >> 64;
     delay.saturating_add(Duration::from_nanos(u64::try_from(added).unwrap_or(u64::MAX)))
+}
+
+/// How much longer than the shortest one a delay of [`around`] may be: from 80 % to 120 %.
+const AROUND_PERCENT: u32 = 50;
+
+/// `delay`, 20 % shorter to 20 % longer, so that what started together does not stay together.
+#[must_use]
+pub fn around(delay: Duration, random: u64) -> Duration {
+    with_jitter(shortest_around(delay), AROUND_PERCENT, random)
+}
+
+fn shortest_around(delay: Duration) -> Duration {
+    delay.saturating_mul(4) / 5
 }
 
 #[cfg(test)]
@@ -135,5 +165,18 @@ mod tests {
         }
         assert!(now > 600);
         assert_eq!(last, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn delays_around_a_value_differ_from_it_by_a_fifth() {
+        let seconds = |delay: Duration| delay.as_secs_f64();
+        assert_eq!(seconds(around(Duration::from_secs(10), 0)), 8.0);
+        assert_eq!(seconds(around(Duration::from_secs(10), u64::MAX)), 12.0);
+        let options = BackoffOptions::around(Duration::from_secs(1), Duration::from_secs(30));
+        let mut backoff = Backoff::new(options);
+        let delays: Vec<f64> = (0..7)
+            .map(|hour| seconds(backoff.after_failure(at(hour * 3_600), 0)))
+            .collect();
+        assert_eq!(delays, [0.8, 1.6, 3.2, 6.4, 12.8, 24.0, 24.0]);
     }
 }
