@@ -26,7 +26,7 @@
 //! their store, from `state` on what answers requests:
 //!
 //! ```layers
-//! body clock random tls
+//! body clock printers random tls
 //! kinds status definitions options
 //! stored
 //! history protobuf query table
@@ -64,6 +64,7 @@ mod openapi;
 mod options;
 mod page;
 mod patch;
+pub mod printers;
 mod protobuf;
 mod query;
 mod random;

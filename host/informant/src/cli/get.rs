@@ -99,7 +99,7 @@ impl Target {
 enum Format {
     /// NAMESPACE, NAME and AGE.
     Table,
-    /// More columns: those typical for the kind, or version and labels.
+    /// More columns: those of kubectl, or version and labels for kinds that kubectl has none for.
     Wide,
     /// One object, or a List.
     Json,

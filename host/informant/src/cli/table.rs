@@ -101,7 +101,7 @@ const CHUNK_ROWS: usize = 500;
 /// A table of any length. Rows are aligned in chunks of [`CHUNK_ROWS`], so that a large response is printed while it
 /// arrives; columns never get narrower from one chunk to the next.
 pub(super) struct StreamedTable {
-    headings: Vec<&'static str>,
+    headings: Vec<String>,
     rows: Vec<Vec<String>>,
     widths: Vec<usize>,
     headings_due: bool,
@@ -109,7 +109,7 @@ pub(super) struct StreamedTable {
 
 impl StreamedTable {
     /// A row has a cell for each of `headings`, whether or not these are printed.
-    pub(super) fn new(headings: Vec<&'static str>, with_headings: bool) -> Self {
+    pub(super) fn new(headings: Vec<String>, with_headings: bool) -> Self {
         Self {
             widths: vec![0; headings.len()],
             headings,
@@ -121,8 +121,7 @@ impl StreamedTable {
     pub(super) fn row(&mut self, out: &mut impl Write, row: Vec<String>) -> io::Result<()> {
         if self.headings_due {
             self.headings_due = false;
-            let headings = self.headings.iter().map(|heading| (*heading).to_owned());
-            self.rows.push(headings.collect());
+            self.rows.push(self.headings.clone());
         }
         self.rows
             .push(row.iter().map(|cell| escape::line(cell).into_owned()).collect());
@@ -178,7 +177,7 @@ mod tests {
 
     #[test]
     fn columns_fit_their_widest_cell() {
-        let headings = || vec!["NAMESPACE", "NAME", "AGE"];
+        let headings = || row(&["NAMESPACE", "NAME", "AGE"]);
         let rows = vec![row(&["default", "web-0", "5s"]), row(&["kube-system", "d", "3m20s"])];
         insta::assert_snapshot!(printed(StreamedTable::new(headings(), true), rows.clone()), @"
         NAMESPACE     NAME    AGE
@@ -195,7 +194,7 @@ mod tests {
     #[test]
     fn large_tables_are_printed_in_chunks() {
         let mut out = Vec::new();
-        let mut table = StreamedTable::new(vec!["NAMESPACE", "NAME", "AGE"], true);
+        let mut table = StreamedTable::new(row(&["NAMESPACE", "NAME", "AGE"]), true);
         for _ in 0..CHUNK_ROWS {
             table.row(&mut out, row(&["ns", "name", "1s"])).unwrap();
         }

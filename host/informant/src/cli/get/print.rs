@@ -5,13 +5,15 @@
 use std::io::{self, ErrorKind, Write};
 
 use anyhow::{Context, Result};
+use informant_apiserver::printers::Column;
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use serde_saphyr::SerializerOptions;
 
 use super::Format;
 use super::line::{Headline, Line};
-use super::wide::{self, WideColumn};
+use super::wide;
 use crate::admin::AbsentFields;
 use crate::age;
 use crate::cli::output::{self, Stdout};
@@ -56,8 +58,8 @@ enum Body {
 struct Rows {
     table: StreamedTable,
     with_namespace: bool,
-    /// Those of `-o wide`.
-    columns: &'static [WideColumn],
+    /// Those of `-o wide`, the name included.
+    columns: &'static [Column],
 }
 
 #[derive(Clone, Copy)]
@@ -158,16 +160,15 @@ impl Rows {
         let with_namespace = style.with_namespace && (style.with_kind || !first.metadata.namespace.is_empty());
         let columns = match style.format {
             Format::Wide if style.with_kind => wide::OF_ANY_KIND,
-            Format::Wide => wide::columns(first.group(), &first.kind),
+            Format::Wide => wide::columns(&first.api_version, &first.kind),
             _ => &[],
         };
         let mut headings = Vec::new();
-        headings.extend(style.with_cluster.then_some("CLUSTER"));
-        headings.extend(with_namespace.then_some("NAMESPACE"));
-        headings.push("NAME");
+        headings.extend(style.with_cluster.then(|| "CLUSTER".to_owned()));
+        headings.extend(with_namespace.then(|| "NAMESPACE".to_owned()));
         match columns {
-            [] => headings.push("AGE"),
-            columns => headings.extend(columns.iter().map(|column| column.heading)),
+            [] => headings.extend(["NAME".to_owned(), "AGE".to_owned()]),
+            columns => headings.extend(columns.iter().map(|column| column.name.to_uppercase())),
         }
         Self {
             table: StreamedTable::new(headings, style.with_headings),
@@ -182,13 +183,20 @@ impl Rows {
         let mut row = Vec::new();
         row.extend(style.with_cluster.then(|| line.cluster.to_owned()));
         row.extend(self.with_namespace.then_some(metadata.namespace));
-        row.push(kind.unwrap_or_default() + &metadata.name);
+        let prefix_at = row.len();
         match self.columns {
-            [] => row.push(age::since(metadata.creation_timestamp.as_deref())),
+            [] => row.extend([metadata.name, age::since(metadata.creation_timestamp.as_deref())]),
             columns => {
-                let object = line.object()?;
-                row.extend(columns.iter().map(|column| column.show(&object, &style.absent)));
+                let (object, now) = (line.object()?, Timestamp::now().as_second());
+                let cells = columns
+                    .iter()
+                    .map(|column| wide::show(column, &object, &style.absent, now));
+                row.extend(cells);
             }
+        }
+        // Several kinds together have the name first.
+        if let (Some(kind), Some(name)) = (kind, row.get_mut(prefix_at)) {
+            name.insert_str(0, &kind);
         }
         Ok(row)
     }

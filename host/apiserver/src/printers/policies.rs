@@ -3,39 +3,49 @@
 use serde_json::{Value, json};
 
 use super::cells::{NONE, UNKNOWN, UNSET, items, number, text};
-use super::columns::{AGE, Column, NAME, column, integer, wide};
+use super::column::{AGE, Column, NAME, boolean, column, integer, wide};
 
 /// Maximum number of an autoscaler's metrics shown; the rest are only counted.
 const METRICS_SHOWN_MAX: usize = 2;
 
 pub(super) const AUTOSCALERS: &[Column] = &[
     NAME,
-    column("Reference", |it, _| {
-        let target = &it["spec"]["scaleTargetRef"];
-        json!(format!("{}/{}", text(&target["kind"]), text(&target["name"])))
+    column(
+        "Reference",
+        &["/spec/scaleTargetRef/kind", "/spec/scaleTargetRef/name"],
+        |it, _| {
+            let target = &it["spec"]["scaleTargetRef"];
+            json!(format!("{}/{}", text(&target["kind"]), text(&target["name"])))
+        },
+    ),
+    column("Targets", &["/spec/metrics", "/status/currentMetrics"], |it, _| {
+        json!(metrics(it))
     }),
-    column("Targets", |it, _| json!(metrics(it))),
-    column("MinPods", |it, _| {
+    column("MinPods", &["/spec/minReplicas"], |it, _| {
         json!(
             it["spec"]["minReplicas"]
                 .as_i64()
                 .map_or(UNSET.to_owned(), |min| min.to_string())
         )
     }),
-    column("MaxPods", |it, _| json!(number(&it["spec"]["maxReplicas"]))),
-    column("Replicas", |it, _| json!(number(&it["status"]["currentReplicas"]))),
+    column("MaxPods", &["/spec/maxReplicas"], |it, _| {
+        json!(number(&it["spec"]["maxReplicas"]))
+    }),
+    column("Replicas", &["/status/currentReplicas"], |it, _| {
+        json!(number(&it["status"]["currentReplicas"]))
+    }),
     AGE,
 ];
 
 pub(super) const DISRUPTION_BUDGETS: &[Column] = &[
     NAME,
-    column("Min Available", |it, _| {
+    column("Min Available", &["/spec/minAvailable"], |it, _| {
         json!(int_or_string(&it["spec"]["minAvailable"]))
     }),
-    column("Max Unavailable", |it, _| {
+    column("Max Unavailable", &["/spec/maxUnavailable"], |it, _| {
         json!(int_or_string(&it["spec"]["maxUnavailable"]))
     }),
-    integer("Allowed Disruptions", |it, _| {
+    integer("Allowed Disruptions", &["/status/disruptionsAllowed"], |it, _| {
         json!(number(&it["status"]["disruptionsAllowed"]))
     }),
     AGE,
@@ -43,20 +53,28 @@ pub(super) const DISRUPTION_BUDGETS: &[Column] = &[
 
 pub(super) const LEASES: &[Column] = &[
     NAME,
-    column("Holder", |it, _| json!(text(&it["spec"]["holderIdentity"]))),
+    column("Holder", &["/spec/holderIdentity"], |it, _| {
+        json!(text(&it["spec"]["holderIdentity"]))
+    }),
     AGE,
 ];
 
 pub(super) const RESOURCE_QUOTAS: &[Column] = &[
     NAME,
-    column("Request", |it, _| json!(quota(it, false))),
-    column("Limit", |it, _| json!(quota(it, true))),
+    column("Request", &["/status/hard", "/status/used"], |it, _| {
+        json!(quota(it, false))
+    }),
+    column("Limit", &["/status/hard", "/status/used"], |it, _| {
+        json!(quota(it, true))
+    }),
     AGE,
 ];
 
+const SUBJECTS: &[&str] = &["/subjects/*/kind", "/subjects/*/name", "/subjects/*/namespace"];
+
 pub(super) const ROLE_BINDINGS: &[Column] = &[
     NAME,
-    column("Role", |it, _| {
+    column("Role", &["/roleRef/kind", "/roleRef/name"], |it, _| {
         json!(format!(
             "{}/{}",
             text(&it["roleRef"]["kind"]),
@@ -64,20 +82,23 @@ pub(super) const ROLE_BINDINGS: &[Column] = &[
         ))
     }),
     AGE,
-    wide("Users", |it, _| json!(subjects(it, "User"))),
-    wide("Groups", |it, _| json!(subjects(it, "Group"))),
-    wide("ServiceAccounts", |it, _| json!(subjects(it, "ServiceAccount"))),
+    wide("Users", SUBJECTS, |it, _| json!(subjects(it, "User"))),
+    wide("Groups", SUBJECTS, |it, _| json!(subjects(it, "Group"))),
+    wide("ServiceAccounts", SUBJECTS, |it, _| {
+        json!(subjects(it, "ServiceAccount"))
+    }),
 ];
 
 pub(super) const PRIORITY_CLASSES: &[Column] = &[
     NAME,
-    integer("Value", |it, _| json!(number(&it["value"]))),
-    Column {
-        type_: "boolean",
-        ..column("Global-Default", |it, _| json!(it["globalDefault"] == true))
-    },
+    integer("Value", &["/value"], |it, _| json!(number(&it["value"]))),
+    boolean("Global-Default", &["/globalDefault"], |it, _| {
+        json!(it["globalDefault"] == true)
+    }),
     AGE,
-    column("PreemptionPolicy", |it, _| json!(text(&it["preemptionPolicy"]))),
+    column("PreemptionPolicy", &["/preemptionPolicy"], |it, _| {
+        json!(text(&it["preemptionPolicy"]))
+    }),
 ];
 
 fn int_or_string(value: &Value) -> String {

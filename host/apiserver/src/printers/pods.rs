@@ -3,16 +3,58 @@
 use serde_json::{Value, json};
 
 use super::cells::{NONE, condition, is_deleted, items, number, or_none, since, text};
-use super::columns::{AGE, Column, NAME, column, wide};
+use super::column::{AGE, Column, NAME, column, wide};
+
+// All three depend on which init container is not finished yet, and on whether the pod counts as initialized.
+const READY_READS: &[&str] = &[
+    "/spec/containers/*/name",
+    "/spec/initContainers/*/name",
+    "/spec/initContainers/*/restartPolicy",
+    "/status/conditions/*/type",
+    "/status/conditions/*/status",
+    "/status/initContainerStatuses/*/name",
+    "/status/initContainerStatuses/*/ready",
+    "/status/initContainerStatuses/*/started",
+    "/status/initContainerStatuses/*/state",
+    "/status/containerStatuses/*/ready",
+    "/status/containerStatuses/*/state",
+];
+const STATUS_READS: &[&str] = &[
+    "/spec/initContainers/*/name",
+    "/spec/initContainers/*/restartPolicy",
+    "/status/phase",
+    "/status/reason",
+    "/status/conditions/*/type",
+    "/status/conditions/*/status",
+    "/status/conditions/*/reason",
+    "/status/initContainerStatuses/*/name",
+    "/status/initContainerStatuses/*/started",
+    "/status/initContainerStatuses/*/state",
+    "/status/containerStatuses/*/ready",
+    "/status/containerStatuses/*/state",
+];
+const RESTARTS_READS: &[&str] = &[
+    "/spec/initContainers/*/name",
+    "/spec/initContainers/*/restartPolicy",
+    "/status/conditions/*/type",
+    "/status/conditions/*/status",
+    "/status/initContainerStatuses/*/name",
+    "/status/initContainerStatuses/*/started",
+    "/status/initContainerStatuses/*/state",
+    "/status/initContainerStatuses/*/lastState",
+    "/status/initContainerStatuses/*/restartCount",
+    "/status/containerStatuses/*/lastState",
+    "/status/containerStatuses/*/restartCount",
+];
 
 pub(super) const PODS: &[Column] = &[
     NAME,
-    column("Ready", |pod, _| {
+    column("Ready", READY_READS, |pod, _| {
         let state = row(pod);
         json!(format!("{}/{}", state.ready, state.containers))
     }),
-    column("Status", |pod, _| json!(row(pod).reason)),
-    column("Restarts", |pod, now| {
+    column("Status", STATUS_READS, |pod, _| json!(row(pod).reason)),
+    column("Restarts", RESTARTS_READS, |pod, now| {
         let state = row(pod);
         json!(match state.last_restart {
             Some(last) if state.restarts != 0 => format!("{} ({} ago)", state.restarts, since(last, now)),
@@ -20,13 +62,25 @@ pub(super) const PODS: &[Column] = &[
         })
     }),
     AGE,
-    wide("IP", |pod, _| match &pod["status"]["podIPs"][0]["ip"] {
-        Value::Null => or_none(&pod["status"]["podIP"]),
-        ip => or_none(ip),
+    wide("IP", &["/status/podIPs", "/status/podIP"], |pod, _| {
+        match &pod["status"]["podIPs"][0]["ip"] {
+            Value::Null => or_none(&pod["status"]["podIP"]),
+            ip => or_none(ip),
+        }
     }),
-    wide("Node", |pod, _| or_none(&pod["spec"]["nodeName"])),
-    wide("Nominated Node", |pod, _| or_none(&pod["status"]["nominatedNodeName"])),
-    wide("Readiness Gates", |pod, _| json!(readiness_gates(pod))),
+    wide("Node", &["/spec/nodeName"], |pod, _| or_none(&pod["spec"]["nodeName"])),
+    wide("Nominated Node", &["/status/nominatedNodeName"], |pod, _| {
+        or_none(&pod["status"]["nominatedNodeName"])
+    }),
+    wide(
+        "Readiness Gates",
+        &[
+            "/spec/readinessGates",
+            "/status/conditions/*/type",
+            "/status/conditions/*/status",
+        ],
+        |pod, _| json!(readiness_gates(pod)),
+    ),
 ];
 
 /// The cells of a pod's row.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::age;
+use super::duration;
 
 pub(super) const NONE: &str = "<none>";
 pub(super) const UNSET: &str = "<unset>";
@@ -13,9 +13,9 @@ pub(super) const UNKNOWN: &str = "<unknown>";
 const ADDRESSES_CHARS_MAX: usize = 16;
 
 /// How long ago an RFC 3339 time was, in kubectl's format.
-pub(super) fn since(time: &str, now_unix_seconds: i64) -> String {
+pub(crate) fn since(time: &str, now_unix_seconds: i64) -> String {
     match time.parse::<Timestamp>() {
-        Ok(time) => age::human(now_unix_seconds.saturating_sub(time.as_second())),
+        Ok(time) => duration::human(now_unix_seconds.saturating_sub(time.as_second())),
         Err(_) => UNKNOWN.to_owned(),
     }
 }
@@ -24,7 +24,7 @@ pub(super) fn since(time: &str, now_unix_seconds: i64) -> String {
 pub(super) fn between(from: &Value, to: &Value, now_unix_seconds: i64) -> String {
     let second = |value: &Value| value.as_str()?.parse::<Timestamp>().ok().map(Timestamp::as_second);
     match second(from) {
-        Some(from) => age::human(second(to).unwrap_or(now_unix_seconds).saturating_sub(from)),
+        Some(from) => duration::human(second(to).unwrap_or(now_unix_seconds).saturating_sub(from)),
         None => String::new(),
     }
 }
@@ -88,8 +88,8 @@ pub(super) fn each(list: &Value, field: &str) -> String {
     fields.join(",")
 }
 
-/// Labels as `a=b,c=d`.
-pub(super) fn labels(labels: &Value) -> String {
+/// Labels as `a=b,c=d`; `<none>` without any.
+pub fn labels(labels: &Value) -> String {
     let terms: Vec<String> = labels
         .as_object()
         .into_iter()

@@ -3,31 +3,62 @@
 use serde_json::{Value, json};
 
 use super::cells::{NONE, UNSET, addresses, items, labels, name_or_default, number, or, or_none, selector, text};
-use super::columns::{AGE, Column, NAME, column, wide};
+use super::column::{AGE, Column, NAME, column, wide};
 
 /// Maximum number of hosts or endpoints shown; the rest are only counted.
 const SHOWN_MAX: usize = 3;
 
 pub(super) const SERVICES: &[Column] = &[
     NAME,
-    column("Type", |it, _| json!(text(&it["spec"]["type"]))),
-    column("Cluster-IP", |it, _| match &it["spec"]["clusterIPs"][0] {
-        Value::Null => or_none(&it["spec"]["clusterIP"]),
-        ip => or_none(ip),
-    }),
-    column("External-IP", |it, _| json!(external_ip(it))),
-    column("Port(s)", |it, _| json!(ports(&it["spec"]["ports"]))),
+    column("Type", &["/spec/type"], |it, _| json!(text(&it["spec"]["type"]))),
+    column(
+        "Cluster-IP",
+        &["/spec/clusterIPs", "/spec/clusterIP"],
+        |it, _| match &it["spec"]["clusterIPs"][0] {
+            Value::Null => or_none(&it["spec"]["clusterIP"]),
+            ip => or_none(ip),
+        },
+    ),
+    column(
+        "External-IP",
+        &[
+            "/spec/type",
+            "/spec/externalIPs",
+            "/spec/externalName",
+            "/status/loadBalancer",
+        ],
+        |it, _| json!(external_ip(it)),
+    ),
+    column(
+        "Port(s)",
+        &["/spec/ports/*/port", "/spec/ports/*/nodePort", "/spec/ports/*/protocol"],
+        |it, _| json!(ports(&it["spec"]["ports"])),
+    ),
     AGE,
-    wide("Selector", |it, _| json!(labels(&it["spec"]["selector"]))),
+    wide("Selector", &["/spec/selector"], |it, _| {
+        json!(labels(&it["spec"]["selector"]))
+    }),
 ];
 
-pub(super) const ENDPOINTS: &[Column] = &[NAME, column("Endpoints", |it, _| json!(endpoints(it))), AGE];
+pub(super) const ENDPOINTS: &[Column] = &[
+    NAME,
+    column(
+        "Endpoints",
+        &["/subsets/*/addresses/*/ip", "/subsets/*/ports/*/port"],
+        |it, _| json!(endpoints(it)),
+    ),
+    AGE,
+];
 
 pub(super) const ENDPOINT_SLICES: &[Column] = &[
     NAME,
-    column("AddressType", |it, _| json!(text(&it["addressType"]))),
-    column("Ports", |it, _| json!(slice_ports(it))),
-    column("Endpoints", |it, _| {
+    column("AddressType", &["/addressType"], |it, _| {
+        json!(text(&it["addressType"]))
+    }),
+    column("Ports", &["/ports/*/port", "/ports/*/name"], |it, _| {
+        json!(slice_ports(it))
+    }),
+    column("Endpoints", &["/endpoints/*/addresses"], |it, _| {
         let addresses = items(&it["endpoints"]).iter().flat_map(|it| items(&it["addresses"]));
         let addresses: Vec<String> = addresses.map(|it| text(it).to_owned()).collect();
         json!(if addresses.is_empty() {
@@ -41,10 +72,14 @@ pub(super) const ENDPOINT_SLICES: &[Column] = &[
 
 pub(super) const INGRESSES: &[Column] = &[
     NAME,
-    column("Class", |it, _| or_none(&it["spec"]["ingressClassName"])),
-    column("Hosts", |it, _| json!(hosts(it))),
-    column("Address", |it, _| json!(addresses(&it["status"]))),
-    column("Ports", |it, _| {
+    column("Class", &["/spec/ingressClassName"], |it, _| {
+        or_none(&it["spec"]["ingressClassName"])
+    }),
+    column("Hosts", &["/spec/rules/*/host"], |it, _| json!(hosts(it))),
+    column("Address", &["/status/loadBalancer"], |it, _| {
+        json!(addresses(&it["status"]))
+    }),
+    column("Ports", &["/spec/tls"], |it, _| {
         json!(if items(&it["spec"]["tls"]).is_empty() {
             "80"
         } else {
@@ -55,11 +90,13 @@ pub(super) const INGRESSES: &[Column] = &[
 ];
 
 pub(super) const INGRESS_CLASSES: &[Column] = &[
-    column("Name", |it, _| {
+    column("Name", &["/metadata/annotations"], |it, _| {
         name_or_default(it, "ingressclass.kubernetes.io/is-default-class")
     }),
-    column("Controller", |it, _| json!(text(&it["spec"]["controller"]))),
-    column("Parameters", |it, _| {
+    column("Controller", &["/spec/controller"], |it, _| {
+        json!(text(&it["spec"]["controller"]))
+    }),
+    column("Parameters", &["/spec/parameters"], |it, _| {
         let parameters = &it["spec"]["parameters"];
         if !parameters.is_object() {
             return json!(NONE);
@@ -75,7 +112,9 @@ pub(super) const INGRESS_CLASSES: &[Column] = &[
 
 pub(super) const NETWORK_POLICIES: &[Column] = &[
     NAME,
-    column("Pod-Selector", |it, _| json!(selector(&it["spec"]["podSelector"]))),
+    column("Pod-Selector", &["/spec/podSelector"], |it, _| {
+        json!(selector(&it["spec"]["podSelector"]))
+    }),
     AGE,
 ];
 

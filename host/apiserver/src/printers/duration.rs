@@ -6,7 +6,7 @@ const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
 /// `45s`, `2m3s`, `15m`, `3h7m`, `9h`, `2d4h`, `30d`, `2y3d`, `9y`.
-pub(super) fn human(seconds: i64) -> String {
+pub fn human(seconds: i64) -> String {
     let two = |first: i64, first_unit: &str, second: i64, second_unit: &str| {
         if second == 0 {
             format!("{first}{first_unit}")
@@ -50,8 +50,10 @@ mod tests {
             691_200,
             YEAR * 2 + DAY,
             YEAR * 9,
+            -2,
+            -1,
         ];
         let printed: Vec<String> = ages.into_iter().map(human).collect();
-        insta::assert_snapshot!(printed.join(" "), @"0s 119s 2m 9m59s 10m 179m 3h 7h59m 8h 2d 2d1h 8d 2y1d 9y");
+        insta::assert_snapshot!(printed.join(" "), @"0s 119s 2m 9m59s 10m 179m 3h 7h59m 8h 2d 2d1h 8d 2y1d 9y <invalid> 0s");
     }
 }
