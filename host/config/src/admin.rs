@@ -9,8 +9,8 @@ use crate::folder_of;
 use crate::listen;
 use crate::problem::Problems;
 use crate::source::Located;
-use crate::suggest::did_you_mean;
 use crate::table::Table;
+use informant_spec::suggest::did_you_mean;
 
 /// The default address of the admin server: loopback, where it needs no authentication.
 pub const ADMIN_LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8089);

@@ -4,8 +4,8 @@ use informant_spec::{HttpGrant, KubeGrant, KubeResource, KubeVerb};
 
 use crate::allow_http;
 use crate::source::Located;
-use crate::suggest;
 use crate::table::{Planned, Table};
+use informant_spec::suggest;
 
 const PLANNED: &Planned = &[("kv", "every plugin may use kv, with [state]: remove it")];
 

@@ -10,7 +10,7 @@
 //! component.
 //!
 //! ```layers
-//! source suggest units name
+//! source units name
 //! problem
 //! table
 //! listen pointers resources state http allow_http
@@ -20,7 +20,7 @@
 //! ```
 //!
 //! - `source`, `problem`: a text with positions, and what is wrong in it.
-//! - `table`, `units`, `suggest`, `name`: typed access to a table, whose getters are the list of its keys.
+//! - `table`, `units`, `name`: typed access to a table, whose getters are the list of its keys.
 //! - One module for each section, with what belongs to it: `admin`, `cluster`, `health`, `http`, `informer`, `plugin`,
 //!   `state`; `allow`, `allow_http`, `listen`, `pointers` and `resources` read parts of them.
 //! - `references`: checks across sections.
@@ -41,7 +41,6 @@ mod references;
 mod resources;
 mod source;
 mod state;
-mod suggest;
 mod table;
 mod units;
 
@@ -62,7 +61,6 @@ pub use references::WATCHES_MAX;
 pub use resources::Resources;
 pub use source::{FilePosition, Located, SourceFile, TextHash};
 pub use state::{Durable, StateSection};
-pub use suggest::{did_you_mean, known_values};
 pub use units::show_size;
 
 use table::{Reporter, Table};

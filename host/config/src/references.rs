@@ -7,8 +7,8 @@ use crate::informer::InformerSection;
 use crate::name::validate_name;
 use crate::plugin::PluginSection;
 use crate::source::{FilePosition, Located};
-use crate::suggest;
 use crate::table::Table;
+use informant_spec::suggest;
 
 /// The most watches per cluster. Each is a separate connection, which the API server limits too.
 pub const WATCHES_MAX: usize = 256;

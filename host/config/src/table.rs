@@ -18,8 +18,8 @@ use toml::de::{DeString, DeTable, DeValue};
 
 use crate::problem::{Problem, Problems};
 use crate::source::{FilePosition, Located, SourceFile};
-use crate::suggest;
 use crate::units;
+use informant_spec::suggest;
 
 /// Collects the problems of one file.
 #[derive(Debug)]

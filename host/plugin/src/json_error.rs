@@ -1,5 +1,7 @@
 //! Errors of JSON documents that a plugin's author writes in a language of their own.
 
+use informant_spec::suggest::nearest;
+
 /// What is wrong with a document. A position is given only if it is not JSON at all, because authors do not see its
 /// lines. A misspelled name comes with the one that was probably meant.
 pub(crate) fn explain(error: &serde_json::Error) -> String {
@@ -21,24 +23,12 @@ fn meant(text: &str) -> Option<&str> {
     let unknown = unknown
         .strip_prefix("unknown field ")
         .or_else(|| unknown.strip_prefix("unknown variant "))?;
-    let unknown = plain(unknown);
-    let edits_max = (unknown.len() / 3).max(1);
-    expected
-        .split('`')
-        .skip(1)
-        .step_by(2)
-        .map(|word| (word, plain(word)))
-        .filter(|(_, plain)| plain.chars().next() == unknown.chars().next())
-        .map(|(word, plain)| (strsim::damerau_levenshtein(&unknown, &plain), word))
-        .filter(|(edits, _)| *edits <= edits_max)
-        .min()
-        .map(|(_, word)| word)
-}
-
-/// Its letters: `changed-only` is `changedOnly`.
-fn plain(word: &str) -> String {
-    let letters = word.chars().filter(|letter| letter.is_alphanumeric());
-    letters.flat_map(char::to_lowercase).collect()
+    let unknown = unknown.trim_matches('`');
+    let begins_alike = |word: &&str| {
+        let begins = |word: &str| word.chars().next().map(|letter| letter.to_ascii_lowercase());
+        begins(word) == begins(unknown)
+    };
+    nearest(unknown, expected.split('`').skip(1).step_by(2).filter(begins_alike))
 }
 
 #[cfg(test)]

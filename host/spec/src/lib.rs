@@ -8,7 +8,7 @@
 //! allows, which resource a pattern covers. Pure: no I/O, no async, no clock, and neither TOML nor WebAssembly.
 //!
 //! ```layers
-//! digest
+//! digest suggest
 //! content
 //! resource
 //! resource_name resource_pattern
@@ -23,6 +23,7 @@
 //! - `selection`: which objects.
 //! - `policy`, `limits`: what happens to what fails or exceeds, and when it exceeds.
 //! - `kube_grant`, `http_grant`: what a plugin may do on the cluster, and where it may send requests.
+//! - `suggest`: the word that was probably meant.
 //! - `plugin`: a section `[plugin.NAME]` as a whole.
 
 mod content;
@@ -36,6 +37,7 @@ mod resource;
 mod resource_name;
 mod resource_pattern;
 mod selection;
+pub mod suggest;
 
 pub use content::{Content, ContentSource, Language};
 pub use digest::{Digest, DigestError};

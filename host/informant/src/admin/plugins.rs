@@ -49,7 +49,7 @@ pub(super) fn loaded(registry: &StatusRegistry, name: &str) -> Result<Plugin, Ad
     let Some(entry) = registry.plugin(name) else {
         let entries = registry.plugins();
         let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
-        let help = informant_config::did_you_mean(name, &names, "plugins");
+        let help = informant_spec::suggest::did_you_mean(name, &names, "plugins");
         return Err(AdminError::new(
             Code::UnknownPlugin,
             format!("no plugin named \"{name}\"; {help}"),

@@ -19,7 +19,8 @@ use crate::config_file;
 use crate::guests::Guests;
 use crate::key_file;
 use cluster::ClusterReport;
-use informant_config::{Config, Problem, Problems, Severity, known_values};
+use informant_config::{Config, Problem, Problems, Severity};
+use informant_spec::suggest::known_values;
 
 /// `informant check`.
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use informant_config::did_you_mean;
+use informant_spec::suggest::did_you_mean;
 
 use super::table;
 use super::{Exit, output};

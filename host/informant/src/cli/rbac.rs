@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use informant_config::{Config, InformerSection, Problem, Problems, Resources, did_you_mean, validate_name};
+use informant_config::{Config, InformerSection, Problem, Problems, Resources, validate_name};
+
 use informant_informer::{TokioEnvironment, discover, discover_matching};
+use informant_spec::suggest::did_you_mean;
 use informant_spec::{GroupVersionResource, ResourceName};
 use kube::Client;
 

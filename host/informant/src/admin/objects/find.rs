@@ -46,7 +46,7 @@ pub(super) fn informer<'a>(registry: &StatusRegistry, resource: &'a str) -> Resu
         }),
         [] => {
             let names: Vec<_> = informers.iter().map(|entry| entry.name.as_str()).collect();
-            let help = informant_config::did_you_mean(resource, &names, "informers");
+            let help = informant_spec::suggest::did_you_mean(resource, &names, "informers");
             let message = format!("no informer named \"{resource}\" and none that watches it; {help}");
             Err(AdminError::new(Code::UnknownInformer, message))
         }
@@ -337,7 +337,7 @@ fn check_clusters(
         format!("informer {name} has one unnamed cluster: remove \"{unknown}\"")
     } else {
         let known: Vec<&str> = statuses.keys().map(String::as_str).collect();
-        let help = informant_config::did_you_mean(unknown, &known, "its clusters");
+        let help = informant_spec::suggest::did_you_mean(unknown, &known, "its clusters");
         format!("informer {name} has no cluster named \"{unknown}\"; {help}")
     };
     Err(AdminError::new(Code::UnknownCluster, message))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use anyhow::{Result, bail};
-use informant_config::did_you_mean;
+use informant_spec::suggest::did_you_mean;
 
 use super::{Format, GetArgs, SOURCES};
 use crate::admin::{SourceView, Sources};

@@ -1,4 +1,4 @@
-//! "Did you mean": the known word that is closest to a typo.
+//! "Did you mean": the known word that is closest to a typo, in a section or in a document of a plugin.
 
 /// The least length of a prefix that counts as an abbreviation.
 const SHORTENED_LEN_MIN: usize = 3;
@@ -6,7 +6,7 @@ const SHORTENED_LEN_MIN: usize = 3;
 /// The word of `known` nearest to `written`, if it is near enough to suggest.
 ///
 /// Case, `-` and `_` are ignored; one edit per three letters is allowed, and swapping two letters is one edit.
-pub(crate) fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let wanted = plain(written);
     let edits_max = (wanted.chars().count() / 3).max(1);
     let edits = |word: &str| {
