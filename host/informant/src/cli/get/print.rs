@@ -335,9 +335,9 @@ mod tests {
         west/deployment.apps/a
         ");
         insta::assert_snapshot!(printed(Format::Wide, &lines, |_| ()), @"
-        CLUSTER   NAMESPACE   NAME   READY   UP-TO-DATE   AVAILABLE   AGE         CONTAINERS   IMAGES
-        east      web         a      2/3     3            2           <unknown>   c            nginx:1
-        west      web         a      2/3     3            2           <unknown>   c            nginx:1
+        CLUSTER   NAMESPACE   NAME   READY   UP-TO-DATE   AVAILABLE   AGE         CONTAINERS   IMAGES    SELECTOR
+        east      web         a      2/3     3            2           <unknown>   c            nginx:1   <none>
+        west      web         a      2/3     3            2           <unknown>   c            nginx:1   <none>
         ");
         let list: Value = serde_json::from_str(&printed(Format::Json, &lines, |_| ())).unwrap();
         assert_eq!(list["items"][1]["metadata"]["annotations"]["informant/cluster"], "west");

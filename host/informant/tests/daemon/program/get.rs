@@ -54,9 +54,9 @@ async fn get_prints_objects_like_kubectl() {
     ");
     insta::assert_snapshot!(daemon.get(&["pods", "-n", "default", "-o", "wide"]).await, @"
     exit 0
-    NAME              READY   STATUS    RESTARTS   AGE    IP       NODE
-    a-longer-name-0   0/1     Pending   0          DAYS   <none>   node-1
-    web-0             0/1     Pending   0          DAYS   <none>   node-1
+    NAME              READY   STATUS    RESTARTS   AGE    IP       NODE     NOMINATED NODE   READINESS GATES
+    a-longer-name-0   0/1     Pending   0          DAYS   <none>   node-1   <none>           <none>
+    web-0             0/1     Pending   0          DAYS   <none>   node-1   <none>           <none>
     --
     fresh as of …
     ");
