@@ -11,7 +11,7 @@
 //! ```
 //! ````
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
@@ -39,6 +39,8 @@ pub fn findings(one: &Crate, imports: &[Import]) -> Vec<String> {
         );
         orders.insert(file.module.clone(), (order, &file.path));
     }
+    // One finding for each pair of files: the first import is enough to find the others.
+    let mut reported = BTreeSet::new();
     for import in imports {
         let (from, to) = (&one.files[import.from], &one.files[import.to]);
         let common = from
@@ -53,6 +55,7 @@ pub fn findings(one: &Crate, imports: &[Import]) -> Vec<String> {
         let (lower, upper) = (&from.module[common], &to.module[common]);
         if let (Some(low), Some(high)) = (order.get(lower), order.get(upper))
             && low < high
+            && reported.insert((import.from, import.to))
         {
             findings.push(format!(
                 "{}:{}: imports `{}` of {}, but `{lower}` is below `{upper}` in the order of {}",
