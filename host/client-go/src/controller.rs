@@ -296,8 +296,8 @@ impl Call {
     }
 }
 
-/// Writes one delta to the store; returns up to two calls for the handler. The store, not the event, decides between add
-/// and update. Source: client-go `processDeltas`.
+/// Writes one delta to the store; returns up to two calls for the handler. The store, not the event, decides between
+/// add and update. Source: client-go `processDeltas`.
 fn write(store: &Indexer, delta: &Delta) -> [Option<Call>; 2] {
     if delta.kind == DeltaType::Deleted {
         let stored = store.delete(delta.key());

@@ -81,7 +81,7 @@ pub struct DeltaFifoOptions {
     /// Whether a replace leaves out items that are the known object itself (`Object::ptr_eq`) and have nothing queued.
     /// client-go repeats them.
     pub skip_unchanged: bool,
-    /// Runs on each object that comes from the API server. client-go: `Transformer`.
+    /// Changes each object that comes from the API server. client-go: `Transformer`.
     pub transform: Option<Box<dyn Transform>>,
 }
 

@@ -56,7 +56,8 @@
 //! | | `MetaNamespaceKeyFunc`, `SplitMetaNamespaceKey` | [`Object::key`]; [`Key`] |
 //! | `thread_safe_store.go` | `ThreadSafeStore` | [`Indexer`] |
 //! | `informers/factory.go` | `SharedInformerFactory` | [`SharedInformerFactory`] |
-//! | `util/workqueue` | `TypedRateLimitingInterface`, its limiters | [`workqueue::WorkQueue`], [`workqueue::RateLimiter`] |
+//! | `util/workqueue` | `TypedRateLimitingInterface` | [`workqueue::WorkQueue`] |
+//! | | `TypedRateLimiter`, and the limiters | [`workqueue::RateLimiter`], and others under their names |
 //!
 //! # Modules
 //!

@@ -1,11 +1,11 @@
 //! Lists and watches with a [`ListerWatcher`] of one's own, and keeps a store of one's own up to date.
 //!
 //! ```text
-//! ListerWatcher ──list, then watch──▶ Reflector ──replace, add, update, delete, resync──▶ DeltaFifo, Indexer, or another
+//! ListerWatcher ──list, then watch──▶ Reflector ──replace, add, update, delete, resync──▶ DeltaFifo, Indexer, …
 //! ```
 //!
-//! Source: client-go `reflector.go`: its loop, back-off, versions and relists. Departures: it is a task, which ends when
-//! it is dropped, also while a list is running; and it lists and watches only, without WatchList, chunks and
+//! Source: client-go `reflector.go`: its loop, back-off, versions and relists. Departures: it is a task, which ends
+//! when it is dropped, also while a list is running; and it lists and watches only, without WatchList, chunks and
 //! consistency checks. [`SharedInformer`](crate::SharedInformer) has a reflector of its own with all of these.
 
 #[cfg(test)]
@@ -39,8 +39,8 @@ const SHORT_WATCH: Duration = Duration::from_secs(1);
 
 /// What a reflector lists and watches. client-go: `ListerWatcher`.
 ///
-/// Both futures may be dropped at any time. Timeouts are the implementation's business: a watch that is silent for ever
-/// keeps its reflector waiting for ever, so ask the server to end it (`timeoutSeconds`) and end a dead connection.
+/// Both futures may be dropped at any time. Timeouts are the implementation's business: a watch that stays silent keeps
+/// its reflector waiting, so ask the server to end it (`timeoutSeconds`), and end a dead connection.
 pub trait ListerWatcher: Send + 'static {
     /// All objects, at `version` or later: `"0"` for any version, empty for the most recent one.
     fn list(&mut self, version: &ResourceVersion)
@@ -179,7 +179,7 @@ impl<L: ListerWatcher, S: ReflectorStore> Reflector<L, S> {
         move || lock(&last).clone()
     }
 
-    /// Lists and watches for ever; drop the future to end it. client-go: `Run`.
+    /// Lists and watches forever; drop the future to end it. client-go: `Run`.
     pub async fn run(mut self) {
         loop {
             if let Err(error) = self.list_and_watch().await {

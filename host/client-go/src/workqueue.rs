@@ -10,8 +10,8 @@
 //! once; added while it is processed, once more after that. The queue is ordered by priority, then by arrival; no item
 //! starves ([`PASSED_OVER_MAX`]). Items that are not handed out are counted in [`WorkQueueStats`].
 //!
-//! Threads share a [`WorkQueue`], whose [`get`](WorkQueue::get) blocks; tasks share it, too, with its waker. It reads no
-//! clock: a [`ClockFn`] is passed in.
+//! Threads share a [`WorkQueue`], whose [`get`](WorkQueue::get) blocks; tasks share it, too, with its waker. It reads
+//! no clock: a [`ClockFn`] is passed in.
 //!
 //! Sources: client-go `util/workqueue` (`queue.go`, `delaying_queue.go`, `default_rate_limiters.go`, `metrics.go`) and
 //! controller-runtime's `pkg/controller/priorityqueue`; departures are documented at the items.

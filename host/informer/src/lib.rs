@@ -7,10 +7,10 @@
 //!
 //! This crate contains everything that waits for a cluster: [`discover`] resolves a resource name, a [`SharedInformer`]
 //! serves one source, a [`NamedInformer`] several under one name. Each source is visibly in one state
-//! ([`ReflectorStatus`]), failures are retried at a stated pace and shown, and nothing is dropped without a counter ([`InformerMetrics`]).
-//! Time, tasks and randomness come from an [`Environment`](informant_cache::Environment), so that a whole informer can
-//! be replayed from a seed under paused time; [`TokioEnvironment`] is the production one. Only the client of kube is
-//! used. The store and the delivery to handlers are in `informant-cache`.
+//! ([`ReflectorStatus`]), failures are retried at a stated pace and shown, and nothing is dropped without a counter
+//! ([`InformerMetrics`]). Time, tasks and randomness come from an [`Environment`](informant_cache::Environment), so
+//! that a whole informer can be replayed from a seed under paused time; [`TokioEnvironment`] is the production one. Only
+//! the client of kube is used. The store and the delivery to handlers are in `informant-cache`.
 
 mod api;
 mod cluster_client;

@@ -210,7 +210,7 @@ async fn a_blocking_handler_is_called_for_each_event() {
 }
 
 #[tokio::test]
-async fn a_failed_call_is_repeated_unless_it_is_permanent_or_panics() {
+async fn failed_call_is_repeated_unless_permanent_or_a_panic() {
     let attempts = AtomicU64::new(0);
     let outcome = move |line: &str| match line.split(' ').nth(1).unwrap() {
         "later" if attempts.fetch_add(1, Ordering::Relaxed) < 3 => Err(HandlerError::Retryable("busy".to_owned())),

@@ -213,7 +213,7 @@ async fn a_watch_that_ends_at_once_is_a_failure() {
 
 /// (`TestReflectorResync`)
 #[tokio::test(start_paused = true)]
-async fn a_resync_is_due_at_its_interval_while_a_watch_is_open() {
+async fn resync_is_due_while_a_watch_is_open() {
     let events = vec![(15_000, WatchEvent::Added(pod("a", 6)))];
     let shown = run(vec![listed(&[], 5)], vec![Ok((events, End::Open))], Some(10), 35).await;
     assert_snapshot!(shown, @r#"
@@ -230,7 +230,7 @@ async fn a_resync_is_due_at_its_interval_while_a_watch_is_open() {
 
 /// (`TestReflectorStopWatch`)
 #[tokio::test(start_paused = true)]
-async fn the_wait_grows_to_its_limit_and_starts_over_after_two_minutes() {
+async fn wait_grows_to_its_limit_and_starts_over() {
     let mut back_off = BackOff::default();
     let mut now = Moment::ZERO;
     let mut waits = Vec::new();
@@ -247,7 +247,7 @@ async fn the_wait_grows_to_its_limit_and_starts_over_after_two_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_indexer_can_be_kept_up_to_date_without_a_queue() {
+async fn indexer_is_kept_up_to_date_without_a_queue() {
     let store = Indexer::default();
     let script = Script {
         lists: vec![listed(&["a", "b"], 5)],
