@@ -1,8 +1,8 @@
 //! The columns of kubectl's printers, as functions of an object's JSON.
 //!
-//! The tables that the server sends consist of them, and so does `informant get -o wide`, which asks no API server. Each
-//! column names the fields that it reads, so that a reader who does not have all fields can tell an unknown cell from an
-//! empty one.
+//! The tables that the server sends consist of them, and so does `informant get -o wide`, which asks no API server.
+//! Each column names the fields that it reads, so that a reader who does not have all fields can tell an unknown cell
+//! from an empty one.
 //!
 //! Source: kubernetes `pkg/printers/internalversion/printers.go`.
 
