@@ -9,8 +9,8 @@
 //! serves one source, a [`NamedInformer`] several under one name. Each source is visibly in one state
 //! ([`ReflectorStatus`]), failures are retried at a stated pace and shown, and nothing is dropped without a counter
 //! ([`InformerMetrics`]). Time, tasks and randomness come from an [`Environment`](informant_cache::Environment), so
-//! that a whole informer can be replayed from a seed under paused time; [`TokioEnvironment`] is the production one. Only
-//! the client of kube is used. The store and the delivery to handlers are in `informant-cache`.
+//! that a whole informer can be replayed from a seed under paused time; [`TokioEnvironment`] is the production one.
+//! Only the client of kube is used. The store and the delivery to handlers are in `informant-cache`.
 
 mod api;
 mod cluster_client;
