@@ -44,7 +44,11 @@ mod tests {
             let error = read_content(&path.into()).unwrap_err().to_string();
             error.replace(&folder.path().display().to_string(), "FOLDER")
         };
-        let refusals = [refusal("none.wasm", None), refusal("long.wasm", Some(500 << 20))];
+        let refusals = [
+            refusal("none.wasm", None),
+            refusal("long.wasm", Some(500 << 20)),
+            refusal("long.js", Some(2 << 20)),
+        ];
         insta::assert_snapshot!(refusals.join("\n"), @r"
         FOLDER/none.wasm: cannot be read: No such file or directory (os error 2)
         FOLDER/long.wasm: too large: 500 MiB; a component may have at most 64 MiB
