@@ -119,10 +119,10 @@ impl Listener {
             let begun: Vec<Lane> = lanes.clone().filter(|lane| !state.walk(*lane).is_untouched()).collect();
             let reselection = Arc::new(self.reselection(source, state, selection));
             let is_begun = |slot: &Slot| slot.source == source && begun.contains(&slot.lane);
+            self.queue.defer_states_to_cursor(is_begun);
             self.queue
                 .vanished_unattempted
                 .retain(|(of, lane)| *of != source || !begun.contains(lane));
-            self.queue.defer_states_to_cursor(is_begun);
             self.queue.hide_states(is_begun);
             let gate = self.replay_gate.get(source);
             for lane in &begun {
