@@ -276,9 +276,9 @@ impl<'t> Table<'t> {
         Some(strings)
     }
 
-    /// Whether the key holds a table; reports nothing.
+    /// Whether the key holds a table; reports nothing, and does not make the key a known one.
     pub(crate) fn is_table(&self, key: &str) -> bool {
-        matches!(self.get(key).map(Spanned::get_ref), Some(DeValue::Table(_)))
+        matches!(self.entries.get(key).map(Spanned::get_ref), Some(DeValue::Table(_)))
     }
 
     pub(crate) fn is_string(&self, key: &str) -> bool {

@@ -45,7 +45,7 @@
 //! actor
 //! plugin
 //! host
-//! preflight simulated
+//! preflight simulated limits
 //! ```
 
 mod actor;
