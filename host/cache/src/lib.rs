@@ -12,6 +12,17 @@
 //! caller's job; for programs with threads, the crate `informant-client-go` does both.
 //!
 //! The model is client-go's `tools/cache`; each item states where it departs from it.
+//!
+//! Its modules, lowest layer first; none imports from a layer above its own:
+//!
+//! ```layers
+//! environment identity index seeded_bug
+//! backoff log_throttle token_bucket version_guard
+//! catalog source store
+//! listener
+//! delta event_handler index_feed journal
+//! delta_fifo
+//! ```
 
 mod backoff;
 mod catalog;

@@ -37,6 +37,7 @@
 //!
 //! Order across keys is not guaranteed. No I/O, no clock (time is passed in), no tasks.
 
+mod accepted_states;
 mod answer;
 mod attach;
 mod cursor;
@@ -71,6 +72,7 @@ mod tests;
 
 use informant_object::SourceId;
 
+pub use self::accepted_states::AcceptedStates;
 pub use self::dead_letter::{DeadLetter, DeadLetterChanges, LastDelete};
 pub use self::delivery::{Delivery, DeliveryOutcome, DeliveryToken, NextBatch, NextDelivery, Notification};
 pub use self::handle::{Consumer, Control, Feed, Ledger, ListenerHandle};
@@ -85,7 +87,7 @@ pub use self::push::{ChangeKind, ObjectChange};
 pub use self::replay::RequeueResult;
 pub use self::requeue_after::{RequeueChanges, RequeueTimer, SlowedKey, Triggered};
 pub use self::reselect::{ChangedSelection, Selected};
-pub use self::resume::{AcceptedStates, OpenKey, OpenKeys, ResumeState, Vanished};
+pub use self::resume::{OpenKey, OpenKeys, ResumeState, Vanished};
 pub use self::retry::RetriedKey;
 pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
 

@@ -32,9 +32,9 @@ pub(crate) use control::{Control, IndexersChange};
 pub(crate) use handoff::{SourceHandoff, SourceTransfer};
 use index_feeds::{IndexFeeds, IndexWarnings};
 
+use crate::durable_source::DurableSource;
 use crate::environment::BackgroundDropper;
 use crate::metrics::SourceMetrics;
-use crate::shared_informer::DurableSource;
 use crate::source_name::{SourceName, log};
 use crate::status::StatusTracker;
 use crate::update_channel::{EventKind, Update, UpdateReceiver, Updates};

@@ -11,10 +11,23 @@
 //! ([`InformerMetrics`]). Time, tasks and randomness come from an [`Environment`](informant_cache::Environment), so
 //! that a whole informer can be replayed from a seed under paused time; [`TokioEnvironment`] is the production one.
 //! Only the client of kube is used. The store and the delivery to handlers are in `informant-cache`.
+//!
+//! Its modules, lowest layer first; none imports from a layer above its own:
+//!
+//! ```layers
+//! environment spec durable_source
+//! metrics update_channel source_name
+//! api cluster_client handler status
+//! discovery informer_loop
+//! reflector
+//! shared_informer
+//! named_informer
+//! ```
 
 mod api;
 mod cluster_client;
 mod discovery;
+mod durable_source;
 mod environment;
 mod handler;
 mod informer_loop;
@@ -37,14 +50,15 @@ pub use discovery::{
     ABSENT_RESPONSES_MIN, AbsentResources, Discovered, DiscoveryError, Exclusion, ServedResources, UnusedExclusion,
     discover, discover_in, discover_matching,
 };
+pub use durable_source::{DurableSource, HANDOFF_WAIT_SECONDS_MAX};
 pub use environment::TokioEnvironment;
 pub use handler::{HandlerStatus, Registration};
 pub use metrics::InformerMetrics;
 pub use named_informer::{InformerSpec, NamedInformer};
 pub use reflector::{LIST_BYTES_MAX, LIST_OBJECTS_MAX, LIST_PAGES_MAX, ReflectorOptions};
 pub use shared_informer::{
-    AddIndexersError, DurableSource, DurableSources, HANDOFF_WAIT_SECONDS_MAX, InformerOptions, InformerStopped,
-    NotFresh, ReconfigureError, SharedInformer, StartError, StopReport, try_request,
+    AddIndexersError, DurableSources, InformerOptions, InformerStopped, NotFresh, ReconfigureError, SharedInformer,
+    StartError, StopReport, try_request,
 };
 pub use spec::SourceSpec;
 pub use status::{OUTDATED_KEYS_MAX, Reconfiguring, ReflectorStatus, WatchListUse};

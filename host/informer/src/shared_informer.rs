@@ -14,21 +14,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use informant_cache::listener::ListenerOptions;
 use informant_cache::{
-    Catalog, Environment, EventHandler, IndexConflict, IndexFeedHandle, IndexFunc, Journal, ListenerHandle, Snapshot,
-    Source,
+    Catalog, Environment, EventHandler, IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle, Snapshot, Source,
 };
 use informant_object::SourceId;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use freshness::NotFresh;
-pub use handoff::HANDOFF_WAIT_SECONDS_MAX;
 pub use reconfigure::ReconfigureError;
 pub(crate) use reconfigure::validate_identity;
 pub use start::{StartError, try_request};
 pub use stop::StopReport;
 
 use crate::cluster_client::ClusterClient;
+use crate::durable_source::DurableSource;
 use crate::environment::BackgroundDropper;
 use crate::handler::{HandlerParts, Registration, drive};
 use crate::informer_loop::Control;
@@ -60,29 +59,6 @@ pub trait DurableSources: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// Why the storage of a durable source could not be opened. The source is not started then.
     fn open(&self, spec: &SourceSpec) -> Result<Option<DurableSource>, Box<dyn std::error::Error + Send + Sync>>;
-}
-
-/// The storage of a durable source.
-#[derive(Debug, Clone)]
-pub struct DurableSource {
-    /// Persists the source and delivers its events.
-    pub journal: Arc<dyn Journal>,
-    /// The highest version that an earlier process had seen: a lagging replica cannot take the source back behind it.
-    pub high_water: Option<u64>,
-    /// After how many seconds a handoff that is blocked on the disk is reported: see [`HANDOFF_WAIT_SECONDS_MAX`], the
-    /// default.
-    pub handoff_wait_seconds_max: u64,
-}
-
-impl DurableSource {
-    /// A source persisted by `journal`, with default limits.
-    pub fn new(journal: Arc<dyn Journal>, high_water: Option<u64>) -> Self {
-        Self {
-            journal,
-            high_water,
-            handoff_wait_seconds_max: HANDOFF_WAIT_SECONDS_MAX,
-        }
-    }
 }
 
 impl Default for InformerOptions {

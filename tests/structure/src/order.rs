@@ -96,12 +96,13 @@ fn line_of_documentation(attribute: &Attribute) -> Option<String> {
     }
 }
 
-/// How `order` differs from the modules that `parent` has.
+/// How `order` differs from the modules of `parent` that are files of their own.
 fn differences(one: &Crate, parent: &ModulePath, order: &BTreeMap<String, usize>) -> Vec<String> {
-    let children = one.modules.keys().filter(|module| {
-        module.len() == parent.len() + 1 && module.starts_with(parent) && *module != &vec!["main".to_owned()]
+    let own = one.modules[parent];
+    let children = one.modules.iter().filter(|(module, file)| {
+        module.len() == parent.len() + 1 && module.starts_with(parent) && **file != own && **module != ["main"]
     });
-    let children: Vec<&String> = children.filter_map(|module| module.last()).collect();
+    let children: Vec<&String> = children.filter_map(|(module, _)| module.last()).collect();
     let missing = children.iter().filter(|child| !order.contains_key(**child));
     let unknown = order.keys().filter(|name| !children.contains(name));
     missing

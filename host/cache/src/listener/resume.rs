@@ -1,15 +1,14 @@
 //! Resuming a source after a restart: what vanished since, what the handler accepted before, and which keys are still
 //! open.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use informant_object::{AsKey, Key, Object, ResourceVersion, SourceId};
+use informant_object::{Key, Object, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::PendingEvent;
 use crate::listener::slots::Slot;
-use crate::listener::{DeadLetter, Listener, Notification, RequeueTimer};
+use crate::listener::{AcceptedStates, DeadLetter, Listener, Notification, RequeueTimer};
 use crate::{Moment, Reason, Snapshot};
 
 /// What was persisted about a handler and a source by an earlier process.
@@ -36,10 +35,6 @@ pub struct Vanished {
     pub final_state_unknown: bool,
 }
 
-/// States of objects, by key: uid and version.
-#[derive(Debug, Default)]
-pub struct AcceptedStates(BTreeMap<Key, (Box<str>, ResourceVersion)>);
-
 /// What of one key a handler has not finished with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenKey {
@@ -59,34 +54,6 @@ pub enum OpenKeys {
     Many,
     /// These keys.
     Keys(Vec<Key>),
-}
-
-impl AcceptedStates {
-    /// Adds an accepted state of `key`.
-    pub fn insert(&mut self, key: Key, uid: &str, version: &str) {
-        self.0.insert(key, (uid.into(), ResourceVersion::new(version)));
-    }
-
-    /// How many.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether `object` is one of them. An object without a version never is.
-    pub(super) fn holds(&self, object: &Object) -> bool {
-        let accepted = self.0.get(&object.key() as &dyn AsKey);
-        let is_it = |(uid, version): &(Box<str>, ResourceVersion)| {
-            **uid == *object.uid() && version.as_ref() == object.version() && !version.is_empty()
-        };
-        accepted.is_some_and(is_it)
-    }
 }
 
 impl From<Vanished> for Notification {

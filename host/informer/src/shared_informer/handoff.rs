@@ -12,17 +12,6 @@ use super::{InformerStopped, SharedInformer, StopReport};
 use crate::informer_loop::{Control, SourceHandoff, SourceTransfer};
 use crate::source_name::log;
 
-/// After how many seconds a handoff of durable sources that is blocked on the disk is reported: a warning, and one more
-/// in `hand_over_waits_total`. A healthy disk takes milliseconds, an overloaded one a second or two.
-///
-/// The handoff keeps waiting. Giving up would lose or reorder events: the last events of the old source are still in
-/// its journal, and the new source delivers the difference to them. Delivered too early, the older state would come
-/// last, and stay. Nor is there a shortcut: filling the new source from scratch goes through a journal on the same
-/// disk. Meanwhile the informer's handlers receive nothing, readers see the old source as it was last read, and further
-/// changes of the informer wait; a stop does not. A disk that fails instead of hanging blocks nothing: a journal
-/// delivers what it cannot persist.
-pub const HANDOFF_WAIT_SECONDS_MAX: u64 = 10;
-
 impl SharedInformer {
     /// This source, for the others of a handoff.
     pub(crate) fn as_handoff(&self) -> SourceHandoff {
@@ -50,7 +39,7 @@ impl SharedInformer {
     }
 
     /// Waits for `done`, which a journal completes once it reaches it, and reports a long wait. See
-    /// [`HANDOFF_WAIT_SECONDS_MAX`].
+    /// [`HANDOFF_WAIT_SECONDS_MAX`](crate::HANDOFF_WAIT_SECONDS_MAX).
     pub(crate) async fn wait_for_disk<T>(&self, done: impl Future<Output = T>) -> T {
         let Some(durable) = &self.durable else {
             return done.await;
