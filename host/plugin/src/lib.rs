@@ -45,7 +45,7 @@
 //! actor
 //! plugin
 //! host
-//! preflight simulated limits
+//! preflight simulated
 //! ```
 
 mod actor;
