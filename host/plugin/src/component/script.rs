@@ -57,9 +57,15 @@ impl Script {
     /// The script in `content`.
     ///
     /// # Errors
-    /// [`LoadProblem::ScriptNotText`].
+    /// [`LoadProblem::ScriptTooLarge`], [`LoadProblem::ScriptNotText`].
     pub(crate) fn new(content: &Content) -> Result<Script, LoadProblem> {
         let bytes = Arc::clone(content.bytes());
+        if bytes.len() > SCRIPT_BYTES_MAX {
+            return Err(LoadProblem::ScriptTooLarge {
+                bytes: bytes.len(),
+                max: SCRIPT_BYTES_MAX,
+            });
+        }
         if let Err(error) = std::str::from_utf8(&bytes) {
             let before = &bytes[..error.valid_up_to()];
             return Err(LoadProblem::ScriptNotText {
@@ -182,9 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_utf8() {
+    fn a_script_is_utf8_of_bounded_length() {
         let script = read("// grüße\n".as_bytes()).unwrap();
         assert_eq!((script.name.as_str(), script.text.len()), ("handler.js", 11));
+        assert_eq!(read(&vec![b' '; SCRIPT_BYTES_MAX]).map(|_| ()), Ok(()));
+        insta::assert_snapshot!(
+            read(&vec![b' '; SCRIPT_BYTES_MAX + 1]).unwrap_err(),
+            @"too large: 1048577 bytes; a script may have at most 1048576 (1 MiB); make a component of a larger one: informant plugin build FILE --component"
+        );
         insta::assert_snapshot!(
             read(b"let a;\nlet b = '\xe9';").unwrap_err(),
             @"not UTF-8: byte 0xe9 at line 2, column 10; save it as UTF-8"
