@@ -1,6 +1,7 @@
 //! The identity of an object, as a number that is equal in every process, version and architecture.
 //!
-//! FNV-1a (64 bits) over `cluster 0x00 group/plural 0x00 namespace 0x00 name`, then the 64-bit finalizer of MurmurHash3.
+//! FNV-1a (64 bits) over `cluster 0x00 group/plural 0x00 namespace 0x00 name`, then the 64-bit finalizer of
+//! MurmurHash3.
 //! FNV-1a alone does not spread numbered names over ranges: `ns-000` to `ns-199` all fall into one of eight. The uid is
 //! no part of it, so that two incarnations of a name have the same identity.
 //!

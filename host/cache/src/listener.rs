@@ -76,12 +76,12 @@ pub use self::accepted_states::AcceptedStates;
 pub use self::dead_letter::{DeadLetter, DeadLetterChanges, LastDelete};
 pub use self::delivery::{Delivery, DeliveryOutcome, DeliveryToken, NextBatch, NextDelivery, Notification};
 pub use self::handle::{Consumer, Control, Feed, Ledger, ListenerHandle};
-pub use self::lanes::{LANES_MAX, Lane, LaneSet, SourceIdentity};
+pub use self::lanes::{LANES_MAX, Lane, LaneSet, ResourceIdentities};
 pub use self::options::{
     CRASHES_MAX, DEAD_LETTERS_MAX, ERROR_BYTES_MAX, FailurePolicy, ListenerOptions, PENDING_BYTES_MAX,
     PENDING_EVENTS_MAX, REQUEUE_AFTER_MIN, REQUEUE_AFTER_MIN_UNCHANGED, REQUEUE_CHANGES_MAX, REQUEUED_DELETES_MAX,
     REQUEUES_IN_A_ROW_MAX, RESYNC_MIN, RETRIED_DELETES_MAX, RETRIES_PER_SECOND_MAX, RETRY_AFTER_MAX,
-    RETRY_ERROR_BYTES_MAX, RetryPolicy, SPACED_KEYS_MAX, UNACCEPTED_KEYS_MAX,
+    RETRY_ERROR_BYTES_MAX, RetryOptions, SPACED_KEYS_MAX, UNACCEPTED_KEYS_MAX,
 };
 pub use self::push::{ChangeKind, ObjectChange};
 pub use self::replay::RequeueResult;

@@ -84,15 +84,22 @@ pub(crate) fn follow(
 ) -> Result<Informer, Box<dyn Error>> {
     let (added, updated, deleted) = (print.clone(), print.clone(), print);
     let handler = EventHandlerFuncs::new()
-        .on_add(move |pod, _| Ok(added(format!("add {}", pod.key()))))
-        .on_update(move |_, pod, _| Ok(updated(format!("update {}", pod.key()))))
+        .on_add(move |pod, _| {
+            added(format!("add {}", pod.key()));
+            Ok(())
+        })
+        .on_update(move |_, pod, _| {
+            updated(format!("update {}", pod.key()));
+            Ok(())
+        })
         .on_delete(move |key, _, final_state_unknown, _| {
             let missed = if final_state_unknown {
                 " while the watch was down"
             } else {
                 ""
             };
-            Ok(deleted(format!("delete {key}{missed}")))
+            deleted(format!("delete {key}{missed}"));
+            Ok(())
         });
     let environment = Arc::new(TokioEnvironment::current(1));
     let informer = Informer::start(

@@ -104,7 +104,7 @@ pub use wait::{
 };
 
 // What the items above take and return, so that a program needs only this crate.
-pub use informant_cache::listener::{ListenerOptions, RetryPolicy};
+pub use informant_cache::listener::{ListenerOptions, RetryOptions};
 pub use informant_cache::{
     Catalog, DeltaObject, Environment, EventContext, EventHandler, HandlerError, IndexConflict, IndexError, IndexFunc,
     IndexValues, Moment, PointerIndex, Reason, Snapshot, StoreWriter, Tombstone,

@@ -173,7 +173,6 @@ impl<L: ListerWatcher, S: ReflectorStore> Reflector<L, S> {
 
     /// Reads the version up to which the store is current; empty before the first list. client-go:
     /// `LastSyncResourceVersion`.
-    #[must_use]
     pub fn last_sync_resource_version(&self) -> impl Fn() -> ResourceVersion + Send + Sync + 'static {
         let last = Arc::clone(&self.last);
         move || lock(&last).clone()

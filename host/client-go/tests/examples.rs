@@ -1,5 +1,7 @@
 //! The examples run on the embedded API server, and `docs/coming-from-client-go.md` shows them as they are.
 
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 #[expect(dead_code, reason = "its main function needs a cluster")]
 #[path = "../examples/controller.rs"]
 mod controller;

@@ -1,5 +1,7 @@
 //! Shared informers, their factory, and waiting, on the embedded API server under paused time.
 
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Guarantees: an unknown key is an error with a suggestion, a planned key is reported as not supported yet, every
-//! number has a stated range, and environment variables are not expanded. Reads no file, contacts no cluster and opens no
+//! number has a stated range, and environment variables are not expanded. Reads no file, contacts no cluster and opens
+//! no
 //! component.
 //!
 //! ```layers

@@ -71,7 +71,7 @@ const ON_FAILURE: [(&str, OnFailure); 3] = [
 const CONTINUATION: [(&str, ReplayPolicy); 2] =
     [("replay", ReplayPolicy::Replay), ("continue", ReplayPolicy::Continue)];
 
-/// A plugin: what its section means, and where the file says so.
+/// A plugin: what its section means, and where the file has it.
 #[derive(Debug, Clone)]
 pub struct PluginSection {
     /// What it means.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A getter returns `None` if a key is absent or invalid; the latter has been reported. A key that no getter was called
-//! for is unknown: there is no list of keys beside the code that reads them.
+//! for is unknown: there is no list of keys next to the code that reads them.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

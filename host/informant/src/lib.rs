@@ -1,7 +1,8 @@
 //! The daemon and its command line.
 //!
 //! ```text
-//! config.toml ─informant-config─▶ Config ─▶ daemon: informers (informant-informer) ─listeners─▶ plugins (informant-plugin-host)
+//! config.toml ─informant-config─▶ Config ─▶ daemon: informers (informant-informer) ─listeners─▶ plugins
+//! (informant-plugin-host)
 //! argv ──────────cli──▶ command             └── server: /livez /readyz /metrics, admin: /api/v1
 //! ```
 //!

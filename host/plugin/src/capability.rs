@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Each host function is authorized when it is called: [`permission`] says which kind of call may use which
-//! capability, and the capability checks the [grants](Current) of the plugin's section. What a call changes takes effect
+//! capability, and the capability checks the [grants](Current) of the plugin's section. What a call changes takes
+//! effect
 //! when it has succeeded ([`PluginCapabilities::commit`]). A guest receives `denied` and the line of config.toml that
 //! would grant it.
 //!

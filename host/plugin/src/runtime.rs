@@ -1,4 +1,5 @@
-//! What all plugins share: the engine, the compiled components, the services of capabilities; and how a version is loaded.
+//! What all plugins share: the engine, the compiled components, the services of capabilities; and how a version is
+//! loaded.
 
 use std::sync::Arc;
 
@@ -205,7 +206,7 @@ impl Runtime {
 // A section's limits and defaults are those of the listener.
 const _: () = assert!(INSTANCES_MAX == listener::LANES_MAX as u32);
 
-fn retry_policy(spec: &PluginSpec) -> listener::RetryPolicy {
+fn retry_policy(spec: &PluginSpec) -> listener::RetryOptions {
     let informant_spec::RetryPolicy { initial, max, attempts } = spec.retry;
-    listener::RetryPolicy { initial, max, attempts }
+    listener::RetryOptions { initial, max, attempts }
 }

@@ -32,7 +32,7 @@ pub struct Content {
 }
 
 impl ContentSource {
-    /// What it contains. A file's extension says so.
+    /// What it contains. A file's extension tells.
     #[must_use]
     pub fn language(&self) -> Language {
         let ContentSource::File(path) = self;

@@ -1,4 +1,5 @@
-//! Policies: what happens to an event that fails, after a reload or a restart, what readiness waits for, and how much of
+//! Policies: what happens to an event that fails, after a reload or a restart, what readiness waits for, and how much
+//! of
 //! an object is persisted.
 
 use std::time::Duration;

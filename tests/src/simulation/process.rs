@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant_cache::listener::{ListenerOptions, RetryPolicy};
+use informant_cache::listener::{ListenerOptions, RetryOptions};
 use informant_cache::{Environment, Journal};
 use informant_informer::{DurableSource, DurableSources, ReflectorOptions, SourceSpec};
 use informant_spec::StoredContent;
@@ -217,9 +217,9 @@ impl Process {
         };
         let options = ListenerOptions {
             pending_events_max: self.rng.pick(&[2, 8, 1_024, 1_024]),
-            retry: RetryPolicy {
+            retry: RetryOptions {
                 attempts: 1_000,
-                ..RetryPolicy::default()
+                ..RetryOptions::default()
             },
             seed: 1 + self.rng.below(u64::MAX - 1),
             ..ListenerOptions::default()

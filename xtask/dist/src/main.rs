@@ -1,4 +1,5 @@
-//! Packs the files of a release: archives of the program and the C SDK, an image, an SBOM, release notes, a krew manifest and checksums.
+//! Packs the files of a release: archives of the program and the C SDK, an image, an SBOM, release notes, a krew
+//! manifest and checksums.
 //!
 //! `cargo xtask dist` builds the programs and starts this one, which is a package of its own so that `cargo xtask demo`
 //! does not build its libraries. Everything that it writes depends on its arguments and inputs only: no clock, no

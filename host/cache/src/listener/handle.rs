@@ -46,7 +46,8 @@ impl ListenerHandle {
         ListenerHandle::of(Listener::new(options))
     }
 
-    /// A listener that neither folds nor cuts at its limits: the pusher checks [`Feed::has_room`] before each batch, and
+    /// A listener that neither folds nor cuts at its limits: the pusher checks [`Feed::has_room`] before each batch,
+    /// and
     /// waits while there is none. Failing keys still fold. They count, so a handler that fails without end on as many
     /// keys as the limit allows stops the pusher.
     ///

@@ -23,12 +23,12 @@ pub type Lane = u8;
 pub struct LaneSet(u64);
 
 /// Which cluster and resource a source delivers.
-pub type SourceIdentity = Arc<dyn Fn(SourceId) -> ResourceIdentity + Send + Sync>;
+pub type ResourceIdentities = Arc<dyn Fn(SourceId) -> ResourceIdentity + Send + Sync>;
 
 /// Assigns keys to lanes.
 pub(super) struct LaneMap {
     count: Lane,
-    identity: Option<SourceIdentity>,
+    identity: Option<ResourceIdentities>,
     /// The identities of attached sources.
     known: BTreeMap<SourceId, ResourceIdentity>,
 }
@@ -90,7 +90,7 @@ impl LaneMap {
     }
 
     /// Uses `count` lanes from now on, at least one and at most [`LANES_MAX`], for these sources and later ones.
-    pub(super) fn set(&mut self, count: Lane, identity: SourceIdentity, sources: &[SourceId]) {
+    pub(super) fn set(&mut self, count: Lane, identity: ResourceIdentities, sources: &[SourceId]) {
         self.count = count.clamp(1, LANES_MAX);
         self.identity = Some(identity);
         self.known.clear();

@@ -23,7 +23,7 @@ pub const RESYNC_MIN: Duration = Duration::from_secs(1);
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How often one object state may trap or time out before it becomes a dead letter, however many attempts
-/// [`RetryPolicy::attempts`] allows: each costs the handler its memory.
+/// [`RetryOptions::attempts`] allows: each costs the handler its memory.
 pub const CRASHES_MAX: u32 = 10;
 
 /// How many retries of one handler may start within a second, and how many may be ready or in flight at once. Later
@@ -103,7 +103,7 @@ pub struct ListenerOptions {
     /// its limits, objects wait for their cursor.
     pub calls_per_second_max: Option<u32>,
     /// How failures are retried.
-    pub retry: RetryPolicy,
+    pub retry: RetryOptions,
     /// See [`RETRIES_PER_SECOND_MAX`]. At least 1.
     pub retries_per_second_max: usize,
     /// See [`RETRIED_DELETES_MAX`].
@@ -121,7 +121,7 @@ pub struct ListenerOptions {
 
 /// How a failing key is retried: after `initial`, doubling up to `max`, with jitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RetryPolicy {
+pub struct RetryOptions {
     /// The wait after the first failure; jitter adds up to a quarter.
     pub initial: Duration,
     /// The longest wait, jitter included.
@@ -150,7 +150,7 @@ impl Default for ListenerOptions {
             resync: None,
             min_interval: None,
             calls_per_second_max: None,
-            retry: RetryPolicy::default(),
+            retry: RetryOptions::default(),
             retries_per_second_max: RETRIES_PER_SECOND_MAX,
             retried_deletes_max: RETRIED_DELETES_MAX,
             requeued_deletes_max: REQUEUED_DELETES_MAX,
@@ -161,9 +161,9 @@ impl Default for ListenerOptions {
     }
 }
 
-impl Default for RetryPolicy {
-    fn default() -> RetryPolicy {
-        RetryPolicy {
+impl Default for RetryOptions {
+    fn default() -> RetryOptions {
+        RetryOptions {
             initial: Duration::from_secs(1),
             max: Duration::from_secs(5 * 60),
             attempts: 0,

@@ -8,7 +8,7 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::PendingEvent;
-use crate::listener::lanes::{Lane, SourceIdentity};
+use crate::listener::lanes::{Lane, ResourceIdentities};
 use crate::listener::{Listener, Notification, Turns};
 use crate::{Moment, Reason};
 
@@ -112,7 +112,7 @@ impl Listener {
 
     /// Divides the keys among so many lanes from now on, and redelivers every source: each consumer has lost what it
     /// remembered. While no call is made.
-    pub(super) fn set_lanes(&mut self, count: Lane, identity: SourceIdentity, now: Moment) -> Vec<ReplayRequested> {
+    pub(super) fn set_lanes(&mut self, count: Lane, identity: ResourceIdentities, now: Moment) -> Vec<ReplayRequested> {
         self.queue.drop_synced();
         self.forget_ended_back_offs();
         self.queue.slots.redivide(count, identity, &self.sources.ids());

@@ -7,14 +7,14 @@ use std::time::Duration;
 use informant_object::{Key, KeyRef, SourceId};
 
 use crate::listener::slots::{Slot, SlotId, SlotState};
-use crate::listener::{Listener, RetryPolicy};
+use crate::listener::{Listener, RetryOptions};
 use crate::{Moment, Reason};
 
 /// How long to wait after failure number `failures` in a row, counted from 1.
 ///
 /// `initial`, doubling, up to `max`. `random` adds up to a quarter. At `max` it takes off up to a fifth instead, so
 /// that keys that fail together are not retried together forever.
-pub(super) fn back_off(policy: &RetryPolicy, failures: u32, random: u64) -> Duration {
+pub(super) fn back_off(policy: &RetryOptions, failures: u32, random: u64) -> Duration {
     let doublings = failures.saturating_sub(1).min(31);
     let longest = policy
         .initial
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     fn seconds(failures: u32, random: u64) -> f64 {
-        back_off(&RetryPolicy::default(), failures, random).as_secs_f64()
+        back_off(&RetryOptions::default(), failures, random).as_secs_f64()
     }
 
     #[test]

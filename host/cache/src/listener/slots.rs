@@ -14,7 +14,7 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
 use crate::listener::event::PendingEvent;
-use crate::listener::lanes::{Lane, LaneMap, LaneSet, SourceIdentity};
+use crate::listener::lanes::{Lane, LaneMap, LaneSet, ResourceIdentities};
 use crate::listener::options::SLOTS_KEPT_MAX;
 use crate::listener::retry::RetryState;
 
@@ -285,7 +285,7 @@ impl Slots {
     }
 
     /// Assigns every slot to one of `count` lanes; those of `Synced`, which are in flight, to the first.
-    pub(super) fn redivide(&mut self, count: Lane, identity: SourceIdentity, sources: &[SourceId]) {
+    pub(super) fn redivide(&mut self, count: Lane, identity: ResourceIdentities, sources: &[SourceId]) {
         let mut ready = Vec::new();
         for list in &self.ready {
             let mut id = list.first;

@@ -46,9 +46,9 @@ pub(super) fn options() -> ListenerOptions {
 /// Retryable failures become dead letters after `attempts`.
 pub(super) fn with_attempts(attempts: u32) -> ListenerOptions {
     ListenerOptions {
-        retry: RetryPolicy {
+        retry: RetryOptions {
             attempts,
-            ..RetryPolicy::default()
+            ..RetryOptions::default()
         },
         ..options()
     }

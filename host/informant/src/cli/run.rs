@@ -44,7 +44,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit> {
     let signals = SignalThread::start(activities.clone()).context("cannot listen for signals")?;
     let config = config_file::load(&args.config.config)?;
     for warning in &config.warnings {
-        config_file::log_warning(&warning);
+        config_file::log_warning(warning);
     }
     if let Some(exposed) = args
         .admin_listen

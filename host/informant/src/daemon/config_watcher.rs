@@ -170,7 +170,7 @@ impl ConfigWatcher {
 
     fn apply(&mut self, config: &Config) {
         for warning in &config.warnings {
-            config_file::log_warning(&warning);
+            config_file::log_warning(warning);
         }
         let restart_changed = self.set_restart_pending(config);
         self.registry.configuration().refused = None;

@@ -5,8 +5,7 @@
 //! tick of the file ───▶ read ──▶ new? ──▶ wait for config.toml ──▲
 //! ```
 
-use std::pin::Pin;
-
+use futures::future::BoxFuture;
 use informant_plugin_host::LoadError;
 use informant_spec::{Content, ContentSource, Digest};
 
@@ -23,7 +22,7 @@ pub(super) struct ContentFollower {
     pub(super) tried: Option<Digest>,
     /// Why it could not be read when it was read last.
     unreadable: Option<String>,
-    reading: Option<Pin<Box<dyn Future<Output = Result<Content, LoadError>> + Send>>>,
+    reading: Option<BoxFuture<'static, Result<Content, LoadError>>>,
     /// Whether a section needs what is being read.
     for_section: bool,
     /// It ticked while it was being read.

@@ -178,7 +178,7 @@ impl IndexActor {
                     TrapKind::Timeout => self.counters.timeout.inc(),
                     TrapKind::Trap | TrapKind::Aborted => self.counters.trap.inc(),
                 };
-                let error = truncated(&report.to_string());
+                let error = truncated(report.to_string());
                 self.slot.record_loss(&report);
                 Err(error)
             }

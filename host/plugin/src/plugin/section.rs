@@ -63,7 +63,8 @@ impl Plugin {
         prepared.map_err(|problem| self.refuse(LoadError::new(content.origin().path(), problem)))
     }
 
-    /// Prepares to apply another section of config.toml, with the content that it names, next to the running version: as
+    /// Prepares to apply another section of config.toml, with the content that it names, next to the running version:
+    /// as
     /// [`prepare_version`](Self::prepare_version), if the running instances cannot serve it. The returned future may be
     /// dropped at any point.
     ///

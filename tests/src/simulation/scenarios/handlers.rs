@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Environment;
-use informant_cache::listener::{ListenerOptions, Pause, RequeueResult, RetryPolicy};
+use informant_cache::listener::{ListenerOptions, Pause, RequeueResult, RetryOptions};
 use informant_cache::seeded_bug::SeededBug;
 use serde_json::Value;
 
@@ -213,9 +213,9 @@ async fn burst_at_the_start(stage: Arc<Stage>) {
 async fn poisoned(stage: Arc<Stage>) {
     const ATTEMPTS: u32 = 4;
     let options = ListenerOptions {
-        retry: RetryPolicy {
+        retry: RetryOptions {
             attempts: ATTEMPTS,
-            ..RetryPolicy::default()
+            ..RetryOptions::default()
         },
         ..ListenerOptions::default()
     };

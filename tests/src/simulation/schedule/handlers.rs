@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Environment;
-use informant_cache::listener::{ListenerOptions, Pause, RetryPolicy};
+use informant_cache::listener::{ListenerOptions, Pause, RetryOptions};
 
 use super::super::handler::Handler;
 use super::super::recorder::Script;
@@ -61,9 +61,9 @@ impl Schedule {
             resync: self
                 .rng
                 .pick(&[None, Some(Duration::from_secs(5)), Some(Duration::from_secs(90))]),
-            retry: RetryPolicy {
+            retry: RetryOptions {
                 attempts: 1_000,
-                ..RetryPolicy::default()
+                ..RetryOptions::default()
             },
             seed: 1 + self.rng.below(u64::MAX - 1),
             ..ListenerOptions::default()

@@ -7,7 +7,7 @@ use crate::Moment;
 use crate::listener::cursor::CursorKind;
 use crate::listener::wake::Waker;
 use crate::listener::{
-    Delivery, DeliveryOutcome, DeliveryToken, Lane, LaneSet, NextBatch, NextDelivery, SourceIdentity,
+    Delivery, DeliveryOutcome, DeliveryToken, Lane, LaneSet, NextBatch, NextDelivery, ResourceIdentities,
 };
 
 /// Pulls deliveries and reports their outcomes. One consumer per listener.
@@ -22,10 +22,12 @@ impl Consumer {
         self.0.listener.set_waker(waker);
     }
 
-    /// Divides the keys among `count` lanes from now on, at most [`LANES_MAX`](crate::listener::LANES_MAX), for one consumer
-    /// that handles each lane apart; and [replays](super::Control::replay) all sources, since each lane has lost what it had
+    /// Divides the keys among `count` lanes from now on, at most [`LANES_MAX`](crate::listener::LANES_MAX), for one
+    /// consumer
+    /// that handles each lane apart; and [replays](super::Control::replay) all sources, since each lane has lost what
+    /// it had
     /// seen. `identity` says which sources deliver the same objects. While the consumer makes no call.
-    pub fn set_lanes(&self, count: Lane, identity: SourceIdentity, now: Moment) {
+    pub fn set_lanes(&self, count: Lane, identity: ResourceIdentities, now: Moment) {
         self.0
             .change_and_request(|listener| listener.set_lanes(count, identity, now));
     }
@@ -66,7 +68,8 @@ impl Consumer {
             .change(|listener| tokens.into_iter().rev().for_each(|token| listener.give_back(token)));
     }
 
-    /// Like [`replay`](super::Control::replay), for a handler whose instance was lost because of an event. Delivers the keys of
+    /// Like [`replay`](super::Control::replay), for a handler whose instance was lost because of an event. Delivers
+    /// the keys of
     /// that instance's lane only; with several lanes, the intervals of all keys end. Skips dead-lettered states,
     /// because they would crash the next instance, too. A newer state of such a key is delivered as usual.
     pub fn recover(&self, lane: Lane, now: Moment) {

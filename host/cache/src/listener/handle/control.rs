@@ -33,7 +33,8 @@ impl Control {
     }
 
     /// Redelivers every source, with reason `Replay`: pending deletes first, then every object as an add, merged with
-    /// its pending events; [`Notification::Synced`](crate::listener::Notification::Synced) at the end. Keys in back-off stay
+    /// its pending events; [`Notification::Synced`](crate::listener::Notification::Synced) at the end. Keys in
+    /// back-off stay
     /// there; requeues are canceled, and no key waits for its [`min_interval`](ListenerOptions::min_interval). The
     /// replay of a [gated](super::Ledger::gate_replays) source starts once it is recorded.
     ///
@@ -45,7 +46,8 @@ impl Control {
 
     /// The handler selects other objects of these sources than before: it receives the difference, with reason
     /// `Reconfigured`. Each object that only the new selection contains is delivered as an add. Each that only an
-    /// earlier one contains is an add with [`seen_unknown`](crate::listener::Delivery::seen_unknown), which the consumer makes a
+    /// earlier one contains is an add with [`seen_unknown`](crate::listener::Delivery::seen_unknown), which the
+    /// consumer makes a
     /// delete. Pending deletes have that mark from now on, too. No
     /// [`Notification::Synced`](crate::listener::Notification::Synced) follows.
     /// `only`: the keys of this lane.

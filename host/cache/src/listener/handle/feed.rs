@@ -8,7 +8,8 @@ use super::{Shared, SyncedCallback, lock};
 use crate::listener::{ObjectChange, ResumeState, Vanished};
 use crate::{Moment, Snapshot};
 
-/// Feeds a listener. An informer loop attaches a source, pushes each change, and detaches it; the journal does so in its
+/// Feeds a listener. An informer loop attaches a source, pushes each change, and detaches it; the journal does so in
+/// its
 /// place for durable sources.
 #[derive(Clone, Debug)]
 pub struct Feed(pub(super) Arc<Shared>);
@@ -58,7 +59,8 @@ impl Feed {
     /// receives only `changes`, the difference between what `olds` delivered and `snapshot`; pending, failing and
     /// in-flight events and requeues continue under the new source id.
     ///
-    /// If `olds` were not delivered completely yet, `new` is delivered as by a [`replay`](super::Control::replay); if they were
+    /// If `olds` were not delivered completely yet, `new` is delivered as by a [`replay`](super::Control::replay); if
+    /// they were
     /// not attached, `new` is [attached](Self::attach) as usual. `olds` stay attached, for the deletes of objects that
     /// only they held.
     pub fn transfer(

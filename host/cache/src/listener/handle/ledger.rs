@@ -96,7 +96,8 @@ impl Ledger {
     }
 
     /// How many keys ask for another call again and again without a change, at shorter intervals than they may
-    /// ([`REQUEUE_AFTER_MIN_UNCHANGED`](crate::listener::REQUEUE_AFTER_MIN_UNCHANGED)), and the first `max` of them by source and
+    /// ([`REQUEUE_AFTER_MIN_UNCHANGED`](crate::listener::REQUEUE_AFTER_MIN_UNCHANGED)), and the first `max` of them by
+    /// source and
     /// key. Visits every requeue if there are such keys.
     #[must_use]
     pub fn slowed_keys(&self, max: usize) -> (usize, Vec<SlowedKey>) {

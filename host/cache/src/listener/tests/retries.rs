@@ -216,7 +216,7 @@ fn deletes_that_fail_without_end_become_dead_letters() {
 
 #[test]
 fn changed_policy_shortens_back_offs_but_not_requested_waits() {
-    let slow = RetryPolicy {
+    let slow = RetryOptions {
         initial: seconds(3_600),
         max: seconds(7_200),
         attempts: 0,

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::HandlerError;
-use informant_cache::listener::{ListenerOptions, RetryPolicy};
+use informant_cache::listener::{ListenerOptions, RetryOptions};
 
 use crate::Registration;
 use crate::testing::{CallOutcome, RecordingHandler, Rig, api_server, pass, put, settle};
 
 fn two_attempts() -> ListenerOptions {
-    let retry = RetryPolicy {
+    let retry = RetryOptions {
         attempts: 2,
-        ..RetryPolicy::default()
+        ..RetryOptions::default()
     };
     ListenerOptions {
         retry,

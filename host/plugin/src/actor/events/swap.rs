@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use informant_cache::listener::{Lane, Pause, SourceIdentity};
+use informant_cache::listener::{Lane, Pause, ResourceIdentities};
 use informant_cache::{Catalog, ResourceIdentity};
 use informant_spec::ReplayPolicy;
 
@@ -133,7 +133,7 @@ pub(crate) fn instance_count(config: &PluginConfig) -> Lane {
 }
 
 /// Sources with the same cluster, group and resource deliver the same objects.
-pub(crate) fn source_identity(catalog: &Catalog) -> SourceIdentity {
+pub(crate) fn source_identity(catalog: &Catalog) -> ResourceIdentities {
     let catalog = catalog.clone();
     Arc::new(move |source| {
         let Some(info) = catalog.info(source) else {

@@ -20,7 +20,8 @@
 //!
 //! Bounds: [`CALL_WRITES_MAX`] and [`CALL_WRITES_BYTES_MAX`] for each call; at [`WRITES_WAITING_MAX`] or
 //! [`WRITES_WAITING_BYTES_MAX`] the plugin is not called until half of that is left. A call that is made below the
-//! bound may exceed it by its own writes. [`Limits`](informant_spec::Limits) has the configurable ones: writes in flight, and
+//! bound may exceed it by its own writes. [`Limits`](informant_spec::Limits) has the configurable ones: writes in
+//! flight, and
 //! writes per second, with bursts of [`WRITES_BURST`].
 //!
 //! A merge patch or an update that would change nothing is not sent ([`unchanged`]): if the object is in a live source

@@ -36,7 +36,7 @@ impl WriteResult {
         if let (429 | 503, Some(pause)) = (error.status, error.retry_after) {
             return WriteResult::Throttled(pause);
         }
-        let message = truncated(&format!("deferred {what}: {}", error.message));
+        let message = truncated(format!("deferred {what}: {}", error.message));
         WriteResult::Failed(match error.status {
             400 | 405 | 413 | 415 | 422 => DeliveryOutcome::Permanent(message),
             _ => DeliveryOutcome::Retryable(message),
