@@ -51,15 +51,15 @@ pub struct Options {
     pub clock: Clock,
     /// The calendar time when `clock` started; creation timestamps are `start` and the time since then.
     pub start: Timestamp,
-    /// See [`HISTORY_EVENTS_MAX`].
+    /// See `HISTORY_EVENTS_MAX`.
     pub history_events_max: usize,
-    /// See [`HISTORY_BYTES_MAX`].
+    /// See `HISTORY_BYTES_MAX`.
     pub history_bytes_max: usize,
-    /// See [`WATCH_BACKLOG_EVENTS_MAX`].
+    /// See `WATCH_BACKLOG_EVENTS_MAX`.
     pub watch_backlog_events_max: usize,
-    /// See [`BOOKMARK_INTERVAL`].
+    /// See `BOOKMARK_INTERVAL`.
     pub bookmark_interval: Duration,
-    /// See [`WATCH_TIMEOUT_MIN`].
+    /// See `WATCH_TIMEOUT_MIN`.
     pub watch_timeout_min: Duration,
     /// Whether `sendInitialEvents` is supported (WatchList, on in Kubernetes since 1.34). If not, it is refused with
     /// 422, as by a server whose feature gate is off.

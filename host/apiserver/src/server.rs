@@ -226,7 +226,7 @@ impl ApiServer {
         self.state.store().revision()
     }
 
-    /// The received requests, oldest first; at most [`REQUESTS_KEPT_MAX`].
+    /// The received requests, oldest first; at most `REQUESTS_KEPT_MAX`.
     pub fn requests(&self) -> Vec<RequestRecord> {
         self.state.requests()
     }

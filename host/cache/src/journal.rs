@@ -24,18 +24,18 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// all other calls.
     fn begin(&self, source: SourceId, snapshot: &Snapshot, restored: bool);
 
-    /// Attaches `listener`, by [`Feed::attach`] or [`Feed::attach_resumed`].
+    /// Attaches `listener`, by `Feed::attach` or `Feed::attach_resumed`.
     fn attach(&self, listener: &ListenerHandle, now: Moment);
 
     /// Detaches `listener`. No deletes are delivered.
     fn detach(&self, listener: &ListenerHandle);
 
-    /// Transfers `listener` to this source from others by calling `apply` ([`Feed::transfer`]) in order:
+    /// Transfers `listener` to this source from others by calling `apply` (`Feed::transfer`) in order:
     /// `listener` receives no changes pushed before this call, and all pushed after it.
     fn transfer(&self, listener: &ListenerHandle, apply: Box<dyn FnOnce() + Send>);
 
     /// Accepts `changes`, exactly those between the snapshot of the previous call and this one, as
-    /// [`Feed::push`] does.
+    /// `Feed::push` does.
     fn push(&self, snapshot: &Snapshot, changes: &[ObjectChange], now: Moment);
 
     /// Records the highest version of the source in this epoch.

@@ -61,7 +61,7 @@ impl ClusterAccess {
     /// nowhere: the daemon logs in to each cluster on its own, so that one that is down holds up nothing else.
     ///
     /// # Errors
-    /// [`ClusterError`] when the flags do not fit the clusters, or there is no usable kubeconfig for the only one.
+    /// `ClusterError` when the flags do not fit the clusters, or there is no usable kubeconfig for the only one.
     pub async fn new(config: &informant_config::Config, flags: ClusterFlags) -> Result<Self, ClusterError> {
         flags.validate(config)?;
         let only_url = match config.clusters.get("") {
@@ -322,7 +322,7 @@ impl ClusterFlags {
     /// Checks that the flags are unambiguous for these clusters.
     ///
     /// # Errors
-    /// [`ClusterError::AmbiguousContext`] for a context where there are several clusters.
+    /// `ClusterError::AmbiguousContext` for a context where there are several clusters.
     pub fn validate(&self, config: &informant_config::Config) -> Result<(), ClusterError> {
         match &self.context {
             Some(context) if config.has_named_clusters() => Err(ClusterError::AmbiguousContext {

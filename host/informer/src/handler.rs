@@ -82,7 +82,7 @@ impl Registration {
     }
 
     /// Whether the informer is synced and the handler was called for every object of its first list. A failed call
-    /// counts; see [`Ledger::dead_letters`] for permanent failures, others are still being retried.
+    /// counts; see `Ledger::dead_letters` for permanent failures, others are still being retried.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         *self.synced.borrow()

@@ -14,7 +14,7 @@
 //! would grant it.
 //!
 //! What capabilities need from outside are [`Services`]: traits, so that this crate has no Kubernetes client, database
-//! or connections. The list of capabilities is that of [`capabilities!`]; the layers above know them through it.
+//! or connections. The list of capabilities is that of `capabilities!`; the layers above know them through it.
 //!
 //! ```layers
 //! parts permission

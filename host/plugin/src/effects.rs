@@ -82,7 +82,7 @@ impl Effect {
 pub struct EffectList {
     /// Whether the plugin is in dry run now.
     pub is_dry_run: bool,
-    /// Effects that were dropped because there were more than [`EFFECTS_MAX`].
+    /// Effects that were dropped because there were more than `EFFECTS_MAX`.
     pub dropped: u64,
     /// The others, oldest first.
     pub effects: Vec<Effect>,

@@ -21,7 +21,7 @@
 //! - **A replay opens every key** of its handler, by one flag, until the replay is over.
 //! - At start the first list is compared with the database. Objects that are gone are open as deletes, objects that
 //!   differ are open as changes, for each handler; then
-//!   [`Feed::attach_resumed`](informant_cache::Feed::attach_resumed).
+//!   `Feed::attach_resumed`.
 //!
 //! No guest calls into this crate. It does not wait for the informer loop, and neither waits for the disk. Pending
 //! changes are bounded by [`QUEUED_CHANGES_MAX`]: above it they are dropped and counted, and the difference of two

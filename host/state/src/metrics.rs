@@ -335,8 +335,8 @@ impl StateMetrics {
 /// The limit because of which the end of an incarnation is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndLimit {
-    /// There are [`INCARNATIONS_MAX`] of its key.
+    /// There are `INCARNATIONS_MAX` of its key.
     OfKey,
-    /// There are [`TOMBSTONES_MAX`].
+    /// There are `TOMBSTONES_MAX`.
     OfHandler,
 }

@@ -10,7 +10,7 @@ use crate::sources::Crate;
 /// A crate that is for Rust programs only: the daemon does not contain it.
 const LIBRARY: &str = "host/client-go";
 
-/// The lines of each crate and their sum, also without [`LIBRARY`], as a table.
+/// The lines of each crate and their sum, also without `host/client-go`, as a table.
 pub fn table(crates: &[Crate]) -> String {
     let mut text = String::new();
     let mut sum = 0;

@@ -73,9 +73,9 @@ pub struct ChildCompiler {
 /// The limits of compiling one component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompileLimits {
-    /// See [`COMPILE_TIME`].
+    /// See `COMPILE_TIME`.
     pub time: Duration,
-    /// See [`COMPILE_MEMORY_BYTES`]. Enforced by the operating system (`RLIMIT_AS`); not on macOS, which has no such
+    /// See `COMPILE_MEMORY_BYTES`. Enforced by the operating system (`RLIMIT_AS`); not on macOS, which has no such
     /// limit.
     pub memory_bytes: u64,
 }
