@@ -10,6 +10,27 @@
 //! pushes changes after each publish, the consumer pulls deliveries and reports their outcomes, and a callback wakes a
 //! consumer that waits.
 //!
+//! # The life of a slot
+//!
+//! A slot belongs to a subject (an object, the end of a list) and exists while something of it is pending or in flight.
+//! It holds what the handler *knows*, the *first* state that follows, and the *rest*, in order. An event is computed
+//! when it is handed out ([`state`]); what the handler knows changes when it ends.
+//!
+//! | the slot is | when | known | first | rest |
+//! |---|---|---|---|---|
+//! | created, ready | a change, a cursor, or a request arrives | what the store held, or uncertain after a replay, a restart or a failure | the new state | – |
+//! | ready | below the limits another state arrives | – | – | grows |
+//! | ready | at the limits, or paused | – | the newest state folds into the last one; an object the handler knows nothing of and its end cancel out | |
+//! | in flight | [`Consumer::next`] hands it out | – | fixed | grows |
+//! | ready again | the consumer gives it back | – | – | – |
+//! | ready, or removed | accepted | exactly the first | the next, or none | shrinks |
+//! | ready, or removed | given up: a dead letter | maybe the first; after an end nothing | the next, or none | shrinks |
+//! | backing off | failed | uncertain | newer states fold in | what cannot fold |
+//! | spaced | its key was called within the interval | – | newer states fold in | what cannot fold |
+//! | waiting | the call found a source or an index not ready | uncertain | newer states fold in | what cannot fold |
+//! | without states | a replay or another selection begins | – | an end, one that failed, or none | ends |
+//! | removed | its source is detached | | | |
+//!
 //! Promises, per key (source, namespace, name):
 //!
 //! - Events of a key are delivered in order, one at a time. A delete and a create under the same name are two events,
@@ -43,7 +64,6 @@ mod attach;
 mod cursor;
 mod dead_letter;
 pub(crate) mod delivery;
-mod event;
 mod handle;
 mod lanes;
 mod options;
@@ -59,8 +79,11 @@ mod retry;
 mod slots;
 mod sources;
 mod spacing;
+mod state;
 mod stats;
+mod subject;
 mod transfer;
+mod waits;
 mod wake;
 
 mod sync {
@@ -90,6 +113,7 @@ pub use self::reselect::{ChangedSelection, Selected};
 pub use self::resume::{OpenKey, OpenKeys, ResumeState, Vanished};
 pub use self::retry::RetriedKey;
 pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
+pub use self::waits::Awaited;
 
 use self::dead_letter::DeadLetters;
 use self::queue::Queue;
@@ -149,6 +173,8 @@ struct Listener {
     queue: Queue,
     sources: AttachedSources,
     timers: Timers,
+    /// Which slots wait for a source or an index, and until when at most.
+    waits: Timers,
     retry_rate: RetryRate,
     /// Limits all deliveries; none without [`calls_per_second_max`](ListenerOptions::calls_per_second_max).
     call_rate: Option<TokenBucket>,
@@ -182,6 +208,7 @@ impl Listener {
             queue: Queue::new(&options),
             sources: AttachedSources::default(),
             timers: Timers::default(),
+            waits: Timers::default(),
             retry_rate: RetryRate::default(),
             next_lane: 0,
             call_rate: options.calls_per_second_max.map(|max| TokenBucket::new(max, max)),

@@ -6,12 +6,12 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
 use crate::listener::dead_letter::Failure;
-use crate::listener::event::PendingEvent;
 use crate::listener::lanes::Lane;
 use crate::listener::options::{CRASHES_MAX, RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX};
 use crate::listener::retry::{RetryState, back_off};
 use crate::listener::slots::{Slot, SlotId};
-use crate::listener::{DeliveryOutcome, DeliveryToken, FailurePolicy, Listener, Notification};
+use crate::listener::state::What;
+use crate::listener::{DeliveryOutcome, DeliveryToken, FailurePolicy, Listener};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 
 /// A failed delivery that may be retried.
@@ -38,7 +38,7 @@ impl Listener {
         let Some(id) = self.queue.answered(token) else { return };
         let slot = self.queue.slots.get_mut(id);
         let (source, lane) = (slot.source, slot.lane);
-        let counts_for_sync = std::mem::take(&mut slot.head.counts_for_sync);
+        let owed_to_sync = std::mem::take(&mut slot.first.owed_to_sync);
         let result = outcome.as_str();
         let failed = |error, cause| FailedCall {
             result,
@@ -65,6 +65,7 @@ impl Listener {
                 self.succeed(id);
             }
             _ if self.is_outdated_synced(id) => self.drop_outdated(id),
+            DeliveryOutcome::NotReady(awaited) => self.wait_for(id, awaited, now),
             _ if self.options.on_failure == FailurePolicy::Skip => self.skip(id),
             DeliveryOutcome::Permanent(error) => self.give_up(id, result, error, now),
             DeliveryOutcome::RetryAfter(error, wait) => {
@@ -78,7 +79,7 @@ impl Listener {
                 self.fail(id, failed(error, FailureCause::Crash));
             }
         }
-        if counts_for_sync {
+        if owed_to_sync {
             self.attempted(source, lane, now);
         }
     }
@@ -111,7 +112,7 @@ impl Listener {
                 .get(slot.source)
                 .is_some_and(|state| state.walk(slot.lane).syncing.is_some())
         };
-        matches!(slot.head.notification, Notification::Synced) && replaying()
+        matches!(slot.first.what, What::Synced) && replaying()
     }
 
     fn drop_outdated(&mut self, id: SlotId) {
@@ -121,7 +122,7 @@ impl Listener {
 
     fn succeed(&mut self, id: SlotId) {
         let slot = self.queue.slots.get(id);
-        if let Some(key) = slot.head.notification.key() {
+        if let Some(key) = slot.key() {
             self.letters.record_success(slot.source, key);
         }
         self.queue.end(id, true);
@@ -130,8 +131,9 @@ impl Listener {
     fn skip(&mut self, id: SlotId) {
         self.cancel_requeue(id);
         let slot = self.queue.slots.get(id);
-        if let Some(key) = slot.head.notification.key() {
-            self.letters.record_unaccepted(slot.source, key, slot.head.is_delete());
+        if let Some(key) = slot.key() {
+            self.letters
+                .record_unaccepted(slot.source, key, slot.first.end().is_some());
         }
         self.queue.counters.skipped += 1;
         self.queue.end(id, false);
@@ -143,11 +145,12 @@ impl Listener {
         let is_last = self.is_last_attempt(slot, call.cause);
         // A repeat of the same state does not justify another attempt: it is delivered separately, after the dead
         // letter.
-        let is_news = slot.following.iter().any(|next| !next.repeats(&slot.head));
-        let folds = |next: &PendingEvent| {
-            !slot.head.is_ended_by_other(next) && (!slot.head.is_delete() || slot.head.is_same_delete(next))
-        };
-        let superseded = is_news && slot.following.front().is_some_and(folds);
+        let is_news = slot.rest.iter().any(|next| !next.repeats(&slot.first));
+        let superseded = is_news
+            && slot
+                .rest
+                .front()
+                .is_some_and(|next| slot.first.takes(&slot.known, next));
         if seeded_bug(SeededBug::FailureNotRetried) {
             return self.skip(id);
         }
@@ -167,7 +170,7 @@ impl Listener {
             (_, 0) => false,
             (_, attempts_max) => attempts + 1 >= attempts_max,
         };
-        is_exhausted || (slot.head.is_delete() && self.has_too_many_retried_deletes(slot))
+        is_exhausted || (slot.first.end().is_some() && self.has_too_many_retried_deletes(slot))
     }
 
     /// Whether more keys besides `slot` are under retry than there are objects and failed deletes are allowed for.
@@ -203,7 +206,7 @@ impl Listener {
             }
         };
         let slot = self.queue.slots.get(id);
-        let interval_end = slot.head.notification.key().and(self.queue.spacing.until(slot.hash));
+        let interval_end = slot.key().and(self.queue.spacing.until(slot.hash));
         let retry = RetryState {
             since,
             until: interval_end.unwrap_or(Moment::ZERO).max(now + wait),
@@ -222,15 +225,16 @@ impl Listener {
     fn give_up(&mut self, id: SlotId, result: &'static str, error: String, now: Moment) {
         self.cancel_requeue(id);
         let slot = self.queue.slots.get(id);
-        if slot.head.notification.key().is_none() {
-            // A dead letter is about an object, and `Synced` has none.
+        // A dead letter is about an object, and `Synced` has none.
+        let Some(key) = slot.key().map(KeyRef::to_key) else {
             return self.skip(id);
-        }
-        let (source, event) = (slot.source, &slot.head);
+        };
         let attempts = slot.retry.as_ref().map_or(0, |retry| retry.attempts) + 1;
         let evicted = self.letters.add(Failure {
-            source,
-            event,
+            source: slot.source,
+            key,
+            state: &slot.first,
+            known: &slot.known,
             result,
             error,
             attempts,
@@ -277,6 +281,6 @@ impl Listener {
 
     /// Whether an event of the key is pending or in flight.
     pub(super) fn is_busy(&self, source: SourceId, key: KeyRef<'_>) -> bool {
-        self.queue.find(source, Some(key)).is_some()
+        self.queue.find(source, key).is_some()
     }
 }

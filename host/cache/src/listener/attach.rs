@@ -3,11 +3,11 @@
 use informant_object::{KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
-use crate::listener::event::PendingEvent;
 use crate::listener::lanes::Lane;
-use crate::listener::slots::{Slot, SlotState};
+use crate::listener::slots::{CallState, Slot};
 use crate::listener::sources::{AttachedSource, Walk};
-use crate::listener::{InFlight, Listener, ListenerOptions, ListenerStats, Notification, Pause, RESYNC_MIN};
+use crate::listener::state::{Known, State, What, Why};
+use crate::listener::{InFlight, Listener, ListenerOptions, ListenerStats, Pause, RESYNC_MIN};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot, TokenBucket};
 
@@ -20,10 +20,8 @@ impl Listener {
         self.queue.slots.lane_map.attached(source);
         self.sources.add(source, snapshot.clone(), now);
         if seeded_bug(SeededBug::SyncedDeliveredFirst) {
-            self.queue.enqueue(
-                source,
-                PendingEvent::of_maybe_seen(Notification::Synced, Reason::Initial, now),
-            );
+            let synced = State::new(What::Synced, Why::Shown, Reason::Initial, now);
+            self.queue.enqueue((source, 0), Known::Nothing, synced);
         }
         if let Some(period) = self.options.resync {
             self.resync_next.get_or_insert(now + period);
@@ -128,16 +126,16 @@ impl Listener {
     pub(super) fn stats(&self) -> ListenerStats {
         let queue = &self.queue;
         let waiting = |slot: &Slot| {
-            slot.events()
+            slot.states()
                 .nth(usize::from(slot.is_in_flight()))
-                .map(|event| event.received)
+                .map(|state| state.received)
         };
         ListenerStats {
             counters: queue.counters,
-            pending: queue.pending,
-            in_flight: queue.in_flight,
+            pending: queue.pending(),
+            in_flight: queue.in_flight(),
             failing: queue.failing,
-            spaced: queue.spaced,
+            spaced: queue.slots.counts().spaced,
             held_by_rate: self.is_held_by_rate,
             keyed: queue.is_keyed(),
             bytes: queue.bytes + self.requeues.bytes(),
@@ -149,7 +147,7 @@ impl Listener {
             paused: !self.pauses.is_empty(),
             closed: self.closed,
             oldest_pending: queue.slots.iter().filter_map(waiting).min(),
-            oldest_event: queue.slots.iter().map(|slot| slot.head.received).min(),
+            oldest_event: queue.slots.iter().map(|slot| slot.first.received).min(),
             oldest_in_flight: queue
                 .slots
                 .iter()
@@ -171,19 +169,17 @@ fn undelivered(source: &AttachedSource, lane_of: impl Fn(KeyRef<'_>) -> Lane) ->
 
 /// The slot with the time and number of its delivery, if it is in flight.
 fn in_flight(slot: &Slot) -> Option<(&Slot, (Moment, u64))> {
-    match slot.state {
-        SlotState::InFlight { number, since, .. } => Some((slot, (since, number))),
+    match slot.call() {
+        CallState::InFlight { number, since } => Some((slot, (since, number))),
         _ => None,
     }
 }
 
 fn describe((slot, (since, _)): (&Slot, (Moment, u64))) -> InFlight {
-    let PendingEvent { notification, .. } = &slot.head;
-    let key = notification.key().map(KeyRef::to_key);
     InFlight {
         source: slot.source,
-        key,
-        event: notification.as_str(),
+        key: slot.key().map(KeyRef::to_key),
+        event: slot.first.event(&slot.known),
         since,
         attempt: slot.calls,
     }

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use informant_object::{AsKey, Key, KeyRef, Object, SourceId};
 
-use crate::listener::Notification;
-use crate::listener::event::{PendingEvent, metadata_only};
 use crate::listener::options::{ERROR_BYTES_MAX, UNACCEPTED_KEYS_MAX};
+use crate::listener::state::{End, Known, State, metadata_only};
 use crate::{Moment, Reason};
 
 /// An event that failed for good. Removed when a later event of its key succeeds.
@@ -66,7 +65,9 @@ pub struct LastDelete {
 /// One failed delivery.
 pub(super) struct Failure<'a> {
     pub(super) source: SourceId,
-    pub(super) event: &'a PendingEvent,
+    pub(super) key: Key,
+    pub(super) state: &'a State,
+    pub(super) known: &'a Known,
     pub(super) result: &'static str,
     pub(super) error: String,
     pub(super) attempts: u32,
@@ -149,11 +150,8 @@ impl DeadLetters {
 
     /// Adds a dead letter, replacing an older one of the key. Returns how many others were evicted.
     pub(super) fn add(&mut self, failure: Failure<'_>) -> u64 {
-        let Some(key) = failure.event.notification.key().map(KeyRef::to_key) else {
-            return 0;
-        };
-        self.record_success(failure.source, key.as_ref());
-        let letter = self.letter(key, failure);
+        self.record_success(failure.source, failure.key.as_ref());
+        let letter = self.letter(failure);
         self.insert(letter)
     }
 
@@ -179,52 +177,28 @@ impl DeadLetters {
         evicted
     }
 
-    fn letter(&self, key: Key, failure: Failure<'_>) -> DeadLetter {
-        let Failure {
-            source,
-            event,
-            result,
-            mut error,
-            attempts,
-            now,
-        } = failure;
+    fn letter(&self, failure: Failure<'_>) -> DeadLetter {
+        let Failure { state, mut error, .. } = failure;
         error.truncate(error.floor_char_boundary(ERROR_BYTES_MAX));
-        let delete = match &event.notification {
-            Notification::Delete {
-                last,
-                final_state_unknown,
-                ..
-            } => {
-                let fits = |last: &Object| self.bytes + last.size_bytes() <= self.bytes_max;
-                let kept = |last: &Object| {
-                    if fits(last) { last.clone() } else { metadata_only(last) }
-                };
-                Some(LastDelete {
-                    last: last.as_ref().map(kept),
-                    final_state_unknown: *final_state_unknown,
-                })
-            }
-            _ => None,
+        let fits = |last: &Object| self.bytes + last.size_bytes() <= self.bytes_max;
+        let kept = |last: &Object| if fits(last) { last.clone() } else { metadata_only(last) };
+        let delete = |end: &End| LastDelete {
+            last: end.last.as_ref().map(kept),
+            final_state_unknown: end.final_state_unknown,
         };
-        let (reason, received) = (event.reason, event.received);
-        let resource_version = event
-            .notification
-            .object()
-            .map(|object| object.version().as_str().to_owned());
-        let event = event.notification.as_str();
         DeadLetter {
-            source,
-            key,
-            event,
-            resource_version,
-            reason,
+            source: failure.source,
+            key: failure.key,
+            event: state.event(failure.known),
+            resource_version: state.object().map(|object| object.version().as_str().to_owned()),
+            reason: state.reason,
             error,
-            result,
-            attempts,
-            received,
-            given_up: now,
+            result: failure.result,
+            attempts: failure.attempts,
+            received: state.received,
+            given_up: failure.now,
             age_before: Duration::ZERO,
-            delete,
+            delete: state.end().map(delete),
         }
     }
 

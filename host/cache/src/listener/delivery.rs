@@ -7,6 +7,7 @@ use informant_object::{Key, KeyRef, Object, SourceId};
 
 use crate::Moment;
 use crate::listener::lanes::Lane;
+use crate::listener::waits::Awaited;
 
 /// One handler call to make. The consumer reports its outcome with
 /// [`Consumer::done`](super::Consumer::done), or returns it uncalled with
@@ -88,6 +89,8 @@ pub enum DeliveryOutcome {
     /// The handler was not called, because no field it subscribes to changed (see [`Delivery::exact_old`]). Counts as
     /// accepted.
     Filtered,
+    /// The call found a source or an index not ready, and is made again when it is. No attempt, and no failure.
+    NotReady(Awaited),
     /// The handler failed; retry with back-off.
     Retryable(String),
     /// The handler failed and asks for a retry after this time, at most [`RETRY_AFTER_MAX`](super::RETRY_AFTER_MAX).
@@ -139,23 +142,6 @@ impl Notification {
         }
     }
 
-    /// The current state of the object; none for a delete.
-    pub(super) fn object(&self) -> Option<&Object> {
-        match self {
-            Notification::Add(object) | Notification::Update { new: object, .. } => Some(object),
-            Notification::Delete { .. } | Notification::Synced => None,
-        }
-    }
-
-    /// The uid of the object, if known.
-    pub(super) fn uid(&self) -> Option<&str> {
-        match self {
-            Notification::Add(object) | Notification::Update { new: object, .. } => Some(object.uid()),
-            Notification::Delete { last, .. } => last.as_ref().map(Object::uid),
-            Notification::Synced => None,
-        }
-    }
-
     /// The name of the event in metrics: `add`, `update`, `delete`, `sync`.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
@@ -164,18 +150,6 @@ impl Notification {
             Notification::Update { .. } => "update",
             Notification::Delete { .. } => "delete",
             Notification::Synced => "sync",
-        }
-    }
-
-    /// Bytes of states that the store no longer holds, so that only this event keeps them in memory.
-    pub(super) fn kept_bytes(&self) -> usize {
-        match self {
-            Notification::Add(_) | Notification::Synced => 0,
-            Notification::Update { old, new } => {
-                let old = old.as_ref().filter(|old| !old.ptr_eq(new));
-                old.map_or(0, Object::size_bytes)
-            }
-            Notification::Delete { last, .. } => last.as_ref().map_or(0, Object::size_bytes),
         }
     }
 }
@@ -189,14 +163,15 @@ impl Delivery {
 }
 
 impl DeliveryOutcome {
-    /// The name of the result in metrics: `ok`, `requeued`, `filtered`, `retryable`, `permanent`, `trap`,
-    /// `timeout`.
+    /// The name of the result in metrics: `ok`, `requeued`, `filtered`, `not-ready`, `retryable`, `permanent`,
+    /// `trap`, `timeout`.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             DeliveryOutcome::Ok => "ok",
             DeliveryOutcome::RequeueAfter(_) => "requeued",
             DeliveryOutcome::Filtered => "filtered",
+            DeliveryOutcome::NotReady(_) => "not-ready",
             DeliveryOutcome::Retryable(_) | DeliveryOutcome::RetryAfter(..) => "retryable",
             DeliveryOutcome::Permanent(_) => "permanent",
             DeliveryOutcome::Trapped(_) => "trap",

@@ -31,6 +31,9 @@ pub const CRASHES_MAX: u32 = 10;
 /// events do not. Source: controller-runtime's default rate limiter.
 pub const RETRIES_PER_SECOND_MAX: usize = 10;
 
+/// How long a call waits for a source or an index that is not ready before it is made again.
+pub(super) const NOT_READY_WAIT_MAX: Duration = Duration::from_secs(60);
+
 /// How many keys without an object (failed deletes) may be under retry. A delete that fails above it becomes a dead
 /// letter at once: names may never come back, so nothing else bounds their number.
 pub const RETRIED_DELETES_MAX: usize = 10_000;

@@ -3,12 +3,13 @@
 use informant_object::{Object, SourceId};
 
 use crate::listener::cursor::CursorKind;
-use crate::listener::event::PendingEvent;
 use crate::listener::lanes::{Lane, LaneSet};
 use crate::listener::options::CURSOR_STEPS_MAX;
 use crate::listener::sources::Walk;
+use crate::listener::state::{Known, State, What, Why};
+use crate::listener::subject::Subject;
 use crate::listener::wake::TakeWake;
-use crate::listener::{Delivery, Listener, NextBatch, NextDelivery, Notification};
+use crate::listener::{Delivery, Listener, NextBatch, NextDelivery};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, TokenBucket};
 
@@ -112,7 +113,13 @@ impl Listener {
 
     /// Whether all deliveries have ended.
     fn is_over(&self) -> bool {
-        let left = self.queue.slots.len() - if self.retries_ended { self.queue.backing_off } else { 0 };
+        let counts = self.queue.slots.counts();
+        let waiting = if self.retries_ended {
+            counts.backing_off + counts.waiting
+        } else {
+            0
+        };
+        let left = self.queue.slots.len() - waiting;
         self.closed && left == 0 && !self.sources.has_cursor()
     }
 
@@ -127,12 +134,19 @@ impl Listener {
     fn next_due(&self, lanes: LaneSet) -> Option<Moment> {
         let resync = self.resync_next.filter(|_| !self.closed);
         let interval = self.queue.next_interval_end();
-        let timers = [self.next_retry(), resync, self.next_requeue(lanes), interval];
+        let timers = [
+            self.next_retry(),
+            resync,
+            self.next_requeue(lanes),
+            interval,
+            self.waits.next(),
+        ];
         timers.into_iter().flatten().min()
     }
 
     fn fire_timers(&mut self, now: Moment) {
         self.queue.end_intervals(now);
+        self.end_waits(now);
         self.start_retries(now);
         if let (Some(due), Some(period)) = (self.resync_next, self.options.resync)
             && due <= now
@@ -246,8 +260,9 @@ impl Listener {
         if self.queue.slots.lane_map.of(source, object.key()) != lane {
             return CursorStep::PassedOver;
         }
-        let hash = self.queue.slots.hash(source, Some(object.key()));
-        let occupied = self.queue.slots.find(hash, source, Some(object.key())).is_some();
+        let subject = Subject::Object(source, object.key());
+        let hash = self.queue.slots.hash(subject);
+        let occupied = self.queue.slots.find(hash, subject).is_some();
         if occupied && kind == CursorKind::Resync {
             self.queue.counters.resync_keys_skipped += 1;
             return CursorStep::PassedOver;
@@ -256,47 +271,35 @@ impl Listener {
             return CursorStep::PassedOver;
         }
         self.queue.counters.shown += 1;
-        let mut event = self.event_of((source, lane), object, kind, begun);
+        let known = match kind {
+            // A handler with a pending end has seen nothing after it.
+            _ if occupied && self.queue.ends_with_delete(source, object.key()) => Known::Nothing,
+            CursorKind::Initial => Known::Nothing,
+            CursorKind::Resync => Known::Exactly(object.clone()),
+            _ => Known::Maybe(None),
+        };
+        let state = self.state_of((source, lane), object, kind, begun);
         if occupied || self.queue.spacing.until(hash).is_some() {
-            // A handler with a pending delete has seen nothing after it.
-            event.maybe_seen &= event
-                .notification
-                .key()
-                .is_none_or(|key| !self.queue.ends_with_delete(source, key));
-            self.queue.enqueue(source, event);
+            self.queue.enqueue((source, lane), known, state);
             return CursorStep::PassedOver;
         }
-        CursorStep::Show(self.queue.deliver_now(hash, source, event, now))
+        CursorStep::Show(self.queue.deliver_now(hash, (source, lane), known, state, now))
     }
 
-    /// The event that a cursor makes of an object.
-    fn event_of(
-        &mut self,
-        (source, lane): (SourceId, Lane),
-        object: Object,
-        kind: CursorKind,
-        begun: Moment,
-    ) -> PendingEvent {
-        if kind == CursorKind::Resync {
-            let notification = Notification::Update {
-                old: Some(object.clone()),
-                new: object,
-            };
-            return PendingEvent::of_maybe_seen(notification, kind.reason(), begun);
-        }
-        let mut event = PendingEvent {
-            maybe_seen: kind.maybe_seen(),
-            ..PendingEvent::new(Notification::Add(object), kind.reason(), begun)
+    /// The state that a cursor makes of an object.
+    fn state_of(&mut self, (source, lane): (SourceId, Lane), object: Object, kind: CursorKind, begun: Moment) -> State {
+        let why = match kind {
+            CursorKind::Resync => Why::Resync,
+            _ => Why::Shown,
         };
-        if kind == CursorKind::Reselection {
-            event.hide_state();
-        }
+        let mut state = State::new(What::Is(object), why, kind.reason(), begun);
+        state.hides = kind == CursorKind::Reselection;
         let walk = self.sources.get_mut(source).map(|state| state.walk_mut(lane));
-        if let Some(walk) = walk.filter(|walk| walk.syncing.is_some()) {
+        if let Some(walk) = walk.filter(|walk| walk.syncing.is_some() && kind != CursorKind::Resync) {
             walk.unattempted += 1;
-            event.counts_for_sync = true;
+            state.owed_to_sync = true;
         }
-        event
+        state
     }
 
     /// Enqueues `Synced` for each lane that receives a list or a replay, once the cursors of all have passed all
@@ -314,8 +317,8 @@ impl Listener {
         for (lane, walk) in (0..).zip(&mut state.walks) {
             if let Some(kind) = walk.syncing.take() {
                 self.queue.counters.shown += 1;
-                self.queue
-                    .enqueue(source, PendingEvent::synced(lane, kind.reason(), now));
+                let synced = State::new(What::Synced, Why::Shown, kind.reason(), now);
+                self.queue.enqueue((source, lane), Known::Nothing, synced);
             }
         }
     }

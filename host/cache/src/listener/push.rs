@@ -2,9 +2,9 @@
 
 use informant_object::{Key, KeyRef, Object, SourceId};
 
-use crate::listener::cursor::{CursorKind, DeliveryCursor};
-use crate::listener::event::PendingEvent;
-use crate::listener::{Listener, Notification, Pause};
+use crate::listener::cursor::CursorKind;
+use crate::listener::state::{End, Known, State, What, Why};
+use crate::listener::{Listener, Pause};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot};
 
@@ -32,91 +32,71 @@ impl Listener {
     }
 
     fn push_change(&mut self, source: SourceId, change: &ObjectChange) {
-        let ObjectChange { kind, reason, received } = change;
-        let (notification, new_incarnation) = match kind {
-            ChangeKind::Add(object) => (Notification::Add(object.clone()), None),
+        match &change.kind {
+            ChangeKind::Add(object) => self.accept(source, change, What::Is(object.clone()), None),
             ChangeKind::Update { old, new } if old.uid() != new.uid() && !seeded_bug(SeededBug::UpdateAcrossUids) => {
                 // The delete was not observed, or the store could not tell: two incarnations never become one update.
-                let key = old.key().to_key();
-                let delete = Notification::Delete {
-                    last: Some(old.clone()),
-                    key,
-                    final_state_unknown: true,
-                };
-                (delete, Some(Notification::Add(new.clone())))
+                let end = End::new(old.key().to_key(), Some(old.clone()), true);
+                self.accept(source, change, What::Ended(end), None);
+                self.accept(source, change, What::Is(new.clone()), None);
             }
-            ChangeKind::Update { old, new } => (
-                Notification::Update {
-                    old: Some(old.clone()),
-                    new: new.clone(),
-                },
-                None,
-            ),
+            ChangeKind::Update { old, new } => self.accept(source, change, What::Is(new.clone()), Some(old)),
             ChangeKind::Delete {
                 last,
                 key,
                 final_state_unknown,
             } => {
-                let (last, key, final_state_unknown) = (last.clone(), key.clone(), *final_state_unknown);
-                (
-                    Notification::Delete {
-                        last,
-                        key,
-                        final_state_unknown,
-                    },
-                    None,
-                )
+                let end = || What::Ended(End::new(key.clone(), last.clone(), *final_state_unknown));
+                if seeded_bug(SeededBug::DeleteDeliveredTwice) {
+                    self.accept(source, change, end(), None);
+                }
+                self.accept(source, change, end(), None);
             }
-        };
-        if matches!(notification, Notification::Delete { .. }) && seeded_bug(SeededBug::DeleteDeliveredTwice) {
-            self.accept(source, notification.clone(), *reason, *received);
-        }
-        self.accept(source, notification, *reason, *received);
-        if let Some(notification) = new_incarnation {
-            self.accept(source, notification, *reason, *received);
         }
     }
 
-    fn accept(&mut self, source: SourceId, notification: Notification, reason: Reason, received: Moment) {
+    /// Accepts a state that followed `old` in the store.
+    fn accept(&mut self, source: SourceId, change: &ObjectChange, what: What, old: Option<&Object>) {
         self.queue.counters.accepted += 1;
-        let Some(key) = notification.key() else { return };
+        let why = match change.reason.is_change() {
+            true => Why::Changed,
+            false => Why::Resync,
+        };
+        let mut state = State::new(what, why, change.reason, change.received);
+        let Some(key) = state.key() else { return };
         let lane = self.queue.slots.lane_map.of(source, key);
         let walk = self.sources.get(source).map(|state| state.walk(lane));
         let cursor = walk.and_then(|walk| walk.cursor.as_ref());
-        let covering = cursor
-            .filter(|cursor| cursor.covers(key))
-            .map(|cursor: &DeliveryCursor| cursor.kind);
+        let covering = cursor.filter(|cursor| cursor.covers(key)).map(|cursor| cursor.kind);
         if let Some(kind) = covering
-            && self.defer_to_cursor(source, &notification, kind)
+            && self.defer_to_cursor(source, &state, old.is_some(), kind)
         {
             return;
         }
-        let previous_succeeded = self.letters.accepted_last(source, key);
-        let mut event = PendingEvent {
-            previous_succeeded,
-            ..PendingEvent::new(notification, reason, received)
+        let known = match (&state.what, old) {
+            (What::Is(_), None) => Known::Nothing,
+            (What::Is(_), Some(old)) if self.letters.accepted_last(source, old.key()) => Known::Exactly(old.clone()),
+            (_, old) => Known::Maybe(old.cloned()),
         };
-        if covering == Some(CursorKind::Reselection) {
-            event.hide_state();
-        }
-        self.queue.enqueue(source, event);
+        state.hides = covering == Some(CursorKind::Reselection);
+        self.queue.enqueue((source, lane), known, state);
     }
 
     /// Leaves a change to the cursor that has not passed its key yet. Returns whether that is possible.
-    fn defer_to_cursor(&mut self, source: SourceId, notification: &Notification, kind: CursorKind) -> bool {
-        match notification {
-            Notification::Add(_) => self.queue.counters.left_to_cursor += 1,
-            Notification::Update { .. } => self.queue.counters.coalesced += 1,
-            Notification::Delete { key, .. } => {
-                // A handler in a replay may have seen the object, unless a delete of its predecessor is still pending.
-                if kind.maybe_seen() && !self.queue.ends_with_delete(source, key.as_ref()) {
+    fn defer_to_cursor(&mut self, source: SourceId, state: &State, is_update: bool, kind: CursorKind) -> bool {
+        match &state.what {
+            What::Is(_) if is_update => self.queue.counters.coalesced += 1,
+            What::Is(_) => self.queue.counters.left_to_cursor += 1,
+            What::Ended(end) => {
+                // A handler in a replay may have seen the object, unless the end of its predecessor is still pending.
+                if kind.maybe_seen() && !self.queue.ends_with_delete(source, end.key.as_ref()) {
                     return false;
                 }
-                // Counted as if the cursor had produced the add that the delete cancels.
+                // Counted as if the cursor had produced the add that the end cancels.
                 self.queue.counters.shown += 1;
                 self.queue.counters.vanished += 1;
             }
-            Notification::Synced => return false,
+            What::Synced => return false,
         }
         true
     }

@@ -1,14 +1,8 @@
-//! The queue of a listener: pending and in-flight events per key, within the limits on events and bytes.
+//! The queue of a listener: slots with the states that are pending and in flight, within the limits on events and bytes.
 //!
-//! ```text
-//! enqueue ──▶ [ready ─take─▶ in flight ─end─▶ removed, or ready with the next event]
-//!                   ▲             │ fail
-//!                   └── retry ◀── back-off        newer events of the key fold in
-//! ```
-//!
-//! Guarantees: the events of a key leave in order, one at a time. An event in flight never changes. Below the limits,
-//! only failing events are folded. Every event that does not leave is counted. This module knows neither snapshots nor
-//! the time.
+//! Guarantees: the states of a subject leave in order, one at a time. A state in flight never changes. Below the limits,
+//! only states of slots that wait are folded. Every state that does not leave is counted. This module knows neither
+//! snapshots nor the time.
 
 mod bytes;
 #[cfg(test)]
@@ -18,32 +12,29 @@ mod left_to_cursors;
 use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
-use crate::listener::event::{Folded, PendingEvent};
 use crate::listener::lanes::Lane;
 use crate::listener::retry::RetryState;
-use crate::listener::slots::{Slot, SlotId, SlotState, Slots};
+use crate::listener::slots::{CallState, Slot, SlotId, Slots};
 use crate::listener::spacing::{CallSpacing, Ended};
-use crate::listener::{Delivery, DeliveryToken, ListenerCounters, ListenerOptions, Notification};
+use crate::listener::state::{Folded, Known, State};
+use crate::listener::subject::Subject;
+use crate::listener::waits::Awaited;
+use crate::listener::{Delivery, DeliveryToken, ListenerCounters, ListenerOptions};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) slots: Slots,
-    /// Pending events, including those in back-off.
-    pub(super) pending: usize,
-    pub(super) in_flight: usize,
-    /// Keys under retry: in back-off, ready again, or in flight again.
+    /// States in all slots, those in flight included.
+    states: usize,
+    /// Subjects under retry: in back-off, ready again, or in flight again.
     pub(super) failing: usize,
-    /// Keys in back-off.
-    pub(super) backing_off: usize,
-    /// Keys with a pending event that wait for the end of their interval.
-    pub(super) spaced: usize,
     pub(super) spacing: CallSpacing,
     /// Ready slots with a delete that goes before a replay's cursors.
     pub(super) draining: usize,
-    /// Bytes of states that only events of this queue keep in memory.
+    /// Bytes of states that only this queue keeps in memory.
     pub(super) bytes: usize,
-    /// Folds regardless of the number of pending events.
+    /// Folds regardless of the number of pending states.
     pub(super) always_keyed: bool,
     /// The pusher waits for room; at the limits nothing is folded or cut.
     is_blocking: bool,
@@ -62,11 +53,8 @@ impl Queue {
     pub(super) fn new(options: &ListenerOptions) -> Queue {
         Queue {
             slots: Slots::new(options.seed),
-            pending: 0,
-            in_flight: 0,
+            states: 0,
             failing: 0,
-            backing_off: 0,
-            spaced: 0,
             spacing: CallSpacing::new(options.min_interval),
             draining: 0,
             bytes: 0,
@@ -81,16 +69,25 @@ impl Queue {
         }
     }
 
-    /// Sets new limits; pending events above them stay, and newer events fold.
+    /// Sets new limits; pending states above them stay, and newer ones fold.
     pub(super) fn set_limits(&mut self, options: &ListenerOptions) {
         self.pending_events_max = options.pending_events_max;
         self.pending_bytes_max = options.pending_bytes_max;
         self.spacing.set_interval(options.min_interval);
     }
 
-    /// Whether newer events fold into the pending ones of their key.
+    pub(super) fn in_flight(&self) -> usize {
+        self.slots.counts().in_flight
+    }
+
+    /// States that are not in flight.
+    pub(super) fn pending(&self) -> usize {
+        self.states - self.in_flight()
+    }
+
+    /// Whether newer states fold into the pending ones of their subject.
     pub(super) fn is_keyed(&self) -> bool {
-        self.always_keyed || (!self.is_blocking && (self.over_bytes_limit || self.pending >= self.pending_events_max))
+        self.always_keyed || (!self.is_blocking && (self.over_bytes_limit || self.pending() >= self.pending_events_max))
     }
 
     /// Switches to blocking mode: nothing folds at the limits.
@@ -100,69 +97,70 @@ impl Queue {
 
     /// Whether no limit is reached.
     pub(super) fn has_room(&self) -> bool {
-        self.pending < self.pending_events_max && self.bytes < self.pending_bytes_max
+        self.pending() < self.pending_events_max && self.bytes < self.pending_bytes_max
     }
 
-    /// Keys under retry that are ready or in flight.
+    /// Subjects under retry that are ready or in flight.
     pub(super) fn retries_started(&self) -> usize {
-        self.failing - self.backing_off
+        self.failing - self.slots.counts().backing_off
     }
 
-    pub(super) fn find(&self, source: SourceId, key: Option<KeyRef<'_>>) -> Option<SlotId> {
-        self.slots.find(self.slots.hash(source, key), source, key)
+    pub(super) fn find(&self, source: SourceId, key: KeyRef<'_>) -> Option<SlotId> {
+        let subject = Subject::Object(source, key);
+        self.slots.find(self.slots.hash(subject), subject)
     }
 
-    /// Adds `event` behind the pending events of its key.
-    pub(super) fn enqueue(&mut self, source: SourceId, mut event: PendingEvent) {
-        self.apply_bytes_limit(&mut event);
-        let keyed = self.is_keyed();
-        self.insert_or_fold(source, event, keyed);
-    }
-
-    /// Whether the last event of the key, in flight or pending, is a delete after which the handler has received
-    /// nothing of the key.
+    /// Whether the last state of the key, in flight or pending, is an end after which the handler has received nothing
+    /// of the key.
     pub(super) fn ends_with_delete(&self, source: SourceId, key: KeyRef<'_>) -> bool {
-        let slot = self.find(source, Some(key)).map(|id| self.slots.get(id));
-        let last = slot.map(|slot| slot.following.back().unwrap_or(&slot.head));
-        last.is_some_and(|last| last.is_delete() && !last.next_maybe_seen)
+        let end = self.find(source, key).and_then(|id| self.slots.get(id).newest().end());
+        end.is_some_and(|end| end.then.is_nothing())
     }
 
-    fn insert_or_fold(&mut self, source: SourceId, event: PendingEvent, keyed: bool) {
-        let hash = self.slots.hash(source, event.notification.key());
-        let slot = match event.notification.key() {
-            Some(key) => self.slots.find(hash, source, Some(key)),
-            None => self.slots.find_synced(source, event.synced_lane),
+    /// Adds `state` behind the states of its subject. The handler knows `known` before it, if there are none.
+    pub(super) fn enqueue(&mut self, (source, lane): (SourceId, Lane), known: Known, mut state: State) {
+        let subject = Subject::of(source, lane, &state);
+        let hash = self.slots.hash(subject);
+        let mut slot = self.slots.find(hash, subject);
+        let size = match slot {
+            Some(id) => self.slots.get_mut(id).next_kept_bytes(&known, &state),
+            None => state.kept_bytes(&known),
         };
+        if self.apply_bytes_limit(&mut state, size) {
+            slot = self.slots.find(hash, Subject::of(source, lane, &state));
+        }
         match slot {
-            Some(id) if keyed || self.slots.get(id).folds() => self.fold_into(id, event),
-            Some(id) if seeded_bug(SeededBug::ShortLivedObjectVanishes) && self.cancels_add(id, &event) => {
-                self.fold_into(id, event);
+            Some(id) if self.is_keyed() || self.slots.get(id).folds() => self.fold_into(id, state),
+            Some(id) if seeded_bug(SeededBug::ShortLivedObjectVanishes) && self.cancels_add(id, &state) => {
+                self.fold_into(id, state);
             }
             Some(id) if !(seeded_bug(SeededBug::ConcurrentCallsOfKey) && self.slots.get(id).is_in_flight()) => {
-                self.push_back(id, event);
+                self.push_back(id, state);
             }
             _ => {
-                self.pending += 1;
-                self.bytes += event.kept_bytes();
-                let id = self.slots.insert(hash, source, event);
+                let id = self.insert(hash, (source, lane), known, state);
                 self.make_ready(id);
             }
         }
     }
 
+    /// Creates a slot, which the caller makes ready or delivers.
+    fn insert(&mut self, hash: u64, (source, lane): (SourceId, Lane), known: Known, state: State) -> SlotId {
+        self.states += 1;
+        self.bytes += state.kept_bytes(&known);
+        self.slots.insert(hash, lane, source, known, state)
+    }
+
     /// Puts the slot at the end of the ready list, or lets it wait for the end of its key's interval. Returns whether
     /// it is ready.
-    fn make_ready(&mut self, id: SlotId) -> bool {
-        let slot = self.slots.get_mut(id);
-        let has_key = slot.head.notification.key().is_some();
-        if !has_key || self.spacing.until(slot.hash).is_none() || seeded_bug(SeededBug::IntervalNotKept) {
-            self.slots.make_ready(id);
-            return true;
-        }
-        slot.state = SlotState::Spaced;
-        self.spaced += 1;
-        self.counters.spaced += 1;
-        false
+    pub(super) fn make_ready(&mut self, id: SlotId) -> bool {
+        let slot = self.slots.get(id);
+        let is_spaced = slot.key().is_some() && self.spacing.until(slot.hash).is_some();
+        let is_ready = !is_spaced || seeded_bug(SeededBug::IntervalNotKept);
+        self.counters.spaced += u64::from(!is_ready);
+        let state = if is_ready { CallState::Ready } else { CallState::Spaced };
+        self.slots.set_state(id, state);
+        is_ready
     }
 
     /// Makes keys ready whose interval has ended.
@@ -171,8 +169,7 @@ impl Queue {
             self.counters.intervals_cut += u64::from(is_early);
             let ready = self.slots.find_spaced(hash);
             if let Some(id) = ready.filter(|_| self.spacing.until(hash).is_none()) {
-                self.spaced -= 1;
-                self.slots.make_ready(id);
+                self.slots.set_state(id, CallState::Ready);
             }
         }
     }
@@ -180,20 +177,29 @@ impl Queue {
     /// Ends all intervals: every key may be called now.
     pub(super) fn clear_intervals(&mut self) {
         self.spacing.clear();
-        if self.spaced == 0 {
-            return;
+        if self.slots.counts().spaced > 0 {
+            for id in self.slots.ids() {
+                if self.slots.get(id).call() == CallState::Spaced {
+                    self.slots.set_state(id, CallState::Ready);
+                }
+            }
         }
-        self.spaced = 0;
-        for id in self.slots.ids() {
-            if self.slots.get(id).state == SlotState::Spaced {
-                self.slots.make_ready(id);
+    }
+
+    /// Makes what waits for `awaited` ready, or lets it wait for the end of its key's interval.
+    pub(super) fn wake(&mut self, awaited: Awaited) {
+        if self.slots.counts().waiting > 0 {
+            for id in self.slots.ids() {
+                if self.slots.get(id).call() == CallState::WaitsOn(awaited) {
+                    self.make_ready(id);
+                }
             }
         }
     }
 
     /// When a key next waits no longer; none while no key waits.
     pub(super) fn next_interval_end(&self) -> Option<Moment> {
-        self.spacing.next().filter(|_| self.spaced > 0)
+        self.spacing.next().filter(|_| self.slots.counts().spaced > 0)
     }
 
     /// The slot was delivered, but its handler was not called.
@@ -201,112 +207,110 @@ impl Queue {
         self.spacing.revoke(self.slots.get(id).hash);
     }
 
-    /// Folds `event` into the newest pending event of the slot, or adds it behind if that is not possible.
-    fn fold_into(&mut self, id: SlotId, event: PendingEvent) {
+    /// Folds `state` into the newest pending state of the slot, or adds it behind if that is not possible. The slot may
+    /// be removed by that.
+    fn fold_into(&mut self, id: SlotId, state: State) {
         let slot = self.slots.get_mut(id);
-        let in_head = slot.following.is_empty();
-        if in_head && slot.is_in_flight() {
-            return self.push_back(id, event);
+        let newest = slot.rest.len();
+        if newest == 0 && slot.is_in_flight() {
+            return self.push_back(id, state);
         }
-        let newest = slot.following.back_mut().unwrap_or(&mut slot.head);
-        let bytes_before = newest.kept_bytes();
-        let is_news = !event.repeats(newest);
-        match newest.fold(event) {
-            Folded::Apart(event) => self.push_back(id, event),
+        let bytes_before = slot.bytes_from(newest);
+        let is_news = !state.repeats(slot.newest());
+        match slot.fold(state) {
+            Folded::Apart(state) => self.push_back(id, state),
             Folded::Merged => {
-                self.bytes = self.bytes - bytes_before + newest.kept_bytes();
+                self.bytes = self.bytes - bytes_before + slot.bytes_from(newest);
                 self.counters.coalesced += 1;
                 // A repeated state gets no new attempts. Otherwise a state that costs an instance, and with it causes a
                 // replay, would be retried forever.
-                if in_head && is_news {
+                if newest == 0 && is_news {
                     slot.calls = 0;
                     if let Some(retry) = &mut slot.retry {
                         (retry.attempts, retry.crashes) = (0, 0);
                     }
                 }
             }
-            // An add holds no bytes, and its delete was never added.
-            Folded::Vanished { counts_for_sync } => {
+            // An add holds no bytes, and its end was never added.
+            Folded::Vanished { owed_to_sync } => {
                 self.counters.vanished += 1;
-                self.pending -= 1;
-                if counts_for_sync {
+                if owed_to_sync {
                     self.vanished_unattempted.push((slot.source, slot.lane));
                 }
-                if in_head {
-                    let slot = self.slots.remove(id);
-                    self.spaced -= usize::from(slot.state == SlotState::Spaced);
+                if newest == 0 {
+                    self.remove(id);
                 } else {
-                    slot.following.pop_back();
+                    slot.rest.pop_back();
+                    self.states -= 1;
                 }
             }
         }
     }
 
-    /// Whether `event` deletes what the slot's newest event adds. For a seeded bug.
-    fn cancels_add(&self, id: SlotId, event: &PendingEvent) -> bool {
+    /// Whether `state` ends what the slot's newest state adds. For a seeded bug.
+    fn cancels_add(&self, id: SlotId, state: &State) -> bool {
         let slot = self.slots.get(id);
-        let newest = slot.following.back().unwrap_or(&slot.head);
-        event.is_delete() && matches!(newest.notification, Notification::Add(_))
+        let known = slot.known_before(slot.rest.len());
+        state.end().is_some() && slot.newest().event(&known) == "add"
     }
 
-    fn push_back(&mut self, id: SlotId, event: PendingEvent) {
-        self.pending += 1;
-        self.bytes += event.kept_bytes();
-        self.slots.get_mut(id).following.push_back(event);
+    fn push_back(&mut self, id: SlotId, state: State) {
+        let slot = self.slots.get_mut(id);
+        self.states += 1;
+        self.bytes += state.kept_bytes(&slot.known_before(slot.rest.len() + 1));
+        slot.rest.push_back(state);
     }
 
     /// Delivers the slot of `lane` that has been ready for longest.
     pub(super) fn take(&mut self, now: Moment, lane: Lane) -> Option<Delivery> {
-        let id = self.slots.pop_ready(lane)?;
-        self.pending -= 1;
-        let slot = self.slots.get_mut(id);
-        if std::mem::take(&mut slot.drains_first) {
-            self.draining -= 1;
-        }
-        Some(self.hand_out(id, now))
+        let id = self.slots.first_ready(lane)?;
+        self.set_drains_first(id, false);
+        Some(self.begin(id, now))
     }
 
-    /// Delivers `event` now: its key has nothing pending or in flight.
-    pub(super) fn deliver_now(&mut self, hash: u64, source: SourceId, event: PendingEvent, now: Moment) -> Delivery {
-        self.bytes += event.kept_bytes();
-        let id = self.slots.insert(hash, source, event);
-        self.hand_out(id, now)
+    /// Delivers `state` now: nothing of its subject is pending or in flight.
+    pub(super) fn deliver_now(
+        &mut self,
+        hash: u64,
+        place: (SourceId, Lane),
+        known: Known,
+        state: State,
+        now: Moment,
+    ) -> Delivery {
+        let id = self.insert(hash, place, known, state);
+        self.begin(id, now)
     }
 
-    fn hand_out(&mut self, id: SlotId, now: Moment) -> Delivery {
+    /// The only place where a delivery begins: computes the event from what the handler knows and the first state.
+    fn begin(&mut self, id: SlotId, now: Moment) -> Delivery {
         let number = self.next_number;
         self.next_number += 1;
-        self.in_flight += 1;
         self.counters.delivered += 1;
-        let slot = self.slots.get_mut(id);
-        let exact_old = slot.head.has_exact_old() && slot.following.is_empty();
-        let seen_unknown = slot.head.has_hidden_state();
-        let first = !std::mem::replace(&mut slot.head.tried, true);
-        if slot.head.notification.key().is_some() {
-            self.spacing.record(slot.hash, now);
-        }
-        slot.state = SlotState::InFlight {
-            number,
-            since: now,
-            first,
-        };
-        Delivery {
+        self.slots.set_state(id, CallState::InFlight { number, since: now });
+        let Slot { known, first, rest, .. } = self.slots.get(id);
+        let (exact_old, seen_unknown) = (first.has_exact_old(known), first.has_hidden_state(known));
+        let slot = self.slots.get(id);
+        let delivery = Delivery {
             token: DeliveryToken { slot: id, number },
             source: slot.source,
             lane: slot.lane,
-            notification: slot.head.notification.clone(),
-            reason: slot.head.reason,
+            notification: first.notification(known),
+            reason: first.reason,
             attempt: slot.calls,
-            received: slot.head.received,
-            exact_old,
+            received: first.received,
+            exact_old: exact_old && rest.is_empty(),
             seen_unknown,
+        };
+        if slot.key().is_some() {
+            self.spacing.record(slot.hash, now);
         }
+        delivery
     }
 
     /// The slot of a delivery that is in flight; otherwise none, and counted.
     pub(super) fn answered(&mut self, token: DeliveryToken) -> Option<SlotId> {
-        match self.slots.try_get(token.slot).map(|slot| slot.state) {
-            Some(SlotState::InFlight { number, .. }) if number == token.number => Some(token.slot),
+        match self.slots.try_get(token.slot).map(Slot::call) {
+            Some(CallState::InFlight { number, .. }) if number == token.number => Some(token.slot),
             _ => {
                 self.counters.late += 1;
                 None
@@ -316,124 +320,127 @@ impl Queue {
 
     /// Takes back a delivery whose call was not made, to deliver it next.
     pub(super) fn give_back(&mut self, id: SlotId) {
-        let slot = self.slots.get_mut(id);
-        if let SlotState::InFlight { first: true, .. } = slot.state {
-            slot.head.tried = false;
-        }
-        self.in_flight -= 1;
-        self.pending += 1;
         self.counters.delivered -= 1;
         self.slots.make_ready_first(id);
     }
 
-    /// The head's delivery ended: the event behind it becomes ready.
-    pub(super) fn end(&mut self, id: SlotId, succeeded: bool) {
-        self.in_flight -= 1;
+    /// The only place where a delivery ends for good: what the handler knows changes, and the next state becomes ready.
+    pub(super) fn end(&mut self, id: SlotId, accepted: bool) {
         let slot = self.slots.get_mut(id);
-        self.bytes -= slot.head.kept_bytes();
-        if slot.retry.take().is_some() {
-            self.failing -= 1;
-        }
-        match slot.following.pop_front() {
-            Some(mut next) => {
-                next.previous_succeeded = succeeded;
-                let is_resumed = next.resumed;
-                slot.head = next;
-                slot.calls = 0;
-                slot.failures = 0;
-                if self.make_ready(id) {
-                    // The cursors wait for each delete from an earlier process.
-                    self.slots.get_mut(id).drains_first = is_resumed;
-                    self.draining += usize::from(is_resumed);
-                } else {
-                    self.fold_slot(id);
-                }
-            }
-            None => {
-                self.slots.remove(id);
-            }
+        let Some(next) = slot.rest.pop_front() else {
+            self.remove(id);
+            return;
+        };
+        self.states -= 1;
+        self.bytes -= slot.first.kept_bytes(&slot.known);
+        self.failing -= usize::from(slot.retry.take().is_some());
+        let ended = std::mem::replace(&mut slot.first, next);
+        slot.known = slot.first.keeps(match accepted {
+            true => ended.accepted().into_owned(),
+            false => ended.given_up(),
+        });
+        (slot.calls, slot.failures) = (0, 0);
+        let is_resumed = slot.first.end().is_some_and(|end| end.resumed);
+        match self.make_ready(id) {
+            // The cursors wait for each delete from an earlier process.
+            true => self.set_drains_first(id, is_resumed),
+            false => self.fold_slot(id),
         }
     }
 
-    /// The head's delivery failed and is to be retried: the slot waits for [`retry`](Self::retry), and the events
-    /// behind the head fold into it.
+    /// The delivery failed and is to be retried: the slot waits for [`retry`](Self::retry).
     pub(super) fn back_off(&mut self, id: SlotId, retry: Box<RetryState>) {
-        self.in_flight -= 1;
-        self.pending += 1;
-        self.backing_off += 1;
         self.counters.retried += 1;
+        let before = self.slots.get_mut(id).retry.replace(retry);
+        self.failing += usize::from(before.is_none());
+        self.call_again(id, CallState::BackingOff);
+    }
+
+    /// The handler was called, and is called again for this state once `awaited` is ready. It is not under retry.
+    pub(super) fn wait(&mut self, id: SlotId, awaited: Awaited) {
+        let before = self.slots.get_mut(id).retry.take();
+        self.failing -= usize::from(before.is_some());
+        self.call_again(id, CallState::WaitsOn(awaited));
+    }
+
+    /// The handler may have received the state that is called again later; newer ones fold in.
+    fn call_again(&mut self, id: SlotId, state: CallState) {
         let slot = self.slots.get_mut(id);
-        slot.state = SlotState::BackingOff;
-        if slot.retry.replace(retry).is_none() {
-            self.failing += 1;
-        }
+        slot.known = std::mem::replace(&mut slot.known, Known::Nothing).uncertain();
+        self.slots.set_state(id, state);
         self.fold_slot(id);
     }
 
     /// The slot's back-off is over.
     pub(super) fn retry(&mut self, id: SlotId) {
-        self.backing_off -= 1;
-        self.slots.make_ready(id);
+        self.slots.set_state(id, CallState::Ready);
     }
 
-    /// Folds the pending events of a slot as far as possible. The slot may be removed by that.
+    /// Folds the pending states of a slot as far as possible. The slot may be removed by that.
     fn fold_slot(&mut self, id: SlotId) {
         let slot = self.slots.get_mut(id);
-        if slot.following.is_empty() {
+        if slot.rest.is_empty() {
             return;
         }
-        let source = slot.source;
-        self.bytes -= slot.following_bytes();
-        let rest = std::mem::take(&mut slot.following);
-        self.pending -= rest.len();
-        for event in rest {
-            self.insert_or_fold(source, event, true);
+        let (hash, place) = (slot.hash, (slot.source, slot.lane));
+        self.bytes -= slot.bytes_from(1);
+        let rest = std::mem::take(&mut slot.rest);
+        self.states -= rest.len();
+        for state in rest {
+            match self.slots.find(hash, Subject::of(place.0, place.1, &state)) {
+                Some(id) => self.fold_into(id, state),
+                // An object that the handler knows nothing of has vanished.
+                None => {
+                    let id = self.insert(hash, place, Known::Nothing, state);
+                    self.make_ready(id);
+                }
+            }
         }
     }
 
-    /// Transfers the events of the keys in `scope` from source `old` to `new`.
+    /// Transfers the slots of the keys in `scope` from source `old` to `new`.
     pub(super) fn transfer_keys_to(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
         let mut moved = Vec::new();
         for id in self.slots.ids() {
             let slot = self.slots.get(id);
-            if slot.source == old && slot.head.notification.key().is_some_and(scope) {
-                let before = slot.hash;
-                self.slots.move_to(id, new);
-                moved.push((before, self.slots.get(id).hash));
+            if slot.source == old && slot.key().is_some_and(scope) {
+                moved.push((slot.hash, self.slots.move_to(id, new)));
             }
         }
         self.spacing.rename(moved.into_iter());
     }
 
-    /// Folds all pending events as far as possible.
+    /// Folds all pending states as far as possible.
     pub(super) fn fold_all(&mut self) {
         for id in self.slots.ids() {
             self.fold_slot(id);
         }
     }
 
-    /// Removes a slot with all its events. Returns how many were pending.
+    fn set_drains_first(&mut self, id: SlotId, drains: bool) {
+        let before = std::mem::replace(&mut self.slots.get_mut(id).drains_first, drains);
+        self.draining = self.draining + usize::from(drains) - usize::from(before);
+    }
+
+    /// Removes a slot with all its states. Returns how many were pending.
     fn remove(&mut self, id: SlotId) -> usize {
+        let waiting = self.slots.get(id).waiting();
         let slot = self.slots.remove(id);
-        let waiting = slot.waiting();
-        self.pending -= waiting;
-        self.in_flight -= usize::from(slot.is_in_flight());
-        self.backing_off -= usize::from(slot.state == SlotState::BackingOff);
-        self.spaced -= usize::from(slot.state == SlotState::Spaced);
+        self.states -= 1 + slot.rest.len();
         self.failing -= usize::from(slot.retry.is_some());
         self.draining -= usize::from(slot.drains_first);
-        self.bytes -= slot.events().map(PendingEvent::kept_bytes).sum::<usize>();
+        self.bytes -= slot.bytes_from(0);
         waiting
     }
 
-    /// Removes every slot that `goes`, and counts its events, including those in flight: their outcome will not be
+    /// Removes every slot that `goes`, and counts its states, including those in flight: their outcome will not be
     /// known.
     pub(super) fn discard(&mut self, goes: impl Fn(&Slot) -> bool) {
         for id in self.slots.ids() {
             let slot = self.slots.get(id);
             if goes(slot) {
                 let in_flight = usize::from(slot.is_in_flight());
-                self.counters.deletes_discarded += slot.events().filter(|event| event.is_delete()).count() as u64;
+                self.counters.deletes_discarded += slot.ends().count() as u64;
                 self.counters.discarded += (self.remove(id) + in_flight) as u64;
             }
         }

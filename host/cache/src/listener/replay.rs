@@ -7,9 +7,9 @@ use std::sync::Arc;
 use informant_object::{KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
-use crate::listener::event::PendingEvent;
 use crate::listener::lanes::{Lane, ResourceIdentities};
-use crate::listener::{Listener, Notification, Turns};
+use crate::listener::state::{End, Known, State, What, Why};
+use crate::listener::{Listener, Turns};
 use crate::{Moment, Reason};
 
 /// The result of a request to redeliver a key.
@@ -142,24 +142,20 @@ impl Listener {
         if covered || self.is_busy(source, key) {
             return RequeueResult::Waiting;
         }
-        let notification = match (object, self.letters.get(source, key)) {
-            (Some(object), _) => Notification::Add(object.clone()),
+        let what = match (object, self.letters.get(source, key)) {
+            (Some(object), _) => What::Is(object.clone()),
             (None, None) => return RequeueResult::Unknown,
             (None, Some(letter)) => {
                 let (last, final_state_unknown) = match &letter.delete {
                     Some(delete) => (delete.last.clone(), delete.final_state_unknown),
                     None => (None, true),
                 };
-                Notification::Delete {
-                    last,
-                    key: letter.key.clone(),
-                    final_state_unknown,
-                }
+                What::Ended(End::new(letter.key.clone(), last, final_state_unknown))
             }
         };
         self.queue.counters.accepted += 1;
-        self.queue
-            .enqueue(source, PendingEvent::of_maybe_seen(notification, Reason::Requeue, now));
+        let state = State::new(what, Why::Shown, Reason::Requeue, now);
+        self.queue.enqueue((source, lane), Known::Maybe(None), state);
         RequeueResult::Queued
     }
 }

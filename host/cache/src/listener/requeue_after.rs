@@ -17,16 +17,17 @@
 
 use std::time::Duration;
 
-use informant_object::{Key, KeyRef, ResourceVersion, SourceId};
+use informant_object::{Key, KeyRef, Object, ResourceVersion, SourceId};
 
-use crate::listener::event::{PendingEvent, metadata_only};
 use crate::listener::lanes::{Lane, LaneSet};
 use crate::listener::options::{
     REQUEUE_AFTER_MIN, REQUEUE_AFTER_MIN_UNCHANGED, REQUEUE_CHECK_INTERVAL, REQUEUES_IN_A_ROW_MAX,
 };
 use crate::listener::requeues::{Requeue, Unrecorded};
 use crate::listener::slots::SlotId;
-use crate::listener::{Delivery, LastDelete, Listener, Notification};
+use crate::listener::state::{End, Known, State, What, Why, metadata_only};
+use crate::listener::subject::Subject;
+use crate::listener::{Delivery, LastDelete, Listener};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason};
 
@@ -85,25 +86,16 @@ impl Listener {
     /// The handler accepted the slot's head and asks for another call after `wait`.
     pub(super) fn set_requeue(&mut self, id: SlotId, wait: Duration, now: Moment) {
         let slot = self.queue.slots.get(id);
-        let (source, notification) = (slot.source, &slot.head.notification);
         // `Synced` has no key.
-        let Some(key) = notification.key().map(KeyRef::to_key) else {
+        let (source, Some(key)) = (slot.source, slot.key().map(KeyRef::to_key)) else {
             return;
         };
-        let (state, delete) = match notification {
-            Notification::Delete {
-                last,
-                final_state_unknown,
-                ..
-            } => {
-                let delete = LastDelete {
-                    last: last.clone(),
-                    final_state_unknown: *final_state_unknown,
-                };
-                (last.as_ref(), Some(delete))
-            }
-            _ => (notification.object(), None),
-        };
+        let delete = slot.first.end().map(|end| LastDelete {
+            last: end.last.clone(),
+            final_state_unknown: end.final_state_unknown,
+        });
+        let last = delete.as_ref().and_then(|delete| delete.last.as_ref());
+        let state: Option<&Object> = slot.first.object().or(last);
         let version = state.map_or_else(ResourceVersion::default, |state| state.version().to_version());
         let before = self.requeues.remove(source, key.as_ref());
         let is_same = |before: &Requeue| before.version == version && before.delete.is_some() == delete.is_some();
@@ -149,14 +141,14 @@ impl Listener {
             return;
         }
         let slot = self.queue.slots.get(id);
-        if let Some(key) = slot.head.notification.key() {
+        if let Some(key) = slot.key() {
             self.requeues.remove(slot.source, key);
         }
     }
 
     /// The call of the slot's head failed and will be retried.
     pub(super) fn retry_requeue(&mut self, id: SlotId) {
-        if !is_requeued(self.queue.slots.get(id).head.reason) {
+        if !is_requeued(self.queue.slots.get(id).first.reason) {
             self.cancel_requeue(id);
         }
     }
@@ -165,7 +157,7 @@ impl Listener {
     /// itself, and that of an object that is gone, which could never fall due.
     pub(super) fn keep_requeue(&mut self, id: SlotId) {
         let slot = self.queue.slots.get(id);
-        let Some(key) = slot.head.notification.key() else {
+        let Some(key) = slot.key() else {
             return;
         };
         let Some(requeue) = self.requeues.get(slot.source, key) else {
@@ -173,8 +165,8 @@ impl Listener {
         };
         let state = self.sources.get(slot.source);
         let exists = state.is_none_or(|state| state.snapshot.get(key).is_some());
-        let is_gone = slot.head.is_delete() && requeue.delete.is_none() && !exists;
-        if is_gone || is_requeued(slot.head.reason) {
+        let is_gone = slot.first.end().is_some() && requeue.delete.is_none() && !exists;
+        if is_gone || is_requeued(slot.first.reason) {
             self.requeues.remove(slot.source, key);
             self.queue.counters.requeues_dropped += 1;
         } else {
@@ -234,10 +226,11 @@ impl Listener {
         while let Some((source, key)) = self.requeues.first_until(now, lane) {
             *steps_left = steps_left.checked_sub(1)?;
             let key = key.as_ref();
-            let hash = self.queue.slots.hash(source, Some(key));
+            let subject = Subject::Object(source, key);
+            let hash = self.queue.slots.hash(subject);
             let state = self.sources.get(source);
             let is_ahead = state.is_none_or(|state| state.is_ahead(lane, key));
-            if is_ahead || self.queue.slots.find(hash, source, Some(key)).is_some() {
+            if is_ahead || self.queue.slots.find(hash, subject).is_some() {
                 self.requeues.look_at(source, key, now + REQUEUE_CHECK_INTERVAL);
                 continue;
             }
@@ -245,7 +238,7 @@ impl Listener {
                 self.requeues.look_at(source, key, until);
                 continue;
             }
-            let Some((due, reason, notification)) = self.requeued(source, key) else {
+            let Some(state) = self.requeued(source, key) else {
                 self.requeues.remove(source, key);
                 self.queue.counters.requeues_dropped += 1;
                 continue;
@@ -253,32 +246,24 @@ impl Listener {
             // From now on it waits for the end of its call.
             self.requeues.look_at(source, key, Moment::NEVER);
             self.queue.counters.shown += 1;
-            let mut event = PendingEvent::of_maybe_seen(notification, reason, due);
-            // A delete is called again although its name may exist again.
-            event.next_maybe_seen = event.is_delete();
-            return Some(self.queue.deliver_now(hash, source, event, now));
+            let known = Known::Maybe(None);
+            return Some(self.queue.deliver_now(hash, (source, lane), known, state, now));
         }
         None
     }
 
-    /// What the requeue of a key delivers, since when it is due, and why. None if its object is gone.
-    fn requeued(&self, source: SourceId, key: KeyRef<'_>) -> Option<(Moment, Reason, Notification)> {
+    /// What the requeue of a key delivers. None if its object is gone.
+    fn requeued(&self, source: SourceId, key: KeyRef<'_>) -> Option<State> {
         let requeue = self.requeues.get(source, key)?;
-        let notification = match &requeue.delete {
-            Some(LastDelete {
-                last,
-                final_state_unknown,
-            }) => Notification::Delete {
-                last: last.clone(),
-                key: key.to_key(),
-                final_state_unknown: *final_state_unknown,
-            },
-            None => Notification::Update {
-                old: None,
-                new: self.sources.get(source)?.snapshot.get(key)?.clone(),
-            },
+        let what = match &requeue.delete {
+            Some(delete) => What::Ended(End {
+                // Its name may exist again.
+                then: Known::Maybe(None),
+                ..End::new(key.to_key(), delete.last.clone(), delete.final_state_unknown)
+            }),
+            None => What::Is(self.sources.get(source)?.snapshot.get(key)?.clone()),
         };
-        Some((requeue.due, requeue.reason, notification))
+        Some(State::new(what, Why::Asked, requeue.reason, requeue.due))
     }
 
     /// Sets the requeues that an earlier process recorded.

@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use informant_object::{AsKey, Key, Object, SourceId};
 
+use crate::listener::Listener;
 use crate::listener::lanes::Lane;
 use crate::listener::replay::ReplayRequested;
 use crate::listener::slots::Slot;
 use crate::listener::sources::AttachedSource;
-use crate::listener::{Listener, Notification};
+use crate::listener::state::Known;
 use crate::{Moment, Snapshot};
 
 /// A changed selection of one source's objects.
@@ -80,16 +81,16 @@ impl Reselection {
 impl Received {
     /// What the handler will have received of a key when the states in its slot are left to a cursor.
     fn of(slot: &Slot) -> Received {
-        if let Some(delete) = slot.events().filter(|event| event.is_delete()).last() {
-            return match delete.next_maybe_seen {
-                true => Received::Unknown,
-                false => Received::Nothing,
-            };
-        }
-        match &slot.head.notification {
-            _ if slot.head.tried => Received::Unknown,
-            Notification::Add(_) if !slot.head.maybe_seen => Received::Nothing,
-            Notification::Update { old: Some(old), .. } => Received::State(old.clone()),
+        let known = match slot.ends().last() {
+            Some(end) => &end.then,
+            None => &slot.known,
+        };
+        let was_called = slot.is_in_flight() || slot.retry.is_some();
+        match known {
+            Known::Nothing if slot.ends().last().is_some() || !was_called => Received::Nothing,
+            Known::Exactly(state) | Known::Maybe(Some(state)) if slot.ends().last().is_none() && !was_called => {
+                Received::State(state.clone())
+            }
             _ => Received::Unknown,
         }
     }
@@ -145,7 +146,7 @@ impl Listener {
         selection: Arc<dyn ChangedSelection>,
     ) -> Reselection {
         let slots = self.queue.slots.iter().filter(|slot| slot.source == source);
-        let open = slots.filter_map(|slot| Some((slot.head.notification.key()?.to_key(), Received::of(slot))));
+        let open = slots.filter_map(|slot| Some((slot.key()?.to_key(), Received::of(slot))));
         Reselection {
             selection,
             snapshot: state.snapshot.clone(),

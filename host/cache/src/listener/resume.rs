@@ -6,9 +6,9 @@ use std::sync::Arc;
 use informant_object::{Key, Object, SourceId};
 
 use crate::listener::cursor::CursorKind;
-use crate::listener::event::PendingEvent;
 use crate::listener::slots::Slot;
-use crate::listener::{AcceptedStates, DeadLetter, Listener, Notification, RequeueTimer};
+use crate::listener::state::{End, Known, State, What, Why};
+use crate::listener::{AcceptedStates, DeadLetter, Listener, RequeueTimer};
 use crate::{Moment, Reason, Snapshot};
 
 /// What was persisted about a handler and a source by an earlier process.
@@ -54,21 +54,6 @@ pub enum OpenKeys {
     Many,
     /// These keys.
     Keys(Vec<Key>),
-}
-
-impl From<Vanished> for Notification {
-    fn from(vanished: Vanished) -> Self {
-        let Vanished {
-            key,
-            last,
-            final_state_unknown,
-        } = vanished;
-        Notification::Delete {
-            last,
-            key,
-            final_state_unknown,
-        }
-    }
 }
 
 impl Listener {
@@ -117,15 +102,19 @@ impl Listener {
             let is_ahead = state.is_ahead(lane, vanished.key.as_ref());
             let is_last = deletes.peek().is_none_or(|next| next.key != vanished.key);
             let again = present.filter(|_| is_last && !is_ahead).cloned();
-            let event = PendingEvent {
+            let end = End {
                 resumed: true,
-                next_maybe_seen: present.is_some(),
-                ..PendingEvent::of_maybe_seen(vanished.into(), Reason::Relist, now)
+                then: if present.is_some() {
+                    Known::Maybe(None)
+                } else {
+                    Known::Nothing
+                },
+                ..End::new(vanished.key, vanished.last, vanished.final_state_unknown)
             };
-            let again = again.map(|object| PendingEvent::of_maybe_seen(Notification::Add(object), Reason::Relist, now));
-            for event in std::iter::once(event).chain(again) {
+            for what in std::iter::once(What::Ended(end)).chain(again.map(What::Is)) {
                 self.queue.counters.accepted += 1;
-                self.queue.enqueue(source, event);
+                let state = State::new(what, Why::Shown, Reason::Relist, now);
+                self.queue.enqueue((source, lane), Known::Maybe(None), state);
             }
         }
         self.queue.drain_deletes(source);
@@ -142,17 +131,14 @@ impl Listener {
         let state = self.sources.get(source).filter(|_| !self.has_refused())?;
         let open = |key: &Key| {
             let key = key.as_ref();
-            let slot = self.queue.find(source, Some(key)).map(|id| self.queue.slots.get(id));
+            let slot = self.queue.find(source, key).map(|id| self.queue.slots.get(id));
             let letter = self.letters.get(source, key);
             let is_ahead = || state.is_ahead(self.queue.slots.lane_map.of(source, key), key);
             if slot.is_none() && letter.is_none() && !is_ahead() {
                 return None;
             }
-            let pending = slot
-                .into_iter()
-                .flat_map(Slot::events)
-                .filter(|event| event.is_delete());
-            let pending = pending.map(|event| event.notification.uid());
+            let ends = slot.into_iter().flat_map(Slot::ends);
+            let pending = ends.map(|end| end.last.as_ref().map(Object::uid));
             let failed = letter.and_then(|letter| letter.delete.as_ref());
             let failed = failed.map(|delete| delete.last.as_ref().map(Object::uid));
             let deletes = pending.chain(failed).map(|uid| uid.map(Box::from)).collect();
@@ -170,9 +156,7 @@ impl Listener {
             return OpenKeys::All;
         }
         let waiting = self.queue.slots.iter().filter(|slot| slot.source == source);
-        let waiting = waiting
-            .filter_map(|slot| slot.head.notification.key())
-            .map(|key| key.to_key());
+        let waiting = waiting.filter_map(|slot| slot.key()).map(|key| key.to_key());
         let failed = self.letters.list().into_iter().filter(|letter| letter.source == source);
         let mut keys: Vec<Key> = waiting.take(max + 1).collect();
         keys.extend(failed.map(|letter| letter.key).take(max + 1));

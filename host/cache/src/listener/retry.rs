@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use informant_object::{Key, KeyRef, SourceId};
 
-use crate::listener::slots::{Slot, SlotId, SlotState};
+use crate::listener::slots::{CallState, Slot, SlotId};
 use crate::listener::{Listener, RetryOptions};
 use crate::{Moment, Reason};
 
@@ -143,12 +143,11 @@ pub struct RetriedKey {
 
 impl RetriedKey {
     fn new(slot: &Slot, state: &RetryState) -> RetriedKey {
-        let event = &slot.head;
         RetriedKey {
             source: slot.source,
-            key: event.notification.key().map(KeyRef::to_key),
-            event: event.notification.as_str(),
-            reason: event.reason,
+            key: slot.key().map(KeyRef::to_key),
+            event: slot.first.event(&slot.known),
+            reason: slot.first.reason,
             attempts: state.failures,
             since: state.since,
             next: state.until,
@@ -248,8 +247,9 @@ impl Listener {
     /// Drops the timers of slots that were removed.
     pub(super) fn forget_ended_back_offs(&mut self) {
         let slots = &self.queue.slots;
-        let is_waiting = |slot: &Slot| slot.state == SlotState::BackingOff;
+        let is_waiting = |slot: &Slot| slot.call() == CallState::BackingOff;
         self.timers.retain(|id| slots.try_get(id).is_some_and(is_waiting));
+        self.forget_ended_waits();
     }
 
     /// Shortens back-offs to what a changed policy allows, except those that the handler asked for.

@@ -1,7 +1,7 @@
 //! The least time between two calls of one key ([`min_interval`](super::ListenerOptions::min_interval)).
 //!
 //! Remembers when each key was called, until its next call may start. A key is called at once if it was not called
-//! within the interval. Otherwise its events wait in its slot ([`SlotState::Spaced`](super::slots::SlotState::Spaced))
+//! within the interval. Otherwise its events wait in its slot ([`CallState::Spaced`](super::slots::CallState::Spaced))
 //! and fold there.
 //!
 //! A key is remembered by its hash, so that an entry takes a few bytes. Two keys with equal hashes share an entry, and

@@ -3,7 +3,8 @@
 use informant_object::{Key, KeyRef, Object, SourceId};
 
 use crate::listener::cursor::CursorKind;
-use crate::listener::slots::{Slot, SlotState};
+use crate::listener::slots::{CallState, Slot};
+use crate::listener::subject::Subject;
 use crate::listener::{Listener, ObjectChange};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Snapshot};
@@ -73,7 +74,8 @@ impl Listener {
             return;
         }
         let slots = &self.queue.slots;
-        let hashes = |key| (slots.hash(old, Some(key)), slots.hash(new, Some(key)));
+        let hash = |source, key| slots.hash(Subject::Object(source, key));
+        let hashes = |key| (hash(old, key), hash(new, key));
         let objects = snapshot.after(None).map(Object::key);
         let keys = objects.chain(changes.iter().map(ObjectChange::key));
         self.queue.spacing.rename(keys.map(hashes));
@@ -86,11 +88,11 @@ impl Listener {
 
     /// How many keys of a source are in back-off, and the first `max` of them.
     pub(super) fn retrying_keys(&self, source: SourceId, max: usize) -> (usize, Vec<Key>) {
-        let is_retrying = |slot: &&Slot| slot.source == source && slot.state == SlotState::BackingOff;
+        let is_retrying = |slot: &&Slot| slot.source == source && slot.call() == CallState::BackingOff;
         let mut slots: Vec<_> = self.queue.slots.iter().filter(is_retrying).collect();
         let count = slots.len();
         slots.truncate(max);
-        let keys = slots.iter().filter_map(|slot| slot.head.notification.key());
+        let keys = slots.iter().filter_map(|slot| slot.key());
         (count, keys.map(KeyRef::to_key).collect())
     }
 
@@ -100,6 +102,6 @@ impl Listener {
             return 0;
         }
         let slots = self.queue.slots.iter().filter(|slot| slot.source == source);
-        slots.filter(|slot| slot.state != SlotState::BackingOff).count()
+        slots.filter(|slot| slot.call() != CallState::BackingOff).count()
     }
 }

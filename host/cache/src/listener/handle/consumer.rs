@@ -84,6 +84,6 @@ impl Consumer {
     /// How many deliveries are in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.0.lock().queue.in_flight
+        self.0.lock().queue.in_flight()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use informant_object::{Key, KeyRef, SourceId};
 
 use super::{Shared, SyncedCallback, lock};
-use crate::listener::{ObjectChange, ResumeState, Vanished};
+use crate::listener::{Awaited, ObjectChange, ResumeState, Vanished};
 use crate::{Moment, Snapshot};
 
 /// Feeds a listener. An informer loop attaches a source, pushes each change, and detaches it; the journal does so in
@@ -102,6 +102,11 @@ impl Feed {
     #[must_use]
     pub fn is_attached(&self, source: SourceId) -> bool {
         self.0.lock().sources.get(source).is_some()
+    }
+
+    /// A source or an index is ready: calls that [waited](crate::listener::DeliveryOutcome::NotReady) for it are made.
+    pub fn ready(&self, awaited: Awaited) {
+        self.0.change(|listener| listener.ready(awaited));
     }
 
     /// How many keys of a source have events pending or in flight. Visits every pending key.

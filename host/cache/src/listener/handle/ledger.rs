@@ -107,6 +107,6 @@ impl Ledger {
     /// How many events are pending, including those in back-off.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.0.lock().queue.pending
+        self.0.lock().queue.pending()
     }
 }

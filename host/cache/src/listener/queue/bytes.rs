@@ -1,55 +1,47 @@
-//! The limit on bytes of states that only events of the queue keep in memory.
+//! The limit on bytes of states that only the queue keeps in memory.
 
 use super::Queue;
-use crate::listener::Notification;
-use crate::listener::event::{PendingEvent, metadata_only};
+use crate::listener::state::{State, What, metadata_only};
 
 impl Queue {
-    /// Cuts `event` if needed to stay within the limit on bytes.
-    pub(super) fn apply_bytes_limit(&mut self, event: &mut PendingEvent) {
+    /// Cuts `state`, which keeps `size` bytes, if needed to stay within the limit. Returns whether slots were folded.
+    pub(super) fn apply_bytes_limit(&mut self, state: &mut State, size: usize) -> bool {
         if self.is_blocking {
-            return;
+            return false;
         }
-        let size = event.kept_bytes();
         if self.over_bytes_limit && self.bytes < self.pending_bytes_max / 2 {
             self.over_bytes_limit = false;
         }
-        if !self.over_bytes_limit && self.bytes + size > self.pending_bytes_max {
+        let is_reached = !self.over_bytes_limit && self.bytes + size > self.pending_bytes_max;
+        if is_reached {
             self.over_bytes_limit = true;
             self.fold_all();
             self.drop_olds();
         }
         if !self.over_bytes_limit || size == 0 {
-            return;
+            return is_reached;
         }
-        match &mut event.notification {
-            Notification::Update { old, .. } => {
-                *old = None;
+        match &mut state.what {
+            What::Is(_) => {
+                state.drops_old = true;
                 self.counters.olds_dropped += 1;
             }
-            Notification::Delete { last: Some(last), .. } if self.bytes + size > self.pending_bytes_max => {
-                *last = metadata_only(last);
+            What::Ended(end) if self.bytes + size > self.pending_bytes_max => {
+                end.last = end.last.as_ref().map(metadata_only);
                 self.counters.deletes_cut += 1;
             }
-            _ => {}
+            What::Ended(_) | What::Synced => {}
         }
+        is_reached
     }
 
-    /// Drops the `old` state of every pending event.
+    /// Drops the old state before every pending state.
     fn drop_olds(&mut self) {
         for id in self.slots.ids() {
             let slot = self.slots.get_mut(id);
-            let in_flight = usize::from(slot.is_in_flight());
-            for event in std::iter::once(&mut slot.head)
-                .chain(&mut slot.following)
-                .skip(in_flight)
-            {
-                let bytes = event.kept_bytes();
-                if let Notification::Update { old, .. } = &mut event.notification {
-                    self.counters.olds_dropped += u64::from(old.take().is_some());
-                }
-                self.bytes -= bytes - event.kept_bytes();
-            }
+            self.bytes -= slot.bytes_from(0);
+            self.counters.olds_dropped += slot.drop_olds();
+            self.bytes += slot.bytes_from(0);
         }
     }
 }

@@ -3,9 +3,8 @@
 use informant_object::SourceId;
 
 use super::Queue;
-use crate::listener::Notification;
-use crate::listener::event::PendingEvent;
-use crate::listener::slots::{Slot, SlotId, SlotState};
+use crate::listener::slots::{CallState, Slot, SlotId};
+use crate::listener::state::What;
 
 impl Queue {
     /// The keys of `source` no longer count for its sync.
@@ -14,63 +13,57 @@ impl Queue {
         for id in self.slots.ids() {
             let slot = self.slots.get_mut(id);
             if slot.source == source {
-                slot.head.counts_for_sync = false;
-                slot.following
-                    .iter_mut()
-                    .for_each(|event| event.counts_for_sync = false);
+                slot.states_mut().for_each(|state| state.owed_to_sync = false);
             }
         }
     }
 
-    /// Drops the events that a cursor will deliver anyway, leaving only deletes queued; failing keys keep their slot
-    /// and back-off, and what waits for an interval keeps waiting. Marks ready deletes to go before the cursors. `of`:
-    /// for these slots.
+    /// Drops the states that a cursor will deliver anyway, leaving only ends queued; failing keys keep their slot and
+    /// back-off, and what waits for an interval keeps waiting. Marks ready ends to go before the cursors. `of`: for
+    /// these slots.
     pub(in crate::listener) fn defer_states_to_cursor(&mut self, of: impl Fn(&Slot) -> bool) {
         for id in self.slots.ids() {
             if !of(self.slots.get(id)) {
                 continue;
             }
             self.fold_slot(id);
-            let Some(slot) = self.slots.try_get(id) else { continue };
-            let is_delete = slot.head.is_delete();
-            let is_failing = slot.retry.is_some() && !matches!(slot.head.notification, Notification::Synced);
+            if self.slots.try_get(id).is_none() {
+                continue;
+            }
             let slot = self.slots.get_mut(id);
-            slot.head.counts_for_sync = false;
-            slot.following
-                .iter_mut()
-                .for_each(|event| event.counts_for_sync = false);
-            let (waiting, bytes) = (slot.following.len(), slot.following_bytes());
-            slot.following.retain(PendingEvent::is_delete);
-            let left = waiting - slot.following.len();
-            self.pending -= left;
-            self.bytes -= bytes - slot.following_bytes();
+            slot.states_mut().for_each(|state| state.owed_to_sync = false);
+            let (states, bytes) = (slot.rest.len(), slot.bytes_from(1));
+            slot.rest.retain(|state| state.end().is_some());
+            let left = states - slot.rest.len();
+            self.states -= left;
+            self.bytes -= bytes - slot.bytes_from(1);
             self.counters.coalesced += left as u64;
-            match slot.state {
-                SlotState::InFlight { .. } | SlotState::Spaced => {}
-                SlotState::Ready if is_delete => {
-                    self.draining += usize::from(!slot.drains_first);
-                    slot.drains_first = true;
-                }
-                SlotState::Ready | SlotState::BackingOff if is_failing || is_delete => {}
-                SlotState::Ready | SlotState::BackingOff => {
-                    self.drop_head_state(id);
+            let is_end = slot.first.end().is_some();
+            let is_failing = slot.retry.is_some() && slot.key().is_some();
+            match slot.call() {
+                CallState::InFlight { .. } | CallState::Spaced => {}
+                CallState::Ready if is_end => self.set_drains_first(id, true),
+                _ if is_failing || is_end => {}
+                _ => {
+                    self.drop_first_state(id);
                     self.counters.coalesced += 1;
                 }
             }
         }
     }
 
-    /// The handler may have seen the objects in another state that the pending deletes in these slots are about.
+    /// The handler may have seen the objects in another state that the pending ends in these slots are about.
     pub(in crate::listener) fn hide_states(&mut self, of: impl Fn(&Slot) -> bool) {
         for id in self.slots.ids() {
             if !of(self.slots.get(id)) {
                 continue;
             }
-            let slot = self.slots.get_mut(id);
-            let events = std::iter::once(&mut slot.head).chain(&mut slot.following);
-            events
-                .filter(|event| event.is_delete())
-                .for_each(PendingEvent::hide_state);
+            let ends = self
+                .slots
+                .get_mut(id)
+                .states_mut()
+                .filter(|state| state.end().is_some());
+            ends.for_each(|state| state.hides = true);
         }
     }
 
@@ -78,11 +71,11 @@ impl Queue {
     pub(in crate::listener) fn drop_synced(&mut self) {
         for id in self.slots.ids() {
             let slot = self.slots.get_mut(id);
-            if slot.head.notification.key().is_some() {
+            if !matches!(slot.first.what, What::Synced) {
                 continue;
             }
-            let following = std::mem::take(&mut slot.following).len();
-            self.pending -= following;
+            let following = std::mem::take(&mut slot.rest).len();
+            self.states -= following;
             let removed = match slot.is_in_flight() {
                 true => 0,
                 false => self.remove(id),
@@ -91,27 +84,29 @@ impl Queue {
         }
     }
 
-    /// Drops a slot's head, a ready state, before the deletes behind it.
-    fn drop_head_state(&mut self, id: SlotId) {
+    /// Drops a slot's first state, which is not in flight, before the ends behind it.
+    fn drop_first_state(&mut self, id: SlotId) {
         let slot = self.slots.get_mut(id);
-        let Some(delete) = slot.following.pop_front() else {
+        let Some(end) = slot.rest.pop_front() else {
             self.remove(id);
             return;
         };
-        self.pending -= 1;
-        self.bytes -= slot.head.kept_bytes();
-        slot.head = delete;
-        slot.drains_first = true;
-        self.draining += 1;
+        self.states -= 1;
+        self.bytes -= slot.first.kept_bytes(&slot.known);
+        slot.first = end;
+        slot.keep_known();
+        if slot.call() != CallState::Ready {
+            self.slots.set_state(id, CallState::Ready);
+        }
+        self.set_drains_first(id, true);
     }
 
-    /// Marks the source's ready deletes to be delivered before the cursors.
+    /// Marks the source's ready ends to be delivered before the cursors.
     pub(in crate::listener) fn drain_deletes(&mut self, source: SourceId) {
         for id in self.slots.ids() {
-            let slot = self.slots.get_mut(id);
-            if slot.source == source && slot.state == SlotState::Ready && slot.head.is_delete() && !slot.drains_first {
-                slot.drains_first = true;
-                self.draining += 1;
+            let slot = self.slots.get(id);
+            if slot.source == source && slot.call() == CallState::Ready && slot.first.end().is_some() {
+                self.set_drains_first(id, true);
             }
         }
     }

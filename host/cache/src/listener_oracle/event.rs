@@ -2,8 +2,8 @@
 
 use informant_object::{Object, Payload, Shape};
 
-use crate::listener::Notification;
-use crate::listener::lanes::Lane;
+use crate::listener_oracle::Notification;
+use crate::listener_oracle::lanes::Lane;
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason};
 
@@ -132,7 +132,9 @@ impl PendingEvent {
     /// See [`Delivery::seen_unknown`](super::Delivery::seen_unknown). Before the event is delivered again.
     pub(super) fn has_hidden_state(&self) -> bool {
         let has_old = matches!(self.notification, Notification::Update { .. });
-        self.folded && !has_old && (self.maybe_seen || self.tried)
+        // WANTED DIFFERENCE 7: nothing is hidden by the end of a list.
+        let is_synced = matches!(self.notification, Notification::Synced);
+        !is_synced && self.folded && !has_old && (self.maybe_seen || self.tried)
     }
 
     /// Folds `newer` into this event, its predecessor of the same key, which is not in flight.
@@ -157,10 +159,24 @@ impl PendingEvent {
             _ => {}
         }
         // A handler that receives an update has seen the key before.
-        self.maybe_seen |= newer.maybe_seen || matches!(self.notification, Notification::Update { .. });
+        // WANTED DIFFERENCE 1: an add that was never delivered stays the first call if a replay shows it again.
+        // WANTED DIFFERENCE 3: so does one that was given back uncalled, after updates behind it were folded.
+        let is_shown_again = matches!(self.notification, Notification::Add(_))
+            && (matches!(newer.notification, Notification::Update { .. })
+                || matches!(newer.notification, Notification::Add(_)) && !newer.folded);
+        self.maybe_seen |=
+            (newer.maybe_seen && !is_shown_again) || matches!(self.notification, Notification::Update { .. });
         self.counts_for_sync |= newer.counts_for_sync;
-        self.folded |= !(self.is_changed_update() && newer.is_changed_update());
+        // WANTED DIFFERENCE 5: two ends of one incarnation hide nothing.
+        self.folded |= match self.is_delete() {
+            true => newer.folded,
+            false => !(self.is_changed_update() && newer.is_changed_update()),
+        };
         self.reason = newer.reason;
+        // WANTED DIFFERENCE 4: an end from an earlier process stays one when it folds into an update.
+        if newer.is_delete() && !self.is_delete() {
+            (self.resumed, self.next_maybe_seen) = (newer.resumed, newer.next_maybe_seen);
+        }
         let older = std::mem::replace(&mut self.notification, Notification::Synced);
         self.notification = merged(older, newer.notification);
         Folded::Merged

@@ -1,0 +1,185 @@
+#![allow(dead_code, unreachable_pub, unused_imports, missing_docs, clippy::all)]
+//! ORACLE. The listener: the queue between the informer loop and one handler (client-go's `processorListener`).
+//!
+//! ```text
+//! informer loop ──attach, push──▶ Listener ──next──▶ consumer (a plugin's instances, a native handler's driver)
+//!                                    ▲                  │
+//!                                    └────────done──────┘
+//! ```
+//!
+//! A pull state machine, one per handler, over any number of sources. The listener calls no handler itself: the loop
+//! pushes changes after each publish, the consumer pulls deliveries and reports their outcomes, and a callback wakes a
+//! consumer that waits.
+//!
+//! Promises, per key (source, namespace, name):
+//!
+//! - Events of a key are delivered in order, one at a time. A delete and a create under the same name are two events,
+//!   never an update.
+//! - Nothing is dropped without a counter. While nothing fails and at most
+//!   [`pending_events_max`](ListenerOptions::pending_events_max) events are pending, every event is delivered exactly
+//!   once. Above that limit the listener is *keyed*: newer events fold into the pending event of their key. `old` is
+//!   always the last state whose delivery ended. Pending events are bounded in bytes, too.
+//! - A source's objects are delivered once from the first list (`Initial`), and again on [`ListenerHandle::replay`] and
+//!   every [`resync`](ListenerOptions::resync). All three walk the newest snapshot; nothing is queued for them.
+//!   [`Notification::Synced`] is delivered once every key of an initial list or replay was attempted. A replay of a
+//!   source whose acknowledgements are persisted ([`ListenerHandle::gate_replays`]) waits until the replay is recorded.
+//! - A failing key delays no other key: it is retried with growing back-off, at most
+//!   [`retries_per_second_max`](ListenerOptions::retries_per_second_max) keys a second, and becomes a [`DeadLetter`]
+//!   when it runs out of attempts.
+//! - A key is called at most once per [`min_interval`](ListenerOptions::min_interval), if there is one.
+//! - At most [`calls_per_second_max`](ListenerOptions::calls_per_second_max) deliveries start in a second, after a
+//!   burst of as many. What waits for that stays where it is.
+//! - A consumer that handles keys apart from each other, such as a plugin with several instances, divides them into
+//!   [lanes](ListenerHandle::set_lanes). Each has its own ready list and its own cursors, so that a slow lane delays
+//!   only its own keys. Limits, timers and retries are the listener's. `Synced` is delivered in every lane, once all
+//!   have attempted every key.
+//! - A handler that [asks for another call](DeliveryOutcome::RequeueAfter) of a key receives one, with its present
+//!   state, unless it is called for the key before. Such a timer is no pending event.
+//!
+//! Order across keys is not guaranteed. No I/O, no clock (time is passed in), no tasks.
+
+mod answer;
+mod attach;
+mod cursor;
+mod dead_letter;
+pub(crate) mod delivery;
+mod differential;
+mod event;
+mod handle;
+mod lanes;
+mod options;
+mod pull;
+mod push;
+mod queue;
+mod replay;
+mod requeue_after;
+mod requeues;
+mod reselect;
+mod resume;
+mod retry;
+mod slots;
+mod sources;
+mod spacing;
+mod stats;
+mod transfer;
+mod wake;
+
+mod sync {
+    pub(super) use std::sync::{Mutex, MutexGuard, PoisonError};
+}
+
+use informant_object::SourceId;
+
+pub use self::dead_letter::{DeadLetter, DeadLetterChanges, LastDelete};
+pub use self::delivery::{Delivery, DeliveryOutcome, DeliveryToken, NextBatch, NextDelivery, Notification};
+pub use self::handle::ListenerHandle;
+pub use self::lanes::{LANES_MAX, Lane, LaneSet, ResourceIdentities};
+pub use self::options::{
+    CRASHES_MAX, DEAD_LETTERS_MAX, ERROR_BYTES_MAX, FailurePolicy, ListenerOptions, PENDING_BYTES_MAX,
+    PENDING_EVENTS_MAX, REQUEUE_AFTER_MIN, REQUEUE_AFTER_MIN_UNCHANGED, REQUEUE_CHANGES_MAX, REQUEUED_DELETES_MAX,
+    REQUEUES_IN_A_ROW_MAX, RESYNC_MIN, RETRIED_DELETES_MAX, RETRIES_PER_SECOND_MAX, RETRY_AFTER_MAX,
+    RETRY_ERROR_BYTES_MAX, RetryOptions, SPACED_KEYS_MAX, UNACCEPTED_KEYS_MAX,
+};
+pub use self::push::{ChangeKind, ObjectChange};
+pub use self::replay::RequeueResult;
+pub use self::requeue_after::{RequeueChanges, RequeueTimer, SlowedKey, Triggered};
+pub use self::reselect::{ChangedSelection, Selected};
+pub use self::resume::{AcceptedStates, OpenKey, OpenKeys, ResumeState, Vanished};
+pub use self::retry::RetriedKey;
+pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
+
+use self::dead_letter::DeadLetters;
+use self::queue::Queue;
+use self::replay::ReplayGate;
+use self::requeues::Requeues;
+use self::retry::{RetryRate, Timers};
+use self::sources::AttachedSources;
+use crate::{Moment, TokenBucket};
+
+/// Why delivery is paused. Several reasons can apply at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// The handler is being swapped. New events queue as usual.
+    Swap,
+    /// The handler is in quarantine. New events fold key by key, so that afterwards only the difference is delivered.
+    Quarantine,
+    /// An operator paused the handler. New events fold as in quarantine.
+    Operator,
+}
+
+/// What is delivered next in one lane.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turns {
+    /// From a cursor, if one runs.
+    cursor: bool,
+    /// A requeue, if one is due.
+    requeue: bool,
+}
+
+/// The state behind a [`ListenerHandle`].
+#[derive(Debug)]
+struct Listener {
+    options: ListenerOptions,
+    queue: Queue,
+    sources: AttachedSources,
+    timers: Timers,
+    retry_rate: RetryRate,
+    /// Limits all deliveries; none without [`calls_per_second_max`](ListenerOptions::calls_per_second_max).
+    call_rate: Option<TokenBucket>,
+    /// The lane that is looked at first in the next batch.
+    next_lane: Lane,
+    /// Since the last delivery, something waited for `call_rate`.
+    is_held_by_rate: bool,
+    letters: DeadLetters,
+    requeues: Requeues,
+    /// When the next resync is due; none before the first source is attached, or without resync.
+    resync_next: Option<Moment>,
+    swapping: bool,
+    quarantined: bool,
+    paused_by_operator: bool,
+    closed: bool,
+    /// Once closed, keys in back-off are not waited for.
+    retries_ended: bool,
+    /// One per lane.
+    turns: Vec<Turns>,
+    /// The consumer waits until then, or until it is woken.
+    waits_until: Option<Moment>,
+    /// The lanes for which it waits.
+    waits_for: LaneSet,
+    /// Sources that became synced and were not yet reported to the callback.
+    newly_synced: Vec<SourceId>,
+    replay_gate: ReplayGate,
+}
+
+impl Listener {
+    fn new(mut options: ListenerOptions) -> Listener {
+        options.resync = options.resync.map(|period| period.max(RESYNC_MIN));
+        Listener {
+            queue: Queue::new(&options),
+            sources: AttachedSources::default(),
+            timers: Timers::default(),
+            retry_rate: RetryRate::default(),
+            next_lane: 0,
+            call_rate: options.calls_per_second_max.map(|max| TokenBucket::new(max, max)),
+            is_held_by_rate: false,
+            letters: DeadLetters::new(options.dead_letters_max, options.pending_bytes_max),
+            requeues: Requeues::default(),
+            resync_next: None,
+            swapping: false,
+            quarantined: false,
+            paused_by_operator: false,
+            closed: false,
+            retries_ended: false,
+            turns: vec![Turns::default()],
+            waits_until: None,
+            waits_for: LaneSet::FIRST,
+            newly_synced: Vec::new(),
+            replay_gate: ReplayGate::default(),
+            options,
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        self.swapping || self.quarantined || self.paused_by_operator
+    }
+}

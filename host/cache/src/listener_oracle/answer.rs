@@ -1,0 +1,282 @@
+//! Processes the outcome of a delivery.
+
+use std::time::Duration;
+
+use informant_object::{KeyRef, SourceId};
+
+use crate::Moment;
+use crate::listener_oracle::dead_letter::Failure;
+use crate::listener_oracle::event::PendingEvent;
+use crate::listener_oracle::lanes::Lane;
+use crate::listener_oracle::options::{CRASHES_MAX, RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX};
+use crate::listener_oracle::retry::{RetryState, back_off};
+use crate::listener_oracle::slots::{Slot, SlotId};
+use crate::listener_oracle::{DeliveryOutcome, DeliveryToken, FailurePolicy, Listener, Notification};
+use crate::seeded_bug::{SeededBug, seeded_bug};
+
+/// A failed delivery that may be retried.
+struct FailedCall {
+    result: &'static str,
+    error: String,
+    cause: FailureCause,
+    now: Moment,
+}
+
+/// Why a delivery failed.
+#[derive(Clone, Copy)]
+enum FailureCause {
+    /// The handler reported a failure.
+    Retryable,
+    /// The handler asked for a retry after this time.
+    WaitRequested(Duration),
+    /// The call cost the handler its instance: a trap or a timeout.
+    Crash,
+}
+
+impl Listener {
+    pub(super) fn done(&mut self, token: DeliveryToken, outcome: DeliveryOutcome, now: Moment) {
+        let Some(id) = self.queue.answered(token) else { return };
+        let slot = self.queue.slots.get_mut(id);
+        let (source, lane) = (slot.source, slot.lane);
+        let counts_for_sync = std::mem::take(&mut slot.head.counts_for_sync);
+        let result = outcome.as_str();
+        let failed = |error, cause| FailedCall {
+            result,
+            error,
+            cause,
+            now,
+        };
+        match outcome {
+            DeliveryOutcome::Ok => {
+                self.queue.counters.ok += 1;
+                self.cancel_requeue(id);
+                self.succeed(id);
+            }
+            DeliveryOutcome::RequeueAfter(wait) => {
+                self.queue.counters.ok += 1;
+                self.queue.counters.requeued += 1;
+                self.set_requeue(id, wait, now);
+                self.succeed(id);
+            }
+            DeliveryOutcome::Filtered => {
+                self.queue.counters.filtered += 1;
+                self.was_not_called(id);
+                self.keep_requeue(id);
+                self.succeed(id);
+            }
+            _ if self.is_outdated_synced(id) => self.drop_outdated(id),
+            _ if self.options.on_failure == FailurePolicy::Skip => self.skip(id),
+            DeliveryOutcome::Permanent(error) => self.give_up(id, result, error, now),
+            DeliveryOutcome::RetryAfter(error, wait) => {
+                self.fail(
+                    id,
+                    failed(error, FailureCause::WaitRequested(wait.min(RETRY_AFTER_MAX))),
+                );
+            }
+            DeliveryOutcome::Retryable(error) => self.fail(id, failed(error, FailureCause::Retryable)),
+            DeliveryOutcome::Trapped(error) | DeliveryOutcome::TimedOut(error) => {
+                self.fail(id, failed(error, FailureCause::Crash));
+            }
+        }
+        if counts_for_sync {
+            self.attempted(source, lane, now);
+        }
+    }
+
+    /// Takes back a delivery whose call was not made.
+    pub(super) fn give_back(&mut self, token: DeliveryToken) {
+        let Some(id) = self.queue.answered(token) else { return };
+        if self.is_outdated_synced(id) {
+            self.queue.counters.delivered -= 1;
+            self.drop_outdated(id);
+        } else {
+            self.was_not_called(id);
+            self.queue.give_back(id);
+        }
+    }
+
+    /// The slot was delivered, but its handler was not called: that starts no interval, and leaves the call to others.
+    fn was_not_called(&mut self, id: SlotId) {
+        self.queue.was_not_called(id);
+        if let Some(rate) = &mut self.call_rate {
+            rate.give_back();
+        }
+    }
+
+    /// Whether the slot holds a `Synced` of a source that is being replayed since: another `Synced` will follow.
+    fn is_outdated_synced(&self, id: SlotId) -> bool {
+        let slot = self.queue.slots.get(id);
+        let replaying = || {
+            self.sources
+                .get(slot.source)
+                .is_some_and(|state| state.walk(slot.lane).syncing.is_some())
+        };
+        matches!(slot.head.notification, Notification::Synced) && replaying()
+    }
+
+    fn drop_outdated(&mut self, id: SlotId) {
+        self.queue.counters.coalesced += 1;
+        self.queue.end(id, false);
+    }
+
+    fn succeed(&mut self, id: SlotId) {
+        let slot = self.queue.slots.get(id);
+        if let Some(key) = slot.head.notification.key() {
+            self.letters.record_success(slot.source, key);
+        }
+        self.queue.end(id, true);
+    }
+
+    fn skip(&mut self, id: SlotId) {
+        self.cancel_requeue(id);
+        let slot = self.queue.slots.get(id);
+        if let Some(key) = slot.head.notification.key() {
+            self.letters.record_unaccepted(slot.source, key, slot.head.is_delete());
+        }
+        self.queue.counters.skipped += 1;
+        self.queue.end(id, false);
+    }
+
+    /// Retries later, unless this was the last attempt and no newer state justifies another one.
+    fn fail(&mut self, id: SlotId, call: FailedCall) {
+        let slot = self.queue.slots.get(id);
+        let is_last = self.is_last_attempt(slot, call.cause);
+        // A repeat of the same state does not justify another attempt: it is delivered separately, after the dead
+        // letter.
+        let is_news = slot.following.iter().any(|next| !next.repeats(&slot.head));
+        let folds = |next: &PendingEvent| {
+            !slot.head.is_ended_by_other(next) && (!slot.head.is_delete() || slot.head.is_same_delete(next))
+        };
+        let superseded = is_news && slot.following.front().is_some_and(folds);
+        if seeded_bug(SeededBug::FailureNotRetried) {
+            return self.skip(id);
+        }
+        if is_last && !superseded {
+            return self.give_up(id, call.result, call.error, call.now);
+        }
+        self.retry_later(id, call);
+    }
+
+    /// Whether the event becomes a dead letter if no newer state follows it.
+    fn is_last_attempt(&self, slot: &Slot, cause: FailureCause) -> bool {
+        let retry = slot.retry.as_ref();
+        let (attempts, crashes) = retry.map_or((0, 0), |retry| (retry.attempts, retry.crashes));
+        let is_exhausted = match (cause, self.options.retry.attempts) {
+            (FailureCause::WaitRequested(_), _) => false,
+            (FailureCause::Crash, _) if crashes + 1 >= CRASHES_MAX => true,
+            (_, 0) => false,
+            (_, attempts_max) => attempts + 1 >= attempts_max,
+        };
+        is_exhausted || (slot.head.is_delete() && self.has_too_many_retried_deletes(slot))
+    }
+
+    /// Whether more keys besides `slot` are under retry than there are objects and failed deletes are allowed for.
+    fn has_too_many_retried_deletes(&self, slot: &Slot) -> bool {
+        let objects: usize = self.sources.iter().map(|source| source.snapshot.len()).sum();
+        let others = self.queue.failing - usize::from(slot.retry.is_some());
+        others >= objects + self.options.retried_deletes_max
+    }
+
+    /// Starts the back-off of a failed delivery.
+    fn retry_later(&mut self, id: SlotId, call: FailedCall) {
+        let FailedCall {
+            result,
+            mut error,
+            cause,
+            now,
+        } = call;
+        error.truncate(error.floor_char_boundary(RETRY_ERROR_BYTES_MAX));
+        self.retry_requeue(id);
+        let slot = self.queue.slots.get_mut(id);
+        // A wait that the handler asked for is not an attempt, and does not lengthen the next back-off.
+        let counted = u32::from(!matches!(cause, FailureCause::WaitRequested(_)));
+        slot.calls = slot.calls.saturating_add(1);
+        slot.failures = slot.failures.saturating_add(counted);
+        let before = slot.retry.as_ref();
+        let (since, calls) = before.map_or((now, 0), |retry| (retry.since, retry.failures));
+        let (attempts, crashes) = before.map_or((0, 0), |retry| (retry.attempts, retry.crashes));
+        let failures = slot.failures;
+        let wait = match cause {
+            FailureCause::WaitRequested(wait) => wait,
+            FailureCause::Retryable | FailureCause::Crash => {
+                back_off(&self.options.retry, failures, self.queue.slots.random(id))
+            }
+        };
+        let slot = self.queue.slots.get(id);
+        let interval_end = slot.head.notification.key().and(self.queue.spacing.until(slot.hash));
+        let retry = RetryState {
+            since,
+            until: interval_end.unwrap_or(Moment::ZERO).max(now + wait),
+            failures: calls.saturating_add(1),
+            attempts: attempts.saturating_add(counted),
+            crashes: crashes + u32::from(matches!(cause, FailureCause::Crash)),
+            is_requested: counted == 0,
+            result,
+            error: error.into_boxed_str(),
+        };
+        self.timers.set(retry.until, id);
+        self.queue.back_off(id, Box::new(retry));
+    }
+
+    /// Makes the event a dead letter. Events behind it are delivered as usual.
+    fn give_up(&mut self, id: SlotId, result: &'static str, error: String, now: Moment) {
+        self.cancel_requeue(id);
+        let slot = self.queue.slots.get(id);
+        if slot.head.notification.key().is_none() {
+            // A dead letter is about an object, and `Synced` has none.
+            return self.skip(id);
+        }
+        let (source, event) = (slot.source, &slot.head);
+        let attempts = slot.retry.as_ref().map_or(0, |retry| retry.attempts) + 1;
+        let evicted = self.letters.add(Failure {
+            source,
+            event,
+            result,
+            error,
+            attempts,
+            now,
+        });
+        self.queue.counters.dead_lettered += 1;
+        self.queue.counters.dead_letters_evicted += evicted;
+        if seeded_bug(SeededBug::DeadLetterBlocksKey) {
+            // Nothing ever ends this back-off.
+            let retry = RetryState {
+                since: now,
+                until: Moment::NEVER,
+                failures: attempts,
+                attempts,
+                crashes: 0,
+                is_requested: false,
+                result,
+                error: Box::default(),
+            };
+            return self.queue.back_off(id, Box::new(retry));
+        }
+        self.queue.end(id, false);
+    }
+
+    /// Counts keys as attempted that vanished before their delivery, so that they do not keep their source from
+    /// syncing.
+    pub(super) fn count_vanished_as_synced(&mut self, now: Moment) {
+        while let Some((source, lane)) = self.queue.vanished_unattempted.pop() {
+            self.attempted(source, lane, now);
+        }
+    }
+
+    /// A key that the source's cursor in `lane` has passed was attempted.
+    fn attempted(&mut self, source: SourceId, lane: Lane, now: Moment) {
+        let Some(state) = self.sources.get_mut(source) else {
+            return;
+        };
+        let walk = state.walk_mut(lane);
+        walk.unattempted -= 1;
+        if walk.unattempted == 0 {
+            self.settle(source, now);
+        }
+    }
+
+    /// Whether an event of the key is pending or in flight.
+    pub(super) fn is_busy(&self, source: SourceId, key: KeyRef<'_>) -> bool {
+        self.queue.find(source, Some(key)).is_some()
+    }
+}

@@ -1,0 +1,199 @@
+//! Attaching and detaching sources, closing, pausing, and statistics.
+
+use informant_object::{KeyRef, SourceId};
+
+use crate::listener_oracle::cursor::CursorKind;
+use crate::listener_oracle::event::PendingEvent;
+use crate::listener_oracle::lanes::Lane;
+use crate::listener_oracle::slots::{Slot, SlotState};
+use crate::listener_oracle::sources::{AttachedSource, Walk};
+use crate::listener_oracle::{InFlight, Listener, ListenerOptions, ListenerStats, Notification, Pause, RESYNC_MIN};
+use crate::seeded_bug::{SeededBug, seeded_bug};
+use crate::{Moment, Reason, Snapshot, TokenBucket};
+
+impl Listener {
+    /// Starts the initial list of a source. Does nothing for a source that is attached already.
+    pub(super) fn attach(&mut self, source: SourceId, snapshot: &Snapshot, now: Moment) {
+        if self.closed || self.sources.get(source).is_some() {
+            return;
+        }
+        self.queue.slots.lane_map.attached(source);
+        self.sources.add(source, snapshot.clone(), now);
+        if seeded_bug(SeededBug::SyncedDeliveredFirst) {
+            self.queue.enqueue(
+                source,
+                PendingEvent::of_maybe_seen(Notification::Synced, Reason::Initial, now),
+            );
+        }
+        if let Some(period) = self.options.resync {
+            self.resync_next.get_or_insert(now + period);
+        }
+    }
+
+    /// Applies `options` from now on; pending events stay as they are. A changed resync period starts now.
+    pub(super) fn set_options(&mut self, options: ListenerOptions, now: Moment) {
+        let resync = options.resync.map(|period| period.max(RESYNC_MIN));
+        if resync != self.options.resync {
+            let has_sources = self.sources.len() > 0;
+            self.resync_next = resync.filter(|_| has_sources).map(|period| now + period);
+        }
+        self.queue.set_limits(&options);
+        self.call_rate = match (self.call_rate.take(), options.calls_per_second_max) {
+            (Some(mut rate), Some(max)) => {
+                rate.set(max, max, now);
+                Some(rate)
+            }
+            (_, max) => max.map(|max| TokenBucket::new(max, max)),
+        };
+        if self.closed {
+            self.end_intervals();
+        }
+        let retry = self.options.retry;
+        self.options = ListenerOptions {
+            resync,
+            seed: self.options.seed,
+            dead_letters_max: self.options.dead_letters_max,
+            ..options
+        };
+        if retry != self.options.retry {
+            self.shorten_back_offs(now);
+        }
+    }
+
+    /// Drops a source with all its pending events. No deletes are delivered.
+    pub(super) fn detach(&mut self, source: SourceId) {
+        self.queue.discard(|slot| slot.source == source);
+        self.queue.vanished_unattempted.retain(|(other, _)| *other != source);
+        self.forget_ended_back_offs();
+        self.letters.detach(source);
+        self.queue.counters.requeues_dropped += self.requeues.detach(source);
+        self.newly_synced.retain(|other| *other != source);
+        self.ungate(source);
+        if let Some(state) = self.sources.remove(source) {
+            let lane_of = |key: KeyRef<'_>| self.queue.slots.lane_map.of(source, key);
+            self.queue.counters.discarded += undelivered(&state, lane_of) as u64;
+        }
+        self.queue.slots.lane_map.detached(source);
+    }
+
+    /// No longer accepts changes. Accepted events, including running initial lists and replays, can still be drained.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        self.end_intervals();
+        self.ungate_all();
+        for source in self.sources.ids() {
+            let walks = self.sources.get(source).map(|state| state.walks.iter());
+            let is_resync = |walk: &Walk| {
+                walk.cursor
+                    .as_ref()
+                    .is_some_and(|cursor| cursor.kind == CursorKind::Resync)
+            };
+            let resyncs: Vec<bool> = walks.into_iter().flatten().map(is_resync).collect();
+            for (lane, _) in (0..).zip(resyncs).filter(|(_, resyncs)| *resyncs) {
+                self.sources.end(source, lane);
+            }
+        }
+    }
+
+    /// From now on no key waits for its interval: what waits for one is delivered now.
+    pub(super) fn end_intervals(&mut self) {
+        self.queue.clear_intervals();
+        self.queue.spacing.set_interval(None);
+    }
+
+    /// Drops all remaining events, in flight or not. Returns how many.
+    pub(super) fn abandon(&mut self) -> u64 {
+        self.close();
+        let before = self.queue.counters.discarded;
+        for source in self.sources.ids() {
+            self.detach(source);
+        }
+        self.queue.counters.discarded - before
+    }
+
+    pub(super) fn pause(&mut self, pause: Pause) {
+        match pause {
+            Pause::Swap => {
+                self.swapping = true;
+                return;
+            }
+            Pause::Quarantine => self.quarantined = true,
+            Pause::Operator => self.paused_by_operator = true,
+        }
+        self.queue.always_keyed = true;
+        self.queue.fold_all();
+    }
+
+    pub(super) fn resume(&mut self, pause: Pause) {
+        match pause {
+            Pause::Swap => self.swapping = false,
+            Pause::Quarantine => self.quarantined = false,
+            Pause::Operator => self.paused_by_operator = false,
+        }
+        self.queue.always_keyed = self.quarantined || self.paused_by_operator;
+    }
+
+    /// Visits every slot: for status and metrics, not for the event path.
+    pub(super) fn stats(&self) -> ListenerStats {
+        let queue = &self.queue;
+        let waiting = |slot: &Slot| {
+            slot.events()
+                .nth(usize::from(slot.is_in_flight()))
+                .map(|event| event.received)
+        };
+        ListenerStats {
+            counters: queue.counters,
+            pending: queue.pending,
+            in_flight: queue.in_flight,
+            failing: queue.failing,
+            spaced: queue.spaced,
+            held_by_rate: self.is_held_by_rate,
+            keyed: queue.is_keyed(),
+            bytes: queue.bytes + self.requeues.bytes(),
+            requeues: self.requeues.len(),
+            slowed: self.requeues.slowed(),
+            dead_letters: self.letters.len(),
+            sources: self.sources.len(),
+            syncing: self.sources.iter().filter(|source| source.syncing().is_some()).count(),
+            paused: self.is_paused(),
+            closed: self.closed,
+            oldest_pending: queue.slots.iter().filter_map(waiting).min(),
+            oldest_event: queue.slots.iter().map(|slot| slot.head.received).min(),
+            oldest_in_flight: queue
+                .slots
+                .iter()
+                .filter_map(in_flight)
+                .min_by_key(|delivery| delivery.1)
+                .map(describe),
+        }
+    }
+}
+
+/// How many objects an initial list or replay had not delivered yet.
+fn undelivered(source: &AttachedSource, lane_of: impl Fn(KeyRef<'_>) -> Lane) -> usize {
+    let of_walk = |(lane, walk): (Lane, &Walk)| {
+        let cursor = walk.cursor.as_ref().filter(|cursor| cursor.kind != CursorKind::Resync);
+        cursor.map_or(0, |cursor| cursor.ahead(&source.snapshot, |key| lane_of(key) == lane))
+    };
+    (0..).zip(&source.walks).map(of_walk).sum()
+}
+
+/// The slot with the time and number of its delivery, if it is in flight.
+fn in_flight(slot: &Slot) -> Option<(&Slot, (Moment, u64))> {
+    match slot.state {
+        SlotState::InFlight { number, since, .. } => Some((slot, (since, number))),
+        _ => None,
+    }
+}
+
+fn describe((slot, (since, _)): (&Slot, (Moment, u64))) -> InFlight {
+    let PendingEvent { notification, .. } = &slot.head;
+    let key = notification.key().map(KeyRef::to_key);
+    InFlight {
+        source: slot.source,
+        key,
+        event: notification.as_str(),
+        since,
+        attempt: slot.calls,
+    }
+}

@@ -1,0 +1,215 @@
+//! What a consumer receives from a listener and why, and the outcomes it reports.
+
+use std::fmt;
+use std::time::Duration;
+
+use informant_object::{Key, KeyRef, Object, SourceId};
+
+use crate::listener_oracle::lanes::Lane;
+use crate::{Moment, Reason};
+
+/// One handler call to make. The consumer reports its outcome with
+/// [`ListenerHandle::done`](super::ListenerHandle::done), or returns it uncalled with
+/// [`ListenerHandle::give_back`](super::ListenerHandle::give_back); until then the listener delivers no other event of
+/// the key.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// Identifies this delivery in `done` and `give_back`.
+    pub token: DeliveryToken,
+    /// The source the object came from.
+    pub source: SourceId,
+    /// The lane of the key: which consumer receives it.
+    pub lane: Lane,
+    /// The event to deliver.
+    pub notification: Notification,
+    /// Why; if events were folded, the reason of the newest.
+    pub reason: Reason,
+    /// 0 at the first attempt, plus 1 per retry, whether or not the handler asked for it. Resets when a newer state
+    /// folds in.
+    pub attempt: u32,
+    /// When the frame of the oldest folded event was read; for events of a cursor, when the cursor started; for a call
+    /// that the handler asked for, when it was due.
+    pub received: Moment,
+    /// `old` is exactly the state of the last successful delivery; only updates were folded, and nothing failed or is
+    /// pending in between. If the fields a handler subscribes to are equal in `old` and `new`, the consumer may skip
+    /// the call and report [`DeliveryOutcome::Filtered`]. Never set for resyncs, replays and calls that were asked for.
+    pub exact_old: bool,
+    /// An add or delete in which events were folded that the handler has not received: it may have received another
+    /// state of the key before these, which is unknown. Updates have that state in `old`.
+    pub seen_unknown: bool,
+}
+
+/// The event of a delivery. The states are those of the store, not those the handler accepted: handlers should treat
+/// add and update alike, as "the object is now like this".
+#[derive(Clone, Debug)]
+pub enum Notification {
+    /// The object exists.
+    Add(Object),
+    /// The object changed.
+    Update {
+        /// The last state whose delivery ended, successfully or not. None if it was dropped
+        /// ([`ListenerOptions::pending_bytes_max`](super::ListenerOptions::pending_bytes_max)), and in a call that the
+        /// handler [asked for](DeliveryOutcome::RequeueAfter).
+        old: Option<Object>,
+        /// The current state.
+        new: Object,
+    },
+    /// The object was deleted.
+    Delete {
+        /// The last known state; only its metadata above
+        /// [`ListenerOptions::pending_bytes_max`](super::ListenerOptions::pending_bytes_max).
+        last: Option<Object>,
+        /// The key of the object.
+        key: Key,
+        /// The delete was not observed: `last` may be older than the final state.
+        final_state_unknown: bool,
+    },
+    /// Every key of the source was attempted since its cursor (initial list or replay) began.
+    Synced,
+}
+
+/// Identifies one delivery. A listener never reuses a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeliveryToken {
+    pub(super) slot: u32,
+    pub(super) number: u64,
+}
+
+/// The outcome of a handler call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeliveryOutcome {
+    /// The handler accepted it.
+    Ok,
+    /// The handler accepted it, and asks to be called again for the key after this time, at least
+    /// [`REQUEUE_AFTER_MIN`](super::REQUEUE_AFTER_MIN). That call has [`Reason::RequeueAfter`]; it is an update to the
+    /// present state without `old`, or the same delete. The next call for the key, for whatever reason, cancels it.
+    /// After [`Notification::Synced`] it is the same as `Ok`.
+    RequeueAfter(Duration),
+    /// The handler was not called, because no field it subscribes to changed (see [`Delivery::exact_old`]). Counts as
+    /// accepted.
+    Filtered,
+    /// The handler failed; retry with back-off.
+    Retryable(String),
+    /// The handler failed and asks for a retry after this time, at most [`RETRY_AFTER_MAX`](super::RETRY_AFTER_MAX).
+    /// Does not use up an attempt, however often.
+    RetryAfter(String, Duration),
+    /// The handler failed and a retry is useless: the event becomes a dead letter.
+    Permanent(String),
+    /// The guest trapped, or the native handler panicked. Retried like [`DeliveryOutcome::Retryable`], at most
+    /// [`CRASHES_MAX`](super::CRASHES_MAX) times.
+    Trapped(String),
+    /// The call exceeded its time limit. Retried like [`DeliveryOutcome::Trapped`], and counted with it.
+    TimedOut(String),
+}
+
+/// The result of [`ListenerHandle::next`](super::ListenerHandle::next).
+#[derive(Debug)]
+pub enum NextDelivery {
+    /// Call the handler with this delivery.
+    Deliver(Delivery),
+    /// Nothing yet: call again at this time, or when woken.
+    WaitUntil(Moment),
+    /// Nothing: call again when woken.
+    Idle,
+    /// Closed and drained: the end of deliveries.
+    Closed,
+}
+
+/// The result of [`ListenerHandle::next_batch`](super::ListenerHandle::next_batch).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextBatch {
+    /// This many deliveries were appended, at least one.
+    Delivered(usize),
+    /// Nothing yet: call again at this time, or when woken.
+    WaitUntil(Moment),
+    /// Nothing: call again when woken.
+    Idle,
+    /// Closed and drained: the end of deliveries.
+    Closed,
+}
+
+impl Notification {
+    /// The key of the object; none for [`Notification::Synced`].
+    #[must_use]
+    pub fn key(&self) -> Option<KeyRef<'_>> {
+        match self {
+            Notification::Add(object) | Notification::Update { new: object, .. } => Some(object.key()),
+            Notification::Delete { key, .. } => Some(key.as_ref()),
+            Notification::Synced => None,
+        }
+    }
+
+    /// The current state of the object; none for a delete.
+    pub(super) fn object(&self) -> Option<&Object> {
+        match self {
+            Notification::Add(object) | Notification::Update { new: object, .. } => Some(object),
+            Notification::Delete { .. } | Notification::Synced => None,
+        }
+    }
+
+    /// The uid of the object, if known.
+    pub(super) fn uid(&self) -> Option<&str> {
+        match self {
+            Notification::Add(object) | Notification::Update { new: object, .. } => Some(object.uid()),
+            Notification::Delete { last, .. } => last.as_ref().map(Object::uid),
+            Notification::Synced => None,
+        }
+    }
+
+    /// The name of the event in metrics: `add`, `update`, `delete`, `sync`.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Notification::Add(_) => "add",
+            Notification::Update { .. } => "update",
+            Notification::Delete { .. } => "delete",
+            Notification::Synced => "sync",
+        }
+    }
+
+    /// Bytes of states that the store no longer holds, so that only this event keeps them in memory.
+    pub(super) fn kept_bytes(&self) -> usize {
+        match self {
+            Notification::Add(_) | Notification::Synced => 0,
+            Notification::Update { old, new } => {
+                let old = old.as_ref().filter(|old| !old.ptr_eq(new));
+                old.map_or(0, Object::size_bytes)
+            }
+            Notification::Delete { last, .. } => last.as_ref().map_or(0, Object::size_bytes),
+        }
+    }
+}
+
+impl Delivery {
+    /// The key of the object; none for [`Notification::Synced`].
+    #[must_use]
+    pub fn key(&self) -> Option<KeyRef<'_>> {
+        self.notification.key()
+    }
+}
+
+impl DeliveryOutcome {
+    /// The name of the result in metrics: `ok`, `requeued`, `filtered`, `retryable`, `permanent`, `trap`,
+    /// `timeout`.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            DeliveryOutcome::Ok => "ok",
+            DeliveryOutcome::RequeueAfter(_) => "requeued",
+            DeliveryOutcome::Filtered => "filtered",
+            DeliveryOutcome::Retryable(_) | DeliveryOutcome::RetryAfter(..) => "retryable",
+            DeliveryOutcome::Permanent(_) => "permanent",
+            DeliveryOutcome::Trapped(_) => "trap",
+            DeliveryOutcome::TimedOut(_) => "timeout",
+        }
+    }
+
+    /// Whether the event needs no retry.
+    #[must_use]
+    pub const fn is_ok(&self) -> bool {
+        matches!(
+            self,
+            DeliveryOutcome::Ok | DeliveryOutcome::RequeueAfter(_) | DeliveryOutcome::Filtered
+        )
+    }
+}

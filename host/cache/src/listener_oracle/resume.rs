@@ -1,0 +1,218 @@
+//! Resuming a source after a restart: what vanished since, what the handler accepted before, and which keys are still
+//! open.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use informant_object::{AsKey, Key, Object, ResourceVersion, SourceId};
+
+use crate::listener_oracle::cursor::CursorKind;
+use crate::listener_oracle::event::PendingEvent;
+use crate::listener_oracle::slots::Slot;
+use crate::listener_oracle::{DeadLetter, Listener, Notification, RequeueTimer};
+use crate::{Moment, Reason, Snapshot};
+
+/// What was persisted about a handler and a source by an earlier process.
+#[derive(Clone, Debug, Default)]
+pub struct ResumeState {
+    /// Deletes to deliver before anything else; those of one key oldest first.
+    pub deletes: Vec<Vanished>,
+    /// States that it accepted before and that are not redelivered. None: everything is redelivered.
+    pub accepted: Option<Arc<AcceptedStates>>,
+    /// Its dead letters, oldest first. Their source and times are set when they are restored.
+    pub dead_letters: Vec<DeadLetter>,
+    /// The calls that it asked for.
+    pub requeues: Vec<RequeueTimer>,
+}
+
+/// An object that was deleted while the process was down.
+#[derive(Clone, Debug)]
+pub struct Vanished {
+    /// Its key.
+    pub key: Key,
+    /// The last known state, or what was kept of it.
+    pub last: Option<Object>,
+    /// The delete was not observed. client-go's `DeletedFinalStateUnknown`.
+    pub final_state_unknown: bool,
+}
+
+/// States of objects, by key: uid and version.
+#[derive(Debug, Default)]
+pub struct AcceptedStates(BTreeMap<Key, (Box<str>, ResourceVersion)>);
+
+/// What of one key a handler has not finished with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenKey {
+    /// The incarnations whose deletes are pending, in flight or dead letters, by uid; `None` if the uid is unknown. The
+    /// handler needs no delete of other incarnations that were deleted: it has accepted it, or never received them.
+    pub deletes: Vec<Option<Box<str>>>,
+}
+
+/// The open keys of a source: those a handler has not finished with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenKeys {
+    /// Unknown: the source is not attached, or changes came after the listener was closed.
+    Detached,
+    /// Any key may be open: an initial list or replay is running.
+    All,
+    /// More than the requested maximum.
+    Many,
+    /// These keys.
+    Keys(Vec<Key>),
+}
+
+impl AcceptedStates {
+    /// Adds an accepted state of `key`.
+    pub fn insert(&mut self, key: Key, uid: &str, version: &str) {
+        self.0.insert(key, (uid.into(), ResourceVersion::new(version)));
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether `object` is one of them. An object without a version never is.
+    pub(super) fn holds(&self, object: &Object) -> bool {
+        let accepted = self.0.get(&object.key() as &dyn AsKey);
+        let is_it = |(uid, version): &(Box<str>, ResourceVersion)| {
+            **uid == *object.uid() && version.as_ref() == object.version() && !version.is_empty()
+        };
+        accepted.is_some_and(is_it)
+    }
+}
+
+impl From<Vanished> for Notification {
+    fn from(vanished: Vanished) -> Self {
+        let Vanished {
+            key,
+            last,
+            final_state_unknown,
+        } = vanished;
+        Notification::Delete {
+            last,
+            key,
+            final_state_unknown,
+        }
+    }
+}
+
+impl Listener {
+    /// Attaches a source that the handler has seen in an earlier process: delivers deletes first, then the rest.
+    pub(super) fn attach_resumed(&mut self, source: SourceId, snapshot: &Snapshot, resume: ResumeState, now: Moment) {
+        if self.closed || self.sources.get(source).is_some() {
+            return;
+        }
+        let kind = match resume.accepted {
+            Some(_) => CursorKind::ResumeUnaccepted,
+            None => CursorKind::ResumeAll,
+        };
+        self.queue.slots.lane_map.attached(source);
+        self.sources.add(source, snapshot.clone(), now);
+        self.sources.begin_resumed(source, kind, resume.accepted, now);
+        if let Some(period) = self.options.resync {
+            self.resync_next.get_or_insert(now + period);
+        }
+        for letter in resume.dead_letters {
+            self.queue.counters.dead_letters_evicted += self.letters.insert(DeadLetter {
+                source,
+                received: now,
+                given_up: now,
+                ..letter
+            });
+        }
+        self.restore_requeues(source, resume.requeues, now);
+        self.push_vanished(source, resume.deletes, now);
+    }
+
+    /// Queues the deletes of objects that the handler received in an earlier process; those of one key follow each
+    /// other. The handler may have received what is there now under the same name, too: it receives that again.
+    pub(super) fn push_vanished(&mut self, source: SourceId, deletes: Vec<Vanished>, now: Moment) {
+        if self.closed {
+            self.queue.counters.refused += deletes.len() as u64;
+            return;
+        }
+        let Some(state) = self.sources.get(source) else {
+            self.queue.counters.unattached += deletes.len() as u64;
+            return;
+        };
+        let mut deletes = deletes.into_iter().peekable();
+        while let Some(vanished) = deletes.next() {
+            let present = state.snapshot.get(vanished.key.as_ref());
+            let lane = self.queue.slots.lane_map.of(source, vanished.key.as_ref());
+            let is_ahead = state.is_ahead(lane, vanished.key.as_ref());
+            let is_last = deletes.peek().is_none_or(|next| next.key != vanished.key);
+            let again = present.filter(|_| is_last && !is_ahead).cloned();
+            let event = PendingEvent {
+                resumed: true,
+                next_maybe_seen: present.is_some(),
+                ..PendingEvent::of_maybe_seen(vanished.into(), Reason::Relist, now)
+            };
+            let again = again.map(|object| PendingEvent::of_maybe_seen(Notification::Add(object), Reason::Relist, now));
+            for event in std::iter::once(event).chain(again) {
+                self.queue.counters.accepted += 1;
+                self.queue.enqueue(source, event);
+            }
+        }
+        self.queue.drain_deletes(source);
+    }
+
+    /// Whether changes came after the listener was closed: their keys are unknown.
+    fn has_refused(&self) -> bool {
+        self.closed && self.queue.counters.refused > 0
+    }
+
+    /// What is open of each of `keys`: pending, in flight, ahead of a cursor, or dead letters. None for a source that
+    /// is not attached, and for a closed listener that refused changes.
+    pub(super) fn are_open(&self, source: SourceId, keys: &[Key]) -> Option<Vec<Option<OpenKey>>> {
+        let state = self.sources.get(source).filter(|_| !self.has_refused())?;
+        let open = |key: &Key| {
+            let key = key.as_ref();
+            let slot = self.queue.find(source, Some(key)).map(|id| self.queue.slots.get(id));
+            let letter = self.letters.get(source, key);
+            let is_ahead = || state.is_ahead(self.queue.slots.lane_map.of(source, key), key);
+            if slot.is_none() && letter.is_none() && !is_ahead() {
+                return None;
+            }
+            let pending = slot
+                .into_iter()
+                .flat_map(Slot::events)
+                .filter(|event| event.is_delete());
+            let pending = pending.map(|event| event.notification.uid());
+            let failed = letter.and_then(|letter| letter.delete.as_ref());
+            let failed = failed.map(|delete| delete.last.as_ref().map(Object::uid));
+            let deletes = pending.chain(failed).map(|uid| uid.map(Box::from)).collect();
+            Some(OpenKey { deletes })
+        };
+        Some(keys.iter().map(open).collect())
+    }
+
+    /// All open keys.
+    pub(super) fn open_keys(&self, source: SourceId, max: usize) -> OpenKeys {
+        let Some(state) = self.sources.get(source).filter(|_| !self.has_refused()) else {
+            return OpenKeys::Detached;
+        };
+        if state.is_reselected() || state.syncing().is_some_and(|kind| kind != CursorKind::ResumeUnaccepted) {
+            return OpenKeys::All;
+        }
+        let waiting = self.queue.slots.iter().filter(|slot| slot.source == source);
+        let waiting = waiting
+            .filter_map(|slot| slot.head.notification.key())
+            .map(|key| key.to_key());
+        let failed = self.letters.list().into_iter().filter(|letter| letter.source == source);
+        let mut keys: Vec<Key> = waiting.take(max + 1).collect();
+        keys.extend(failed.map(|letter| letter.key).take(max + 1));
+        if keys.len() > max {
+            OpenKeys::Many
+        } else {
+            OpenKeys::Keys(keys)
+        }
+    }
+}

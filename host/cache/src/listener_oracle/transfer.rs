@@ -1,0 +1,105 @@
+//! Transfers keys between sources: the same objects, watched in another way, under a new source id.
+
+use informant_object::{Key, KeyRef, Object, SourceId};
+
+use crate::listener_oracle::cursor::CursorKind;
+use crate::listener_oracle::slots::{Slot, SlotState};
+use crate::listener_oracle::{Listener, ObjectChange};
+use crate::seeded_bug::{SeededBug, seeded_bug};
+use crate::{Moment, Snapshot};
+
+impl Listener {
+    /// Attaches `new` in place of `olds` for the keys in its `scope`. Their pending, failing and in-flight events and
+    /// their requeues continue under the new id, and `changes` are the difference between what `olds` delivered and
+    /// `snapshot`. If `olds` were not delivered completely yet, `snapshot` is delivered as a replay.
+    ///
+    /// `olds` deliver nothing more by resync, replay or the rest of an initial list: their outdated objects would
+    /// follow those of `new`.
+    pub(super) fn transfer(
+        &mut self,
+        olds: &[SourceId],
+        new: SourceId,
+        scope: &dyn Fn(KeyRef<'_>) -> bool,
+        (snapshot, changes): (&Snapshot, &[ObjectChange]),
+        now: Moment,
+    ) {
+        if self.closed || self.sources.get(new).is_some() {
+            return;
+        }
+        let is_attached = |old: &SourceId| self.sources.get(*old).is_some();
+        if !olds.is_empty() && !olds.iter().any(is_attached) {
+            return self.attach(new, snapshot, now);
+        }
+        let was_complete = |old: &SourceId| {
+            let state = self.sources.get(*old);
+            state.is_some_and(|state| state.synced && state.syncing().is_none() && !state.is_reselected())
+        };
+        let all_complete = olds.iter().all(was_complete);
+        for old in olds {
+            self.transfer_keys(*old, new, scope, all_complete);
+            self.transfer_intervals(*old, new, (snapshot, changes));
+        }
+        self.queue.slots.lane_map.attached(new);
+        self.sources.add_transferred(new, snapshot.clone());
+        if !all_complete {
+            self.sources.restart(new, CursorKind::Replay, now);
+        }
+        self.push(new, snapshot, changes);
+    }
+
+    /// Transfers the pending, failing and in-flight events of the keys in `scope` from `olds` to `new`, which is
+    /// attached next. `olds` are draining and have pushed all their deletes: whatever `new` delivers of a key follows
+    /// the key's delete.
+    pub(super) fn transfer_pending(&mut self, olds: &[SourceId], new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
+        if seeded_bug(SeededBug::ReattachOvertakesDeletes) {
+            return;
+        }
+        for old in olds {
+            self.transfer_keys(*old, new, scope, true);
+        }
+    }
+
+    fn transfer_keys(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool, was_complete: bool) {
+        self.sources.retire(old, was_complete);
+        self.queue.forget_sync_counts(old);
+        self.queue.transfer_keys_to(old, new, scope);
+        self.letters.transfer_keys_to(old, new, scope);
+        self.requeues.transfer_keys_to(old, new, scope);
+    }
+
+    /// The keys of `new` wait for what they were called for under `old`. Visits every object, if there are intervals.
+    fn transfer_intervals(&mut self, old: SourceId, new: SourceId, (snapshot, changes): (&Snapshot, &[ObjectChange])) {
+        if self.queue.spacing.is_empty() {
+            return;
+        }
+        let slots = &self.queue.slots;
+        let hashes = |key| (slots.hash(old, Some(key)), slots.hash(new, Some(key)));
+        let objects = snapshot.after(None).map(Object::key);
+        let keys = objects.chain(changes.iter().map(ObjectChange::key));
+        self.queue.spacing.rename(keys.map(hashes));
+    }
+
+    /// How many keys of a source have events pending or in flight.
+    pub(super) fn busy_keys(&self, source: SourceId) -> usize {
+        self.queue.slots.iter().filter(|slot| slot.source == source).count()
+    }
+
+    /// How many keys of a source are in back-off, and the first `max` of them.
+    pub(super) fn retrying_keys(&self, source: SourceId, max: usize) -> (usize, Vec<Key>) {
+        let is_retrying = |slot: &&Slot| slot.source == source && slot.state == SlotState::BackingOff;
+        let mut slots: Vec<_> = self.queue.slots.iter().filter(is_retrying).collect();
+        let count = slots.len();
+        slots.truncate(max);
+        let keys = slots.iter().filter_map(|slot| slot.head.notification.key());
+        (count, keys.map(KeyRef::to_key).collect())
+    }
+
+    /// How many of them an orderly stop should wait for.
+    pub(super) fn deliverable_keys(&self, source: SourceId) -> usize {
+        if self.quarantined || self.paused_by_operator {
+            return 0;
+        }
+        let slots = self.queue.slots.iter().filter(|slot| slot.source == source);
+        slots.filter(|slot| slot.state != SlotState::BackingOff).count()
+    }
+}
