@@ -293,7 +293,7 @@ impl Listener {
             _ => Why::Shown,
         };
         let mut state = State::new(What::Is(object), why, kind.reason(), begun);
-        state.hides = kind == CursorKind::Reselection;
+        state.was_selected = kind == CursorKind::Reselection;
         let walk = self.sources.get_mut(source).map(|state| state.walk_mut(lane));
         if let Some(walk) = walk.filter(|walk| walk.syncing.is_some() && kind != CursorKind::Resync) {
             walk.unattempted += 1;

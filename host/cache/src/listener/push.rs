@@ -78,7 +78,7 @@ impl Listener {
             (What::Is(_), Some(old)) if self.letters.accepted_last(source, old.key()) => Known::Exactly(old.clone()),
             (_, old) => Known::Maybe(old.cloned()),
         };
-        state.hides = covering == Some(CursorKind::Reselection);
+        state.was_selected = covering == Some(CursorKind::Reselection);
         self.queue.enqueue((source, lane), known, state);
     }
 

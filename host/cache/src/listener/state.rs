@@ -40,8 +40,10 @@ pub(super) struct State {
     pub(super) reason: Reason,
     /// When the frame of the oldest change in it was read.
     pub(super) received: Moment,
-    /// The handler may have received a state that neither this queue nor what it knows shows, or one that was folded in.
+    /// Other states were folded in.
     pub(super) hides: bool,
+    /// An earlier selection may have shown the handler a state that neither this queue nor what it knows shows.
+    pub(super) was_selected: bool,
     /// The source syncs only after this state was attempted.
     pub(super) owed_to_sync: bool,
     /// What the handler knows before it is not kept, because of the limit on bytes.
@@ -134,6 +136,7 @@ impl State {
             reason,
             received,
             hides: false,
+            was_selected: false,
             owed_to_sync: false,
             drops_old: false,
         }
@@ -233,7 +236,7 @@ impl State {
     /// See [`Delivery::seen_unknown`](super::Delivery::seen_unknown).
     pub(super) fn has_hidden_state(&self, known: &Known) -> bool {
         let is_update = matches!(self.what, What::Is(_)) && !self.is_add(known);
-        self.hides && !is_update && !known.is_nothing()
+        (self.hides || self.was_selected) && !is_update && !known.is_nothing()
     }
 
     /// The name of its event: `add`, `update`, `delete` or `sync`.
@@ -296,7 +299,7 @@ impl State {
             return Folded::Apart(newer);
         }
         let is_resumed = newer.end().is_some_and(|end| end.resumed);
-        if (newer.hides || is_resumed) && known.is_nothing() {
+        if (newer.was_selected || is_resumed) && known.is_nothing() {
             *known = Known::Maybe(None);
         }
         let is_older_update = self.reason.is_change() && !self.is_add(known);
@@ -312,6 +315,7 @@ impl State {
             (What::Is(_), What::Ended(_)) => self.hides = true,
             _ => self.hides |= newer.hides,
         }
+        self.was_selected |= newer.was_selected;
         self.owed_to_sync |= newer.owed_to_sync;
         self.reason = newer.reason;
         match (&mut self.what, newer.what) {

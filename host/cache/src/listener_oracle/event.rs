@@ -16,6 +16,8 @@ pub(super) struct PendingEvent {
     pub(super) received: Moment,
     /// The handler may have seen the key before, so a delete must be delivered even if this add never is.
     pub(super) maybe_seen: bool,
+    /// WANTED DIFFERENCE 3: the same, not only because an update was folded in.
+    pub(super) seen_before: bool,
     /// It was delivered before and not given back.
     pub(super) tried: bool,
     /// It follows a state that was not delivered, or events were folded into it; updates by changes of the object do
@@ -53,6 +55,7 @@ impl PendingEvent {
             reason,
             received,
             maybe_seen: false,
+            seen_before: false,
             tried: false,
             folded: false,
             previous_succeeded: false,
@@ -67,6 +70,7 @@ impl PendingEvent {
     pub(super) fn of_maybe_seen(notification: Notification, reason: Reason, received: Moment) -> PendingEvent {
         PendingEvent {
             maybe_seen: true,
+            seen_before: true,
             ..PendingEvent::new(notification, reason, received)
         }
     }
@@ -82,6 +86,7 @@ impl PendingEvent {
     /// The handler may have seen a state of the key that the event does not show.
     pub(super) fn hide_state(&mut self) {
         self.maybe_seen = true;
+        self.seen_before = true;
         self.folded = true;
     }
 
@@ -147,7 +152,7 @@ impl PendingEvent {
         }
         match (&self.notification, &newer.notification) {
             (Notification::Add(_), Notification::Delete { .. })
-                if !self.maybe_seen && !self.tried && !newer.maybe_seen =>
+                if !self.maybe_seen && !self.tried && !newer.seen_before =>
             {
                 return Folded::Vanished {
                     counts_for_sync: self.counts_for_sync || newer.counts_for_sync,
@@ -166,6 +171,7 @@ impl PendingEvent {
                 || matches!(newer.notification, Notification::Add(_)) && !newer.folded);
         self.maybe_seen |=
             (newer.maybe_seen && !is_shown_again) || matches!(self.notification, Notification::Update { .. });
+        self.seen_before |= newer.seen_before && !is_shown_again;
         self.counts_for_sync |= newer.counts_for_sync;
         // WANTED DIFFERENCE 5: two ends of one incarnation hide nothing.
         self.folded |= match self.is_delete() {

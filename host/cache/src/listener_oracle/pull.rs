@@ -264,8 +264,10 @@ impl Listener {
                 .key()
                 .is_some_and(|key| self.queue.ends_with_delete(source, key));
             event.maybe_seen &= !ends;
+            event.seen_before &= !ends;
             // WANTED DIFFERENCE 2: behind what the handler may have seen, an initial list's add cannot vanish.
             event.maybe_seen |= occupied && !ends;
+            event.seen_before &= !occupied || kind == CursorKind::Reselection;
             self.queue.enqueue(source, event);
             return CursorStep::PassedOver;
         }
@@ -289,6 +291,7 @@ impl Listener {
         }
         let mut event = PendingEvent {
             maybe_seen: kind.maybe_seen(),
+            seen_before: kind.maybe_seen(),
             ..PendingEvent::new(Notification::Add(object), kind.reason(), begun)
         };
         if kind == CursorKind::Reselection {

@@ -63,7 +63,7 @@ impl Queue {
                 .get_mut(id)
                 .states_mut()
                 .filter(|state| state.end().is_some());
-            ends.for_each(|state| state.hides = true);
+            ends.for_each(|state| state.was_selected = true);
         }
     }
 
