@@ -19,6 +19,7 @@
 //! environment identity index seeded_bug
 //! backoff log_throttle token_bucket version_guard
 //! catalog source store
+//! delivery
 //! listener
 //! delta event_handler index_feed journal
 //! delta_fifo
@@ -26,6 +27,7 @@
 
 mod backoff;
 mod catalog;
+mod delivery;
 mod delta;
 mod delta_fifo;
 mod environment;
@@ -48,6 +50,7 @@ mod version_guard;
 
 pub use backoff::{Backoff, BackoffOptions, around, with_jitter};
 pub use catalog::{Catalog, UnknownSource};
+pub use delivery::Reason;
 pub use delta::{Delta, DeltaObject, DeltaType, Deltas, Tombstone};
 pub use delta_fifo::{Batch, DeltaFifo, DeltaFifoOptions, ReplaceSummary};
 pub use environment::{BoxFuture, Environment, Moment};
@@ -60,7 +63,6 @@ pub use index::{
 pub use index_feed::IndexFeedHandle;
 pub use journal::Journal;
 pub use listener::ListenerHandle;
-pub use listener::delivery::Reason;
 pub use log_throttle::{LinesDue, LogThrottle};
 pub use source::{SOURCE_ERROR_BYTES_MAX, Source, SourceInfo, SourceState, SourceStatus};
 pub use store::{Cursor, GARBAGE_ROOTS_MAX, Garbage, IndexFilling, OBJECTS_BETWEEN_YIELDS_MAX, Snapshot, StoreWriter};

@@ -58,27 +58,21 @@
 //!
 //! Order across keys is not guaranteed. No I/O, no clock (time is passed in), no tasks.
 
-mod accepted_states;
 mod answer;
 mod attach;
 mod cursor;
-mod dead_letter;
-pub(crate) mod delivery;
 mod handle;
-mod lanes;
 mod options;
 mod pull;
 mod push;
 mod queue;
 mod replay;
 mod requeue_after;
-mod requeues;
 mod reselect;
 mod resume;
 mod retry;
 mod slots;
 mod sources;
-mod spacing;
 mod state;
 mod stats;
 mod subject;
@@ -95,32 +89,32 @@ mod tests;
 
 use informant_object::SourceId;
 
-pub use self::accepted_states::AcceptedStates;
-pub use self::dead_letter::{DeadLetter, DeadLetterChanges, LastDelete};
-pub use self::delivery::{Delivery, DeliveryOutcome, DeliveryToken, NextBatch, NextDelivery, Notification};
 pub use self::handle::{Consumer, Control, Feed, Ledger, ListenerHandle};
-pub use self::lanes::{LANES_MAX, Lane, LaneSet, ResourceIdentities};
-pub use self::options::{
-    CRASHES_MAX, DEAD_LETTERS_MAX, ERROR_BYTES_MAX, FailurePolicy, ListenerOptions, PENDING_BYTES_MAX,
-    PENDING_EVENTS_MAX, REQUEUE_AFTER_MIN, REQUEUE_AFTER_MIN_UNCHANGED, REQUEUE_CHANGES_MAX, REQUEUED_DELETES_MAX,
-    REQUEUES_IN_A_ROW_MAX, RESYNC_MIN, RETRIED_DELETES_MAX, RETRIES_PER_SECOND_MAX, RETRY_AFTER_MAX,
-    RETRY_ERROR_BYTES_MAX, RetryOptions, SPACED_KEYS_MAX, UNACCEPTED_KEYS_MAX,
-};
-pub use self::push::{ChangeKind, ObjectChange};
+pub use self::options::{FailurePolicy, ListenerOptions, RetryOptions};
 pub use self::replay::RequeueResult;
 pub use self::requeue_after::{RequeueChanges, RequeueTimer, SlowedKey, Triggered};
 pub use self::reselect::{ChangedSelection, Selected};
 pub use self::resume::{OpenKey, OpenKeys, ResumeState, Vanished};
 pub use self::retry::RetriedKey;
 pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
-pub use self::waits::Awaited;
+pub use crate::delivery::accepted_states::AcceptedStates;
+pub use crate::delivery::change::{ChangeKind, ObjectChange};
+pub use crate::delivery::dead_letters::{DeadLetter, DeadLetterChanges, LastDelete};
+pub use crate::delivery::lanes::{LANES_MAX, Lane, LaneSet, ResourceIdentities};
+pub use crate::delivery::limits::{
+    CRASHES_MAX, DEAD_LETTERS_MAX, ERROR_BYTES_MAX, PENDING_BYTES_MAX, PENDING_EVENTS_MAX, REQUEUE_AFTER_MIN,
+    REQUEUE_AFTER_MIN_UNCHANGED, REQUEUE_CHANGES_MAX, REQUEUED_DELETES_MAX, REQUEUES_IN_A_ROW_MAX, RESYNC_MIN,
+    RETRIED_DELETES_MAX, RETRIES_PER_SECOND_MAX, RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX, SPACED_KEYS_MAX,
+    UNACCEPTED_KEYS_MAX,
+};
+pub use crate::delivery::{Awaited, Delivery, DeliveryOutcome, DeliveryToken, NextBatch, NextDelivery, Notification};
 
-use self::dead_letter::DeadLetters;
 use self::queue::Queue;
 use self::replay::ReplayGate;
-use self::requeues::Requeues;
-use self::retry::{RetryRate, Timers};
 use self::sources::AttachedSources;
+use crate::delivery::dead_letters::DeadLetters;
+use crate::delivery::requeues::Requeues;
+use crate::delivery::timers::{RetryRate, Timers};
 use crate::{Moment, TokenBucket};
 
 /// Why delivery is paused. Several reasons can apply at once.

@@ -5,13 +5,12 @@ use std::time::Duration;
 use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
-use crate::listener::dead_letter::Failure;
-use crate::listener::lanes::Lane;
-use crate::listener::options::{CRASHES_MAX, RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX};
+use crate::delivery::lanes::Lane;
+use crate::delivery::limits::{CRASHES_MAX, RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX};
 use crate::listener::retry::{RetryState, back_off};
 use crate::listener::slots::{Slot, SlotId};
 use crate::listener::state::What;
-use crate::listener::{DeliveryOutcome, DeliveryToken, FailurePolicy, Listener};
+use crate::listener::{DeadLetter, DeliveryOutcome, DeliveryToken, FailurePolicy, LastDelete, Listener};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 
 /// A failed delivery that may be retried.
@@ -230,15 +229,23 @@ impl Listener {
             return self.skip(id);
         };
         let attempts = slot.retry.as_ref().map_or(0, |retry| retry.attempts) + 1;
-        let evicted = self.letters.add(Failure {
+        let state = &slot.first;
+        let evicted = self.letters.add(DeadLetter {
             source: slot.source,
             key,
-            state: &slot.first,
-            known: &slot.known,
-            result,
+            event: state.event(&slot.known),
+            resource_version: state.object().map(|object| object.version().as_str().to_owned()),
+            reason: state.reason,
             error,
+            result,
             attempts,
-            now,
+            received: state.received,
+            given_up: now,
+            age_before: Duration::ZERO,
+            delete: state.end().map(|end| LastDelete {
+                last: end.last.clone(),
+                final_state_unknown: end.final_state_unknown,
+            }),
         });
         self.queue.counters.dead_lettered += 1;
         self.queue.counters.dead_letters_evicted += evicted;

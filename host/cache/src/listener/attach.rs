@@ -2,8 +2,8 @@
 
 use informant_object::{KeyRef, SourceId};
 
+use crate::delivery::lanes::Lane;
 use crate::listener::cursor::CursorKind;
-use crate::listener::lanes::Lane;
 use crate::listener::slots::{CallState, Slot};
 use crate::listener::sources::{AttachedSource, Walk};
 use crate::listener::state::{Known, State, What, Why};

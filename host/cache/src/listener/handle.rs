@@ -43,25 +43,8 @@ impl ListenerHandle {
     /// A listener without sources.
     #[must_use]
     pub fn new(options: ListenerOptions) -> ListenerHandle {
-        ListenerHandle::of(Listener::new(options))
-    }
-
-    /// A listener that neither folds nor cuts at its limits: the pusher checks [`Feed::has_room`] before each batch,
-    /// and
-    /// waits while there is none. Failing keys still fold. They count, so a handler that fails without end on as many
-    /// keys as the limit allows stops the pusher.
-    ///
-    /// For a handler with its own informer. With other handlers on the same informer, it would delay them all.
-    #[must_use]
-    pub fn new_blocking(options: ListenerOptions) -> ListenerHandle {
-        let mut listener = Listener::new(options);
-        listener.queue.block();
-        ListenerHandle::of(listener)
-    }
-
-    fn of(listener: Listener) -> ListenerHandle {
         let shared = Arc::new(Shared {
-            listener: WakingLock::new(listener),
+            listener: WakingLock::new(Listener::new(options)),
             synced: Mutex::default(),
         });
         ListenerHandle {

@@ -2,9 +2,9 @@
 
 use informant_object::{Object, SourceId};
 
+use crate::delivery::lanes::{Lane, LaneSet};
+use crate::delivery::limits::CURSOR_STEPS_MAX;
 use crate::listener::cursor::CursorKind;
-use crate::listener::lanes::{Lane, LaneSet};
-use crate::listener::options::CURSOR_STEPS_MAX;
 use crate::listener::sources::Walk;
 use crate::listener::state::{Known, State, What, Why};
 use crate::listener::subject::Subject;

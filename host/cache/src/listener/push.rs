@@ -1,12 +1,12 @@
 //! Changes from the informer loop.
 
-use informant_object::{Key, KeyRef, Object, SourceId};
+use informant_object::{Object, SourceId};
 
+use crate::Snapshot;
 use crate::listener::cursor::CursorKind;
 use crate::listener::state::{End, Known, State, What, Why};
-use crate::listener::{Listener, Pause};
+use crate::listener::{ChangeKind, Listener, ObjectChange, Pause};
 use crate::seeded_bug::{SeededBug, seeded_bug};
-use crate::{Moment, Reason, Snapshot};
 
 impl Listener {
     /// Accepts the changes that led to `snapshot`.
@@ -99,53 +99,5 @@ impl Listener {
             What::Synced => return false,
         }
         true
-    }
-}
-
-/// One change of one object, as the store saw it when it was written.
-///
-/// Cheap to clone: it shares its objects with the store.
-#[derive(Clone, Debug)]
-pub struct ObjectChange {
-    /// What happened.
-    pub kind: ChangeKind,
-    /// The reason of the change.
-    pub reason: Reason,
-    /// When its frame was read.
-    pub received: Moment,
-}
-
-/// What happened to the object. `old` and `last` are what the store held until then.
-#[derive(Clone, Debug)]
-pub enum ChangeKind {
-    /// The store did not hold it.
-    Add(Object),
-    /// The store held `old`. If the uids differ, the listener delivers a delete and an add.
-    Update {
-        /// What the store held.
-        old: Object,
-        /// What it holds now.
-        new: Object,
-    },
-    /// The store no longer holds it.
-    Delete {
-        /// The last known state; none only if nothing but the key is known.
-        last: Option<Object>,
-        /// The key of the deleted object.
-        key: Key,
-        /// The delete was not observed: `last` may be older than the final state. client-go's
-        /// `DeletedFinalStateUnknown`.
-        final_state_unknown: bool,
-    },
-}
-
-impl ObjectChange {
-    /// The key of the object.
-    #[must_use]
-    pub fn key(&self) -> KeyRef<'_> {
-        match &self.kind {
-            ChangeKind::Add(object) | ChangeKind::Update { new: object, .. } => object.key(),
-            ChangeKind::Delete { key, .. } => key.as_ref(),
-        }
     }
 }

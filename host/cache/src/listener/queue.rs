@@ -12,13 +12,13 @@ mod left_to_cursors;
 use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
-use crate::listener::lanes::Lane;
+use crate::delivery::Awaited;
+use crate::delivery::lanes::Lane;
+use crate::delivery::spacing::{CallSpacing, Ended};
 use crate::listener::retry::RetryState;
 use crate::listener::slots::{CallState, Slot, SlotId, Slots};
-use crate::listener::spacing::{CallSpacing, Ended};
 use crate::listener::state::{Folded, Known, State};
 use crate::listener::subject::Subject;
-use crate::listener::waits::Awaited;
 use crate::listener::{Delivery, DeliveryToken, ListenerCounters, ListenerOptions};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 
@@ -36,8 +36,6 @@ pub(super) struct Queue {
     pub(super) bytes: usize,
     /// Folds regardless of the number of pending states.
     pub(super) always_keyed: bool,
-    /// The pusher waits for room; at the limits nothing is folded or cut.
-    is_blocking: bool,
     pub(super) counters: ListenerCounters,
     /// Sources and lanes of keys that count for sync but were deleted before the first attempt.
     pub(super) vanished_unattempted: Vec<(SourceId, Lane)>,
@@ -59,7 +57,6 @@ impl Queue {
             draining: 0,
             bytes: 0,
             always_keyed: false,
-            is_blocking: false,
             counters: ListenerCounters::default(),
             vanished_unattempted: Vec::new(),
             over_bytes_limit: false,
@@ -87,17 +84,7 @@ impl Queue {
 
     /// Whether newer states fold into the pending ones of their subject.
     pub(super) fn is_keyed(&self) -> bool {
-        self.always_keyed || (!self.is_blocking && (self.over_bytes_limit || self.pending() >= self.pending_events_max))
-    }
-
-    /// Switches to blocking mode: nothing folds at the limits.
-    pub(super) fn block(&mut self) {
-        self.is_blocking = true;
-    }
-
-    /// Whether no limit is reached.
-    pub(super) fn has_room(&self) -> bool {
-        self.pending() < self.pending_events_max && self.bytes < self.pending_bytes_max
+        self.always_keyed || self.over_bytes_limit || self.pending() >= self.pending_events_max
     }
 
     /// Subjects under retry that are ready or in flight.

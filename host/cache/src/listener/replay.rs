@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use informant_object::{KeyRef, SourceId};
 
+use crate::delivery::lanes::{Lane, ResourceIdentities};
 use crate::listener::cursor::CursorKind;
-use crate::listener::lanes::{Lane, ResourceIdentities};
 use crate::listener::state::{End, Known, State, What, Why};
 use crate::listener::{Listener, Turns};
 use crate::{Moment, Reason};

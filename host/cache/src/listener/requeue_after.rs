@@ -19,13 +19,14 @@ use std::time::Duration;
 
 use informant_object::{Key, KeyRef, Object, ResourceVersion, SourceId};
 
-use crate::listener::lanes::{Lane, LaneSet};
-use crate::listener::options::{
+use crate::delivery::dead_letters::metadata_only;
+use crate::delivery::lanes::{Lane, LaneSet};
+use crate::delivery::limits::{
     REQUEUE_AFTER_MIN, REQUEUE_AFTER_MIN_UNCHANGED, REQUEUE_CHECK_INTERVAL, REQUEUES_IN_A_ROW_MAX,
 };
-use crate::listener::requeues::{Requeue, Unrecorded};
+use crate::delivery::requeues::{Requeue, Unrecorded};
 use crate::listener::slots::SlotId;
-use crate::listener::state::{End, Known, State, What, Why, metadata_only};
+use crate::listener::state::{End, Known, State, What, Why};
 use crate::listener::subject::Subject;
 use crate::listener::{Delivery, LastDelete, Listener};
 use crate::seeded_bug::{SeededBug, seeded_bug};

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use informant_object::{AsKey, Key, Object, SourceId};
 
+use crate::delivery::lanes::Lane;
 use crate::listener::Listener;
-use crate::listener::lanes::Lane;
 use crate::listener::replay::ReplayRequested;
 use crate::listener::slots::Slot;
 use crate::listener::sources::AttachedSource;

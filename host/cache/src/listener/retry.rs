@@ -1,7 +1,6 @@
 //! Retries: back-off, timers, the limit on their rate, and the list of keys under retry.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use informant_object::{Key, KeyRef, SourceId};
@@ -24,78 +23,6 @@ pub(super) fn back_off(policy: &RetryOptions, failures: u32, random: u64) -> Dur
     // The upper 53 bits make a uniform number between 0 and 1.
     let fraction = (random >> 11) as f64 / (1_u64 << 53) as f64;
     longest.mul_f64(0.8 + 0.2 * fraction)
-}
-
-/// Which slots are in back-off, and until when. Holds exactly one entry for each.
-#[derive(Debug, Default)]
-pub(super) struct Timers {
-    /// Ties fire in the order in which they were set.
-    heap: BinaryHeap<Reverse<(Moment, u64, SlotId)>>,
-    set: u64,
-}
-
-impl Timers {
-    pub(super) fn set(&mut self, until: Moment, id: SlotId) {
-        self.set += 1;
-        self.heap.push(Reverse((until, self.set, id)));
-    }
-
-    /// When the next one is due.
-    pub(super) fn next(&self) -> Option<Moment> {
-        self.heap.peek().map(|Reverse((until, ..))| *until)
-    }
-
-    /// Removes one that is due. Returns since when it is.
-    pub(super) fn pop_due(&mut self, now: Moment) -> Option<(Moment, SlotId)> {
-        if self.next()? > now {
-            return None;
-        }
-        self.heap.pop().map(|Reverse((until, _, id))| (until, id))
-    }
-
-    /// Drops the entries of removed slots.
-    pub(super) fn retain(&mut self, stays: impl Fn(SlotId) -> bool) {
-        self.heap.retain(|Reverse((_, _, id))| stays(*id));
-    }
-
-    /// Sets all entries to what `until` returns for them.
-    pub(super) fn reset(&mut self, until: impl Fn(SlotId, Moment) -> Moment) {
-        let entries = std::mem::take(&mut self.heap).into_iter();
-        self.heap = entries
-            .map(|Reverse((was, set, id))| Reverse((until(id, was), set, id)))
-            .collect();
-    }
-}
-
-/// Limits the retries that start within any second.
-#[derive(Debug, Default)]
-pub(super) struct RetryRate {
-    /// The starts of the last retries, at most as many as may start within a second.
-    recent: VecDeque<Moment>,
-    /// When due retries were last held up.
-    held_up: Option<Moment>,
-}
-
-impl RetryRate {
-    /// From when on the next retry may start.
-    pub(super) fn next(&self, per_second_max: usize) -> Moment {
-        let nth_last = self.recent.len().checked_sub(per_second_max.max(1));
-        nth_last.map_or(Moment::ZERO, |at| self.recent[at] + Duration::from_secs(1))
-    }
-
-    /// Due retries have to wait.
-    pub(super) fn hold_up(&mut self, now: Moment) {
-        self.held_up = Some(now);
-    }
-
-    /// Records the start of a retry that was due at `due`. Returns whether it was held up.
-    pub(super) fn start(&mut self, due: Moment, now: Moment, per_second_max: usize) -> bool {
-        while self.recent.len() >= per_second_max.max(1) {
-            self.recent.pop_front();
-        }
-        self.recent.push_back(now);
-        self.held_up.is_some_and(|held_up| due <= held_up)
-    }
 }
 
 /// What is known of a key under retry: its last delivery failed, and it will be delivered again.
@@ -289,34 +216,5 @@ mod tests {
     fn jitter_adds_up_to_a_quarter_within_max() {
         assert!((1.249..=1.25).contains(&seconds(1, u64::MAX)));
         assert!((299.9..=300.0).contains(&seconds(30, u64::MAX)));
-    }
-
-    #[test]
-    fn timers_fire_in_order_of_time_then_insertion() {
-        let mut timers = Timers::default();
-        for (until, id) in [(5, 1), (3, 2), (5, 3), (9, 4)] {
-            timers.set(Moment::from_nanos(until), id);
-        }
-        timers.retain(|id| id != 4);
-        let due: Vec<SlotId> = std::iter::from_fn(|| timers.pop_due(Moment::from_nanos(9)))
-            .map(|(_, id)| id)
-            .collect();
-        assert_eq!(due, [2, 1, 3]);
-    }
-
-    #[test]
-    fn at_most_the_limit_start_within_any_second() {
-        let mut rate = RetryRate::default();
-        let at = |millis: u64| Moment::ZERO + Duration::from_millis(millis);
-        let mut starts = Vec::new();
-        for millis in 5_000..9_000 {
-            while rate.next(3) <= at(millis) {
-                rate.start(at(0), at(millis), 3);
-                starts.push(millis);
-            }
-        }
-        assert_eq!(starts[..6], [5_000, 5_000, 5_000, 6_000, 6_000, 6_000]);
-        assert_eq!(starts.len(), 12);
-        assert_eq!(rate.next(1), at(9_000), "a lower limit applies at once");
     }
 }

@@ -13,15 +13,13 @@ use hashbrown::HashTable;
 use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
-use crate::listener::lanes::{Lane, LaneMap, LaneSet, ResourceIdentities};
-use crate::listener::options::SLOTS_KEPT_MAX;
+use crate::delivery::Awaited;
+use crate::delivery::lanes::{Lane, LaneMap, LaneSet, ResourceIdentities};
+use crate::delivery::limits::SLOTS_KEPT_MAX;
+pub(super) use crate::delivery::timers::SlotId;
 use crate::listener::retry::RetryState;
 use crate::listener::state::{End, Folded, Known, State, What, Why};
 use crate::listener::subject::Subject;
-use crate::listener::waits::Awaited;
-
-/// The index of a slot in the table. Reused after the slot was removed.
-pub(super) type SlotId = u32;
 
 /// No slot: the end of the ready list.
 const NONE: SlotId = SlotId::MAX;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use informant_object::{KeyRef, Object, SourceId};
 
+use crate::delivery::lanes::{Lane, LaneSet};
 use crate::listener::AcceptedStates;
 use crate::listener::cursor::{CursorKind, DeliveryCursor};
-use crate::listener::lanes::{Lane, LaneSet};
 use crate::listener::reselect::Reselection;
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Snapshot};

@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 
-use informant_object::{Key, KeyRef, Object, Payload, Shape};
+use informant_object::{Key, KeyRef, Object};
 
 use crate::listener::Notification;
 use crate::seeded_bug::{SeededBug, seeded_bug};
@@ -354,13 +354,4 @@ impl End {
     pub(super) fn is_same(&self, other: &End) -> bool {
         self.last.as_ref().map(Object::uid) == other.last.as_ref().map(Object::uid)
     }
-}
-
-/// The object with apiVersion, kind and metadata only, for deletes above the limit on bytes. Falls back to the whole
-/// object if that does not parse, which takes malformed metadata that the scanner let pass: too much is better than
-/// nothing.
-pub(super) fn metadata_only(object: &Object) -> Object {
-    let mut json = Vec::with_capacity(object.metadata().len() + 128);
-    Payload::Metadata.write(object, &mut json);
-    Object::parse(&json, &Shape::verbatim()).unwrap_or_else(|_| object.clone())
 }

@@ -5,7 +5,7 @@
 
 use informant_object::{KeyRef, SourceId};
 
-use crate::listener::lanes::{Lane, LaneMap};
+use crate::delivery::lanes::{Lane, LaneMap};
 use crate::listener::state::State;
 
 /// A subject, as it is looked up. A slot stores no key: it reads its subject from its states.

@@ -3,21 +3,11 @@
 //! A call that found a source or an index not ready is no failed attempt. Its key waits until that is ready, at most
 //! [`NOT_READY_WAIT_MAX`], and is called again. Until then it is pending, not under retry, and newer states fold in.
 
-use informant_object::SourceId;
-
 use crate::Moment;
+use crate::delivery::Awaited;
+use crate::delivery::limits::NOT_READY_WAIT_MAX;
 use crate::listener::Listener;
-use crate::listener::options::NOT_READY_WAIT_MAX;
 use crate::listener::slots::{CallState, SlotId};
-
-/// What a call waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Awaited {
-    /// The first list of this source.
-    Source(SourceId),
-    /// An index over this source.
-    Index(SourceId),
-}
 
 impl Listener {
     /// The slot's call found `awaited` not ready.

@@ -954,6 +954,16 @@ fn caught(act: impl FnOnce() -> String) -> String {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(act)).unwrap_or_else(|_| "panic".to_owned())
 }
 
+/// Whether both deliver the same. WANTED DIFFERENCE 8: the oracle marks some adds whose folded states were never
+/// delivered.
+fn agree(live: &str, oracle: &str) -> bool {
+    let (live, oracle): (Vec<_>, Vec<_>) = (live.split("; ").collect(), oracle.split("; ").collect());
+    let is_same = |(live, oracle): (&&str, &&str)| {
+        live == oracle || live.contains("add ") && oracle.strip_suffix(" seen-unknown") == Some(*live)
+    };
+    live.len() == oracle.len() && live.iter().zip(&oracle).all(is_same)
+}
+
 /// The first difference, with what led to it.
 fn difference(options: Options, acts: &[(Act, Shared)], read_every: usize) -> Option<(usize, String)> {
     let (mut live, mut oracle) = (live::Side::new(options), oracle::Side::new(options));
@@ -969,7 +979,7 @@ fn difference(options: Options, acts: &[(Act, Shared)], read_every: usize) -> Op
             BOTH.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             return std::env::var("PANICS").is_ok().then(|| (at, "both panic".to_owned()));
         }
-        if this != that {
+        if !agree(&this, &that) {
             let (a, b) = (live.read(shared), oracle.read(shared));
             let lines: Vec<_> = a
                 .lines()

@@ -168,7 +168,7 @@ impl PendingEvent {
         // WANTED DIFFERENCE 3: so does one that was given back uncalled, after updates behind it were folded.
         let is_shown_again = matches!(self.notification, Notification::Add(_))
             && (matches!(newer.notification, Notification::Update { .. })
-                || matches!(newer.notification, Notification::Add(_)) && !newer.folded);
+                || matches!(newer.notification, Notification::Add(_)) && !(newer.folded && newer.seen_before));
         self.maybe_seen |=
             (newer.maybe_seen && !is_shown_again) || matches!(self.notification, Notification::Update { .. });
         self.seen_before |= newer.seen_before && !is_shown_again;

@@ -127,11 +127,4 @@ impl Feed {
     pub fn deliverable_keys(&self, source: SourceId) -> usize {
         self.0.lock().deliverable_keys(source)
     }
-
-    /// Whether no limit on pending events is reached; also true once closed, when nothing is accepted anyway.
-    #[must_use]
-    pub fn has_room(&self) -> bool {
-        let listener = self.0.lock();
-        listener.closed || listener.queue.has_room()
-    }
 }

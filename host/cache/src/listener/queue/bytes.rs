@@ -1,14 +1,12 @@
 //! The limit on bytes of states that only the queue keeps in memory.
 
 use super::Queue;
-use crate::listener::state::{State, What, metadata_only};
+use crate::delivery::dead_letters::metadata_only;
+use crate::listener::state::{State, What};
 
 impl Queue {
     /// Cuts `state`, which keeps `size` bytes, if needed to stay within the limit. Returns whether slots were folded.
     pub(super) fn apply_bytes_limit(&mut self, state: &mut State, size: usize) -> bool {
-        if self.is_blocking {
-            return false;
-        }
         if self.over_bytes_limit && self.bytes < self.pending_bytes_max / 2 {
             self.over_bytes_limit = false;
         }

@@ -1,7 +1,7 @@
 //! Checks of the queue's running counts.
 
 use super::Queue;
-use crate::listener::lanes::LaneSet;
+use crate::delivery::lanes::LaneSet;
 use crate::listener::slots::{CallState, Slot};
 
 impl Queue {

@@ -51,7 +51,7 @@ fn drain_all(rig: &Rig, lanes: Lane) -> Vec<String> {
 
 /// A name whose key belongs to `lane`, out of `lanes`.
 fn name_in(lane: Lane, lanes: Lane, nth: usize) -> String {
-    let mut lane_map = super::super::lanes::LaneMap::new();
+    let mut lane_map = crate::delivery::lanes::LaneMap::new();
     lane_map.set(lanes, Arc::new(|_| ResourceIdentity::new("", "", "pods")), &[PODS]);
     let mut names = (0..).map(|number| format!("web-{number:05}"));
     let found = names.by_ref().filter(|name| lane_map.of(PODS, key(name)) == lane);

@@ -270,7 +270,7 @@ fn detached_source_leaves_nothing_that_waits() {
 #[test]
 fn oldest_calls_are_forgotten_above_the_limit() {
     let mut rig = Rig::bare(every(seconds(3_600)));
-    let mut spacing = crate::listener::spacing::CallSpacing::new(Some(seconds(3_600)));
+    let mut spacing = crate::delivery::spacing::CallSpacing::new(Some(seconds(3_600)));
     for hash in 0..=SPACED_KEYS_MAX as u64 {
         spacing.record(hash, rig.now);
     }

@@ -1,7 +1,7 @@
-//! The least time between two calls of one key ([`min_interval`](super::ListenerOptions::min_interval)).
+//! The least time between two calls of one key ([`min_interval`](crate::listener::ListenerOptions::min_interval)).
 //!
 //! Remembers when each key was called, until its next call may start. A key is called at once if it was not called
-//! within the interval. Otherwise its events wait in its slot ([`CallState::Spaced`](super::slots::CallState::Spaced))
+//! within the interval. Otherwise its events wait in its slot ([`CallState::Spaced`](crate::listener::slots::CallState::Spaced))
 //! and fold there.
 //!
 //! A key is remembered by its hash, so that an entry takes a few bytes. Two keys with equal hashes share an entry, and
@@ -14,11 +14,11 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::Moment;
-use crate::listener::options::SPACED_KEYS_MAX;
+use crate::delivery::limits::SPACED_KEYS_MAX;
 
 /// When keys were called, for as long as that delays their next call.
 #[derive(Debug, Default)]
-pub(super) struct CallSpacing {
+pub(crate) struct CallSpacing {
     /// None: no key waits.
     interval: Option<Duration>,
     /// The start of the last call, by the hash of the key.
@@ -28,15 +28,15 @@ pub(super) struct CallSpacing {
 }
 
 /// The end of a wait.
-pub(super) struct Ended {
+pub(crate) struct Ended {
     /// The hash of the key.
-    pub(super) hash: u64,
+    pub(crate) hash: u64,
     /// It ended early, because too many keys were remembered.
-    pub(super) is_early: bool,
+    pub(crate) is_early: bool,
 }
 
 impl CallSpacing {
-    pub(super) fn new(interval: Option<Duration>) -> CallSpacing {
+    pub(crate) fn new(interval: Option<Duration>) -> CallSpacing {
         CallSpacing {
             interval: interval.filter(|interval| !interval.is_zero()),
             ..CallSpacing::default()
@@ -44,12 +44,12 @@ impl CallSpacing {
     }
 
     /// Applies another interval, also to the calls that are remembered.
-    pub(super) fn set_interval(&mut self, interval: Option<Duration>) {
+    pub(crate) fn set_interval(&mut self, interval: Option<Duration>) {
         self.interval = interval.filter(|interval| !interval.is_zero());
     }
 
     /// A call of the key starts.
-    pub(super) fn record(&mut self, hash: u64, now: Moment) {
+    pub(crate) fn record(&mut self, hash: u64, now: Moment) {
         if self.interval.is_some() {
             self.last.insert(hash, now);
             self.starts.push_back((now, hash));
@@ -57,23 +57,23 @@ impl CallSpacing {
     }
 
     /// The last call of the key was not made.
-    pub(super) fn revoke(&mut self, hash: u64) {
+    pub(crate) fn revoke(&mut self, hash: u64) {
         self.last.remove(&hash);
     }
 
     /// When the key may be called; none if it may be called now. The moment may be over.
-    pub(super) fn until(&self, hash: u64) -> Option<Moment> {
+    pub(crate) fn until(&self, hash: u64) -> Option<Moment> {
         Some(*self.last.get(&hash)? + self.interval?)
     }
 
     /// When the next wait ends.
-    pub(super) fn next(&self) -> Option<Moment> {
+    pub(crate) fn next(&self) -> Option<Moment> {
         let (start, _) = self.starts.front()?;
         Some(self.interval.map_or(Moment::ZERO, |interval| *start + interval))
     }
 
     /// Ends the wait that is over first, if one is over or too many keys are remembered.
-    pub(super) fn pop_ended(&mut self, now: Moment) -> Option<Ended> {
+    pub(crate) fn pop_ended(&mut self, now: Moment) -> Option<Ended> {
         let is_over = self.next()? <= now;
         if !is_over && self.starts.len() <= SPACED_KEYS_MAX {
             return None;
@@ -90,17 +90,17 @@ impl CallSpacing {
     }
 
     /// Whether no call is remembered.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.last.is_empty()
     }
 
     /// Ends all waits.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = CallSpacing::new(self.interval);
     }
 
     /// What is known under one hash is known under another from now on.
-    pub(super) fn rename(&mut self, renamed: impl Iterator<Item = (u64, u64)>) {
+    pub(crate) fn rename(&mut self, renamed: impl Iterator<Item = (u64, u64)>) {
         let renamed = renamed.filter(|(before, _)| self.last.contains_key(before));
         let renamed: HashMap<u64, u64, FixedState> = renamed.collect();
         for (before, after) in &renamed {

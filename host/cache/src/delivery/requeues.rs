@@ -1,30 +1,30 @@
 //! The table of requeues: one timer per key, in order of time, and which of them changed since they were recorded.
 //!
-//! Knows no rules: when a requeue is set, dropped or due is decided in [`requeue_after`](super::requeue_after).
+//! Knows no rules: when a requeue is set, dropped or due is decided in [`requeue_after`](crate::listener::requeue_after).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use informant_object::{AsKey, Key, KeyRef, Object, ResourceVersion, SourceId};
 
-use crate::listener::LastDelete;
-use crate::listener::lanes::{Lane, LaneSet};
-use crate::listener::options::REQUEUE_CHANGES_MAX;
+use crate::delivery::dead_letters::LastDelete;
+use crate::delivery::lanes::{Lane, LaneSet};
+use crate::delivery::limits::REQUEUE_CHANGES_MAX;
 use crate::{Moment, Reason};
 
 /// A call that a handler or an operator asked for.
 #[derive(Debug)]
-pub(super) struct Requeue {
-    pub(super) due: Moment,
+pub(crate) struct Requeue {
+    pub(crate) due: Moment,
     /// [`Reason::RequeueAfter`] or [`Reason::Trigger`].
-    pub(super) reason: Reason,
+    pub(crate) reason: Reason,
     /// How many calls in a row for the same state asked for another one.
-    pub(super) in_a_row: u32,
+    pub(crate) in_a_row: u32,
     /// The handler asked for a shorter wait than it may.
-    pub(super) is_slowed: bool,
+    pub(crate) is_slowed: bool,
     /// The version of the state that the call was about; empty if unknown.
-    pub(super) version: ResourceVersion,
+    pub(crate) version: ResourceVersion,
     /// The delete that the call was about; none if the object existed.
-    pub(super) delete: Option<LastDelete>,
+    pub(crate) delete: Option<LastDelete>,
 }
 
 impl Requeue {
@@ -46,7 +46,7 @@ struct Entry {
 type Place = (Lane, Moment, u64);
 
 #[derive(Debug, Default)]
-pub(super) struct Requeues {
+pub(crate) struct Requeues {
     keys: BTreeMap<SourceId, BTreeMap<Key, Entry>>,
     /// Those of objects, by lane and when to look at them: when they are due, or later while their key is busy.
     objects: BTreeMap<Place, (SourceId, Key)>,
@@ -61,7 +61,7 @@ pub(super) struct Requeues {
 
 /// What changed since the requeues of a source were recorded.
 #[derive(Debug)]
-pub(super) enum Unrecorded {
+pub(crate) enum Unrecorded {
     /// Anything.
     All,
     /// These keys.
@@ -69,29 +69,29 @@ pub(super) enum Unrecorded {
 }
 
 impl Requeues {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.objects.len() + self.deletes.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.deletes.is_empty()
     }
 
-    pub(super) fn slowed(&self) -> usize {
+    pub(crate) fn slowed(&self) -> usize {
         self.slowed
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    pub(super) fn get(&self, source: SourceId, key: KeyRef<'_>) -> Option<&Requeue> {
+    pub(crate) fn get(&self, source: SourceId, key: KeyRef<'_>) -> Option<&Requeue> {
         let entry = self.keys.get(&source)?.get(&key as &dyn AsKey)?;
         Some(&entry.requeue)
     }
 
     /// All of them, by source and key.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (SourceId, &Key, &Requeue)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SourceId, &Key, &Requeue)> {
         let of_source = |(source, keys): (&SourceId, _)| (*source, keys);
         self.keys.iter().map(of_source).flat_map(|(source, keys)| {
             let keys: &BTreeMap<Key, Entry> = keys;
@@ -100,13 +100,13 @@ impl Requeues {
     }
 
     /// Those of one source, by key.
-    pub(super) fn of_source(&self, source: SourceId) -> impl Iterator<Item = (&Key, &Requeue)> {
+    pub(crate) fn of_source(&self, source: SourceId) -> impl Iterator<Item = (&Key, &Requeue)> {
         let keys = self.keys.get(&source).into_iter().flatten();
         keys.map(|(key, entry)| (key, &entry.requeue))
     }
 
     /// When to look at the next one of `lanes`; none if all wait for the end of their call.
-    pub(super) fn next(&self, lanes: LaneSet) -> Option<Moment> {
+    pub(crate) fn next(&self, lanes: LaneSet) -> Option<Moment> {
         if self.is_empty() {
             return None;
         }
@@ -115,7 +115,7 @@ impl Requeues {
     }
 
     /// The first one of `lane` to look at, if it is time.
-    pub(super) fn first_until(&self, now: Moment, lane: Lane) -> Option<(SourceId, Key)> {
+    pub(crate) fn first_until(&self, now: Moment, lane: Lane) -> Option<(SourceId, Key)> {
         let ((_, at, _), owner) = self.first(lane)?;
         (*at <= now).then(|| owner.clone())
     }
@@ -127,7 +127,7 @@ impl Requeues {
     }
 
     /// Sets the requeue of a key of `lane`, to be looked at when it is due. Replaces an earlier one.
-    pub(super) fn set(&mut self, source: SourceId, lane: Lane, key: Key, requeue: Requeue) {
+    pub(crate) fn set(&mut self, source: SourceId, lane: Lane, key: Key, requeue: Requeue) {
         self.remove(source, key.as_ref());
         let place = self.next_place(lane, requeue.due);
         self.slowed += usize::from(requeue.is_slowed);
@@ -142,7 +142,7 @@ impl Requeues {
     }
 
     /// Looks at the requeue of a key at another time.
-    pub(super) fn look_at(&mut self, source: SourceId, key: KeyRef<'_>, at: Moment) {
+    pub(crate) fn look_at(&mut self, source: SourceId, key: KeyRef<'_>, at: Moment) {
         self.placed += 1;
         let placed = self.placed;
         let keys = self.keys.get_mut(&source);
@@ -158,7 +158,7 @@ impl Requeues {
     }
 
     /// Removes the requeue of a key, if it has one.
-    pub(super) fn remove(&mut self, source: SourceId, key: KeyRef<'_>) -> Option<Requeue> {
+    pub(crate) fn remove(&mut self, source: SourceId, key: KeyRef<'_>) -> Option<Requeue> {
         let keys = self.keys.get_mut(&source)?;
         let (key, Entry { requeue, place }) = keys.remove_entry(&key as &dyn AsKey)?;
         if keys.is_empty() {
@@ -172,7 +172,7 @@ impl Requeues {
     }
 
     /// Removes the delete that is due first if there are more than `deletes_max`. Returns how many that is.
-    pub(super) fn evict_delete(&mut self, deletes_max: usize) -> u64 {
+    pub(crate) fn evict_delete(&mut self, deletes_max: usize) -> u64 {
         if self.deletes.len() <= deletes_max {
             return 0;
         }
@@ -189,7 +189,7 @@ impl Requeues {
     }
 
     /// Ends all rows of calls: what was slowed down is due at `now`. Returns whether there was any.
-    pub(super) fn end_slow_downs(&mut self, now: Moment) -> bool {
+    pub(crate) fn end_slow_downs(&mut self, now: Moment) -> bool {
         let mut due = Vec::new();
         for (source, keys) in &mut self.keys {
             for (key, entry) in keys {
@@ -213,7 +213,7 @@ impl Requeues {
     }
 
     /// Removes all of them.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         for source in self.keys.keys() {
             if let Some(unrecorded) = self.unrecorded.get_mut(source) {
                 *unrecorded = Unrecorded::All;
@@ -227,7 +227,7 @@ impl Requeues {
     }
 
     /// Removes those of one lane.
-    pub(super) fn clear_lane(&mut self, lane: Lane) {
+    pub(crate) fn clear_lane(&mut self, lane: Lane) {
         while let Some((source, key)) = self.first(lane).map(|(_, owner)| owner.clone()) {
             self.remove(source, key.as_ref());
         }
@@ -235,7 +235,7 @@ impl Requeues {
 
     /// Transfers the requeues of the keys in `scope` from source `old` to `new`. A key of several sources keeps the one
     /// that is due first.
-    pub(super) fn transfer_keys_to(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
+    pub(crate) fn transfer_keys_to(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
         let moved = self.of_source(old).map(|(key, _)| key);
         let moved: Vec<Key> = moved.filter(|key| scope(key.as_ref())).cloned().collect();
         for key in moved {
@@ -251,7 +251,7 @@ impl Requeues {
     }
 
     /// Forgets the source. Returns how many it had.
-    pub(super) fn detach(&mut self, source: SourceId) -> u64 {
+    pub(crate) fn detach(&mut self, source: SourceId) -> u64 {
         self.unrecorded.remove(&source);
         let entries = self.keys.remove(&source).unwrap_or_default();
         for entry in entries.values() {
@@ -286,12 +286,12 @@ fn first_from(order: &BTreeMap<Place, (SourceId, Key)>, lane: Lane) -> Option<(&
 /// What a journal has to record.
 impl Requeues {
     /// Remembers from now on what changes in the source; at first, that is everything.
-    pub(super) fn record(&mut self, source: SourceId) {
+    pub(crate) fn record(&mut self, source: SourceId) {
         self.unrecorded.insert(source, Unrecorded::All);
     }
 
     /// What has changed since the last call. None if nothing has, and for a source that is not recorded.
-    pub(super) fn take_unrecorded(&mut self, source: SourceId) -> Option<Unrecorded> {
+    pub(crate) fn take_unrecorded(&mut self, source: SourceId) -> Option<Unrecorded> {
         let unrecorded = self.unrecorded.get_mut(&source)?;
         match unrecorded {
             Unrecorded::Keys(keys) if keys.is_empty() => None,
@@ -315,7 +315,7 @@ impl Requeues {
 #[cfg(test)]
 impl Requeues {
     /// Checks the running counts and the order against the table.
-    pub(super) fn check(&self) {
+    pub(crate) fn check(&self) {
         let entries = || self.keys.values().flat_map(BTreeMap::values);
         assert_eq!(self.len(), entries().count(), "requeues");
         let slowed = entries().filter(|entry| entry.requeue.is_slowed).count();

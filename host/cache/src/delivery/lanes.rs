@@ -26,7 +26,7 @@ pub struct LaneSet(u64);
 pub type ResourceIdentities = Arc<dyn Fn(SourceId) -> ResourceIdentity + Send + Sync>;
 
 /// Assigns keys to lanes.
-pub(super) struct LaneMap {
+pub(crate) struct LaneMap {
     count: Lane,
     identity: Option<ResourceIdentities>,
     /// The identities of attached sources.
@@ -72,7 +72,7 @@ impl LaneSet {
 
 impl LaneSet {
     /// Its lanes in order, beginning with those from `first` on.
-    pub(super) fn iter_from(self, first: Lane) -> impl Iterator<Item = Lane> {
+    pub(crate) fn iter_from(self, first: Lane) -> impl Iterator<Item = Lane> {
         let from_first = u64::MAX.checked_shl(first.into()).unwrap_or(0);
         LaneSet(self.0 & from_first)
             .iter()
@@ -81,7 +81,7 @@ impl LaneSet {
 }
 
 impl LaneMap {
-    pub(super) fn new() -> LaneMap {
+    pub(crate) fn new() -> LaneMap {
         LaneMap {
             count: 1,
             identity: None,
@@ -90,31 +90,31 @@ impl LaneMap {
     }
 
     /// Uses `count` lanes from now on, at least one and at most [`LANES_MAX`], for these sources and later ones.
-    pub(super) fn set(&mut self, count: Lane, identity: ResourceIdentities, sources: &[SourceId]) {
+    pub(crate) fn set(&mut self, count: Lane, identity: ResourceIdentities, sources: &[SourceId]) {
         self.count = count.clamp(1, LANES_MAX);
         self.identity = Some(identity);
         self.known.clear();
         sources.iter().for_each(|source| self.attached(*source));
     }
 
-    pub(super) fn count(&self) -> Lane {
+    pub(crate) fn count(&self) -> Lane {
         self.count
     }
 
     /// A source was attached.
-    pub(super) fn attached(&mut self, source: SourceId) {
+    pub(crate) fn attached(&mut self, source: SourceId) {
         if self.count > 1 {
             self.known.insert(source, self.identify(source));
         }
     }
 
     /// A source was detached.
-    pub(super) fn detached(&mut self, source: SourceId) {
+    pub(crate) fn detached(&mut self, source: SourceId) {
         self.known.remove(&source);
     }
 
     /// The lane of a key.
-    pub(super) fn of(&self, source: SourceId, key: KeyRef<'_>) -> Lane {
+    pub(crate) fn of(&self, source: SourceId, key: KeyRef<'_>) -> Lane {
         if self.count == 1 {
             return 0;
         }

@@ -1,17 +1,29 @@
-//! What a consumer receives from a listener and why, and the outcomes it reports.
+//! What passes between an informer loop, a listener and its consumer; and what a listener keeps beside its slots.
+//!
+//! Nothing here knows the listener: it decides when each of these changes.
 
-use std::fmt;
+pub(crate) mod accepted_states;
+pub(crate) mod change;
+pub(crate) mod dead_letters;
+pub(crate) mod lanes;
+pub(crate) mod limits;
+pub(crate) mod reason;
+pub(crate) mod requeues;
+pub(crate) mod spacing;
+pub(crate) mod timers;
+
 use std::time::Duration;
 
 use informant_object::{Key, KeyRef, Object, SourceId};
 
+pub use self::reason::Reason;
+
 use crate::Moment;
-use crate::listener::lanes::Lane;
-use crate::listener::waits::Awaited;
+use crate::delivery::lanes::Lane;
 
 /// One handler call to make. The consumer reports its outcome with
-/// [`Consumer::done`](super::Consumer::done), or returns it uncalled with
-/// [`Consumer::give_back`](super::Consumer::give_back); until then the listener delivers no other event of
+/// [`Consumer::done`](crate::listener::Consumer::done), or returns it uncalled with
+/// [`Consumer::give_back`](crate::listener::Consumer::give_back); until then the listener delivers no other event of
 /// the key.
 #[derive(Clone, Debug)]
 pub struct Delivery {
@@ -49,7 +61,7 @@ pub enum Notification {
     /// The object changed.
     Update {
         /// The last state whose delivery ended, successfully or not. None if it was dropped
-        /// ([`ListenerOptions::pending_bytes_max`](super::ListenerOptions::pending_bytes_max)), and in a call that the
+        /// ([`ListenerOptions::pending_bytes_max`](crate::listener::ListenerOptions::pending_bytes_max)), and in a call that the
         /// handler [asked for](DeliveryOutcome::RequeueAfter).
         old: Option<Object>,
         /// The current state.
@@ -58,7 +70,7 @@ pub enum Notification {
     /// The object was deleted.
     Delete {
         /// The last known state; only its metadata above
-        /// [`ListenerOptions::pending_bytes_max`](super::ListenerOptions::pending_bytes_max).
+        /// [`ListenerOptions::pending_bytes_max`](crate::listener::ListenerOptions::pending_bytes_max).
         last: Option<Object>,
         /// The key of the object.
         key: Key,
@@ -72,8 +84,8 @@ pub enum Notification {
 /// Identifies one delivery. A listener never reuses a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeliveryToken {
-    pub(super) slot: u32,
-    pub(super) number: u64,
+    pub(crate) slot: u32,
+    pub(crate) number: u64,
 }
 
 /// The outcome of a handler call.
@@ -82,7 +94,7 @@ pub enum DeliveryOutcome {
     /// The handler accepted it.
     Ok,
     /// The handler accepted it, and asks to be called again for the key after this time, at least
-    /// [`REQUEUE_AFTER_MIN`](super::REQUEUE_AFTER_MIN). That call has [`Reason::RequeueAfter`]; it is an update to the
+    /// [`REQUEUE_AFTER_MIN`](crate::listener::REQUEUE_AFTER_MIN). That call has [`Reason::RequeueAfter`]; it is an update to the
     /// present state without `old`, or the same delete. The next call for the key, for whatever reason, cancels it.
     /// After [`Notification::Synced`] it is the same as `Ok`.
     RequeueAfter(Duration),
@@ -93,19 +105,19 @@ pub enum DeliveryOutcome {
     NotReady(Awaited),
     /// The handler failed; retry with back-off.
     Retryable(String),
-    /// The handler failed and asks for a retry after this time, at most [`RETRY_AFTER_MAX`](super::RETRY_AFTER_MAX).
+    /// The handler failed and asks for a retry after this time, at most [`RETRY_AFTER_MAX`](crate::listener::RETRY_AFTER_MAX).
     /// Does not use up an attempt, however often.
     RetryAfter(String, Duration),
     /// The handler failed and a retry is useless: the event becomes a dead letter.
     Permanent(String),
     /// The guest trapped, or the native handler panicked. Retried like [`DeliveryOutcome::Retryable`], at most
-    /// [`CRASHES_MAX`](super::CRASHES_MAX) times.
+    /// [`CRASHES_MAX`](crate::listener::CRASHES_MAX) times.
     Trapped(String),
     /// The call exceeded its time limit. Retried like [`DeliveryOutcome::Trapped`], and counted with it.
     TimedOut(String),
 }
 
-/// The result of [`Consumer::next`](super::Consumer::next).
+/// The result of [`Consumer::next`](crate::listener::Consumer::next).
 #[derive(Debug)]
 pub enum NextDelivery {
     /// Call the handler with this delivery.
@@ -118,7 +130,7 @@ pub enum NextDelivery {
     Closed,
 }
 
-/// The result of [`Consumer::next_batch`](super::Consumer::next_batch).
+/// The result of [`Consumer::next_batch`](crate::listener::Consumer::next_batch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextBatch {
     /// This many deliveries were appended, at least one.
@@ -189,80 +201,11 @@ impl DeliveryOutcome {
     }
 }
 
-/// Why a handler receives an event. If events are folded, the newest reason wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
-    /// The object was in the source when the handler was attached (client-go's `isInInitialList`).
-    Initial,
-    /// An event of the API server's watch.
-    Watch,
-    /// A list after the first one; intermediate changes were not observed.
-    Relist,
-    /// The handler's resync period passed; nothing has changed.
-    Resync,
-    /// A new version of the handler receives all objects again.
-    Replay,
-    /// A redelivery of this key was requested, for example after a dead letter.
-    Requeue,
-    /// The informer's selector, namespaces or cut fields were changed.
-    Reconfigured,
-    /// The cluster was rolled back (for example, an etcd restore): a new source epoch began.
-    Restored,
-    /// The delay passed that the handler asked for after its last call for the key.
-    RequeueAfter,
-    /// An operator asked for a call.
-    Trigger,
-}
-
-impl Reason {
-    const ALL: [Reason; 10] = [
-        Reason::Initial,
-        Reason::Watch,
-        Reason::Relist,
-        Reason::Resync,
-        Reason::Replay,
-        Reason::Requeue,
-        Reason::Reconfigured,
-        Reason::Restored,
-        Reason::RequeueAfter,
-        Reason::Trigger,
-    ];
-
-    /// Whether the object, or what is known of it, has changed: the event is no repetition or call that was asked for.
-    #[must_use]
-    pub const fn is_change(self) -> bool {
-        !matches!(
-            self,
-            Reason::Resync | Reason::Replay | Reason::Requeue | Reason::RequeueAfter | Reason::Trigger
-        )
-    }
-
-    /// The reason with this [name](Self::as_str).
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Reason> {
-        Reason::ALL.into_iter().find(|reason| reason.as_str() == name)
-    }
-
-    /// The name of the reason in the WIT contract, metrics and logs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Reason::Initial => "initial",
-            Reason::Watch => "watch",
-            Reason::Relist => "relist",
-            Reason::Resync => "resync",
-            Reason::Replay => "replay",
-            Reason::Requeue => "requeue",
-            Reason::Reconfigured => "reconfigured",
-            Reason::Restored => "restored",
-            Reason::RequeueAfter => "requeue-after",
-            Reason::Trigger => "trigger",
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
+/// What a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// The first list of this source.
+    Source(SourceId),
+    /// An index over this source.
+    Index(SourceId),
 }

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use informant_object::{AsKey, Key, KeyRef, Object, SourceId};
+use informant_object::{AsKey, Key, KeyRef, Object, Payload, Shape, SourceId};
 
-use crate::listener::options::{ERROR_BYTES_MAX, UNACCEPTED_KEYS_MAX};
-use crate::listener::state::{End, Known, State, metadata_only};
-use crate::{Moment, Reason};
+use crate::Moment;
+use crate::delivery::Reason;
+use crate::delivery::limits::{ERROR_BYTES_MAX, UNACCEPTED_KEYS_MAX};
 
 /// An event that failed for good. Removed when a later event of its key succeeds.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub struct DeadLetter {
     pub received: Moment,
     /// When it became a dead letter.
     pub given_up: Moment,
-    /// How old it already was when this process restored it ([`ResumeState`](super::ResumeState)); zero if it became a
+    /// How old it already was when this process restored it ([`ResumeState`](crate::listener::ResumeState)); zero if it became a
     /// dead letter in this process.
     pub age_before: Duration,
     /// For a delete: its last known state, to redeliver it on request.
@@ -62,20 +62,8 @@ pub struct LastDelete {
     pub final_state_unknown: bool,
 }
 
-/// One failed delivery.
-pub(super) struct Failure<'a> {
-    pub(super) source: SourceId,
-    pub(super) key: Key,
-    pub(super) state: &'a State,
-    pub(super) known: &'a Known,
-    pub(super) result: &'static str,
-    pub(super) error: String,
-    pub(super) attempts: u32,
-    pub(super) now: Moment,
-}
-
 #[derive(Debug)]
-pub(super) struct DeadLetters {
+pub(crate) struct DeadLetters {
     letters_max: usize,
     bytes_max: usize,
     letters: BTreeMap<SourceId, BTreeMap<Key, (u64, DeadLetter)>>,
@@ -92,7 +80,7 @@ pub(super) struct DeadLetters {
 }
 
 impl DeadLetters {
-    pub(super) fn new(letters_max: usize, bytes_max: usize) -> DeadLetters {
+    pub(crate) fn new(letters_max: usize, bytes_max: usize) -> DeadLetters {
         DeadLetters {
             letters_max,
             bytes_max,
@@ -106,12 +94,12 @@ impl DeadLetters {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ages.len()
     }
 
     /// All of them, oldest first.
-    pub(super) fn list(&self) -> Vec<DeadLetter> {
+    pub(crate) fn list(&self) -> Vec<DeadLetter> {
         self.ages
             .values()
             .filter_map(|(source, key)| self.get(*source, key.as_ref()))
@@ -120,12 +108,12 @@ impl DeadLetters {
     }
 
     /// All of them, newest first.
-    pub(super) fn newest_first(&self) -> impl Iterator<Item = &DeadLetter> {
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = &DeadLetter> {
         let ages = self.ages.values().rev();
         ages.filter_map(|(source, key)| self.get(*source, key.as_ref()))
     }
 
-    pub(super) fn get(&self, source: SourceId, key: KeyRef<'_>) -> Option<&DeadLetter> {
+    pub(crate) fn get(&self, source: SourceId, key: KeyRef<'_>) -> Option<&DeadLetter> {
         self.letters
             .get(&source)?
             .get(&key as &dyn AsKey)
@@ -133,13 +121,13 @@ impl DeadLetters {
     }
 
     /// Whether there is a dead letter for exactly this state.
-    pub(super) fn is_about(&self, source: SourceId, object: &Object) -> bool {
+    pub(crate) fn is_about(&self, source: SourceId, object: &Object) -> bool {
         let letter = self.get(source, object.key());
         letter.is_some_and(|letter| letter.resource_version.as_deref() == Some(object.version().as_str()))
     }
 
     /// Whether the key accepted its last event, as far as known.
-    pub(super) fn accepted_last(&self, source: SourceId, key: KeyRef<'_>) -> bool {
+    pub(crate) fn accepted_last(&self, source: SourceId, key: KeyRef<'_>) -> bool {
         let nothing_failed = self.ages.is_empty() && self.unaccepted_len == 0;
         let is_unaccepted = || {
             let unaccepted = self.unaccepted.get(&source);
@@ -148,15 +136,21 @@ impl DeadLetters {
         !self.any_unaccepted && (nothing_failed || !is_unaccepted())
     }
 
-    /// Adds a dead letter, replacing an older one of the key. Returns how many others were evicted.
-    pub(super) fn add(&mut self, failure: Failure<'_>) -> u64 {
-        self.record_success(failure.source, failure.key.as_ref());
-        let letter = self.letter(failure);
+    /// Adds the dead letter of a failure, replacing an older one of the key, and cuts it to the limits. Returns how many
+    /// others were evicted.
+    pub(crate) fn add(&mut self, mut letter: DeadLetter) -> u64 {
+        self.record_success(letter.source, letter.key.as_ref());
+        letter.error.truncate(letter.error.floor_char_boundary(ERROR_BYTES_MAX));
+        if self.bytes + letter.kept_bytes() > self.bytes_max
+            && let Some(delete) = &mut letter.delete
+        {
+            delete.last = delete.last.as_ref().map(metadata_only);
+        }
         self.insert(letter)
     }
 
     /// Adds a dead letter of a key that has none. Returns how many others were evicted.
-    pub(super) fn insert(&mut self, letter: DeadLetter) -> u64 {
+    pub(crate) fn insert(&mut self, letter: DeadLetter) -> u64 {
         let (source, key) = (letter.source, letter.key.clone());
         self.bytes += letter.kept_bytes();
         let age = self.next_age;
@@ -177,34 +171,9 @@ impl DeadLetters {
         evicted
     }
 
-    fn letter(&self, failure: Failure<'_>) -> DeadLetter {
-        let Failure { state, mut error, .. } = failure;
-        error.truncate(error.floor_char_boundary(ERROR_BYTES_MAX));
-        let fits = |last: &Object| self.bytes + last.size_bytes() <= self.bytes_max;
-        let kept = |last: &Object| if fits(last) { last.clone() } else { metadata_only(last) };
-        let delete = |end: &End| LastDelete {
-            last: end.last.as_ref().map(kept),
-            final_state_unknown: end.final_state_unknown,
-        };
-        DeadLetter {
-            source: failure.source,
-            key: failure.key,
-            event: state.event(failure.known),
-            resource_version: state.object().map(|object| object.version().as_str().to_owned()),
-            reason: state.reason,
-            error,
-            result: failure.result,
-            attempts: failure.attempts,
-            received: state.received,
-            given_up: failure.now,
-            age_before: Duration::ZERO,
-            delete: state.end().map(delete),
-        }
-    }
-
     /// Records that the key did not accept its last event and has no dead letter. Nothing to remember after a delete:
     /// the next event is an add.
-    pub(super) fn record_unaccepted(&mut self, source: SourceId, key: KeyRef<'_>, was_delete: bool) {
+    pub(crate) fn record_unaccepted(&mut self, source: SourceId, key: KeyRef<'_>, was_delete: bool) {
         if was_delete {
             return self.record_success(source, key);
         }
@@ -218,7 +187,7 @@ impl DeadLetters {
     }
 
     /// Records that the key accepted an event.
-    pub(super) fn record_success(&mut self, source: SourceId, key: KeyRef<'_>) {
+    pub(crate) fn record_success(&mut self, source: SourceId, key: KeyRef<'_>) {
         if !self.ages.is_empty() {
             self.remove(source, key);
         }
@@ -231,14 +200,14 @@ impl DeadLetters {
     }
 
     /// Every key is delivered again: earlier failures no longer matter.
-    pub(super) fn clear_unaccepted(&mut self) {
+    pub(crate) fn clear_unaccepted(&mut self) {
         self.unaccepted.clear();
         self.unaccepted_len = 0;
         self.any_unaccepted = false;
     }
 
     /// Transfers the dead letters and unaccepted keys in `scope` from source `old` to `new`.
-    pub(super) fn transfer_keys_to(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
+    pub(crate) fn transfer_keys_to(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
         self.next_age += 1;
         let letters = self.letters.remove(&old).unwrap_or_default();
         let (moved, left): (BTreeMap<_, _>, BTreeMap<_, _>) =
@@ -260,7 +229,7 @@ impl DeadLetters {
     }
 
     /// Forgets the source.
-    pub(super) fn detach(&mut self, source: SourceId) {
+    pub(crate) fn detach(&mut self, source: SourceId) {
         for (age, letter) in self.letters.remove(&source).unwrap_or_default().into_values() {
             self.ages.remove(&age);
             self.bytes -= letter.kept_bytes();
@@ -278,7 +247,7 @@ impl DeadLetters {
 
     /// What has changed in the dead letters of a source since a call that returned `seen`. None if nothing has in any
     /// source.
-    pub(super) fn changes(&self, source: SourceId, seen: Option<u64>) -> Option<DeadLetterChanges> {
+    pub(crate) fn changes(&self, source: SourceId, seen: Option<u64>) -> Option<DeadLetterChanges> {
         if seen == Some(self.next_age) {
             return None;
         }
@@ -322,4 +291,13 @@ impl DeadLetter {
             .and_then(|delete| delete.last.as_ref())
             .map_or(0, Object::size_bytes)
     }
+}
+
+/// The object with apiVersion, kind and metadata only, for deletes above the limit on bytes. Falls back to the whole
+/// object if that does not parse, which takes malformed metadata that the scanner let pass: too much is better than
+/// nothing.
+pub(crate) fn metadata_only(object: &Object) -> Object {
+    let mut json = Vec::with_capacity(object.metadata().len() + 128);
+    Payload::Metadata.write(object, &mut json);
+    Object::parse(&json, &Shape::verbatim()).unwrap_or_else(|_| object.clone())
 }

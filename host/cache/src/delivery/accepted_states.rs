@@ -27,7 +27,7 @@ impl AcceptedStates {
     }
 
     /// Whether `object` is one of them. An object without a version never is.
-    pub(super) fn holds(&self, object: &Object) -> bool {
+    pub(crate) fn holds(&self, object: &Object) -> bool {
         let accepted = self.0.get(&object.key() as &dyn AsKey);
         let is_it = |(uid, version): &(Box<str>, ResourceVersion)| {
             **uid == *object.uid() && version.as_ref() == object.version() && !version.is_empty()
