@@ -26,7 +26,7 @@
 //! | ready again | the consumer gives it back | – | – | – |
 //! | ready again | its back-off, interval or wait ends | – | fixed below the limits | grows |
 //! | ready, or removed | accepted | exactly the first | the next, or none | shrinks |
-//! | ready, or removed | a dead letter, or skipped | maybe the first; nothing after an end | the next, or none | shrinks |
+//! | ready, or removed | dead letter or skipped | maybe the first; nothing after an end | the next, or none | shrinks |
 //! | backing off | failed | uncertain | newer states fold in | what cannot fold |
 //! | spaced | its key was called within the interval | – | newer states fold in | what cannot fold |
 //! | waiting | the call found a source or an index not ready | uncertain | newer states fold in | what cannot fold |

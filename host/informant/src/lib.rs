@@ -14,7 +14,7 @@
 //! `kube_api` and `http_client` send them.
 //!
 //! Its modules, lowest layer first; none imports from a layer above its own. The daemon knows neither the admin API nor
-//! the command line: `cli` passes [`admin::routes`](routes) into [`DaemonOptions::routes`]. In `daemon`,
+//! the command line: `cli` passes [`admin::routes`] into [`DaemonOptions::routes`]. In `daemon`,
 //! `plugin_supervisor` reloads plugins and `config_supervisor` compares sections:
 //!
 //! ```layers
