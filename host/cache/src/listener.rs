@@ -14,7 +14,7 @@
 //!
 //! A slot belongs to a subject (an object, the end of a list) and exists while something of it is pending or in flight.
 //! It holds what the handler *knows*, the *first* state that follows, and the *rest*, in order. A *state* becomes an
-//! *event* when it is handed out ([`state`]); a *delivery* is one attempt. What the handler knows changes when the
+//! *event* when it is handed out (`state`); a *delivery* is one attempt. What the handler knows changes when the
 //! event ends.
 //!
 //! | the slot is | when | known | first | rest |
