@@ -11,6 +11,9 @@
 //! async, no clock, no randomness; time and random numbers are passed in ([`Environment`]). Waiting and waking are the
 //! caller's job; for programs with threads, the crate `informant-client-go` does both.
 //!
+//! Start at [`DeltaFifo`], [`StoreWriter`] and [`ListenerHandle`]. The module [`listener`] states the rules of
+//! delivery: the life of a slot, retries and limits. [`listener::ListenerCounters`] lists what it leaves out.
+//!
 //! The model is client-go's `tools/cache`; each item states where it departs from it.
 //!
 //! Its modules, lowest layer first; none imports from a layer above its own:

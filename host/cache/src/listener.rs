@@ -13,23 +13,29 @@
 //! # The life of a slot
 //!
 //! A slot belongs to a subject (an object, the end of a list) and exists while something of it is pending or in flight.
-//! It holds what the handler *knows*, the *first* state that follows, and the *rest*, in order. An event is computed
-//! when it is handed out ([`state`]); what the handler knows changes when it ends.
+//! It holds what the handler *knows*, the *first* state that follows, and the *rest*, in order. A *state* becomes an
+//! *event* when it is handed out (`state`); a *delivery* is one attempt. What the handler knows changes when the
+//! event ends.
 //!
 //! | the slot is | when | known | first | rest |
 //! |---|---|---|---|---|
-//! | created, ready | a change, a cursor, or a request arrives | what the store held, or uncertain after a replay, a restart or a failure | the new state | – |
+//! | created, ready | a change, a cursor, or a request arrives | what the store held, or uncertain¹ | the state | – |
 //! | ready | below the limits another state arrives | – | – | grows |
-//! | ready | at the limits, or paused | – | the newest state folds into the last one; an object the handler knows nothing of and its end cancel out | |
+//! | ready | at the limits, or paused by an operator or a quarantine | – | newer states fold in² | what cannot fold |
 //! | in flight | [`Consumer::next`] hands it out | – | fixed | grows |
 //! | ready again | the consumer gives it back | – | – | – |
+//! | ready again | its back-off, interval or wait ends | – | fixed below the limits | grows |
 //! | ready, or removed | accepted | exactly the first | the next, or none | shrinks |
-//! | ready, or removed | given up: a dead letter | maybe the first; after an end nothing | the next, or none | shrinks |
+//! | ready, or removed | dead letter or skipped | maybe the first; nothing after an end | the next, or none | shrinks |
 //! | backing off | failed | uncertain | newer states fold in | what cannot fold |
 //! | spaced | its key was called within the interval | – | newer states fold in | what cannot fold |
 //! | waiting | the call found a source or an index not ready | uncertain | newer states fold in | what cannot fold |
-//! | without states | a replay or another selection begins | – | an end, one that failed, or none | ends |
+//! | cut to its ends | a replay or another selection begins | – | an end, one that failed, or none | ends |
 //! | removed | its source is detached | | | |
+//!
+//! ¹ After a replay, a restart or a failure.
+//!
+//! ² Into the last state. An object that the handler knows nothing of and its end cancel out.
 //!
 //! Promises, per key (source, namespace, name):
 //!

@@ -7,8 +7,7 @@
 //!
 //! Guarantees: an unknown key is an error with a suggestion, a planned key is reported as not supported yet, every
 //! number has a stated range, and environment variables are not expanded. Reads no file, contacts no cluster and opens
-//! no
-//! component.
+//! no component.
 //!
 //! ```layers
 //! source units name

@@ -1,16 +1,21 @@
 //! The daemon and its command line.
 //!
 //! ```text
-//! config.toml ─informant-config─▶ Config ─▶ daemon: informers (informant-informer) ─listeners─▶ plugins
-//! (informant-plugin-host)
-//! argv ──────────cli──▶ command             └── server: /livez /readyz /metrics, admin: /api/v1
+//! config.toml ─informant-config─▶ Config ─▶ daemon ─▶ informers (informant-informer)
+//!                                             │          │ listeners
+//!                                             │          ▼
+//!                                             ├──────▶ plugins (informant-plugin-host)
+//!                                             └─server─▶ /livez /readyz /metrics, admin: /api/v1
+//! argv ─cli─▶ command: `run` starts the daemon; others ask its admin API, or work without a daemon
 //! ```
 //!
 //! Owns the file of the configuration, the command line, the servers, the wiring between the crates, and the reload of
-//! components. Informers and plugins have their own crates; nothing here is on the path of an event.
+//! components. Informers and plugins have their own crates. No event passes through this crate. Requests of plugins do:
+//! `kube_api` and `http_client` send them.
 //!
-//! Its modules, lowest layer first; none imports from a layer above its own. What the servers answer is passed to the
-//! daemon, which knows neither the admin API nor the command line:
+//! Its modules, lowest layer first; none imports from a layer above its own. The daemon knows neither the admin API nor
+//! the command line: `cli` passes [`admin::routes`] into [`DaemonOptions::routes`]. In `daemon`,
+//! `plugin_supervisor` reloads plugins and `config_supervisor` compares sections:
 //!
 //! ```layers
 //! activities age config_file directories escape exit files key_file kube_api metrics runbooks

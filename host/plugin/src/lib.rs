@@ -14,7 +14,8 @@
 //!
 //! Start at [`PluginHost::load`] and [`Plugin`]. The modules, each of which uses only those above it:
 //!
-//! - `text`, `json_error`, `bindings`: bounded texts, errors of JSON, the generated side of the contract.
+//! - `text`, `json_error`, `bindings`: bounded texts, errors of JSON, the generated side of the contract; `bindings`
+//!   lists the host functions that are async.
 //! - `engine`: the wasmtime engine, its ticker, CPU scheduling and budgets, memory limits, compiling, deadlines, traps.
 //! - `error`: what is wrong with a component, in words that say what to change.
 //! - `artifacts`: compiled components on disk, and the last good version of each plugin.
@@ -22,10 +23,12 @@
 //! - `series`: metrics over the plugins that live.
 //! - `output`, `effects`: a guest's output; dry run: what a plugin would have done.
 //! - `capability`: the interfaces `store`, `kube`, `kv`, `metrics`, `log` and wasi:http, each in one module.
+//!   Deferred writes: `capability/kube/writes.rs`.
 //! - `status`, `metrics`: a plugin's status, and the metrics of its calls.
 //! - `instance`: one wasmtime store and the calls into it: WASI, configuration, a version of a plugin.
 //! - `runtime`: what all plugins share, and how a version is loaded.
-//! - `actor`: the two tasks that own an instance each (`events`, `index`), and how a lost instance is replaced.
+//! - `actor`: the two tasks of a plugin: `events`, which owns one or several instances, and `index`, which owns one.
+//!   Also how a lost instance is replaced.
 //! - `plugin`: the handle of a plugin. `host`: from a section to a running plugin. `preflight`: a start without running
 //!   it. `simulated`: a host for simulations, without a ticker and threads (feature `simulation`).
 //!

@@ -1,7 +1,7 @@
 //! What a section of config.toml means: the types that `config` makes and that `informer`, `plugin` and `state` take.
 //!
 //! ```text
-//! config.toml ──informant-config──▶ [PluginSpec], [ResourceName], … ──▶ informer, plugin host, state
+//! config.toml ──informant-config──▶ PluginSpec, ResourceName, … ──▶ informer, plugin host, state
 //! ```
 //!
 //! Each type brings the rules that need nothing but itself: which object a selection selects, which call a grant

@@ -20,15 +20,14 @@
 //!   What the listener merged away is forgotten. At most [`INCARNATIONS_MAX`] of a key are stored.
 //! - **A replay opens every key** of its handler, by one flag, until the replay is over.
 //! - At start the first list is compared with the database. Objects that are gone are open as deletes, objects that
-//!   differ are open as changes, for each handler; then
-//!   `Feed::attach_resumed`.
+//!   differ are open as changes, for each handler; then `Feed::attach_resumed`.
 //!
 //! No guest calls into this crate. It does not wait for the informer loop, and neither waits for the disk. Pending
-//! changes are bounded by [`QUEUED_CHANGES_MAX`]: above it they are dropped and counted, and the difference of two
-//! snapshots takes their place. While the database fails, changes are delivered without being persisted, which is
-//! counted and logged; what was missed is persisted from the snapshot once the database recovers. A replay starts only
-//! once it is persisted that the handler receives one, so that the next process knows that nothing is acknowledged. If
-//! the database hangs, delivery waits, to keep its order. Opening a source that waits for the disk is reported after
+//! changes are bounded by [`QUEUED_CHANGES_MAX`]: above it the difference of two snapshots takes their place, which
+//! is counted. While the database fails, changes are delivered without being persisted, which is counted and logged;
+//! what was missed is persisted from the snapshot once the database recovers. A replay starts only once it is persisted
+//! that the handler receives one, so that the next process knows that nothing is acknowledged. If the database hangs,
+//! delivery waits, to keep its order. Opening a source that waits for the disk is reported after
 //! [`OPEN_WAIT_SECONDS_MAX`].
 //!
 //! Every transaction is flushed to the disk (`fsync`) before it counts. The recorder is a thread of its own because it
