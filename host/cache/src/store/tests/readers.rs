@@ -42,7 +42,7 @@ fn constant_readers_do_not_delay_the_writer() {
         for batch in 0..BATCHES {
             for event in 0..BATCH {
                 let name = &names[((batch * BATCH + event) % OBJECTS) as usize];
-                store.update(pod(name, 2 + batch));
+                store.add(pod(name, 2 + batch));
             }
             store.publish();
         }
