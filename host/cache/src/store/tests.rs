@@ -258,10 +258,10 @@ fn a_publish_is_seen_through_the_catalog() {
     let source = catalog.add_source(info("pods"));
     let mut store = StoreWriter::publishing_to(&catalog, source).unwrap();
     store.add(pod("a", 1));
-    assert!(catalog.snapshot(source).unwrap().is_empty());
+    assert!(catalog.source(source).unwrap().snapshot().is_empty());
     let snapshot = store.publish();
-    assert!(catalog.snapshot(source).unwrap().ptr_eq(&snapshot));
-    assert_eq!(catalog.status(source).unwrap().snapshot.len(), 1);
+    assert!(catalog.source(source).unwrap().snapshot().ptr_eq(&snapshot));
+    assert_eq!(catalog.source(source).unwrap().status().snapshot.len(), 1);
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn readers_and_the_writer_do_not_block_each_other() {
                 scope.spawn(|| {
                     let mut last = 0;
                     while last < 200 {
-                        let snapshot: Snapshot = catalog.snapshot(source).unwrap();
+                        let snapshot: Snapshot = catalog.source(source).unwrap().snapshot();
                         let versions: Vec<Option<u64>> = snapshot.iter().map(|pod| pod.version().number()).collect();
                         assert!(
                             versions.windows(2).all(|pair| pair[0] == pair[1]),

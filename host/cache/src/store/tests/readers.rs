@@ -27,7 +27,7 @@ fn constant_readers_do_not_delay_the_writer() {
             let (catalog, names, over, read) = (&catalog, &names, &over, &read);
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
-                    let snapshot = catalog.snapshot(source).unwrap();
+                    let snapshot = catalog.source(source).unwrap().snapshot();
                     // Whole lists and single objects.
                     let found = match reader % 2 {
                         0 => snapshot.iter().filter(|pod| pod.version().number().is_some()).count(),
