@@ -234,7 +234,7 @@ fn cursor_iterates_its_snapshot_while_the_store_changes() {
         walked.push(object.name().to_owned());
     }
     assert_eq!(walked, names);
-    assert!(cursor.peek().is_none());
+    assert!(cursor.next().is_none());
     assert!(
         cursor.has_passed(key("pod-0505")) && !cursor.has_passed(key("pod-200")),
         "keys it never held too"
