@@ -8,8 +8,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use informant_object::SourceId;
 
-use crate::source::{Source, SourceInfo, SourceState, SourceStatus};
-use crate::store::{Garbage, Snapshot};
+use crate::source::{Source, SourceInfo};
+use crate::store::Garbage;
 
 /// The sources of a process. A clone is the same catalog.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ impl Catalog {
         self.add(info, true)
     }
 
-    /// As [`add_source`](Self::add_source), but [`sources`](Self::sources) does not list it until
+    /// As [`add_source`](Self::add_source), but [`sources_of`](Self::sources_of) does not list it until
     /// [`swap_listed`](Self::swap_listed) does.
     pub fn add_staged_source(&self, info: SourceInfo) -> SourceId {
         self.add(info, false)
@@ -90,47 +90,18 @@ impl Catalog {
         self.read().by_id.get(&id).cloned()
     }
 
-    /// The newest published state of a source.
-    #[must_use]
-    pub fn snapshot(&self, id: SourceId) -> Option<Snapshot> {
-        self.read().by_id.get(&id).map(|source| source.snapshot())
-    }
-
     /// The identity of a source.
     #[must_use]
     pub fn info(&self, id: SourceId) -> Option<SourceInfo> {
         self.read().by_id.get(&id).map(|source| source.info().clone())
     }
 
-    /// The state of a source.
-    #[must_use]
-    pub fn state(&self, id: SourceId) -> Option<SourceState> {
-        self.read().by_id.get(&id).map(|source| source.state())
-    }
-
-    /// The status of a source now.
-    #[must_use]
-    pub fn status(&self, id: SourceId) -> Option<SourceStatus> {
-        self.read().by_id.get(&id).map(|source| source.status())
-    }
-
-    /// Sets the state of a source; does nothing if it was removed.
-    pub fn set_state(&self, id: SourceId, state: SourceState) {
-        if let Some(source) = self.read().by_id.get(&id) {
-            source.set_state(state);
-        }
-    }
-
-    /// The ids of an informer's sources, oldest first; none for an informer that does not exist.
-    #[must_use]
-    pub fn sources(&self, informer: &str) -> Vec<SourceId> {
-        self.read().of(informer).map(|source| source.id()).collect()
-    }
-
-    /// The sources of an informer, oldest first.
+    /// The sources of an informer, oldest first; none for an informer that does not exist.
     #[must_use]
     pub fn sources_of(&self, informer: &str) -> Vec<Arc<Source>> {
-        self.read().of(informer).cloned().collect()
+        let sources = self.read();
+        let of_informer = |source: &&Arc<Source>| source.info().informer == informer && source.is_listed();
+        sources.by_id.values().filter(of_informer).cloned().collect()
     }
 
     /// All sources, oldest first.
@@ -164,17 +135,14 @@ impl Catalog {
     }
 }
 
-impl Sources {
-    fn of(&self, informer: &str) -> impl Iterator<Item = &Arc<Source>> {
-        self.by_id
-            .values()
-            .filter(move |source| source.info().informer == informer && source.is_listed())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SourceState;
+
+    fn sources(catalog: &Catalog, informer: &str) -> Vec<SourceId> {
+        catalog.sources_of(informer).iter().map(|source| source.id()).collect()
+    }
 
     fn info(informer: &str, cluster: &str) -> SourceInfo {
         SourceInfo {
@@ -195,7 +163,7 @@ mod tests {
         let second = catalog.add_source(info("pods", ""));
         assert!(second > first);
         assert!(catalog.remove_source(first).is_none());
-        assert!(catalog.info(first).is_none() && catalog.state(first).is_none() && catalog.snapshot(first).is_none());
+        assert!(catalog.info(first).is_none() && catalog.source(first).is_none());
     }
 
     #[test]
@@ -204,9 +172,9 @@ mod tests {
         let east = catalog.add_source(info("pods", "east"));
         let nodes = catalog.add_source(info("nodes", "east"));
         let west = catalog.add_source(info("pods", "west"));
-        assert_eq!(catalog.sources("pods"), [east, west]);
-        assert_eq!(catalog.sources("nodes"), [nodes]);
-        assert!(catalog.sources("jobs").is_empty());
+        assert_eq!(sources(&catalog, "pods"), [east, west]);
+        assert_eq!(sources(&catalog, "nodes"), [nodes]);
+        assert!(sources(&catalog, "jobs").is_empty());
         assert_eq!(catalog.informers(), ["nodes", "pods"]);
         assert_eq!(catalog.all().len(), 3);
         assert_eq!(catalog.info(west).unwrap().cluster, "west");
@@ -217,10 +185,10 @@ mod tests {
         let catalog = Catalog::new();
         let old = catalog.add_source(info("pods", ""));
         let new = catalog.add_staged_source(info("pods", ""));
-        assert_eq!(catalog.sources("pods"), [old]);
+        assert_eq!(sources(&catalog, "pods"), [old]);
         assert!(catalog.source(new).is_some());
         catalog.swap_listed(&[old], &[new]);
-        assert_eq!(catalog.sources("pods"), [new]);
+        assert_eq!(sources(&catalog, "pods"), [new]);
         assert!(catalog.source(old).is_some());
     }
 
@@ -228,9 +196,8 @@ mod tests {
     fn a_clone_is_the_same_catalog() {
         let catalog = Catalog::new();
         let id = catalog.clone().add_source(info("pods", ""));
-        catalog.set_state(id, SourceState::Forbidden);
-        catalog.set_state(SourceId(99), SourceState::Live);
-        assert_eq!(catalog.clone().state(id), Some(SourceState::Forbidden));
+        catalog.source(id).unwrap().set_state(SourceState::Forbidden);
+        assert_eq!(catalog.clone().source(id).unwrap().state(), SourceState::Forbidden);
         assert_eq!(
             UnknownSource(id).to_string(),
             "source 1 does not exist or was removed; look up the informer's sources again"

@@ -3,7 +3,6 @@
 //! Plain data. Which deltas may follow each other is up to the queue ([`DeltaFifo`](crate::DeltaFifo)), except for one
 //! rule of the list itself: two deletes in a row become one.
 
-use std::fmt;
 use std::ops::Deref;
 
 use informant_object::{Key, KeyRef, Object};
@@ -126,25 +125,10 @@ impl Deltas {
         self.newest().key()
     }
 
-    /// The first change.
-    #[must_use]
-    pub fn oldest(&self) -> &Delta {
-        self.as_slice().first().expect("a list of deltas is never empty")
-    }
-
     /// The last change.
     #[must_use]
     pub fn newest(&self) -> &Delta {
-        self.as_slice().last().expect("a list of deltas is never empty")
-    }
-
-    /// All of them, oldest first.
-    #[must_use]
-    pub fn as_slice(&self) -> &[Delta] {
-        match &self.0 {
-            Repr::One(delta) => std::slice::from_ref(delta),
-            Repr::Many(deltas) => deltas,
-        }
+        self.last().expect("a list of deltas is never empty")
     }
 
     /// Appends `delta`, unless it and the newest are both deletes: then one is kept, the earlier one if its final state
@@ -193,46 +177,9 @@ impl Deref for Deltas {
     type Target = [Delta];
 
     fn deref(&self) -> &[Delta] {
-        self.as_slice()
-    }
-}
-
-impl<'a> IntoIterator for &'a Deltas {
-    type Item = &'a Delta;
-    type IntoIter = std::slice::Iter<'a, Delta>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
-
-impl fmt::Display for DeltaType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            DeltaType::Added => "Added",
-            DeltaType::Updated => "Updated",
-            DeltaType::Deleted => "Deleted",
-            DeltaType::Replaced => "Replaced",
-        })
-    }
-}
-
-/// `Updated(12)`, `Deleted(unknown final state, last seen at 2)`: for diagnostics and tests.
-impl fmt::Display for Delta {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.object {
-            DeltaObject::Object(object) => write!(f, "{}({})", self.kind, object.version()),
-            DeltaObject::Tombstone(tombstone) => match &tombstone.object {
-                Some(object) => {
-                    write!(
-                        f,
-                        "{}(unknown final state, last seen at {})",
-                        self.kind,
-                        object.version()
-                    )
-                }
-                None => write!(f, "{}(unknown final state, never seen)", self.kind),
-            },
+        match &self.0 {
+            Repr::One(delta) => std::slice::from_ref(delta),
+            Repr::Many(deltas) => deltas,
         }
     }
 }

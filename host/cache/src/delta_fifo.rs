@@ -75,7 +75,6 @@ impl fmt::Debug for DeltaFifo {
     }
 }
 
-/// Construction.
 impl DeltaFifo {
     /// An empty queue.
     #[must_use]
@@ -89,10 +88,7 @@ impl DeltaFifo {
             high_water: HighWater::default(),
         }
     }
-}
 
-/// Options.
-impl DeltaFifo {
     /// The present value of [`DeltaFifoOptions::skip_unchanged`].
     #[must_use]
     pub fn skips_unchanged(&self) -> bool {
@@ -103,10 +99,7 @@ impl DeltaFifo {
     pub fn set_skip_unchanged(&mut self, skip_unchanged: bool) {
         self.options.skip_unchanged = skip_unchanged;
     }
-}
 
-/// Reading.
-impl DeltaFifo {
     /// Pops keys into `batch`, which is cleared first, until it holds `deltas_max` deltas (a key's deltas stay
     /// together, and the first key is always popped), the queue is empty, or the initial list ends. Returns how many
     /// keys it popped.
@@ -114,7 +107,8 @@ impl DeltaFifo {
     /// Pass the batch to [`batch_done`](Self::batch_done) once it is processed. Source: client-go `RealFIFO.PopBatch`.
     pub fn pop_batch(&mut self, deltas_max: usize, batch: &mut Batch) -> usize {
         self.batch_done(batch);
-        let initial = self.initial_keys_queued();
+        // Keys of the initial list that have not been popped. They are first in the queue.
+        let initial = self.initial_population_count - self.initial_keys_out;
         let keys_max = if initial > 0 { initial } else { usize::MAX };
         while batch.len() < keys_max
             && let Some(next) = self.queue.front()
@@ -176,14 +170,6 @@ impl DeltaFifo {
     }
 }
 
-/// Internals.
-impl DeltaFifo {
-    /// Keys of the initial list that have not been popped. They are first in the queue.
-    fn initial_keys_queued(&self) -> usize {
-        self.initial_population_count - self.initial_keys_out
-    }
-}
-
 /// The deltas of several distinct keys, in queue order. A reusable buffer.
 ///
 /// Pass it to [`DeltaFifo::batch_done`](crate::DeltaFifo::batch_done) once it is processed: only then do its keys count
@@ -191,8 +177,7 @@ impl DeltaFifo {
 #[derive(Debug, Default)]
 pub struct Batch {
     deltas: Vec<Delta>,
-    /// The end of each key's deltas.
-    ends: Vec<usize>,
+    keys: usize,
     is_in_initial_list: bool,
     initial_keys: usize,
 }
@@ -213,13 +198,13 @@ impl Batch {
     /// How many keys it holds.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.keys
     }
 
     /// Whether it holds none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.keys == 0
     }
 
     /// All deltas: key by key, and oldest first within a key.
@@ -228,22 +213,14 @@ impl Batch {
         &self.deltas
     }
 
-    /// The deltas of each key, oldest first, never empty.
-    pub fn keys(&self) -> impl ExactSizeIterator<Item = &[Delta]> {
-        self.ends.iter().enumerate().map(|(index, &end)| {
-            let start = if index == 0 { 0 } else { self.ends[index - 1] };
-            &self.deltas[start..end]
-        })
-    }
-
     fn push(&mut self, deltas: Deltas) {
         deltas.drain_into(&mut self.deltas);
-        self.ends.push(self.deltas.len());
+        self.keys += 1;
     }
 
     fn clear(&mut self) {
         self.deltas.clear();
-        self.ends.clear();
+        self.keys = 0;
         self.is_in_initial_list = false;
         self.initial_keys = 0;
     }

@@ -98,18 +98,11 @@ impl dyn EventHandler + '_ {
     }
 
     fn call(&mut self, delivery: &Delivery) -> Result<(), HandlerError> {
-        let Delivery {
-            source,
-            reason,
-            attempt,
-            received,
-            ..
-        } = *delivery;
         let context = EventContext {
-            source,
-            reason,
-            attempt,
-            received,
+            source: delivery.source,
+            reason: delivery.reason,
+            attempt: delivery.attempt,
+            received: delivery.received,
         };
         match &delivery.notification {
             Notification::Add(object) => self.on_add(object, &context),

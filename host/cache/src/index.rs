@@ -26,7 +26,7 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
     /// No index of this name was ever declared.
-    #[error("index with name {name} does not exist; available: {}", join(.available))]
+    #[error("index with name {name} does not exist; available: {}", .available.join(", "))]
     UnknownIndex {
         /// The requested index.
         name: String,
@@ -43,12 +43,8 @@ pub enum IndexError {
 
 /// Index names that already exist. Nothing was added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("indexer conflict: {}; rename the new index", join(.names))]
+#[error("indexer conflict: {}; rename the new index", .names.join(", "))]
 pub struct IndexConflict {
     /// The conflicting names, sorted.
     pub names: Vec<String>,
-}
-
-fn join(names: &[String]) -> String {
-    names.join(", ")
 }

@@ -70,4 +70,4 @@ pub use log_throttle::{LinesDue, LogThrottle};
 pub use source::{SOURCE_ERROR_BYTES_MAX, Source, SourceInfo, SourceState, SourceStatus};
 pub use store::{Cursor, GARBAGE_ROOTS_MAX, Garbage, IndexFilling, OBJECTS_BETWEEN_YIELDS_MAX, Snapshot, StoreWriter};
 pub use token_bucket::TokenBucket;
-pub use version_guard::{EventVerdict, ListSource, ListVerdict, VersionGuard, VersionGuardStats};
+pub use version_guard::{EventVerdict, ListSource, ListVerdict, VersionGuard};

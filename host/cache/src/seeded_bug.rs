@@ -10,9 +10,23 @@ thread_local! {
     static ENABLED: Cell<Option<SeededBug>> = const { Cell::new(None) };
 }
 
-/// A plausible mistake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SeededBug {
+/// Defines the bugs and the list of all of them.
+macro_rules! seeded_bugs {
+    ($($(#[$doc:meta])+ $bug:ident,)+) => {
+        /// A plausible mistake.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum SeededBug {
+            $($(#[$doc])+ $bug,)+
+        }
+
+        impl SeededBug {
+            /// All of them.
+            pub const ALL: &[SeededBug] = &[$(SeededBug::$bug),+];
+        }
+    };
+}
+
+seeded_bugs! {
     /// A relist does not report vanished objects.
     RelistMissesDeletes,
     /// A delete whose final state was not observed is not marked as such.
@@ -96,50 +110,6 @@ pub enum SeededBug {
 }
 
 impl SeededBug {
-    /// All of them.
-    pub const ALL: [Self; 40] = [
-        Self::RelistMissesDeletes,
-        Self::TombstoneUnmarked,
-        Self::UpdateAcrossUids,
-        Self::VersionGuardOff,
-        Self::WatchSkipsVersion,
-        Self::FirstPageTakenForList,
-        Self::RelistComparesUidOnly,
-        Self::NotifiedBeforePublish,
-        Self::FoldLosesLastState,
-        Self::FoldTakesNewerOld,
-        Self::DeadLetterBlocksKey,
-        Self::FailureNotRetried,
-        Self::CursorShowsStaleObjects,
-        Self::CursorSkipsObject,
-        Self::IndexKeepsDeleted,
-        Self::IndexKeepsStaleValues,
-        Self::ConcurrentCallsOfKey,
-        Self::SyncedDeliveredFirst,
-        Self::DeleteDeliveredTwice,
-        Self::SwapDropsEvents,
-        Self::RetiredSourceStillShown,
-        Self::BookmarkHidesEvents,
-        Self::SilentWatchStaysLive,
-        Self::ReattachOvertakesDeletes,
-        Self::EveryDeleteMarked,
-        Self::ShortLivedObjectVanishes,
-        Self::NewIncarnationMissed,
-        Self::RestoredStateRejected,
-        Self::TrapTakenForSuccess,
-        Self::SavedStateNotRestored,
-        Self::OnlyLastIncarnationStored,
-        Self::HandedOutTakenForAcknowledged,
-        Self::LaterDeletesResumed,
-        Self::PartialIndexAttached,
-        Self::RequeueNotCanceled,
-        Self::FailedCallWrites,
-        Self::IntervalNotKept,
-        Self::RateNotKept,
-        Self::KeysStoredLate,
-        Self::LaneFollowsSource,
-    ];
-
     /// Runs `body` with this bug enabled on this thread.
     pub fn run_with<T>(self, body: impl FnOnce() -> T) -> T {
         /// Restores the previous state, even if `body` panics.

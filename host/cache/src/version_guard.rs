@@ -12,7 +12,7 @@
 #[cfg(test)]
 mod tests;
 
-use informant_object::{ResourceVersion, VersionRef};
+use informant_object::VersionRef;
 
 use crate::seeded_bug::{SeededBug, seeded_bug};
 
@@ -31,8 +31,7 @@ pub enum ListSource {
 pub enum EventVerdict {
     /// The event is new.
     Accept,
-    /// The stored object has this version or a newer one, or the object was deleted since. Drop the event; it was
-    /// counted.
+    /// The stored object has this version or a newer one, or the object was deleted since. Drop the event.
     Outdated,
 }
 
@@ -57,19 +56,6 @@ pub enum ListVerdict {
     },
 }
 
-/// Counters of the guard. Each only grows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VersionGuardStats {
-    /// Events dropped because they were outdated.
-    pub events_outdated: u64,
-    /// Lists rejected because they came from a lagging replica.
-    pub lists_outdated: u64,
-    /// Items of accepted lists that are older than the stored object, which is kept.
-    pub items_outdated: u64,
-    /// Epochs started because the cluster went back in time.
-    pub restored: u64,
-}
-
 /// Checks a source's events and lists by their versions.
 #[derive(Clone, Debug, Default)]
 pub struct VersionGuard {
@@ -79,9 +65,8 @@ pub struct VersionGuard {
     /// versions where the API server's progress is ahead of its events. But no later state of the database is older.
     bookmark: Option<u64>,
     epoch: u64,
-    /// The version that cannot be compared and turned the guard off.
-    off: Option<ResourceVersion>,
-    stats: VersionGuardStats,
+    /// Whether a version that cannot be compared turned the guard off.
+    off: bool,
 }
 
 impl VersionGuard {
@@ -114,11 +99,10 @@ impl VersionGuard {
             // Absent: deleted meanwhile, unless several objects have the same version.
             None => number == high_water,
         };
-        if is_new {
-            return EventVerdict::Accept;
+        match is_new {
+            true => EventVerdict::Accept,
+            false => EventVerdict::Outdated,
         }
-        self.stats.events_outdated += 1;
-        EventVerdict::Outdated
     }
 
     /// A bookmark arrived: a list that is older comes from a lagging replica or a restored database.
@@ -135,7 +119,6 @@ impl VersionGuard {
             Some(high_water)
                 if number < high_water && source == ListSource::Cache && !seeded_bug(SeededBug::VersionGuardOff) =>
             {
-                self.stats.lists_outdated += 1;
                 ListVerdict::Outdated {
                     list: number,
                     high_water,
@@ -144,7 +127,6 @@ impl VersionGuard {
             Some(high_water) if number < high_water => {
                 self.begin_at(number);
                 self.epoch += 1;
-                self.stats.restored += 1;
                 ListVerdict::Restored { epoch: self.epoch }
             }
             _ => {
@@ -163,25 +145,18 @@ impl VersionGuard {
     /// Checks one item of an accepted list against the stored version of its object; false means to keep the stored
     /// object. Only an inconsistent server returns such items. Do not call it for a list that was
     /// [`ListVerdict::Restored`].
-    pub fn check_item(&mut self, item: VersionRef<'_>, stored: VersionRef<'_>) -> bool {
+    pub fn check_item(&self, item: VersionRef<'_>, stored: VersionRef<'_>) -> bool {
         let goes_back = !seeded_bug(SeededBug::VersionGuardOff)
             && self.is_on()
             && matches!((item.number(), stored.number()), (Some(item), Some(stored)) if item < stored);
-        self.stats.items_outdated += u64::from(goes_back);
         !goes_back
     }
 
-    /// Whether versions are compared at all.
+    /// Whether versions are compared at all. Not after a version that is not a decimal number: the source may go back
+    /// in time unnoticed.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        self.off.is_none()
-    }
-
-    /// The version that turned the guard off, for the source's status: it is not a decimal number, so this source may
-    /// go back in time unnoticed.
-    #[must_use]
-    pub fn disabled_by(&self) -> Option<&ResourceVersion> {
-        self.off.as_ref()
+        !self.off
     }
 
     /// The highest version seen in this epoch, including bookmarks.
@@ -201,22 +176,11 @@ impl VersionGuard {
         self.epoch
     }
 
-    /// The counters of the guard.
-    #[must_use]
-    pub fn stats(&self) -> &VersionGuardStats {
-        &self.stats
-    }
-
     /// The number to compare; none once the guard is off. A version that cannot be compared turns it off for good: with
     /// such a version in the history a high-water is meaningless.
     fn number(&mut self, version: VersionRef<'_>) -> Option<u64> {
-        if !self.is_on() {
-            return None;
-        }
         let number = version.number();
-        if number.is_none() {
-            self.off = Some(version.to_version());
-        }
-        number
+        self.off |= number.is_none();
+        number.filter(|_| self.is_on())
     }
 }

@@ -89,7 +89,7 @@ async fn a_factory_creates_each_source_once_and_stops_all() {
     factory.informer_for(other).unwrap();
     factory.wait_for_cache_sync(Duration::from_secs(5)).await.unwrap();
     assert_eq!(factory.informers("pods").len(), 2);
-    assert_eq!(catalog.sources("pods").len(), 2);
+    assert_eq!(catalog.sources_of("pods").len(), 2);
     let mut unknown = pods();
     unknown.cluster = "north".to_owned();
     let error = factory.informer_for(unknown).unwrap_err();

@@ -65,7 +65,7 @@ impl DeltaFifo {
             let had_queued = !self.queue.is_empty();
             vanished += self.enqueue_queued_tombstones(&listed, context);
             vanished += self.enqueue_stored_tombstones(&listed, store, had_queued, &mut is_unchanged, context);
-            listed.into_hashes()
+            listed.hashes
         };
 
         let summary = ReplaceSummary {
@@ -122,7 +122,7 @@ impl DeltaFifo {
                 continue;
             }
             if let Some(item) = listed.find(hash, key) {
-                is_unchanged[item] = listed.object(item).ptr_eq(object);
+                is_unchanged[item] = listed.objects[item].ptr_eq(object);
                 continue;
             }
             let tombstone = Tombstone {
@@ -198,6 +198,7 @@ impl DeltaFifo {
 struct ListIndex<'a> {
     objects: &'a [Object],
     items: HashTable<u32>,
+    /// The hash of each item's key, in list order, so that it is computed only once.
     hashes: Vec<u64>,
 }
 
@@ -225,14 +226,5 @@ impl<'a> ListIndex<'a> {
             .items
             .find(hash, |&item| self.objects[item as usize].key() == key)?;
         Some(*item as usize)
-    }
-
-    fn object(&self, item: usize) -> &Object {
-        &self.objects[item]
-    }
-
-    /// The hash of each item's key, in list order, so that it is computed only once.
-    fn into_hashes(self) -> Vec<u64> {
-        self.hashes
     }
 }

@@ -73,8 +73,23 @@ fn waiting(fifo: &DeltaFifo) -> String {
         .join("\n")
 }
 
+/// `Updated(12)`, `Deleted(unknown final state, last seen at 2)`
+fn shown(delta: &Delta) -> String {
+    let kind = delta.kind;
+    match (&delta.object, delta.object.object()) {
+        (DeltaObject::Object(object), _) => format!("{kind:?}({})", object.version()),
+        (_, Some(object)) => format!("{kind:?}(unknown final state, last seen at {})", object.version()),
+        (_, None) => format!("{kind:?}(unknown final state, never seen)"),
+    }
+}
+
+/// The deltas of each key of a batch.
+fn by_key(batch: &Batch) -> impl Iterator<Item = &[Delta]> {
+    batch.deltas().chunk_by(|one, next| one.key() == next.key())
+}
+
 fn text(deltas: &[Delta]) -> String {
-    let each: Vec<String> = deltas.iter().map(ToString::to_string).collect();
+    let each: Vec<String> = deltas.iter().map(shown).collect();
     format!("{}: {}", deltas[0].key().name, each.join(", "))
 }
 

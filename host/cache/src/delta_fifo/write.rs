@@ -67,7 +67,7 @@ impl DeltaFifo {
             Some(index) => self.queue.append(index, delta),
             None => self
                 .queue
-                .push_back(slot.hash, Deltas::new(delta), self.high_water.number()),
+                .push_back(slot.hash, Deltas::new(delta), self.high_water.number),
         }
     }
 }
@@ -103,17 +103,12 @@ impl HighWater {
         }
     }
 
-    /// The number; 0 if it is not a number.
-    pub(super) fn number(&self) -> u64 {
-        self.number
-    }
-
     pub(super) fn version(&self) -> Option<ResourceVersion> {
         self.text.clone().or_else(|| version_of(self.number))
     }
 }
 
-/// The version of a number from [`HighWater::number`].
+/// The version of a [`HighWater::number`].
 pub(super) fn version_of(number: u64) -> Option<ResourceVersion> {
     (number > 0).then(|| ResourceVersion::new(&number.to_string()))
 }

@@ -35,7 +35,33 @@ impl IndexContents {
     pub fn set<'a>(&mut self, key: &Key, values: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
         let mut fresh = IndexValues::default();
         let result = fresh.take(values.into_iter());
-        self.put(key, &fresh);
+        let old = self.values.get(key);
+        let kept = old.map_or(&[][..], |old| &old.slice);
+        if kept.iter().map(|value| &**value).eq(fresh.iter()) {
+            return result;
+        }
+        for value in kept {
+            if !fresh.contains(value) {
+                self.postings.remove(value, key.as_ref());
+            }
+        }
+        let values: Vec<Arc<str>> = fresh
+            .iter()
+            .map(|value| match kept.binary_search_by(|kept| (**kept).cmp(value)) {
+                Ok(index) => kept[index].clone(),
+                Err(_) => {
+                    let text = self.postings.text(value);
+                    self.postings.insert(text.clone(), key);
+                    text
+                }
+            })
+            .collect();
+        if values.is_empty() {
+            self.values.remove(key);
+        } else {
+            self.values
+                .insert(key.clone(), ThinArc::from_header_and_iter((), values.into_iter()));
+        }
         result
     }
 
@@ -73,43 +99,5 @@ impl IndexContents {
 
     pub(crate) fn postings(&self) -> &Postings {
         &self.postings
-    }
-
-    /// The values of the object at `key`, sorted.
-    pub(crate) fn values_of(&self, key: KeyRef<'_>) -> impl Iterator<Item = &str> {
-        self.values
-            .get(&key)
-            .into_iter()
-            .flat_map(|values| values.slice.iter().map(|value| &**value))
-    }
-
-    pub(crate) fn put(&mut self, key: &Key, fresh: &IndexValues) {
-        let old = self.values.get(key);
-        let kept = old.map_or(&[][..], |old| &old.slice);
-        if kept.iter().map(|value| &**value).eq(fresh.iter()) {
-            return;
-        }
-        for value in kept {
-            if !fresh.contains(value) {
-                self.postings.remove(value, key.as_ref());
-            }
-        }
-        let values: Vec<Arc<str>> = fresh
-            .iter()
-            .map(|value| match kept.binary_search_by(|kept| (**kept).cmp(value)) {
-                Ok(index) => kept[index].clone(),
-                Err(_) => {
-                    let text = self.postings.text(value);
-                    self.postings.insert(text.clone(), key);
-                    text
-                }
-            })
-            .collect();
-        if values.is_empty() {
-            self.values.remove(key);
-        } else {
-            self.values
-                .insert(key.clone(), ThinArc::from_header_and_iter((), values.into_iter()));
-        }
     }
 }

@@ -61,35 +61,35 @@ impl IndexValues {
 
     /// Runs `index` on `object`, and leaves the values sorted and without duplicates; none after an error.
     pub(crate) fn compute(&mut self, index: &dyn IndexFunc, object: &Object) -> Result<(), String> {
-        self.clear();
-        let result = index.values(object, self);
-        let result = result.and_then(|()| if self.overflowed { Err(overflow()) } else { Ok(()) });
-        match &result {
-            Ok(()) => self.sort(),
-            Err(_) => self.clear(),
-        }
-        result
+        self.fill(|values| index.values(object, values))
     }
 
     /// Sets `given` values instead of running a function.
     pub(crate) fn take<'a>(&mut self, given: impl Iterator<Item = &'a str>) -> Result<(), String> {
-        self.clear();
-        given.for_each(|value| self.push(value));
-        if self.overflowed {
-            self.clear();
-            return Err(overflow());
-        }
-        self.sort();
-        Ok(())
+        self.fill(|values| {
+            given.for_each(|value| values.push(value));
+            Ok(())
+        })
     }
 
-    fn sort(&mut self) {
-        if self.spans.len() < 2 {
-            return;
+    fn fill(&mut self, fill: impl FnOnce(&mut IndexValues) -> Result<(), String>) -> Result<(), String> {
+        self.clear();
+        let mut result = fill(self);
+        if result.is_ok() && self.overflowed {
+            result = Err(format!(
+                "more than {INDEX_VALUES_MAX} values or {INDEX_VALUES_BYTES_MAX} bytes of them for one object; \
+                 index a field with fewer values"
+            ));
         }
-        let text = &self.text;
-        self.spans.sort_unstable_by(|a, b| slice(text, a).cmp(slice(text, b)));
-        self.spans.dedup_by(|a, b| slice(text, a) == slice(text, b));
+        if result.is_err() {
+            self.clear();
+        }
+        if self.spans.len() > 1 {
+            let text = &self.text;
+            self.spans.sort_unstable_by(|a, b| slice(text, a).cmp(slice(text, b)));
+            self.spans.dedup_by(|a, b| slice(text, a) == slice(text, b));
+        }
+        result
     }
 
     fn clear(&mut self) {
@@ -101,13 +101,6 @@ impl IndexValues {
 
 fn slice<'a>(text: &'a str, span: &Range<u32>) -> &'a str {
     &text[span.start as usize..span.end as usize]
-}
-
-fn overflow() -> String {
-    format!(
-        "more than {INDEX_VALUES_MAX} values or {INDEX_VALUES_BYTES_MAX} bytes of them for one object; \
-         index a field with fewer values"
-    )
 }
 
 /// Indexes objects by the scalar values at a JSON pointer, which may contain `*`; declared by `[informer.NAME.index]`

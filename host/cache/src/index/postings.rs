@@ -43,7 +43,10 @@ impl Postings {
 
     /// `value` as a string shared with its postings, if it has any.
     pub(crate) fn text(&self, value: &str) -> Arc<str> {
-        self.shared(value).unwrap_or_else(|| Arc::from(value))
+        match self.0.range(PostingBound { value, at: At::Start }..).next() {
+            Some(posting) if *posting.value == *value => posting.value.clone(),
+            _ => Arc::from(value),
+        }
     }
 
     pub(crate) fn remove(&mut self, value: &str, key: KeyRef<'_>) {
@@ -51,14 +54,6 @@ impl Postings {
             value,
             at: At::Key(key),
         });
-    }
-
-    /// Keys under `value`, sorted.
-    pub(crate) fn keys<'a>(&'a self, value: &'a str) -> impl Iterator<Item = KeyRef<'a>> {
-        self.0
-            .range(PostingBound { value, at: At::Start }..)
-            .take_while(move |posting| &*posting.value == value)
-            .map(|posting| posting.key.as_ref())
     }
 
     /// Keys under `value` that come after `after`, sorted.
@@ -73,29 +68,13 @@ impl Postings {
             .map(|posting| posting.key.as_ref())
     }
 
-    /// Values in use, sorted.
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.successors(self.0.get_min().map(|posting| &posting.value))
-    }
-
-    /// Values in use that sort after `after`, sorted. Finds the first one without walking over those before it.
-    pub(crate) fn values_after(&self, after: &str) -> impl Iterator<Item = &Arc<str>> {
-        self.successors(self.next_value(after))
-    }
-
-    fn successors<'a>(&'a self, first: Option<&'a Arc<str>>) -> impl Iterator<Item = &'a Arc<str>> {
-        std::iter::successors(first, |value| self.next_value(value))
-    }
-
-    fn next_value(&self, value: &str) -> Option<&Arc<str>> {
-        let after = PostingBound { value, at: At::End };
-        self.0.range(after..).next().map(|posting| &posting.value)
-    }
-
-    /// `value` as a string that a posting holds already.
-    fn shared(&self, value: &str) -> Option<Arc<str>> {
-        let posting = self.0.range(PostingBound { value, at: At::Start }..).next()?;
-        (&*posting.value == value).then(|| posting.value.clone())
+    /// The first value in use that sorts after `after`. Finds it without walking over those before it.
+    pub(crate) fn next_value(&self, after: Option<&str>) -> Option<&str> {
+        let next = match after {
+            None => self.0.get_min(),
+            Some(value) => self.0.range(PostingBound { value, at: At::End }..).next(),
+        };
+        next.map(|posting| &*posting.value)
     }
 }
 

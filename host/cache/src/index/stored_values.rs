@@ -65,10 +65,6 @@ impl ComputedValues {
             .get(usize::from(slot))
             .is_some_and(|values| values.contains(value))
     }
-
-    fn iter(&self) -> impl Iterator<Item = (IndexSlot, &str)> {
-        values_of(&self.per_slot)
-    }
 }
 
 fn values_of(per_slot: &[IndexValues]) -> impl Iterator<Item = (IndexSlot, &str)> {
@@ -102,7 +98,7 @@ impl StoredValues {
 
     /// Whether `fresh` has the same values.
     pub(crate) fn are(&self, fresh: &ComputedValues) -> bool {
-        self.iter().eq(fresh.iter())
+        self.iter().eq(values_of(&fresh.per_slot))
     }
 
     /// Removes the object at `key` from all `postings`.
@@ -135,8 +131,8 @@ const INTERNED_VALUES_MAX: usize = 256;
 /// Longer values are not interned: hardly any two objects share one.
 const INTERNED_BYTES_MAX: usize = 256;
 
-#[derive(Debug, Default)]
 /// Recently used values, so that a value shared by many objects is not searched for each time.
+#[derive(Debug, Default)]
 struct ValueInterner {
     /// Empty before the first use.
     entries: Vec<Option<Arc<str>>>,

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use informant_object::SourceId;
 
 use crate::index_feed::source::SourceFeed;
-use crate::index_feed::{
-    IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState, RecentFailures,
-};
+use crate::index_feed::{IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult};
 use crate::listener::ObjectChange;
 use crate::{Moment, Snapshot};
 
@@ -17,8 +15,8 @@ const TURN_OBJECTS: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Feed {
-    names: Arc<[Arc<str>]>,
-    sources: BTreeMap<SourceId, SourceFeed>,
+    pub(super) names: Arc<[Arc<str>]>,
+    pub(super) sources: BTreeMap<SourceId, SourceFeed>,
     /// Whether there are workers; if not, the reason.
     loaded: Result<(), Arc<str>>,
     /// The source that was scheduled last.
@@ -43,10 +41,6 @@ impl Feed {
             to_wake: BTreeSet::new(),
             counters: IndexFeedCounters::default(),
         }
-    }
-
-    pub(super) fn names(&self) -> &[Arc<str>] {
-        &self.names
     }
 
     pub(super) fn add_source(&mut self, source: SourceId) {
@@ -107,29 +101,16 @@ impl Feed {
         self.poll(source, now)
     }
 
-    pub(super) fn held_until(&self, source: SourceId) -> Option<Moment> {
-        self.sources.get(&source)?.held_until()
-    }
-
-    pub(super) fn state(&self, source: SourceId) -> Option<IndexState> {
-        self.sources.get(&source).map(SourceFeed::state)
-    }
-
-    pub(super) fn take_recent_failures(&mut self, source: SourceId) -> Option<RecentFailures> {
-        self.sources.get_mut(&source)?.take_recent_failures()
-    }
-
     pub(super) fn failures(&self) -> Vec<IndexFailure> {
-        let all = self
-            .sources
-            .iter()
-            .flat_map(|(source, feed)| feed.failures().map(|failure| (*source, failure)));
-        all.map(|(source, (key, error))| IndexFailure {
-            source,
-            key: key.clone(),
-            error: error.to_owned(),
-        })
-        .collect()
+        let mut all = Vec::new();
+        for (&source, feed) in &self.sources {
+            all.extend(feed.failures().map(|(key, error)| IndexFailure {
+                source,
+                key: key.clone(),
+                error: error.to_owned(),
+            }));
+        }
+        all
     }
 
     /// Appends up to `max` jobs: first of sources that a loop waits for, then of the others.

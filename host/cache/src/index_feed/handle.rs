@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use informant_object::SourceId;
 
 use crate::index_feed::feed::Feed;
+use crate::index_feed::source::SourceFeed;
 use crate::index_feed::{
     IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState, RecentFailures,
 };
 use crate::listener::ObjectChange;
+use crate::source::lock;
 use crate::{Moment, Snapshot};
 
 /// One index plugin's feed; clones are the same feed. See [the module](super) for what it promises.
@@ -29,6 +31,7 @@ pub struct IndexFeedHandle(Arc<Shared>);
 type Waker = Arc<dyn Fn() + Send + Sync>;
 
 struct Shared {
+    /// Consistent after a panic: it does not change between calls, and callbacks run outside the lock.
     feed: Mutex<Feed>,
     worker_waker: Mutex<Option<Waker>>,
     loop_wakers: Mutex<BTreeMap<SourceId, Waker>>,
@@ -49,12 +52,12 @@ impl IndexFeedHandle {
     /// The names of the indexes, in order of declaration.
     #[must_use]
     pub fn names(&self) -> Vec<Arc<str>> {
-        lock(&self.0.feed).names().to_vec()
+        lock(&self.0.feed).names.to_vec()
     }
 
     /// Adds a source, detached. `waker` is called without any lock when the source became current, wants a back-fill or
     /// was detached. An existing source gets the new waker. Loop side.
-    pub fn add_source(&self, source: SourceId, waker: Arc<dyn Fn() + Send + Sync>) {
+    pub fn add_source(&self, source: SourceId, waker: Waker) {
         lock(&self.0.loop_wakers).insert(source, waker);
         self.change(|feed| feed.add_source(source));
     }
@@ -102,11 +105,11 @@ impl IndexFeedHandle {
     /// When a source that has caught up may be attached again, if it is held back. Loop side.
     #[must_use]
     pub fn held_until(&self, source: SourceId) -> Option<Moment> {
-        lock(&self.0.feed).held_until(source)
+        lock(&self.0.feed).sources.get(&source)?.held_until()
     }
 
     /// Sets the callback that wakes waiting workers, called without any lock. Replaces an earlier one. Worker side.
-    pub fn set_worker_waker(&self, waker: Arc<dyn Fn() + Send + Sync>) {
+    pub fn set_worker_waker(&self, waker: Waker) {
         *lock(&self.0.worker_waker) = Some(waker);
     }
 
@@ -140,13 +143,13 @@ impl IndexFeedHandle {
     /// The state of a source; none for one that was not added.
     #[must_use]
     pub fn state(&self, source: SourceId) -> Option<IndexState> {
-        lock(&self.0.feed).state(source)
+        lock(&self.0.feed).sources.get(&source).map(SourceFeed::state)
     }
 
     /// How many objects of a source have failed since the last call, and the last of them. Loop side.
     #[must_use]
     pub fn take_recent_failures(&self, source: SourceId) -> Option<RecentFailures> {
-        lock(&self.0.feed).take_recent_failures(source)
+        lock(&self.0.feed).sources.get_mut(&source)?.take_recent_failures()
     }
 
     /// Objects that fail now, sorted; at most [`INDEX_FAILURES_LISTED_MAX`](crate::INDEX_FAILURES_LISTED_MAX) per
@@ -194,9 +197,4 @@ impl fmt::Debug for IndexFeedHandle {
             .field("names", &self.names())
             .finish_non_exhaustive()
     }
-}
-
-/// The feed is consistent between calls; callbacks panic outside the lock.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

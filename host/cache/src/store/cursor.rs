@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use informant_object::{KeyRef, Object};
 
-use super::{Garbage, Snapshot};
+use super::Snapshot;
 
 /// Objects fetched per descent into the tree.
 const CHUNK_OBJECTS: usize = 64;
@@ -30,16 +30,6 @@ impl Cursor {
         }
     }
 
-    /// The next object, without advancing.
-    pub fn peek(&mut self) -> Option<&Object> {
-        if self.chunk.is_empty() && self.remaining > 0 {
-            let last = self.last.as_ref().map(Object::key);
-            self.chunk
-                .extend(self.snapshot.after(last).take(CHUNK_OBJECTS).cloned());
-        }
-        self.chunk.front()
-    }
-
     /// Whether the cursor has passed `key`, in the snapshot or not.
     #[must_use]
     pub fn has_passed(&self, key: KeyRef<'_>) -> bool {
@@ -51,24 +41,17 @@ impl Cursor {
     pub fn remaining(&self) -> usize {
         self.remaining
     }
-
-    /// The snapshot it iterates over.
-    #[must_use]
-    pub fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
-    }
-
-    /// Returns the snapshot, to be freed on another thread.
-    pub fn into_garbage(self) -> Garbage {
-        self.snapshot.into_garbage()
-    }
 }
 
 impl Iterator for Cursor {
     type Item = Object;
 
     fn next(&mut self) -> Option<Object> {
-        self.peek()?;
+        if self.chunk.is_empty() && self.remaining > 0 {
+            let last = self.last.as_ref().map(Object::key);
+            self.chunk
+                .extend(self.snapshot.after(last).take(CHUNK_OBJECTS).cloned());
+        }
         let next = self.chunk.pop_front()?;
         self.remaining -= 1;
         self.last = Some(next.clone());

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use informant_object::{KeyRef, LabelSelector, Object, ResourceVersion};
 
 use super::Cursor;
-use super::root::Root;
-use crate::index::{IndexError, IndexFailures, IndexFunc};
+use super::root::{IndexRef, Root};
+use crate::index::{IndexError, IndexFailures};
 
 /// The objects of a source as of one publish. Immutable; a clone is cheap. It can be kept for any time: it keeps
 /// outdated objects in memory, but blocks no one.
@@ -52,7 +52,13 @@ impl Snapshot {
         namespace: Option<&'a str>,
         selector: &'a LabelSelector,
     ) -> impl Iterator<Item = &'a Object> {
-        self.0.list(namespace, selector)
+        let everything = selector.is_everything();
+        self.0
+            .objects
+            .range(KeyRef::new(namespace.unwrap_or(""), "")..)
+            .take_while(move |(key, _)| namespace.is_none_or(|namespace| key.namespace() == namespace))
+            .map(|(_, stored)| &stored.object)
+            .filter(move |object| everything || selector.matches(object))
     }
 
     /// Objects found under `value` in the index called `index`, sorted; none for a value that is not in use.
@@ -64,8 +70,7 @@ impl Snapshot {
         index: &str,
         value: &'a str,
     ) -> Result<impl Iterator<Item = &'a Object> + use<'a>, IndexError> {
-        let index = self.0.index(index)?;
-        Ok(self.0.matches(index, value).map(|(_, object)| object))
+        self.by_index_after(index, value, None)
     }
 
     /// What [`by_index`](Self::by_index) finds after the key `after`: the next page.
@@ -78,10 +83,20 @@ impl Snapshot {
         value: &'a str,
         after: Option<KeyRef<'a>>,
     ) -> Result<impl Iterator<Item = &'a Object> + use<'a>, IndexError> {
-        let index = self.0.index(index)?;
         // The empty key sorts before every object, and none has it.
         let after = after.unwrap_or(KeyRef::new("", ""));
-        Ok(self.0.matches_after(index, value, after))
+        Ok(match self.0.index(index)? {
+            IndexRef::Namespace => {
+                // A continuation is inside the namespace; the range starts behind its last object.
+                let from = after.max(KeyRef::new(value, ""));
+                let beyond = self.0.objects.range((Bound::Excluded(from), Bound::Unbounded));
+                let inside = beyond.take_while(move |(key, _)| key.namespace() == value);
+                Matches::InNamespace(inside.map(|(_, stored)| &stored.object))
+            }
+            IndexRef::Posted(postings, _) => {
+                Matches::Posted(postings.keys_after(value, after).filter_map(|key| self.get(key)))
+            }
+        })
     }
 
     /// Keys of what [`by_index`](Self::by_index) finds, sorted.
@@ -93,8 +108,7 @@ impl Snapshot {
         index: &str,
         value: &'a str,
     ) -> Result<impl Iterator<Item = KeyRef<'a>> + use<'a>, IndexError> {
-        let index = self.0.index(index)?;
-        Ok(self.0.matches(index, value).map(|(key, _)| key))
+        Ok(self.by_index(index, value)?.map(Object::key))
     }
 
     /// All values in use in the index called `index`, sorted.
@@ -102,7 +116,7 @@ impl Snapshot {
     /// # Errors
     /// As [`by_index`](Self::by_index).
     pub fn index_values(&self, index: &str) -> Result<Vec<Arc<str>>, IndexError> {
-        Ok(self.0.values(self.0.index(index)?))
+        Ok(self.index_values_after(index, None)?.map(Arc::from).collect())
     }
 
     /// What [`index_values`](Self::index_values) finds after the value `after`, sorted: the next page. Takes
@@ -115,18 +129,12 @@ impl Snapshot {
         index: &str,
         after: Option<&'a str>,
     ) -> Result<impl Iterator<Item = &'a str> + Send + use<'a>, IndexError> {
-        Ok(self.0.values_after(self.0.index(index)?, after))
-    }
-
-    /// Objects that share a value with `object` in the index called `index`, sorted and without duplicates.
-    ///
-    /// Runs a native index's function on `object`, which need not be stored; an object on which the function fails
-    /// shares nothing. For an external index it uses the values of the stored object with that key.
-    ///
-    /// # Errors
-    /// As [`by_index`](Self::by_index).
-    pub fn index(&self, index: &str, object: &Object) -> Result<Vec<Object>, IndexError> {
-        Ok(self.0.sharing_values(self.0.index(index)?, object))
+        let index = self.0.index(index)?;
+        let next = move |after: Option<&str>| match index {
+            IndexRef::Namespace => self.0.next_namespace(after),
+            IndexRef::Posted(postings, _) => postings.next_value(after),
+        };
+        Ok(std::iter::successors(next(after), move |last| next(Some(last))))
     }
 
     /// The names of all indexes, ready or not, sorted.
@@ -139,13 +147,10 @@ impl Snapshot {
     /// None if it failed on none, does not exist or is not ready.
     #[must_use]
     pub fn index_failures(&self, index: &str) -> Option<&IndexFailures> {
-        self.0.index_failures(index).filter(|failures| failures.absent() > 0)
-    }
-
-    /// The functions of the native indexes, in order of declaration. Source: client-go `GetIndexers`.
-    #[must_use]
-    pub fn indexers(&self) -> &[Arc<dyn IndexFunc>] {
-        &self.0.functions
+        match self.0.index(index).ok()? {
+            IndexRef::Namespace => None,
+            IndexRef::Posted(_, failures) => failures.filter(|failures| failures.absent() > 0),
+        }
     }
 
     /// Iterates over the objects in order, holding this snapshot.
@@ -212,6 +217,23 @@ impl fmt::Debug for Snapshot {
             .field("epoch", &self.epoch())
             .field("generation", &self.generation())
             .finish_non_exhaustive()
+    }
+}
+
+/// Objects under one value.
+enum Matches<A, B> {
+    InNamespace(A),
+    Posted(B),
+}
+
+impl<T, A: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Matches<A, B> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        match self {
+            Matches::InNamespace(matches) => matches.next(),
+            Matches::Posted(matches) => matches.next(),
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod external;
 mod indexers;
-mod read;
 
 pub use self::indexers::{IndexFilling, OBJECTS_BETWEEN_YIELDS_MAX};
 
@@ -27,6 +26,7 @@ use crate::source::Source;
 /// version and never on the old one; its error isolates the object instead of panicking; lists are sorted; the version
 /// is set explicitly ([`set_version`](Self::set_version)) instead of taken from the last object written, which would be
 /// wrong with a queue of deltas per key.
+#[derive(Default)]
 pub struct StoreWriter {
     root: Root,
     /// Per native index.
@@ -44,29 +44,12 @@ pub struct StoreWriter {
     garbage_freed_here: u64,
 }
 
-impl Default for StoreWriter {
-    fn default() -> StoreWriter {
-        StoreWriter::new()
-    }
-}
-
 /// Construction and publishing.
 impl StoreWriter {
     /// An empty store that publishes to no catalog.
     #[must_use]
     pub fn new() -> StoreWriter {
-        StoreWriter {
-            root: Root::default(),
-            failures: Vec::new(),
-            external_states: Vec::new(),
-            computed: ComputedValues::default(),
-            top: None,
-            published: Snapshot::default(),
-            source: None,
-            dirty: false,
-            garbage: Garbage::default(),
-            garbage_freed_here: 0,
-        }
+        StoreWriter::default()
     }
 
     /// An empty store that publishes its snapshots in `catalog` under `source`.
@@ -163,6 +146,46 @@ impl StoreWriter {
     }
 }
 
+/// Reading, including unpublished writes.
+impl StoreWriter {
+    /// The stored object with `key`.
+    #[must_use]
+    pub fn get_by_key(&self, key: KeyRef<'_>) -> Option<&Object> {
+        if self.sorts_last(key) {
+            return None;
+        }
+        self.root.get(key)
+    }
+
+    /// All objects, sorted by key.
+    pub fn list(&self) -> impl ExactSizeIterator<Item = &Object> {
+        self.root.objects.values().map(|stored| &stored.object)
+    }
+
+    /// How many objects there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.root.objects.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.root.objects.is_empty()
+    }
+
+    /// Bytes of all objects.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.root.bytes
+    }
+
+    /// Whether `key` is above every stored key, without a search.
+    fn sorts_last(&self, key: KeyRef<'_>) -> bool {
+        self.top.as_ref().is_none_or(|top| key > top.as_ref())
+    }
+}
+
 /// Writing.
 impl StoreWriter {
     /// Stores `object`; returns what was stored under its key.
@@ -213,16 +236,6 @@ impl StoreWriter {
                 None
             }
         }
-    }
-
-    /// Whether `key` is above every stored key, without a search.
-    pub(super) fn sorts_last(&self, key: KeyRef<'_>) -> bool {
-        self.top.as_ref().is_none_or(|top| key > top.as_ref())
-    }
-
-    /// The same as [`add`](Self::add), as in client-go.
-    pub fn update(&mut self, object: Object) -> Option<Object> {
-        self.add(object)
     }
 
     /// Removes the object under `key` and returns it; does nothing if there is none.

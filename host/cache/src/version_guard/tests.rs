@@ -54,7 +54,6 @@ fn event_below_the_high_water_is_compared_with_its_object() {
         EventVerdict::Outdated,
         "the last event once more"
     );
-    assert_eq!(guard.stats().events_outdated, 4);
     assert_eq!(guard.high_water(), Some(20));
 }
 
@@ -69,10 +68,7 @@ fn older_cache_list_is_outdated() {
             high_water: 20
         }
     );
-    assert_eq!(
-        (guard.high_water(), guard.epoch(), guard.stats().lists_outdated),
-        (Some(20), 0, 1)
-    );
+    assert_eq!((guard.high_water(), guard.epoch()), (Some(20), 0));
     assert_eq!(guard.check_list(at("20"), ListSource::Cache), ListVerdict::Accept);
 }
 
@@ -84,10 +80,7 @@ fn older_consistent_list_starts_a_new_epoch() {
         guard.check_list(at("40"), ListSource::Consistent),
         ListVerdict::Restored { epoch: 1 }
     );
-    assert_eq!(
-        (guard.high_water(), guard.epoch(), guard.stats().restored),
-        (Some(40), 1, 1)
-    );
+    assert_eq!((guard.high_water(), guard.epoch()), (Some(40), 1));
     assert_eq!(event(&mut guard, "41", Some("99")), EventVerdict::Accept);
 }
 
@@ -119,11 +112,10 @@ fn list_older_than_a_bookmark_is_compared_with_the_bookmark() {
 
 #[test]
 fn older_item_of_an_accepted_list_is_rejected() {
-    let mut guard = listed_at("100");
+    let guard = listed_at("100");
     assert!(guard.check_item(at("50"), at("50")));
     assert!(guard.check_item(at("51"), at("50")));
     assert!(!guard.check_item(at("49"), at("50")));
-    assert_eq!(guard.stats().items_outdated, 1);
 }
 
 #[test]
@@ -132,16 +124,11 @@ fn non_numeric_version_turns_the_guard_off() {
         let mut guard = listed_at("100");
         assert!(guard.is_on());
         assert_eq!(event(&mut guard, odd, Some("100")), EventVerdict::Accept);
-        assert_eq!(guard.disabled_by().map(ResourceVersion::as_str), Some(odd));
+        assert!(!guard.is_on());
         assert_eq!(event(&mut guard, "3", Some("100")), EventVerdict::Accept);
         assert_eq!(guard.check_list(at("2"), ListSource::Cache), ListVerdict::Accept);
         assert!(guard.check_item(at("1"), at("100")));
-        assert_eq!(
-            guard.disabled_by().map(ResourceVersion::as_str),
-            Some(odd),
-            "the first one is named"
-        );
-        assert_eq!(*guard.stats(), VersionGuardStats::default());
+        assert!(!guard.is_on(), "it stays off");
     }
 }
 

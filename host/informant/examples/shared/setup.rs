@@ -31,7 +31,8 @@ pub(crate) fn pods(catalog: &Catalog) -> Result<(SourceId, Snapshot)> {
     let mut writer = StoreWriter::publishing_to(catalog, source).context("no source")?;
     writer.set_version(ResourceVersion::new("1"), 0);
     let snapshot = writer.publish().clone();
-    catalog.set_state(source, SourceState::Live);
-    catalog.source(source).context("no source")?.set_synced();
+    let published = catalog.source(source).context("no source")?;
+    published.set_state(SourceState::Live);
+    published.set_synced();
     Ok((source, snapshot))
 }

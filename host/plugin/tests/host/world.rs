@@ -321,8 +321,8 @@ impl World {
         let mut writer = StoreWriter::publishing_to(&self.catalog, id).unwrap();
         writer.set_version(ResourceVersion::new("1"), 0);
         writer.publish();
-        self.catalog.set_state(id, SourceState::Live);
         let source = self.catalog.source(id).unwrap();
+        source.set_state(SourceState::Live);
         source.set_synced();
         source.add_shape(Arc::new(Shape::of("v1", "Pod")));
         Pods {

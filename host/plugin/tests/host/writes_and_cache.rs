@@ -34,7 +34,7 @@ async fn a_write_that_changes_nothing_is_not_sent() {
     let counted = world.metrics("informant_plugin_writes_total");
     assert!(counted.contains(r#"verb="patch",result="unchanged"} 1"#), "{counted}");
     // A cache that may be outdated proves nothing.
-    world.catalog.set_state(pods.id, SourceState::Stale);
+    world.catalog.source(pods.id).unwrap().set_state(SourceState::Stale);
     pods.apply_with("web-0", &labels("a", "a"));
     idle(&world, &plugin).await;
     assert_eq!(api.patches().len(), 1);

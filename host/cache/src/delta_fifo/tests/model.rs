@@ -221,7 +221,7 @@ impl Twins {
         let mut batch = Batch::new();
         self.fifo.pop_batch(max, &mut batch);
         let mut keys = 0;
-        for deltas in batch.keys() {
+        for deltas in by_key(&batch) {
             let expected = self.model.pop().unwrap();
             assert_eq!((deltas[0].key().name, seen(deltas)), (expected.0.as_str(), expected.1));
             assert_eq!(

@@ -11,7 +11,7 @@ fn batches(fifo: &mut DeltaFifo, deltas_max: usize) -> Vec<(String, bool)> {
     let mut batch = Batch::new();
     let mut seen = Vec::new();
     while fifo.pop_batch(deltas_max, &mut batch) > 0 {
-        let keys: Vec<&str> = batch.keys().map(|deltas| deltas[0].key().name).collect();
+        let keys: Vec<&str> = by_key(&batch).map(|deltas| deltas[0].key().name).collect();
         seen.push((keys.join(" "), batch.is_in_initial_list()));
     }
     seen
@@ -133,10 +133,10 @@ fn a_batch_holds_whole_keys_up_to_its_deltas() {
     let all: Vec<String> = batch
         .deltas()
         .iter()
-        .map(|delta| format!("{} {delta}", delta.key().name))
+        .map(|delta| format!("{} {}", delta.key().name, shown(delta)))
         .collect();
     assert_eq!(all, ["a Updated(1)", "a Updated(3)", "b Updated(2)", "c Updated(4)"]);
-    assert_eq!(batch.keys().map(<[_]>::len).collect::<Vec<_>>(), [2, 1, 1]);
+    assert_eq!(by_key(&batch).map(<[_]>::len).collect::<Vec<_>>(), [2, 1, 1]);
 }
 
 #[test]

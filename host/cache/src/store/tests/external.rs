@@ -30,13 +30,6 @@ fn declared_index_is_not_ready_until_attached() {
     let snapshot = store.publish();
     let error = snapshot.index_values("image").unwrap_err();
     assert_eq!(error, IndexError::NotReady { name: "image".into() });
-    assert!(store.by_index("image", "x").is_err());
-    assert!(!store.is_attached("image"));
-    assert_eq!(
-        store.set_index_values("image", key("a"), ["x"]),
-        Ok(false),
-        "never a part"
-    );
 
     store
         .attach_index("image", contents(&[("a", &["x"]), ("b", &["x", "y"])]))
@@ -45,20 +38,15 @@ fn declared_index_is_not_ready_until_attached() {
     store.publish();
     assert_eq!((by(&store, "x"), by(&store, "y")), ("a@1 b@2".into(), "b@2".into()));
     assert_eq!(store.published().index_values("image").unwrap().join(" "), "x y");
-    assert_eq!(
-        shown(&store.index("image", &pod("b", 9)).unwrap()),
-        "a@1 b@2",
-        "what is known of b"
-    );
 }
 
 #[test]
-fn values_set_before_the_publish_are_published() {
+fn contents_attached_before_the_publish_are_published() {
     let mut store = attached([pod("a", 1), pod("b", 2)], &[("a", &["x"]), ("b", &["x"])]);
-    store.update(pod("a", 3));
-    assert_eq!(store.set_index_values("image", key("a"), ["y", "y"]), Ok(true));
+    store.add(pod("a", 3));
     store.add(pod("c", 4));
-    assert_eq!(store.set_index_values("image", key("c"), ["x"]), Ok(true));
+    let contents = contents(&[("a", &["y", "y"]), ("b", &["x"]), ("c", &["x"])]);
+    store.attach_index("image", contents).unwrap();
     assert_eq!(by(&store, "x"), "a@1 b@2", "as published");
     store.publish();
     assert_eq!((by(&store, "x"), by(&store, "y")), ("b@2 c@4".into(), "a@3".into()));
@@ -68,13 +56,13 @@ fn values_set_before_the_publish_are_published() {
 #[test]
 fn object_without_new_values_leaves_the_index() {
     let mut store = attached([pod("a", 1), pod("b", 2)], &[("a", &["x"]), ("b", &["x"])]);
-    store.update(pod("a", 3));
+    store.add(pod("a", 3));
     store.publish();
     assert_eq!(by(&store, "x"), "b@2");
     assert_eq!(store.values_missing("image"), 1);
     store.publish();
     assert_eq!(store.values_missing("image"), 1);
-    store.update(pod("b", 2));
+    store.add(pod("b", 2));
     store.publish();
     assert_eq!(by(&store, "x"), "b@2", "the same version keeps its values");
 }
@@ -82,25 +70,18 @@ fn object_without_new_values_leaves_the_index() {
 #[test]
 fn a_deleted_object_leaves_the_index() {
     let mut store = attached([pod("a", 1), pod("b", 2)], &[("a", &["x"]), ("b", &["x"])]);
-    store.update(pod("a", 3));
+    store.add(pod("a", 3));
     store.delete(key("a"));
     store.publish();
     assert_eq!(by(&store, "x"), "b@2");
     assert_eq!(store.values_missing("image"), 0, "nothing is awaited of it");
-    assert_eq!(
-        store.set_index_values("image", key("a"), ["x"]),
-        Ok(false),
-        "values that come too late"
-    );
-    store.publish();
-    assert_eq!(by(&store, "x"), "b@2");
 }
 
 #[test]
 fn detached_index_is_not_ready_and_can_be_reattached() {
     let mut store = attached([pod("a", 1)], &[("a", &["x"])]);
     store.detach_index("image").unwrap();
-    store.update(pod("a", 2));
+    store.add(pod("a", 2));
     store.publish();
     assert!(matches!(
         store.published().index_values("image"),
@@ -128,15 +109,13 @@ fn removed_index_frees_its_name() {
 
 #[test]
 fn too_many_values_leave_the_object_out() {
-    let mut store = attached([pod("a", 1)], &[("a", &["x"])]);
-    store.update(pod("a", 2));
+    let mut contents = contents(&[("a", &["x"])]);
     let many: Vec<String> = (0..=crate::INDEX_VALUES_MAX).map(|number| number.to_string()).collect();
-    let message = store
-        .set_index_values("image", key("a"), many.iter().map(String::as_str))
+    let message = contents
+        .set(&key("a").to_key(), many.iter().map(String::as_str))
         .unwrap_err();
     assert!(message.contains("1024 values"), "{message}");
-    store.publish();
-    assert!(store.published().index_values("image").unwrap().is_empty());
+    assert!(contents.is_empty());
 }
 
 #[test]

@@ -75,12 +75,13 @@ impl Twins {
         pod_with(&name, self.version, &format!(r#"{{"values":[{}]}}"#, list.join(",")))
     }
 
-    fn set_values(&mut self) {
+    fn attach(&mut self) {
+        let mut contents = crate::IndexContents::new();
         for (name, (_, values)) in &self.model {
             let values = values.iter().map(String::as_str);
-            let taken = self.store.set_index_values("given", key(name), values).unwrap();
-            assert_eq!(taken, self.is_attached);
+            contents.set(&key(name).to_key(), values).unwrap();
         }
+        self.store.attach_index("given", contents).unwrap();
     }
 
     fn take(&mut self, write: Write, then: &mut Vec<Then>) {
@@ -113,13 +114,7 @@ impl Twins {
                 self.has_index = true;
             }
             Write::Attach => {
-                let mut contents = crate::IndexContents::new();
-                for (name, (_, values)) in &self.model {
-                    contents
-                        .set(&key(name).to_key(), values.iter().map(String::as_str))
-                        .unwrap();
-                }
-                self.store.attach_index("given", contents).unwrap();
+                self.attach();
                 self.is_attached = true;
             }
             Write::Detach => {
@@ -127,7 +122,9 @@ impl Twins {
                 self.is_attached = false;
             }
             Write::Publish => {
-                self.set_values();
+                if self.is_attached {
+                    self.attach();
+                }
                 let snapshot = self.store.publish();
                 then.push((snapshot, self.model.clone(), self.has_index, self.is_attached));
             }

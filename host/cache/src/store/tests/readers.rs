@@ -27,7 +27,7 @@ fn constant_readers_do_not_delay_the_writer() {
             let (catalog, names, over, read) = (&catalog, &names, &over, &read);
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
-                    let snapshot = catalog.snapshot(source).unwrap();
+                    let snapshot = catalog.source(source).unwrap().snapshot();
                     // Whole lists and single objects.
                     let found = match reader % 2 {
                         0 => snapshot.iter().filter(|pod| pod.version().number().is_some()).count(),
@@ -42,7 +42,7 @@ fn constant_readers_do_not_delay_the_writer() {
         for batch in 0..BATCHES {
             for event in 0..BATCH {
                 let name = &names[((batch * BATCH + event) % OBJECTS) as usize];
-                store.update(pod(name, 2 + batch));
+                store.add(pod(name, 2 + batch));
             }
             store.publish();
         }

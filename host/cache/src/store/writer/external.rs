@@ -1,13 +1,13 @@
 //! External indexes: their values come from index plugins.
 //!
 //! A declared index returns `NotReady`. Its contents are computed separately, from a snapshot and the keys written
-//! since, and attached complete. From then on the loop sets the values of each object that it writes, before the
-//! publish; objects without new values are removed from the index. A detached index returns `NotReady` again.
+//! since, and attached complete; from then on the loop attaches new contents before each publish. Objects written after
+//! that are removed from the index. A detached index returns `NotReady` again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use informant_object::{Key, KeyRef};
+use informant_object::Key;
 
 use super::StoreWriter;
 use crate::index::{IndexConflict, IndexContents, IndexError};
@@ -16,12 +16,17 @@ use crate::index::{IndexConflict, IndexContents, IndexError};
 #[derive(Debug, Default)]
 pub(super) struct ExternalState {
     attached: bool,
-    /// Written since the last publish, without values so far.
+    /// Written since it was attached and not published yet: without values.
     expected: BTreeSet<Key>,
     missing: u64,
 }
 
 impl ExternalState {
+    fn restart(&mut self, attached: bool) {
+        self.attached = attached;
+        self.expected.clear();
+    }
+
     pub(super) fn expect_values(&mut self, key: &Key) {
         if self.attached {
             self.expected.insert(key.clone());
@@ -53,13 +58,9 @@ impl StoreWriter {
     /// # Errors
     /// [`IndexError::UnknownIndex`] if the name is not declared, or no longer.
     pub fn attach_index(&mut self, name: &str, contents: IndexContents) -> Result<(), IndexError> {
-        let at = self.external(name)?;
+        let at = self.root.external_slot(name)?;
         self.root.external[at].1 = Some(contents);
-        self.external_states[at] = ExternalState {
-            attached: true,
-            expected: BTreeSet::new(),
-            missing: self.external_states[at].missing,
-        };
+        self.external_states[at].restart(true);
         self.dirty = true;
         Ok(())
     }
@@ -69,13 +70,9 @@ impl StoreWriter {
     /// # Errors
     /// As [`attach_index`](Self::attach_index).
     pub fn detach_index(&mut self, name: &str) -> Result<(), IndexError> {
-        let at = self.external(name)?;
+        let at = self.root.external_slot(name)?;
         self.dirty |= self.root.external[at].1.take().is_some();
-        self.external_states[at] = ExternalState {
-            attached: false,
-            expected: BTreeSet::new(),
-            missing: self.external_states[at].missing,
-        };
+        self.external_states[at].restart(false);
         Ok(())
     }
 
@@ -84,46 +81,20 @@ impl StoreWriter {
     /// # Errors
     /// As [`attach_index`](Self::attach_index).
     pub fn remove_index(&mut self, name: &str) -> Result<(), IndexError> {
-        let at = self.external(name)?;
+        let at = self.root.external_slot(name)?;
         self.root.external.remove(at);
         self.external_states.remove(at);
         self.dirty = true;
         Ok(())
     }
 
-    /// Sets the values of the stored object at `key` in the attached index called `name`; returns whether they were
-    /// set: not while the index is detached, nor for an object that is not stored.
-    ///
-    /// # Errors
-    /// A message when there are too many values; the object is then absent from the index.
-    pub fn set_index_values<'a>(
-        &mut self,
-        name: &str,
-        key: KeyRef<'_>,
-        values: impl IntoIterator<Item = &'a str>,
-    ) -> Result<bool, String> {
-        let Ok(at) = self.external(name) else { return Ok(false) };
-        let Some(contents) = &mut self.root.external[at].1 else {
-            return Ok(false);
-        };
-        let Some((key, _)) = self.root.objects.get_key_value(&key) else {
-            return Ok(false);
-        };
-        self.external_states[at].expected.remove(key);
-        self.dirty = true;
-        contents.set(key, values).map(|()| true)
-    }
-
-    /// Whether the external index called `name` is attached.
-    #[must_use]
-    pub fn is_attached(&self, name: &str) -> bool {
-        self.external(name).is_ok_and(|at| self.external_states[at].attached)
-    }
-
-    /// How often an object was published without values in the external index called `name` because none were set.
+    /// How often an object was published without values in the external index called `name` because it was written after its
+    /// contents were attached.
     #[must_use]
     pub fn values_missing(&self, name: &str) -> u64 {
-        self.external(name).map_or(0, |at| self.external_states[at].missing)
+        self.root
+            .external_slot(name)
+            .map_or(0, |at| self.external_states[at].missing)
     }
 
     pub(super) fn drop_missing_values(&mut self) {
@@ -144,13 +115,5 @@ impl StoreWriter {
                 contents.remove(key.as_ref());
             }
         }
-    }
-
-    fn external(&self, name: &str) -> Result<usize, IndexError> {
-        let at = self.root.external.iter().position(|(external, _)| **external == *name);
-        at.ok_or_else(|| IndexError::UnknownIndex {
-            name: name.to_owned(),
-            available: self.root.index_names(),
-        })
     }
 }

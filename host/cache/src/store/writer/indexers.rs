@@ -6,7 +6,7 @@ use std::sync::Arc;
 use informant_object::{Key, KeyRef, Object};
 
 use super::StoreWriter;
-use crate::index::{IndexConflict, IndexFailures, IndexFunc, NAMESPACE_INDEX, Postings};
+use crate::index::{IndexConflict, IndexError, IndexFailures, IndexFunc, Postings};
 
 /// How many stored objects are processed before other tasks get a turn: half a millisecond to two, by the index
 /// functions.
@@ -62,7 +62,8 @@ impl StoreWriter {
     /// are not run again. Returns whether the indexes are complete.
     pub fn fill_indexers(&mut self, filling: &mut IndexFilling, objects_max: usize) -> bool {
         let first_new = filling.first_new;
-        let keys: Vec<Key> = self.keys_after(filling.last.as_ref(), objects_max);
+        let unfilled = self.root.objects.range(after(filling.last.as_ref()));
+        let keys: Vec<Key> = unfilled.take(objects_max).map(|(key, _)| key.clone()).collect();
         for key in &keys {
             let Some(stored) = self.root.objects.get(key) else {
                 continue;
@@ -131,16 +132,10 @@ impl StoreWriter {
         is_complete
     }
 
-    /// The names of all indexes, ready or not, sorted.
-    #[must_use]
-    pub fn get_indexers(&self) -> Vec<String> {
-        self.root.index_names()
-    }
-
     /// The failures of the native index called `index`; none if it does not exist.
     #[must_use]
     pub fn index_failures(&self, index: &str) -> Option<&IndexFailures> {
-        self.slot(index).map(|slot| &self.failures[slot])
+        self.root.slot(index).map(|slot| &self.failures[slot])
     }
 
     /// Copies changed failures to the next root.
@@ -154,19 +149,8 @@ impl StoreWriter {
         }
     }
 
-    fn slot(&self, index: &str) -> Option<usize> {
-        self.root.functions.iter().position(|function| function.name() == index)
-    }
-
     pub(super) fn is_declared(&self, index: &str) -> bool {
-        index == NAMESPACE_INDEX
-            || self.slot(index).is_some()
-            || self.root.external.iter().any(|(name, _)| **name == *index)
-    }
-
-    fn keys_after(&self, last: Option<&Key>, keys_max: usize) -> Vec<Key> {
-        let objects = self.root.objects.range(after(last));
-        objects.take(keys_max).map(|(key, _)| key.clone()).collect()
+        !matches!(self.root.index(index), Err(IndexError::UnknownIndex { .. }))
     }
 }
 

@@ -40,8 +40,9 @@ fn add_source(catalog: &Catalog, informer: &str) -> (u32, StoreWriter) {
 }
 
 fn synced(catalog: &Catalog, source: u32) {
-    catalog.set_state(SourceId(source), SourceState::Live);
-    catalog.source(SourceId(source)).unwrap().set_synced();
+    let source = catalog.source(SourceId(source)).unwrap();
+    source.set_state(SourceState::Live);
+    source.set_synced();
 }
 
 impl Cache {

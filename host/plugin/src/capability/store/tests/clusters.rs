@@ -179,7 +179,11 @@ async fn a_list_of_sources_without_end_is_refused_quickly() {
 #[test]
 fn sources_tell_their_state_and_address() {
     let clusters = two_clusters();
-    clusters.catalog.set_state(SourceId(clusters.west), SourceState::Stale);
+    clusters
+        .catalog
+        .source(SourceId(clusters.west))
+        .unwrap()
+        .set_state(SourceState::Stale);
     let mut reader = reader(&clusters.catalog);
     let sources = reader.sources("main".into()).unwrap().unwrap();
     insta::assert_debug_snapshot!(sources, @r#"
