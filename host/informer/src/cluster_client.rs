@@ -21,7 +21,7 @@ use kube::client::Body;
 use tokio::sync::watch;
 
 use crate::api::{self, ApiError, WithoutLogin};
-use crate::metrics::SourceMetrics;
+use crate::metrics::{CounterFamily, SourceMetrics};
 
 /// How long nothing may be received from a cluster before it is asked for a sign of life.
 pub const CLUSTER_SILENCE_MAX: Duration = Duration::from_secs(25);
@@ -267,8 +267,11 @@ impl ClusterLink {
     /// Sends the request for a sign of life; returns the HTTP status of the answer.
     async fn probe(&self, login: Option<WithoutLogin>) -> Result<u16, ApiError> {
         let answer = api::probe(&self.cluster.client, &self.environment, PROBE_PATH, login, PROBE_MAX).await;
-        self.metrics
-            .count_probe(if answer.is_ok() { "answered" } else { "unanswered" });
+        self.metrics.count(
+            CounterFamily::Probes,
+            if answer.is_ok() { "answered" } else { "unanswered" },
+            1,
+        );
         if answer.is_ok() {
             self.received(self.environment.now());
         }

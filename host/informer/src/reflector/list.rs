@@ -12,6 +12,7 @@ use super::paging::ListPlan;
 use super::staging::{Staged, Staging};
 use super::{ListFailure, ListLimits, Reflector};
 use crate::api::{ANSWER_SILENCE_MAX, ApiError, ApiErrorCause, Frames, ListQuery, SilenceTimeout};
+use crate::metrics::CounterFamily;
 use crate::source_name::log;
 use crate::status::RequestCounter;
 use crate::update_channel::{StagedList, Update};
@@ -38,7 +39,7 @@ impl Reflector {
             // Retry once, at once: the API server has a newer or an older history, and any state it has now is
             // acceptable.
             log!(info, *self.parts.name, %error, "list refused at this version; listing the newest state");
-            self.parts.metrics.count_list(error.cause().label());
+            self.parts.metrics.count(CounterFamily::Lists, error.cause().label(), 1);
             self.versions.refused();
             plan = self.versions.plan();
             result = self.list_by(&plan).await;
@@ -46,11 +47,11 @@ impl Reflector {
         match result {
             Ok(fetched) => {
                 let end = self.submit_list(&plan, fetched).await;
-                self.parts.metrics.count_list(result_label(&end));
+                self.parts.metrics.count(CounterFamily::Lists, result_label(&end), 1);
                 end
             }
             Err(error) => {
-                self.parts.metrics.count_list(error.cause().label());
+                self.parts.metrics.count(CounterFamily::Lists, error.cause().label(), 1);
                 Err(ListFailure::Failed(error))
             }
         }
@@ -104,7 +105,7 @@ impl Reflector {
             self.parts.status.count(RequestCounter::Relists);
         }
         if let Some(reason) = self.relist_reason.take() {
-            self.parts.metrics.count_relist(reason);
+            self.parts.metrics.count(CounterFamily::Relists, reason, 1);
         }
         self.list_backoff.reset();
         self.versions.listed(plan, &version, pages);
@@ -127,7 +128,7 @@ impl Reflector {
                     %error,
                     "list continuation expired; listing without pages"
                 );
-                self.parts.metrics.count_list("expired-page");
+                self.parts.metrics.count(CounterFamily::Lists, "expired-page", 1);
                 let whole = ListPlan {
                     version: plan.version.clone(),
                     limit: 0,

@@ -14,6 +14,7 @@ use super::failure_policy::{
 use super::watch_lines::FrameUpdates;
 use super::{Reflector, ReflectorParts};
 use crate::api::{ApiError, ApiErrorCause, Frames, SilenceTimeout, WatchQuery};
+use crate::metrics::CounterFamily;
 use crate::source_name::log;
 use crate::status::{ReflectorState, RequestCounter};
 
@@ -75,7 +76,7 @@ impl Reflector {
         let opened = self.open_watch_in_time(timeout).await;
         match opened {
             Ok(response) => {
-                metrics.count_watch("ok");
+                metrics.count(CounterFamily::Watches, "ok", 1);
                 status.count(RequestCounter::Watches);
                 self.watch_is_open();
                 let open = self.begin_watch(response.into_body(), timeout);
@@ -87,7 +88,9 @@ impl Reflector {
 
     /// The watch could not be opened.
     pub(super) fn watch_failed(&self, error: ApiError) -> WatchEnd {
-        self.parts.metrics.count_watch(error.cause().label());
+        self.parts
+            .metrics
+            .count(CounterFamily::Watches, error.cause().label(), 1);
         WatchEnd::Failed(error)
     }
 

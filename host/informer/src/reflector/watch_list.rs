@@ -26,6 +26,7 @@ use super::watch_lines::{FrameUpdates, read_error};
 use super::watch_list_support::{WatchListFallback, after_refusal};
 use super::{ListFailure, ListLimits, ReflectorParts};
 use crate::api::{ApiError, Frames, SilenceTimeout, WatchListQuery};
+use crate::metrics::CounterFamily;
 use crate::source_name::log;
 use crate::status::{ReflectorState, RequestCounter, WatchListUse};
 
@@ -98,11 +99,11 @@ impl Reflector {
     ) -> Result<OpenWatch, WatchListFailure> {
         let end = self.submit_list(plan, fetched).await;
         let ReflectorParts { metrics, status, .. } = &self.parts;
-        metrics.count_watch_list(result_label(&end));
+        metrics.count(CounterFamily::WatchLists, result_label(&end), 1);
         end.map_err(WatchListFailure::List)?;
         self.watch_list.record_success();
         status.set_watch_list(WatchListUse::InUse);
-        metrics.count_watch("ok");
+        metrics.count(CounterFamily::Watches, "ok", 1);
         status.count(RequestCounter::Watches);
         self.failures.clear();
         self.set_reflector_state(ReflectorState::Watching);
@@ -111,7 +112,7 @@ impl Reflector {
 
     /// Counts and logs a failure and decides what to do next.
     fn after_stream(&mut self, failure: &StreamFailure, plan: &ListPlan) -> WatchListFallback {
-        self.parts.metrics.count_watch_list(failure.label());
+        self.parts.metrics.count(CounterFamily::WatchLists, failure.label(), 1);
         let next = match failure {
             StreamFailure::Refused(error) => after_refusal(error, plan.version.is_none()),
             StreamFailure::Interrupted(_) => self.watch_list.interrupted(),

@@ -14,7 +14,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 
 use super::{OUTDATED_KEYS_MAX, Reconfiguring, ReflectorStatus, WatchListUse};
-use crate::metrics::SourceMetrics;
+use crate::metrics::{CounterFamily, SourceMetrics};
 use crate::source_name::{SourceName, log};
 
 /// The shortest time between two warnings about invalid lines of a watch and invalid items of a list; those meanwhile
@@ -253,7 +253,7 @@ impl StatusTracker {
     /// A `list` or an `event` was older than the known state.
     pub(crate) fn count_rejected(&self, kind: &'static str) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
-        self.metrics.count_rejected(kind);
+        self.metrics.count(CounterFamily::Rejected, kind, 1);
     }
 
     /// Something invalid was skipped.
@@ -271,7 +271,7 @@ impl StatusTracker {
     /// `amount` invalid things were skipped.
     pub(crate) fn count_skipped_many(&self, reason: &'static str, amount: u64) {
         self.skipped.fetch_add(amount, Ordering::Relaxed);
-        self.metrics.count_skipped(reason, amount);
+        self.metrics.count(CounterFamily::Skipped, reason, amount);
     }
 
     /// The store has an older state of `key` than the cluster. Returns how many such keys there are.
