@@ -193,11 +193,11 @@ impl Series {
         }
     }
 
-    fn count(&self, labels: &InformerLabels, family: CounterFamily, word: &'static str, amount: u64) {
+    fn count(&self, labels: &InformerLabels, family: CounterFamily, word: &'static str) {
         self.while_used(labels, |sharing| {
             sharing.counted.insert((family, word));
             let (counters, label) = self.counters(family);
-            counters.get_or_create_owned(&labels.with(label, word)).inc_by(amount);
+            counters.get_or_create_owned(&labels.with(label, word)).inc();
         });
     }
 

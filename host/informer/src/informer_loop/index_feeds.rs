@@ -19,6 +19,7 @@ use crate::source_name::log;
 pub(crate) const INDEX_BUDGET: Duration = Duration::from_millis(50);
 
 /// The index plugins of one source.
+#[derive(Default)]
 pub(super) struct IndexFeeds {
     feeds: Vec<Feed>,
     /// Notified when an index has news for this loop.
@@ -36,13 +37,6 @@ struct Feed {
 }
 
 impl IndexFeeds {
-    pub(super) fn new() -> Self {
-        Self {
-            feeds: Vec::new(),
-            notify: Arc::new(Notify::new()),
-        }
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.feeds.is_empty()
     }

@@ -137,10 +137,10 @@ impl SourceMetrics {
         }
     }
 
-    /// Counts `amount` more of `family`, with this word as its label: the result of a request (`ok`, or the label of its
+    /// Counts one more of `family`, with this word as its label: the result of a request (`ok`, or the label of its
     /// failure), why something was skipped or listed again, the type of what was rejected.
-    pub(crate) fn count(&self, family: CounterFamily, word: &'static str, amount: u64) {
-        self.series.count(&self.labels, family, word, amount);
+    pub(crate) fn count(&self, family: CounterFamily, word: &'static str) {
+        self.series.count(&self.labels, family, word);
     }
 
     pub(crate) fn set_synced(&self) {

@@ -13,7 +13,7 @@ use super::failure_policy::{
 };
 use super::watch_lines::FrameUpdates;
 use super::{Reflector, ReflectorParts};
-use crate::api::{ApiError, ApiErrorCause, Frames, SilenceTimeout, WatchQuery};
+use crate::api::{ApiError, ApiErrorCause, Frames, SilenceTimeout};
 use crate::metrics::CounterFamily;
 use crate::source_name::log;
 use crate::status::{ReflectorState, RequestCounter};
@@ -76,7 +76,7 @@ impl Reflector {
         let opened = self.open_watch_in_time(timeout).await;
         match opened {
             Ok(response) => {
-                metrics.count(CounterFamily::Watches, "ok", 1);
+                metrics.count(CounterFamily::Watches, "ok");
                 status.count(RequestCounter::Watches);
                 self.watch_is_open();
                 let open = self.begin_watch(response.into_body(), timeout);
@@ -88,9 +88,7 @@ impl Reflector {
 
     /// The watch could not be opened.
     pub(super) fn watch_failed(&self, error: ApiError) -> WatchEnd {
-        self.parts
-            .metrics
-            .count(CounterFamily::Watches, error.cause().label(), 1);
+        self.parts.metrics.count(CounterFamily::Watches, error.cause().label());
         WatchEnd::Failed(error)
     }
 
@@ -101,10 +99,7 @@ impl Reflector {
             .then(|| version.parse::<u64>().map(|version| (version + 1).to_string()))
             .and_then(Result::ok);
         let version = too_late.as_deref().unwrap_or(version);
-        let request = self.parts.request.watch(&WatchQuery {
-            version,
-            timeout_seconds: timeout.as_secs(),
-        })?;
+        let request = self.parts.request.watch(version, timeout)?;
         self.parts.link.open(request).await
     }
 
@@ -155,10 +150,7 @@ impl Reflector {
             }
             events += updates.counts.sum();
             if updates.counts.bookmark > 0 {
-                frames.set_silence_timeout(SilenceTimeout {
-                    until: Moment::ZERO,
-                    silence: BOOKMARK_SILENCE_MAX,
-                });
+                frames.set_silence_timeout(SilenceTimeout::after(BOOKMARK_SILENCE_MAX));
             }
             match self.deliver(updates, frame.received).await {
                 Ok(true) => frames.touch(self.parts.environment.now()),
