@@ -49,7 +49,7 @@ pub(crate) struct RecorderWaker {
 
 /// A durable source as its informer loop sees it. Dropping it ends the source: its entries are still persisted and
 /// delivered.
-pub struct SourceJournal(Arc<SourceQueue>);
+pub struct SourceJournal(pub(crate) Arc<SourceQueue>);
 
 /// State shared by both ends.
 pub(crate) struct SourceQueue {
@@ -91,10 +91,6 @@ impl RecorderWaker {
 }
 
 impl SourceJournal {
-    pub(crate) fn new(queue: Arc<SourceQueue>) -> Self {
-        Self(queue)
-    }
-
     /// The highest version that an earlier process saw.
     #[must_use]
     pub fn high_water(&self) -> Option<u64> {

@@ -20,13 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::{Key, SourceId};
-use redb::ReadableTable as _;
 
 use crate::journal::RecorderWaker;
 use crate::metrics::StateMetrics;
 use crate::schema::{self, RowError};
 use crate::table_store::TableStore;
-use crate::tables::{Tables, damaged};
+use crate::tables::{Tables, damaged, with_prefix};
 
 /// The keys of one plugin. Clones share them.
 #[derive(Clone)]
@@ -197,8 +196,7 @@ impl KeyTable {
         let rows = store.write(|tables| {
             let mut rows = Rows::default();
             let prefix = schema::plugin_prefix(plugin);
-            let end = schema::after(&prefix);
-            for found in tables.plugin_keys.range::<&[u8]>(&prefix[..]..&end[..])? {
+            for found in with_prefix(&tables.plugin_keys, &prefix)? {
                 let (key, value) = found?;
                 let key = std::str::from_utf8(&key.value()[prefix.len()..]);
                 let key = key.map_err(|_| damaged(RowError::Malformed))?;
