@@ -43,7 +43,6 @@ use crate::update_channel::{EventKind, Update, UpdateReceiver, Updates};
 /// millisecond. client-go uses 1,000.
 pub(crate) const BATCH_DELTAS_MAX: usize = 256;
 
-/// What a loop is built from.
 pub(crate) struct LoopParts {
     pub(crate) name: Arc<SourceName>,
     pub(crate) source: SourceId,
@@ -65,7 +64,6 @@ pub(crate) struct LoopParts {
     pub(crate) reflector: CancellationToken,
 }
 
-/// One source's loop.
 pub(crate) struct InformerLoop {
     parts: LoopParts,
     batch: Batch,

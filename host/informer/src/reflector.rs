@@ -105,7 +105,6 @@ impl Default for ReflectorOptions {
     }
 }
 
-/// What a reflector is built from.
 pub(crate) struct ReflectorParts {
     /// What errors and logs call the source.
     pub(crate) name: Arc<SourceName>,
@@ -124,7 +123,6 @@ pub(crate) struct ReflectorParts {
     pub(crate) probation: Option<ReflectorProbation>,
 }
 
-/// One source's reflector.
 pub(crate) struct Reflector {
     parts: ReflectorParts,
     versions: ListVersions,
@@ -159,7 +157,6 @@ enum RoundEnd {
     RetryAfter(Duration),
 }
 
-/// Why a list failed.
 enum ListFailure {
     LoopGone,
     Failed(ApiError),

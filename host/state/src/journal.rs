@@ -38,7 +38,6 @@ pub(crate) enum JournalEntry {
 /// A callback that is called in its turn.
 type Then = Box<dyn FnOnce() + Send>;
 
-/// Wakes the recorder.
 #[derive(Default)]
 pub(crate) struct RecorderWaker {
     notified: Mutex<bool>,
@@ -117,7 +116,6 @@ impl SourceQueue {
         (high_water != NONE).then_some(high_water)
     }
 
-    /// Takes all pending entries.
     pub(crate) fn take(&self) -> Vec<JournalEntry> {
         let mut entries = self.lock();
         entries.changes = 0;

@@ -71,7 +71,6 @@ struct Rows {
     dirty: BTreeSet<String>,
 }
 
-/// What one transaction writes.
 #[derive(Default)]
 pub(crate) struct KeyBatch {
     changes: Vec<(Arc<str>, KeyChange)>,
@@ -97,7 +96,6 @@ impl KeySpace {
         }
     }
 
-    /// Whether the keys were read.
     pub(crate) fn is_open(&self) -> bool {
         self.content().spaces.contains_key(&self.plugin)
     }

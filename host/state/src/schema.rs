@@ -93,7 +93,6 @@ pub(crate) struct EndedRow {
     pub(crate) last: Vec<u8>,
 }
 
-/// A stored state.
 #[derive(Clone, Debug)]
 pub(crate) struct KeptState {
     pub(crate) uid: String,
@@ -167,7 +166,6 @@ impl EndedRow {
     }
 }
 
-/// The row of a format.
 pub(crate) fn format_row(format: u32) -> Vec<u8> {
     format!("{FORMAT_NAME}{format}").into_bytes()
 }
@@ -209,7 +207,6 @@ pub(crate) fn unseal(row: &[u8], cipher: Option<&Cipher>, associated_data: &[u8]
     }
 }
 
-/// The state in a row.
 pub(crate) fn decode_state(
     source: u32,
     key: KeyRef<'_>,
@@ -234,7 +231,6 @@ pub(crate) fn stored(content: StoredContent, object: &Object) -> Vec<u8> {
 }
 
 impl KeptState {
-    /// The stored part of the object.
     pub(crate) fn object(&self) -> Option<Object> {
         Object::parse(&self.json, &Shape::verbatim()).ok()
     }

@@ -50,7 +50,6 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Deletes a handler.
     pub(crate) fn clear_handler(&mut self, source: u32, handler: &str) -> Result<(), redb::Error> {
         self.handlers.remove(&schema::handler_key(source, handler)[..])?;
         let prefix = schema::open_prefix(source, handler);

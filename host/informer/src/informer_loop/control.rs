@@ -10,7 +10,6 @@ use tokio::sync::oneshot;
 
 use super::{Candidate, InformerLoop, SourceHandoff};
 
-/// A command to the loop.
 pub(crate) enum Control {
     /// Deliver to this listener from now on; it receives the stored objects as its initial list.
     AddListener(ListenerHandle),

@@ -30,7 +30,6 @@ impl GaugeShare {
         }
     }
 
-    /// Sets this source's share to `value`.
     pub(crate) fn set(&self, value: usize) {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
         let before = self.part.swap(value, Ordering::Relaxed);
@@ -39,7 +38,6 @@ impl GaugeShare {
         }
     }
 
-    /// Adds `change` to this source's share.
     pub(crate) fn add(&self, change: i64) {
         self.part.fetch_add(change, Ordering::Relaxed);
         self.gauge.inc_by(change);

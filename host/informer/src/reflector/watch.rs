@@ -41,14 +41,12 @@ pub(super) const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 pub(super) struct OpenWatch {
     pub(super) frames: Frames,
     pub(super) splitter: LineSplitter,
-    /// When it was opened.
     pub(super) opened_at: Moment,
     /// What was read and has not been delivered yet, and when.
     pub(super) unread: FrameUpdates,
     pub(super) received: Moment,
 }
 
-/// How a watch ended.
 #[derive(Debug)]
 pub(super) enum WatchEnd {
     LoopGone,
@@ -205,7 +203,6 @@ impl Reflector {
         error.map_or(Ok(waited), |error| Err(WatchEnd::Failed(error)))
     }
 
-    /// Decides what to do after a watch.
     pub(super) fn after_watch(&mut self, end: WatchEnd) -> WatchDecision {
         match end {
             WatchEnd::LoopGone => WatchDecision::LoopGone,

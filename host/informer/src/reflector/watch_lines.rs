@@ -34,7 +34,6 @@ impl Reflector {
         }
     }
 
-    /// Reads one line.
     pub(super) fn read_one(&self, line: Line<'_>, updates: &mut FrameUpdates) {
         match line {
             Line::Json(line) => self.read_line(line, updates),

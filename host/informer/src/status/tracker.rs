@@ -41,7 +41,6 @@ pub(crate) enum ReflectorState {
 /// Written by one source's reflector and loop, read by everything else.
 pub(crate) struct StatusTracker {
     name: Arc<SourceName>,
-    /// The source in the catalog.
     source: Arc<Source>,
     metrics: Arc<SourceMetrics>,
     environment: Arc<dyn Environment>,
@@ -218,7 +217,6 @@ impl StatusTracker {
         self.lock().watch_list = usage;
     }
 
-    /// The watch received something; `bookmark` if that included one.
     pub(crate) fn record_frame(&self, received: Moment, bookmark: bool) {
         let stamp = received.as_nanos().saturating_add(1);
         self.last_event.store(stamp, Ordering::Relaxed);
