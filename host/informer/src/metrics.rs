@@ -24,7 +24,7 @@ pub(crate) use source::{EventCounts, SourceMetrics};
 #[derive(Debug, Clone, Default)]
 pub struct InformerMetrics(Arc<Series>);
 
-/// Which informer, in which cluster. To Prometheus an empty `cluster`, as with a single cluster, is the same as no label.
+/// Which informer, in which cluster. To Prometheus an empty `cluster` is the same as no label.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
 pub(crate) struct InformerLabels {
     informer: String,
