@@ -15,7 +15,6 @@ use crate::stored;
 /// Longest name, in bytes (apimachinery `DNS1123SubdomainMaxLength`).
 const NAME_BYTES_MAX: usize = 253;
 
-/// The message for an invalid name.
 pub(crate) const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
      start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
@@ -129,16 +128,7 @@ pub(crate) fn text<'a>(metadata: &'a Map<String, Value>, field: &str) -> &'a str
 
 /// Checks the name of an object that is about to be created.
 pub(crate) fn name(kind: &Kind, name: &str) -> Result<(), Status> {
-    let invalid = |error, detail: &str| {
-        Err(Status::invalid(
-            &kind.group,
-            &kind.kind,
-            name,
-            "metadata.name",
-            error,
-            detail,
-        ))
-    };
+    let invalid = |error, detail: &str| Err(kind.invalid(name, "metadata.name", error, detail));
     if name.is_empty() {
         return invalid(FieldError::Required, "name or generateName is required");
     }

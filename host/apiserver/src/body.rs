@@ -10,7 +10,6 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body::{Frame, SizeHint};
 use serde_json::Value;
 
-/// The frames of a streamed body.
 pub(crate) type Frames = Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>;
 
 /// The body of every response.
@@ -33,12 +32,10 @@ impl Body {
         Self(Kind::Frames(Box::pin(frames)))
     }
 
-    /// Whether it is complete.
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self.0, Kind::Whole(_))
     }
 
-    /// The body as a stream, for wrappers.
     pub(crate) fn into_frames(self) -> Frames {
         match self.0 {
             Kind::Whole(bytes) => Box::pin(futures::stream::iter(bytes.map(Ok))),
@@ -105,12 +102,10 @@ pub(crate) fn json_bytes(code: u16, body: impl Into<Bytes>) -> Response<Body> {
     with_type(code, "application/json", Body::whole(body))
 }
 
-/// A JSON response.
 pub(crate) fn json(code: u16, body: &Value) -> Response<Body> {
     json_bytes(code, body.to_string())
 }
 
-/// A line of text.
 pub(crate) fn text(code: u16, body: &'static str) -> Response<Body> {
     with_type(code, "text/plain; charset=utf-8", Body::whole(body))
 }

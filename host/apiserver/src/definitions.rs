@@ -27,7 +27,6 @@ use self::schema::Schema;
 use crate::kinds::Kind;
 use crate::status::Status;
 
-/// The group of definitions.
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 
 /// One version of a definition's resource.
@@ -57,7 +56,6 @@ pub(crate) enum UnknownFields {
     Refuse,
 }
 
-/// Whether a kind is that of definitions.
 pub(crate) fn is_definitions(kind: &Kind) -> bool {
     kind.group == GROUP && kind.plural == "customresourcedefinitions"
 }
@@ -83,7 +81,6 @@ impl CustomVersion {
     }
 }
 
-/// The error for fields that a kind does not have.
 pub(crate) fn unknown_fields(kind: &Kind, fields: &[String]) -> Status {
     let fields: Vec<String> = fields.iter().map(|field| format!("unknown field {field:?}")).collect();
     Status::bad_request(format!(
@@ -95,7 +92,7 @@ pub(crate) fn unknown_fields(kind: &Kind, fields: &[String]) -> Status {
 }
 
 /// A path into an object, as messages write it: `spec.ports[0].name`.
-fn child(path: &str, key: &str) -> String {
+pub(crate) fn child(path: &str, key: &str) -> String {
     if path.is_empty() {
         key.to_owned()
     } else {

@@ -74,10 +74,7 @@ fn group_document(name: &str, versions: &[&str]) -> Value {
 /// `/api/v1`, `/apis/GROUP/VERSION`
 pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let mut resources = Vec::new();
-    for kind in registry
-        .sorted()
-        .filter(|kind| kind.group == group && kind.version == version)
-    {
+    for kind in registry.of_version(group, version) {
         let mut resource = json!({
             "name": kind.plural,
             "singularName": kind.singular,
@@ -85,12 +82,7 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
             "kind": kind.kind,
             "verbs": kind.verbs(),
         });
-        if !kind.short_names.is_empty() {
-            resource["shortNames"] = json!(kind.short_names);
-        }
-        if !kind.categories.is_empty() {
-            resource["categories"] = json!(kind.categories);
-        }
+        add_names(&mut resource, kind);
         resources.push(resource);
         if kind.has_status {
             resources.push(json!({
@@ -123,15 +115,23 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
     })
 }
 
+/// Adds what only some resources have.
+fn add_names(resource: &mut Value, kind: &Kind) {
+    if !kind.short_names.is_empty() {
+        resource["shortNames"] = json!(kind.short_names);
+    }
+    if !kind.categories.is_empty() {
+        resource["categories"] = json!(kind.categories);
+    }
+}
+
 fn aggregated(registry: &Registry, core: bool) -> Vec<Value> {
     let groups = registry
         .groups()
         .into_iter()
         .filter(|(name, _)| name.is_empty() == core);
     let version_document = |group: &str, version: &str| {
-        let kinds = registry
-            .sorted()
-            .filter(|kind| kind.group == group && kind.version == version);
+        let kinds = registry.of_version(group, version);
         json!({
             "version": version,
             "freshness": "Current",
@@ -157,12 +157,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
         "singularResource": kind.singular,
         "verbs": kind.verbs(),
     });
-    if !kind.short_names.is_empty() {
-        resource["shortNames"] = json!(kind.short_names);
-    }
-    if !kind.categories.is_empty() {
-        resource["categories"] = json!(kind.categories);
-    }
+    add_names(&mut resource, kind);
     let subresource = |name: &str, response_kind: &Value| json!({ "subresource": name, "responseKind": response_kind, "verbs": SUBRESOURCE_VERBS });
     let mut subresources = Vec::new();
     if kind.has_status {

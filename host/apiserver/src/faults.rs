@@ -89,32 +89,24 @@ impl Faults {
         rules.len()
     }
 
+    fn add(&self, filter: Filter, times: Option<u32>, action: Action) {
+        self.rule(Rule { filter, times, action });
+    }
+
     /// Responds to the next `times` matching requests in the server's place.
     pub fn answer(&self, filter: Filter, times: u32, answer: Answer) {
-        self.rule(Rule {
-            filter,
-            times: Some(times),
-            action: Action::Answer(answer),
-        });
+        self.add(filter, Some(times), Action::Answer(answer));
     }
 
     /// Delays the next `times` requests that match.
     pub fn delay(&self, filter: Filter, times: u32, delay: Duration) {
         let milliseconds = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        self.rule(Rule {
-            filter,
-            times: Some(times),
-            action: Action::DelayMs(milliseconds),
-        });
+        self.add(filter, Some(times), Action::DelayMs(milliseconds));
     }
 
     /// Holds the next `times` requests that match until [`release`](Self::release) or [`clear`](Self::clear).
     pub fn hold(&self, filter: Filter, times: u32) {
-        self.rule(Rule {
-            filter,
-            times: Some(times),
-            action: Action::Hold,
-        });
+        self.add(filter, Some(times), Action::Hold);
     }
 
     /// Lets all requests that are held continue. Later ones are not held.
@@ -125,11 +117,7 @@ impl Faults {
     /// Responds with 403 to all matching requests, until [`allow`](Self::allow) with the same filter or
     /// [`clear`](Self::clear).
     pub fn forbid(&self, filter: Filter) {
-        self.rule(Rule {
-            filter,
-            times: None,
-            action: Action::Forbid,
-        });
+        self.add(filter, None, Action::Forbid);
     }
 
     /// Reverts [`forbid`](Self::forbid).

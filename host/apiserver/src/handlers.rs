@@ -33,7 +33,10 @@ pub(crate) fn answer(call: &Call<'_>, route: Route, attributes: Attributes) -> R
         return if review::is_review(&resource) {
             review::answer(call, &resource)
         } else {
-            Target::find(call, &resource)?.answer(attributes)
+            match Target::find(call, &resource)? {
+                Some(target) => target.answer(attributes),
+                None => Ok(not_found_text()),
+            }
         };
     }
     if !matches!(*call.method, Method::GET | Method::HEAD) {
@@ -70,11 +73,6 @@ struct Target<'a> {
     kind: Arc<Kind>,
 }
 
-enum Lookup<'a> {
-    Target(Target<'a>),
-    Nothing,
-}
-
 /// The body of a delete.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -84,7 +82,8 @@ struct DeleteOptions {
 }
 
 impl<'a> Target<'a> {
-    fn find(call: &'a Call<'a>, resource: &'a Resource) -> Result<Lookup<'a>, Status> {
+    /// `None` if the resource would be that of an absent definition.
+    fn find(call: &'a Call<'a>, resource: &'a Resource) -> Result<Option<Self>, Status> {
         let store = call.state.store();
         let registry = store.registry();
         let Some(served) = registry
@@ -94,7 +93,7 @@ impl<'a> Target<'a> {
             return if registry.is_built_in(&resource.group, &resource.version) {
                 Err(Status::no_such_resource())
             } else {
-                Ok(Lookup::Nothing)
+                Ok(None)
             };
         };
         let kind = Arc::clone(&served.kind);
@@ -112,7 +111,7 @@ impl<'a> Target<'a> {
         if !known_subresource || !placed {
             return Err(Status::no_such_resource());
         }
-        Ok(Lookup::Target(Self {
+        Ok(Some(Self {
             call,
             resource,
             served,
@@ -342,14 +341,5 @@ impl<'a> Target<'a> {
 
     fn document(&self) -> Result<Value, Status> {
         document::read(self.call.content_type, self.call.body)
-    }
-}
-
-impl Lookup<'_> {
-    fn answer(&self, attributes: Attributes) -> Result<Response<Body>, Status> {
-        match self {
-            Lookup::Target(target) => target.answer(attributes),
-            Lookup::Nothing => Ok(not_found_text()),
-        }
     }
 }

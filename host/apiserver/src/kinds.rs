@@ -146,8 +146,13 @@ impl Registry {
 
     /// Whether a group's version is one of Kubernetes' own.
     pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
+        self.of_version(group, version).any(|kind| !kind.custom)
+    }
+
+    /// The kinds of a group's version, sorted by plural.
+    pub(crate) fn of_version(&self, group: &str, version: &str) -> impl Iterator<Item = &Arc<Kind>> {
         self.sorted()
-            .any(|kind| !kind.custom && kind.group == group && kind.version == version)
+            .filter(move |kind| kind.group == group && kind.version == version)
     }
 
     /// All kinds, sorted by group, version and plural.
@@ -185,7 +190,6 @@ fn path(kind: &Kind) -> (String, String, String) {
     (kind.group.clone(), kind.version.clone(), kind.plural.clone())
 }
 
-/// The built-in kinds.
 pub(crate) fn built_in() -> impl Iterator<Item = Kind> {
     built_in::kinds()
 }

@@ -78,7 +78,6 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// The tokens that end a connection.
 struct ConnectionTokens {
     /// Cuts the connection.
     restart: CancellationToken,

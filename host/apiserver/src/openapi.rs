@@ -15,7 +15,6 @@ use serde_json::{Map, Value, json};
 use crate::kinds::{Kind, Registry, group_version};
 use crate::protobuf;
 
-/// The path of a group's version.
 fn root(group: &str, version: &str) -> String {
     if group.is_empty() {
         format!("api/{version}")
@@ -41,11 +40,7 @@ pub(crate) fn v3_root(registry: &Registry) -> Value {
 
 /// `/openapi/v3/apis/GROUP/VERSION`
 pub(crate) fn v3(registry: &Registry, group: &str, version: &str) -> Option<Value> {
-    let kinds: Vec<&Kind> = registry
-        .sorted()
-        .map(AsRef::as_ref)
-        .filter(|kind| kind.group == group && kind.version == version)
-        .collect();
+    let kinds: Vec<&Kind> = registry.of_version(group, version).map(AsRef::as_ref).collect();
     if kinds.is_empty() {
         return None;
     }

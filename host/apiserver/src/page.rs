@@ -12,7 +12,6 @@ use crate::stored::Stored;
 /// Approximate size of a frame of a streamed list.
 const FRAME_BYTES: usize = 128 * 1024;
 
-/// One page of a list.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) kind: Arc<Kind>,
@@ -25,7 +24,6 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// `metadata` of the list.
     pub(crate) fn metadata(&self) -> serde_json::Value {
         let mut metadata = json!({ "resourceVersion": self.revision.to_string() });
         if let Some(next) = &self.next {

@@ -44,16 +44,9 @@ impl Patch {
                 .map_err(|error| undecodable(&error)),
             "application/apply-patch+yaml" => {
                 if query.get("fieldManager").is_none_or(str::is_empty) {
-                    let detail = "is required for apply patch";
-                    let required = FieldError::Required;
-                    return Err(Status::invalid(
-                        "meta.k8s.io",
-                        "PatchOptions",
-                        "",
-                        "fieldManager",
-                        required,
-                        detail,
-                    ));
+                    let (field, detail) = ("fieldManager", "is required for apply patch");
+                    let (options, required) = ("PatchOptions", FieldError::Required);
+                    return Err(Status::invalid("meta.k8s.io", options, "", field, required, detail));
                 }
                 let configuration = document::yaml(body).map_err(|error| undecodable(&error))?;
                 Ok(Self::Apply {
@@ -73,7 +66,6 @@ impl Patch {
         }
     }
 
-    /// Changes `object`.
     pub(crate) fn apply(&self, object: &mut Value) -> Result<(), Status> {
         match self {
             Self::Merge(patch)

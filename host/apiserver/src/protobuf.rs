@@ -30,7 +30,6 @@ const MAGIC: &[u8] = b"k8s\0";
 /// How deep messages may be nested; pods need about ten levels.
 const NESTING_MAX: usize = 64;
 
-/// The error of an unreadable body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProtobufError {
     #[error("the body is not an object in protocol buffers: it does not begin with \"k8s\" and a zero")]
@@ -65,7 +64,6 @@ pub(crate) fn read(body: &[u8]) -> Result<Value, ProtobufError> {
     Ok(object)
 }
 
-/// A message as JSON.
 fn decode(schema: &MessageSchema, message: &'static str, bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
     if depth > NESTING_MAX {
         return Err(ProtobufError::Malformed(message));

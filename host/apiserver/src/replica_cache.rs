@@ -23,7 +23,6 @@ impl ReplicaCache {
         self.frozen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Freezes the cache at the store's current state.
     pub(crate) fn freeze(&self, store: &Store) {
         let objects = store
             .collections()
@@ -44,14 +43,12 @@ impl ReplicaCache {
         }
     }
 
-    /// The newest revision that this replica shows.
     pub(crate) fn revision(&self, store: &Store) -> u64 {
         self.frozen()
             .as_ref()
             .map_or(store.revision(), |frozen| frozen.revision)
     }
 
-    /// The objects of a kind as this replica shows them.
     pub(crate) fn objects(&self, store: &Store, slot: usize) -> Objects {
         match &*self.frozen() {
             None => store.collection(slot).objects.clone(),

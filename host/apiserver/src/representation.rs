@@ -15,7 +15,6 @@ use crate::table;
 
 const META: &str = "meta.k8s.io/v1";
 
-/// How objects are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Representation {
     Object,
@@ -92,7 +91,6 @@ impl Representation {
         ))
     }
 
-    /// A single object as a response.
     pub(crate) fn object_response(self, code: u16, kind: &Kind, object: &Stored, now: i64) -> Response<Body> {
         let mut body = Vec::with_capacity(object.json().len() + 1);
         self.write_object(kind, object, now, true, &mut body);
@@ -100,7 +98,6 @@ impl Representation {
         body::json_bytes(code, body)
     }
 
-    /// A list as a response.
     pub(crate) fn list_response(self, page: Page, now: i64) -> Response<Body> {
         let body = match self {
             Self::Object => {

@@ -18,7 +18,6 @@ pub(crate) fn is_review(resource: &Resource) -> bool {
     )
 }
 
-/// Responds to a review.
 pub(crate) fn answer(call: &Call<'_>, resource: &Resource) -> Result<Response<Body>, Status> {
     if *call.method != Method::POST {
         return Err(Status::method_not_allowed());

@@ -13,7 +13,6 @@ pub(crate) const GROUP: &str = "autoscaling";
 pub(crate) const VERSION: &str = "v1";
 pub(crate) const KIND: &str = "Scale";
 
-/// The scale of an object.
 pub(crate) fn of(kind: &Kind, object: &Stored) -> Value {
     let value = object.value();
     let replicas = |pointer: &str| value.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
@@ -63,21 +62,21 @@ fn selector(value: &Value) -> String {
 
 /// The patch of the object for a changed scale. A resourceVersion in it is a precondition.
 pub(crate) fn patch(kind: &Kind, name: &str, scale: &Value) -> Result<Patch, Status> {
-    let invalid = |detail: &str| {
-        Err(Status::invalid(
-            &kind.group,
-            KIND,
-            name,
-            "spec.replicas",
-            FieldError::Invalid,
-            detail,
-        ))
-    };
     let replicas = match &scale["spec"]["replicas"] {
         Value::Null => 0,
         value => match value.as_i64() {
             Some(replicas) if replicas >= 0 => replicas,
-            _ => return invalid(&format!("{value}: must be greater than or equal to 0")),
+            _ => {
+                let (field, detail) = ("spec.replicas", format!("{value}: must be greater than or equal to 0"));
+                return Err(Status::invalid(
+                    &kind.group,
+                    KIND,
+                    name,
+                    field,
+                    FieldError::Invalid,
+                    &detail,
+                ));
+            }
         },
     };
     let custom = kind.custom_version.as_ref().and_then(|version| version.scale.as_ref());

@@ -15,7 +15,6 @@ use crate::stored::Stored;
 /// The character after `/` in ASCII: the end of all keys of a namespace.
 const AFTER_SLASH: char = '0';
 
-/// A selection of objects of one kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selection {
     /// Empty: all, or a kind that has none.
@@ -34,7 +33,6 @@ impl Selection {
         }
     }
 
-    /// The selection of a list or watch.
     pub(crate) fn read(kind: &Kind, namespace: &str, options: &ListOptions) -> Result<Self, Status> {
         let mut selection = Self::in_namespace(namespace);
         if !options.label_selector.trim().is_empty() {
@@ -57,7 +55,6 @@ impl Selection {
         self.labels.is_some() || self.fields.is_some()
     }
 
-    /// Whether `object` is selected.
     pub(crate) fn matches(&self, kind: &Kind, object: &Stored) -> bool {
         (self.namespace.is_empty() || self.namespace == *object.namespace)
             && self

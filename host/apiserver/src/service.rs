@@ -222,7 +222,6 @@ fn forbidden(attributes: &Attributes) -> Status {
     status
 }
 
-/// The response of a rule.
 fn canned_response(answer: Answer) -> Result<Response<Body>, ServiceError> {
     match answer {
         Answer::Status(status) => Ok(status.into_response()),

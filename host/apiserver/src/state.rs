@@ -14,7 +14,6 @@ use crate::replica_cache::ReplicaCache;
 use crate::store::Store;
 use crate::watches::Watches;
 
-/// State that all replicas, requests and watches of a server share.
 pub(crate) struct ServerState {
     pub(crate) options: Options,
     store: Mutex<Store>,
@@ -98,7 +97,6 @@ impl ServerState {
             .to_string()
     }
 
-    /// Adds a replica's cache.
     pub(crate) fn add_replica_cache(&self) -> Arc<ReplicaCache> {
         let cache = Arc::default();
         let mut replicas = locked(&self.replicas);

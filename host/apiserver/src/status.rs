@@ -110,7 +110,6 @@ impl Status {
         Self::conflict(kind, name, why)
     }
 
-    /// 400.
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
@@ -125,7 +124,6 @@ impl Status {
         Self::new(403, "Forbidden", format!("{subject} is forbidden: {why}")).about(kind, name)
     }
 
-    /// 405.
     pub(crate) fn method_not_allowed() -> Self {
         Self::new(
             405,
@@ -264,6 +262,13 @@ impl Status {
                 .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+}
+
+impl Kind {
+    /// 422 for an object of this kind, with one cause.
+    pub(crate) fn invalid(&self, name: &str, field: &str, type_: FieldError, detail: &str) -> Status {
+        Status::invalid(&self.group, &self.kind, name, field, type_, detail)
     }
 }
 

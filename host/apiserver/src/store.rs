@@ -114,7 +114,6 @@ impl Store {
         self.collections.len() - 1
     }
 
-    /// The kind and slot of a path.
     pub(crate) fn served(&self, group: &str, version: &str, plural: &str) -> Option<&Served> {
         self.registry.find(group, version, plural)
     }
@@ -123,19 +122,16 @@ impl Store {
         &self.registry
     }
 
-    /// The slot of namespaces.
     pub(crate) fn namespaces(&self) -> usize {
         let namespaces = self.served("", "v1", "namespaces");
         namespaces.expect("namespaces are a built-in kind").slot
     }
 
-    /// The slot of CustomResourceDefinitions.
     pub(crate) fn definitions(&self) -> usize {
         let definitions = self.served(definitions::GROUP, "v1", "customresourcedefinitions");
         definitions.expect("definitions are a built-in kind").slot
     }
 
-    /// The revision of the newest write.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
     }

@@ -108,7 +108,6 @@ impl Stored {
         &self.json[self.spans.content.clone()]
     }
 
-    /// The object as a tree.
     pub(crate) fn value(&self) -> Value {
         tree(&self.json)
     }
@@ -134,7 +133,6 @@ impl Stored {
         out.extend_from_slice(self.json_after_type_meta());
     }
 
-    /// `metadata` as a tree.
     pub(crate) fn metadata(&self) -> Value {
         tree(self.metadata_json())
     }
@@ -195,7 +193,6 @@ impl Stored {
         key(&self.namespace, &self.name)
     }
 
-    /// A label's value.
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
         let index = self
             .labels

@@ -28,7 +28,6 @@ use crate::state::ServerState;
 use crate::status::Status;
 use crate::store::Store;
 
-/// A watch request.
 pub(crate) struct Request {
     pub(crate) served: Served,
     pub(crate) selection: Selection,
@@ -39,7 +38,6 @@ pub(crate) struct Request {
     pub(crate) frozen: bool,
 }
 
-/// Opens a watch.
 pub(crate) fn open(
     state: &Arc<ServerState>,
     cache: &Arc<ReplicaCache>,

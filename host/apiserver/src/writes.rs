@@ -32,7 +32,6 @@ pub(crate) enum Part {
     Status,
 }
 
-/// The preconditions of a delete.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Preconditions {
@@ -55,7 +54,6 @@ impl Written {
     }
 }
 
-/// The result of a delete.
 #[derive(Debug)]
 pub(crate) enum Deletion {
     /// The object is gone; this was its last state.
@@ -64,7 +62,6 @@ pub(crate) enum Deletion {
     Waiting(Arc<Stored>),
 }
 
-/// A write in progress.
 pub(crate) struct Write<'a> {
     pub(crate) store: &'a mut Store,
     /// The kind in the version that the request names.
@@ -107,7 +104,6 @@ impl Write<'_> {
         found.ok_or_else(|| Status::not_found(&self.kind(), name))
     }
 
-    /// Creates an object.
     pub(crate) fn create(&mut self, mut object: Value) -> Result<Written, Status> {
         let kind = self.kind();
         admit::shape(&kind, self.namespace, &mut object)?;
@@ -169,7 +165,6 @@ impl Write<'_> {
         Ok(Written::new(stored, object))
     }
 
-    /// Replaces an object.
     pub(crate) fn update(&mut self, name: &str, mut object: Value) -> Result<Written, Status> {
         let kind = self.kind();
         admit::shape(&kind, self.namespace, &mut object)?;

@@ -13,9 +13,8 @@ mod request;
 mod status;
 
 pub use answer::WithoutLogin;
-pub(crate) use answer::{ANSWER_SILENCE_MAX, get_json, get_json_as, open, probe, text_start};
-pub use error::ApiError;
-pub use error::{ApiErrorCause, LoginFailed};
+pub(crate) use answer::{ANSWER_SILENCE_MAX, get_json, open, probe, text_start};
+pub use error::{ApiError, ApiErrorCause, LoginFailed};
 pub(crate) use frames::{Frame, Frames, SilenceTimeout};
-pub(crate) use request::{CollectionRequest, ListQuery, WatchListQuery, WatchQuery};
+pub(crate) use request::{CollectionRequest, JSON, ListQuery};
 pub(crate) use status::StatusBody;

@@ -21,7 +21,7 @@ use kube::client::Body;
 use tokio::sync::watch;
 
 use crate::api::{self, ApiError, WithoutLogin};
-use crate::metrics::SourceMetrics;
+use crate::metrics::{CounterFamily, SourceMetrics};
 
 /// How long nothing may be received from a cluster before it is asked for a sign of life.
 pub const CLUSTER_SILENCE_MAX: Duration = Duration::from_secs(25);
@@ -61,8 +61,8 @@ struct ClusterHealth {
     received: AtomicU64,
     /// Held by the source that asks for a sign of life.
     asker: tokio::sync::Mutex<()>,
-    /// Held by the source that waits for the API server's return.
-    prober: tokio::sync::Mutex<NextProbe>,
+    /// Held by the source that waits for the API server's return, which is not asked again before then.
+    prober: tokio::sync::Mutex<Moment>,
     reach: watch::Sender<Reach>,
     /// When the next source may return after an outage.
     next_recovery: Mutex<Moment>,
@@ -77,10 +77,6 @@ enum Reach {
     /// It does not answer.
     Lost,
 }
-
-/// Not before then is the API server asked again whether it is back.
-#[derive(Debug)]
-struct NextProbe(Moment);
 
 /// A source's access to its cluster.
 #[derive(Clone)]
@@ -98,7 +94,7 @@ impl ClusterClient {
             url: url.into(),
             received: AtomicU64::new(0),
             asker: tokio::sync::Mutex::default(),
-            prober: tokio::sync::Mutex::new(NextProbe(Moment::ZERO)),
+            prober: tokio::sync::Mutex::new(Moment::ZERO),
             reach: watch::Sender::new(Reach::Available),
             next_recovery: Mutex::new(Moment::ZERO),
         };
@@ -239,7 +235,7 @@ impl ClusterLink {
         {
             let mut next = self.health().prober.lock().await;
             loop {
-                self.environment.sleep(next.0 - self.environment.now()).await;
+                self.environment.sleep(*next - self.environment.now()).await;
                 match self.probe(None).await {
                     // Anything but a server error: not every user may read it.
                     Ok(status) if status < 500 => break,
@@ -254,7 +250,7 @@ impl ClusterLink {
                 }
                 was_away = true;
                 let period = with_jitter(RECOVERY_PROBE_PERIOD, 50, self.environment.random());
-                next.0 = self.environment.now() + period;
+                *next = self.environment.now() + period;
             }
         }
         self.health().set_available();
@@ -267,8 +263,8 @@ impl ClusterLink {
     /// Sends the request for a sign of life; returns the HTTP status of the answer.
     async fn probe(&self, login: Option<WithoutLogin>) -> Result<u16, ApiError> {
         let answer = api::probe(&self.cluster.client, &self.environment, PROBE_PATH, login, PROBE_MAX).await;
-        self.metrics
-            .count_probe(if answer.is_ok() { "answered" } else { "unanswered" });
+        let result = if answer.is_ok() { "answered" } else { "unanswered" };
+        self.metrics.count(CounterFamily::Probes, result);
         if answer.is_ok() {
             self.received(self.environment.now());
         }

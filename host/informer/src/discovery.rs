@@ -124,7 +124,6 @@ pub async fn discover_in(
     })
 }
 
-/// One lookup.
 struct Discovery<'a> {
     client: &'a Client,
     environment: Arc<dyn Environment>,

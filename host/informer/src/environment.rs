@@ -101,7 +101,6 @@ impl Environment for TokioEnvironment {
 pub(crate) struct BackgroundDropper(mpsc::UnboundedSender<Box<dyn Any + Send>>);
 
 impl BackgroundDropper {
-    /// Spawns the task.
     pub(crate) fn new(environment: &dyn Environment) -> Self {
         let (sender, mut receiver) = mpsc::unbounded_channel::<Box<dyn Any + Send>>();
         environment.spawn(
@@ -116,7 +115,6 @@ impl BackgroundDropper {
         Self(sender)
     }
 
-    /// Drops `garbage` on the background task.
     pub(crate) fn drop_later(&self, garbage: impl Any + Send) {
         // A runtime that shuts down accepts nothing more; then it is dropped here.
         drop(self.0.send(Box::new(garbage)));

@@ -124,26 +124,15 @@ impl Registration {
     }
 }
 
-/// What a handler's task is built from.
-pub(crate) struct HandlerParts<'a> {
-    pub(crate) handler: Box<dyn EventHandler>,
-    pub(crate) listener: ListenerHandle,
-    pub(crate) source: SourceId,
-    pub(crate) informer: &'a str,
-    pub(crate) environment: &'a Arc<dyn Environment>,
-    pub(crate) metrics: &'a Arc<SourceMetrics>,
-}
-
 /// Starts a handler's task.
-pub(crate) fn drive(parts: HandlerParts<'_>) -> Registration {
-    let HandlerParts {
-        handler,
-        listener,
-        source,
-        informer,
-        environment,
-        metrics,
-    } = parts;
+pub(crate) fn drive(
+    handler: Box<dyn EventHandler>,
+    listener: ListenerHandle,
+    source: SourceId,
+    informer: &str,
+    environment: &Arc<dyn Environment>,
+    metrics: &Arc<SourceMetrics>,
+) -> Registration {
     let (synced_sender, synced) = watch::channel(false);
     let (ended_sender, ended) = watch::channel(false);
     listener.feed().set_synced_callback(Arc::new(move |synced_source| {

@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use candidate::Candidate;
 pub(crate) use control::{Control, IndexersChange};
-pub(crate) use handoff::{SourceHandoff, SourceTransfer};
+pub(crate) use handoff::SourceHandoff;
 use index_feeds::{IndexFeeds, IndexWarnings};
 
 use crate::durable_source::DurableSource;
@@ -43,7 +43,6 @@ use crate::update_channel::{EventKind, Update, UpdateReceiver, Updates};
 /// millisecond. client-go uses 1,000.
 pub(crate) const BATCH_DELTAS_MAX: usize = 256;
 
-/// What a loop is built from.
 pub(crate) struct LoopParts {
     pub(crate) name: Arc<SourceName>,
     pub(crate) source: SourceId,
@@ -65,7 +64,6 @@ pub(crate) struct LoopParts {
     pub(crate) reflector: CancellationToken,
 }
 
-/// One source's loop.
 pub(crate) struct InformerLoop {
     parts: LoopParts,
     batch: Batch,
@@ -98,7 +96,7 @@ impl InformerLoop {
             changes: Vec::with_capacity(BATCH_DELTAS_MAX),
             listeners: Vec::new(),
             fed_changes: 0,
-            feeds: IndexFeeds::new(),
+            feeds: IndexFeeds::default(),
             index_warnings: IndexWarnings::default(),
             guard,
             synced: false,
@@ -225,7 +223,7 @@ impl InformerLoop {
             store.set_version(version, self.guard.epoch());
         }
         store.publish();
-        status.notify_published();
+        status.published.notify();
         if let (Some(durable), Some(high_water)) = (durable, self.guard.high_water()) {
             durable.journal.set_high_water(high_water);
         }

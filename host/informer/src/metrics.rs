@@ -6,53 +6,102 @@
 //! takes back its share of gauges; gauges without sources are removed. Counters continue when an informer starts again,
 //! and are removed when it [is forgotten](InformerMetrics::forget_informer) and its last source has ended.
 
-mod labels;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informant_cache::SourceState;
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use labels::{IndexLabels, InformerLabels, ReasonLabels, ResultLabels, StateLabels, TypeLabels};
 pub(crate) use source::{EventCounts, SourceMetrics};
 
 /// All series of the informer crate. Cheap to clone; the registry adds the prefix (`informant_`).
 #[derive(Debug, Clone, Default)]
 pub struct InformerMetrics(Arc<Series>);
 
-#[derive(Debug, Default)]
-pub(crate) struct Series {
-    lists: Family<ResultLabels, Counter>,
-    watch_lists: Family<ResultLabels, Counter>,
-    watches: Family<ResultLabels, Counter>,
-    probes: Family<ResultLabels, Counter>,
-    watch_events: Family<TypeLabels, Counter>,
-    relists: Family<ReasonLabels, Counter>,
-    skipped: Family<ReasonLabels, Counter>,
-    rejected: Family<TypeLabels, Counter>,
-    source_epochs: Family<InformerLabels, Counter>,
-    watch_list_refused: Family<InformerLabels, Gauge>,
-    outdated_keys: Family<InformerLabels, Gauge>,
-    guard_off: Family<InformerLabels, Gauge>,
-    informer_synced: Family<InformerLabels, Gauge>,
-    source_state: Family<StateLabels, Gauge>,
-    store_objects: Family<InformerLabels, Gauge>,
-    store_bytes: Family<InformerLabels, Gauge>,
-    store_resource_version: Family<InformerLabels, Gauge>,
-    delta_fifo_keys: Family<InformerLabels, Gauge>,
-    channel_bytes: Family<InformerLabels, Gauge>,
-    index_attached: Family<IndexLabels, Gauge>,
-    index_errors: Family<IndexLabels, Counter>,
-    handler_panics: Family<InformerLabels, Counter>,
-    stop_undelivered: Family<InformerLabels, Counter>,
-    hand_over_waits: Family<InformerLabels, Counter>,
-    /// How many sources share the series of an informer, and how many of them are synced.
-    sharing: Mutex<BTreeMap<InformerLabels, Sharing>>,
+/// Which informer, in which cluster. To Prometheus an empty `cluster` is the same as no label.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+pub(crate) struct InformerLabels {
+    informer: String,
+    cluster: String,
+}
+
+/// An informer's labels and one more.
+type WordLabels = (InformerLabels, [(&'static str, String); 1]);
+
+impl InformerLabels {
+    fn new(informer: &str, cluster: &str) -> Self {
+        Self {
+            informer: informer.to_owned(),
+            cluster: cluster.to_owned(),
+        }
+    }
+
+    fn with(&self, name: &'static str, word: &str) -> WordLabels {
+        (self.clone(), [(name, word.to_owned())])
+    }
+}
+
+/// Declares all families, in the order of the exposition.
+macro_rules! series {
+    ($($field:ident: $labels:ty, $metric:ty, $name:literal, $help:literal;)*) => {
+        #[derive(Debug, Default)]
+        pub(crate) struct Series {
+            $($field: Family<$labels, $metric>,)*
+            /// How many sources share the series of an informer, and how many of them are synced.
+            sharing: Mutex<BTreeMap<InformerLabels, Sharing>>,
+        }
+
+        impl Series {
+            fn register(&self, registry: &mut Registry) {
+                $(registry.register($name, $help, self.$field.clone());)*
+            }
+        }
+    };
+}
+
+series! {
+    lists: WordLabels, Counter, "reflector_lists", "LIST requests of reflectors, by result";
+    watch_lists: WordLabels, Counter, "reflector_watch_lists",
+        "WatchList requests of reflectors (watches that start with the current state), by result";
+    watch_list_refused: InformerLabels, Gauge, "source_watch_list_refused",
+        "Sources whose API server refused a WatchList or did not complete it, so that LIST is used";
+    watches: WordLabels, Counter, "reflector_watches", "Watches opened or refused, by result";
+    probes: WordLabels, Counter, "reflector_probes",
+        "Requests for a sign of life, sent for all sources of a cluster that was silent or unreachable, by result";
+    watch_events: WordLabels, Counter, "reflector_watch_events", "Events read from watches, by type";
+    relists: WordLabels, Counter, "reflector_relists", "Lists after the first, by reason";
+    skipped: WordLabels, Counter, "reflector_skipped", "Objects, lines and events skipped as invalid, by reason";
+    rejected: WordLabels, Counter, "reflector_rejected",
+        "Lists and events rejected by the version guard because they are older than the known state";
+    source_epochs: InformerLabels, Counter, "source_epochs",
+        "Rollbacks of the cluster: a consistent list was older than the known state, as after a restored backup";
+    outdated_keys: InformerLabels, Gauge, "source_outdated_keys",
+        "Keys whose newest state was too large, so that the store has an older one";
+    guard_off: InformerLabels, Gauge, "source_guard_off",
+        "Sources whose versions are not integers, so that older states cannot be rejected";
+    informer_synced: InformerLabels, Gauge, "informer_synced", "1 while all sources are synced";
+    source_state: WordLabels, Gauge, "source_state", "Sources in each state";
+    store_objects: InformerLabels, Gauge, "store_objects", "Objects in the store";
+    store_bytes: InformerLabels, Gauge, "store_bytes", "Bytes of the objects in the store";
+    store_resource_version: InformerLabels, Gauge, "store_resource_version",
+        "Last 15 digits of the version up to which the store has seen everything";
+    delta_fifo_keys: InformerLabels, Gauge, "delta_fifo_keys", "Keys waiting in the DeltaFIFO";
+    channel_bytes: InformerLabels, Gauge, "reflector_channel_bytes",
+        "Bytes between the reflector and the informer loop; reading stops at the limit";
+    index_attached: WordLabels, Gauge, "index_attached", "1 while the index is ready for queries";
+    index_errors: WordLabels, Counter, "index_errors", "Objects missing from an index because its function failed";
+    handler_panics: InformerLabels, Counter, "native_handler_panics",
+        "Panics of native handlers, contained and retried";
+    stop_undelivered: InformerLabels, Counter, "stop_undelivered",
+        "Events not handled before the deadline of an orderly stop";
+    hand_over_waits: InformerLabels, Counter, "hand_over_waits",
+        "Handoffs between durable sources that were blocked on the disk for too long";
 }
 
 #[derive(Debug, Default)]
@@ -69,7 +118,7 @@ struct Sharing {
 
 /// A counter by a word that is known only when something happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum CounterFamily {
+pub(crate) enum CounterFamily {
     Lists,
     WatchLists,
     Watches,
@@ -111,125 +160,6 @@ impl InformerMetrics {
 }
 
 impl Series {
-    fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "reflector_lists",
-            "LIST requests of reflectors, by result",
-            self.lists.clone(),
-        );
-        registry.register(
-            "reflector_watch_lists",
-            "WatchList requests of reflectors (watches that start with the current state), by result",
-            self.watch_lists.clone(),
-        );
-        registry.register(
-            "source_watch_list_refused",
-            "Sources whose API server refused a WatchList or did not complete it, so that LIST is used",
-            self.watch_list_refused.clone(),
-        );
-        registry.register(
-            "reflector_watches",
-            "Watches opened or refused, by result",
-            self.watches.clone(),
-        );
-        registry.register(
-            "reflector_probes",
-            "Requests for a sign of life, sent for all sources of a cluster that was silent or unreachable, by result",
-            self.probes.clone(),
-        );
-        registry.register(
-            "reflector_watch_events",
-            "Events read from watches, by type",
-            self.watch_events.clone(),
-        );
-        registry.register(
-            "reflector_relists",
-            "Lists after the first, by reason",
-            self.relists.clone(),
-        );
-        registry.register(
-            "reflector_skipped",
-            "Objects, lines and events skipped as invalid, by reason",
-            self.skipped.clone(),
-        );
-        registry.register(
-            "reflector_rejected",
-            "Lists and events rejected by the version guard because they are older than the known state",
-            self.rejected.clone(),
-        );
-        registry.register(
-            "source_epochs",
-            "Rollbacks of the cluster: a consistent list was older than the known state, as after a restored backup",
-            self.source_epochs.clone(),
-        );
-        registry.register(
-            "source_outdated_keys",
-            "Keys whose newest state was too large, so that the store has an older one",
-            self.outdated_keys.clone(),
-        );
-        registry.register(
-            "source_guard_off",
-            "Sources whose versions are not integers, so that older states cannot be rejected",
-            self.guard_off.clone(),
-        );
-        registry.register(
-            "informer_synced",
-            "1 while all sources are synced",
-            self.informer_synced.clone(),
-        );
-        registry.register("source_state", "Sources in each state", self.source_state.clone());
-        self.register_stores(registry);
-    }
-
-    fn register_stores(&self, registry: &mut Registry) {
-        registry.register("store_objects", "Objects in the store", self.store_objects.clone());
-        registry.register(
-            "store_bytes",
-            "Bytes of the objects in the store",
-            self.store_bytes.clone(),
-        );
-        registry.register(
-            "store_resource_version",
-            "Last 15 digits of the version up to which the store has seen everything",
-            self.store_resource_version.clone(),
-        );
-        registry.register(
-            "delta_fifo_keys",
-            "Keys waiting in the DeltaFIFO",
-            self.delta_fifo_keys.clone(),
-        );
-        registry.register(
-            "reflector_channel_bytes",
-            "Bytes between the reflector and the informer loop; reading stops at the limit",
-            self.channel_bytes.clone(),
-        );
-        registry.register(
-            "index_attached",
-            "1 while the index is ready for queries",
-            self.index_attached.clone(),
-        );
-        registry.register(
-            "index_errors",
-            "Objects missing from an index because its function failed",
-            self.index_errors.clone(),
-        );
-        registry.register(
-            "native_handler_panics",
-            "Panics of native handlers, contained and retried",
-            self.handler_panics.clone(),
-        );
-        registry.register(
-            "stop_undelivered",
-            "Events not handled before the deadline of an orderly stop",
-            self.stop_undelivered.clone(),
-        );
-        registry.register(
-            "hand_over_waits",
-            "Handoffs between durable sources that were blocked on the disk for too long",
-            self.hand_over_waits.clone(),
-        );
-    }
-
     fn sharing(&self) -> MutexGuard<'_, BTreeMap<InformerLabels, Sharing>> {
         // Changed by single inserts and removes: consistent after any panic.
         self.sharing.lock().unwrap_or_else(PoisonError::into_inner)
@@ -263,20 +193,25 @@ impl Series {
         }
     }
 
-    fn count(&self, labels: &InformerLabels, family: CounterFamily, word: &'static str, amount: u64) {
+    fn count(&self, labels: &InformerLabels, family: CounterFamily, word: &'static str) {
         self.while_used(labels, |sharing| {
             sharing.counted.insert((family, word));
-            let counter = match family {
-                CounterFamily::Lists => self.lists.get_or_create_owned(&ResultLabels::new(labels, word)),
-                CounterFamily::WatchLists => self.watch_lists.get_or_create_owned(&ResultLabels::new(labels, word)),
-                CounterFamily::Watches => self.watches.get_or_create_owned(&ResultLabels::new(labels, word)),
-                CounterFamily::Probes => self.probes.get_or_create_owned(&ResultLabels::new(labels, word)),
-                CounterFamily::Relists => self.relists.get_or_create_owned(&ReasonLabels::new(labels, word)),
-                CounterFamily::Skipped => self.skipped.get_or_create_owned(&ReasonLabels::new(labels, word)),
-                CounterFamily::Rejected => self.rejected.get_or_create_owned(&TypeLabels::new(labels, word)),
-            };
-            counter.inc_by(amount);
+            let (counters, label) = self.counters(family);
+            counters.get_or_create_owned(&labels.with(label, word)).inc();
         });
+    }
+
+    /// The counters of `family`, and their label.
+    fn counters(&self, family: CounterFamily) -> (&Family<WordLabels, Counter>, &'static str) {
+        match family {
+            CounterFamily::Lists => (&self.lists, "result"),
+            CounterFamily::WatchLists => (&self.watch_lists, "result"),
+            CounterFamily::Watches => (&self.watches, "result"),
+            CounterFamily::Probes => (&self.probes, "result"),
+            CounterFamily::Relists => (&self.relists, "reason"),
+            CounterFamily::Skipped => (&self.skipped, "reason"),
+            CounterFamily::Rejected => (&self.rejected, "type"),
+        }
     }
 
     /// A source ends; with the last one the informer's gauges are removed.
@@ -303,10 +238,10 @@ impl Series {
             family.remove(labels);
         }
         for state in SourceState::ALL {
-            self.source_state.remove(&StateLabels::new(labels, state.as_str()));
+            self.source_state.remove(&labels.with("state", state.as_str()));
         }
         for index in &sharing.indexes {
-            self.index_attached.remove(&IndexLabels::new(labels, index.clone()));
+            self.index_attached.remove(&labels.with("index", index));
         }
         if sharing.forgotten
             && let Some(last) = all.remove(labels)
@@ -325,21 +260,14 @@ impl Series {
             family.remove(labels);
         }
         for kind in EVENT_TYPES {
-            self.watch_events.remove(&TypeLabels::new(labels, kind));
+            self.watch_events.remove(&labels.with("type", kind));
         }
         for (family, word) in &last.counted {
-            match family {
-                CounterFamily::Lists => self.lists.remove(&ResultLabels::new(labels, word)),
-                CounterFamily::WatchLists => self.watch_lists.remove(&ResultLabels::new(labels, word)),
-                CounterFamily::Watches => self.watches.remove(&ResultLabels::new(labels, word)),
-                CounterFamily::Probes => self.probes.remove(&ResultLabels::new(labels, word)),
-                CounterFamily::Relists => self.relists.remove(&ReasonLabels::new(labels, word)),
-                CounterFamily::Skipped => self.skipped.remove(&ReasonLabels::new(labels, word)),
-                CounterFamily::Rejected => self.rejected.remove(&TypeLabels::new(labels, word)),
-            };
+            let (counters, label) = self.counters(*family);
+            counters.remove(&labels.with(label, word));
         }
         for index in &last.indexes {
-            self.index_errors.remove(&IndexLabels::new(labels, index.clone()));
+            self.index_errors.remove(&labels.with("index", index));
         }
     }
 

@@ -20,6 +20,7 @@ use crate::metrics::InformerMetrics;
 use crate::reflector::ReflectorOptions;
 use crate::shared_informer::{
     AddIndexersError, DurableSources, InformerOptions, InformerStopped, SharedInformer, StartError, StopReport,
+    Visibility,
 };
 use crate::spec::SourceSpec;
 use crate::status::{Reconfiguring, ReflectorStatus};
@@ -362,14 +363,6 @@ impl NamedInformer {
     }
 }
 
-/// Whether a new source is visible to lookups at once.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Visibility {
-    Public,
-    /// Only after [`Catalog::swap_listed`].
-    Staged,
-}
-
 impl Parts {
     fn members(&self) -> MutexGuard<'_, Members> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
@@ -393,11 +386,7 @@ impl Parts {
             durable: durable.flatten(),
             ..InformerOptions::default()
         };
-        let started = match visibility {
-            Visibility::Public => SharedInformer::start_with(spec, client, environment, catalog, metrics, options),
-            Visibility::Staged => SharedInformer::start_staged(spec, client, environment, catalog, metrics, options),
-        };
-        started.map(Arc::new)
+        SharedInformer::start_in(spec, client, environment, catalog, visibility, metrics, options).map(Arc::new)
     }
 }
 

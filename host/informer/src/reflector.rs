@@ -11,7 +11,6 @@
 //!
 //! Follows client-go's `tools/cache/reflector.go`; departures are noted where they occur.
 
-mod failure_log;
 mod failure_policy;
 mod list;
 mod list_limits;
@@ -35,8 +34,7 @@ use crate::metrics::SourceMetrics;
 use crate::source_name::{SourceName, log};
 use crate::status::{ReflectorState, StatusTracker, WatchListUse};
 use crate::update_channel::UpdateSender;
-use failure_log::FailureLog;
-use failure_policy::{WatchDecision, after_list_failure};
+use failure_policy::{WatchDecision, state_and_pace};
 use informant_cache::{Environment, Source};
 use informant_object::Shape;
 use informant_object::frames::WATCH_LINE_BYTES_MAX;
@@ -107,7 +105,6 @@ impl Default for ReflectorOptions {
     }
 }
 
-/// What a reflector is built from.
 pub(crate) struct ReflectorParts {
     /// What errors and logs call the source.
     pub(crate) name: Arc<SourceName>,
@@ -126,7 +123,6 @@ pub(crate) struct ReflectorParts {
     pub(crate) probation: Option<ReflectorProbation>,
 }
 
-/// One source's reflector.
 pub(crate) struct Reflector {
     parts: ReflectorParts,
     versions: ListVersions,
@@ -135,8 +131,8 @@ pub(crate) struct Reflector {
     list_backoff: Backoff,
     /// Between failed watches and the lists that they lead to; ends with a watch that lives.
     watch_backoff: Backoff,
-    /// What is logged and shown of failures.
-    failures: FailureLog,
+    /// The state that the last failure led to, unless the source has recovered since.
+    last_failure: Option<ReflectorState>,
     /// Whether some some key is marked outdated, so that events have to be checked against the outdated keys.
     has_outdated: bool,
     /// Consecutive watches that ended early and without an event.
@@ -161,7 +157,6 @@ enum RoundEnd {
     RetryAfter(Duration),
 }
 
-/// Why a list failed.
 enum ListFailure {
     LoopGone,
     Failed(ApiError),
@@ -179,7 +174,7 @@ impl Reflector {
             watch_list: WatchListSupport::new(parts.options.watch_list),
             list_backoff: Backoff::new(parts.options.backoff),
             watch_backoff: Backoff::new(parts.options.backoff),
-            failures: FailureLog::default(),
+            last_failure: None,
             has_outdated: false,
             fruitless_watches: 0,
             expired_watches: 0,
@@ -189,10 +184,6 @@ impl Reflector {
             liveness: Liveness::default(),
             parts,
         }
-    }
-
-    pub(crate) fn name(&self) -> Arc<SourceName> {
-        Arc::clone(&self.parts.name)
     }
 
     /// Lists and watches until the loop is gone. Dropping the future stops it at any point.
@@ -283,11 +274,11 @@ impl Reflector {
 
     /// Reports a failed list and returns how long to wait.
     fn list_failed(&mut self, error: &ApiError) -> Duration {
-        let decision = after_list_failure(error);
-        self.set_reflector_state(decision.state);
+        let (state, pace) = state_and_pace(error.cause());
+        self.set_reflector_state(state);
         self.unreachable = error.cause() == ApiErrorCause::Unreachable;
-        let pause = self.list_pause(decision.pace);
-        self.report("list", &error.to_string(), pause, decision.state);
+        let pause = self.list_pause(pace);
+        self.report("list", &error.to_string(), pause, state);
         pause
     }
 
@@ -305,7 +296,7 @@ impl Reflector {
     /// change, once.
     fn report(&mut self, request: &'static str, error: &str, pause: Duration, state: ReflectorState) {
         let retry_in_seconds = pause.as_secs_f64();
-        let name = &self.parts.name;
+        let name = Arc::clone(&self.parts.name);
         if self.parts.probation.is_some() {
             log!(
                 warn,
@@ -317,7 +308,13 @@ impl Reflector {
             );
             return self.parts.status.set_reconfigure_error(format!("{request}: {error}"));
         }
-        let is_new = self.failures.is_new(state);
+        // A source that must not be read, or whose resource does not exist, stays like that until somebody changes it,
+        // and is visible in the status: one warning is enough. Other failures are rare, thanks to the back-off.
+        let lasts = matches!(
+            state,
+            ReflectorState::ResourceMissing | ReflectorState::Forbidden | ReflectorState::Refused
+        );
+        let is_new = self.last_failure.replace(state) != Some(state) || !lasts;
         match request {
             "list" if is_new => log!(
                 warn,
@@ -354,18 +351,18 @@ impl Reflector {
     }
 
     fn list_pause(&mut self, pace: failure_policy::RetryPace) -> Duration {
-        let environment = &self.parts.environment;
-        pace.pause(&mut self.list_backoff, environment.now(), environment.random())
+        let (now, random) = (self.parts.environment.now(), self.parts.environment.random());
+        pace.pause(|| self.list_backoff.after_failure(now, random), random)
     }
 
     fn watch_pause(&mut self, pace: failure_policy::RetryPace) -> Duration {
-        let environment = &self.parts.environment;
-        pace.pause(&mut self.watch_backoff, environment.now(), environment.random())
+        let (now, random) = (self.parts.environment.now(), self.parts.environment.random());
+        pace.pause(|| self.watch_backoff.after_failure(now, random), random)
     }
 
     /// The watch has shown that it works.
     fn watch_lives(&mut self) {
-        self.failures.clear();
+        self.last_failure = None;
     }
 
     /// The watch lasted: the next failure says nothing about earlier ones. The initial events of a WatchList do not

@@ -23,13 +23,14 @@ use tokio_util::sync::CancellationToken;
 pub use freshness::NotFresh;
 pub use reconfigure::ReconfigureError;
 pub(crate) use reconfigure::validate_identity;
+pub(crate) use start::Visibility;
 pub use start::{StartError, try_request};
 pub use stop::StopReport;
 
 use crate::cluster_client::ClusterClient;
 use crate::durable_source::DurableSource;
 use crate::environment::BackgroundDropper;
-use crate::handler::{HandlerParts, Registration, drive};
+use crate::handler::{Registration, drive};
 use crate::informer_loop::Control;
 use crate::metrics::SourceMetrics;
 use crate::reflector::ReflectorOptions;
@@ -82,7 +83,7 @@ pub struct SharedInformer {
     client: ClusterClient,
     source: Arc<Source>,
     catalog: Catalog,
-    environment: EnvironmentRef,
+    environment: Arc<dyn Environment>,
     control: mpsc::UnboundedSender<Control>,
     status: Arc<StatusTracker>,
     metrics: Arc<SourceMetrics>,
@@ -99,10 +100,6 @@ pub struct SharedInformer {
     reconfigure_lock: tokio::sync::Mutex<()>,
     members: Mutex<Members>,
 }
-
-/// An environment, opaque to `Debug`.
-#[derive(Clone)]
-struct EnvironmentRef(Arc<dyn Environment>);
 
 impl std::fmt::Debug for SharedInformer {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -214,7 +211,7 @@ impl SharedInformer {
         mut options: ListenerOptions,
     ) -> Result<Registration, InformerStopped> {
         if options.seed == 0 {
-            options.seed = self.environment.0.random();
+            options.seed = self.environment.random();
         }
         options.resync = options.resync.or(self.members().spec.resync);
         let listener = ListenerHandle::new(options);
@@ -222,14 +219,15 @@ impl SharedInformer {
         if members.stopped {
             return Err(InformerStopped);
         }
-        let registration = drive(HandlerParts {
+        let (source, environment) = (self.source(), &self.environment);
+        let registration = drive(
             handler,
-            listener: listener.clone(),
-            source: self.source(),
-            informer: self.name(),
-            environment: &self.environment.0,
-            metrics: &self.metrics,
-        });
+            listener.clone(),
+            source,
+            self.name(),
+            environment,
+            &self.metrics,
+        );
         members.handlers.retain(|known| !known.has_ended());
         members.handlers.push(registration.clone());
         self.send_command(Control::AddListener(listener))?;

@@ -87,7 +87,6 @@ impl SourceSpec {
         })
     }
 
-    /// The path of the collection of this source.
     pub(crate) fn path(&self) -> String {
         self.resource.path(self.namespace.as_deref())
     }

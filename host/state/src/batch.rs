@@ -67,7 +67,6 @@ impl PersistedSource {
 
 /// Runs in the transaction. After an error the in-memory state is invalid and must be read from the database again.
 impl PersistedSource {
-    /// Writes a batch.
     pub(crate) fn keep(
         &mut self,
         tables: &mut Tables<'_>,

@@ -17,7 +17,6 @@ pub const KEY_BYTES: usize = 32;
 /// Random bytes for each value.
 const SALT_BYTES: usize = 32;
 
-/// The purpose of derived keys.
 const PURPOSE: &[u8] = b"informant-state value";
 
 /// Encrypts and decrypts stored values.

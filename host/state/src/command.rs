@@ -71,14 +71,12 @@ impl Shared {
         }
     }
 
-    /// Names a listener as a handler.
     pub(crate) fn name(&self, listener: &ListenerHandle, name: &str, on_start: OnStart) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         names.retain(|(known, ..)| !known.ptr_eq(listener));
         names.push((listener.clone(), name.to_owned(), on_start));
     }
 
-    /// Takes the commands that wait.
     pub(crate) fn take(&self) -> Vec<RecorderCommand> {
         std::mem::take(&mut self.commands().waiting)
     }

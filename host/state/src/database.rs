@@ -147,7 +147,7 @@ impl StateDatabase {
     }
 }
 
-/// Durable sources deliver nothing once this has ended; if a bug is the reason, that must be visible.
+/// If a bug ends it, durable sources deliver nothing, and that must be visible.
 fn run(recorder: Recorder) {
     if catch_unwind(AssertUnwindSafe(|| recorder.run())).is_err() {
         tracing::error!(

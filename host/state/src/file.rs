@@ -90,14 +90,14 @@ fn open_or_set_aside(path: &Path, owner: Option<&str>) -> Result<OpenedDatabase,
         path: path.to_owned(),
         source,
     };
-    match open_checked(path, owner).map_err(|error| error.at(path))? {
+    match open_checked(path, owner)? {
         Ok(database) => Ok(OpenedDatabase {
             database,
             set_aside: None,
         }),
         Err(reason) => {
             let aside = set_aside(path).map_err(about)?;
-            match open_checked(path, owner).map_err(|error| error.at(path))? {
+            match open_checked(path, owner)? {
                 Ok(database) => Ok(OpenedDatabase {
                     database,
                     set_aside: Some((aside, reason)),
@@ -106,13 +106,6 @@ fn open_or_set_aside(path: &Path, owner: Option<&str>) -> Result<OpenedDatabase,
             }
         }
     }
-}
-
-enum OpenFailure {
-    InUse,
-    Newer(u32),
-    Owned(String),
-    Io(io::Error),
 }
 
 /// A file that is a database of Informant, or why it is none.
@@ -124,28 +117,24 @@ pub(crate) enum Validated {
     Owned(String),
 }
 
-impl OpenFailure {
-    fn at(self, path: &Path) -> OpenError {
-        let path = path.to_owned();
-        match self {
-            Self::InUse => OpenError::InUse { path },
-            Self::Newer(found) => OpenError::Newer { path, found },
-            Self::Owned(owner) => OpenError::Owned { path, owner },
-            Self::Io(source) => OpenError::Io { path, source },
-        }
-    }
-}
-
 /// The database; or, in the inner result, why the file is invalid.
-fn open_checked(path: &Path, owner: Option<&str>) -> Result<Result<Database, String>, OpenFailure> {
-    let file = create_file(path).map_err(OpenFailure::Io)?;
+fn open_checked(path: &Path, owner: Option<&str>) -> Result<Result<Database, String>, OpenError> {
+    let about = |source| OpenError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let file = create_file(path).map_err(about)?;
     // A torn page may make the reader panic.
     let opened = catch_unwind(AssertUnwindSafe(|| validate(builder().create_file(file)?, owner)));
+    let path = path.to_owned();
     match opened {
         Ok(Ok(Validated::Valid(database))) => Ok(Ok(database)),
-        Ok(Ok(Validated::Newer(format))) => Err(OpenFailure::Newer(format)),
-        Ok(Ok(Validated::Owned(owner))) => Err(OpenFailure::Owned(owner)),
-        Ok(Err(error)) => classify(error),
+        Ok(Ok(Validated::Newer(found))) => Err(OpenError::Newer { path, found }),
+        Ok(Ok(Validated::Owned(owner))) => Err(OpenError::Owned { path, owner }),
+        Ok(Err(redb::Error::DatabaseAlreadyOpen)) => Err(OpenError::InUse { path }),
+        Ok(Err(redb::Error::Io(source))) if !is_about_content(&source) => Err(OpenError::Io { path, source }),
+        Ok(Err(redb::Error::Corrupted(reason))) => Ok(Err(reason)),
+        Ok(Err(other)) => Ok(Err(other.to_string())),
         Err(_) => Ok(Err("it is damaged".to_owned())),
     }
 }
@@ -215,15 +204,6 @@ pub(crate) fn open_on(backend: impl redb::StorageBackend) -> Result<Database, re
         Validated::Valid(database) => Ok(database),
         Validated::Newer(format) => Err(redb::Error::Corrupted(format!("format {format}"))),
         Validated::Owned(owner) => Err(redb::Error::Corrupted(format!("of {owner}"))),
-    }
-}
-
-fn classify(error: redb::Error) -> Result<Result<Database, String>, OpenFailure> {
-    match error {
-        redb::Error::DatabaseAlreadyOpen => Err(OpenFailure::InUse),
-        redb::Error::Io(error) if !is_about_content(&error) => Err(OpenFailure::Io(error)),
-        redb::Error::Corrupted(reason) => Ok(Err(reason)),
-        other => Ok(Err(other.to_string())),
     }
 }
 

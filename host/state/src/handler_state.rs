@@ -64,7 +64,6 @@ pub(crate) struct HandlerState {
     pub(crate) records_requeues: bool,
     /// The key that was checked last.
     pub(crate) asked: Option<Key>,
-    /// The row in the database.
     pub(crate) stored_row: Option<HandlerRow>,
     pub(crate) metrics: Option<HandlerMetrics>,
     /// A replay was seen, which may start once this is persisted.
@@ -276,7 +275,6 @@ impl HandlerState {
         }
     }
 
-    /// The next keys to check.
     fn run_once(&mut self) -> Vec<Key> {
         let from = self.asked.take().map_or(Bound::Unbounded, Bound::Excluded);
         let keys = self.open.range((from, Bound::Unbounded)).map(|(key, _)| key.clone());

@@ -38,7 +38,6 @@ pub(crate) enum JournalEntry {
 /// A callback that is called in its turn.
 type Then = Box<dyn FnOnce() + Send>;
 
-/// Wakes the recorder.
 #[derive(Default)]
 pub(crate) struct RecorderWaker {
     notified: Mutex<bool>,
@@ -49,7 +48,7 @@ pub(crate) struct RecorderWaker {
 
 /// A durable source as its informer loop sees it. Dropping it ends the source: its entries are still persisted and
 /// delivered.
-pub struct SourceJournal(Arc<SourceQueue>);
+pub struct SourceJournal(pub(crate) Arc<SourceQueue>);
 
 /// State shared by both ends.
 pub(crate) struct SourceQueue {
@@ -91,10 +90,6 @@ impl RecorderWaker {
 }
 
 impl SourceJournal {
-    pub(crate) fn new(queue: Arc<SourceQueue>) -> Self {
-        Self(queue)
-    }
-
     /// The highest version that an earlier process saw.
     #[must_use]
     pub fn high_water(&self) -> Option<u64> {
@@ -121,7 +116,6 @@ impl SourceQueue {
         (high_water != NONE).then_some(high_water)
     }
 
-    /// Takes all pending entries.
     pub(crate) fn take(&self) -> Vec<JournalEntry> {
         let mut entries = self.lock();
         entries.changes = 0;

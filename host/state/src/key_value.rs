@@ -20,13 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::{Key, SourceId};
-use redb::ReadableTable as _;
 
 use crate::journal::RecorderWaker;
 use crate::metrics::StateMetrics;
 use crate::schema::{self, RowError};
 use crate::table_store::TableStore;
-use crate::tables::{Tables, damaged};
+use crate::tables::{Tables, damaged, with_prefix};
 
 /// The keys of one plugin. Clones share them.
 #[derive(Clone)]
@@ -72,7 +71,6 @@ struct Rows {
     dirty: BTreeSet<String>,
 }
 
-/// What one transaction writes.
 #[derive(Default)]
 pub(crate) struct KeyBatch {
     changes: Vec<(Arc<str>, KeyChange)>,
@@ -98,7 +96,6 @@ impl KeySpace {
         }
     }
 
-    /// Whether the keys were read.
     pub(crate) fn is_open(&self) -> bool {
         self.content().spaces.contains_key(&self.plugin)
     }
@@ -197,8 +194,7 @@ impl KeyTable {
         let rows = store.write(|tables| {
             let mut rows = Rows::default();
             let prefix = schema::plugin_prefix(plugin);
-            let end = schema::after(&prefix);
-            for found in tables.plugin_keys.range::<&[u8]>(&prefix[..]..&end[..])? {
+            for found in with_prefix(&tables.plugin_keys, &prefix)? {
                 let (key, value) = found?;
                 let key = std::str::from_utf8(&key.value()[prefix.len()..]);
                 let key = key.map_err(|_| damaged(RowError::Malformed))?;

@@ -4,7 +4,7 @@
 //! process is killed is an open key like others: its event is delivered again, and fails again.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use informant_cache::listener::{DeadLetter, DeadLetterChanges, LastDelete};
 use informant_cache::{Moment, Reason};
@@ -14,7 +14,7 @@ use redb::ReadableTable as _;
 
 use crate::cipher::Cipher;
 use crate::handler_state::HandlerState;
-use crate::schema::{self, Reader, RowError, push_text};
+use crate::schema::{self, Reader, RowError, push_text, since_epoch};
 use crate::source::{PersistedSource, SourceOptions};
 use crate::tables::Tables;
 
@@ -73,10 +73,6 @@ impl PersistedSource {
 /// Binds an encrypted row to its key, and to its table.
 fn associated_data(row_key: &[u8]) -> Vec<u8> {
     [b"dead letter ", row_key].concat()
-}
-
-fn since_epoch() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn encode(letter: &DeadLetter, row_key: &[u8], content: StoredContent, cipher: Option<&Cipher>) -> Vec<u8> {

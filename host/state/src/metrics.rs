@@ -11,33 +11,61 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// The metrics of the state database. Clones share the same counters.
-#[derive(Clone, Debug, Default)]
-pub struct StateMetrics {
-    pub(crate) commits: Counter,
-    pub(crate) commit_seconds: Counter<f64, AtomicU64>,
-    pub(crate) errors: Counter,
-    pub(crate) failing: Gauge,
-    pub(crate) open_waits: Counter,
-    pub(crate) set_aside: Counter,
-    pub(crate) unreadable: Counter,
-    pub(crate) file_bytes: Gauge,
-    queued: Family<InformerLabel, Gauge>,
-    behind: Family<InformerLabel, Counter>,
-    unkept: Family<InformerLabel, Counter>,
-    untold: Family<InformerLabel, Counter>,
-    void_deletes: Family<InformerLabel, Counter>,
-    open: Family<HandlerLabel, Gauge>,
-    tombstones_dropped: Family<HandlerLabel, Counter>,
-    incarnations_dropped: Family<HandlerLabel, Counter>,
-    /// Which ones they were, by uid, if that is recorded.
-    dropped: Option<DroppedUids>,
-    /// How many sources use the series of a handler.
-    users: Arc<Mutex<BTreeMap<HandlerLabel, usize>>>,
-    /// When the transaction in progress began.
-    writing: Arc<Mutex<Option<Instant>>>,
-    /// Why the database cannot be opened or written.
-    failure: Arc<Mutex<Option<String>>>,
+/// Declares the series, in the order of the exposition.
+macro_rules! series {
+    ($($visible:vis $field:ident: $metric:ty, $name:literal, $help:literal;)*) => {
+        /// The metrics of the state database. Clones share the same counters.
+        #[derive(Clone, Debug, Default)]
+        pub struct StateMetrics {
+            $($visible $field: $metric,)*
+            /// Which incarnations were dropped, by uid, if that is recorded.
+            dropped: Option<DroppedUids>,
+            /// How many sources use the series of a handler.
+            users: Arc<Mutex<BTreeMap<HandlerLabel, usize>>>,
+            /// When the transaction in progress began.
+            writing: Arc<Mutex<Option<Instant>>>,
+            /// Why the database cannot be opened or written.
+            failure: Arc<Mutex<Option<String>>>,
+        }
+
+        impl StateMetrics {
+            /// All of them in `registry`.
+            pub fn register(registry: &mut Registry) -> Self {
+                let metrics = Self::default();
+                $(registry.register($name, $help, metrics.$field.clone());)*
+                metrics
+            }
+        }
+    };
+}
+
+series! {
+    pub(crate) commits: Counter, "state_commits", "Transactions of the state database";
+    pub(crate) commit_seconds: Counter<f64, AtomicU64>, "state_commit_seconds",
+        "Time spent in transactions of the state database, including the flush";
+    pub(crate) errors: Counter, "state_errors", "Failed transactions of the state database";
+    pub(crate) failing: Gauge, "state_failing",
+        "1 while the state database cannot be opened or written; events are delivered without being persisted";
+    pub(crate) open_waits: Counter, "state_open_waits",
+        "Durable sources whose opening was blocked on the disk for too long";
+    pub(crate) set_aside: Counter, "state_set_aside",
+        "Database files set aside because they were damaged, foreign or of another version";
+    pub(crate) unreadable: Counter, "state_unreadable",
+        "Stored states that could not be read, for example because of another key";
+    pub(crate) file_bytes: Gauge, "state_file_bytes", "Size of the state database";
+    queued: Family<InformerLabel, Gauge>, "state_queued", "Changes waiting to be persisted and delivered";
+    behind: Family<InformerLabel, Counter>, "state_behind",
+        "Changes dropped at the limit of waiting changes and replaced by a snapshot difference";
+    unkept: Family<InformerLabel, Counter>, "state_unkept", "Changes delivered although they could not be persisted";
+    untold: Family<InformerLabel, Counter>, "state_untold",
+        "Changes that arrived after the state database was closed and were not delivered";
+    void_deletes: Family<InformerLabel, Counter>, "state_void_deletes",
+        "Stored deletes that were not delivered because the same object exists again";
+    open: Family<HandlerLabel, Gauge>, "state_open_keys", "Keys that the plugin has not acknowledged";
+    tombstones_dropped: Family<HandlerLabel, Counter>, "state_tombstones_dropped",
+        "Deletes not stored for a plugin because of the limit";
+    incarnations_dropped: Family<HandlerLabel, Counter>, "state_incarnations_dropped",
+        "Deletes not stored for a plugin because of the limit for one name";
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -51,6 +79,16 @@ struct HandlerLabel {
     informer: String,
     cluster: String,
     plugin: String,
+}
+
+impl HandlerLabel {
+    fn new(informer: &str, cluster: &str, plugin: &str) -> Self {
+        Self {
+            informer: informer.to_owned(),
+            cluster: cluster.to_owned(),
+            plugin: plugin.to_owned(),
+        }
+    }
 }
 
 /// Uids, each with the handler for which its end was not stored.
@@ -121,11 +159,7 @@ impl StateMetrics {
     /// The uids of the ended incarnations that were not stored for a handler of an informer in the only cluster, if
     /// they are recorded.
     pub(crate) fn incarnations_dropped(&self, informer: &str, handler: &str) -> Vec<String> {
-        let label = HandlerLabel {
-            informer: informer.to_owned(),
-            cluster: String::new(),
-            plugin: handler.to_owned(),
-        };
+        let label = HandlerLabel::new(informer, "", handler);
         let Some(dropped) = &self.dropped else {
             return Vec::new();
         };
@@ -154,77 +188,6 @@ impl StateMetrics {
 
     pub(crate) fn set_writing(&self, began: Option<Instant>) {
         *self.writing.lock().unwrap_or_else(PoisonError::into_inner) = began;
-    }
-
-    /// All of them in `registry`.
-    pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Self::default();
-        let it = metrics.clone();
-        registry.register("state_commits", "Transactions of the state database", it.commits);
-        registry.register(
-            "state_commit_seconds",
-            "Time spent in transactions of the state database, including the flush",
-            it.commit_seconds,
-        );
-        registry.register("state_errors", "Failed transactions of the state database", it.errors);
-        registry.register(
-            "state_failing",
-            "1 while the state database cannot be opened or written; events are delivered without being persisted",
-            it.failing,
-        );
-        registry.register(
-            "state_open_waits",
-            "Durable sources whose opening was blocked on the disk for too long",
-            it.open_waits,
-        );
-        registry.register(
-            "state_set_aside",
-            "Database files set aside because they were damaged, foreign or of another version",
-            it.set_aside,
-        );
-        registry.register(
-            "state_unreadable",
-            "Stored states that could not be read, for example because of another key",
-            it.unreadable,
-        );
-        registry.register("state_file_bytes", "Size of the state database", it.file_bytes);
-        registry.register(
-            "state_queued",
-            "Changes waiting to be persisted and delivered",
-            it.queued,
-        );
-        registry.register(
-            "state_behind",
-            "Changes dropped at the limit of waiting changes and replaced by a snapshot difference",
-            it.behind,
-        );
-        registry.register(
-            "state_unkept",
-            "Changes delivered although they could not be persisted",
-            it.unkept,
-        );
-        registry.register(
-            "state_untold",
-            "Changes that arrived after the state database was closed and were not delivered",
-            it.untold,
-        );
-        registry.register(
-            "state_void_deletes",
-            "Stored deletes that were not delivered because the same object exists again",
-            it.void_deletes,
-        );
-        registry.register("state_open_keys", "Keys that the plugin has not acknowledged", it.open);
-        registry.register(
-            "state_tombstones_dropped",
-            "Deletes not stored for a plugin because of the limit",
-            it.tombstones_dropped,
-        );
-        registry.register(
-            "state_incarnations_dropped",
-            "Deletes not stored for a plugin because of the limit for one name",
-            it.incarnations_dropped,
-        );
-        metrics
     }
 
     pub(crate) fn source(&self, informer: &str, cluster: &str) -> DurableSourceMetrics {
@@ -263,11 +226,7 @@ impl StateMetrics {
 impl DurableSourceMetrics {
     /// The metrics of a handler. Its series are removed when the last of its sources drops them.
     pub(crate) fn handler(&self, name: &str) -> HandlerMetrics {
-        let of = HandlerLabel {
-            informer: self.of.informer.clone(),
-            cluster: self.of.cluster.clone(),
-            plugin: name.to_owned(),
-        };
+        let of = HandlerLabel::new(&self.of.informer, &self.of.cluster, name);
         let mut users = self.all.users();
         *users.entry(of.clone()).or_default() += 1;
         HandlerMetrics {
@@ -316,12 +275,8 @@ impl StateMetrics {
     /// How many keys a plugin has not acknowledged; none if nothing is stored for it.
     #[must_use]
     pub fn open_keys_of(&self, informer: &str, cluster: &str, plugin: &str) -> Option<i64> {
-        let of = HandlerLabel {
-            informer: informer.to_owned(),
-            cluster: cluster.to_owned(),
-            plugin: plugin.to_owned(),
-        };
-        self.open.get(&of).map(|gauge| gauge.get())
+        let open = self.open.get(&HandlerLabel::new(informer, cluster, plugin));
+        open.map(|gauge| gauge.get())
     }
 }
 

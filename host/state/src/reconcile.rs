@@ -12,7 +12,7 @@ use crate::handler_state::{Ended, HandlerState, Incarnation};
 use crate::journal::JournalEntry;
 use crate::schema::{self, EndedRow, HandlerRow, RowError};
 use crate::source::PersistedSource;
-use crate::tables::{Tables, damaged};
+use crate::tables::{Tables, damaged, with_prefix};
 
 /// Deletes that a handler receives after its initial list.
 pub(crate) type LateDeletes = (ListenerHandle, Vec<Vanished>);
@@ -29,9 +29,8 @@ impl PersistedSource {
     /// Reads the handlers' rows. Handlers that are not expected are deleted.
     pub(crate) fn read_handlers(&mut self, tables: &mut Tables<'_>) -> Result<(), redb::Error> {
         let prefix = self.number.to_be_bytes();
-        let end = schema::after(&prefix);
         let mut kept = BTreeMap::new();
-        for found in tables.handlers.range::<&[u8]>(&prefix[..]..&end[..])? {
+        for found in with_prefix(&tables.handlers, &prefix)? {
             let (key, value) = found?;
             let name = String::from_utf8_lossy(&key.value()[prefix.len()..]).into_owned();
             kept.insert(name, HandlerRow::decode(value.value()).map_err(damaged)?);
@@ -82,16 +81,15 @@ impl PersistedSource {
 
     fn read_open(&self, tables: &Tables<'_>, name: &str, handler: &mut HandlerState) -> Result<(), redb::Error> {
         let prefix = schema::open_prefix(self.number, name);
-        let end = schema::after(&prefix);
-        for found in tables.open.range::<&[u8]>(&prefix[..]..&end[..])? {
+        for found in with_prefix(&tables.open, &prefix)? {
             handler.open(&schema::key_of(found?.0.value(), prefix.len()).map_err(damaged)?);
         }
-        for found in tables.dead_letters.range::<&[u8]>(&prefix[..]..&end[..])? {
+        for found in with_prefix(&tables.dead_letters, &prefix)? {
             let key = schema::key_of(found?.0.value(), prefix.len()).map_err(damaged)?;
             handler.letters.insert(key);
         }
-        handler.has_requeues = tables.requeues.range::<&[u8]>(&prefix[..]..&end[..])?.next().is_some();
-        for found in tables.ended.range::<&[u8]>(&prefix[..]..&end[..])? {
+        handler.has_requeues = with_prefix(&tables.requeues, &prefix)?.next().is_some();
+        for found in with_prefix(&tables.ended, &prefix)? {
             let (key, value) = found?;
             let (key, number) = schema::incarnation_of(key.value(), prefix.len()).map_err(damaged)?;
             let row = EndedRow::decode(value.value()).map_err(damaged)?;
@@ -124,10 +122,9 @@ impl PersistedSource {
         all: bool,
     ) -> Result<Vec<Difference>, redb::Error> {
         let prefix = self.number.to_be_bytes();
-        let end = schema::after(&prefix);
         let mut differences = Vec::new();
         let mut objects = snapshot.iter().peekable();
-        for found in tables.objects.range::<&[u8]>(&prefix[..]..&end[..])? {
+        for found in with_prefix(&tables.objects, &prefix)? {
             let (key, value) = found?;
             let key = schema::key_of(key.value(), prefix.len()).map_err(damaged)?;
             // Both are sorted by key.
@@ -257,9 +254,8 @@ impl PersistedSource {
         letters: &BTreeMap<Key, DeadLetter>,
     ) -> Result<AcceptedStates, redb::Error> {
         let prefix = self.number.to_be_bytes();
-        let end = schema::after(&prefix);
         let mut accepted = AcceptedStates::default();
-        for found in tables.objects.range::<&[u8]>(&prefix[..]..&end[..])? {
+        for found in with_prefix(&tables.objects, &prefix)? {
             let (key, value) = found?;
             let key = schema::key_of(key.value(), prefix.len()).map_err(damaged)?;
             let letter = letters.get(&key).and_then(|letter| letter.resource_version.as_deref());

@@ -231,16 +231,14 @@ impl Recorder {
     }
 
     fn open(&mut self, options: SourceOptions) -> SourceJournal {
-        let metrics = self
-            .metrics
-            .source(&options.identity.informer, &options.identity.cluster);
-        let metrics = Arc::new(metrics);
+        let identity = &options.identity;
+        let metrics = Arc::new(self.metrics.source(&identity.informer, &identity.cluster));
         // If the database cannot be read now, it is read again before the first row is written.
         let found = self.store.write(|tables| source_row(tables, &options));
         let kept = found.unwrap_or_default();
         let queue = SourceQueue::new(kept.high_water, Arc::clone(&self.shared.waker), Arc::clone(&metrics));
         let queue = Arc::new(queue);
-        let state = SourceJournal::new(Arc::clone(&queue));
+        let state = SourceJournal(Arc::clone(&queue));
         let mut opened = PersistedSource::new(options, queue, metrics);
         opened.number = kept.number;
         // If two sources have the same identity, the newer one is persisted. The older one still delivers, unpersisted.

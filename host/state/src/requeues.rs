@@ -3,19 +3,18 @@
 //! A row has the wall-clock time at which the call is due, because no other clock survives a restart. The row stays
 //! until the call has ended: a call that was not finished when the process ended is made again.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use informant_cache::listener::{LastDelete, RequeueChanges, RequeueTimer};
 use informant_cache::{Moment, Reason};
 use informant_object::{Key, Object, Shape, SourceId};
 use informant_spec::StoredContent;
-use redb::ReadableTable as _;
 
 use crate::cipher::Cipher;
 use crate::handler_state::HandlerState;
-use crate::schema::{self, Reader, RowError};
+use crate::schema::{self, Reader, RowError, since_epoch};
 use crate::source::{PersistedSource, SourceOptions};
-use crate::tables::{Tables, damaged};
+use crate::tables::{Tables, clear_prefix, damaged, with_prefix};
 
 /// The bits of a row's flags.
 const IS_DELETE: u8 = 1;
@@ -48,11 +47,7 @@ impl HandlerState {
     ) -> Result<(), redb::Error> {
         self.has_requeues = true;
         if changes.is_complete {
-            let prefix = schema::open_prefix(source, name);
-            let end = schema::after(&prefix);
-            tables
-                .requeues
-                .retain_in::<&[u8], _>(&prefix[..]..&end[..], |_, _| false)?;
+            clear_prefix(&mut tables.requeues, &schema::open_prefix(source, name))?;
             self.has_requeues = !changes.timers.is_empty();
         }
         for key in &changes.removed {
@@ -72,18 +67,12 @@ impl PersistedSource {
     /// The stored requeues of a handler. One that cannot be read is left out, and counted.
     pub(crate) fn restored_requeues(&self, tables: &Tables<'_>, name: &str) -> Result<Vec<RequeueTimer>, redb::Error> {
         let prefix = schema::open_prefix(self.number, name);
-        let end = schema::after(&prefix);
         let mut timers = Vec::new();
-        for found in tables.requeues.range::<&[u8]>(&prefix[..]..&end[..])? {
+        for found in with_prefix(&tables.requeues, &prefix)? {
             let (row_key, row) = found?;
             let key = schema::key_of(row_key.value(), prefix.len()).map_err(damaged)?;
-            match decode(
-                key,
-                row.value(),
-                row_key.value(),
-                self.options.cipher.as_ref(),
-                since_epoch(),
-            ) {
+            let cipher = self.options.cipher.as_ref();
+            match decode(key, row.value(), row_key.value(), cipher, since_epoch()) {
                 Ok(timer) => timers.push(timer),
                 Err(_) => self.metrics.unreadable(),
             }
@@ -95,10 +84,6 @@ impl PersistedSource {
 /// Binds an encrypted row to its key, and to its table.
 fn associated_data(row_key: &[u8]) -> Vec<u8> {
     [b"requeue ", row_key].concat()
-}
-
-fn since_epoch() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// The row of a requeue at the time `now` since the epoch.

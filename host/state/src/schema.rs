@@ -22,6 +22,8 @@
 //! A table that a file lacks is created when the file is opened, so a new table is no new format. Rows that an older
 //! Informant would misread are: it needs a new [`FORMAT`] and a migration in `file.rs`.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use informant_object::{Key, KeyRef, Object, Payload, Pointer, ResourceVersion, Shape};
 use informant_spec::StoredContent;
 use redb::TableDefinition;
@@ -91,7 +93,6 @@ pub(crate) struct EndedRow {
     pub(crate) last: Vec<u8>,
 }
 
-/// A stored state.
 #[derive(Clone, Debug)]
 pub(crate) struct KeptState {
     pub(crate) uid: String,
@@ -165,7 +166,6 @@ impl EndedRow {
     }
 }
 
-/// The row of a format.
 pub(crate) fn format_row(format: u32) -> Vec<u8> {
     format!("{FORMAT_NAME}{format}").into_bytes()
 }
@@ -175,19 +175,14 @@ pub(crate) fn format_of(row: &[u8]) -> Option<u32> {
     std::str::from_utf8(row).ok()?.strip_prefix(FORMAT_NAME)?.parse().ok()
 }
 
-/// The associated data of an encrypted state: it cannot be moved to another source or key.
-fn associated_data(source: u32, key: KeyRef<'_>) -> Vec<u8> {
-    object_key(source, key)
-}
-
-/// The row of an object's state.
+/// The row of an object's state. Its key is the associated data: it cannot be moved to another source or key.
 pub(crate) fn encode_state(source: u32, object: &Object, content: StoredContent, cipher: Option<&Cipher>) -> Vec<u8> {
     let mut plain = Vec::with_capacity(object.metadata().len() + 256);
     for text in [object.uid(), object.version().as_str()] {
         push_text(&mut plain, text);
     }
     plain.extend(stored(content, object));
-    seal(plain, cipher, &associated_data(source, object.key()))
+    seal(plain, cipher, &object_key(source, object.key()))
 }
 
 /// A value as it is stored: encrypted if there is a cipher.
@@ -212,14 +207,13 @@ pub(crate) fn unseal(row: &[u8], cipher: Option<&Cipher>, associated_data: &[u8]
     }
 }
 
-/// The state in a row.
 pub(crate) fn decode_state(
     source: u32,
     key: KeyRef<'_>,
     row: &[u8],
     cipher: Option<&Cipher>,
 ) -> Result<KeptState, RowError> {
-    let plain = unseal(row, cipher, &associated_data(source, key))?;
+    let plain = unseal(row, cipher, &object_key(source, key))?;
     let mut reader = Reader(&plain);
     Ok(KeptState {
         uid: reader.text()?,
@@ -237,7 +231,6 @@ pub(crate) fn stored(content: StoredContent, object: &Object) -> Vec<u8> {
 }
 
 impl KeptState {
-    /// The stored part of the object.
     pub(crate) fn object(&self) -> Option<Object> {
         Object::parse(&self.json, &Shape::verbatim()).ok()
     }
@@ -347,6 +340,11 @@ pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
 
 fn text(bytes: &[u8]) -> Result<String, RowError> {
     String::from_utf8(bytes.to_vec()).map_err(|_| RowError::Malformed)
+}
+
+/// The wall-clock time, which is stored because no other clock survives a restart.
+pub(crate) fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// The version as it is stored, for people.

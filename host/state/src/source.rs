@@ -209,7 +209,6 @@ impl PersistedSource {
         Some((name.clone(), *on_start))
     }
 
-    /// Removes the listener.
     pub(crate) fn remove_listener(&mut self, listener: &ListenerHandle) -> Option<String> {
         self.others.retain(|other| !other.ptr_eq(listener));
         let mut handlers = self.handlers.iter();
@@ -239,7 +238,6 @@ pub(crate) enum Purge {
 }
 
 impl Purge {
-    /// Whether this covers the source with this row key.
     pub(crate) fn covers(&self, row_key: &[u8]) -> bool {
         let is_in =
             |informer: &str, cluster: &str| row_key.starts_with(&SourceIdentity::cluster_prefix(informer, cluster));

@@ -10,7 +10,6 @@ use crate::file::{self, OpenError, OpenedDatabase};
 use crate::metrics::StateMetrics;
 use crate::tables::{Tables, tables};
 
-/// Opens the database.
 type Opener = Box<dyn Fn() -> Result<OpenedDatabase, OpenError> + Send>;
 
 pub(crate) struct TableStore {
@@ -39,7 +38,6 @@ impl TableStore {
         Ok(store)
     }
 
-    /// How many transactions were written.
     pub(crate) fn commits(&self) -> u64 {
         self.metrics.commits.get()
     }

@@ -1,6 +1,6 @@
 //! The tables within a transaction.
 
-use redb::{Table, WriteTransaction};
+use redb::{Range, ReadableTable as _, Table, WriteTransaction};
 
 use crate::schema::{self, RowError};
 
@@ -36,25 +36,23 @@ impl Tables<'_> {
     /// Deletes all objects, handlers and open keys of a source.
     pub(crate) fn clear(&mut self, source: u32) -> Result<(), redb::Error> {
         let prefix = source.to_be_bytes();
-        let end = schema::after(&prefix);
-        let of_handlers = [
+        let tables = [
+            &mut self.objects,
             &mut self.handlers,
             &mut self.open,
             &mut self.ended,
             &mut self.dead_letters,
             &mut self.requeues,
         ];
-        for rows in of_handlers.into_iter().chain([&mut self.objects]) {
-            rows.retain_in::<&[u8], _>(&prefix[..]..&end[..], |_, _| false)?;
+        for rows in tables {
+            clear_prefix(rows, &prefix)?;
         }
         Ok(())
     }
 
-    /// Deletes a handler.
     pub(crate) fn clear_handler(&mut self, source: u32, handler: &str) -> Result<(), redb::Error> {
         self.handlers.remove(&schema::handler_key(source, handler)[..])?;
         let prefix = schema::open_prefix(source, handler);
-        let end = schema::after(&prefix);
         let rows_by_key = [
             &mut self.open,
             &mut self.ended,
@@ -62,10 +60,23 @@ impl Tables<'_> {
             &mut self.requeues,
         ];
         for rows in rows_by_key {
-            rows.retain_in::<&[u8], _>(&prefix[..]..&end[..], |_, _| false)?;
+            clear_prefix(rows, &prefix)?;
         }
         Ok(())
     }
+}
+
+/// The rows whose keys begin with `prefix`.
+pub(crate) fn with_prefix<'r>(
+    rows: &'r Rows<'_>,
+    prefix: &[u8],
+) -> Result<Range<'r, &'static [u8], &'static [u8]>, redb::Error> {
+    Ok(rows.range::<&[u8]>(prefix..&schema::after(prefix)[..])?)
+}
+
+/// Deletes the rows whose keys begin with `prefix`.
+pub(crate) fn clear_prefix(rows: &mut Rows<'_>, prefix: &[u8]) -> Result<(), redb::Error> {
+    Ok(rows.retain_in::<&[u8], _>(prefix..&schema::after(prefix)[..], |_, _| false)?)
 }
 
 /// A row that cannot be read, as an error of the database.

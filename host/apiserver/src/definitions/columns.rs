@@ -110,7 +110,6 @@ fn rfc_9535(path: &str) -> String {
     out
 }
 
-/// Where a name ends.
 fn name_end(name: &str) -> usize {
     let mut escaped = false;
     let end = name.find(|it: char| {

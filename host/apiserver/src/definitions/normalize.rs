@@ -9,47 +9,41 @@ use super::{child, element, is_type_or_metadata};
 
 /// Drops the fields of an object that are not in its schema; adds their paths to `dropped`.
 pub(super) fn prune(object: &mut Value, schema: &Schema, dropped: &mut Vec<String>) {
-    Pruning { dropped }.prune(object, schema, "", true);
+    prune_at(object, schema, "", true, dropped);
 }
 
-struct Pruning<'a> {
-    dropped: &'a mut Vec<String>,
-}
-
-impl Pruning<'_> {
-    /// `is_object`: whether the value is an object of its own, with a type and metadata.
-    fn prune(&mut self, value: &mut Value, schema: &Schema, path: &str, is_object: bool) {
-        match value {
-            Value::Array(items) => {
-                let Some(each) = &schema.items else { return };
-                for (index, item) in items.iter_mut().enumerate() {
-                    self.prune(item, each, &element(path, index), each.embedded_resource);
+/// `is_object`: whether the value is an object of its own, with a type and metadata.
+fn prune_at(value: &mut Value, schema: &Schema, path: &str, is_object: bool, dropped: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => {
+            let Some(each) = &schema.items else { return };
+            for (index, item) in items.iter_mut().enumerate() {
+                prune_at(item, each, &element(path, index), each.embedded_resource, dropped);
+            }
+        }
+        Value::Object(fields) => fields.retain(|key, field| {
+            if is_object && is_type_or_metadata(key) {
+                return true;
+            }
+            let path = child(path, key);
+            if let Some(property) = schema.properties.get(key) {
+                prune_at(field, property, &path, property.embedded_resource, dropped);
+                return true;
+            }
+            match &schema.additional {
+                Additional::Each(each) => {
+                    prune_at(field, each, &path, each.embedded_resource, dropped);
+                    true
+                }
+                Additional::Any => true,
+                Additional::None if schema.preserve_unknown_fields => true,
+                Additional::None => {
+                    dropped.push(path);
+                    false
                 }
             }
-            Value::Object(fields) => fields.retain(|key, field| {
-                if is_object && is_type_or_metadata(key) {
-                    return true;
-                }
-                let path = child(path, key);
-                if let Some(property) = schema.properties.get(key) {
-                    self.prune(field, property, &path, property.embedded_resource);
-                    return true;
-                }
-                match &schema.additional {
-                    Additional::Each(each) => {
-                        self.prune(field, each, &path, each.embedded_resource);
-                        true
-                    }
-                    Additional::Any => true,
-                    Additional::None if schema.preserve_unknown_fields => true,
-                    Additional::None => {
-                        self.dropped.push(path);
-                        false
-                    }
-                }
-            }),
-            _ => {}
-        }
+        }),
+        _ => {}
     }
 }
 

@@ -20,10 +20,7 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
-    /// Reads a definition.
-    ///
-    /// # Errors
-    /// 422 with all errors.
+    /// Reads a definition; 422 with all its errors.
     pub(crate) fn read(object: &Value) -> Result<Self, Status> {
         let mut reader = Reader {
             object,

@@ -158,7 +158,6 @@ const ROWS: &[Row] = &[
     row(STORAGE, "StorageClass", "storageclasses", RETURNED).short("sc"),
 ];
 
-/// Every built-in kind.
 pub(super) fn kinds() -> impl Iterator<Item = Kind> {
     ROWS.iter().map(|row| Kind {
         group: row.api.0.to_owned(),

@@ -1,5 +1,7 @@
 //! Cell values and their formats.
 
+use std::borrow::Borrow;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -50,6 +52,26 @@ pub(super) fn or<'a>(value: &'a Value, otherwise: &'a str) -> &'a str {
     value.as_str().filter(|text| !text.is_empty()).unwrap_or(otherwise)
 }
 
+/// A text; empty if absent.
+pub(super) fn plain(value: &Value) -> Value {
+    json!(text(value))
+}
+
+/// A number; zero if absent.
+pub(super) fn count(value: &Value) -> Value {
+    json!(number(value))
+}
+
+/// A label selector.
+pub(super) fn selecting(value: &Value) -> Value {
+    json!(selector(value))
+}
+
+/// Labels.
+pub(super) fn labelled(value: &Value) -> Value {
+    json!(labels(value))
+}
+
 pub(super) fn or_none(value: &Value) -> Value {
     json!(or(value, NONE))
 }
@@ -90,16 +112,16 @@ pub(super) fn each(list: &Value, field: &str) -> String {
 
 /// Labels as `a=b,c=d`; `<none>` without any.
 pub fn labels(labels: &Value) -> String {
-    let terms: Vec<String> = labels
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", text(value)))
-        .collect();
-    if terms.is_empty() {
-        NONE.to_owned()
-    } else {
-        terms.join(",")
+    let labels = labels.as_object().into_iter().flatten();
+    let terms: Vec<String> = labels.map(|(key, value)| format!("{key}={}", text(value))).collect();
+    joined(&terms)
+}
+
+/// The terms with commas; `<none>` without any.
+pub(super) fn joined<T: Borrow<str>>(terms: &[T]) -> String {
+    match terms {
+        [] => NONE.to_owned(),
+        terms => terms.join(","),
     }
 }
 
@@ -124,11 +146,7 @@ pub(super) fn selector(selector: &Value) -> String {
     }
     terms.sort();
     let terms: Vec<String> = terms.into_iter().map(|(_, term)| term).collect();
-    if terms.is_empty() {
-        NONE.to_owned()
-    } else {
-        terms.join(",")
-    }
+    joined(&terms)
 }
 
 /// The addresses in a load balancer's status, sorted, truncated if too wide.

@@ -14,7 +14,15 @@ pub struct Column {
     pub(crate) type_: &'static str,
     /// Shown with `-o wide` only.
     pub(crate) wide: bool,
-    cell: fn(&Value, i64) -> Value,
+    cell: Cell,
+}
+
+#[derive(Clone, Copy)]
+enum Cell {
+    /// Computed from the object and the time.
+    Computed(fn(&Value, i64) -> Value),
+    /// The first of the fields that the column reads, in this format.
+    Field(fn(&Value) -> Value),
 }
 
 impl Column {
@@ -25,13 +33,28 @@ impl Column {
             reads,
             type_: "string",
             wide: false,
-            cell,
+            cell: Cell::Computed(cell),
         }
     }
 
     /// The cell's value for an object, at a time in seconds since 1970.
     pub fn cell(&self, object: &Value, now_unix_seconds: i64) -> Value {
-        (self.cell)(object, now_unix_seconds)
+        match self.cell {
+            Cell::Computed(cell) => cell(object, now_unix_seconds),
+            Cell::Field(format) => format(object.pointer(self.reads[0]).unwrap_or(&Value::Null)),
+        }
+    }
+
+    /// Shown with `-o wide` only.
+    pub(super) const fn wide(self) -> Self {
+        Self { wide: true, ..self }
+    }
+
+    pub(super) const fn integer(self) -> Self {
+        Self {
+            type_: "integer",
+            ..self
+        }
     }
 }
 
@@ -43,14 +66,18 @@ pub(super) const fn column(
     Column::new(name, reads, cell)
 }
 
-pub(super) const fn integer(
+/// A column that shows one field.
+pub(super) const fn field(
     name: &'static str,
-    reads: &'static [&'static str],
-    cell: fn(&Value, i64) -> Value,
+    reads: &'static [&'static str; 1],
+    format: fn(&Value) -> Value,
 ) -> Column {
     Column {
-        type_: "integer",
-        ..Column::new(name, reads, cell)
+        name,
+        reads,
+        type_: "string",
+        wide: false,
+        cell: Cell::Field(format),
     }
 }
 

@@ -2,19 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::cells::{NONE, UNKNOWN, condition, entries, items, number, or, or_none, since, text};
-use super::column::{AGE, Column, NAME, column, wide};
+use super::cells::{NONE, UNKNOWN, condition, entries, items, joined, number, or, or_none, plain, since, text};
+use super::column::{AGE, Column, NAME, column, field, wide};
 
 /// The prefix of the labels with a node's roles.
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 
-pub(super) const NAMESPACES: &[Column] = &[
-    NAME,
-    column("Status", &["/status/phase"], |it, _| {
-        json!(text(&it["status"]["phase"]))
-    }),
-    AGE,
-];
+pub(super) const NAMESPACES: &[Column] = &[NAME, field("Status", &["/status/phase"], plain), AGE];
 
 pub(super) const CONFIG_MAPS: &[Column] = &[
     NAME,
@@ -26,7 +20,7 @@ pub(super) const CONFIG_MAPS: &[Column] = &[
 
 pub(super) const SECRETS: &[Column] = &[
     NAME,
-    column("Type", &["/type"], |it, _| json!(text(&it["type"]))),
+    field("Type", &["/type"], plain),
     column("Data", &["/data"], |it, _| json!(entries(&it["data"]))),
     AGE,
 ];
@@ -46,18 +40,14 @@ pub(super) const NODES: &[Column] = &[
     ),
     column("Roles", &["/metadata/labels"], |node, _| json!(node_roles(node))),
     AGE,
-    column("Version", &["/status/nodeInfo/kubeletVersion"], |node, _| {
-        json!(text(&node["status"]["nodeInfo"]["kubeletVersion"]))
-    }),
+    field("Version", &["/status/nodeInfo/kubeletVersion"], plain),
     wide("Internal-IP", ADDRESSES, |node, _| {
         json!(node_address(node, "InternalIP"))
     }),
     wide("External-IP", ADDRESSES, |node, _| {
         json!(node_address(node, "ExternalIP"))
     }),
-    wide("OS-Image", &["/status/nodeInfo/osImage"], |node, _| {
-        json!(or(&node["status"]["nodeInfo"]["osImage"], UNKNOWN))
-    }),
+    field("OS-Image", &["/status/nodeInfo/osImage"], |it| json!(or(it, UNKNOWN))).wide(),
     wide(
         "Kernel-Version",
         &["/status/nodeInfo/kernelVersion", "/status/nodeInfo/architecture"],
@@ -88,8 +78,8 @@ pub(super) const EVENTS: &[Column] = &[
         ],
         |it, now| json!(since(last_seen(it), now)),
     ),
-    column("Type", &["/type"], |it, _| json!(text(&it["type"]))),
-    column("Reason", &["/reason"], |it, _| json!(text(&it["reason"]))),
+    field("Type", &["/type"], plain),
+    field("Reason", &["/reason"], plain),
     column("Object", &["/involvedObject/kind", "/involvedObject/name"], |it, _| {
         let about = &it["involvedObject"];
         let kind = text(&about["kind"]).to_lowercase();
@@ -98,9 +88,7 @@ pub(super) const EVENTS: &[Column] = &[
             name => json!(format!("{kind}/{name}")),
         }
     }),
-    wide("Subobject", &["/involvedObject/fieldPath"], |it, _| {
-        json!(text(&it["involvedObject"]["fieldPath"]))
-    }),
+    field("Subobject", &["/involvedObject/fieldPath"], plain).wide(),
     wide(
         "Source",
         &["/source", "/reportingComponent", "/reportingInstance"],
@@ -162,11 +150,7 @@ fn node_roles(node: &Value) -> String {
         .collect();
     roles.sort_unstable();
     roles.dedup();
-    if roles.is_empty() {
-        NONE.to_owned()
-    } else {
-        roles.join(",")
-    }
+    joined(&roles)
 }
 
 fn node_address(node: &Value, type_: &str) -> Value {

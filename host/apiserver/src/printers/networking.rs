@@ -2,15 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::cells::{NONE, UNSET, addresses, items, labels, name_or_default, number, or, or_none, selector, text};
-use super::column::{AGE, Column, NAME, column, wide};
+use super::cells::{
+    NONE, UNSET, addresses, items, joined, labelled, name_or_default, number, or, or_none, plain, selecting, text,
+};
+use super::column::{AGE, Column, NAME, column, field};
 
 /// Maximum number of hosts or endpoints shown; the rest are only counted.
 const SHOWN_MAX: usize = 3;
 
 pub(super) const SERVICES: &[Column] = &[
     NAME,
-    column("Type", &["/spec/type"], |it, _| json!(text(&it["spec"]["type"]))),
+    field("Type", &["/spec/type"], plain),
     column(
         "Cluster-IP",
         &["/spec/clusterIPs", "/spec/clusterIP"],
@@ -35,9 +37,7 @@ pub(super) const SERVICES: &[Column] = &[
         |it, _| json!(ports(&it["spec"]["ports"])),
     ),
     AGE,
-    wide("Selector", &["/spec/selector"], |it, _| {
-        json!(labels(&it["spec"]["selector"]))
-    }),
+    field("Selector", &["/spec/selector"], labelled).wide(),
 ];
 
 pub(super) const ENDPOINTS: &[Column] = &[
@@ -52,9 +52,7 @@ pub(super) const ENDPOINTS: &[Column] = &[
 
 pub(super) const ENDPOINT_SLICES: &[Column] = &[
     NAME,
-    column("AddressType", &["/addressType"], |it, _| {
-        json!(text(&it["addressType"]))
-    }),
+    field("AddressType", &["/addressType"], plain),
     column("Ports", &["/ports/*/port", "/ports/*/name"], |it, _| {
         json!(slice_ports(it))
     }),
@@ -72,9 +70,7 @@ pub(super) const ENDPOINT_SLICES: &[Column] = &[
 
 pub(super) const INGRESSES: &[Column] = &[
     NAME,
-    column("Class", &["/spec/ingressClassName"], |it, _| {
-        or_none(&it["spec"]["ingressClassName"])
-    }),
+    field("Class", &["/spec/ingressClassName"], or_none),
     column("Hosts", &["/spec/rules/*/host"], |it, _| json!(hosts(it))),
     column("Address", &["/status/loadBalancer"], |it, _| {
         json!(addresses(&it["status"]))
@@ -93,9 +89,7 @@ pub(super) const INGRESS_CLASSES: &[Column] = &[
     column("Name", &["/metadata/annotations"], |it, _| {
         name_or_default(it, "ingressclass.kubernetes.io/is-default-class")
     }),
-    column("Controller", &["/spec/controller"], |it, _| {
-        json!(text(&it["spec"]["controller"]))
-    }),
+    field("Controller", &["/spec/controller"], plain),
     column("Parameters", &["/spec/parameters"], |it, _| {
         let parameters = &it["spec"]["parameters"];
         if !parameters.is_object() {
@@ -110,13 +104,7 @@ pub(super) const INGRESS_CLASSES: &[Column] = &[
     AGE,
 ];
 
-pub(super) const NETWORK_POLICIES: &[Column] = &[
-    NAME,
-    column("Pod-Selector", &["/spec/podSelector"], |it, _| {
-        json!(selector(&it["spec"]["podSelector"]))
-    }),
-    AGE,
-];
+pub(super) const NETWORK_POLICIES: &[Column] = &[NAME, field("Pod-Selector", &["/spec/podSelector"], selecting), AGE];
 
 fn external_ip(service: &Value) -> String {
     let spec = &service["spec"];
@@ -143,11 +131,7 @@ fn ports(ports: &Value) -> String {
         }
     };
     let ports: Vec<String> = items(ports).iter().map(port).collect();
-    if ports.is_empty() {
-        NONE.to_owned()
-    } else {
-        ports.join(",")
-    }
+    joined(&ports)
 }
 
 /// The first elements of a list, and the number of others.

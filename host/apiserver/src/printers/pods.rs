@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cells::{NONE, condition, is_deleted, items, number, or_none, since, text};
-use super::column::{AGE, Column, NAME, column, wide};
+use super::column::{AGE, Column, NAME, column, field, wide};
 
 // All three depend on which init container is not finished yet, and on whether the pod counts as initialized.
 const READY_READS: &[&str] = &[
@@ -68,10 +68,8 @@ pub(super) const PODS: &[Column] = &[
             ip => or_none(ip),
         }
     }),
-    wide("Node", &["/spec/nodeName"], |pod, _| or_none(&pod["spec"]["nodeName"])),
-    wide("Nominated Node", &["/status/nominatedNodeName"], |pod, _| {
-        or_none(&pod["status"]["nominatedNodeName"])
-    }),
+    field("Node", &["/spec/nodeName"], or_none).wide(),
+    field("Nominated Node", &["/status/nominatedNodeName"], or_none).wide(),
     wide(
         "Readiness Gates",
         &[

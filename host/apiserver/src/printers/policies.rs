@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::cells::{NONE, UNKNOWN, UNSET, items, number, text};
-use super::column::{AGE, Column, NAME, boolean, column, integer, wide};
+use super::cells::{NONE, UNKNOWN, UNSET, count, items, plain, text};
+use super::column::{AGE, Column, NAME, boolean, column, field, wide};
 
 /// Maximum number of an autoscaler's metrics shown; the rest are only counted.
 const METRICS_SHOWN_MAX: usize = 2;
@@ -28,12 +28,8 @@ pub(super) const AUTOSCALERS: &[Column] = &[
                 .map_or(UNSET.to_owned(), |min| min.to_string())
         )
     }),
-    column("MaxPods", &["/spec/maxReplicas"], |it, _| {
-        json!(number(&it["spec"]["maxReplicas"]))
-    }),
-    column("Replicas", &["/status/currentReplicas"], |it, _| {
-        json!(number(&it["status"]["currentReplicas"]))
-    }),
+    field("MaxPods", &["/spec/maxReplicas"], count),
+    field("Replicas", &["/status/currentReplicas"], count),
     AGE,
 ];
 
@@ -45,19 +41,11 @@ pub(super) const DISRUPTION_BUDGETS: &[Column] = &[
     column("Max Unavailable", &["/spec/maxUnavailable"], |it, _| {
         json!(int_or_string(&it["spec"]["maxUnavailable"]))
     }),
-    integer("Allowed Disruptions", &["/status/disruptionsAllowed"], |it, _| {
-        json!(number(&it["status"]["disruptionsAllowed"]))
-    }),
+    field("Allowed Disruptions", &["/status/disruptionsAllowed"], count).integer(),
     AGE,
 ];
 
-pub(super) const LEASES: &[Column] = &[
-    NAME,
-    column("Holder", &["/spec/holderIdentity"], |it, _| {
-        json!(text(&it["spec"]["holderIdentity"]))
-    }),
-    AGE,
-];
+pub(super) const LEASES: &[Column] = &[NAME, field("Holder", &["/spec/holderIdentity"], plain), AGE];
 
 pub(super) const RESOURCE_QUOTAS: &[Column] = &[
     NAME,
@@ -91,14 +79,12 @@ pub(super) const ROLE_BINDINGS: &[Column] = &[
 
 pub(super) const PRIORITY_CLASSES: &[Column] = &[
     NAME,
-    integer("Value", &["/value"], |it, _| json!(number(&it["value"]))),
+    field("Value", &["/value"], count).integer(),
     boolean("Global-Default", &["/globalDefault"], |it, _| {
         json!(it["globalDefault"] == true)
     }),
     AGE,
-    column("PreemptionPolicy", &["/preemptionPolicy"], |it, _| {
-        json!(text(&it["preemptionPolicy"]))
-    }),
+    field("PreemptionPolicy", &["/preemptionPolicy"], plain),
 ];
 
 fn int_or_string(value: &Value) -> String {

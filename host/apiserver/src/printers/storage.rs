@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::cells::{UNSET, is_deleted, items, name_or_default, or, text};
-use super::column::{AGE, Column, NAME, column, wide};
+use super::cells::{UNSET, is_deleted, items, name_or_default, or, plain, text};
+use super::column::{AGE, Column, NAME, column, field};
 
 pub(super) const PERSISTENT_VOLUMES: &[Column] = &[
     NAME,
@@ -13,9 +13,7 @@ pub(super) const PERSISTENT_VOLUMES: &[Column] = &[
     column("Access Modes", &["/spec/accessModes"], |it, _| {
         json!(access_modes(&it["spec"]["accessModes"]))
     }),
-    column("Reclaim Policy", &["/spec/persistentVolumeReclaimPolicy"], |it, _| {
-        json!(text(&it["spec"]["persistentVolumeReclaimPolicy"]))
-    }),
+    field("Reclaim Policy", &["/spec/persistentVolumeReclaimPolicy"], plain),
     column("Status", &["/status/phase"], |it, _| json!(phase(it))),
     column("Claim", &["/spec/claimRef"], |it, _| {
         let claim = &it["spec"]["claimRef"];
@@ -25,29 +23,21 @@ pub(super) const PERSISTENT_VOLUMES: &[Column] = &[
             String::new()
         })
     }),
-    column("StorageClass", &["/spec/storageClassName"], |it, _| {
-        json!(text(&it["spec"]["storageClassName"]))
-    }),
+    field("StorageClass", &["/spec/storageClassName"], plain),
     column(
         "VolumeAttributesClass",
         &["/spec/volumeAttributesClassName"],
         |it, _| json!(attributes_class(it)),
     ),
-    column("Reason", &["/status/reason"], |it, _| {
-        json!(text(&it["status"]["reason"]))
-    }),
+    field("Reason", &["/status/reason"], plain),
     AGE,
-    wide("VolumeMode", &["/spec/volumeMode"], |it, _| {
-        json!(or(&it["spec"]["volumeMode"], UNSET))
-    }),
+    field("VolumeMode", &["/spec/volumeMode"], |it| json!(or(it, UNSET))).wide(),
 ];
 
 pub(super) const PERSISTENT_VOLUME_CLAIMS: &[Column] = &[
     NAME,
     column("Status", &["/status/phase"], |it, _| json!(phase(it))),
-    column("Volume", &["/spec/volumeName"], |it, _| {
-        json!(text(&it["spec"]["volumeName"]))
-    }),
+    field("Volume", &["/spec/volumeName"], plain),
     column("Capacity", &["/spec/volumeName", "/status/capacity"], |it, _| {
         json!(if is_bound(it) {
             or(&it["status"]["capacity"]["storage"], "0")
@@ -62,32 +52,24 @@ pub(super) const PERSISTENT_VOLUME_CLAIMS: &[Column] = &[
             String::new()
         })
     }),
-    column("StorageClass", &["/spec/storageClassName"], |it, _| {
-        json!(text(&it["spec"]["storageClassName"]))
-    }),
+    field("StorageClass", &["/spec/storageClassName"], plain),
     column(
         "VolumeAttributesClass",
         &["/spec/volumeAttributesClassName"],
         |it, _| json!(attributes_class(it)),
     ),
     AGE,
-    wide("VolumeMode", &["/spec/volumeMode"], |it, _| {
-        json!(or(&it["spec"]["volumeMode"], UNSET))
-    }),
+    field("VolumeMode", &["/spec/volumeMode"], |it| json!(or(it, UNSET))).wide(),
 ];
 
 pub(super) const STORAGE_CLASSES: &[Column] = &[
     column("Name", &["/metadata/annotations"], |it, _| {
         name_or_default(it, "storageclass.kubernetes.io/is-default-class")
     }),
-    column("Provisioner", &["/provisioner"], |it, _| {
-        json!(text(&it["provisioner"]))
-    }),
-    column("ReclaimPolicy", &["/reclaimPolicy"], |it, _| {
-        json!(or(&it["reclaimPolicy"], "Delete"))
-    }),
-    column("VolumeBindingMode", &["/volumeBindingMode"], |it, _| {
-        json!(or(&it["volumeBindingMode"], "Immediate"))
+    field("Provisioner", &["/provisioner"], plain),
+    field("ReclaimPolicy", &["/reclaimPolicy"], |it| json!(or(it, "Delete"))),
+    field("VolumeBindingMode", &["/volumeBindingMode"], |it| {
+        json!(or(it, "Immediate"))
     }),
     column("AllowVolumeExpansion", &["/allowVolumeExpansion"], |it, _| {
         json!(it["allowVolumeExpansion"] == true)

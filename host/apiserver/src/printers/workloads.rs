@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::cells::{NONE, between, condition, each, is_deleted, items, labels, number, or_none, selector, since, text};
-use super::column::{AGE, Column, NAME, boolean, column, integer, wide};
+use super::cells::{
+    NONE, between, condition, count, each, is_deleted, items, labelled, number, or_none, plain, selecting, since, text,
+};
+use super::column::{AGE, Column, NAME, boolean, column, field, wide};
 
 const CONTAINERS: Column = wide(
     "Containers",
@@ -21,19 +23,13 @@ const IMAGES: Column = wide(
     ],
     |it, _| json!(each(containers(it), "image")),
 );
-const SELECTOR: Column = wide("Selector", &["/spec/selector"], |it, _| {
-    json!(selector(&it["spec"]["selector"]))
-});
+const SELECTOR: Column = field("Selector", &["/spec/selector"], selecting).wide();
 
 pub(super) const DEPLOYMENTS: &[Column] = &[
     NAME,
     column("Ready", &["/status/readyReplicas", "/spec/replicas"], |it, _| ready(it)),
-    column("Up-to-date", &["/status/updatedReplicas"], |it, _| {
-        json!(number(&it["status"]["updatedReplicas"]))
-    }),
-    column("Available", &["/status/availableReplicas"], |it, _| {
-        json!(number(&it["status"]["availableReplicas"]))
-    }),
+    field("Up-to-date", &["/status/updatedReplicas"], count),
+    field("Available", &["/status/availableReplicas"], count),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -50,20 +46,12 @@ pub(super) const REPLICATION_CONTROLLERS: &[Column] = &[
     AGE,
     CONTAINERS,
     IMAGES,
-    wide("Selector", &["/spec/selector"], |it, _| {
-        json!(labels(&it["spec"]["selector"]))
-    }),
+    field("Selector", &["/spec/selector"], labelled).wide(),
 ];
 
-const DESIRED: Column = integer("Desired", &["/spec/replicas"], |it, _| {
-    json!(number(&it["spec"]["replicas"]))
-});
-const CURRENT: Column = integer("Current", &["/status/replicas"], |it, _| {
-    json!(number(&it["status"]["replicas"]))
-});
-const READY: Column = integer("Ready", &["/status/readyReplicas"], |it, _| {
-    json!(number(&it["status"]["readyReplicas"]))
-});
+const DESIRED: Column = field("Desired", &["/spec/replicas"], count).integer();
+const CURRENT: Column = field("Current", &["/status/replicas"], count).integer();
+const READY: Column = field("Ready", &["/status/readyReplicas"], count).integer();
 
 pub(super) const STATEFUL_SETS: &[Column] = &[
     NAME,
@@ -75,24 +63,12 @@ pub(super) const STATEFUL_SETS: &[Column] = &[
 
 pub(super) const DAEMON_SETS: &[Column] = &[
     NAME,
-    integer("Desired", &["/status/desiredNumberScheduled"], |it, _| {
-        json!(number(&it["status"]["desiredNumberScheduled"]))
-    }),
-    integer("Current", &["/status/currentNumberScheduled"], |it, _| {
-        json!(number(&it["status"]["currentNumberScheduled"]))
-    }),
-    integer("Ready", &["/status/numberReady"], |it, _| {
-        json!(number(&it["status"]["numberReady"]))
-    }),
-    integer("Up-to-date", &["/status/updatedNumberScheduled"], |it, _| {
-        json!(number(&it["status"]["updatedNumberScheduled"]))
-    }),
-    integer("Available", &["/status/numberAvailable"], |it, _| {
-        json!(number(&it["status"]["numberAvailable"]))
-    }),
-    column("Node Selector", &["/spec/template/spec/nodeSelector"], |it, _| {
-        json!(labels(&it["spec"]["template"]["spec"]["nodeSelector"]))
-    }),
+    field("Desired", &["/status/desiredNumberScheduled"], count).integer(),
+    field("Current", &["/status/currentNumberScheduled"], count).integer(),
+    field("Ready", &["/status/numberReady"], count).integer(),
+    field("Up-to-date", &["/status/updatedNumberScheduled"], count).integer(),
+    field("Available", &["/status/numberAvailable"], count).integer(),
+    field("Node Selector", &["/spec/template/spec/nodeSelector"], labelled),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -130,12 +106,8 @@ pub(super) const JOBS: &[Column] = &[
 
 pub(super) const CRON_JOBS: &[Column] = &[
     NAME,
-    column("Schedule", &["/spec/schedule"], |it, _| {
-        json!(text(&it["spec"]["schedule"]))
-    }),
-    column("Timezone", &["/spec/timeZone"], |it, _| {
-        or_none(&it["spec"]["timeZone"])
-    }),
+    field("Schedule", &["/spec/schedule"], plain),
+    field("Timezone", &["/spec/timeZone"], or_none),
     boolean("Suspend", &["/spec/suspend"], |it, _| {
         json!(match it["spec"]["suspend"].as_bool() {
             Some(true) => "True",
@@ -143,9 +115,10 @@ pub(super) const CRON_JOBS: &[Column] = &[
             None => "<unset>",
         })
     }),
-    integer("Active", &["/status/active"], |it, _| {
+    column("Active", &["/status/active"], |it, _| {
         json!(items(&it["status"]["active"]).len())
-    }),
+    })
+    .integer(),
     column(
         "Last Schedule",
         &["/status/lastScheduleTime"],
@@ -157,9 +130,7 @@ pub(super) const CRON_JOBS: &[Column] = &[
     AGE,
     CONTAINERS,
     IMAGES,
-    wide("Selector", &["/spec/jobTemplate/spec/selector"], |it, _| {
-        json!(selector(&it["spec"]["jobTemplate"]["spec"]["selector"]))
-    }),
+    field("Selector", &["/spec/jobTemplate/spec/selector"], selecting).wide(),
 ];
 
 pub(super) const POD_TEMPLATES: &[Column] = &[
@@ -170,9 +141,7 @@ pub(super) const POD_TEMPLATES: &[Column] = &[
     column("Images", &["/template/spec/containers/*/image"], |it, _| {
         json!(each(&it["template"]["spec"]["containers"], "image"))
     }),
-    column("Pod Labels", &["/template/metadata/labels"], |it, _| {
-        json!(labels(&it["template"]["metadata"]["labels"]))
-    }),
+    field("Pod Labels", &["/template/metadata/labels"], labelled),
 ];
 
 pub(super) const CONTROLLER_REVISIONS: &[Column] = &[
@@ -180,7 +149,7 @@ pub(super) const CONTROLLER_REVISIONS: &[Column] = &[
     column("Controller", &["/metadata/ownerReferences"], |it, _| {
         json!(controller(it))
     }),
-    column("Revision", &["/revision"], |it, _| json!(number(&it["revision"]))),
+    field("Revision", &["/revision"], count),
     AGE,
 ];
 

@@ -17,7 +17,6 @@ pub(super) enum OmitWhen {
     Inline,
 }
 
-/// A type of value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FieldType {
     String,

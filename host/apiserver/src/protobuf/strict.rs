@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::schema::{FieldType, MessageSchema, OmitWhen};
+use crate::definitions::child;
 
 /// Messages with a hand-written JSON encoding in Go: text, numbers or anything.
 const OPAQUE: &[&str] = &[
@@ -67,11 +68,7 @@ impl Walk<'_> {
             return;
         };
         for (key, value) in fields {
-            let path = if path.is_empty() {
-                key.clone()
-            } else {
-                format!("{path}.{key}")
-            };
+            let path = child(path, key);
             match field_type(self.schema, message, key) {
                 Some(type_) => self.value(type_, value, &path),
                 // Every object has a type; it is not in the protobuf message.

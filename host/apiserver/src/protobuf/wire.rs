@@ -1,6 +1,5 @@
 //! The wire format of protocol buffers. Source: protobuf.dev, "Encoding".
 
-/// One value on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wire<'a> {
     Number(u64),

@@ -25,7 +25,6 @@ use crate::watches::{Control, WatchCommand};
 /// Approximate size of the pending events in one frame.
 const FRAME_BYTES: usize = 64 * 1024;
 
-/// The start of a watch.
 pub(super) struct Start {
     /// Shown as ADDED first.
     pub(super) initial: Vec<Arc<Stored>>,
@@ -70,7 +69,6 @@ pub(super) struct WatchStream {
     reset_due: bool,
 }
 
-/// The next action of a watch.
 enum WatchStep {
     Frame(Bytes),
     Reset,
@@ -198,7 +196,6 @@ impl WatchStream {
         self.advance()
     }
 
-    /// Runs the commands of faults.
     fn run_commands(&mut self) -> Option<WatchStep> {
         loop {
             let command = self.control.commands().pop_front()?;

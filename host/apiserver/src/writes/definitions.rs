@@ -136,13 +136,5 @@ fn check_scope(kind: &Kind, new: &Value, old: &Value) -> Result<(), Status> {
     }
     let name = new["metadata"]["name"].as_str().unwrap_or_default();
     let detail = format!("{scope}: field is immutable");
-    let invalid = FieldError::Invalid;
-    Err(Status::invalid(
-        &kind.group,
-        &kind.kind,
-        name,
-        "spec.scope",
-        invalid,
-        &detail,
-    ))
+    Err(kind.invalid(name, "spec.scope", FieldError::Invalid, &detail))
 }

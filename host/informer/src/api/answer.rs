@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, Response, header};
-use informant_cache::{Environment, Moment};
+use informant_cache::Environment;
 use kube::Client;
 use kube::client::Body;
 use serde::de::DeserializeOwned;
@@ -103,21 +103,11 @@ pub(crate) fn probe<'a>(
     })
 }
 
-/// GETs `path` and parses its whole body, of at most `bytes_max`.
+/// GETs `path` with the given `Accept` header, a form of JSON, and parses its whole body, of at most `bytes_max`.
 ///
 /// # Errors
 /// As [`open`]; [`ApiError::NotJson`] and [`ApiError::Damaged`] if the body is not a `T`.
 pub(crate) async fn get_json<T: DeserializeOwned>(
-    client: &Client,
-    environment: &Arc<dyn Environment>,
-    path: &str,
-    bytes_max: usize,
-) -> Result<T, ApiError> {
-    get_json_as(client, environment, path, JSON, bytes_max).await
-}
-
-/// Like [`get_json`], with the given `Accept` header, a form of JSON.
-pub(crate) async fn get_json_as<T: DeserializeOwned>(
     client: &Client,
     environment: &Arc<dyn Environment>,
     path: &str,
@@ -191,11 +181,7 @@ async fn read_whole(environment: &Arc<dyn Environment>, body: Body, bytes_max: u
 }
 
 fn short_frames(environment: &Arc<dyn Environment>, body: Body) -> Frames {
-    let silence_timeout = SilenceTimeout {
-        until: Moment::ZERO,
-        silence: ANSWER_SILENCE_MAX,
-    };
-    Frames::new(body, Arc::clone(environment), silence_timeout)
+    Frames::new(body, Arc::clone(environment), SilenceTimeout::after(ANSWER_SILENCE_MAX))
 }
 
 fn header_text(response: &Response<Body>, name: header::HeaderName) -> Option<String> {

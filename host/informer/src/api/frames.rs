@@ -24,6 +24,14 @@ pub(crate) struct SilenceTimeout {
     pub(crate) silence: Duration,
 }
 
+impl SilenceTimeout {
+    /// Silence is allowed for this long, from the start.
+    pub(crate) fn after(silence: Duration) -> Self {
+        let until = Moment::ZERO;
+        Self { until, silence }
+    }
+}
+
 /// A piece of a body, and when it was read.
 #[derive(Debug)]
 pub(crate) struct Frame {

@@ -1,5 +1,7 @@
 //! The requests a source sends: LIST and WATCH of one collection.
 
+use std::time::Duration;
+
 use form_urlencoded::Serializer;
 use http::{HeaderValue, Request, header};
 use kube::client::Body;
@@ -38,24 +40,13 @@ pub(crate) struct ListQuery<'a> {
     pub(crate) continuation: Option<&'a str>,
 }
 
-/// Parameters of a watch.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct WatchQuery<'a> {
-    /// The version after which events are requested.
-    pub(crate) version: &'a str,
-    /// When the server should end the watch, in seconds.
-    pub(crate) timeout_seconds: u64,
-}
-
-/// Parameters of a WatchList: a watch that starts with the current state.
-///
-/// Source: KEP-3157; client-go `Reflector.watchList`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct WatchListQuery<'a> {
-    /// Unset for the newest state, consistently; another for one not older than that.
-    pub(crate) version: Option<&'a str>,
-    /// When the server should end the watch, in seconds.
-    pub(crate) timeout_seconds: u64,
+impl ListQuery<'_> {
+    /// One object of the newest state: with version "0" an API server may ignore the limit.
+    pub(crate) const ONE: Self = Self {
+        version: None,
+        limit: 1,
+        continuation: None,
+    };
 }
 
 impl CollectionRequest {
@@ -75,33 +66,36 @@ impl CollectionRequest {
         )
     }
 
-    pub(crate) fn watch(&self, query: &WatchQuery<'_>) -> Result<Request<Body>, ApiError> {
-        let mut parameters = self.parameters();
-        parameters.append_pair("watch", "true");
-        parameters.append_pair("allowWatchBookmarks", "true");
-        parameters.append_pair("resourceVersion", query.version);
-        parameters.append_pair("timeoutSeconds", &query.timeout_seconds.to_string());
-        self.streamed(&parameters.finish())
+    /// A watch of the events after `version`, which the server should end after `timeout`.
+    pub(crate) fn watch(&self, version: &str, timeout: Duration) -> Result<Request<Body>, ApiError> {
+        self.streamed(&[], Some(version), timeout)
     }
 
-    pub(crate) fn watch_list(&self, query: &WatchListQuery<'_>) -> Result<Request<Body>, ApiError> {
-        let mut parameters = self.parameters();
-        parameters.append_pair("watch", "true");
-        parameters.append_pair("sendInitialEvents", "true");
-        parameters.append_pair("resourceVersionMatch", "NotOlderThan");
-        parameters.append_pair("allowWatchBookmarks", "true");
-        if let Some(version) = query.version {
-            parameters.append_pair("resourceVersion", version);
-        }
-        parameters.append_pair("timeoutSeconds", &query.timeout_seconds.to_string());
-        self.streamed(&parameters.finish())
+    /// A WatchList, a watch that starts with the current state: the newest, or any that is not older than `version`.
+    ///
+    /// Source: KEP-3157; client-go `Reflector.watchList`.
+    pub(crate) fn watch_list(&self, version: Option<&str>, timeout: Duration) -> Result<Request<Body>, ApiError> {
+        let initial = [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")];
+        self.streamed(&initial, version, timeout)
     }
 
     /// Watches are requested uncompressed: a compressed one is one gzip member per event (Kubernetes 1.37), of which
     /// kube's layer decodes only the first.
-    fn streamed(&self, parameters: &str) -> Result<Request<Body>, ApiError> {
+    fn streamed(
+        &self,
+        initial: &[(&str, &str)],
+        version: Option<&str>,
+        timeout: Duration,
+    ) -> Result<Request<Body>, ApiError> {
+        let mut parameters = self.parameters();
+        parameters.append_pair("watch", "true").extend_pairs(initial);
+        parameters.append_pair("allowWatchBookmarks", "true");
+        if let Some(version) = version {
+            parameters.append_pair("resourceVersion", version);
+        }
+        parameters.append_pair("timeoutSeconds", &timeout.as_secs().to_string());
         let plain = HeaderValue::from_static("identity");
-        let request = Request::get(self.uri(parameters)).header(header::ACCEPT_ENCODING, plain);
+        let request = Request::get(self.uri(&parameters.finish())).header(header::ACCEPT_ENCODING, plain);
         build_as(request, self.accepts(METADATA))
     }
 
@@ -194,16 +188,18 @@ mod tests {
     #[test]
     fn a_watch_list_requests_initial_events_and_their_end_mark() {
         let query = |version| {
-            let query = WatchListQuery {
-                version,
-                timeout_seconds: 333,
-            };
             let request = CollectionRequest {
                 label_selector: String::new(),
                 field_selector: String::new(),
                 ..pods()
             };
-            request.watch_list(&query).unwrap().uri().query().unwrap().to_owned()
+            request
+                .watch_list(version, Duration::from_secs(333))
+                .unwrap()
+                .uri()
+                .query()
+                .unwrap()
+                .to_owned()
         };
         insta::assert_snapshot!(query(None), @"watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=333");
         insta::assert_snapshot!(query(Some("7")), @"watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=333");
@@ -211,12 +207,7 @@ mod tests {
 
     #[test]
     fn a_watch_requests_bookmarks_without_compression() {
-        let request = pods()
-            .watch(&WatchQuery {
-                version: "41",
-                timeout_seconds: 333,
-            })
-            .unwrap();
+        let request = pods().watch("41", Duration::from_secs(333)).unwrap();
         let query = request.uri().query().unwrap();
         assert!(
             query.ends_with("watch=true&allowWatchBookmarks=true&resourceVersion=41&timeoutSeconds=333"),

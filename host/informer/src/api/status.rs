@@ -42,12 +42,8 @@ impl StatusBody {
         struct Kind {
             kind: String,
         }
-        let kind: Kind = serde_json::from_slice(json).ok()?;
-        if kind.kind == "Status" {
-            serde_json::from_slice(json).ok()
-        } else {
-            None
-        }
+        let Kind { kind } = serde_json::from_slice(json).ok()?;
+        (kind == "Status").then(|| serde_json::from_slice(json).ok())?
     }
 
     /// A status with only a code.

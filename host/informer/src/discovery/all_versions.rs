@@ -20,7 +20,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::DISCOVERY_BYTES_MAX;
 use super::resources::{ApiGroup, ApiResource, resources_of};
-use crate::api::{ApiError, ApiErrorCause, get_json_as};
+use crate::api::{ApiError, ApiErrorCause, get_json};
 
 /// v2 came with Kubernetes 1.30, v2beta1 with 1.26, where it is disabled by default.
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -86,7 +86,7 @@ async fn fetch_version(
 }
 
 async fn root(client: &Client, environment: &Arc<dyn Environment>, path: &str) -> Result<Root, ApiError> {
-    get_json_as(client, environment, path, ACCEPT, DISCOVERY_BYTES_MAX).await
+    get_json(client, environment, path, ACCEPT, DISCOVERY_BYTES_MAX).await
 }
 
 /// The response of `/api` or `/apis`, in any of its formats: only the field of its kind is filled.

@@ -8,7 +8,7 @@ use kube::Client;
 use serde::Deserialize;
 
 use super::{DISCOVERY_BYTES_MAX, Discovered};
-use crate::api::{ApiError, get_json};
+use crate::api::{ApiError, JSON, get_json};
 
 /// A group and its versions.
 #[derive(Debug, Deserialize)]
@@ -39,16 +39,24 @@ impl ApiGroup {
     }
 }
 
-/// A resource as returned by discovery.
-#[derive(Debug, Clone)]
+/// A resource as returned by discovery, in the classic form without group and version.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct ApiResource {
+    #[serde(skip)]
     pub(super) group: String,
+    #[serde(skip)]
     pub(super) version: String,
+    #[serde(rename = "name")]
     pub(super) plural: String,
     pub(super) kind: String,
+    #[serde(default)]
     pub(super) namespaced: bool,
+    #[serde(default)]
     pub(super) verbs: Vec<String>,
+    #[serde(default, rename = "singularName")]
     pub(super) singular: String,
+    #[serde(default)]
     pub(super) short_names: Vec<String>,
 }
 
@@ -116,46 +124,19 @@ pub(super) async fn resources_of(
     version: &str,
 ) -> Result<Vec<ApiResource>, ApiError> {
     let path = group_version_path(group, version);
-    let list: ResourceList = get_json(client, environment, &path, DISCOVERY_BYTES_MAX).await?;
-    let served = list
-        .resources
-        .into_iter()
-        .filter(|resource| !resource.name.contains('/'));
-    Ok(served.map(|resource| resource.in_group(group, version)).collect())
+    let list: ResourceList = get_json(client, environment, &path, JSON, DISCOVERY_BYTES_MAX).await?;
+    let resources = list.resources.into_iter();
+    let served = resources.filter(|resource| !resource.plural.contains('/'));
+    let in_group = |resource| ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        ..resource
+    };
+    Ok(served.map(in_group).collect())
 }
 
 #[derive(Debug, Deserialize)]
 struct ResourceList {
     #[serde(default)]
-    resources: Vec<Resource>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Resource {
-    name: String,
-    #[serde(default)]
-    singular_name: String,
-    #[serde(default)]
-    namespaced: bool,
-    kind: String,
-    #[serde(default)]
-    verbs: Vec<String>,
-    #[serde(default)]
-    short_names: Vec<String>,
-}
-
-impl Resource {
-    fn in_group(self, group: &str, version: &str) -> ApiResource {
-        ApiResource {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            plural: self.name,
-            kind: self.kind,
-            namespaced: self.namespaced,
-            verbs: self.verbs,
-            singular: self.singular_name,
-            short_names: self.short_names,
-        }
-    }
+    resources: Vec<ApiResource>,
 }

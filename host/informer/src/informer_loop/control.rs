@@ -8,9 +8,8 @@ use informant_cache::{
 use informant_object::SourceId;
 use tokio::sync::oneshot;
 
-use super::{Candidate, InformerLoop, SourceHandoff, SourceTransfer};
+use super::{Candidate, InformerLoop, SourceHandoff};
 
-/// A command to the loop.
 pub(crate) enum Control {
     /// Deliver to this listener from now on; it receives the stored objects as its initial list.
     AddListener(ListenerHandle),
@@ -37,8 +36,8 @@ pub(crate) enum Control {
     Quiesce(oneshot::Sender<Snapshot>),
     /// Deliver after the events of these removed sources with the same scope.
     DeliverAfter(Vec<SourceId>),
-    /// Deliver how this source differs from those that it replaces.
-    TransferIn(SourceTransfer, oneshot::Sender<()>),
+    /// Deliver to these listeners how this source differs from those that it replaces.
+    TransferIn(Vec<ListenerHandle>, Vec<SourceHandoff>, oneshot::Sender<()>),
     /// Deliver deletes, except for what these other sources cover, then end.
     Drain(Vec<SourceHandoff>, oneshot::Sender<()>),
     /// Process what was accepted, then end.
@@ -74,8 +73,8 @@ impl InformerLoop {
                 let _ = done.send(snapshot);
             }
             Control::DeliverAfter(sources) => self.predecessors = sources,
-            Control::TransferIn(transfer, done) => {
-                self.transfer_in(transfer).await;
+            Control::TransferIn(listeners, from, done) => {
+                self.transfer_in(listeners, from).await;
                 self.reply_once_delivered(done);
             }
             Control::Drain(targets, done) => {
@@ -185,13 +184,7 @@ impl InformerLoop {
     /// The source is over: frees its content in the background.
     pub(super) fn end(mut self) {
         self.remove_all_feeds();
-        let Self {
-            parts,
-            listeners,
-            batch,
-            ..
-        } = self;
-        parts.dropper.drop_later((parts.store.into_garbage(), batch));
-        drop(listeners);
+        let parts = self.parts;
+        parts.dropper.drop_later((parts.store.into_garbage(), self.batch));
     }
 }

@@ -25,33 +25,6 @@ pub(crate) struct SourceHandoff {
     pub(crate) snapshot: Snapshot,
 }
 
-/// What a new source takes over.
-pub(crate) struct SourceTransfer {
-    pub(crate) listeners: Vec<ListenerHandle>,
-    /// The namespace of the new source; `None` for all namespaces.
-    pub(crate) namespace: Option<String>,
-    pub(crate) from: Arc<Vec<SourceHandoff>>,
-}
-
-/// What a listener receives instead of the initial list of the new source.
-struct ListenerTransfer {
-    sources: Vec<SourceId>,
-    new: SourceId,
-    namespace: Option<String>,
-    snapshot: Snapshot,
-    changes: Vec<ObjectChange>,
-    now: Moment,
-}
-
-impl ListenerTransfer {
-    fn apply(&self, listener: &ListenerHandle) {
-        let scope = |key: KeyRef<'_>| covers(self.namespace.as_deref(), key);
-        listener
-            .feed()
-            .transfer(&self.sources, self.new, &scope, &self.snapshot, &self.changes, self.now);
-    }
-}
-
 impl SourceHandoff {
     fn covers(&self, key: KeyRef<'_>) -> bool {
         covers(self.namespace.as_deref(), key)
@@ -100,12 +73,8 @@ impl InformerLoop {
     }
 
     /// Delivers how this source differs from the sources that it replaces: at once, or when the journal reaches it.
-    pub(super) async fn transfer_in(&mut self, request: SourceTransfer) {
-        let SourceTransfer {
-            listeners,
-            namespace,
-            from,
-        } = request;
+    pub(super) async fn transfer_in(&mut self, listeners: Vec<ListenerHandle>, from: Vec<SourceHandoff>) {
+        let namespace = self.parts.namespace.clone();
         let snapshot = self.parts.store.published().clone();
         let now = self.parts.environment.now();
         let mut changes = Vec::new();
@@ -121,16 +90,16 @@ impl InformerLoop {
                 &mut changes,
             );
         }
-        for handoff in from.iter() {
+        for handoff in &from {
             push_vanished(handoff, namespace.as_deref(), &snapshot, now, &mut changes);
         }
-        let transfer = Arc::new(ListenerTransfer {
-            sources: from.iter().map(|handoff| handoff.source).collect(),
-            new: self.parts.source,
-            namespace,
-            snapshot,
-            changes,
-            now,
+        let (sources, new): (Vec<_>, _) = (from.iter().map(|handoff| handoff.source).collect(), self.parts.source);
+        // What a listener receives instead of the initial list of the new source.
+        let transfer = Arc::new(move |listener: &ListenerHandle| {
+            let scope = |key: KeyRef<'_>| covers(namespace.as_deref(), key);
+            listener
+                .feed()
+                .transfer(&sources, new, &scope, &snapshot, &changes, now);
         });
         for listener in listeners {
             if self.listeners.iter().any(|known| known.ptr_eq(&listener)) {
@@ -140,11 +109,9 @@ impl InformerLoop {
             match &self.parts.durable {
                 Some(durable) => {
                     let (target, transfer) = (listener.clone(), Arc::clone(&transfer));
-                    durable
-                        .journal
-                        .transfer(&listener, Box::new(move || transfer.apply(&target)));
+                    durable.journal.transfer(&listener, Box::new(move || transfer(&target)));
                 }
-                None => transfer.apply(&listener),
+                None => transfer(&listener),
             }
             self.listeners.push(listener);
         }

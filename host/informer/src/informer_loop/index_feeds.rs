@@ -18,7 +18,7 @@ use crate::source_name::log;
 /// batch is published without the index; if that happens again within 10 s, the index stays detached for longer.
 pub(crate) const INDEX_BUDGET: Duration = Duration::from_millis(50);
 
-/// The index plugins of one source.
+#[derive(Default)]
 pub(super) struct IndexFeeds {
     feeds: Vec<Feed>,
     /// Notified when an index has news for this loop.
@@ -36,18 +36,10 @@ struct Feed {
 }
 
 impl IndexFeeds {
-    pub(super) fn new() -> Self {
-        Self {
-            feeds: Vec::new(),
-            notify: Arc::new(Notify::new()),
-        }
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.feeds.is_empty()
     }
 
-    /// The names of all indexes.
     pub(super) fn names(&self) -> Vec<Arc<str>> {
         self.feeds.iter().flat_map(|feed| feed.names.iter().cloned()).collect()
     }
@@ -302,7 +294,6 @@ impl IndexWarnings {
         throttle.shared_line(failures, now)
     }
 
-    /// The index was removed.
     pub(super) fn forget(&mut self, index: &str) {
         self.0.remove(index);
     }

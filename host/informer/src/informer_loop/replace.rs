@@ -14,12 +14,8 @@ use crate::update_channel::StagedList;
 /// The capacity for changes that is kept after a list with many of them.
 const CHANGES_KEPT_MAX: usize = 4 * BATCH_DELTAS_MAX;
 
-/// A list that the version guard accepted.
-pub(super) struct AcceptedList {
-    objects: Vec<Object>,
-    version: ResourceVersion,
-    reason: Reason,
-}
+/// A list that the version guard accepted, and why it is delivered.
+type AcceptedList = (Vec<Object>, ResourceVersion, Reason);
 
 impl InformerLoop {
     pub(super) async fn replace(&mut self, list: StagedList, received: Moment) {
@@ -60,20 +56,11 @@ impl InformerLoop {
             self.parts.dropper.drop_later(objects);
             return None;
         };
-        Some(AcceptedList {
-            objects,
-            version,
-            reason,
-        })
+        Some((objects, version, reason))
     }
 
     /// Replaces the store's content with a list.
-    pub(super) async fn apply_list(&mut self, list: AcceptedList, received: Moment) {
-        let AcceptedList {
-            objects,
-            version,
-            reason,
-        } = list;
+    pub(super) async fn apply_list(&mut self, (objects, version, reason): AcceptedList, received: Moment) {
         let LoopParts { fifo, store, .. } = &mut self.parts;
         let summary = fifo.replace(objects, &version, store, reason, received);
         log!(

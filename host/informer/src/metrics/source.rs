@@ -8,8 +8,7 @@ use informant_object::ResourceVersion;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::labels::{IndexLabels, InformerLabels, StateLabels, TypeLabels};
-use super::{CounterFamily, EVENT_TYPES, Series};
+use super::{CounterFamily, EVENT_TYPES, InformerLabels, Series};
 use crate::update_channel::EventKind;
 
 /// `store_resource_version` keeps this many digits: a float, as Prometheus stores it, cannot hold further ones. Source:
@@ -31,7 +30,6 @@ impl GaugeShare {
         }
     }
 
-    /// Sets this source's share to `value`.
     pub(crate) fn set(&self, value: usize) {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
         let before = self.part.swap(value, Ordering::Relaxed);
@@ -40,7 +38,6 @@ impl GaugeShare {
         }
     }
 
-    /// Adds `change` to this source's share.
     pub(crate) fn add(&self, change: i64) {
         self.part.fetch_add(change, Ordering::Relaxed);
         self.gauge.inc_by(change);
@@ -97,7 +94,7 @@ pub(crate) struct SourceMetrics {
 impl SourceMetrics {
     pub(super) fn new(series: Arc<Series>, labels: InformerLabels) -> Self {
         series.add_source(&labels);
-        let events = EVENT_TYPES.map(|kind| series.watch_events.get_or_create_owned(&TypeLabels::new(&labels, kind)));
+        let events = EVENT_TYPES.map(|kind| series.watch_events.get_or_create_owned(&labels.with("type", kind)));
         let part = |family: &prometheus_client::metrics::family::Family<InformerLabels, Gauge>| {
             GaugeShare::new(family.get_or_create_owned(&labels))
         };
@@ -138,39 +135,10 @@ impl SourceMetrics {
         }
     }
 
-    /// A LIST ended: `ok`, or the label of its failure.
-    pub(crate) fn count_list(&self, result: &'static str) {
-        self.series.count(&self.labels, CounterFamily::Lists, result, 1);
-    }
-
-    /// A WatchList completed (`ok`), or the label of its failure.
-    pub(crate) fn count_watch_list(&self, result: &'static str) {
-        self.series.count(&self.labels, CounterFamily::WatchLists, result, 1);
-    }
-
-    /// A watch was opened (`ok`), or the label of its failure.
-    pub(crate) fn count_watch(&self, result: &'static str) {
-        self.series.count(&self.labels, CounterFamily::Watches, result, 1);
-    }
-
-    /// A request for a sign of life was `answered`, or `unanswered`.
-    pub(crate) fn count_probe(&self, result: &'static str) {
-        self.series.count(&self.labels, CounterFamily::Probes, result, 1);
-    }
-
-    /// A list after the first brought a new state.
-    pub(crate) fn count_relist(&self, reason: &'static str) {
-        self.series.count(&self.labels, CounterFamily::Relists, reason, 1);
-    }
-
-    /// `amount` invalid things were skipped.
-    pub(crate) fn count_skipped(&self, reason: &'static str, amount: u64) {
-        self.series.count(&self.labels, CounterFamily::Skipped, reason, amount);
-    }
-
-    /// The version guard rejected a `list` or an `event`.
-    pub(crate) fn count_rejected(&self, kind: &'static str) {
-        self.series.count(&self.labels, CounterFamily::Rejected, kind, 1);
+    /// Counts one more of `family`, with this word as its label: the result of a request (`ok`, or the label of its
+    /// failure), why something was skipped or listed again, the type of what was rejected.
+    pub(crate) fn count(&self, family: CounterFamily, word: &'static str) {
+        self.series.count(&self.labels, family, word);
     }
 
     pub(crate) fn set_synced(&self) {
@@ -187,7 +155,7 @@ impl SourceMetrics {
     }
 
     pub(crate) fn set_state(&self, state: SourceState) {
-        let labels = StateLabels::new(&self.labels, state.as_str());
+        let labels = self.labels.with("state", state.as_str());
         let mut current = self.lock_state();
         if self.retired.load(Ordering::Relaxed) {
             return;
@@ -201,7 +169,7 @@ impl SourceMetrics {
 
     /// Whether index `name` is attached.
     pub(crate) fn set_index_attached(&self, name: &str, attached: bool) {
-        let labels = IndexLabels::new(&self.labels, name.to_owned());
+        let labels = self.labels.with("index", name);
         self.series.while_used(&self.labels, |sharing| {
             sharing.indexes.insert(name.to_owned());
             let gauge = self.series.index_attached.get_or_create_owned(&labels);
@@ -210,13 +178,13 @@ impl SourceMetrics {
     }
 
     pub(crate) fn forget_index(&self, name: &str) {
-        let labels = IndexLabels::new(&self.labels, name.to_owned());
+        let labels = self.labels.with("index", name);
         self.series.index_attached.remove(&labels);
         self.series.index_errors.remove(&labels);
     }
 
     pub(crate) fn count_index_errors(&self, name: &str, amount: u64) {
-        let labels = IndexLabels::new(&self.labels, name.to_owned());
+        let labels = self.labels.with("index", name);
         self.series.while_used(&self.labels, |sharing| {
             sharing.indexes.insert(name.to_owned());
             self.series.index_errors.get_or_create_owned(&labels).inc_by(amount);

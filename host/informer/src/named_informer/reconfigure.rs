@@ -5,12 +5,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use informant_cache::IndexConflict;
+use informant_object::SourceId;
 use tokio_util::sync::CancellationToken;
 
-use super::{InformerSpec, NamedInformer, Parts, SourceScope, Visibility};
+use super::{InformerSpec, NamedInformer, Parts, SourceScope};
 use crate::informer_loop::SourceHandoff;
 use crate::reflector::ReflectorOptions;
-use crate::shared_informer::{InformerStopped, ReconfigureError, SharedInformer, validate_identity};
+use crate::shared_informer::{InformerStopped, ReconfigureError, SharedInformer, Visibility, validate_identity};
 use crate::source_name::log;
 use crate::spec::SourceSpec;
 
@@ -76,9 +77,14 @@ impl NamedInformer {
             members.spec.clone()
         };
         validate(&before, &spec)?;
-        let wanted = spec.by_scope();
         let present: Sources = self.0.members().sources.clone();
-        let (kept, new) = partition(wanted, &present);
+        let (mut kept, mut new) = (Vec::new(), Vec::new());
+        for (scope, source) in spec.by_scope() {
+            match present.get(&scope) {
+                Some(running) => kept.push((Arc::clone(running), source)),
+                None => new.push((scope, source)),
+            }
+        }
         let overlap = new
             .iter()
             .any(|(scope, _)| present.keys().any(|other| scope.overlaps(other)));
@@ -124,9 +130,12 @@ impl NamedInformer {
             members.draining.extend(draining.iter().cloned());
             draining
         };
-        let hidden: Vec<_> = draining.iter().map(|source| source.source()).collect();
-        self.0.catalog.swap_listed(&hidden, &[]);
-        for source in draining {
+        self.hide_and_drain(draining);
+    }
+
+    fn hide_and_drain(&self, sources: Vec<Arc<SharedInformer>>) {
+        self.0.catalog.swap_listed(&ids(&sources), &[]);
+        for source in sources {
             self.start_draining(source, Vec::new());
         }
     }
@@ -160,13 +169,9 @@ impl NamedInformer {
             .iter()
             .filter_map(|scope| members.sources.remove(scope))
             .collect();
-        let hidden: Vec<_> = draining.iter().map(|source| source.source()).collect();
         members.draining.extend(draining.iter().cloned());
         drop(members);
-        self.0.catalog.swap_listed(&hidden, &[]);
-        for source in draining {
-            self.start_draining(source, Vec::new());
-        }
+        self.hide_and_drain(draining);
     }
 
     /// Builds sources next to the ones that they replace.
@@ -271,7 +276,7 @@ impl NamedInformer {
             for other in &removed {
                 other.deletes_queued().await;
             }
-            source.deliver_after(removed.iter().map(|other| other.source()).collect());
+            source.deliver_after(ids(&removed));
         }
     }
 
@@ -302,12 +307,7 @@ impl NamedInformer {
         let mut members = self.0.members();
         members.running()?;
         members.pending = None;
-        let ids = |sources: &mut dyn Iterator<Item = &Arc<SharedInformer>>| -> Vec<_> {
-            sources.map(|source| source.source()).collect()
-        };
-        self.0
-            .catalog
-            .swap_listed(&ids(&mut draining.iter()), &ids(&mut started.values()));
+        self.0.catalog.swap_listed(&ids(draining), &ids(started.values()));
         for scope in removed {
             members.sources.remove(scope);
         }
@@ -362,6 +362,10 @@ async fn reconfigure_all(
     Ok(())
 }
 
+fn ids<'a>(sources: impl IntoIterator<Item = &'a Arc<SharedInformer>>) -> Vec<SourceId> {
+    sources.into_iter().map(|source| source.source()).collect()
+}
+
 fn epochs(sources: &Sources) -> Epochs {
     let epoch = |source: &SharedInformer| source.snapshot().epoch();
     sources
@@ -395,23 +399,6 @@ async fn all_synced(sources: &Sources) {
             return std::future::pending().await;
         }
     }
-}
-
-/// The sources that stay, with their new specification, and those to start.
-#[expect(clippy::type_complexity, reason = "two lists, named by the function")]
-fn partition(
-    wanted: BTreeMap<SourceScope, SourceSpec>,
-    present: &Sources,
-) -> (Vec<(Arc<SharedInformer>, SourceSpec)>, Vec<(SourceScope, SourceSpec)>) {
-    let mut kept = Vec::new();
-    let mut new = Vec::new();
-    for (scope, source) in wanted {
-        match present.get(&scope) {
-            Some(running) => kept.push((Arc::clone(running), source)),
-            None => new.push((scope, source)),
-        }
-    }
-    (kept, new)
 }
 
 /// Checks what can be checked without a request.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informant_cache::{Backoff, Moment, with_jitter};
+use informant_cache::with_jitter;
 
 use crate::api::{ApiError, ApiErrorCause};
 use crate::status::ReflectorState;
@@ -40,13 +40,6 @@ pub(crate) enum RetryPace {
     Every(Duration),
 }
 
-/// What to do after a failed list.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct ListFailureDecision {
-    pub(crate) state: ReflectorState,
-    pub(crate) pace: RetryPace,
-}
-
 /// What to do after a failed watch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct WatchFailureDecision {
@@ -66,11 +59,12 @@ pub(crate) enum WatchDecision {
 }
 
 impl RetryPace {
-    pub(crate) fn pause(self, backoff: &mut Backoff, now: Moment, random: u64) -> Duration {
+    /// How long to wait; `backoff` draws the next delay of the back-off.
+    pub(crate) fn pause(self, backoff: impl FnOnce() -> Duration, random: u64) -> Duration {
         match self {
             Self::Now => Duration::ZERO,
             Self::Every(pace) => with_jitter(pace, PACE_JITTER_PERCENT, random),
-            Self::Backoff { at_least } => backoff.after_failure(now, random).max(at_least.unwrap_or_default()),
+            Self::Backoff { at_least } => backoff().max(at_least.unwrap_or_default()),
         }
     }
 }
@@ -80,18 +74,9 @@ impl ApiError {
     /// delay of the caller's back-off, and `random` a new random number.
     #[must_use]
     pub fn retry_pause(&self, backoff: Duration, random: u64) -> Duration {
-        match after_list_failure(self).pace {
-            RetryPace::Now => backoff,
-            RetryPace::Every(pace) => with_jitter(pace, PACE_JITTER_PERCENT, random),
-            RetryPace::Backoff { at_least } => backoff.max(at_least.unwrap_or_default()),
-        }
+        let (_, pace) = state_and_pace(self.cause());
+        pace.pause(|| backoff, random)
     }
-}
-
-/// After a failed list (including its second attempt without a version).
-pub(crate) fn after_list_failure(error: &ApiError) -> ListFailureDecision {
-    let (state, pace) = state_and_pace(error.cause());
-    ListFailureDecision { state, pace }
 }
 
 /// After a watch that could not be opened or ended with an error.
@@ -115,7 +100,8 @@ pub(crate) fn after_watch_failure(error: &ApiError, expired_before: u32) -> Watc
     WatchFailureDecision { state, pace, relist }
 }
 
-fn state_and_pace(cause: ApiErrorCause) -> (ReflectorState, RetryPace) {
+/// What a failed list leads to; also after its second attempt without a version.
+pub(crate) fn state_and_pace(cause: ApiErrorCause) -> (ReflectorState, RetryPace) {
     match cause {
         ApiErrorCause::Forbidden => (ReflectorState::Forbidden, RetryPace::Every(FORBIDDEN_RETRY_PACE)),
         ApiErrorCause::NotFound => (

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
-use informant_cache::{ListSource, ListVerdict, Moment};
+use informant_cache::{ListSource, ListVerdict};
 use informant_object::ResourceVersion;
 use informant_object::frames::{ListHead, ListSplitter};
 use tokio::sync::oneshot;
@@ -12,6 +12,7 @@ use super::paging::ListPlan;
 use super::staging::{Staged, Staging};
 use super::{ListFailure, ListLimits, Reflector};
 use crate::api::{ANSWER_SILENCE_MAX, ApiError, ApiErrorCause, Frames, ListQuery, SilenceTimeout};
+use crate::metrics::CounterFamily;
 use crate::source_name::log;
 use crate::status::RequestCounter;
 use crate::update_channel::{StagedList, Update};
@@ -38,7 +39,7 @@ impl Reflector {
             // Retry once, at once: the API server has a newer or an older history, and any state it has now is
             // acceptable.
             log!(info, *self.parts.name, %error, "list refused at this version; listing the newest state");
-            self.parts.metrics.count_list(error.cause().label());
+            self.parts.metrics.count(CounterFamily::Lists, error.cause().label());
             self.versions.refused();
             plan = self.versions.plan();
             result = self.list_by(&plan).await;
@@ -46,11 +47,11 @@ impl Reflector {
         match result {
             Ok(fetched) => {
                 let end = self.submit_list(&plan, fetched).await;
-                self.parts.metrics.count_list(result_label(&end));
+                self.parts.metrics.count(CounterFamily::Lists, result_label(&end));
                 end
             }
             Err(error) => {
-                self.parts.metrics.count_list(error.cause().label());
+                self.parts.metrics.count(CounterFamily::Lists, error.cause().label());
                 Err(ListFailure::Failed(error))
             }
         }
@@ -104,7 +105,7 @@ impl Reflector {
             self.parts.status.count(RequestCounter::Relists);
         }
         if let Some(reason) = self.relist_reason.take() {
-            self.parts.metrics.count_relist(reason);
+            self.parts.metrics.count(CounterFamily::Relists, reason);
         }
         self.list_backoff.reset();
         self.versions.listed(plan, &version, pages);
@@ -127,7 +128,7 @@ impl Reflector {
                     %error,
                     "list continuation expired; listing without pages"
                 );
-                self.parts.metrics.count_list("expired-page");
+                self.parts.metrics.count(CounterFamily::Lists, "expired-page");
                 let whole = ListPlan {
                     version: plan.version.clone(),
                     limit: 0,
@@ -188,10 +189,7 @@ impl Reflector {
     ) -> Result<ListHead, ApiError> {
         let link = &self.parts.link;
         let response = link.open(self.parts.request.list(query)?).await?;
-        let silence_timeout = SilenceTimeout {
-            until: Moment::ZERO,
-            silence: ANSWER_SILENCE_MAX,
-        };
+        let silence_timeout = SilenceTimeout::after(ANSWER_SILENCE_MAX);
         let mut frames = Frames::of_source(response.into_body(), link, silence_timeout);
         let mut splitter = ListSplitter::new(self.parts.options.watch_line_bytes_max);
         let mut since_yield = 0;

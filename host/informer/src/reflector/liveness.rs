@@ -23,8 +23,7 @@ use crate::metrics::EventCounts;
 use crate::status::ReflectorState;
 
 /// How long the response to a watch may take before the source is shown as stale. The reflector keeps waiting, up to
-/// [`ANSWER_SILENCE_MAX`]. An API server responds at once, a busy one within a second
-/// or two.
+/// [`ANSWER_SILENCE_MAX`]. An API server responds at once, a busy one within a second or two.
 pub(super) const WATCH_OPEN_WARNING: Duration = Duration::from_secs(10);
 
 /// What is known about the liveness of this API server's watches.
@@ -52,7 +51,7 @@ impl Reflector {
 
     /// A watch is open. After fruitless watches that is not enough to be live.
     pub(super) fn watch_is_open(&mut self) {
-        self.failures.clear();
+        self.last_failure = None;
         if !self.liveness.suspected {
             self.set_reflector_state(ReflectorState::Watching);
         }
@@ -62,10 +61,7 @@ impl Reflector {
     /// end is certain.
     pub(super) fn silence_timeout_from(&self, opened_at: Moment, timeout: Duration) -> SilenceTimeout {
         if self.liveness.sends_bookmarks {
-            SilenceTimeout {
-                until: Moment::ZERO,
-                silence: BOOKMARK_SILENCE_MAX,
-            }
+            SilenceTimeout::after(BOOKMARK_SILENCE_MAX)
         } else {
             SilenceTimeout {
                 until: opened_at + timeout + WATCH_SLACK,
@@ -98,9 +94,9 @@ impl Reflector {
         self.liveness.sends_bookmarks |= counts.bookmark > 0;
         if counts.sum() > counts.error {
             self.watch_lives();
-        }
-        if self.liveness.suspected && counts.sum() > counts.error {
-            self.confirm();
+            if self.liveness.suspected {
+                self.confirm();
+            }
         }
     }
 
@@ -130,16 +126,10 @@ impl Reflector {
 
     /// The version of a consistent list; `None` if it is not an integer.
     async fn newest_version(&self) -> Result<Option<u64>, ApiError> {
-        let request = self.parts.request.list(&ListQuery {
-            version: None,
-            limit: 1, // The smallest possible list; its head has the version.
-            continuation: None,
-        })?;
+        // The smallest possible list; its head has the version.
+        let request = self.parts.request.list(&ListQuery::ONE)?;
         let response = self.parts.link.open(request).await?;
-        let silence_timeout = SilenceTimeout {
-            until: Moment::ZERO,
-            silence: ANSWER_SILENCE_MAX,
-        };
+        let silence_timeout = SilenceTimeout::after(ANSWER_SILENCE_MAX);
         let mut frames = Frames::of_source(response.into_body(), &self.parts.link, silence_timeout);
         let mut splitter = ListSplitter::new(self.parts.options.watch_line_bytes_max);
         while let Some(frame) = frames.next().await? {

@@ -19,7 +19,6 @@ pub(crate) struct ListVersions {
     paginated: bool,
 }
 
-/// What a list asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListPlan {
     /// `None` requests the newest state, consistently.

@@ -67,12 +67,7 @@ impl Reflector {
 
     /// Checks that the request works: requests one object.
     async fn preflight(&self) -> Result<(), ApiError> {
-        let query = ListQuery {
-            version: None,
-            limit: 1,
-            continuation: None,
-        };
-        let request = self.parts.request.list(&query)?;
+        let request = self.parts.request.list(&ListQuery::ONE)?;
         self.parts.link.open(request).await.map(drop)
     }
 }

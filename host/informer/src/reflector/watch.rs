@@ -13,7 +13,8 @@ use super::failure_policy::{
 };
 use super::watch_lines::FrameUpdates;
 use super::{Reflector, ReflectorParts};
-use crate::api::{ApiError, ApiErrorCause, Frames, SilenceTimeout, WatchQuery};
+use crate::api::{ApiError, ApiErrorCause, Frames, SilenceTimeout};
+use crate::metrics::CounterFamily;
 use crate::source_name::log;
 use crate::status::{ReflectorState, RequestCounter};
 
@@ -40,14 +41,12 @@ pub(super) const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 pub(super) struct OpenWatch {
     pub(super) frames: Frames,
     pub(super) splitter: LineSplitter,
-    /// When it was opened.
     pub(super) opened_at: Moment,
     /// What was read and has not been delivered yet, and when.
     pub(super) unread: FrameUpdates,
     pub(super) received: Moment,
 }
 
-/// How a watch ended.
 #[derive(Debug)]
 pub(super) enum WatchEnd {
     LoopGone,
@@ -75,7 +74,7 @@ impl Reflector {
         let opened = self.open_watch_in_time(timeout).await;
         match opened {
             Ok(response) => {
-                metrics.count_watch("ok");
+                metrics.count(CounterFamily::Watches, "ok");
                 status.count(RequestCounter::Watches);
                 self.watch_is_open();
                 let open = self.begin_watch(response.into_body(), timeout);
@@ -87,7 +86,7 @@ impl Reflector {
 
     /// The watch could not be opened.
     pub(super) fn watch_failed(&self, error: ApiError) -> WatchEnd {
-        self.parts.metrics.count_watch(error.cause().label());
+        self.parts.metrics.count(CounterFamily::Watches, error.cause().label());
         WatchEnd::Failed(error)
     }
 
@@ -98,10 +97,7 @@ impl Reflector {
             .then(|| version.parse::<u64>().map(|version| (version + 1).to_string()))
             .and_then(Result::ok);
         let version = too_late.as_deref().unwrap_or(version);
-        let request = self.parts.request.watch(&WatchQuery {
-            version,
-            timeout_seconds: timeout.as_secs(),
-        })?;
+        let request = self.parts.request.watch(version, timeout)?;
         self.parts.link.open(request).await
     }
 
@@ -152,10 +148,7 @@ impl Reflector {
             }
             events += updates.counts.sum();
             if updates.counts.bookmark > 0 {
-                frames.set_silence_timeout(SilenceTimeout {
-                    until: Moment::ZERO,
-                    silence: BOOKMARK_SILENCE_MAX,
-                });
+                frames.set_silence_timeout(SilenceTimeout::after(BOOKMARK_SILENCE_MAX));
             }
             match self.deliver(updates, frame.received).await {
                 Ok(true) => frames.touch(self.parts.environment.now()),
@@ -210,7 +203,6 @@ impl Reflector {
         error.map_or(Ok(waited), |error| Err(WatchEnd::Failed(error)))
     }
 
-    /// Decides what to do after a watch.
     pub(super) fn after_watch(&mut self, end: WatchEnd) -> WatchDecision {
         match end {
             WatchEnd::LoopGone => WatchDecision::LoopGone,

@@ -34,7 +34,6 @@ impl Reflector {
         }
     }
 
-    /// Reads one line.
     pub(super) fn read_one(&self, line: Line<'_>, updates: &mut FrameUpdates) {
         match line {
             Line::Json(line) => self.read_line(line, updates),
@@ -108,21 +107,25 @@ impl Reflector {
     }
 
     fn read_bookmark(&self, object: &[u8], updates: &mut FrameUpdates) {
-        match Bookmark::parse(object) {
-            Ok(bookmark) => {
-                updates.counts.bookmark += 1;
-                // Still a sign of life; but the seen version and "fresh as of" do not go back.
-                if self.versions.last().is_some_and(|last| bookmark.version < *last) {
-                    return self.parts.status.count_rejected("bookmark");
-                }
-                updates.items.push(Update::Bookmark(bookmark.version));
-            }
-            Err(error) => {
-                if let Some(skipped) = self.parts.status.count_skipped_to_warn("not-json") {
-                    log!(warn, *self.parts.name, %error, skipped, "bookmark skipped: it cannot be parsed");
-                }
-            }
+        let Some(bookmark) = self.parse_bookmark(object) else {
+            return;
+        };
+        updates.counts.bookmark += 1;
+        // Still a sign of life; but the seen version and "fresh as of" do not go back.
+        if self.versions.last().is_some_and(|last| bookmark.version < *last) {
+            return self.parts.status.count_rejected("bookmark");
         }
+        updates.items.push(Update::Bookmark(bookmark.version));
+    }
+
+    /// The bookmark; one that cannot be parsed is skipped and counted.
+    pub(super) fn parse_bookmark(&self, object: &[u8]) -> Option<Bookmark> {
+        let parsed = Bookmark::parse(object).inspect_err(|error| {
+            if let Some(skipped) = self.parts.status.count_skipped_to_warn("not-json") {
+                log!(warn, *self.parts.name, %error, skipped, "bookmark skipped: it cannot be parsed");
+            }
+        });
+        parsed.ok()
     }
 
     fn read_too_long(&self, too_long: TooLong, updates: &mut FrameUpdates) {

@@ -13,9 +13,9 @@
 
 use std::time::Duration;
 
-use informant_cache::{Moment, with_jitter};
+use informant_cache::with_jitter;
 use informant_object::ResourceVersion;
-use informant_object::frames::{Bookmark, Line, LineSplitter, WatchEventType, WatchLine};
+use informant_object::frames::{Line, LineSplitter, WatchEventType, WatchLine};
 
 use super::Reflector;
 use super::list::{FetchedList, result_label};
@@ -25,7 +25,8 @@ use super::watch::{BOOKMARK_SILENCE_MAX, OpenWatch};
 use super::watch_lines::{FrameUpdates, read_error};
 use super::watch_list_support::{WatchListFallback, after_refusal};
 use super::{ListFailure, ListLimits, ReflectorParts};
-use crate::api::{ApiError, Frames, SilenceTimeout, WatchListQuery};
+use crate::api::{ApiError, Frames, SilenceTimeout};
+use crate::metrics::CounterFamily;
 use crate::source_name::log;
 use crate::status::{ReflectorState, RequestCounter, WatchListUse};
 
@@ -54,12 +55,6 @@ enum StreamFailure {
     TimedOut(String),
 }
 
-/// A WatchList whose initial events are complete.
-struct FetchedWatchList {
-    fetched: FetchedList,
-    open: OpenWatch,
-}
-
 impl Reflector {
     /// Fetches the state by a WatchList, submits it to the loop, and returns the watch that continues on the same
     /// connection.
@@ -67,7 +62,7 @@ impl Reflector {
         let mut plan = self.versions.stream_plan();
         loop {
             let failure = match self.stream_by(&plan).await {
-                Ok(FetchedWatchList { fetched, open }) => return self.submit_stream(&plan, fetched, open).await,
+                Ok((fetched, open)) => return self.submit_stream(&plan, fetched, open).await,
                 Err(failure) => failure,
             };
             match self.after_stream(&failure, &plan) {
@@ -98,20 +93,20 @@ impl Reflector {
     ) -> Result<OpenWatch, WatchListFailure> {
         let end = self.submit_list(plan, fetched).await;
         let ReflectorParts { metrics, status, .. } = &self.parts;
-        metrics.count_watch_list(result_label(&end));
+        metrics.count(CounterFamily::WatchLists, result_label(&end));
         end.map_err(WatchListFailure::List)?;
         self.watch_list.record_success();
         status.set_watch_list(WatchListUse::InUse);
-        metrics.count_watch("ok");
+        metrics.count(CounterFamily::Watches, "ok");
         status.count(RequestCounter::Watches);
-        self.failures.clear();
+        self.last_failure = None;
         self.set_reflector_state(ReflectorState::Watching);
         Ok(open)
     }
 
     /// Counts and logs a failure and decides what to do next.
     fn after_stream(&mut self, failure: &StreamFailure, plan: &ListPlan) -> WatchListFallback {
-        self.parts.metrics.count_watch_list(failure.label());
+        self.parts.metrics.count(CounterFamily::WatchLists, failure.label());
         let next = match failure {
             StreamFailure::Refused(error) => after_refusal(error, plan.version.is_none()),
             StreamFailure::Interrupted(_) => self.watch_list.interrupted(),
@@ -135,7 +130,7 @@ impl Reflector {
     }
 
     /// One WatchList, up to the end of its initial events.
-    async fn stream_by(&self, plan: &ListPlan) -> Result<FetchedWatchList, StreamFailure> {
+    async fn stream_by(&self, plan: &ListPlan) -> Result<(FetchedList, OpenWatch), StreamFailure> {
         let ReflectorParts {
             environment,
             options,
@@ -146,17 +141,11 @@ impl Reflector {
         } = &self.parts;
         status.count(RequestCounter::Lists);
         let timeout = with_jitter(options.watch_timeout_min, 100, environment.random());
-        let query = WatchListQuery {
-            version: plan.version.as_deref(),
-            timeout_seconds: timeout.as_secs(),
-        };
-        let request = request.watch_list(&query).map_err(StreamFailure::Refused)?;
+        let request = request.watch_list(plan.version.as_deref(), timeout);
+        let request = request.map_err(StreamFailure::Refused)?;
         let response = link.open(request).await.map_err(StreamFailure::Refused)?;
         let opened_at = environment.now();
-        let silence_timeout = SilenceTimeout {
-            until: Moment::ZERO,
-            silence: INITIAL_EVENTS_SILENCE_MAX,
-        };
+        let silence_timeout = SilenceTimeout::after(INITIAL_EVENTS_SILENCE_MAX);
         let mut open = OpenWatch {
             frames: Frames::of_source(response.into_body(), link, silence_timeout),
             splitter: LineSplitter::new(options.watch_line_bytes_max),
@@ -173,11 +162,9 @@ impl Reflector {
             }
         };
         // The server sends bookmarks, so their absence means something from now on.
-        open.frames.set_silence_timeout(SilenceTimeout {
-            until: Moment::ZERO,
-            silence: BOOKMARK_SILENCE_MAX,
-        });
-        Ok(FetchedWatchList { fetched, open })
+        let silence_timeout = SilenceTimeout::after(BOOKMARK_SILENCE_MAX);
+        open.frames.set_silence_timeout(silence_timeout);
+        Ok((fetched, open))
     }
 
     /// Stages all events up to the end mark. Later events in the same frame wait in `open`.
@@ -271,15 +258,8 @@ impl Reflector {
 
     /// The version of the bookmark that ends the initial events. Other bookmarks are ignored.
     fn end_mark(&self, bookmark: &[u8]) -> Option<ResourceVersion> {
-        match Bookmark::parse(bookmark) {
-            Ok(bookmark) => Some(bookmark.version).filter(|_| bookmark.initial_events_end),
-            Err(error) => {
-                if let Some(skipped) = self.parts.status.count_skipped_to_warn("not-json") {
-                    log!(warn, *self.parts.name, %error, skipped, "bookmark skipped: it cannot be parsed");
-                }
-                None
-            }
-        }
+        let bookmark = self.parse_bookmark(bookmark)?;
+        Some(bookmark.version).filter(|_| bookmark.initial_events_end)
     }
 }
 

@@ -83,7 +83,7 @@ impl SharedInformer {
             biased;
             seen = self.seen(wanted, number, epoch) => seen,
             _ = ended.wait_for(|ended| *ended) => Err(NotFresh::Stopped),
-            () = self.environment.0.sleep(timeout) => {
+            () = self.environment.sleep(timeout) => {
                 let snapshot = self.source.snapshot();
                 Err(NotFresh::Timeout {
                     wanted: wanted.clone(),
@@ -96,7 +96,7 @@ impl SharedInformer {
     }
 
     async fn seen(&self, wanted: &ResourceVersion, number: u64, epoch: u64) -> Result<Snapshot, NotFresh> {
-        let waiting = self.status.subscribe_published();
+        let waiting = self.status.published.subscribe();
         loop {
             // Enabled before the check, so that no publish in between is missed.
             let mut published = std::pin::pin!(waiting.published());

@@ -1,7 +1,6 @@
 //! Handoff of a source: transfer in from other sources, and drain.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::{IndexFeedHandle, ListenerHandle};
@@ -9,7 +8,7 @@ use informant_object::SourceId;
 use tokio::sync::oneshot;
 
 use super::{InformerStopped, SharedInformer, StopReport};
-use crate::informer_loop::{Control, SourceHandoff, SourceTransfer};
+use crate::informer_loop::{Control, SourceHandoff};
 use crate::source_name::log;
 
 impl SharedInformer {
@@ -44,7 +43,7 @@ impl SharedInformer {
         let Some(durable) = &self.durable else {
             return done.await;
         };
-        let environment = &self.environment.0;
+        let environment = &self.environment;
         let began = environment.now();
         let mut done = pin!(done);
         tokio::select! {
@@ -78,15 +77,8 @@ impl SharedInformer {
         from: &[SourceHandoff],
     ) -> Result<oneshot::Receiver<()>, InformerStopped> {
         let (done, taken) = oneshot::channel();
-        let namespace = self.spec().namespace.clone();
-        let from = Arc::new(self.of_same_resource(from));
         self.members().listeners.extend(listeners.iter().cloned());
-        let transfer = SourceTransfer {
-            listeners,
-            namespace,
-            from,
-        };
-        self.send_command(Control::TransferIn(transfer, done))?;
+        self.send_command(Control::TransferIn(listeners, self.of_same_resource(from), done))?;
         Ok(taken)
     }
 

@@ -7,11 +7,10 @@ use informant_object::PointerError;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::start::{indexes_of, request_of, spawn_reflector};
+use super::start::{indexes_of, request_of};
 use super::{InformerStopped, SharedInformer};
-use crate::cluster_client::ClusterLink;
 use crate::informer_loop::{Candidate, Control, IndexersChange};
-use crate::reflector::{Reflector, ReflectorOptions, ReflectorParts, ReflectorProbation};
+use crate::reflector::ReflectorOptions;
 use crate::spec::SourceSpec;
 use crate::update_channel::channel;
 
@@ -126,28 +125,7 @@ impl SharedInformer {
             updates,
             reflector: cancel.clone(),
         }))?;
-        let reflector = Reflector::new(ReflectorParts {
-            name: self.name.clone(),
-            request: request_of(spec),
-            shape,
-            link: ClusterLink {
-                cluster: self.client.clone(),
-                environment: Arc::clone(&self.environment.0),
-                metrics: Arc::clone(&self.metrics),
-            },
-            environment: Arc::clone(&self.environment.0),
-            source: Arc::clone(&self.source),
-            updates: sender,
-            status: Arc::clone(&self.status),
-            metrics: Arc::clone(&self.metrics),
-            options,
-            generation,
-            probation: Some(ReflectorProbation {
-                control: self.control.clone(),
-                list_submitted: Arc::default(),
-            }),
-        });
-        spawn_reflector(&self.environment.0, reflector, &self.status, generation, cancel);
+        self.start_reflector(spec, shape, options, sender, generation, cancel);
         Ok(())
     }
 }

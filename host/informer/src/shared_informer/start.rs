@@ -1,28 +1,26 @@
 //! Starts a source.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use informant_cache::{
-    Catalog, DeltaFifo, DeltaFifoOptions, Environment, IndexConflict, IndexFunc, PointerIndex, Source, SourceInfo,
-    StoreWriter,
+    Catalog, DeltaFifo, DeltaFifoOptions, Environment, IndexConflict, IndexFunc, PointerIndex, SourceInfo, StoreWriter,
 };
 use informant_object::{PointerError, Shape, SourceId};
 use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{EnvironmentRef, InformerOptions, Members, SharedInformer};
+use super::{InformerOptions, Members, SharedInformer};
 use crate::api::{self, ApiError, CollectionRequest, ListQuery};
 use crate::cluster_client::{ClusterClient, ClusterLink};
 use crate::environment::{BackgroundDropper, TokioEnvironment};
 use crate::informer_loop::{InformerLoop, LoopParts};
-use crate::metrics::{InformerMetrics, SourceMetrics};
-use crate::reflector::{Reflector, ReflectorOptions, ReflectorParts};
+use crate::metrics::InformerMetrics;
+use crate::reflector::{Reflector, ReflectorOptions, ReflectorParts, ReflectorProbation};
 use crate::source_name::{SourceName, log};
 use crate::spec::SourceSpec;
 use crate::status::{ReflectorState, StatusTracker, WatchListUse};
-use crate::update_channel::channel;
+use crate::update_channel::{UpdateSender, channel};
 
 /// Requests one object of the source that `spec` describes, to learn whether its API server supports the request.
 ///
@@ -35,13 +33,7 @@ use crate::update_channel::channel;
 pub async fn try_request(client: &Client, spec: &SourceSpec) -> Result<(), ApiError> {
     // Only waits for the response, with a deadline: without randomness, so any seed will do.
     let environment: Arc<dyn Environment> = Arc::new(TokioEnvironment::current(0));
-    let query = ListQuery {
-        // With version "0" an API server may ignore the limit.
-        version: None,
-        limit: 1,
-        continuation: None,
-    };
-    let request = request_of(spec).list(&query)?;
+    let request = request_of(spec).list(&ListQuery::ONE)?;
     api::open(client, &environment, request).await.map(drop)
 }
 
@@ -77,6 +69,14 @@ pub enum StartError {
     },
 }
 
+/// Whether a new source is visible to lookups at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Visibility {
+    Public,
+    /// Only after [`Catalog::swap_listed`].
+    Staged,
+}
+
 impl SharedInformer {
     /// Starts an informer on the source that `spec` describes.
     ///
@@ -108,57 +108,66 @@ impl SharedInformer {
         metrics: &InformerMetrics,
         options: InformerOptions,
     ) -> Result<Self, StartError> {
-        let register = |info| catalog.add_source(info);
-        Self::start_in(spec, client, environment, &catalog, register, metrics, options)
+        let client = client.into();
+        Self::start_in(spec, client, environment, catalog, Visibility::Public, metrics, options)
     }
 
-    /// Like [`start_with`](Self::start_with), but not among the informer's sources until [`Catalog::swap_listed`] shows
-    /// it.
-    pub(crate) fn start_staged(
+    /// Like [`start_with`](Self::start_with); `visibility` says whether the source is visible to lookups at once.
+    pub(crate) fn start_in(
         spec: SourceSpec,
-        client: impl Into<ClusterClient>,
+        client: ClusterClient,
         environment: Arc<dyn Environment>,
         catalog: Catalog,
+        visibility: Visibility,
         metrics: &InformerMetrics,
         options: InformerOptions,
     ) -> Result<Self, StartError> {
-        let register = |info| catalog.add_staged_source(info);
-        Self::start_in(spec, client, environment, &catalog, register, metrics, options)
-    }
-
-    fn start_in(
-        spec: SourceSpec,
-        client: impl Into<ClusterClient>,
-        environment: Arc<dyn Environment>,
-        catalog: &Catalog,
-        register: impl FnOnce(SourceInfo) -> SourceId,
-        metrics: &InformerMetrics,
-        options: InformerOptions,
-    ) -> Result<Self, StartError> {
-        let client = client.into();
-        let shape = shape_of(&spec)?;
-        let id = register(info_of(&spec));
+        let spec = Arc::new(spec);
+        let shape = spec.shape().map_err(|source| StartError::Drop {
+            informer: spec.informer.clone(),
+            source,
+        })?;
+        let id = match visibility {
+            Visibility::Public => catalog.add_source(info_of(&spec)),
+            Visibility::Staged => catalog.add_staged_source(info_of(&spec)),
+        };
         let indexes = indexes_of(&spec, options.index_funcs);
         let native_indexes: Vec<_> = indexes.iter().map(|index| (index.name().to_owned(), 0)).collect();
-        let store = store_of(catalog, id, &spec, indexes)?;
+        let store = store_of(&catalog, id, &spec, indexes)?;
         let name = Arc::new(SourceName::of(&spec));
         let source = catalog.source(id).expect("the source was just added");
         if spec.of_pattern {
             source.set_of_pattern();
         }
         source.add_shape(Arc::new(shape.clone()));
-        let metrics = metrics_of(&spec, metrics, &native_indexes);
-        let status = Arc::new(status_of(&name, &source, &metrics, &environment, &options.reflector));
+        let metrics = Arc::new(metrics.source(&spec.informer, &spec.cluster));
+        for (index, _) in &native_indexes {
+            metrics.set_index_attached(index, true);
+        }
+        let status = StatusTracker::new(
+            Arc::clone(&name),
+            Arc::clone(&source),
+            Arc::clone(&metrics),
+            Arc::clone(&environment),
+        );
+        let status = Arc::new(status);
+        status.begin_generation(FIRST_GENERATION);
+        if !options.reflector.watch_list {
+            status.set_watch_list(WatchListUse::Off);
+        }
         let dropper = BackgroundDropper::new(&*environment);
         let (sender, updates) = channel(options.channel_bytes_max, Arc::clone(&metrics));
         let (control, commands) = mpsc::unbounded_channel();
         let cancel = CancellationToken::new();
         let reflector_cancel = cancel.child_token();
         let informer_loop = InformerLoop::new(LoopParts {
-            name: name.clone(),
+            name: Arc::clone(&name),
             source: id,
             namespace: spec.namespace.clone(),
-            fifo: fifo_of(&spec, environment.random()),
+            fifo: DeltaFifo::new(DeltaFifoOptions {
+                skip_unchanged: !spec.relist_notify_unchanged,
+                hash_seed: environment.random(),
+            }),
             store,
             updates,
             control: commands,
@@ -170,33 +179,25 @@ impl SharedInformer {
             durable: options.durable.clone(),
             reflector: reflector_cancel.clone(),
         });
-        let reflector = Reflector::new(ReflectorParts {
-            name: name.clone(),
-            request: request_of(&spec),
-            shape,
-            link: ClusterLink {
-                cluster: client.clone(),
-                environment: Arc::clone(&environment),
-                metrics: Arc::clone(&metrics),
-            },
-            environment: Arc::clone(&environment),
-            source: Arc::clone(&source),
-            updates: sender,
-            status: Arc::clone(&status),
-            metrics: Arc::clone(&metrics),
-            options: options.reflector,
-            generation: FIRST_GENERATION,
-            probation: None,
-        });
         let (ended, loop_ended) = watch::channel(false);
-        spawn_loop(&environment, informer_loop, &status, &name, ended);
-        spawn_reflector(&environment, reflector, &status, FIRST_GENERATION, reflector_cancel);
-        Ok(Self {
+        let end_guard = TaskEndGuard {
+            status: Arc::clone(&status),
+            name: Arc::clone(&name),
+            task: "informer loop",
+            generation: None,
+        };
+        let task = async move {
+            informer_loop.run().await;
+            drop(end_guard);
+            ended.send_replace(true);
+        };
+        environment.spawn("informer-loop", Box::pin(task));
+        let informer = Self {
             name,
             client,
             source,
-            catalog: catalog.clone(),
-            environment: EnvironmentRef(environment),
+            catalog,
+            environment,
             control,
             status,
             metrics,
@@ -207,58 +208,70 @@ impl SharedInformer {
             loop_ended,
             channel_bytes_max: options.channel_bytes_max,
             reconfigure_lock: tokio::sync::Mutex::default(),
-            members: std::sync::Mutex::new(Members::of(spec, options.reflector)),
-        })
+            members: std::sync::Mutex::new(Members {
+                spec: Arc::clone(&spec),
+                reflector: options.reflector,
+                generation: FIRST_GENERATION,
+                handlers: Vec::new(),
+                listeners: Vec::new(),
+                stopped: false,
+            }),
+        };
+        informer.start_reflector(
+            &spec,
+            shape,
+            options.reflector,
+            sender,
+            FIRST_GENERATION,
+            reflector_cancel,
+        );
+        Ok(informer)
     }
-}
 
-impl Members {
-    /// No consumers yet.
-    fn of(spec: SourceSpec, reflector: ReflectorOptions) -> Self {
-        Self {
-            spec: Arc::new(spec),
-            reflector,
-            generation: FIRST_GENERATION,
-            handlers: Vec::new(),
-            listeners: Vec::new(),
-            stopped: false,
-        }
+    /// Starts a reflector; every one but the first is on probation.
+    pub(super) fn start_reflector(
+        &self,
+        spec: &SourceSpec,
+        shape: Shape,
+        options: ReflectorOptions,
+        updates: UpdateSender,
+        generation: u64,
+        cancel: CancellationToken,
+    ) {
+        let reflector = Reflector::new(ReflectorParts {
+            name: Arc::clone(&self.name),
+            request: request_of(spec),
+            shape,
+            link: ClusterLink {
+                cluster: self.client.clone(),
+                environment: Arc::clone(&self.environment),
+                metrics: Arc::clone(&self.metrics),
+            },
+            environment: Arc::clone(&self.environment),
+            source: Arc::clone(&self.source),
+            updates,
+            status: Arc::clone(&self.status),
+            metrics: Arc::clone(&self.metrics),
+            options,
+            generation,
+            probation: (generation != FIRST_GENERATION).then(|| ReflectorProbation {
+                control: self.control.clone(),
+                list_submitted: Arc::default(),
+            }),
+        });
+        let end_guard = TaskEndGuard {
+            status: Arc::clone(&self.status),
+            name: Arc::clone(&self.name),
+            task: "reflector",
+            generation: Some(generation),
+        };
+        let task = async move {
+            // Dropping the reflector's future ends whatever it waits for: a connection, an answer, a pause.
+            cancel.run_until_cancelled_owned(reflector.run()).await;
+            drop(end_guard);
+        };
+        self.environment.spawn("reflector", Box::pin(task));
     }
-}
-
-fn shape_of(spec: &SourceSpec) -> Result<Shape, StartError> {
-    spec.shape().map_err(|source| StartError::Drop {
-        informer: spec.informer.clone(),
-        source,
-    })
-}
-
-fn metrics_of(spec: &SourceSpec, metrics: &InformerMetrics, native_indexes: &[(String, u64)]) -> Arc<SourceMetrics> {
-    let metrics = metrics.source(&spec.informer, &spec.cluster);
-    for (index, _) in native_indexes {
-        metrics.set_index_attached(index, true);
-    }
-    Arc::new(metrics)
-}
-
-fn status_of(
-    name: &Arc<SourceName>,
-    source: &Arc<Source>,
-    metrics: &Arc<SourceMetrics>,
-    environment: &Arc<dyn Environment>,
-    reflector: &ReflectorOptions,
-) -> StatusTracker {
-    let status = StatusTracker::new(
-        Arc::clone(name),
-        Arc::clone(source),
-        Arc::clone(metrics),
-        Arc::clone(environment),
-    );
-    status.begin_generation(FIRST_GENERATION);
-    if !reflector.watch_list {
-        status.set_watch_list(WatchListUse::Off);
-    }
-    status
 }
 
 /// The store of a new source. If its indexes conflict, the source is removed again.
@@ -275,63 +288,6 @@ fn store_of(
         return Err(StartError::Index { informer, source });
     }
     Ok(store)
-}
-
-fn fifo_of(spec: &SourceSpec, hash_seed: u64) -> DeltaFifo {
-    DeltaFifo::new(DeltaFifoOptions {
-        skip_unchanged: !spec.relist_notify_unchanged,
-        hash_seed,
-    })
-}
-
-fn spawn_loop(
-    environment: &Arc<dyn Environment>,
-    informer_loop: InformerLoop,
-    status: &Arc<StatusTracker>,
-    name: &Arc<SourceName>,
-    ended: watch::Sender<bool>,
-) {
-    let end_guard = TaskEndGuard {
-        status: Arc::clone(status),
-        name: Arc::clone(name),
-        task: "informer loop",
-        generation: None,
-    };
-    let task = async move {
-        informer_loop.run().await;
-        drop(end_guard);
-        ended.send_replace(true);
-    };
-    environment.spawn("informer-loop", Box::pin(task));
-}
-
-pub(super) fn spawn_reflector(
-    environment: &Arc<dyn Environment>,
-    reflector: Reflector,
-    status: &Arc<StatusTracker>,
-    generation: u64,
-    cancel: CancellationToken,
-) {
-    let end_guard = TaskEndGuard {
-        status: Arc::clone(status),
-        name: reflector.name(),
-        task: "reflector",
-        generation: Some(generation),
-    };
-    let task = async move {
-        // Dropping the reflector's future ends whatever it waits for: a connection, an answer, a pause.
-        or_cancelled(&cancel, reflector.run()).await;
-        drop(end_guard);
-    };
-    environment.spawn("reflector", Box::pin(task));
-}
-
-async fn or_cancelled(cancel: &CancellationToken, task: impl Future<Output = ()>) {
-    tokio::select! {
-        biased;
-        () = cancel.cancelled() => {}
-        () = task => {}
-    }
 }
 
 /// Reports that a task is over, even if it panicked: a source without a task must not look alive.

@@ -82,7 +82,7 @@ impl SharedInformer {
     }
 
     async fn finish(&self, deadline: Duration, undeliverable: Undeliverable) -> StopReport {
-        let until = self.environment.0.now() + deadline;
+        let until = self.environment.now() + deadline;
         self.cancel.cancel();
         let (handlers, listeners) = self.stop_members();
         let mut report = StopReport {
@@ -199,12 +199,12 @@ impl SharedInformer {
             Undeliverable::IsAwaited => listener.feed().busy_keys(self.source()) > 0,
             Undeliverable::IsDropped => listener.feed().deliverable_keys(self.source()) > 0,
         };
-        while waits() && self.environment.0.now() < until {
-            let left = until - self.environment.0.now();
-            self.environment.0.sleep(pause.min(left)).await;
+        while waits() && self.environment.now() < until {
+            let left = until - self.environment.now();
+            self.environment.sleep(pause.min(left)).await;
             pause = (pause * 2).min(DRAINED_POLL_MAX);
         }
-        self.flush_journal(until.max(self.environment.0.now() + FINAL_FLUSH_MAX))
+        self.flush_journal(until.max(self.environment.now() + FINAL_FLUSH_MAX))
             .await;
         let (retrying, keys) = listener.feed().retrying_keys(self.source(), RETRYING_LOGGED_MAX);
         if retrying > 0 {
@@ -225,11 +225,11 @@ impl SharedInformer {
 
     /// The result of `future`, unless `until` passes first.
     async fn before<T>(&self, until: Moment, future: impl Future<Output = T>) -> Option<T> {
-        let left = until - self.environment.0.now();
+        let left = until - self.environment.now();
         tokio::select! {
             biased;
             value = future => Some(value),
-            () = self.environment.0.sleep(left) => None,
+            () = self.environment.sleep(left) => None,
         }
     }
 

@@ -14,7 +14,7 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 
 use super::{OUTDATED_KEYS_MAX, Reconfiguring, ReflectorStatus, WatchListUse};
-use crate::metrics::SourceMetrics;
+use crate::metrics::{CounterFamily, SourceMetrics};
 use crate::source_name::{SourceName, log};
 
 /// The shortest time between two warnings about invalid lines of a watch and invalid items of a list; those meanwhile
@@ -39,13 +39,11 @@ pub(crate) enum ReflectorState {
 }
 
 /// Written by one source's reflector and loop, read by everything else.
-#[derive(Debug)]
 pub(crate) struct StatusTracker {
     name: Arc<SourceName>,
-    /// The source in the catalog.
     source: Arc<Source>,
     metrics: Arc<SourceMetrics>,
-    environment: EnvironmentRef,
+    environment: Arc<dyn Environment>,
     /// Nanoseconds of the last frame's moment plus one; 0 is never.
     last_event: AtomicU64,
     last_bookmark: AtomicU64,
@@ -56,16 +54,7 @@ pub(crate) struct StatusTracker {
     /// The number of the current reflector.
     generation: AtomicU64,
     reconfiguring: watch::Sender<Option<Reconfiguring>>,
-    published: PublishNotifier,
-}
-
-/// An environment, opaque to `Debug`.
-struct EnvironmentRef(Arc<dyn Environment>);
-
-impl std::fmt::Debug for EnvironmentRef {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Environment")
-    }
+    pub(crate) published: PublishNotifier,
 }
 
 #[derive(Debug)]
@@ -118,7 +107,7 @@ impl StatusTracker {
             name,
             source,
             metrics,
-            environment: EnvironmentRef(environment),
+            environment,
             last_event: AtomicU64::new(0),
             last_bookmark: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
@@ -129,16 +118,6 @@ impl StatusTracker {
             reconfiguring: watch::Sender::new(None),
             published: PublishNotifier::default(),
         }
-    }
-
-    /// A new state was published.
-    pub(crate) fn notify_published(&self) {
-        self.published.notify();
-    }
-
-    /// Subscribes to published states.
-    pub(crate) fn subscribe_published(&self) -> PublishWaiter<'_> {
-        self.published.subscribe()
     }
 
     pub(crate) fn set_reflector_state(&self, reflector: ReflectorState) {
@@ -183,12 +162,9 @@ impl StatusTracker {
 
     /// The candidate's request was refused or failed.
     pub(crate) fn set_reconfigure_error(&self, text: String) {
-        self.reconfiguring.send_if_modified(|state| match state {
-            Some(state) => {
-                state.last_error = Some(text);
-                true
-            }
-            None => false,
+        self.reconfiguring.send_if_modified(|state| {
+            let state = state.as_mut();
+            state.map(|state| state.last_error = Some(text)).is_some()
         });
     }
 
@@ -209,7 +185,7 @@ impl StatusTracker {
     }
 
     pub(crate) fn set_error(&self, text: String) {
-        let now = self.environment.0.now();
+        let now = self.environment.now();
         self.source.set_last_error(&text);
         self.lock().last_error = Some((text, now));
     }
@@ -241,7 +217,6 @@ impl StatusTracker {
         self.lock().watch_list = usage;
     }
 
-    /// The watch received something; `bookmark` if that included one.
     pub(crate) fn record_frame(&self, received: Moment, bookmark: bool) {
         let stamp = received.as_nanos().saturating_add(1);
         self.last_event.store(stamp, Ordering::Relaxed);
@@ -253,25 +228,20 @@ impl StatusTracker {
     /// A `list` or an `event` was older than the known state.
     pub(crate) fn count_rejected(&self, kind: &'static str) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
-        self.metrics.count_rejected(kind);
+        self.metrics.count(CounterFamily::Rejected, kind);
     }
 
     /// Something invalid was skipped.
     pub(crate) fn count_skipped(&self, reason: &'static str) {
-        self.count_skipped_many(reason, 1);
+        self.skipped.fetch_add(1, Ordering::Relaxed);
+        self.metrics.count(CounterFamily::Skipped, reason);
     }
 
     /// Something invalid was skipped. Returns how many were since the last warning, if another one is due.
     pub(crate) fn count_skipped_to_warn(&self, reason: &'static str) -> Option<u64> {
         self.count_skipped(reason);
-        let now = self.environment.0.now();
+        let now = self.environment.now();
         self.lock().skip_warnings.shared_line(1, now)
-    }
-
-    /// `amount` invalid things were skipped.
-    pub(crate) fn count_skipped_many(&self, reason: &'static str, amount: u64) {
-        self.skipped.fetch_add(amount, Ordering::Relaxed);
-        self.metrics.count_skipped(reason, amount);
     }
 
     /// The store has an older state of `key` than the cluster. Returns how many such keys there are.
@@ -293,7 +263,7 @@ impl StatusTracker {
     }
 
     pub(crate) fn read(&self) -> ReflectorStatus {
-        let now = self.environment.0.now();
+        let now = self.environment.now();
         let age = |stamp: &AtomicU64| match stamp.load(Ordering::Relaxed) {
             0 => None,
             nanos => Some(now - Moment::from_nanos(nanos - 1)),
@@ -348,14 +318,14 @@ impl StatusTracker {
 
 /// Notifies waiters for a version that a new state was published. Costs the loop one load while there is no waiter.
 #[derive(Debug, Default)]
-pub(super) struct PublishNotifier {
+pub(crate) struct PublishNotifier {
     waiting: AtomicUsize,
     published: Notify,
 }
 
 impl PublishNotifier {
     /// A new state was published.
-    pub(super) fn notify(&self) {
+    pub(crate) fn notify(&self) {
         // A waiter that subscribes after this load takes the store's lock after the publish did, and finds the new
         // state.
         if self.waiting.load(Ordering::Relaxed) > 0 {
@@ -363,7 +333,7 @@ impl PublishNotifier {
         }
     }
 
-    pub(super) fn subscribe(&self) -> PublishWaiter<'_> {
+    pub(crate) fn subscribe(&self) -> PublishWaiter<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         PublishWaiter(self)
     }
