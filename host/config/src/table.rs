@@ -90,7 +90,6 @@ impl<'t> Table<'t> {
         self.reporter
     }
 
-    /// The position of the table's name.
     pub(crate) fn position(&self) -> FilePosition {
         self.position
     }
@@ -258,7 +257,6 @@ impl<'t> Table<'t> {
         None
     }
 
-    /// A list of strings.
     pub(crate) fn strings(&self, key: &str) -> Option<Vec<Located<String>>> {
         let value = self.get(key)?;
         let DeValue::Array(items) = value.get_ref() else {
@@ -311,7 +309,6 @@ impl<'t> Table<'t> {
         Some(entries)
     }
 
-    /// The tables of a list.
     pub(crate) fn tables(&self, key: &str) -> Option<Vec<Table<'t>>> {
         let value = self.get(key)?;
         let expected = "a list of tables, [{ … }]".to_owned();

@@ -71,7 +71,6 @@ pub(crate) const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How many answers to `/readyz` and `/metrics` a server computes at a time. Further requests wait.
 pub(crate) const STATUS_ANSWERS_MAX: usize = 2;
 
-/// The status of the configuration file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ConfigurationView {
@@ -105,7 +104,6 @@ pub(crate) struct ConfigurationView {
     pub state_database: Option<ProblemView>,
 }
 
-/// The certificate of the admin port.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct CertificateView {
     /// When it expires; null if there is none, so that no client can connect.
@@ -117,7 +115,6 @@ pub(crate) struct CertificateView {
     pub code: Option<String>,
 }
 
-/// A problem and its runbook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ProblemView {
     pub message: String,
@@ -133,7 +130,6 @@ pub(crate) struct PendingSection {
     pub reason: String,
 }
 
-/// The state that all routes share.
 #[derive(Clone)]
 pub(crate) struct AdminState {
     pub(crate) registry: StatusRegistry,
@@ -172,14 +168,12 @@ impl AdminState {
         }
     }
 
-    /// A permit for one more streamed response.
     pub(crate) fn stream(&self) -> Result<OwnedSemaphorePermit, AdminError> {
         self.permit(&self.streams, "streams", || {
             format!("{STREAMS_MAX} responses are already being read; try again later")
         })
     }
 
-    /// A permit for one more request that waits for a version.
     pub(crate) fn version_wait(&self) -> Result<OwnedSemaphorePermit, AdminError> {
         self.permit(&self.version_waits, "version-waits", || {
             format!("{VERSION_WAITS_MAX} requests are already waiting for a version; try again later")
@@ -215,14 +209,12 @@ pub fn routes(
     }
 }
 
-/// Probes and metrics: what the health port answers.
 fn health_routes(state: AdminState) -> Router {
     probes()
         .fallback(async || (StatusCode::NOT_FOUND, HEALTH_ROUTES))
         .with_state(state)
 }
 
-/// Everything: what the admin port answers.
 fn admin_routes(state: AdminState) -> Router {
     probes()
         .route("/api/v1/get/{*resource}", get(objects::get))

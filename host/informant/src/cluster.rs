@@ -76,10 +76,8 @@ impl ClusterAccess {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
-    /// The given kubeconfig is unusable.
     #[error("cannot use kubeconfig {path}: {source}")]
     Kubeconfig { path: PathBuf, source: KubeconfigError },
-    /// The default kubeconfig lacks the requested context.
     #[error(
         "cannot use the default kubeconfig ($KUBECONFIG, ~/.kube/config): {0}; check the context, or set --kubeconfig"
     )]
@@ -89,25 +87,16 @@ pub enum ClusterError {
          and Informant does not run in a pod with a service account ({0}); to try it without a cluster: `informant apiserver --kubeconfig-out kubeconfig`"
     )]
     NotConfigured(#[source] kube::config::InferConfigError),
-    /// `in-cluster` outside of a pod.
     #[error("cannot use in-cluster credentials: {0}; `in-cluster = true` works only in a pod with a service account")]
     InCluster(#[source] kube::config::InClusterError),
-    /// `--context` where the configuration has several clusters.
     #[error("--context {context} cannot be used with several clusters; set `context` in each [cluster.NAME] section")]
-    AmbiguousContext {
-        /// The flag's value.
-        context: String,
-    },
-    /// The login task was aborted.
+    AmbiguousContext { context: String },
     #[error("the login was aborted: {0}")]
     LoginAborted(#[source] tokio::task::JoinError),
-    /// The token file or the login program yields no credentials.
     #[error("cannot log in as the kubeconfig's user: {0}")]
     Login(#[source] LoginError),
-    /// An auth provider of the kubeconfig yields no token.
     #[error("cannot obtain the token of the kubeconfig's user: {0}")]
     Token(#[source] tower::BoxError),
-    /// The kubeconfig does not yield a client.
     #[error("cannot build a client from the kubeconfig: {0}")]
     Client(#[source] kube::Error),
 }
@@ -131,7 +120,6 @@ pub(crate) use self::credentials::LoginError;
 pub(crate) use self::credentials::bearer_of_file;
 pub(crate) use self::user::User;
 
-/// A cluster with its client.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     /// Sends requests; cheap to clone.

@@ -307,7 +307,6 @@ async fn admin_tls(config: &Config, listener: &TcpListener, parts: IdentityParts
     Ok(Some(acceptor.context("cannot set up TLS for the admin server")?))
 }
 
-/// Starts the health and the admin server.
 fn serve(
     routes: Routes,
     health: TcpListener,

@@ -9,7 +9,6 @@ use crate::files::{ReadFileError, read_regular_file};
 /// The largest key file: 1 KiB. A key in base64 has 44 bytes.
 pub(crate) const KEY_FILE_BYTES_MAX: usize = 1_024;
 
-/// Why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeyFileError {
     #[error("cannot read the key file {path}: {source}; check the path and its permissions")]

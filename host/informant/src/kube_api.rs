@@ -59,7 +59,6 @@ impl ClientSource for BTreeMap<String, Client> {
 /// The clusters that plugins may call.
 pub(crate) struct ClusterApi {
     clusters: Box<dyn ClientSource>,
-    /// Runs the requests.
     environment: Arc<dyn Environment>,
 }
 

@@ -25,7 +25,6 @@ use crate::escape::{self, Escaped, Form};
 /// The level without `--log-level`, and with an empty one.
 const LEVEL_DEFAULT: &str = "info";
 
-/// The flags of the log.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Log")]
 pub(crate) struct LogFlags {

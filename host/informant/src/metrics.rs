@@ -34,7 +34,6 @@ pub struct Metrics {
     pub state: StateMetrics,
     /// Metrics of the daemon itself.
     pub daemon: DaemonMetrics,
-    /// Metrics of the HTTP servers.
     pub(crate) servers: ServerMetrics,
 }
 
@@ -132,7 +131,6 @@ impl DaemonMetrics {
         self.certificate_loads.get_or_create(&ResultOnly { result }).inc();
     }
 
-    /// Removes the series of an informer that was removed from a cluster.
     fn forget_informer(&self, informer: &str, cluster: &str) {
         for result in ["ok", "error"] {
             let (informer, cluster) = (informer.to_owned(), cluster.to_owned());
@@ -144,7 +142,6 @@ impl DaemonMetrics {
         }
     }
 
-    /// Removes the series of a plugin.
     pub(crate) fn forget_plugin(&self, plugin: &str) {
         for result in ["ok", "refused"] {
             let plugin = plugin.to_owned();
@@ -231,7 +228,6 @@ impl Metrics {
         }
     }
 
-    /// Removes the series of an informer that was removed from a cluster.
     pub(crate) fn forget_informer(&self, informer: &str, cluster: &str) {
         self.daemon.forget_informer(informer, cluster);
         self.informers.forget_informer(informer, cluster);

@@ -74,7 +74,6 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the next one.
     pub(crate) async fn next(&mut self) -> Signal {
         tokio::select! {
             biased;

@@ -178,12 +178,10 @@ impl PluginContext {
         }
     }
 
-    /// The configuration of new instances.
     pub(crate) fn config(&self) -> Arc<PluginConfig> {
         Arc::clone(&self.config.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Makes `config` the plugin's configuration.
     pub(crate) fn apply(&self, config: &Arc<PluginConfig>) {
         let now = self.now();
         self.listener
@@ -262,7 +260,6 @@ impl PluginContext {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the state of an instance.
     pub(crate) fn set_state(&self, id: InstanceId, state: PluginState, because: Option<String>) {
         let combined = {
             let mut status = self.status();
@@ -405,7 +402,6 @@ pub(crate) async fn initialize(
     })
 }
 
-/// The message of a failure.
 pub(crate) fn message_of(failure: Failure) -> String {
     match failure {
         Failure::Retryable(message) | Failure::Permanent(message) => truncated(&message),

@@ -83,7 +83,6 @@ impl ArtifactMetrics {
         metrics
     }
 
-    /// A component was compiled.
     fn compiled(&self, seconds: f64) {
         self.compile_seconds.observe(seconds);
     }
@@ -94,7 +93,6 @@ impl ArtifactMetrics {
     }
 }
 
-/// A compiled component that is in use.
 pub(crate) struct Artifact {
     pub(crate) component: Component,
 }

@@ -62,7 +62,6 @@ pub(crate) use self::kv::InitChanges as InitEffects;
 /// this order ends it.
 macro_rules! capabilities {
     ($($name:ident: $capability:ty),* $(,)?) => {
-        /// The capabilities of a process.
         #[derive(Clone, Default)]
         pub(crate) struct Capabilities {
             $($name: <$capability as Capability>::Host,)*
@@ -118,7 +117,6 @@ macro_rules! capabilities {
         }
 
         impl Capabilities {
-            /// Registers the metrics.
             pub(crate) fn register(&self, registry: &mut Registry) {
                 $(self.$name.register(registry);)*
             }
@@ -146,7 +144,6 @@ macro_rules! capabilities {
         }
 
         impl PluginCapabilities {
-            /// Those of a new plugin.
             pub(crate) fn new(host: &Capabilities, grants: &Grants, plugin: &PluginParts<'_>) -> PluginCapabilities {
                 PluginCapabilities { $($name: Arc::new(<$capability as Capability>::new(&host.$name, &grants.$name, plugin)),)* }
             }

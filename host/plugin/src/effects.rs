@@ -24,11 +24,8 @@ pub(crate) const EFFECT_TEXT_BYTES_MAX: usize = 1 << 10;
 /// What was withheld.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EffectKind {
-    /// A write to the cluster.
     Kube,
-    /// A change of a key.
     Kv,
-    /// An HTTP request.
     Http,
 }
 

@@ -30,7 +30,6 @@ use crate::instance::guest::{GuestState, InstanceResources};
 /// The result of a call into a guest: what it returned, or why it did not return.
 pub(crate) type Called<T> = Result<T, Box<TrapReport>>;
 
-/// A live instance.
 pub(crate) struct Instance {
     store: Store<GuestState>,
     exports: Exports,
@@ -79,7 +78,6 @@ impl Instance {
         std::mem::take(&mut self.effects)
     }
 
-    /// Linear memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.store.data().limiter.memory_bytes()
     }
@@ -218,7 +216,6 @@ impl Instance {
 
 /// What a guest returns instead of an answer.
 trait Reported {
-    /// How the call ended.
     fn end(&self) -> CallEnd {
         CallEnd::Failed
     }

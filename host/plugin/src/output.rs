@@ -32,7 +32,6 @@ pub(crate) const TAIL_LINES_MAX: usize = 20;
 /// Bytes a stream accepts at once: 64 KiB, as wasmtime's own streams.
 const WRITE_BYTES_MAX: usize = 64 * 1_024;
 
-/// One instance's output.
 #[derive(Clone)]
 pub(crate) struct Output(Arc<Shared>);
 

@@ -185,7 +185,6 @@ impl Runtime {
         }
     }
 
-    /// The options of the listener of a plugin with this section.
     pub(crate) fn listener_options(&self, spec: &PluginSpec) -> listener::ListenerOptions {
         listener::ListenerOptions {
             pending_events_max: spec.limits.pending,

@@ -115,7 +115,6 @@ impl<S> Live<S> {
 }
 
 impl<S: SeriesSet> Live<S> {
-    /// The set of `plugin`.
     pub(crate) fn of(&self, plugin: &Arc<str>) -> Arc<S> {
         self.of_or_make(plugin, S::default)
     }

@@ -18,7 +18,6 @@ pub enum ResourcePattern {
     },
 }
 
-/// The text is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a resource pattern: write `*` for all resources, or one version of a group, such as `apps/v1/*` or `v1/*`"

@@ -10,7 +10,7 @@ use crate::listener_oracle::wake::{Waker, WakingLock};
 use crate::listener_oracle::{
     ChangedSelection, DeadLetter, DeadLetterChanges, Delivery, DeliveryOutcome, DeliveryToken, Lane, LaneSet, Listener,
     ListenerOptions, ListenerStats, NextBatch, NextDelivery, ObjectChange, OpenKey, OpenKeys, Pause, RequeueChanges,
-    RequeueResult, ResumeState, RetriedKey, SlowedKey, ResourceIdentities, Triggered, Vanished,
+    RequeueResult, ResourceIdentities, ResumeState, RetriedKey, SlowedKey, Triggered, Vanished,
 };
 use crate::{Moment, Snapshot};
 

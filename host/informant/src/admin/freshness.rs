@@ -25,7 +25,6 @@ pub(crate) const VERSION_WAIT_MAX: Duration = Duration::from_secs(120);
 /// How many requests may wait for a version at a time. Each is a connection and a task; one more gets 429 `busy`.
 pub(crate) const VERSION_WAITS_MAX: usize = 128;
 
-/// The query parameters about freshness.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FreshnessQuery {
@@ -33,7 +32,6 @@ pub(super) struct FreshnessQuery {
     pub(super) at_least: Option<String>,
     /// The epoch of that version; by default the present one.
     pub(super) epoch: Option<u64>,
-    /// How long to wait.
     pub(super) timeout_ms: Option<u64>,
 }
 

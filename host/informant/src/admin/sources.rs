@@ -21,7 +21,6 @@ use crate::runbooks;
 /// How many of the objects that an index lacks are named.
 pub(crate) const FAILED_NAMED_MAX: usize = 16;
 
-/// All sources, by informer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Sources {
     /// One item per source, and one per informer without a source.
@@ -96,7 +95,6 @@ pub(crate) struct IndexFailuresView {
     pub failed: Vec<FailedView>,
 }
 
-/// An object that is not in an index.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FailedView {
@@ -224,7 +222,6 @@ pub(super) fn of_source(informer: &InformerStatus, source: &Source) -> SourceVie
     }
 }
 
-/// The objects that the indexes of a snapshot lack.
 fn index_failures(snapshot: &Snapshot) -> Vec<IndexFailuresView> {
     let names = snapshot.index_names().into_iter();
     let failing = names.filter_map(|index| {
@@ -243,7 +240,6 @@ fn index_failures(snapshot: &Snapshot) -> Vec<IndexFailuresView> {
     failing.collect()
 }
 
-/// The status of the source's reflector.
 pub(super) fn of_reflector(status: &InformerStatus, source: &Source) -> Option<ReflectorStatus> {
     Some(running(status, source)?.status())
 }

@@ -41,7 +41,6 @@ pub(crate) struct TriggerRequest {
     pub key: Option<String>,
 }
 
-/// The result of a trigger.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TriggeredObjects {
     /// Objects for which the handler will be called.

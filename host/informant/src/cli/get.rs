@@ -176,7 +176,6 @@ impl GetArgs {
     }
 }
 
-/// The warning if the index lacks objects.
 fn index_warning(index: &str, objects: u64) -> Option<String> {
     let (lacking, them) = match objects {
         0 => return None,

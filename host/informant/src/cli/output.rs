@@ -16,7 +16,6 @@ use crate::exit::Exit;
 /// The longest message on stderr; a longer one, for example because of a long argument, is cut.
 const NOTE_BYTES_MAX: usize = 8 * 1024;
 
-/// The exit code of an error.
 pub(super) fn exit_code_of(error: &anyhow::Error) -> Exit {
     if error.downcast_ref::<Problems>().is_some() {
         Exit::Config
@@ -28,7 +27,6 @@ pub(super) fn exit_code_of(error: &anyhow::Error) -> Exit {
 /// Stdout, with what is hostile on a terminal escaped.
 pub(super) type Stdout = Escaped<BufWriter<StdoutLock<'static>>>;
 
-/// Stdout for text or for JSON.
 pub(super) fn stdout(form: Form) -> Stdout {
     Escaped::new(BufWriter::new(io::stdout().lock()), form)
 }
@@ -38,7 +36,6 @@ pub(super) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
     to_stdout_as(Form::Text, write)
 }
 
-/// Writes text or JSON to stdout.
 pub(super) fn to_stdout_as(form: Form, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut out = stdout(form);
     ignore_broken_pipe(write(&mut out).and_then(|()| out.flush()))
@@ -49,13 +46,11 @@ pub(super) fn line(out: &mut dyn Write, text: &str) -> io::Result<()> {
     writeln!(out, "{}", escape::line(text))
 }
 
-/// Writes a JSON document to stdout.
 pub(super) fn json(document: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(document).context("cannot encode the response as JSON")?;
     to_stdout_as(Form::Json, |out| writeln!(out, "{text}"))
 }
 
-/// Ignores a broken pipe.
 pub(super) fn ignore_broken_pipe(result: io::Result<()>) -> Result<()> {
     match result {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -70,7 +65,6 @@ pub(super) fn note(message: &str) {
     let _ = writeln!(io::stderr().lock(), "{message}");
 }
 
-/// Writes each problem of a configuration to stderr.
 pub(super) fn problems(problems: &Problems) {
     problems.0.iter().for_each(|problem| note(&problem.to_string()));
 }

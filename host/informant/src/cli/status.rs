@@ -27,7 +27,6 @@ pub(super) struct StatusArgs {
     admin: AdminArgs,
 }
 
-/// The status of a daemon.
 #[derive(Debug, Serialize)]
 struct Status {
     configuration: ConfigurationView,

@@ -50,18 +50,11 @@ const FAILURE_SPACING: Duration = Duration::from_secs(1);
 #[non_exhaustive]
 pub enum LoginError {
     #[error("token file {path}: {reason}")]
-    TokenFile {
-        path: PathBuf,
-        /// Why not.
-        reason: Arc<str>,
-    },
-    /// The login program.
+    TokenFile { path: PathBuf, reason: Arc<str> },
     #[error(transparent)]
     Exec(Arc<ExecError>),
-    /// No client can be built with the client certificate of the login program.
     #[error("cannot build a client with these credentials: {0}")]
     Client(Arc<kube::Error>),
-    /// The process is stopping.
     #[error("the login was aborted")]
     Aborted,
 }
@@ -126,7 +119,6 @@ impl Credential {
 
 type Read = Shared<BoxFuture<'static, Result<Arc<Credential>, LoginError>>>;
 
-/// The credentials of one cluster.
 pub(super) struct Credentials {
     reader: Arc<Reader>,
     state: Mutex<State>,
@@ -142,7 +134,6 @@ struct State {
     failed: Option<(Instant, LoginError)>,
 }
 
-/// Reads credentials.
 struct Reader {
     source: Source,
     /// Without the source's own settings.
@@ -315,7 +306,6 @@ impl Reader {
     }
 }
 
-/// The validity of credentials that expire at `end`.
 fn expires(end: Timestamp) -> Validity {
     let now = Timestamp::now();
     let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();

@@ -84,7 +84,6 @@ enum ExecProblem {
     Token,
 }
 
-/// What a login program printed.
 pub(super) struct Login {
     pub(super) token: Option<String>,
     pub(super) identity: Option<Identity>,

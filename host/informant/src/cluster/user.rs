@@ -22,7 +22,6 @@ const AUDIENCE: &str = "informant";
 /// The user of a kubeconfig, or the service account of the pod that this program runs in.
 pub(crate) struct User {
     pub(crate) cluster: Cluster,
-    /// The context's namespace.
     pub(crate) namespace: String,
     config: Config,
 }

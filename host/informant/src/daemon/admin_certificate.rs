@@ -32,7 +32,6 @@ pub struct CertificateStatus {
     pub problem: Option<String>,
 }
 
-/// What [`server_identity`] needs.
 pub(super) struct IdentityParts {
     pub(super) environment: Arc<dyn Environment>,
     pub(super) watch: FileWatch,
@@ -41,7 +40,6 @@ pub(super) struct IdentityParts {
     pub(super) stop: CancellationToken,
 }
 
-/// Follows the files of a certificate.
 struct CertificateFollower {
     certificate: PathBuf,
     key: PathBuf,

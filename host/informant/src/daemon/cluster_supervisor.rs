@@ -33,7 +33,6 @@ pub(super) const LOGIN_WAIT_MAX: Duration = Duration::from_secs(10);
 
 type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Supervises one cluster.
 pub(super) struct ClusterSupervisor {
     pub(super) entry: Arc<ClusterEntry>,
     pub(super) section: Arc<ClusterSection>,
@@ -45,12 +44,10 @@ pub(super) struct ClusterSupervisor {
     pub(super) stop: CancellationToken,
 }
 
-/// A login in progress.
 struct Login {
     attempt: Later<Result<Arc<Cluster>, ClusterError>>,
     /// Fires when it takes long.
     late: Option<Later<()>>,
-    /// Receives the result of applying the section.
     reply: Option<Reply>,
     backoff: Backoff,
     /// The last error in the log.

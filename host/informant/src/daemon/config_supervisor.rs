@@ -33,7 +33,6 @@ use crate::activities::Activities;
 use crate::cluster::ClusterAccess;
 use crate::metrics::Metrics;
 
-/// What supervisors are created with.
 pub(super) struct SupervisorParts {
     pub(super) registry: StatusRegistry,
     pub(super) access: ClusterAccess,
@@ -69,7 +68,6 @@ pub(super) struct ConfigSupervisor {
 /// An informer's name and a cluster's.
 type InformerKey = (String, String);
 
-/// A section and its supervisor.
 struct Supervised<S> {
     wanted: Arc<S>,
     commands: CommandSender<S>,

@@ -34,7 +34,6 @@ pub(crate) const SECTION_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Why `[admin]`, `[health]` and `[state]` are pending.
 const RESTART: &str = "takes effect after a restart";
 
-/// Applies the configuration whenever the file changes.
 pub(super) struct ConfigWatcher {
     path: PathBuf,
     /// The sections that the process was started with.
@@ -48,7 +47,6 @@ pub(super) struct ConfigWatcher {
     metrics: Metrics,
     environment: Arc<dyn Environment>,
     outstanding: OutstandingSections,
-    /// The change that is being applied.
     change: Option<ConfigChange>,
 }
 
@@ -229,7 +227,6 @@ impl ConfigWatcher {
         }
     }
 
-    /// Shows the sections that have taken too long.
     fn show_overdue(&mut self) {
         let now = self.environment.now();
         let mut configuration = self.registry.configuration();
@@ -261,7 +258,6 @@ impl ConfigWatcher {
         self.expect(removed, self.change.is_some());
     }
 
-    /// Applies sections that returned while their predecessors were being removed.
     fn apply_deferred(&mut self) {
         let pending = self.supervisor.apply_deferred();
         if !pending.is_empty() {
@@ -354,7 +350,6 @@ impl OutstandingSections {
         })
     }
 
-    /// When the next section is overdue.
     fn overdue_at(&self) -> Option<Moment> {
         let in_time = self.commands.values().filter(|command| !command.overdue);
         in_time.map(|command| command.sent + SECTION_WAIT_MAX).min()

@@ -107,7 +107,6 @@ impl DurableState {
         }
     }
 
-    /// Sets the configuration.
     pub(super) fn apply(&self, config: &Config) {
         let mut plugins: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (name, plugin) in &config.plugins {
@@ -290,7 +289,6 @@ impl DurableSources for Persistence {
     }
 }
 
-/// The cipher of the key in a file.
 async fn cipher(key_file: Option<&Path>) -> Result<Option<Cipher>, String> {
     let Some(path) = key_file else { return Ok(None) };
     let file = path.to_owned();

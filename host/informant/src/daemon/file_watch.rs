@@ -110,7 +110,6 @@ impl FileWatch {
 }
 
 impl FileTicks {
-    /// Waits for the next tick. May be dropped at any point.
     pub(crate) async fn next(&mut self) {
         if self.ticks.changed().await.is_err() {
             // The watch has ended: the daemon is stopping.
@@ -293,7 +292,6 @@ impl WatchedDirectories {
     }
 }
 
-/// Watches one file.
 struct WatchTask {
     id: u64,
     hint: Arc<Notify>,

@@ -32,7 +32,6 @@ use crate::cluster::Cluster;
 use crate::logging::cluster_field;
 use crate::metrics::Metrics;
 
-/// Supervises an informer in a cluster.
 pub(super) struct InformerSupervisor {
     pub(super) status: StatusHandle,
     pub(super) registry: StatusRegistry,

@@ -13,7 +13,6 @@ use super::config_reader::ConfigChecks;
 use super::file_watch::{FileTicks, FileWatch};
 use crate::files::{FILE_READ_MAX, NoAnswer, Turn, read_content};
 
-/// Follows one source.
 pub(super) struct ContentFollower {
     source: ContentSource,
     ticks: FileTicks,
@@ -70,7 +69,6 @@ impl ContentFollower {
         }));
     }
 
-    /// Drops what is being read.
     pub(super) fn abandon(&mut self) {
         self.reading = None;
     }

@@ -32,7 +32,6 @@ use super::section_command::{CommandReceiver, Reply, SectionCommand, SectionResu
 use super::status_registry::{PluginEntry, PluginPhase, StatusRegistry};
 use crate::metrics::Metrics;
 
-/// Supervises a plugin.
 pub(super) struct PluginSupervisor {
     pub(super) entry: Arc<PluginEntry>,
     /// The plugin as configured; an older version may be running.
@@ -49,7 +48,6 @@ pub(super) struct PluginSupervisor {
     pub(super) stop: CancellationToken,
 }
 
-/// The running plugin.
 struct Running {
     attachments: PluginAttachments,
     applied: Arc<PluginSection>,
@@ -66,14 +64,11 @@ struct Attempt {
 /// A version that is being prepared. A task of its own: it holds locks of the host that others may wait for.
 struct Preparing {
     task: AbortOnDropHandle<Prepared>,
-    /// What was tried before.
     tried_before: Option<Digest>,
 }
 
-/// The result of preparing a version.
 enum Prepared {
     Loaded(Result<Plugin, LoadError>),
-    /// For the running plugin.
     Change {
         /// Whether the section changed, or only the content of its file.
         for_section: bool,
@@ -81,13 +76,11 @@ enum Prepared {
     },
 }
 
-/// The next thing to handle.
 enum PluginEvent {
     Command(SectionCommand<PluginSection>),
     Prepared(Result<Prepared, JoinError>),
     Read(ContentRead),
     Informer(InformerChange),
-    /// The running version has passed or failed its probation.
     ProbationEnded,
 }
 
@@ -452,7 +445,6 @@ impl PluginSupervisor {
 }
 
 impl Attempt {
-    /// Begins to read the content.
     fn read(&mut self, for_section: bool) {
         if let Some(reply) = &self.reply {
             reply.set_step("waits for its file to be read");

@@ -22,7 +22,6 @@ pub(super) enum Removal {
     Notify,
 }
 
-/// A command to the supervisor of a section.
 pub(super) enum SectionCommand<S> {
     /// Apply this version of the section.
     Change(Arc<S>, Reply),
@@ -63,7 +62,6 @@ pub(super) struct Progress {
 /// Sends commands to one supervisor.
 pub(super) struct CommandSender<S>(Arc<NewestCommand<S>>);
 
-/// Receives them.
 pub(super) struct CommandReceiver<S>(Arc<NewestCommand<S>>);
 
 struct NewestCommand<S> {

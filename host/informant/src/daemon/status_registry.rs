@@ -75,8 +75,9 @@ pub enum InformerPhase {
     /// It lists and watches. Its sources have the details.
     Running(Arc<RunningInformer>),
     /// The section cannot work; only a changed configuration helps.
-    Refused { reason: Arc<str> },
-    /// It was stopped.
+    Refused {
+        reason: Arc<str>,
+    },
     Stopped,
 }
 
@@ -103,10 +104,11 @@ pub enum PluginPhase {
     /// It is being compiled and started.
     Loading,
     /// It could not be loaded; a change of its file or section triggers the next attempt.
-    Refused { reason: Arc<str> },
+    Refused {
+        reason: Arc<str>,
+    },
     /// It is loaded. The plugin has its own status.
     Running(Plugin),
-    /// It was stopped.
     Stopped,
 }
 
@@ -173,7 +175,6 @@ impl StatusRegistry {
         self.0.configuration.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The clusters by name.
     pub(crate) fn clusters(&self) -> &ClusterRegistry {
         &self.0.clusters
     }
@@ -255,7 +256,6 @@ impl StatusRegistry {
         self.0.stopping.store(true, Ordering::Release);
     }
 
-    /// Marks all informers as stopped.
     pub(super) fn set_stopped(&self) {
         for entry in self.informers() {
             entry.statuses.send_modify(|statuses| {
@@ -288,7 +288,6 @@ impl InformerEntry {
 }
 
 impl StatusHandle {
-    /// The informer's name.
     pub(super) fn name(&self) -> &str {
         &self.entry.name
     }

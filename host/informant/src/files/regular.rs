@@ -7,7 +7,6 @@ use std::path::Path;
 /// Why [`read_regular_file`] returns nothing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadFileError {
-    /// The system cannot read it.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// It is a pipe, a device, a socket or a directory.

@@ -17,7 +17,6 @@ use crate::files::{Turn, read_regular_file};
 /// Bytes of `[http] ca-file`: 4 MiB. A larger one is an error.
 const CA_FILE_BYTES_MAX: usize = 4 << 20;
 
-/// Makes connections secure.
 pub(super) struct Tls {
     ca_file: Option<PathBuf>,
     /// Created for the first request that needs it: reading the roots takes milliseconds and memory.

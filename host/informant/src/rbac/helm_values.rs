@@ -49,7 +49,6 @@ pub(crate) struct HelmValues<'a> {
 }
 
 impl HelmValues<'_> {
-    /// The values as YAML.
     #[must_use]
     pub(crate) fn yaml(&self) -> String {
         let mut text = String::new();

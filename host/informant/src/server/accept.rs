@@ -39,7 +39,6 @@ const ACCEPT_LOG_PERIOD: Duration = Duration::from_secs(60);
 const NEEDS_TLS: &str = "HTTP/1.0 400 Bad Request\r\ncontent-type: text/plain\r\n\r\n\
     this port requires TLS: use https://\n";
 
-/// What the connections of a server share.
 struct Server {
     routes: Router,
     limits: ConnectionLimits,
@@ -100,7 +99,6 @@ fn concerns_one_connection(error: &io::Error) -> bool {
 struct SpareDescriptor(Mutex<Option<File>>);
 
 impl SpareDescriptor {
-    /// Opens it again, if it can be.
     fn refill(&self) {
         let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.is_none() {
@@ -108,7 +106,6 @@ impl SpareDescriptor {
         }
     }
 
-    /// Closes it. Returns whether there was one.
     fn release(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }

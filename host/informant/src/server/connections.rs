@@ -144,7 +144,6 @@ impl ConnectionPermit {
         self.close.clone()
     }
 
-    /// Marks the connection as being answered until the result is dropped.
     pub(super) fn answering(&self) -> Answering {
         set(&self.connections, self.id, ConnectionState::Answering);
         Answering {
@@ -168,7 +167,6 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// A request that is being answered.
 #[derive(Debug)]
 pub(super) struct Answering {
     connections: Connections,

@@ -21,7 +21,6 @@ pub(crate) const DEAD_LETTER_WARNING_PERIOD: Duration = Duration::from_secs(60);
 /// letters. Each says how many there are.
 pub(crate) const RETRY_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
-/// The warnings of one plugin.
 pub(super) struct FailureWarnings {
     plugin: Arc<str>,
     listener: ListenerHandle,

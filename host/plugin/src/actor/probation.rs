@@ -13,7 +13,6 @@ use tokio::sync::Notify;
 /// traps on every call is quarantined in half of it.
 pub(crate) const PROBATION: Duration = Duration::from_secs(60);
 
-/// The probation of the running version.
 #[derive(Debug)]
 pub(crate) struct Probation {
     phase: Mutex<Phase>,
@@ -27,7 +26,6 @@ enum Phase {
     Ended,
 }
 
-/// How a probation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProbationResult {
     Passed,

@@ -74,13 +74,11 @@ pub(crate) trait Capability: Sized + Send + Sync + 'static {
     /// [delays](Self::delays) it.
     fn commit(self: &Arc<Self>, _effects: <Self::Call as CallPart>::Effects, _event: Option<HandledEvent>) {}
 
-    /// Links its interface.
     fn link<T: HasCapabilities>(linker: &mut Linker<T>) -> wasmtime::Result<()>;
 }
 
 /// A capability's part of the process: its metrics.
 pub(crate) trait HostPart: Default {
-    /// Registers the metrics.
     fn register(&self, _registry: &mut Registry) {}
 
     /// Rejects a version of `plugin` that the other plugins do not allow.
@@ -131,7 +129,6 @@ pub(crate) struct CallStart {
     pub(crate) may_use: MayUse,
 }
 
-/// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallEnd {
     Succeeded,
@@ -140,7 +137,6 @@ pub(crate) enum CallEnd {
     RetryAfter(std::time::Duration),
 }
 
-/// What a call is about.
 pub(crate) struct CallSubject {
     catalog: Catalog,
     source: Option<SourceId>,

@@ -35,7 +35,6 @@ pub(crate) struct EmbeddedScript {
     /// The file that it was made from: what errors and stack traces show.
     pub(crate) name: String,
     pub(crate) text: Vec<u8>,
-    /// The section.
     pub(crate) section: Vec<u8>,
 }
 

@@ -75,7 +75,6 @@ macro_rules! roles {
                 $(self.$field = self.$field.take().filter(|_| roles.has(Role::$role));)*
             }
 
-            /// The functions of `instance`.
             pub(crate) fn load<T>(&self, store: &mut Store<T>, instance: &Instance) -> wasmtime::Result<Exports> {
                 Ok(Exports {
                     lifecycle: self.lifecycle.load(&mut *store, instance)?,

@@ -32,7 +32,6 @@ pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
 /// The first argument of a program: its own name.
 pub(crate) const PROGRAM: &str = "informant-script-runner";
 
-/// A script's file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Script {
     /// The file's name, without its folder: what errors and stack traces show.

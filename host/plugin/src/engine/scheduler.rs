@@ -29,7 +29,6 @@ pub(crate) const OVERRAN_FOR: Duration = Duration::from_secs(60);
 /// [`SLOW_CALL`] in ticks.
 const SLOW_TICKS: u64 = (SLOW_CALL.as_millis() / TICK.as_millis()) as u64;
 
-/// The CPU scheduler of one host.
 #[derive(Debug)]
 pub(crate) struct CpuScheduler {
     slow: Arc<Semaphore>,
@@ -109,7 +108,6 @@ impl PermitSlot {
 }
 
 impl OverrunHistory {
-    /// Records an overrun.
     pub(crate) fn record_overrun(&self, now: Moment) {
         self.until.store((now + OVERRAN_FOR).as_nanos(), Ordering::Relaxed);
         self.overran.store(true, Ordering::Release);

@@ -71,7 +71,6 @@ impl TrapReport {
         }
     }
 
-    /// Adds the object that the call was about.
     pub(crate) fn about(mut self, object: impl fmt::Display) -> TrapReport {
         self.object = Some(object.to_string());
         self

@@ -46,19 +46,15 @@ const CAUSES_LOGGED_MAX: usize = 10;
 /// The audience of tokens that are meant for Informant only.
 const AUDIENCE: &str = "informant";
 
-/// What [`Reviews`] needs.
 pub(crate) struct ReviewParts {
     /// Where to get the cluster's client.
     pub(crate) clusters: Box<dyn ClientSource>,
-    /// The cluster that decides.
     pub(crate) cluster: String,
     /// Runs the requests: connections are shared with the watches, and must not depend on the admin server's thread.
     pub(crate) environment: Arc<dyn Environment>,
-    /// Counts them.
     pub(crate) metrics: DaemonMetrics,
 }
 
-/// Asks about callers.
 pub(crate) struct Reviews {
     parts: ReviewParts,
     tokens: Asked,
@@ -73,7 +69,6 @@ struct Asked {
     warnings: Mutex<Warnings>,
 }
 
-/// Which failures are logged.
 pub(super) struct Warnings {
     /// What the last failure that was logged at once began with.
     cause: String,
@@ -111,7 +106,6 @@ impl Asked {
     }
 }
 
-/// What the API server is asked about a caller.
 #[derive(Clone, Copy)]
 enum Question {
     Token,
@@ -149,7 +143,6 @@ impl Reviews {
         }
     }
 
-    /// The cluster that decides.
     pub(super) fn cluster(&self) -> &str {
         &self.parts.cluster
     }

@@ -4,14 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::admin::sources::AgedText;
 
-/// All plugins, by name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Plugins {
     /// One item per plugin.
     pub items: Vec<PluginView>,
 }
 
-/// The status of a plugin.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PluginView {
@@ -31,7 +29,6 @@ pub(crate) struct PluginView {
     pub loaded: Option<LoadedView>,
 }
 
-/// The status of a loaded plugin.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LoadedView {
@@ -137,7 +134,6 @@ pub(crate) struct WritingKeyView {
     pub wait_ms: u64,
 }
 
-/// A host that is closed to a plugin.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClosedHostView {
@@ -156,7 +152,6 @@ pub(crate) struct KvView {
     pub bytes: usize,
 }
 
-/// An attempt to reload.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ReloadView {
@@ -217,7 +212,6 @@ pub(crate) struct SlowedView {
     pub next_ms: u64,
 }
 
-/// A running call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StuckView {

@@ -26,7 +26,6 @@ pub(super) const RESPONSE_MAX: Duration = Duration::from_secs(10);
 /// The verbs an informer needs.
 const VERBS: [&str; 2] = ["list", "watch"];
 
-/// The results of the cluster checks.
 #[derive(Debug, Default)]
 pub(super) struct ClusterReport {
     /// Each informer's resource, as discovered.

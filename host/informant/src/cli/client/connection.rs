@@ -43,7 +43,6 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The `Host` of requests through a port-forward: the admin server refuses names that it does not know.
 const FORWARDED_HOST: &str = "localhost";
 
-/// A connection to an admin server.
 pub(in crate::cli) struct AdminClient {
     /// The `Host` header.
     host: String,
@@ -117,13 +116,11 @@ impl AdminClient {
         Ok(answered.map(ObjectLines::new))
     }
 
-    /// Requests a document.
     pub(in crate::cli) async fn read<T: DeserializeOwned>(&mut self, path: &str) -> Result<Result<T, AdminError>> {
         let answered = self.request(Method::GET, path, Bytes::new()).await?;
         self.document(answered).await
     }
 
-    /// Posts a command.
     pub(in crate::cli) async fn post<T: DeserializeOwned>(
         &mut self,
         path: &str,

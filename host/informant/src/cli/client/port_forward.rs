@@ -31,7 +31,6 @@ const ERROR_BYTES_MAX: usize = 64 * 1_024;
 /// The channel of the data; the other one carries an error.
 const DATA: u8 = 0;
 
-/// An open port-forward.
 pub(super) struct Forward {
     /// To and from the port of the pod. Ends with the port-forward.
     pub(super) stream: DuplexStream,

@@ -61,17 +61,11 @@ pub struct KubeAddress {
 /// The action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KubeAction {
-    /// Read the object.
     Get,
-    /// Read a page of the collection.
     List(KubeList),
-    /// Add this object to the collection, or to the object's subresource.
     Create(Vec<u8>, KubeWrite),
-    /// Replace the object with this one.
     Update(Vec<u8>, KubeWrite),
-    /// Patch the object.
     Patch(KubePatchKind, Vec<u8>, KubeWrite),
-    /// Delete the object.
     Delete(KubeDelete),
 }
 
@@ -201,7 +195,6 @@ impl KubeAction {
         }
     }
 
-    /// The document that is sent.
     pub(crate) fn document(&self) -> &[u8] {
         match self {
             KubeAction::Create(document, _) | KubeAction::Update(document, _) | KubeAction::Patch(_, document, _) => {

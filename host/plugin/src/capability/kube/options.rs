@@ -23,7 +23,6 @@ struct ListOptions {
     r#continue: String,
 }
 
-/// CreateOptions and UpdateOptions.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct WriteOptions {

@@ -60,7 +60,6 @@ impl KubePlugin {
         }
     }
 
-    /// Its deferred writes.
     pub(crate) fn status(&self) -> WritesStatus {
         self.writes.stats()
     }
@@ -82,7 +81,6 @@ impl KubePlugin {
         format!("informant-{}", self.plugin)
     }
 
-    /// Applies a section.
     pub(super) fn set(&self, spec: &PluginSpec, grants: &Arc<Current<KubeGrants>>, now: Moment) {
         self.writes.set_limits(&spec.limits, now);
         self.cache.set_informers(&spec.informers);
@@ -90,7 +88,6 @@ impl KubePlugin {
         *self.grants.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(grants);
     }
 
-    /// The grants of the present section.
     pub(super) fn grants(&self) -> Arc<Current<KubeGrants>> {
         Arc::clone(&self.grants.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -103,7 +100,6 @@ impl KubePlugin {
         }
     }
 
-    /// Permits of calls at once.
     pub(super) fn permits(&self) -> Arc<Semaphore> {
         Arc::clone(&self.permits.lock().unwrap_or_else(PoisonError::into_inner).1)
     }

@@ -19,7 +19,6 @@ const DENIED_WITHOUT_STATE: &str = "kv needs the state database; add this line t
 /// The beginning of the error for a key that another running call sets if absent.
 pub(super) const OTHER_CALL_SETS: &str = "another call of the plugin that still runs sets the key";
 
-/// The keys of one plugin.
 pub(crate) struct KvPlugin {
     plugin: Arc<str>,
     /// None without a state database.

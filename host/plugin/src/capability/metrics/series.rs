@@ -24,7 +24,6 @@ struct State {
     warnings: LogThrottle,
 }
 
-/// A metric with its series.
 #[derive(Clone)]
 pub(super) struct Metric {
     pub(super) declared: MetricDeclaration,

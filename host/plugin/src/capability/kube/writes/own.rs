@@ -18,7 +18,6 @@ pub(crate) const OWN_WRITES_MAX: usize = 10_000;
 /// Writes between two attempts to forget, if the last one left more than half: it visits all objects.
 const FORGET_WRITES_MIN: usize = 1_000;
 
-/// The last writes of one plugin.
 #[derive(Debug, Default)]
 pub(crate) struct OwnWrites(Mutex<Known>);
 
@@ -41,7 +40,6 @@ struct LastWrites {
     is_uncertain: bool,
     /// The last write has deleted it, and the response has no version.
     is_deleted: bool,
-    /// The version of the last write that succeeded.
     version: Option<Box<str>>,
 }
 

@@ -89,7 +89,6 @@ impl Writes {
         }
     }
 
-    /// Applies other limits from `now` on.
     pub(crate) fn set_limits(&self, limits: &Limits, now: Moment) {
         self.change(|shared| shared.queue.set_limits(limits, now));
     }
