@@ -66,26 +66,18 @@ pub use units::show_size;
 
 use table::{Reporter, Table};
 
-/// A valid configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The file, as passed to Informant.
     pub path: PathBuf,
     /// The clusters by name; the single one of `[cluster]` has the empty name. Never empty.
     pub clusters: BTreeMap<String, Located<ClusterSection>>,
-    /// The admin server.
     pub admin: AdminSection,
-    /// Probes and metrics.
     pub health: HealthSection,
-    /// HTTP requests of plugins.
     pub http: HttpSection,
-    /// The state file.
     pub state: StateSection,
-    /// The informers by name.
     pub informers: BTreeMap<String, InformerSection>,
-    /// The plugins by name.
     pub plugins: BTreeMap<String, PluginSection>,
-    /// The hash of the file's text.
     pub hash: TextHash,
     /// Problems that do not make the configuration invalid.
     pub warnings: Vec<Problem>,
@@ -146,7 +138,6 @@ impl Config {
         !self.clusters.contains_key("")
     }
 
-    /// An error at a position in this file.
     #[must_use]
     pub fn problem(&self, position: FilePosition, message: impl Into<String>) -> Problem {
         Problem::at(&self.path, position, message)
@@ -202,23 +193,20 @@ fn inherit_resync(plugin: &mut PluginSection, informers: &BTreeMap<String, Infor
 
 /// The tables `[kind.NAME]`; reports invalid names.
 fn sections<'t>(root: &Table<'t>, kind: &str) -> Vec<(String, Table<'t>)> {
-    let Some(table) = root.has(kind).then(|| root.table(kind)).flatten() else {
+    let Some(table) = root.table(kind) else {
         return Vec::new();
     };
     let mut sections = Vec::new();
     for key in table.keys() {
         if !table.is_table(key.value) {
-            let problem = table.error(key.position, format!("`{}` is set in [{kind}] itself", key.value));
-            root.reporter()
-                .report(problem.help(format!("use a section with a name: [{kind}.NAME]")));
+            let message = format!("`{}` is set in [{kind}] itself", key.value);
+            let help = format!("use a section with a name: [{kind}.NAME]");
+            table.refuse(key.position, message, help);
             continue;
         }
         if let Err(rule) = name::validate_name(key.value) {
-            let problem = table.error(
-                key.position,
-                format!("\"{}\" is not a valid NAME for [{kind}.NAME]", key.value),
-            );
-            root.reporter().report(problem.help(rule));
+            let message = format!("\"{}\" is not a valid NAME for [{kind}.NAME]", key.value);
+            table.refuse(key.position, message, rule);
         }
         sections.extend(table.table(key.value).map(|section| (key.value.to_owned(), section)));
     }

@@ -24,7 +24,7 @@ pub(crate) fn report(table: &Table<'_>, key: &str, text: &Located<String>, error
             "in a JSON pointer `*` stands for every element, `~1` for a slash in a key".to_owned(),
         ),
     };
-    table.reporter().report(table.error(text.position, message).help(help));
+    table.refuse(text.position, message, help);
 }
 
 /// Warns about a label or annotation key with an unescaped slash, which divides the key into two levels that labels and
@@ -48,9 +48,7 @@ pub(crate) fn warn_about_divided_key(table: &Table<'_>, key: &str, text: &Locate
         path.join("/"),
         name.join("~1")
     );
-    table
-        .reporter()
-        .report(table.error(text.position, message).help(help).warning());
+    table.warn(text.position, message, help);
 }
 
 fn is_map_of_strings(parent: &str, field: &str) -> bool {

@@ -90,7 +90,6 @@ pub(crate) struct ConfigurationView {
     pub refused: Option<String>,
     /// Sections whose newest version is not running.
     pub waiting: Vec<PendingSection>,
-    /// The filter of the log.
     #[serde(default)]
     pub log_level: String,
     /// The certificate of the admin port; null without TLS.

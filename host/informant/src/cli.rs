@@ -174,7 +174,6 @@ impl Cli {
         parsed.and_then(|found| Self::from_arg_matches(&found).map_err(|error| error.format(&mut command)))
     }
 
-    /// Runs the command.
     #[must_use]
     pub fn run(self) -> ExitCode {
         if let Err(error) = logging::start(&self.log) {

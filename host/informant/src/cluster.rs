@@ -41,16 +41,13 @@ pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// The command line's flags for the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterFlags {
-    /// `--kubeconfig`.
     pub kubeconfig: Option<PathBuf>,
-    /// `--context`.
     pub context: Option<String>,
 }
 
 /// How a daemon reaches its clusters.
 #[derive(Debug, Clone)]
 pub struct ClusterAccess {
-    /// The command line's flags.
     pub flags: ClusterFlags,
     /// The URL of the only cluster, if it has no name.
     pub only_url: Option<String>,

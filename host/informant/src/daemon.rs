@@ -89,9 +89,7 @@ pub(crate) type MakeRoutes = fn(StatusRegistry, Metrics, Arc<dyn Environment>, &
 /// The options of [`Daemon::start`].
 #[derive(Debug)]
 pub struct DaemonOptions {
-    /// The configuration to run.
     pub config: Config,
-    /// How to reach clusters.
     pub access: ClusterAccess,
     /// Overrides the configuration's `[admin] listen`.
     pub admin_listen: Option<SocketAddr>,
@@ -109,7 +107,6 @@ pub struct DaemonOptions {
     pub activities: Activities,
 }
 
-/// A running daemon.
 #[derive(Debug)]
 pub struct Daemon {
     registry: StatusRegistry,

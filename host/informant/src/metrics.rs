@@ -30,14 +30,11 @@ pub struct Metrics {
     process: Arc<Registry>,
     pub informers: InformerMetrics,
     pub plugins: PluginMetrics,
-    /// Metrics of the state database.
     pub state: StateMetrics,
-    /// Metrics of the daemon itself.
     pub daemon: DaemonMetrics,
     pub(crate) servers: ServerMetrics,
 }
 
-/// Metrics of the daemon itself.
 #[derive(Clone, Debug, Default)]
 pub struct DaemonMetrics {
     discoveries: Family<InformerResult, Counter>,

@@ -30,7 +30,6 @@ pub enum EffectKind {
 }
 
 impl EffectKind {
-    /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -44,9 +43,7 @@ impl EffectKind {
 /// Something that a plugin would have done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// When.
     pub at: Moment,
-    /// What kind of thing.
     pub kind: EffectKind,
     /// The verb: `patch`, `set`, `POST`.
     pub action: String,

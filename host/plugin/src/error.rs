@@ -18,7 +18,6 @@ pub struct LoadError {
     problem: Box<LoadProblem>,
 }
 
-/// What is wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadProblem {
@@ -239,13 +238,11 @@ impl LoadError {
         self.plugin.as_deref()
     }
 
-    /// The component's file.
     #[must_use]
     pub fn component(&self) -> &Path {
         &self.component
     }
 
-    /// What is wrong.
     #[must_use]
     pub fn problem(&self) -> &LoadProblem {
         &self.problem
@@ -282,7 +279,6 @@ impl std::error::Error for LoadError {
     }
 }
 
-/// The plugin host cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {

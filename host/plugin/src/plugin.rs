@@ -165,7 +165,6 @@ impl Plugin {
         self.0.context.effects.list()
     }
 
-    /// Starts to call it.
     pub async fn start(&self) {
         self.send_to_all(|| ActorCommand::Start).await;
     }
@@ -198,7 +197,6 @@ impl Plugin {
         events.send(ActorCommand::Pause).await;
     }
 
-    /// Its status.
     #[must_use]
     pub fn status(&self) -> PluginStatus {
         let stats = self.0.context.listener.control().stats();

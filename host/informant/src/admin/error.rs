@@ -47,7 +47,6 @@ pub(crate) enum Code {
 #[serde(rename_all = "camelCase")]
 #[error("{message}")]
 pub(crate) struct AdminError {
-    /// The machine-readable cause.
     pub code: Code,
     /// Why, for people.
     pub message: String,
@@ -65,10 +64,8 @@ pub(crate) struct AdminError {
 pub(crate) struct ResourceRight {
     /// What to do.
     pub verb: String,
-    /// The API group; empty for the core group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The resource, in the plural.
     pub resource: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub subresource: String,

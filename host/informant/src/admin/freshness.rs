@@ -47,13 +47,10 @@ pub(super) struct AtLeast {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct FreshAsOf {
-    /// The source's number.
     pub source: u32,
-    /// The source's state.
     pub state: String,
     /// Null before its first list.
     pub resource_version: Option<String>,
-    /// The epoch of that version.
     pub epoch: u64,
 }
 

@@ -18,7 +18,6 @@ pub(crate) struct LogLevelRequest {
 pub(crate) struct LogLevelView {
     /// The present filter.
     pub level: String,
-    /// The one before.
     pub previous: String,
 }
 

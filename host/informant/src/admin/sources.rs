@@ -33,7 +33,6 @@ pub(crate) struct Sources {
 pub(crate) struct SourceView {
     /// Its number in this process.
     pub id: Option<u32>,
-    /// The informer's name.
     pub informer: String,
     /// Empty for a single unnamed cluster.
     pub cluster: String,
@@ -63,7 +62,6 @@ pub(crate) struct SourceView {
     pub bookmark_age_ms: Option<u64>,
     /// Successful lists after the first.
     pub relists: u64,
-    /// Watches opened.
     pub watches: u64,
     /// The last error; the source may have recovered since.
     pub last_error: Option<AgedText>,
@@ -73,7 +71,6 @@ pub(crate) struct SourceView {
     pub watch_list_refused: Option<String>,
     /// Set while a changed section is not in effect yet: its error, or that its first list is in progress.
     pub reconfiguring: Option<String>,
-    /// Its indexes, attached or not.
     pub indexes: Vec<String>,
     /// The indexes that lack objects because their functions failed on them.
     pub index_failures: Vec<IndexFailuresView>,
@@ -87,7 +84,6 @@ pub(crate) struct SourceView {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct IndexFailuresView {
-    /// The index's name.
     pub index: String,
     /// The number of objects that it lacks because its function failed on them.
     pub failures: usize,

@@ -23,7 +23,6 @@ use crate::files::{FILE_READ_MAX, NoAnswer, Turn};
 use crate::metrics::Metrics;
 use crate::server::{Certificate, CertificateFiles, CertificateProblem, ServerIdentity};
 
-/// The state of the admin server's certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CertificateStatus {
     /// When the certificate that clients receive expires; none if there is none.

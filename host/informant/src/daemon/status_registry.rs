@@ -45,7 +45,6 @@ pub struct InformerEntry {
 /// An informer's status by cluster; the only cluster has the empty name.
 pub(crate) type InformerStatuses = BTreeMap<String, InformerStatus>;
 
-/// The status of an informer in one cluster.
 #[derive(Clone, Debug)]
 pub struct InformerStatus {
     /// The section that is running, or, while nothing is, the one to start with.
@@ -64,7 +63,6 @@ pub(super) struct StatusHandle {
     catalog: Catalog,
 }
 
-/// The phase of an informer.
 #[derive(Clone, Debug)]
 pub enum InformerPhase {
     /// Discovery of the resource is running; nothing is watched yet.
@@ -98,7 +96,6 @@ pub struct PluginEntry {
     phase: watch::Sender<PluginPhase>,
 }
 
-/// The phase of a plugin.
 #[derive(Clone)]
 pub enum PluginPhase {
     /// It is being compiled and started.
@@ -124,7 +121,6 @@ impl std::fmt::Debug for PluginPhase {
 }
 
 impl StatusRegistry {
-    /// An empty registry.
     #[must_use]
     pub fn new(catalog: Catalog, configuration: Configuration) -> Self {
         Self(Arc::new(Parts {
@@ -138,13 +134,11 @@ impl StatusRegistry {
         }))
     }
 
-    /// All sources.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
         &self.0.catalog
     }
 
-    /// The informers by name.
     #[must_use]
     pub fn informers(&self) -> Vec<Arc<InformerEntry>> {
         let informers = self.0.informers.read().unwrap_or_else(PoisonError::into_inner);
@@ -157,7 +151,6 @@ impl StatusRegistry {
         informers.get(name).cloned()
     }
 
-    /// The plugins by name.
     #[must_use]
     pub fn plugins(&self) -> Vec<Arc<PluginEntry>> {
         let plugins = self.0.plugins.read().unwrap_or_else(PoisonError::into_inner);
@@ -246,7 +239,6 @@ impl StatusRegistry {
         plugins.remove(name);
     }
 
-    /// Whether the daemon is stopping.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.0.stopping.load(Ordering::Acquire)
@@ -280,7 +272,6 @@ impl InformerEntry {
         self.statuses.borrow().clone()
     }
 
-    /// Notifies of each change.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<InformerStatuses> {
         self.statuses.subscribe()

@@ -81,7 +81,6 @@ fn leb128(mut number: usize) -> Vec<u8> {
 pub struct SdkInfo {
     /// The SDK's language, such as `rust`.
     pub language: String,
-    /// The SDK's version.
     pub sdk: String,
     /// The contract version that the SDK was made for.
     pub contract: String,

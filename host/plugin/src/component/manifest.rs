@@ -25,13 +25,11 @@ const NAME_BYTES_MAX: usize = 253;
 /// Matches every apiVersion or kind.
 const ANY: &str = "*";
 
-/// A plugin's manifest.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Manifest {
     /// The plugin's name, chosen by its author.
     pub name: String,
-    /// The plugin's version.
     pub version: String,
     /// The active roles, of those that the component exports. Absent: all.
     #[serde(default)]
@@ -96,7 +94,6 @@ pub struct EventRule {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Indexes {
-    /// Their names.
     pub names: Vec<String>,
     /// The objects they are computed for, and their payload.
     pub objects: Vec<IndexRule>,
@@ -169,7 +166,6 @@ impl Manifest {
         closest(&self.indexes.as_ref()?.objects, api_version, kind)
     }
 
-    /// The names of its indexes.
     #[must_use]
     pub fn index_names(&self) -> &[String] {
         self.indexes.as_ref().map_or(&[], |indexes| &indexes.names)

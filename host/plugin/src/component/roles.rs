@@ -123,7 +123,6 @@ impl Roles {
         Roles(bits)
     }
 
-    /// Whether it has the role.
     #[must_use]
     pub const fn has(self, role: Role) -> bool {
         self.0 & (1 << role as u8) != 0

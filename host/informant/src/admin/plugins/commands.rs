@@ -22,7 +22,6 @@ pub(crate) struct RequeueRequest {
     /// `namespace/name`, or the name of a cluster-scoped object. Absent: every dead letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Only objects in this cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
 }

@@ -6,17 +6,14 @@ use crate::admin::sources::AgedText;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Plugins {
-    /// One item per plugin.
     pub items: Vec<PluginView>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PluginView {
-    /// Its name in the configuration.
     pub name: String,
     pub component: String,
-    /// The informers whose events it receives.
     pub informers: Vec<String>,
     /// A loaded plugin's state, or `loading`, `refused`, `stopped`.
     pub state: String,
@@ -32,9 +29,7 @@ pub(crate) struct PluginView {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LoadedView {
-    /// The name in the component's manifest.
     pub manifest_name: String,
-    /// The version in the component's manifest.
     pub manifest_version: String,
     pub roles: String,
     /// The digest of the running component.
@@ -105,7 +100,6 @@ pub(crate) struct LoadedView {
     pub paused: bool,
     /// Whether newer events are coalesced with pending ones of the same object.
     pub keyed: bool,
-    /// The number of dead letters.
     pub dead_letters: usize,
     /// The most recent one.
     #[serde(default)]
@@ -215,7 +209,6 @@ pub(crate) struct SlowedView {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StuckView {
-    /// The object's source.
     pub source: u32,
     /// The object; null for a sync notification.
     pub object: Option<String>,

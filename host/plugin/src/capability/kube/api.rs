@@ -35,9 +35,7 @@ pub trait KubeApi: Send + Sync + 'static {
 pub struct KubeCall {
     /// The plugin that makes it.
     pub plugin: Arc<str>,
-    /// The object or collection.
     pub address: KubeAddress,
-    /// The action.
     pub action: KubeAction,
     /// The largest accepted response in bytes. A larger one can be discarded: it is [`KubeErrorCode::TooLarge`].
     pub answer_bytes_max: usize,
@@ -48,7 +46,6 @@ pub struct KubeCall {
 pub struct KubeAddress {
     /// Empty: the only cluster.
     pub cluster: String,
-    /// The resource.
     pub resource: KubeResource,
     /// Empty: cluster-scoped, or all namespaces.
     pub namespace: String,
@@ -58,7 +55,6 @@ pub struct KubeAddress {
     pub subresource: String,
 }
 
-/// The action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KubeAction {
     Get,
@@ -69,7 +65,6 @@ pub enum KubeAction {
     Delete(KubeDelete),
 }
 
-/// Options of a list call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeList {
     /// Empty: everything.
@@ -82,7 +77,6 @@ pub struct KubeList {
     pub cursor: String,
 }
 
-/// Options of a write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeWrite {
     /// The field manager. Never empty.
@@ -95,7 +89,6 @@ pub struct KubeWrite {
     pub dry_run: bool,
 }
 
-/// Options of a delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeDelete {
     /// None: the resource's default.
@@ -121,7 +114,6 @@ pub enum KubePropagation {
     Orphan,
 }
 
-/// The kind of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KubePatchKind {
     /// RFC 7386.
@@ -134,10 +126,8 @@ pub enum KubePatchKind {
     Apply,
 }
 
-/// The error of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeError {
-    /// The kind of error.
     pub code: KubeErrorCode,
     /// The HTTP status of the response; 0: there was none.
     pub status: u16,
@@ -182,7 +172,6 @@ pub enum KubeErrorCode {
 }
 
 impl KubeAction {
-    /// Its verb, as in grants and metrics.
     #[must_use]
     pub fn verb(&self) -> KubeVerb {
         match self {
@@ -206,7 +195,6 @@ impl KubeAction {
 }
 
 impl KubeErrorCode {
-    /// All codes.
     pub const ALL: [KubeErrorCode; 13] = [
         KubeErrorCode::Denied,
         KubeErrorCode::Forbidden,
