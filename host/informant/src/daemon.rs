@@ -343,6 +343,23 @@ fn supervise(config: &Config, parts: SupervisorParts, channel: ConfigChannel) {
     environment.spawn("config-watcher", Box::pin(tasks.track_future(run)));
 }
 
+/// Runs `work` until it ends, or until `stop`, which comes first.
+async fn until(stop: CancellationToken, work: impl Future<Output = ()>) {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => {}
+        () = work => {}
+    }
+}
+
+/// Waits for a future that there may not be: then forever.
+pub(crate) async fn or_never<F: Future>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The random seed. Differs from process to process, so that daemons restarted together do not reconnect together.
 pub(crate) fn seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::activities::Activities;
 use crate::cluster::end_login_programs;
-use crate::daemon::STOP_MAX;
+use crate::daemon::{STOP_MAX, or_never};
 use crate::exit::Exit;
 
 /// How long after [`STOP_MAX`] a stop may still finish by itself. Then the process ends.
@@ -183,20 +183,13 @@ impl Handlers {
                         deadline = Some(Instant::now() + STOP_MAX + STOP_GRACE);
                         self.stop.send_replace(Some(signal));
                     }
-                    () = until(deadline) => exit_hung(&self.activities),
+                    () = or_never(deadline.map(tokio::time::sleep_until)) => exit_hung(&self.activities),
                     _ = self.hangup.recv() => self.reload.send_modify(|number| *number += 1),
                     _ = self.user_defined_1.recv() => tracing::debug!(signal = "SIGUSR1", "signal ignored"),
                     _ = self.user_defined_2.recv() => tracing::debug!(signal = "SIGUSR2", "signal ignored"),
                 }
             }
         });
-    }
-}
-
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
     }
 }
 

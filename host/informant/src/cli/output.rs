@@ -16,11 +16,13 @@ use crate::exit::Exit;
 /// The longest message on stderr; a longer one, for example because of a long argument, is cut.
 const NOTE_BYTES_MAX: usize = 8 * 1024;
 
+/// Of the daemon's errors, "not ready" may be retried, "not found" is final.
 pub(super) fn exit_code_of(error: &anyhow::Error) -> Exit {
-    if error.downcast_ref::<Problems>().is_some() {
-        Exit::Config
-    } else {
-        Exit::Failed
+    match error.downcast_ref::<AdminError>().map(|error| error.code) {
+        Some(Code::NotSynced) => Exit::NotSynced,
+        Some(Code::NotReady | Code::Busy | Code::Timeout) => Exit::NotReady,
+        None if error.is::<Problems>() => Exit::Config,
+        _ => Exit::Failed,
     }
 }
 
@@ -44,6 +46,12 @@ pub(super) fn to_stdout_as(form: Form, write: impl FnOnce(&mut dyn Write) -> io:
 /// Writes one line, whatever line breaks `text` contains.
 pub(super) fn line(out: &mut dyn Write, text: &str) -> io::Result<()> {
     writeln!(out, "{}", escape::line(text))
+}
+
+/// Writes one line to stdout, which is all that a command has to say.
+pub(super) fn done(text: &str) -> Result<Exit> {
+    to_stdout(|out| line(out, text))?;
+    Ok(Exit::Done)
 }
 
 pub(super) fn json(document: &impl Serialize) -> Result<()> {
@@ -79,16 +87,6 @@ pub(super) fn command_line_error(error: &clap::Error) -> Exit {
         note(&text);
     }
     if error.use_stderr() { Exit::Usage } else { Exit::Done }
-}
-
-/// Prints the daemon's error and returns the exit code: "not ready" may be retried, "not found" is final.
-pub(super) fn refused(error: &AdminError) -> Exit {
-    note(&format!("error: {error}"));
-    match error.code {
-        Code::NotSynced => Exit::NotSynced,
-        Code::NotReady | Code::Busy | Code::Timeout => Exit::NotReady,
-        _ => Exit::Failed,
-    }
 }
 
 /// An error and its causes on stderr.

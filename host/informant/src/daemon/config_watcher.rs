@@ -23,6 +23,7 @@ use informant_config::{AdminSection, Config, HealthSection, HttpSection, Problem
 use super::config_reader::{CheckedText, ConfigTexts};
 use super::config_supervisor::ConfigSupervisor;
 use super::configuration::{ReloadResult, Section};
+use super::or_never;
 use super::section_command::{Pending, Progress, SectionChange, SectionResult};
 use super::status_registry::StatusRegistry;
 use crate::config_file;
@@ -124,12 +125,7 @@ impl ConfigWatcher {
         let released = self.supervisor.released();
         loop {
             let overdue = self.outstanding.overdue_at().map(|at| at - self.environment.now());
-            let overdue = async {
-                match overdue {
-                    Some(wait) => self.environment.sleep(wait).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let overdue = or_never(overdue.map(|wait| self.environment.sleep(wait)));
             tokio::select! {
                 biased;
                 Some(answer) = self.outstanding.answers.next() => self.answered(answer),
@@ -402,7 +398,7 @@ mod tests {
         let quick = sent(&mut outstanding, plugin("quick"), start);
         slow.set_step("waits for its file to be read");
         let mut configuration = super::super::Configuration::new("config.toml".into(), start);
-        quick.answer(&mut configuration, plugin("quick"), Ok(()));
+        quick.send(Ok(()));
 
         assert!(
             overdue(&mut outstanding, start + SECTION_WAIT_MAX).is_empty(),
@@ -424,7 +420,8 @@ mod tests {
             }
         }
         assert!(!outstanding.are_awaited(), "an overdue section is waited for");
-        slow.answer(&mut configuration, plugin("slow"), Err("it is invalid".into()));
+        configuration.set_pending(plugin("slow"), Some("it is invalid".into()));
+        slow.send(Err("it is invalid".into()));
         let answer = outstanding.answers.next().await.unwrap();
         assert_eq!(answer.result, Some(Err("it is invalid".into())));
         assert_eq!(configuration.state(), "partial");

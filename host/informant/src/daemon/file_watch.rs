@@ -26,6 +26,7 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::until;
 use crate::files::Turn;
 use watched_paths::WatchedPaths;
 
@@ -304,12 +305,7 @@ struct WatchTask {
 
 impl WatchTask {
     async fn run(mut self) {
-        let stop = self.stop.clone();
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = self.watch() => {}
-        }
+        until(self.stop.clone(), self.watch()).await;
         self.shared.remove(self.id);
         let shared = Arc::clone(&self.shared);
         // After the thread that may still follow the file. If that hangs, the next file that is followed does the same.

@@ -30,6 +30,7 @@ use super::plugin_attachments::{InformerChange, PluginAttachments};
 use super::plugin_content::{ContentFollower, ContentRead};
 use super::section_command::{CommandReceiver, Reply, SectionCommand, SectionResult};
 use super::status_registry::{PluginEntry, PluginPhase, StatusRegistry};
+use super::{or_never, until};
 use crate::metrics::Metrics;
 
 pub(super) struct PluginSupervisor {
@@ -89,12 +90,7 @@ impl PluginSupervisor {
     ///
     /// `first` receives the result of the first attempt.
     pub(super) async fn run(mut self, first: Reply) {
-        let stop = self.stop.clone();
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = self.supervise(first) => {}
-        }
+        until(self.stop.clone(), self.supervise(first)).await;
     }
 
     async fn supervise(&mut self, first: Reply) {
@@ -117,7 +113,7 @@ impl PluginSupervisor {
                     reply.set_step("waits for the plugin to handle the events that it has accepted");
                     self.remove(running).await;
                     let section = Section::Plugin(self.entry.name.clone());
-                    reply.answer(&mut self.registry.configuration(), section, Ok(()));
+                    self.registry.answer(section, Some(reply), Ok(()));
                     return;
                 }
                 PluginEvent::Prepared(prepared) => {
@@ -153,24 +149,9 @@ impl PluginSupervisor {
     /// Commands take precedence over files: when both change at once, the new section belongs to the new component.
     async fn next(&self, running: &mut Option<Running>, attempt: &mut Attempt) -> PluginEvent {
         let plugin = running.as_ref().map(|running| running.attachments.plugin.clone());
-        let change = async {
-            match running {
-                Some(running) => running.attachments.next().await,
-                None => std::future::pending().await,
-            }
-        };
-        let probation = async {
-            match plugin {
-                Some(plugin) => plugin.probation_ends().await,
-                None => std::future::pending().await,
-            }
-        };
-        let prepared = async {
-            match &mut attempt.preparing {
-                Some(preparing) => (&mut preparing.task).await,
-                None => std::future::pending().await,
-            }
-        };
+        let change = or_never(running.as_mut().map(|running| running.attachments.next()));
+        let probation = or_never(plugin.as_ref().map(|plugin| plugin.probation_ends()));
+        let prepared = or_never(attempt.preparing.as_mut().map(|preparing| &mut preparing.task));
         tokio::select! {
             biased;
             command = self.commands.next() => PluginEvent::Command(command),
@@ -417,14 +398,9 @@ impl PluginSupervisor {
         self.answer(attempt, Err(error.to_string().into()));
     }
 
-    /// Shows the result of applying the section, and answers if that was not done before.
     fn answer(&self, attempt: &mut Attempt, result: SectionResult) {
         let section = Section::Plugin(self.entry.name.clone());
-        let mut configuration = self.registry.configuration();
-        match attempt.reply.take() {
-            Some(reply) => reply.answer(&mut configuration, section, result),
-            None => configuration.set_pending(section, result.err()),
-        }
+        self.registry.answer(section, attempt.reply.take(), result);
     }
 
     /// Removes the plugin: delivers what it has accepted, stops it, and removes its metrics.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
 
-use super::configuration::{Configuration, Section};
+use super::configuration::Section;
 
 /// The result of applying a section: success, or the reason why its previous version keeps running.
 pub(super) type SectionResult = Result<(), Arc<str>>;
@@ -145,13 +145,8 @@ impl Reply {
         *self.progress.step.lock().unwrap_or_else(PoisonError::into_inner) = step;
     }
 
-    /// Shows the result in the configuration, and answers.
-    pub(super) fn answer(self, configuration: &mut Configuration, section: Section, result: SectionResult) {
-        configuration.set_pending(section, result.as_ref().err().cloned());
-        self.send(result);
-    }
-
-    fn send(self, result: SectionResult) {
+    /// Answers. The configuration must show the result, and be locked until this returns.
+    pub(super) fn send(self, result: SectionResult) {
         self.progress.answered.store(true, Ordering::Release);
         // The receiver may be gone.
         let _ = self.result.send(result);

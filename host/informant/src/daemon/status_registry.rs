@@ -15,8 +15,9 @@ use informant_spec::{Exclude, ResourcePattern};
 use tokio::sync::watch;
 
 use super::cluster_registry::ClusterRegistry;
-use super::configuration::Configuration;
+use super::configuration::{Configuration, Section};
 use super::exclude_warnings::ExcludeWarnings;
+use super::section_command::{Reply, SectionResult};
 
 /// The configuration and its status. Clones share the same data.
 #[derive(Clone, Debug)]
@@ -237,6 +238,15 @@ impl StatusRegistry {
     pub(super) fn remove_plugin(&self, name: &str) {
         let mut plugins = self.0.plugins.write().unwrap_or_else(PoisonError::into_inner);
         plugins.remove(name);
+    }
+
+    /// Shows the result of a section, and answers if that was not done before.
+    pub(super) fn answer(&self, section: Section, reply: Option<Reply>, result: SectionResult) {
+        let mut configuration = self.configuration();
+        configuration.set_pending(section, result.as_ref().err().cloned());
+        if let Some(reply) = reply {
+            reply.send(result);
+        }
     }
 
     #[must_use]

@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Findings, admin, grants};
+use crate::cli::in_cluster;
 use crate::cluster::{Cluster, ClusterFlags};
 
 /// How long the cluster may take to answer one request.
@@ -55,13 +56,6 @@ impl ReachableCluster<'_> {
     /// ` in cluster east`, or nothing.
     pub(super) fn in_cluster(&self) -> String {
         in_cluster(self.name)
-    }
-}
-
-fn in_cluster(cluster: &str) -> String {
-    match cluster {
-        "" => String::new(),
-        name => format!(" in cluster {name}"),
     }
 }
 
