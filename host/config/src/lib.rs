@@ -98,9 +98,6 @@ impl Config {
     }
 
     /// Validates a text.
-    ///
-    /// # Errors
-    /// All [`Problems`] of the file.
     pub fn parse(file: &SourceFile) -> Result<Self, Problems> {
         let (document, syntax) = DeTable::parse_recoverable(file.text());
         if !syntax.is_empty() {
@@ -158,16 +155,18 @@ fn read(root: &Table<'_>) -> Config {
         .collect();
     let mut plugins: BTreeMap<_, _> = sections(root, "plugin")
         .into_iter()
-        .filter_map(|(name, table)| {
-            let section = plugin::read(&name, &table)?;
-            Some((name, section))
-        })
+        .filter_map(|(name, table)| plugin::read(&name, &table).map(|section| (name, section)))
         .collect();
     let clusters = cluster::read(root);
     references::validate(root, &clusters, &informers, &plugins);
-    plugins
-        .values_mut()
-        .for_each(|plugin| inherit_resync(plugin, &informers));
+    for PluginSection { spec, .. } in plugins.values_mut() {
+        // Without a resync period of its own, a plugin has the shortest of its informers.
+        let of_informers = spec
+            .informers
+            .iter()
+            .filter_map(|(_, name)| informers.get(name)?.resync);
+        spec.resync = spec.resync.or_else(|| of_informers.min());
+    }
     let config = Config {
         path: root.reporter().file().path().to_owned(),
         admin: admin::read(root, &clusters),
@@ -182,13 +181,6 @@ fn read(root: &Table<'_>) -> Config {
     };
     root.finish(&[]);
     config
-}
-
-/// Without a resync period of its own, a plugin has the shortest of its informers.
-fn inherit_resync(plugin: &mut PluginSection, informers: &BTreeMap<String, InformerSection>) {
-    let names = plugin.spec.informers.iter();
-    let of_informers = names.filter_map(|(_, name)| informers.get(name)?.resync);
-    plugin.spec.resync = plugin.spec.resync.or_else(|| of_informers.min());
 }
 
 /// The tables `[kind.NAME]`; reports invalid names.

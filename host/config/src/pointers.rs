@@ -31,7 +31,8 @@ pub(crate) fn report(table: &Table<'_>, key: &str, text: &Located<String>, error
 /// annotations do not have.
 pub(crate) fn warn_about_divided_key(table: &Table<'_>, key: &str, text: &Located<String>) {
     let parts: Vec<&str> = text.value.split('/').collect();
-    let Some(at) = parts.windows(2).position(|pair| is_map_of_strings(pair[0], pair[1])) else {
+    let is_map_of_strings = |pair: &[&str]| matches!(pair, ["metadata", "labels" | "annotations"]);
+    let Some(at) = parts.windows(2).position(is_map_of_strings) else {
         return;
     };
     let (path, name) = parts.split_at(at + 2);
@@ -49,10 +50,6 @@ pub(crate) fn warn_about_divided_key(table: &Table<'_>, key: &str, text: &Locate
         name.join("~1")
     );
     table.warn(text.position, message, help);
-}
-
-fn is_map_of_strings(parent: &str, field: &str) -> bool {
-    parent == "metadata" && matches!(field, "labels" | "annotations")
 }
 
 /// Converts a path in dot notation or kubectl's JSONPath to a pointer: `spec.containers[*].image` is

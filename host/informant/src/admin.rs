@@ -203,15 +203,11 @@ pub fn routes(
     metrics.collect(StatusCollector(registry.clone()));
     let state = AdminState::new(registry, metrics, environment, section);
     Routes {
-        health: health_routes(state.clone()),
+        health: probes()
+            .fallback(async || (StatusCode::NOT_FOUND, HEALTH_ROUTES))
+            .with_state(state.clone()),
         admin: admin_routes(state),
     }
-}
-
-fn health_routes(state: AdminState) -> Router {
-    probes()
-        .fallback(async || (StatusCode::NOT_FOUND, HEALTH_ROUTES))
-        .with_state(state)
 }
 
 fn admin_routes(state: AdminState) -> Router {

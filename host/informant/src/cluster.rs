@@ -145,18 +145,13 @@ impl std::fmt::Debug for Cluster {
 impl Cluster {
     /// Builds a client for the cluster of a section, or else of the environment, and logs in: reads the token file, or
     /// runs the login program, once. Sends no request to the API server.
-    ///
-    /// # Errors
-    /// [`ClusterError`] when no cluster is configured, its kubeconfig is unusable, or its login fails.
+    /// Errors: [`ClusterError`] when no cluster is configured, its kubeconfig is unusable, or its login fails.
     pub(crate) async fn connect(section: &ClusterSection) -> Result<Self, ClusterError> {
         Self::login(read(section.clone()).await?).await
     }
 
     /// Like [`connect`](Self::connect), in place of `current`. Returns `current` if what it was built from is
     /// unchanged; its token is then read again before the next request.
-    ///
-    /// # Errors
-    /// See [`connect`](Self::connect).
     pub(crate) async fn reconnect(section: &ClusterSection, current: &Arc<Self>) -> Result<Arc<Self>, ClusterError> {
         let config = read(section.clone()).await?;
         let of = config.clone();

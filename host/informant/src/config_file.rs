@@ -33,18 +33,13 @@ pub enum ReadError {
 }
 
 /// Reads and validates a file.
-///
-/// # Errors
-/// All [`Problems`] of the file.
 pub fn load(path: &Path) -> Result<Config, Problems> {
     let file = read(path).map_err(|error| unreadable(path, &error))?;
     Config::parse(&file)
 }
 
 /// Reads a file. Blocks for as long as the file system takes.
-///
-/// # Errors
-/// [`ReadError`] when it is missing, too long or not UTF-8.
+/// Errors: [`ReadError`] when it is missing, too long or not UTF-8.
 pub(crate) fn read(path: &Path) -> Result<SourceFile, ReadError> {
     let bytes = read_regular_file(path, CONFIG_BYTES_MAX).map_err(|error| match error {
         ReadFileError::NotRegular { found } => ReadError::NotRegular { found },

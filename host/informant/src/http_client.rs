@@ -164,9 +164,6 @@ fn header_value(path: &Path) -> Result<HeaderValue, String> {
 }
 
 /// Whether a file of `header-files` can be used.
-///
-/// # Errors
-/// Why not.
 pub(crate) fn check_header_file(path: &Path) -> Result<(), String> {
     header_value(path).map(drop)
 }

@@ -20,9 +20,6 @@ pub(crate) enum KeyFileError {
 }
 
 /// Creates a cipher from the key in a file: 32 bytes, raw or in base64. Blocks for as long as the file system takes.
-///
-/// # Errors
-/// [`KeyFileError`].
 pub(crate) fn read(path: &Path) -> Result<Cipher, KeyFileError> {
     let bytes = read_regular_file(path, KEY_FILE_BYTES_MAX).map_err(|source| KeyFileError::Read {
         path: path.to_owned(),

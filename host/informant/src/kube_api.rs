@@ -31,9 +31,7 @@ pub(crate) trait ClientSource: Send + Sync {
     fn names(&self) -> Vec<String>;
 
     /// The client of a cluster.
-    ///
-    /// # Errors
-    /// [`ClientUnavailable`] if there is none, or none yet.
+    /// Errors: [`ClientUnavailable`] if there is none, or none yet.
     fn client(&self, cluster: &str) -> Result<Client, ClientUnavailable>;
 }
 

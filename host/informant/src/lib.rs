@@ -13,6 +13,7 @@
 //! daemon, which knows neither the admin API nor the command line:
 //!
 //! ```layers
+//! sync
 //! activities age config_file directories escape exit files key_file kube_api metrics runbooks
 //! cluster guests http_client logging rbac server
 //! daemon
@@ -41,6 +42,7 @@ mod rbac;
 mod runbooks;
 mod server;
 mod signals;
+mod sync;
 
 pub use activities::Activities;
 pub use admin::routes;

@@ -5,7 +5,7 @@ mod server;
 mod text_format;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use informant_informer::InformerMetrics;
 use informant_plugin_host::PluginMetrics;
@@ -21,6 +21,8 @@ pub(crate) use server::{ConnectionEnd, ListenerMetrics, ServerMetrics};
 pub(crate) use text_format::MetricsFormat;
 
 use self::process::ProcessCollector;
+
+use crate::sync::lock;
 
 /// All metrics of the process. Clones share one registry.
 #[derive(Clone)]
@@ -236,9 +238,6 @@ impl Metrics {
     }
 
     /// All metrics as OpenMetrics text.
-    ///
-    /// # Errors
-    /// Never in practice: writing to a string does not fail.
     pub fn encode(&self) -> Result<String, fmt::Error> {
         let mut out = String::new();
         text::encode_registry(&mut out, &self.lock())?;
@@ -248,7 +247,7 @@ impl Metrics {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.registry)
     }
 }
 

@@ -64,9 +64,6 @@ pub(crate) struct StopSignals {
 
 impl StopSignals {
     /// Installs the handlers: from now on these signals no longer kill the process.
-    ///
-    /// # Errors
-    /// When the system refuses to install them.
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -113,9 +110,6 @@ struct Handlers {
 
 impl SignalThread {
     /// Installs the handlers and starts the thread. `activities` name what hangs.
-    ///
-    /// # Errors
-    /// When the system refuses either.
     pub(crate) fn start(activities: Activities) -> io::Result<Self> {
         let (stop, stop_requested) = watch::channel(None);
         let (reload, reload_requested) = watch::channel(0);
@@ -175,10 +169,16 @@ impl Handlers {
                     biased;
                     signal = self.stop_signals.next() => {
                         if deadline.is_some() {
-                            exit_immediately(signal);
+                            // As shells expect after a signal.
+                            exit(signal.exit_code(), move || {
+                                tracing::warn!(%signal, "ended immediately; accepted events may be undelivered");
+                            });
                         }
                         if !self.runs.load(Ordering::SeqCst) {
-                            exit_before_start(signal);
+                            // Nothing was accepted that could be delivered.
+                            exit(Exit::Done.code().into(), move || {
+                                tracing::info!(%signal, "stopped before the start was complete");
+                            });
                         }
                         deadline = Some(Instant::now() + STOP_MAX + STOP_GRACE);
                         self.stop.send_replace(Some(signal));
@@ -191,20 +191,6 @@ impl Handlers {
             }
         });
     }
-}
-
-/// Ends the process while it starts: nothing was accepted that could be delivered.
-fn exit_before_start(signal: Signal) -> ! {
-    exit(Exit::Done.code().into(), move || {
-        tracing::info!(%signal, "stopped before the start was complete");
-    })
-}
-
-/// Ends the process without waiting, with the exit code that shells expect after a signal.
-fn exit_immediately(signal: Signal) -> ! {
-    exit(signal.exit_code(), move || {
-        tracing::warn!(%signal, "ended immediately; accepted events may be undelivered");
-    })
 }
 
 /// Ends the process because the stop hangs.

@@ -108,9 +108,6 @@ macro_rules! capabilities {
         }
 
         /// Links the interfaces of all capabilities.
-        ///
-        /// # Errors
-        /// None that depends on a plugin.
         pub(crate) fn link<T: HasCapabilities>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
             $(<$capability as Capability>::link(linker)?;)*
             Ok(())
@@ -122,9 +119,6 @@ macro_rules! capabilities {
             }
 
             /// Rejects a version of `plugin` that the other plugins do not allow.
-            ///
-            /// # Errors
-            /// [`LoadProblem::MetricType`].
             pub(crate) fn check(&self, plugin: &str, manifest: &Manifest) -> Result<(), LoadProblem> {
                 $(self.$name.check(plugin, manifest)?;)*
                 Ok(())

@@ -7,10 +7,11 @@ mod metrics;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use informant_cache::{Environment, Moment};
 
+use crate::sync::lock;
 use crate::text::truncated_at;
 
 pub(crate) use self::metrics::EffectSeries;
@@ -171,7 +172,7 @@ impl Effects {
 
     fn lock(&self) -> MutexGuard<'_, Recorded> {
         // Changed by single assignments: whole after any panic.
-        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.recorded)
     }
 }
 

@@ -66,9 +66,7 @@ impl Runtime {
     }
 
     /// Rejects a version that its section or the other plugins do not allow.
-    ///
-    /// # Errors
-    /// [`LoadProblem::Needs`], [`LoadProblem::MetricType`].
+    /// Errors: [`LoadProblem::Needs`], [`LoadProblem::MetricType`].
     pub(crate) fn check_version(&self, version: &LoadedVersion, spec: &PluginSpec) -> Result<(), LoadProblem> {
         version.manifest.check_section(spec)?;
         self.metrics.capabilities.check(&spec.name, &version.manifest)

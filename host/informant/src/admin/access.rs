@@ -63,8 +63,7 @@ impl AdminState {
         self.reviews.as_deref().map(Reviews::cluster)
     }
 
-    /// # Errors
-    /// `forbidden` if the caller lacks the right, `unavailable` if the API server does not tell.
+    /// Errors: `forbidden` if the caller lacks the right, `unavailable` if the API server does not tell.
     pub(super) async fn authorize(&self, caller: &Caller, right: &Right) -> Result<(), AdminError> {
         match (&self.reviews, caller) {
             (None, _) => Ok(()),

@@ -8,7 +8,7 @@
 //! `plugin/pkg/client/auth/exec` (login programs).
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -26,6 +26,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::exec_login::{self, ExecError, LOGIN_MAX};
 use super::files;
 use crate::files::{ReadFileError, Turn, read_regular_file};
+use crate::sync::lock;
 
 /// The age at which a token file is read again. As in client-go.
 const TOKEN_FILE_AGE_MAX: Duration = Duration::from_secs(50);
@@ -153,9 +154,7 @@ impl Credentials {
     }
 
     /// The current credentials.
-    ///
-    /// # Errors
-    /// [`LoginError`] if there are none, or they have expired, and none can be obtained.
+    /// Errors: [`LoginError`] if there are none, or they have expired, and none can be obtained.
     pub(super) async fn get(&self) -> Result<Arc<Credential>, LoginError> {
         let current = {
             let state = self.state();
@@ -251,7 +250,7 @@ impl Credentials {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -332,9 +331,7 @@ pub(super) fn bearer(token: &str) -> Result<HeaderValue, InvalidHeaderValue> {
 }
 
 /// The `Authorization` header with the token in a file.
-///
-/// # Errors
-/// [`LoginError::TokenFile`], without the file's content.
+/// Errors: [`LoginError::TokenFile`], without the file's content.
 pub(crate) async fn bearer_of_file(path: &Path) -> Result<HeaderValue, LoginError> {
     bearer(&read_token(path).await?).map_err(|_| invalid_token(path))
 }

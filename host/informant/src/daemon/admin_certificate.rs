@@ -51,9 +51,7 @@ struct CertificateFollower {
 }
 
 /// What the admin server at `listen` shows to its clients. `hosts` are its names.
-///
-/// # Errors
-/// If no certificate can be generated.
+/// Errors: if no certificate can be generated.
 pub(super) async fn server_identity(
     tls: &AdminTls,
     hosts: &[String],

@@ -17,7 +17,7 @@ mod watched_paths;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use informant_cache::Environment;
@@ -28,6 +28,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::until;
 use crate::files::Turn;
+use crate::sync::lock;
 use watched_paths::WatchedPaths;
 
 /// How long files must be unchanged before they are read: an editor or a compiler writes in several steps.
@@ -159,11 +160,11 @@ type Identity = (u64, u64);
 impl SharedState {
     fn files(&self) -> MutexGuard<'_, WatchedFiles> {
         // Changed by single assignments, so it is consistent after any panic.
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.files)
     }
 
     fn directories(&self) -> MutexGuard<'_, WatchedDirectories> {
-        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.directories)
     }
 
     fn add(&self, file: &Path, hint: &Arc<Notify>) -> u64 {

@@ -4,11 +4,12 @@
 //! each contains the whole section. The answer of a command that was replaced never comes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, oneshot};
 
 use super::configuration::Section;
+use crate::sync::lock;
 
 /// The result of applying a section: success, or the reason why its previous version keeps running.
 pub(super) type SectionResult = Result<(), Arc<str>>;
@@ -101,7 +102,7 @@ impl<S> CommandReceiver<S> {
 impl<S> NewestCommand<S> {
     fn command(&self) -> MutexGuard<'_, Option<SectionCommand<S>>> {
         // Changed by single assignments: consistent after any panic.
-        self.command.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.command)
     }
 }
 
@@ -142,7 +143,7 @@ impl Pending {
 impl Reply {
     /// Says what the command waits for: a predicate whose subject is the section.
     pub(super) fn set_step(&self, step: &'static str) {
-        *self.progress.step.lock().unwrap_or_else(PoisonError::into_inner) = step;
+        *lock(&self.progress.step) = step;
     }
 
     /// Answers. The configuration must show the result, and be locked until this returns.
@@ -155,7 +156,7 @@ impl Reply {
 
 impl Progress {
     pub(super) fn step(&self) -> &'static str {
-        *self.step.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.step)
     }
 
     /// Whether the answer was given. It changes only while the configuration is locked.

@@ -18,6 +18,7 @@ use super::cluster_registry::ClusterRegistry;
 use super::configuration::{Configuration, Section};
 use super::exclude_warnings::ExcludeWarnings;
 use super::section_command::{Reply, SectionResult};
+use crate::sync::lock;
 
 /// The configuration and its status. Clones share the same data.
 #[derive(Clone, Debug)]
@@ -166,7 +167,7 @@ impl StatusRegistry {
 
     /// The result of the last configuration change.
     pub fn configuration(&self) -> MutexGuard<'_, Configuration> {
-        self.0.configuration.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.configuration)
     }
 
     pub(crate) fn clusters(&self) -> &ClusterRegistry {
@@ -223,7 +224,7 @@ impl StatusRegistry {
 
     /// Informers that still deliver the deletes of their last objects.
     pub(super) fn retiring(&self) -> MutexGuard<'_, Vec<NamedInformer>> {
-        self.0.retiring.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.retiring)
     }
 
     /// The retiring informers that were `name` in `cluster`.
@@ -348,11 +349,11 @@ impl PluginEntry {
     /// The section that is running, or, while nothing is, the one to start with.
     #[must_use]
     pub fn section(&self) -> Arc<PluginSection> {
-        Arc::clone(&self.section.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&lock(&self.section))
     }
 
     pub(super) fn set_section(&self, section: Arc<PluginSection>) {
-        *self.section.lock().unwrap_or_else(PoisonError::into_inner) = section;
+        *lock(&self.section) = section;
     }
 
     #[must_use]

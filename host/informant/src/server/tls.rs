@@ -121,8 +121,7 @@ impl Certificate {
         })
     }
 
-    /// # Errors
-    /// If it has expired or is not valid yet; `path` is its file.
+    /// Errors: if it has expired or is not valid yet; `path` is its file.
     pub(crate) fn check_time(&self, now: Timestamp, path: &Path) -> Result<(), CertificateProblem> {
         let path = || path.to_owned();
         let seconds = u64::try_from(now.as_second()).unwrap_or_default();

@@ -51,9 +51,7 @@ enum Saved {
 }
 
 /// Transfers the states of the instances in `old` to `new`, which are as many, or none: all save, then all restore.
-///
-/// # Errors
-/// [`LoadProblem::State`]: `save` returned a failure, or `restore` failed or trapped. All of `old` stay in use.
+/// Errors: [`LoadProblem::State`]: `save` returned a failure, or `restore` failed or trapped. All of `old` stay in use.
 pub(crate) async fn transfer_states(
     old: &mut [&mut InstanceSlot],
     new: &mut [Instance],

@@ -87,9 +87,7 @@ pub struct SdkInfo {
 }
 
 /// Reads the surface of the component that `bytes` are.
-///
-/// # Errors
-/// [`LoadProblem::NotWasm`], [`LoadProblem::CoreModule`], [`LoadProblem::Broken`].
+/// Errors: [`LoadProblem::NotWasm`], [`LoadProblem::CoreModule`], [`LoadProblem::Broken`].
 pub(crate) fn surface(bytes: &[u8]) -> Result<Surface, LoadProblem> {
     if !bytes.starts_with(b"\0asm") {
         return Err(LoadProblem::NotWasm {

@@ -54,9 +54,7 @@ pub fn script_component(runner: &[u8], name: &str, text: &[u8]) -> Vec<u8> {
 
 impl Script {
     /// The script in `content`.
-    ///
-    /// # Errors
-    /// [`LoadProblem::ScriptTooLarge`], [`LoadProblem::ScriptNotText`].
+    /// Errors: [`LoadProblem::ScriptTooLarge`], [`LoadProblem::ScriptNotText`].
     pub(crate) fn new(content: &Content) -> Result<Script, LoadProblem> {
         let bytes = Arc::clone(content.bytes());
         if bytes.len() > SCRIPT_BYTES_MAX {
@@ -131,9 +129,7 @@ impl<T> ScriptRunner<T> {
     }
 
     /// The plugin component of `script`, which has this digest.
-    ///
-    /// # Errors
-    /// [`LoadProblem::NoScriptRunner`], and the errors of the runner itself.
+    /// Errors: [`LoadProblem::NoScriptRunner`], and the errors of the runner itself.
     pub(crate) async fn run(
         &self,
         script: Script,

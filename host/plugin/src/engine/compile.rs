@@ -127,10 +127,7 @@ impl CompileQueue {
     }
 
     /// Compiles a component to what [`wasmtime::component::Component::deserialize`] reads. If the future is dropped,
-    /// the child is killed.
-    ///
-    /// # Errors
-    /// wasmtime's message, if the component is invalid or uses a disabled feature, or the
+    /// the child is killed. Errors: wasmtime's message, if the component is invalid or uses a disabled feature, or the
     /// limit that it reached.
     pub(crate) async fn compile(&self, component: Arc<[u8]>) -> Result<Vec<u8>, String> {
         let _turn = self.turns.acquire().await;

@@ -20,6 +20,7 @@ use super::{User, unauthenticated};
 use crate::admin::error::{AdminError, Code};
 use crate::kube_api::{ClientSource, ClientUnavailable, unless_abandoned};
 use crate::metrics::DaemonMetrics;
+use crate::sync::lock;
 
 /// How long an answer of the API server about a caller is used: 10 s.
 pub(crate) const REVIEW_KEPT: Duration = Duration::from_secs(10);
@@ -148,9 +149,7 @@ impl Reviews {
     }
 
     /// Who has this token.
-    ///
-    /// # Errors
-    /// `unauthenticated` if the API server refuses it, `unavailable` if the API server does not tell.
+    /// Errors: `unauthenticated` if the API server refuses it, `unavailable` if the API server does not tell.
     pub(super) async fn caller(&self, token: &str) -> Result<Arc<User>, AdminError> {
         let (hash, token) = (TokenHash::of(token), token.to_owned());
         let answer: Result<Arc<User>, Arc<str>> = self
@@ -176,8 +175,7 @@ impl Reviews {
         answer.map_err(|reason| unauthenticated(format!("the API server does not accept the token: {reason}")))
     }
 
-    /// # Errors
-    /// `forbidden` if the user lacks the right, `unavailable` if the API server does not tell.
+    /// Errors: `forbidden` if the user lacks the right, `unavailable` if the API server does not tell.
     pub(super) async fn authorize(&self, user: &User, right: &Right) -> Result<(), AdminError> {
         right.check_names()?;
         let question = QuestionHash::of(user.token, right);
@@ -294,7 +292,7 @@ impl Reviews {
 
     fn kept(&self) -> MutexGuard<'_, KeptReviews> {
         // Changed by calls that do not panic.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 }
 

@@ -70,8 +70,7 @@ impl Right {
 }
 
 impl Right {
-    /// # Errors
-    /// If a name is longer than any in Kubernetes: the API server is not asked about it.
+    /// Errors: if a name is longer than any in Kubernetes: the API server is not asked about it.
     pub(super) fn check_names(&self) -> Result<(), AdminError> {
         let Self::Resource(right) = self else {
             return Ok(());

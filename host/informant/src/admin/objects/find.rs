@@ -154,9 +154,7 @@ pub(super) struct SourcesInScope {
 }
 
 /// The sources that a query is about.
-///
-/// # Errors
-/// `unknown-cluster`.
+/// Errors: `unknown-cluster`.
 pub(super) fn in_scope(
     registry: &StatusRegistry,
     asked: &ResolvedInformer<'_>,
@@ -183,9 +181,7 @@ pub(super) fn in_scope(
 impl SourcesInScope {
     /// The rights that a caller needs for the query, if `reviewing` is the cluster that decides. `name` is set if the
     /// query is for one object. Drops the sources of other namespaces, which the headers of the answer would name.
-    ///
-    /// # Errors
-    /// `not-ready` for a source that is being replaced.
+    /// Errors: `not-ready` for a source that is being replaced.
     pub(super) fn rights(
         &mut self,
         scope: &QueryScope<'_>,

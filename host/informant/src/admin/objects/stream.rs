@@ -66,9 +66,6 @@ impl ObjectFilter {
     }
 
     /// Whether the index exists and is ready.
-    ///
-    /// # Errors
-    /// [`IndexError`] if not.
     pub(super) fn check_index(&self, snapshot: &Snapshot) -> Result<(), IndexError> {
         match &self.index {
             Some((index, value)) => snapshot.by_index(index, value).map(drop),

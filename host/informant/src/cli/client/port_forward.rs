@@ -39,9 +39,7 @@ pub(super) struct Forward {
 }
 
 /// Opens a port-forward.
-///
-/// # Errors
-/// The API server's, or those of the connection.
+/// Errors: the API server's, or those of the connection.
 pub(super) async fn open(client: &Client, namespace: &str, pod: &str, port: u16) -> kube::Result<Forward> {
     let request = Request::get(format!(
         "/api/v1/namespaces/{namespace}/pods/{pod}/portforward?ports={port}"

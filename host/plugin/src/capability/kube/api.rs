@@ -22,9 +22,7 @@ pub trait KubeApi: Send + Sync + 'static {
     fn call(&self, call: KubeCall) -> KubeFuture;
 
     /// The full name of a cluster, which may be empty for the only one. So that each object has one address.
-    ///
-    /// # Errors
-    /// [`KubeErrorCode::Invalid`] if there is no such cluster.
+    /// Errors: [`KubeErrorCode::Invalid`] if there is no such cluster.
     fn cluster(&self, name: &str) -> Result<String, KubeError> {
         Ok(name.to_owned())
     }
