@@ -5,7 +5,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::cluster::ClusterSection;
-use crate::folder_of;
 use crate::listen;
 use crate::problem::Problems;
 use crate::source::Located;
@@ -15,7 +14,6 @@ use informant_spec::suggest::did_you_mean;
 /// The default address of the admin server: loopback, where it needs no authentication.
 pub const ADMIN_LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8089);
 
-/// The admin server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminSection {
     /// Address and port; port 0 picks a free one, which is logged.
@@ -43,7 +41,7 @@ pub enum AdminTls {
 }
 
 pub(crate) fn read(root: &Table<'_>, clusters: &BTreeMap<String, Located<ClusterSection>>) -> AdminSection {
-    let Some(table) = root.has("admin").then(|| root.table("admin")).flatten() else {
+    let Some(table) = root.table("admin") else {
         return AdminSection {
             listen: ADMIN_LISTEN_DEFAULT,
             hosts: Vec::new(),
@@ -56,8 +54,7 @@ pub(crate) fn read(root: &Table<'_>, clusters: &BTreeMap<String, Located<Cluster
     if let Some(exposed) = listen.as_ref().and_then(|listen| exposed(listen.value))
         && !table.has("tls")
     {
-        let problem = table.error(table.value_position("listen"), exposed);
-        table.reporter().report(problem.help(EXPOSED_HELP));
+        table.refuse(table.value_position("listen"), exposed, EXPOSED_HELP);
     }
     let section = AdminSection {
         listen: listen.map_or(ADMIN_LISTEN_DEFAULT, |listen| listen.value),
@@ -75,9 +72,9 @@ fn read_hosts(table: &Table<'_>) -> Vec<String> {
     let is_part_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let is_name = |host: &str| !host.is_empty() && host.bytes().all(is_part_of_name);
     for host in hosts.iter().filter(|host| !is_name(&host.value)) {
-        let problem = table.error(host.position, format!("`hosts`: \"{}\" is not a host name", host.value));
+        let message = format!("`hosts`: \"{}\" is not a host name", host.value);
         let help = "write the name only, without scheme and port: \"informant.example.com\"";
-        table.reporter().report(problem.help(help));
+        table.refuse(host.position, message, help);
     }
     hosts.into_iter().map(|host| host.value).collect()
 }
@@ -96,7 +93,7 @@ fn read_tls(table: &Table<'_>) -> Option<Located<AdminTls>> {
         let tls = table.table("tls")?;
         let file = |key| {
             let path = tls.required_string(key, TLS_HELP)?.value;
-            Some(folder_of(tls.reporter().file().path()).join(path))
+            Some(tls.file(path))
         };
         let (certificate, key) = (file("cert-file"), file("key-file"));
         tls.finish(&[]);
@@ -111,8 +108,7 @@ fn read_tls(table: &Table<'_>) -> Option<Located<AdminTls>> {
         return Some(Located { value, position });
     }
     let message = "`tls` must be \"self-signed\" or a table with two files";
-    let problem = table.error(position, message);
-    table.reporter().report(problem.help(TLS_HELP));
+    table.refuse(position, message, TLS_HELP);
     None
 }
 
@@ -126,8 +122,7 @@ fn read_cluster(table: &Table<'_>, clusters: &BTreeMap<String, Located<ClusterSe
                 [""] => "the configuration has one unnamed cluster: remove the key".to_owned(),
                 names => did_you_mean(&named.value, names, "clusters"),
             };
-            let problem = table.error(named.position, message);
-            table.reporter().report(problem.help(help));
+            table.refuse(named.position, message, help);
         }
         return Some(named.value);
     }
@@ -143,9 +138,8 @@ fn read_cluster(table: &Table<'_>, clusters: &BTreeMap<String, Located<ClusterSe
         (Some((own, _)), None) => Some(own.clone()),
         _ => {
             let message = "with several clusters, `tls` needs to know which one authenticates callers";
-            let problem = table.error(table.value_position("tls"), message);
             let help = format!("set cluster = \"NAME\" in [admin], one of {}", names.join(", "));
-            table.reporter().report(problem.help(help));
+            table.refuse(table.value_position("tls"), message, help);
             None
         }
     }
@@ -156,7 +150,6 @@ fn read_cluster(table: &Table<'_>, clusters: &BTreeMap<String, Located<ClusterSe
 pub struct AdminListen {
     /// `None` if the file does not set it or cannot be parsed.
     pub listen: Option<SocketAddr>,
-    /// Whether the admin server uses TLS.
     pub tls: bool,
     /// The errors in the part that was read. A daemon refuses such a file and keeps running its previous configuration.
     pub errors: Problems,
@@ -164,7 +157,7 @@ pub struct AdminListen {
 
 /// Reads `listen`, and whether `tls` is set.
 pub(crate) fn listen_of(root: &Table<'_>) -> (Option<SocketAddr>, bool) {
-    let Some(table) = root.has("admin").then(|| root.table("admin")).flatten() else {
+    let Some(table) = root.table("admin") else {
         return (None, false);
     };
     let read = (read_listen(&table).map(|listen| listen.value), table.has("tls"));

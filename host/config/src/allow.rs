@@ -27,7 +27,7 @@ pub(crate) struct Allow {
 
 /// `allow.kube = [{ verbs = ["patch"], resource = "v1/pods", namespaces = ["default"] }]`, and `allow.http`.
 pub(crate) fn read(plugin: &Table<'_>) -> Allow {
-    let Some(allow) = plugin.has("allow").then(|| plugin.table("allow")).flatten() else {
+    let Some(allow) = plugin.table("allow") else {
         return Allow::default();
     };
     let kube = allow.tables("kube").unwrap_or_default();
@@ -56,7 +56,7 @@ fn read_grant(table: &Table<'_>) -> Option<Located<KubeGrant>> {
         subresources: subresources.unwrap_or_default(),
     };
     if let Err(problem) = grant.validate() {
-        table.reporter().report(table.error(table.position(), problem));
+        table.report(table.position(), problem);
         return None;
     }
     Some(Located {
@@ -67,20 +67,16 @@ fn read_grant(table: &Table<'_>) -> Option<Located<KubeGrant>> {
 
 fn read_resource(table: &Table<'_>) -> Option<KubeResource> {
     let text = table.required_string("resource", "set the resource: resource = \"v1/pods\"")?;
-    let refuse = |error| {
-        let problem = table.error(text.position, format!("`resource`: {error}"));
-        table.reporter().report(problem);
-    };
+    let refuse = |error| table.report(text.position, format!("`resource`: {error}"));
     KubeResource::parse(&text.value).map_err(refuse).ok()
 }
 
 /// The verbs without duplicates. `None` if a problem was reported.
 fn read_verbs(table: &Table<'_>) -> Option<Vec<KubeVerb>> {
     if !table.has("verbs") {
-        let problem = table.error(table.position(), format!("{} lacks `verbs`", table.title()));
-        table
-            .reporter()
-            .report(problem.help("list what it may do: verbs = [\"patch\"]"));
+        let message = format!("{} lacks `verbs`", table.title());
+        let help = "list what it may do: verbs = [\"patch\"]";
+        table.refuse(table.position(), message, help);
         return None;
     }
     let mut verbs = Vec::new();
@@ -90,8 +86,8 @@ fn read_verbs(table: &Table<'_>) -> Option<Vec<KubeVerb>> {
             Some((_, verb)) if verbs.contains(verb) => {}
             Some((_, verb)) => verbs.push(*verb),
             None => {
-                let problem = table.error(written.position, format!("`verbs` cannot be \"{}\"", written.value));
-                table.reporter().report(problem.help(help_with_verb(&written.value)));
+                let message = format!("`verbs` cannot be \"{}\"", written.value);
+                table.refuse(written.position, message, help_with_verb(&written.value));
                 all_known = false;
             }
         }

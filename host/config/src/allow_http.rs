@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use http::HeaderName;
 use informant_spec::HttpGrant;
 
-use crate::folder_of;
 use crate::source::{FilePosition, Located};
 use crate::table::{Entry, Table};
 
@@ -34,9 +33,8 @@ pub(crate) fn read(allow: &Table<'_>) -> Vec<Located<HttpGrant>> {
             "`http` has {} entries; at most {GRANTS_MAX} are supported",
             entries.len()
         );
-        let problem = allow.error(allow.value_position("http"), message);
         let help = "a wildcard covers many hosts: \"https://*.example.com\"";
-        allow.reporter().report(problem.help(help));
+        allow.refuse(allow.value_position("http"), message, help);
     }
     entries
         .into_iter()
@@ -58,9 +56,9 @@ fn read_entry(allow: &Table<'_>, entry: Entry<'_>) -> Option<Located<HttpGrant>>
             let mut grant = read_url(&table, &url)?;
             grant.header_files = header_files;
             if !grant.header_files.is_empty() && !grant.is_for_one_host() {
-                let problem = table.error(url.position, "`header-files` would be sent to every host of a wildcard");
+                let message = "`header-files` would be sent to every host of a wildcard";
                 let help = "name one host in this entry; other entries may have the wildcard";
-                table.reporter().report(problem.help(help));
+                table.refuse(url.position, message, help);
             }
             Some(Located {
                 value: grant,
@@ -71,23 +69,17 @@ fn read_entry(allow: &Table<'_>, entry: Entry<'_>) -> Option<Located<HttpGrant>>
 }
 
 fn read_url(table: &Table<'_>, url: &Located<String>) -> Option<HttpGrant> {
-    let report = |error| {
-        table
-            .reporter()
-            .report(table.error(url.position, format!("`http`: {error}")))
-    };
+    let report = |error| table.report(url.position, format!("`http`: {error}"));
     HttpGrant::parse(&url.value).map_err(report).ok()
 }
 
 fn read_header_files(table: &Table<'_>) -> Vec<(HeaderName, PathBuf)> {
-    let Some(files) = table.has("header-files").then(|| table.table("header-files")).flatten() else {
+    let Some(files) = table.table("header-files") else {
         return Vec::new();
     };
-    let folder = folder_of(table.reporter().file().path());
     let refuse = |position: FilePosition, message: String| {
-        let problem = table.error(position, message);
         let help = "map headers to files: header-files = { Authorization = \"/var/run/secrets/slack/authorization\" }";
-        table.reporter().report(problem.help(help));
+        table.refuse(position, message, help);
     };
     let mut headers: Vec<(HeaderName, PathBuf)> = Vec::new();
     for key in files.keys() {
@@ -111,7 +103,7 @@ fn read_header_files(table: &Table<'_>) -> Vec<(HeaderName, PathBuf)> {
         };
         match path.value.is_empty() {
             true => refuse(path.position, format!("the file of `{}` is empty", key.value)),
-            false => headers.push((name, folder.join(path.value))),
+            false => headers.push((name, table.file(path.value))),
         }
     }
     headers

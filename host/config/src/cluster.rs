@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::sections;
 use crate::source::{FilePosition, Located};
 use crate::table::Table;
-use crate::{folder_of, sections};
 
 /// How to connect to a cluster. Without any key: `KUBECONFIG`, `~/.kube/config`, then the service account of the pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct ClusterSection {
 /// The clusters by name. The single one of `[cluster]`, or of no section at all, has the empty name.
 pub(crate) fn read(root: &Table<'_>) -> BTreeMap<String, Located<ClusterSection>> {
     let unnamed = |position, value| BTreeMap::from([(String::new(), Located { value, position })]);
-    let Some(table) = root.has("cluster").then(|| root.table("cluster")).flatten() else {
+    let Some(table) = root.table("cluster") else {
         return unnamed(FilePosition { line: 1, column: 1 }, ClusterSection::default());
     };
     if !table.keys().any(|key| table.is_table(key.value)) {
@@ -32,17 +32,14 @@ pub(crate) fn read(root: &Table<'_>) -> BTreeMap<String, Located<ClusterSection>
     for (name, table) in named {
         let value = read_one(&table);
         if value == ClusterSection::default() {
-            let problem = table.error(table.position(), format!("[cluster.{name}] does not select a cluster"));
+            let message = format!("[cluster.{name}] does not select a cluster");
             let help = "add `context`, `kubeconfig`, or `in-cluster = true`";
-            table.reporter().report(problem.help(help));
+            table.refuse(table.position(), message, help);
         } else if let Some((other, _)) = read.iter().find(|(_, other)| other.value == value) {
-            let problem = table.error(
-                table.position(),
-                format!(
-                    "[cluster.{name}] and [cluster.{other}] are the same cluster: every event would be delivered twice"
-                ),
+            let message = format!(
+                "[cluster.{name}] and [cluster.{other}] are the same cluster: every event would be delivered twice"
             );
-            table.reporter().report(problem.help("remove one of them").warning());
+            table.warn(table.position(), message, "remove one of them");
         }
         let position = table.position();
         read.insert(name, Located { value, position });
@@ -59,12 +56,9 @@ fn read_one(table: &Table<'_>) -> ClusterSection {
     table.finish(&[]);
     let conflicting = ["context", "kubeconfig"].into_iter().find(|key| table.has(key));
     if let Some(key) = conflicting.filter(|_| section.in_cluster) {
-        let problem = table.error(
-            table.value_position(key),
-            format!("`{key}` and `in-cluster = true` are mutually exclusive"),
-        );
+        let message = format!("`{key}` and `in-cluster = true` are mutually exclusive");
         let help = "`in-cluster` uses the service account of Informant's pod: remove one of them";
-        table.reporter().report(problem.help(help));
+        table.refuse(table.value_position(key), message, help);
     }
     section
 }
@@ -72,11 +66,10 @@ fn read_one(table: &Table<'_>) -> ClusterSection {
 fn read_kubeconfig(table: &Table<'_>) -> Option<PathBuf> {
     let path = table.string("kubeconfig")?;
     if path.value.starts_with('~') {
-        let problem = table.error(path.position, "`kubeconfig`: ~ is not expanded");
-        table
-            .reporter()
-            .report(problem.help("write the whole path, or one relative to this file"));
+        let message = "`kubeconfig`: ~ is not expanded";
+        let help = "write the whole path, or one relative to this file";
+        table.refuse(path.position, message, help);
         return None;
     }
-    Some(folder_of(table.reporter().file().path()).join(path.value))
+    Some(table.file(path.value))
 }

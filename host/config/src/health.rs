@@ -9,7 +9,6 @@ use crate::table::Table;
 /// from outside the pod.
 pub const HEALTH_LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::UNSPECIFIED), 8090);
 
-/// The server of probes and metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthSection {
     /// Address and port; port 0 picks a free one, which is logged. `[::]` includes IPv4, and is `0.0.0.0` where IPv6 is
@@ -18,7 +17,7 @@ pub struct HealthSection {
 }
 
 pub(crate) fn read(root: &Table<'_>) -> HealthSection {
-    let table = root.has("health").then(|| root.table("health")).flatten();
+    let table = root.table("health");
     let listen = table.and_then(|table| {
         let help = "write \"[::]:8090\" for all addresses, or one such as \"127.0.0.1:8090\"";
         let listen = listen::read(&table, help);

@@ -7,7 +7,6 @@ use std::time::Duration;
 use http::Uri;
 use informant_spec::Limits;
 
-use crate::folder_of;
 use crate::source::Located;
 use crate::table::Table;
 
@@ -36,19 +35,18 @@ pub struct HttpSection {
 }
 
 pub(crate) fn read(root: &Table<'_>) -> HttpSection {
-    let Some(table) = root.has("http").then(|| root.table("http")).flatten() else {
+    let Some(table) = root.table("http") else {
         return HttpSection::default();
     };
     let ca_file = table.string("ca-file").and_then(|path| {
         if path.value.is_empty() {
-            let problem = table.error(path.position, "`ca-file` is empty");
-            table
-                .reporter()
-                .report(problem.help("name a file: ca-file = \"/etc/informant/ca.pem\""));
+            let message = "`ca-file` is empty";
+            let help = "name a file: ca-file = \"/etc/informant/ca.pem\"";
+            table.refuse(path.position, message, help);
             return None;
         }
         Some(Located {
-            value: folder_of(root.reporter().file().path()).join(path.value),
+            value: root.file(path.value),
             position: path.position,
         })
     });
@@ -58,27 +56,21 @@ pub(crate) fn read(root: &Table<'_>) -> HttpSection {
             return Some(url.value);
         }
         // Not the value: it may contain a password.
-        let problem = table.error(url.position, "`proxy` is not the URL of a proxy");
-        table
-            .reporter()
-            .report(problem.help("write proxy = \"http://proxy.example.com:3128\""));
+        let message = "`proxy` is not the URL of a proxy";
+        let help = "write proxy = \"http://proxy.example.com:3128\"";
+        table.refuse(url.position, message, help);
         None
     });
     let no_proxy = table.strings("no-proxy").unwrap_or_default();
     if !no_proxy.is_empty() && !table.has("proxy") {
-        let problem = table.error(
-            table.value_position("no-proxy"),
-            "`no-proxy` has no effect without `proxy`",
-        );
-        table.reporter().report(problem.help("add `proxy`, or remove it"));
+        let message = "`no-proxy` has no effect without `proxy`";
+        let help = "add `proxy`, or remove it";
+        table.refuse(table.value_position("no-proxy"), message, help);
     }
     for host in no_proxy.iter().filter(|host| !is_direct(&host.value)) {
-        let problem = table.error(
-            host.position,
-            format!("`no-proxy` has \"{}\", which is no host, domain or network", host.value),
-        );
+        let message = format!("`no-proxy` has \"{}\", which is no host, domain or network", host.value);
         let help = "write a name without scheme, port and path, \".svc\" for all names below it, an address, or a network, \"10.0.0.0/8\"";
-        table.reporter().report(problem.help(help));
+        table.refuse(host.position, message, help);
     }
     table.finish(&[]);
     HttpSection {
@@ -110,19 +102,15 @@ fn is_direct(entry: &str) -> bool {
 
 /// The limits of a plugin's requests in `[plugin.NAME.limits]`, over those of `limits`.
 pub(crate) fn read_limits(table: &Table<'_>, limits: Limits) -> Limits {
-    let in_flight = table.integer("http-in-flight", 1..=IN_FLIGHT_MAX);
-    let per_second = table.rate("http", 1..=PER_SECOND_MAX);
     let bytes = |key, default| {
         let bytes = table.size_bytes(key, BODY_BYTES_MIN..=BODY_BYTES_MAX);
         bytes.unwrap_or(default)
     };
     Limits {
-        http_in_flight: in_flight
-            .and_then(|number| usize::try_from(number.value).ok())
+        http_in_flight: table
+            .integer("http-in-flight", 1..=IN_FLIGHT_MAX)
             .unwrap_or(limits.http_in_flight),
-        http_per_second: per_second
-            .and_then(|rate| u32::try_from(rate).ok())
-            .unwrap_or(limits.http_per_second),
+        http_per_second: table.rate("http", 1..=PER_SECOND_MAX).unwrap_or(limits.http_per_second),
         http_time: table
             .duration("http-time", TIME_MIN..=TIME_MAX)
             .unwrap_or(limits.http_time),

@@ -22,14 +22,11 @@ pub(crate) const RESYNC_MIN: Duration = Duration::from_secs(1);
 /// The longest resync: a week; more is as good as none.
 pub(crate) const RESYNC_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// An informer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InformerSection {
-    /// The position of the section.
     pub position: FilePosition,
     /// group/version/plural, a kind, or a pattern.
     pub resource: Located<Resources>,
-    /// Resources that are excluded from a pattern.
     pub exclude: Exclude,
     /// The entries of `exclude` as written.
     pub exclude_entries: Vec<Located<String>>,
@@ -84,7 +81,8 @@ fn read_keys(table: &Table<'_>) -> Option<InformerSection> {
     let exclude_entries = table.strings("exclude").unwrap_or_default();
     let section = InformerSection {
         position: table.position(),
-        clusters: read_clusters(table),
+        // Whether they exist is checked with the whole file.
+        clusters: read_names(table, "clusters", "remove it to watch in all clusters", |_| ()),
         namespaces: read_namespaces(table, name::validate_name),
         label_selector: read_parsed(table, "label-selector", LabelSelector::parse),
         field_selector: read_parsed(table, "field-selector", FieldSelector::parse),
@@ -110,10 +108,9 @@ pub(crate) fn read_required(table: &Table<'_>, default: Required) -> Required {
         return match table.string("required") {
             Some(text) if text.value == "always" => Required::Always,
             _ => {
-                let problem = table.error(table.value_position("required"), "`required` has an invalid value");
-                table
-                    .reporter()
-                    .report(problem.help("possible values: true, false, \"always\""));
+                let message = "`required` has an invalid value";
+                let help = "possible values: true, false, \"always\"";
+                table.refuse(table.value_position("required"), message, help);
                 default
             }
         };
@@ -127,48 +124,31 @@ pub(crate) fn read_required(table: &Table<'_>, default: Required) -> Required {
 
 /// `namespaces`, of which none breaks a rule that `validate` returns.
 pub(crate) fn read_namespaces(table: &Table<'_>, validate: impl Fn(&str) -> Result<(), &'static str>) -> Vec<String> {
-    let Some(names) = table.strings("namespaces") else {
-        return Vec::new();
-    };
-    if names.is_empty() {
-        let problem = table.error(table.value_position("namespaces"), "`namespaces` is empty");
-        table.reporter().report(problem.help("remove it for all namespaces"));
-    }
-    let mut read: Vec<String> = Vec::with_capacity(names.len());
-    for name in names {
+    let names = read_names(table, "namespaces", "remove it for all namespaces", |name| {
         if let Err(rule) = validate(&name.value) {
-            let problem = table.error(name.position, format!("\"{}\" is not a valid namespace", name.value));
-            table.reporter().report(problem.help(rule));
+            let message = format!("\"{}\" is not a valid namespace", name.value);
+            table.refuse(name.position, message, rule);
         }
-        if read.contains(&name.value) {
-            let problem = table.error(name.position, format!("`namespaces` names \"{}\" twice", name.value));
-            table.reporter().report(problem.help("remove one of them"));
-        }
-        read.push(name.value);
-    }
-    read
+    });
+    names.into_iter().map(|name| name.value).collect()
 }
 
-/// Reads the names only; whether these clusters exist is checked with the whole file.
-fn read_clusters(table: &Table<'_>) -> Vec<Located<String>> {
-    let Some(names) = table.strings("clusters") else {
+/// The names at `key`, which may be absent, but not empty; each once.
+fn read_names(table: &Table<'_>, key: &str, help: &str, check: impl Fn(&Located<String>)) -> Vec<Located<String>> {
+    let Some(names) = table.strings(key) else {
         return Vec::new();
     };
     if names.is_empty() {
-        let problem = table.error(table.value_position("clusters"), "`clusters` is empty");
-        table
-            .reporter()
-            .report(problem.help("remove it to watch in all clusters"));
+        table.refuse(table.value_position(key), format!("`{key}` is empty"), help);
     }
-    let mut read: Vec<Located<String>> = Vec::with_capacity(names.len());
-    for name in names {
-        if read.contains(&name) {
-            let problem = table.error(name.position, format!("`clusters` names \"{}\" twice", name.value));
-            table.reporter().report(problem.help("remove one of them"));
+    for (number, name) in names.iter().enumerate() {
+        check(name);
+        if names[..number].contains(name) {
+            let message = format!("`{key}` names \"{}\" twice", name.value);
+            table.refuse(name.position, message, "remove one of them");
         }
-        read.push(name);
     }
-    read
+    names
 }
 
 fn read_drop(table: &Table<'_>) -> Vec<Pointer> {
@@ -186,16 +166,14 @@ fn check_drop(table: &Table<'_>, text: &Located<String>, pointer: Pointer) -> Op
     match Shape::new("", "", vec![pointer.clone()], true) {
         Ok(_) => Some(pointer),
         Err(error) => {
-            table
-                .reporter()
-                .report(table.error(text.position, format!("`drop`: {error}")));
+            table.report(text.position, format!("`drop`: {error}"));
             None
         }
     }
 }
 
 fn read_indexes(table: &Table<'_>) -> Vec<(String, Pointer)> {
-    let Some(indexes) = table.has("index").then(|| table.table("index")).flatten() else {
+    let Some(indexes) = table.table("index") else {
         return Vec::new();
     };
     let mut read = Vec::new();
@@ -205,8 +183,8 @@ fn read_indexes(table: &Table<'_>) -> Vec<(String, Pointer)> {
             name => name::validate_alias(name),
         };
         if let Err(rule) = rule {
-            let problem = indexes.error(key.position, format!("\"{}\" is not a valid index name", key.value));
-            indexes.reporter().report(problem.help(rule));
+            let message = format!("\"{}\" is not a valid index name", key.value);
+            indexes.refuse(key.position, message, rule);
         }
         let pointer = indexes
             .string(key.value)
@@ -238,9 +216,7 @@ pub(crate) fn read_parsed<T, E: std::fmt::Display>(
     let text = table.string(key)?;
     parse(&text.value)
         .inspect_err(|error| {
-            table
-                .reporter()
-                .report(table.error(text.position, format!("`{key}`: {error}")));
+            table.report(text.position, format!("`{key}`: {error}"));
         })
         .ok()
 }

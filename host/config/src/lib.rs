@@ -65,26 +65,18 @@ pub use units::show_size;
 
 use table::{Reporter, Table};
 
-/// A valid configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The file, as passed to Informant.
     pub path: PathBuf,
     /// The clusters by name; the single one of `[cluster]` has the empty name. Never empty.
     pub clusters: BTreeMap<String, Located<ClusterSection>>,
-    /// The admin server.
     pub admin: AdminSection,
-    /// Probes and metrics.
     pub health: HealthSection,
-    /// HTTP requests of plugins.
     pub http: HttpSection,
-    /// The state file.
     pub state: StateSection,
-    /// The informers by name.
     pub informers: BTreeMap<String, InformerSection>,
-    /// The plugins by name.
     pub plugins: BTreeMap<String, PluginSection>,
-    /// The hash of the file's text.
     pub hash: TextHash,
     /// Problems that do not make the configuration invalid.
     pub warnings: Vec<Problem>,
@@ -105,9 +97,6 @@ impl Config {
     }
 
     /// Validates a text.
-    ///
-    /// # Errors
-    /// All [`Problems`] of the file.
     pub fn parse(file: &SourceFile) -> Result<Self, Problems> {
         let (document, syntax) = DeTable::parse_recoverable(file.text());
         if !syntax.is_empty() {
@@ -145,7 +134,6 @@ impl Config {
         !self.clusters.contains_key("")
     }
 
-    /// An error at a position in this file.
     #[must_use]
     pub fn problem(&self, position: FilePosition, message: impl Into<String>) -> Problem {
         Problem::at(&self.path, position, message)
@@ -166,16 +154,18 @@ fn read(root: &Table<'_>) -> Config {
         .collect();
     let mut plugins: BTreeMap<_, _> = sections(root, "plugin")
         .into_iter()
-        .filter_map(|(name, table)| {
-            let section = plugin::read(&name, &table)?;
-            Some((name, section))
-        })
+        .filter_map(|(name, table)| plugin::read(&name, &table).map(|section| (name, section)))
         .collect();
     let clusters = cluster::read(root);
     references::validate(root, &clusters, &informers, &plugins);
-    plugins
-        .values_mut()
-        .for_each(|plugin| inherit_resync(plugin, &informers));
+    for PluginSection { spec, .. } in plugins.values_mut() {
+        // Without a resync period of its own, a plugin has the shortest of its informers.
+        let of_informers = spec
+            .informers
+            .iter()
+            .filter_map(|(_, name)| informers.get(name)?.resync);
+        spec.resync = spec.resync.or_else(|| of_informers.min());
+    }
     let config = Config {
         path: root.reporter().file().path().to_owned(),
         admin: admin::read(root, &clusters),
@@ -192,32 +182,22 @@ fn read(root: &Table<'_>) -> Config {
     config
 }
 
-/// Without a resync period of its own, a plugin has the shortest of its informers.
-fn inherit_resync(plugin: &mut PluginSection, informers: &BTreeMap<String, InformerSection>) {
-    let names = plugin.spec.informers.iter();
-    let of_informers = names.filter_map(|(_, name)| informers.get(name)?.resync);
-    plugin.spec.resync = plugin.spec.resync.or_else(|| of_informers.min());
-}
-
 /// The tables `[kind.NAME]`; reports invalid names.
 fn sections<'t>(root: &Table<'t>, kind: &str) -> Vec<(String, Table<'t>)> {
-    let Some(table) = root.has(kind).then(|| root.table(kind)).flatten() else {
+    let Some(table) = root.table(kind) else {
         return Vec::new();
     };
     let mut sections = Vec::new();
     for key in table.keys() {
         if !table.is_table(key.value) {
-            let problem = table.error(key.position, format!("`{}` is set in [{kind}] itself", key.value));
-            root.reporter()
-                .report(problem.help(format!("use a section with a name: [{kind}.NAME]")));
+            let message = format!("`{}` is set in [{kind}] itself", key.value);
+            let help = format!("use a section with a name: [{kind}.NAME]");
+            table.refuse(key.position, message, help);
             continue;
         }
         if let Err(rule) = name::validate_name(key.value) {
-            let problem = table.error(
-                key.position,
-                format!("\"{}\" is not a valid NAME for [{kind}.NAME]", key.value),
-            );
-            root.reporter().report(problem.help(rule));
+            let message = format!("\"{}\" is not a valid NAME for [{kind}.NAME]", key.value);
+            table.refuse(key.position, message, rule);
         }
         sections.extend(table.table(key.value).map(|section| (key.value.to_owned(), section)));
     }

@@ -9,11 +9,8 @@ use crate::table::Table;
 pub(crate) fn read(table: &Table<'_>, help: &str) -> Option<Located<SocketAddr>> {
     let text = table.string("listen")?;
     let Ok(value) = text.value.parse::<SocketAddr>() else {
-        let problem = table.error(
-            text.position,
-            format!("`listen` = \"{}\" is not an address and a port", text.value),
-        );
-        table.reporter().report(problem.help(help));
+        let message = format!("`listen` = \"{}\" is not an address and a port", text.value);
+        table.refuse(text.position, message, help);
         return None;
     };
     Some(Located {

@@ -22,9 +22,6 @@ pub fn validate_name(name: &str) -> Result<(), &'static str> {
 }
 
 /// Validates the name of an index or an alias. Plugins choose these, so capitals, '_', '.' and '/' are allowed.
-///
-/// # Errors
-/// The rule that is violated.
 pub(crate) fn validate_alias(word: &str) -> Result<(), &'static str> {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
     let good = (1..=NAME_BYTES_MAX).contains(&word.len())

@@ -11,7 +11,6 @@ use informant_spec::{
 };
 
 use crate::allow;
-use crate::folder_of;
 use crate::http;
 use crate::informer::{RESYNC_MAX, RESYNC_MIN, read_namespaces, read_parsed, read_required};
 use crate::name;
@@ -83,15 +82,12 @@ pub struct PluginSection {
 /// The positions of a plugin's section, and of values that are checked against other things than the file.
 #[derive(Debug, Clone)]
 pub struct PluginPositions {
-    /// The section.
     pub section: FilePosition,
-    /// `component` or `script`.
     pub component: FilePosition,
     /// `config`, or the section.
     pub config: FilePosition,
     /// The first of the keys that select objects, or the section.
     pub selection: FilePosition,
-    /// The informers, in the order of the spec.
     pub informers: Vec<FilePosition>,
     /// The entries of `allow.kube`, in the order of the spec.
     pub allow_kube: Vec<FilePosition>,
@@ -100,13 +96,11 @@ pub struct PluginPositions {
 }
 
 impl PluginSection {
-    /// The names of its informers, with their positions.
     pub fn informers(&self) -> impl Iterator<Item = (&str, FilePosition)> {
         let names = self.spec.informers.iter().map(|(_, name)| name.as_str());
         names.zip(self.positions.informers.iter().copied())
     }
 
-    /// Its grants on the cluster, with their positions.
     pub fn allow_kube(&self) -> impl Iterator<Item = (&KubeGrant, FilePosition)> {
         self.spec
             .allow_kube
@@ -114,7 +108,6 @@ impl PluginSection {
             .zip(self.positions.allow_kube.iter().copied())
     }
 
-    /// Its grants of HTTP, with their positions.
     pub fn allow_http(&self) -> impl Iterator<Item = (&HttpGrant, FilePosition)> {
         self.spec
             .allow_http
@@ -147,9 +140,7 @@ fn read_keys(name: &str, table: &Table<'_>) -> Option<PluginSection> {
         limits: read_limits(table),
         resync: table.duration("resync", RESYNC_MIN..=RESYNC_MAX),
         min_interval: table.duration("min-interval", INTERVAL_MIN..=INTERVAL_MAX),
-        calls_per_second_max: table
-            .rate("max-rate", 1..=CALLS_PER_SECOND_MAX)
-            .and_then(|rate| u32::try_from(rate).ok()),
+        calls_per_second_max: table.rate("max-rate", 1..=CALLS_PER_SECOND_MAX),
         on_failure: table.choice("on-failure", &ON_FAILURE).unwrap_or_default(),
         retry: read_retry(table),
         paused: table.boolean("paused").unwrap_or(false),
@@ -183,13 +174,9 @@ fn read_keys(name: &str, table: &Table<'_>) -> Option<PluginSection> {
 fn read_content(table: &Table<'_>) -> Option<Located<ContentSource>> {
     match (table.has("component"), table.has("script")) {
         (true, true) => {
-            let problem = table.error(
-                table.value_position("script"),
-                format!("{} has both `component` and `script`", table.title()),
-            );
-            table
-                .reporter()
-                .report(problem.help("keep one of them: a plugin is one file"));
+            let message = format!("{} has both `component` and `script`", table.title());
+            let help = "keep one of them: a plugin is one file";
+            table.refuse(table.value_position("script"), message, help);
             None
         }
         (false, true) => read_script(table),
@@ -202,13 +189,13 @@ fn read_script(table: &Table<'_>) -> Option<Located<ContentSource>> {
     if is_script(&text.value) && !text.value.contains("://") {
         return Some(located(table, &text));
     }
-    let problem = table.error(text.position, "`script` must name a file that ends in .js or .mjs");
+    let message = "`script` must name a file that ends in .js or .mjs";
     let help = match Path::new(&text.value).extension().and_then(OsStr::to_str) {
         Some("ts" | "mts") => "build it, and name the result: informant plugin build NAME.ts",
         Some("wasm") => "for a component use component = \"NAME.wasm\"",
         _ => "scripts are JavaScript modules: script = \"NAME.js\"",
     };
-    table.reporter().report(problem.help(help));
+    table.refuse(text.position, message, help);
     None
 }
 
@@ -218,7 +205,7 @@ fn is_script(file: &str) -> bool {
 
 fn located(table: &Table<'_>, text: &Located<String>) -> Located<ContentSource> {
     Located {
-        value: folder_of(table.reporter().file().path()).join(&text.value).into(),
+        value: table.file(&text.value).into(),
         position: text.position,
     }
 }
@@ -234,15 +221,12 @@ fn read_component(table: &Table<'_>) -> Option<Located<ContentSource>> {
         return None;
     }
     if text.value.is_empty() {
-        table
-            .reporter()
-            .report(table.error(text.position, "`component` is empty"));
+        table.report(text.position, "`component` is empty");
         return None;
     }
     if is_script(&text.value) {
-        let problem = table.error(text.position, "`component` names a script");
         let help = format!("write script = \"{}\"", text.value);
-        table.reporter().report(problem.help(help));
+        table.refuse(text.position, "`component` names a script", help);
         return None;
     }
     Some(located(table, &text))
@@ -253,20 +237,18 @@ fn read_sha256(table: &Table<'_>) -> Option<Digest> {
     if let Ok(digest) = text.value.parse() {
         return Some(digest);
     }
-    let problem = table.error(text.position, "`sha256` must be 64 hexadecimal digits");
-    table
-        .reporter()
-        .report(problem.help("`informant plugin inspect FILE` prints it"));
+    let message = "`sha256` must be 64 hexadecimal digits";
+    let help = "`informant plugin inspect FILE` prints it";
+    table.refuse(text.position, message, help);
     None
 }
 
 /// `informers = ["pods"]`, or `informers = { main = "pods" }`.
 fn read_informers(table: &Table<'_>) -> Vec<(String, Located<String>)> {
     if !table.has("informers") {
-        let problem = table.error(table.position(), format!("{} lacks `informers`", table.title()));
-        table
-            .reporter()
-            .report(problem.help("list the informers whose events it receives: informers = [\"pods\"]"));
+        let message = format!("{} lacks `informers`", table.title());
+        let help = "list the informers whose events it receives: informers = [\"pods\"]";
+        table.refuse(table.position(), message, help);
         return Vec::new();
     }
     if !table.is_table("informers") {
@@ -274,10 +256,9 @@ fn read_informers(table: &Table<'_>) -> Vec<(String, Located<String>)> {
             return Vec::new();
         };
         if names.is_empty() {
-            let problem = table.error(table.value_position("informers"), "`informers` is empty");
-            table
-                .reporter()
-                .report(problem.help("list the informers whose events it receives: informers = [\"pods\"]"));
+            let message = "`informers` is empty";
+            let help = "list the informers whose events it receives: informers = [\"pods\"]";
+            table.refuse(table.value_position("informers"), message, help);
         }
         return names.into_iter().map(|name| (name.value.clone(), name)).collect();
     }
@@ -287,11 +268,8 @@ fn read_informers(table: &Table<'_>) -> Vec<(String, Located<String>)> {
     let mut informers = Vec::new();
     for alias in aliases.keys() {
         if let Err(rule) = name::validate_alias(alias.value) {
-            let problem = aliases.error(
-                alias.position,
-                format!("\"{}\" is not a valid alias for an informer", alias.value),
-            );
-            aliases.reporter().report(problem.help(rule));
+            let message = format!("\"{}\" is not a valid alias for an informer", alias.value);
+            aliases.refuse(alias.position, message, rule);
         }
         informers.extend(aliases.string(alias.value).map(|name| (alias.value.to_owned(), name)));
     }
@@ -332,14 +310,12 @@ fn read_config(table: &Table<'_>) -> Located<serde_json::Value> {
 /// `retry = { initial = "1s", max = "5m", attempts = 0 }`.
 fn read_retry(table: &Table<'_>) -> RetryPolicy {
     let default = RetryPolicy::default();
-    let Some(retry) = table.has("retry").then(|| table.table("retry")).flatten() else {
+    let Some(retry) = table.table("retry") else {
         return default;
     };
     let wait = |key| retry.duration(key, RETRY_WAIT_MIN..=RETRY_WAIT_MAX);
     let (initial, max) = (wait("initial"), wait("max"));
-    let attempts = retry
-        .integer("attempts", 0..=RETRY_ATTEMPTS_MAX)
-        .and_then(|n| u32::try_from(n.value).ok());
+    let attempts = retry.integer("attempts", 0..=RETRY_ATTEMPTS_MAX);
     retry.finish(&[]);
     let policy = RetryPolicy {
         initial: initial.unwrap_or(default.initial),
@@ -348,43 +324,38 @@ fn read_retry(table: &Table<'_>) -> RetryPolicy {
     };
     if policy.max < policy.initial {
         let key = if max.is_some() { "max" } else { "initial" };
-        let problem = retry.error(
-            retry.value_position(key),
-            format!("{}: `initial` is longer than `max`", retry.title()),
-        );
+        let message = format!("{}: `initial` is longer than `max`", retry.title());
         let help = "`initial` is the first wait before a retry, 1s by default; it doubles up to `max`, 5m by default";
-        retry.reporter().report(problem.help(help));
+        retry.refuse(retry.value_position(key), message, help);
     }
     policy
 }
 
 fn read_limits(table: &Table<'_>) -> Limits {
     let default = Limits::default();
-    let Some(limits) = table.has("limits").then(|| table.table("limits")).flatten() else {
+    let Some(limits) = table.table("limits") else {
         return default;
     };
-    let instances = limits.integer("instances", 1..=INSTANCES_MAX.into());
-    let instances = instances.and_then(|n| u32::try_from(n.value).ok());
-    let kube_calls = limits.integer("kube-calls", 1..=KUBE_CALLS_MAX);
-    let kube_calls = kube_calls.and_then(|n| usize::try_from(n.value).ok());
-    let pending = limits
-        .integer("pending", 1..=PENDING_EVENTS_MAX)
-        .and_then(|n| usize::try_from(n.value).ok());
-    let in_flight = limits.integer("writes-in-flight", 1..=WRITES_IN_FLIGHT_MAX);
-    let in_flight = in_flight.and_then(|n| usize::try_from(n.value).ok());
-    let per_second = limits.rate("writes", 1..=WRITES_PER_SECOND_MAX);
     let read = Limits {
         memory_bytes: limits
             .size_bytes("memory", MEMORY_BYTES_MIN..=MEMORY_BYTES_MAX)
             .unwrap_or(default.memory_bytes),
-        instances: instances.unwrap_or(default.instances),
-        kube_calls: kube_calls.unwrap_or(default.kube_calls),
+        instances: limits
+            .integer("instances", 1..=INSTANCES_MAX.into())
+            .unwrap_or(default.instances),
+        kube_calls: limits
+            .integer("kube-calls", 1..=KUBE_CALLS_MAX)
+            .unwrap_or(default.kube_calls),
         cpu: limits.duration("cpu", TIME_MIN..=CPU_MAX).unwrap_or(default.cpu),
         call: limits.duration("call", TIME_MIN..=CALL_MAX).unwrap_or(default.call),
-        pending: pending.unwrap_or(default.pending),
-        writes_in_flight: in_flight.unwrap_or(default.writes_in_flight),
-        writes_per_second: per_second
-            .and_then(|rate| u32::try_from(rate).ok())
+        pending: limits
+            .integer("pending", 1..=PENDING_EVENTS_MAX)
+            .unwrap_or(default.pending),
+        writes_in_flight: limits
+            .integer("writes-in-flight", 1..=WRITES_IN_FLIGHT_MAX)
+            .unwrap_or(default.writes_in_flight),
+        writes_per_second: limits
+            .rate("writes", 1..=WRITES_PER_SECOND_MAX)
             .unwrap_or(default.writes_per_second),
         kv_bytes: limits
             .size_bytes("kv", KV_BYTES_MIN..=KV_BYTES_MAX)

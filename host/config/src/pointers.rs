@@ -24,14 +24,15 @@ pub(crate) fn report(table: &Table<'_>, key: &str, text: &Located<String>, error
             "in a JSON pointer `*` stands for every element, `~1` for a slash in a key".to_owned(),
         ),
     };
-    table.reporter().report(table.error(text.position, message).help(help));
+    table.refuse(text.position, message, help);
 }
 
 /// Warns about a label or annotation key with an unescaped slash, which divides the key into two levels that labels and
 /// annotations do not have.
 pub(crate) fn warn_about_divided_key(table: &Table<'_>, key: &str, text: &Located<String>) {
     let parts: Vec<&str> = text.value.split('/').collect();
-    let Some(at) = parts.windows(2).position(|pair| is_map_of_strings(pair[0], pair[1])) else {
+    let is_map_of_strings = |pair: &[&str]| matches!(pair, ["metadata", "labels" | "annotations"]);
+    let Some(at) = parts.windows(2).position(is_map_of_strings) else {
         return;
     };
     let (path, name) = parts.split_at(at + 2);
@@ -48,13 +49,7 @@ pub(crate) fn warn_about_divided_key(table: &Table<'_>, key: &str, text: &Locate
         path.join("/"),
         name.join("~1")
     );
-    table
-        .reporter()
-        .report(table.error(text.position, message).help(help).warning());
-}
-
-fn is_map_of_strings(parent: &str, field: &str) -> bool {
-    parent == "metadata" && matches!(field, "labels" | "annotations")
+    table.warn(text.position, message, help);
 }
 
 /// Converts a path in dot notation or kubectl's JSONPath to a pointer: `spec.containers[*].image` is

@@ -19,7 +19,6 @@ pub enum Severity {
 /// One problem: what is wrong, where, and what to do.
 #[derive(Debug, Clone)]
 pub struct Problem {
-    /// Error, warning or note.
     pub severity: Severity,
     /// The file, as passed to Informant.
     pub path: PathBuf,
@@ -27,12 +26,10 @@ pub struct Problem {
     pub position: Option<FilePosition>,
     /// What is wrong: a lowercase fragment.
     pub message: String,
-    /// What to do about it.
     pub help: Option<String>,
 }
 
 impl Problem {
-    /// An error about a whole file.
     #[must_use]
     pub fn of_file(path: &Path, message: impl Into<String>) -> Self {
         Self {
@@ -44,7 +41,6 @@ impl Problem {
         }
     }
 
-    /// An error at a position.
     #[must_use]
     pub fn at(path: &Path, position: FilePosition, message: impl Into<String>) -> Self {
         Self {
@@ -53,21 +49,18 @@ impl Problem {
         }
     }
 
-    /// Adds advice.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Turns it into a warning.
     #[must_use]
     pub fn warning(mut self) -> Self {
         self.severity = Severity::Warning;
         self
     }
 
-    /// Turns it into a note.
     #[must_use]
     pub fn note(mut self) -> Self {
         self.severity = Severity::Note;
@@ -109,7 +102,6 @@ impl fmt::Display for Problem {
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// Whether any of them makes the configuration invalid.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         self.0.iter().any(|problem| problem.severity == Severity::Error)

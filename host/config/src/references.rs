@@ -20,13 +20,8 @@ pub(crate) fn validate(
     plugins: &BTreeMap<String, PluginSection>,
 ) {
     // An informer with an invalid section still counts as defined: one error is enough.
-    let names: Vec<&str> = match root.has("informer").then(|| root.is_table("informer")) {
-        Some(true) => root
-            .table("informer")
-            .map(|table| table.keys().map(|key| key.value).collect())
-            .unwrap_or_default(),
-        _ => Vec::new(),
-    };
+    let table = root.is_table("informer").then(|| root.table("informer")).flatten();
+    let names: Vec<&str> = table.map_or(Vec::new(), |table| table.keys().map(|key| key.value).collect());
     for (name, plugin) in plugins {
         check_informers_of(root, name, plugin, &names);
         warn_about_foreign_namespaces(root, name, plugin, informers);
@@ -39,15 +34,9 @@ pub(crate) fn validate(
         check_watches_of(root, cluster, informers);
     }
     if names.is_empty() && !root.has("plugin") {
-        let problem = root.error(
-            FilePosition { line: 1, column: 1 },
-            "nothing to do: no [informer.NAME] and no [plugin.NAME]",
-        );
-        root.reporter().report(
-            problem
-                .help("start with [informer.pods] and resource = \"v1/pods\"")
-                .warning(),
-        );
+        let message = "nothing to do: no [informer.NAME] and no [plugin.NAME]";
+        let help = "start with [informer.pods] and resource = \"v1/pods\"";
+        root.warn(FilePosition { line: 1, column: 1 }, message, help);
     }
 }
 
@@ -79,8 +68,7 @@ fn warn_about_foreign_namespaces(
         let message =
             format!("[plugin.{name}] selects the namespace \"{namespace}\", which none of its informers watches");
         let help = format!("remove it, or add it to the informer; watched: {}", watched.join(", "));
-        root.reporter()
-            .report(root.error(plugin.positions.selection, message).help(help).warning());
+        root.warn(plugin.positions.selection, message, help);
     }
 }
 
@@ -107,7 +95,7 @@ fn check_clusters_of(
             ),
             _ => suggest::did_you_mean(&cluster.value, &known, "clusters"),
         };
-        root.reporter().report(root.error(cluster.position, message).help(help));
+        root.refuse(cluster.position, message, help);
     }
 }
 
@@ -129,7 +117,7 @@ fn check_watches_of(root: &Table<'_>, cluster: &str, informers: &BTreeMap<String
     let message = format!(
         "{watches} watches{of_cluster} (one per informer, or one per namespace of an informer) exceed the limit of {WATCHES_MAX} per cluster"
     );
-    root.reporter().report(root.error(position, message));
+    root.report(position, message);
 }
 
 fn check_informers_of(root: &Table<'_>, name: &str, plugin: &PluginSection, informers: &[&str]) {
@@ -138,11 +126,11 @@ fn check_informers_of(root: &Table<'_>, name: &str, plugin: &PluginSection, info
         if !informers.contains(&informer) {
             let message = format!("[plugin.{name}] names an informer that does not exist: \"{informer}\"");
             let help = help_with_informer(informer, informers);
-            root.reporter().report(root.error(position, message).help(help));
+            root.refuse(position, message, help);
         } else if seen.contains(&informer) {
             let message = format!("[plugin.{name}] names the informer \"{informer}\" twice");
             let help = format!("remove `{alias}`: every event would be delivered twice");
-            root.reporter().report(root.error(position, message).help(help));
+            root.refuse(position, message, help);
         }
         seen.push(informer);
     }
@@ -179,9 +167,8 @@ fn warn_about_duplicate_watches(root: &Table<'_>, informers: &BTreeMap<String, I
             };
             let message =
                 format!("informers \"{first}\" and \"{name}\" both watch {resource}: two watches and two caches");
-            let problem = root.error(informer.resource.position, message);
             let help = "let the plugins use the same informer, unless selectors or namespaces differ";
-            root.reporter().report(problem.help(help).warning());
+            root.warn(informer.resource.position, message, help);
         }
     }
 }

@@ -17,7 +17,6 @@ pub enum Resources {
 }
 
 impl Resources {
-    /// As in the configuration.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -39,14 +38,13 @@ impl fmt::Display for Resources {
 
 pub(crate) fn read(table: &Table<'_>, resource: &Located<String>) -> Option<Located<Resources>> {
     let text = resource.value.as_str();
-    let read = if ResourcePattern::looks_like_pattern(text) {
-        ResourcePattern::parse(text)
+    let read = match ResourcePattern::looks_like_pattern(text) {
+        true => ResourcePattern::parse(text)
             .map(Resources::Several)
-            .map_err(|error| error.to_string())
-    } else {
-        ResourceName::parse(text)
+            .map_err(|error| error.to_string()),
+        false => ResourceName::parse(text)
             .map(Resources::One)
-            .map_err(|error| error.to_string())
+            .map_err(|error| error.to_string()),
     };
     match read {
         Ok(value) => {
@@ -55,8 +53,7 @@ pub(crate) fn read(table: &Table<'_>, resource: &Located<String>) -> Option<Loca
             Some(Located { value, position })
         }
         Err(error) => {
-            let problem = table.error(resource.position, format!("`resource`: {error}"));
-            table.reporter().report(problem);
+            table.report(resource.position, format!("`resource`: {error}"));
             None
         }
     }
@@ -79,8 +76,7 @@ fn check_keys(table: &Table<'_>, resources: &Resources) {
     };
     for (key, help) in misplaced.iter().filter(|(key, _)| table.has(key)) {
         let message = format!("`{key}` cannot be combined with resource = \"{}\"", resources.text());
-        let problem = table.error(table.value_position(key), message);
-        table.reporter().report(problem.help(*help));
+        table.refuse(table.value_position(key), message, *help);
     }
 }
 
@@ -106,8 +102,7 @@ pub(crate) fn read_exclude(table: &Table<'_>, entries: &[Located<String>]) -> Ex
             },
         };
         if let Some(why) = refused {
-            let problem = table.error(text.position, format!("`exclude`: {why}"));
-            table.reporter().report(problem);
+            table.report(text.position, format!("`exclude`: {why}"));
         }
     }
     exclude

@@ -10,7 +10,6 @@ use informant_spec::Digest;
 /// A position in a file, both counted from one, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FilePosition {
-    /// The line.
     pub line: u32,
     /// The column, in characters.
     pub column: u32,
@@ -25,9 +24,7 @@ impl fmt::Display for FilePosition {
 /// A value and its position. Equality ignores the position: moving a line changes nothing.
 #[derive(Debug, Clone)]
 pub struct Located<T> {
-    /// The value.
     pub value: T,
-    /// Its position.
     pub position: FilePosition,
 }
 
@@ -68,13 +65,11 @@ impl SourceFile {
         &self.path
     }
 
-    /// The whole text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The SHA-256 of the text.
     #[must_use]
     pub fn hash(&self) -> TextHash {
         TextHash::of(&self.text)
@@ -103,7 +98,6 @@ impl SourceFile {
 pub struct TextHash(Digest);
 
 impl TextHash {
-    /// The hash of `text`.
     #[must_use]
     pub fn of(text: &str) -> Self {
         Self(Digest::of(text.as_bytes()))

@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use informant_spec::StoredContent;
 
-use crate::folder_of;
 use crate::table::Table;
 
-/// The state database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StateSection {
     /// Whether the section exists: plugins may remember keys only then.
@@ -17,17 +15,16 @@ pub struct StateSection {
 }
 
 pub(crate) fn read(root: &Table<'_>) -> StateSection {
-    let Some(table) = root.has("state").then(|| root.table("state")).flatten() else {
+    let Some(table) = root.table("state") else {
         return StateSection::default();
     };
     let path = table.string("path").and_then(|path| {
         if path.value.is_empty() {
-            let problem = table.error(path.position, "`path` is empty");
             let help = "name a file: path = \"/var/lib/informant/state.redb\"";
-            table.reporter().report(problem.help(help));
+            table.refuse(path.position, "`path` is empty", help);
             return None;
         }
-        Some(folder_of(root.reporter().file().path()).join(path.value))
+        Some(root.file(path.value))
     });
     table.finish(&[]);
     StateSection { is_set: true, path }
@@ -61,26 +58,22 @@ pub(crate) fn read_durable(table: &Table<'_>, resource: Option<&str>) -> Option<
     if !table.has("durable") {
         for key in ["durable-secrets", "durable-key-file"] {
             if table.has(key) {
-                let problem = table.error(
-                    table.value_position(key),
-                    format!("`{key}` has no effect without `durable`"),
-                );
+                let message = format!("`{key}` has no effect without `durable`");
                 let help = "add durable = \"metadata\", or remove it";
-                table.reporter().report(problem.help(help));
+                table.refuse(table.value_position(key), message, help);
             }
         }
     }
     let durable = Durable {
         keep: keep?,
         secrets,
-        key_file: key_file.map(|path| folder_of(table.reporter().file().path()).join(path.value)),
+        key_file: key_file.map(|path| table.file(path.value)),
     };
     if resource.is_some_and(names_secrets) && !durable.may_keep("secrets") {
         let message = "secrets would be stored on disk unencrypted";
         let help =
             "set durable-secrets = true and durable-key-file = \"…\" (32 bytes, raw or in base64), or remove `durable`";
-        let problem = table.error(table.value_position("durable"), message);
-        table.reporter().report(problem.help(help));
+        table.refuse(table.value_position("durable"), message, help);
     }
     Some(durable)
 }

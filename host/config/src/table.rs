@@ -11,11 +11,13 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
+use crate::folder_of;
 use crate::problem::{Problem, Problems};
 use crate::source::{FilePosition, Located, SourceFile};
 use crate::units;
@@ -90,7 +92,6 @@ impl<'t> Table<'t> {
         self.reporter
     }
 
-    /// The position of the table's name.
     pub(crate) fn position(&self) -> FilePosition {
         self.position
     }
@@ -118,15 +119,12 @@ impl<'t> Table<'t> {
             }
             let known: Vec<&str> = asked.iter().map(String::as_str).collect();
             let words = known.iter().copied().chain(planned.iter().map(|(word, _)| *word));
-            let problem = self.error(
-                self.key_position(key),
-                format!("unknown key `{name}` in {}", self.title()),
-            );
+            let message = format!("unknown key `{name}` in {}", self.title());
             let help = match suggest::nearest(name, words) {
                 Some(word) => format!("did you mean `{word}`?"),
                 None => format!("keys of {}: {}", self.title(), known.join(", ")),
             };
-            self.reporter.report(problem.help(help));
+            self.refuse(self.key_position(key), message, help);
         }
     }
 
@@ -147,6 +145,24 @@ impl<'t> Table<'t> {
 
     pub(crate) fn error(&self, position: FilePosition, message: impl Into<String>) -> Problem {
         self.reporter.error(position, message)
+    }
+
+    pub(crate) fn report(&self, position: FilePosition, message: impl Into<String>) {
+        self.reporter.report(self.error(position, message));
+    }
+
+    /// Reports an error with what to do about it.
+    pub(crate) fn refuse(&self, position: FilePosition, message: impl Into<String>, help: impl Into<String>) {
+        self.reporter.report(self.error(position, message).help(help));
+    }
+
+    pub(crate) fn warn(&self, position: FilePosition, message: impl Into<String>, help: impl Into<String>) {
+        self.reporter.report(self.error(position, message).help(help).warning());
+    }
+
+    /// A path in the file, which is relative to its folder.
+    pub(crate) fn file(&self, path: impl AsRef<Path>) -> PathBuf {
+        folder_of(self.reporter.file.path()).join(path)
     }
 
     pub(crate) fn has(&self, key: &str) -> bool {
@@ -173,8 +189,7 @@ impl<'t> Table<'t> {
     /// Like [`string`](Self::string), but also reports its absence.
     pub(crate) fn required_string(&self, key: &str, help: &str) -> Option<Located<String>> {
         if !self.has(key) {
-            let problem = self.error(self.position, format!("{} lacks `{key}`", self.title()));
-            self.reporter.report(problem.help(help));
+            self.refuse(self.position, format!("{} lacks `{key}`", self.title()), help);
         }
         self.string(key)
     }
@@ -188,56 +203,56 @@ impl<'t> Table<'t> {
     }
 
     /// A whole number within `range`.
-    pub(crate) fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Option<Located<u64>> {
+    pub(crate) fn integer<T: TryFrom<u64>>(&self, key: &str, range: RangeInclusive<u64>) -> Option<T> {
         let value = self.get(key)?;
         let DeValue::Integer(number) = value.get_ref() else {
             return self.wrong_type(key, value, "a whole number", value.get_ref());
         };
         let parsed = u64::from_str_radix(number.as_str(), number.radix()).ok();
         match parsed.filter(|number| range.contains(number)) {
-            Some(number) => Some(self.located(value, number)),
+            Some(number) => T::try_from(number).ok(),
             None => self.out_of_range(key, value, &number.to_string(), &range.start(), &range.end()),
         }
     }
 
     pub(crate) fn duration(&self, key: &str, range: RangeInclusive<Duration>) -> Option<Duration> {
-        let text = self.string_with_unit(key, units::DURATION_FORM)?;
-        let Some(duration) = units::parse_duration(&text.value) else {
-            return self.malformed(key, &text, "a duration", units::DURATION_FORM);
-        };
-        if range.contains(&duration) {
-            return Some(duration);
-        }
-        let (low, high) = (units::show_duration(*range.start()), units::show_duration(*range.end()));
-        self.out_of_range(key, self.get(key)?, &text.value, &low, &high)
+        let show = |duration: &Duration| units::show_duration(*duration);
+        let what = ("a duration", units::DURATION_FORM);
+        self.quantity(key, range, what, units::parse_duration, show)
     }
 
-    /// A size in bytes.
     pub(crate) fn size_bytes(&self, key: &str, range: RangeInclusive<usize>) -> Option<usize> {
-        let text = self.string_with_unit(key, units::SIZE_FORM)?;
-        let Some(bytes) = units::parse_size_bytes(&text.value).and_then(|bytes| usize::try_from(bytes).ok()) else {
-            return self.malformed(key, &text, "a size", units::SIZE_FORM);
-        };
-        if range.contains(&bytes) {
-            return Some(bytes);
-        }
-        let (low, high) = (
-            units::show_size(*range.start() as u64),
-            units::show_size(*range.end() as u64),
-        );
-        self.out_of_range(key, self.get(key)?, &text.value, &low, &high)
+        let parse = |text: &str| units::parse_size_bytes(text).and_then(|bytes| usize::try_from(bytes).ok());
+        let show = |bytes: &usize| units::show_size(*bytes as u64);
+        self.quantity(key, range, ("a size", units::SIZE_FORM), parse, show)
     }
 
     /// How many in a second.
-    pub(crate) fn rate(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
-        let text = self.string_with_unit(key, units::RATE_FORM)?;
-        let Some(rate) = units::parse_rate(&text.value) else {
-            return self.malformed(key, &text, "a rate", units::RATE_FORM);
+    pub(crate) fn rate(&self, key: &str, range: RangeInclusive<u64>) -> Option<u32> {
+        let show = |rate: &u64| format!("{rate}/s");
+        let rate = self.quantity(key, range, ("a rate", units::RATE_FORM), units::parse_rate, show);
+        u32::try_from(rate?).ok()
+    }
+
+    /// A number with a unit; messages say what it is, and how it is written.
+    fn quantity<T: PartialOrd>(
+        &self,
+        key: &str,
+        range: RangeInclusive<T>,
+        (what, form): (&str, &str),
+        parse: impl Fn(&str) -> Option<T>,
+        show: impl Fn(&T) -> String,
+    ) -> Option<T> {
+        let text = self.string_with_unit(key, form)?;
+        let Some(value) = parse(&text.value) else {
+            let message = format!("`{key}` = \"{}\" is not {what}", text.value);
+            self.refuse(text.position, message, format!("write {form}"));
+            return None;
         };
-        if range.contains(&rate) {
-            return Some(rate);
+        if range.contains(&value) {
+            return Some(value);
         }
-        let (low, high) = (format!("{}/s", range.start()), format!("{}/s", range.end()));
+        let (low, high) = (show(range.start()), show(range.end()));
         self.out_of_range(key, self.get(key)?, &text.value, &low, &high)
     }
 
@@ -252,28 +267,17 @@ impl<'t> Table<'t> {
             return Some(*value);
         }
         let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
-        let problem = self.error(text.position, format!("`{key}` cannot be \"{}\"", text.value));
-        self.reporter
-            .report(problem.help(suggest::did_you_mean(&text.value, &words, "possible values")));
+        let message = format!("`{key}` cannot be \"{}\"", text.value);
+        let help = suggest::did_you_mean(&text.value, &words, "possible values");
+        self.refuse(text.position, message, help);
         None
     }
 
-    /// A list of strings.
     pub(crate) fn strings(&self, key: &str) -> Option<Vec<Located<String>>> {
-        let value = self.get(key)?;
-        let DeValue::Array(items) = value.get_ref() else {
-            return self.wrong_type(key, value, "a list of strings", value.get_ref());
-        };
-        let mut strings = Vec::with_capacity(items.len());
-        for item in items.iter() {
-            match item.get_ref() {
-                DeValue::String(text) => strings.push(self.located(item, text.to_string())),
-                other => self
-                    .wrong_type::<()>(key, item, "a list of strings", other)
-                    .unwrap_or_default(),
-            }
-        }
-        Some(strings)
+        self.items(key, "a list of strings", |item| match item.get_ref() {
+            DeValue::String(text) => Some(self.located(item, text.to_string())),
+            _ => None,
+        })
     }
 
     /// Whether the key holds a table; reports nothing, and does not make the key a known one.
@@ -289,43 +293,39 @@ impl<'t> Table<'t> {
         self.asked(key);
         let (name, value) = self.entries.get_key_value(key)?;
         match value.get_ref() {
-            DeValue::Table(entries) => Some(self.child(name, entries)),
+            DeValue::Table(entries) => Some(self.child(key, self.key_position(name), entries)),
             other => self.wrong_type(key, value, &format!("a table, [{}]", self.child_path(key)), other),
         }
     }
 
     /// The strings and tables of a list. `expected` describes it in messages.
     pub(crate) fn entries(&self, key: &str, expected: &str) -> Option<Vec<Entry<'t>>> {
+        self.items(key, expected, |item| match item.get_ref() {
+            DeValue::String(text) => Some(Entry::Text(self.located(item, text.to_string()))),
+            DeValue::Table(table) => Some(Entry::Table(self.child(key, self.span_position(item), table))),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn tables(&self, key: &str) -> Option<Vec<Table<'t>>> {
+        self.items(key, "a list of tables, [{ … }]", |item| match item.get_ref() {
+            DeValue::Table(entries) => Some(self.child(key, self.span_position(item), entries)),
+            _ => None,
+        })
+    }
+
+    fn items<T>(
+        &self,
+        key: &str,
+        expected: &str,
+        read: impl Fn(&'t Spanned<DeValue<'t>>) -> Option<T>,
+    ) -> Option<Vec<T>> {
         let value = self.get(key)?;
         let DeValue::Array(items) = value.get_ref() else {
             return self.wrong_type(key, value, expected, value.get_ref());
         };
-        let mut entries = Vec::with_capacity(items.len());
-        for item in items.iter() {
-            match item.get_ref() {
-                DeValue::String(text) => entries.push(Entry::Text(self.located(item, text.to_string()))),
-                DeValue::Table(table) => entries.push(Entry::Table(self.item(key, item, table))),
-                other => self.wrong_type::<()>(key, item, expected, other).unwrap_or_default(),
-            }
-        }
-        Some(entries)
-    }
-
-    /// The tables of a list.
-    pub(crate) fn tables(&self, key: &str) -> Option<Vec<Table<'t>>> {
-        let value = self.get(key)?;
-        let expected = "a list of tables, [{ … }]".to_owned();
-        let DeValue::Array(items) = value.get_ref() else {
-            return self.wrong_type(key, value, &expected, value.get_ref());
-        };
-        let mut tables = Vec::with_capacity(items.len());
-        for item in items.iter() {
-            match item.get_ref() {
-                DeValue::Table(entries) => tables.push(self.item(key, item, entries)),
-                other => self.wrong_type::<()>(key, item, &expected, other).unwrap_or_default(),
-            }
-        }
-        Some(tables)
+        let read = |item| read(item).or_else(|| self.wrong_type(key, item, expected, item.get_ref()));
+        Some(items.iter().filter_map(read).collect())
     }
 
     /// The value under `key` as JSON.
@@ -381,12 +381,9 @@ impl<'t> Table<'t> {
     }
 
     fn no_json<T>(&self, key: &str, value: &Spanned<DeValue<'_>>, written: &str) -> Option<T> {
-        let problem = self.error(
-            self.span_position(value),
-            format!("`{key}`: {written} cannot be written as JSON"),
-        );
-        self.reporter
-            .report(problem.help("plugins receive their config as JSON: write it as a string"));
+        let message = format!("`{key}`: {written} cannot be written as JSON");
+        let help = "plugins receive their config as JSON: write it as a string";
+        self.refuse(self.span_position(value), message, help);
         None
     }
 
@@ -397,17 +394,11 @@ impl<'t> Table<'t> {
                 DeValue::Float(number) => number.to_string(),
                 _ => String::new(),
             };
-            let problem = self.error(self.value_position(key), format!("`{key}` = {number} lacks a unit"));
-            self.reporter.report(problem.help(format!("write {form}")));
+            let message = format!("`{key}` = {number} lacks a unit");
+            self.refuse(self.value_position(key), message, format!("write {form}"));
             return None;
         }
         self.string(key)
-    }
-
-    fn malformed<T>(&self, key: &str, text: &Located<String>, what: &str, form: &str) -> Option<T> {
-        let problem = self.error(text.position, format!("`{key}` = \"{}\" is not {what}", text.value));
-        self.reporter.report(problem.help(format!("write {form}")));
-        None
     }
 
     fn out_of_range<T>(
@@ -419,8 +410,8 @@ impl<'t> Table<'t> {
         high: &dyn std::fmt::Display,
     ) -> Option<T> {
         let message = format!("`{key}` = {written} is out of range");
-        let problem = self.error(self.span_position(value), message);
-        self.reporter.report(problem.help(format!("from {low} to {high}")));
+        let help = format!("from {low} to {high}");
+        self.refuse(self.span_position(value), message, help);
         None
     }
 
@@ -434,29 +425,16 @@ impl<'t> Table<'t> {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",
         };
-        self.reporter.report(self.error(
-            self.span_position(at),
-            format!("`{key}` must be {expected}, not {found}"),
-        ));
+        let message = format!("`{key}` must be {expected}, not {found}");
+        self.report(self.span_position(at), message);
         None
     }
 
-    /// A table of the list at `key`.
-    fn item(&self, key: &str, item: &Spanned<DeValue<'_>>, entries: &'t DeTable<'t>) -> Table<'t> {
+    fn child(&self, key: &str, position: FilePosition, entries: &'t DeTable<'t>) -> Table<'t> {
         Table {
             reporter: self.reporter,
             path: self.child_path(key),
-            position: self.span_position(item),
-            entries,
-            asked: RefCell::default(),
-        }
-    }
-
-    fn child(&self, name: &Spanned<DeString<'_>>, entries: &'t DeTable<'t>) -> Table<'t> {
-        Table {
-            reporter: self.reporter,
-            path: self.child_path(name.get_ref()),
-            position: self.key_position(name),
+            position,
             entries,
             asked: RefCell::default(),
         }

@@ -1,8 +1,10 @@
 //! What is in progress, by name. If a stop hangs, the log names what it waited for.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use crate::sync::lock;
 
 /// Reports work on a thread that cannot hold an [`ActivityGuard`]; none while there is none.
 type Probe = Box<dyn Fn() -> Option<(String, Duration)> + Send>;
@@ -60,7 +62,7 @@ impl Activities {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

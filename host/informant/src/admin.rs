@@ -71,7 +71,6 @@ pub(crate) const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How many answers to `/readyz` and `/metrics` a server computes at a time. Further requests wait.
 pub(crate) const STATUS_ANSWERS_MAX: usize = 2;
 
-/// The status of the configuration file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ConfigurationView {
@@ -91,7 +90,6 @@ pub(crate) struct ConfigurationView {
     pub refused: Option<String>,
     /// Sections whose newest version is not running.
     pub waiting: Vec<PendingSection>,
-    /// The filter of the log.
     #[serde(default)]
     pub log_level: String,
     /// The certificate of the admin port; null without TLS.
@@ -105,7 +103,6 @@ pub(crate) struct ConfigurationView {
     pub state_database: Option<ProblemView>,
 }
 
-/// The certificate of the admin port.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct CertificateView {
     /// When it expires; null if there is none, so that no client can connect.
@@ -117,7 +114,6 @@ pub(crate) struct CertificateView {
     pub code: Option<String>,
 }
 
-/// A problem and its runbook.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ProblemView {
     pub message: String,
@@ -133,7 +129,6 @@ pub(crate) struct PendingSection {
     pub reason: String,
 }
 
-/// The state that all routes share.
 #[derive(Clone)]
 pub(crate) struct AdminState {
     pub(crate) registry: StatusRegistry,
@@ -172,14 +167,12 @@ impl AdminState {
         }
     }
 
-    /// A permit for one more streamed response.
     pub(crate) fn stream(&self) -> Result<OwnedSemaphorePermit, AdminError> {
         self.permit(&self.streams, "streams", || {
             format!("{STREAMS_MAX} responses are already being read; try again later")
         })
     }
 
-    /// A permit for one more request that waits for a version.
     pub(crate) fn version_wait(&self) -> Result<OwnedSemaphorePermit, AdminError> {
         self.permit(&self.version_waits, "version-waits", || {
             format!("{VERSION_WAITS_MAX} requests are already waiting for a version; try again later")
@@ -210,19 +203,13 @@ pub fn routes(
     metrics.collect(StatusCollector(registry.clone()));
     let state = AdminState::new(registry, metrics, environment, section);
     Routes {
-        health: health_routes(state.clone()),
+        health: probes()
+            .fallback(async || (StatusCode::NOT_FOUND, HEALTH_ROUTES))
+            .with_state(state.clone()),
         admin: admin_routes(state),
     }
 }
 
-/// Probes and metrics: what the health port answers.
-fn health_routes(state: AdminState) -> Router {
-    probes()
-        .fallback(async || (StatusCode::NOT_FOUND, HEALTH_ROUTES))
-        .with_state(state)
-}
-
-/// Everything: what the admin port answers.
 fn admin_routes(state: AdminState) -> Router {
     probes()
         .route("/api/v1/get/{*resource}", get(objects::get))

@@ -32,11 +32,14 @@ mod status;
 mod table;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::{Context as _, Result};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use informant_plugin_host::compile_worker;
+use tokio::runtime::Runtime;
 
 use crate::LONG_VERSION;
 use crate::cluster::ClusterFlags;
@@ -106,9 +109,9 @@ enum PluginCommand {
     /// List the plugins of a running `informant run`
     List(plugin::ListArgs),
     /// Pause a plugin: changes wait, merged by object
-    Pause(plugin::PauseArgs),
+    Pause(plugin::NameArgs),
     /// End a plugin's pause or quarantine
-    Resume(plugin::ResumeArgs),
+    Resume(plugin::NameArgs),
     /// Redeliver dead-lettered events to a plugin
     Requeue(plugin::RequeueArgs),
     /// Call a plugin's handler for live objects, although nothing changed
@@ -174,7 +177,6 @@ impl Cli {
         parsed.and_then(|found| Self::from_arg_matches(&found).map_err(|error| error.format(&mut command)))
     }
 
-    /// Runs the command.
     #[must_use]
     pub fn run(self) -> ExitCode {
         if let Err(error) = logging::start(&self.log) {
@@ -209,6 +211,26 @@ impl Cli {
         })
         .into()
     }
+}
+
+/// A runtime on this thread.
+fn runtime() -> Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().context("cannot start the async runtime")
+}
+
+/// ` in cluster east`; nothing for a single unnamed cluster.
+fn in_cluster(name: &str) -> String {
+    match name {
+        "" => String::new(),
+        name => format!(" in cluster {name}"),
+    }
+}
+
+/// `1 object`, `2 objects`.
+fn count<N: Display + From<u8> + PartialEq>(number: N, what: &str) -> String {
+    let plural = if number == N::from(1) { "" } else { "s" };
+    format!("{number} {what}{plural}")
 }
 
 #[cfg(test)]

@@ -41,16 +41,13 @@ pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// The command line's flags for the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterFlags {
-    /// `--kubeconfig`.
     pub kubeconfig: Option<PathBuf>,
-    /// `--context`.
     pub context: Option<String>,
 }
 
 /// How a daemon reaches its clusters.
 #[derive(Debug, Clone)]
 pub struct ClusterAccess {
-    /// The command line's flags.
     pub flags: ClusterFlags,
     /// The URL of the only cluster, if it has no name.
     pub only_url: Option<String>,
@@ -76,10 +73,8 @@ impl ClusterAccess {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
-    /// The given kubeconfig is unusable.
     #[error("cannot use kubeconfig {path}: {source}")]
     Kubeconfig { path: PathBuf, source: KubeconfigError },
-    /// The default kubeconfig lacks the requested context.
     #[error(
         "cannot use the default kubeconfig ($KUBECONFIG, ~/.kube/config): {0}; check the context, or set --kubeconfig"
     )]
@@ -89,25 +84,16 @@ pub enum ClusterError {
          and Informant does not run in a pod with a service account ({0}); to try it without a cluster: `informant apiserver --kubeconfig-out kubeconfig`"
     )]
     NotConfigured(#[source] kube::config::InferConfigError),
-    /// `in-cluster` outside of a pod.
     #[error("cannot use in-cluster credentials: {0}; `in-cluster = true` works only in a pod with a service account")]
     InCluster(#[source] kube::config::InClusterError),
-    /// `--context` where the configuration has several clusters.
     #[error("--context {context} cannot be used with several clusters; set `context` in each [cluster.NAME] section")]
-    AmbiguousContext {
-        /// The flag's value.
-        context: String,
-    },
-    /// The login task was aborted.
+    AmbiguousContext { context: String },
     #[error("the login was aborted: {0}")]
     LoginAborted(#[source] tokio::task::JoinError),
-    /// The token file or the login program yields no credentials.
     #[error("cannot log in as the kubeconfig's user: {0}")]
     Login(#[source] LoginError),
-    /// An auth provider of the kubeconfig yields no token.
     #[error("cannot obtain the token of the kubeconfig's user: {0}")]
     Token(#[source] tower::BoxError),
-    /// The kubeconfig does not yield a client.
     #[error("cannot build a client from the kubeconfig: {0}")]
     Client(#[source] kube::Error),
 }
@@ -131,7 +117,6 @@ pub(crate) use self::credentials::LoginError;
 pub(crate) use self::credentials::bearer_of_file;
 pub(crate) use self::user::User;
 
-/// A cluster with its client.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     /// Sends requests; cheap to clone.
@@ -160,18 +145,13 @@ impl std::fmt::Debug for Cluster {
 impl Cluster {
     /// Builds a client for the cluster of a section, or else of the environment, and logs in: reads the token file, or
     /// runs the login program, once. Sends no request to the API server.
-    ///
-    /// # Errors
-    /// [`ClusterError`] when no cluster is configured, its kubeconfig is unusable, or its login fails.
+    /// Errors: [`ClusterError`] when no cluster is configured, its kubeconfig is unusable, or its login fails.
     pub(crate) async fn connect(section: &ClusterSection) -> Result<Self, ClusterError> {
         Self::login(read(section.clone()).await?).await
     }
 
     /// Like [`connect`](Self::connect), in place of `current`. Returns `current` if what it was built from is
     /// unchanged; its token is then read again before the next request.
-    ///
-    /// # Errors
-    /// See [`connect`](Self::connect).
     pub(crate) async fn reconnect(section: &ClusterSection, current: &Arc<Self>) -> Result<Arc<Self>, ClusterError> {
         let config = read(section.clone()).await?;
         let of = config.clone();

@@ -14,25 +14,17 @@ pub const CONFIG_BYTES_MAX: usize = 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The file is missing or cannot be read.
     #[error("failed to read: {0}")]
     Io(#[from] std::io::Error),
-    /// The path names a pipe, a device, a socket or a directory.
     #[error("is {found}, not a regular file")]
     NotRegular {
         /// What it is, with an article.
         found: &'static str,
     },
-    /// Its file system did not answer.
     #[error("failed to read: its file system has not answered within {} s", within.as_secs())]
-    Timeout {
-        /// How long it was waited for.
-        within: Duration,
-    },
-    /// The file is longer than [`CONFIG_BYTES_MAX`].
+    Timeout { within: Duration },
     #[error("is longer than {CONFIG_BYTES_MAX} bytes")]
     TooLong,
-    /// The file is not UTF-8.
     #[error("byte {offset} is not UTF-8")]
     NotUtf8 {
         /// The first invalid byte, counted from zero.
@@ -41,18 +33,13 @@ pub enum ReadError {
 }
 
 /// Reads and validates a file.
-///
-/// # Errors
-/// All [`Problems`] of the file.
 pub fn load(path: &Path) -> Result<Config, Problems> {
     let file = read(path).map_err(|error| unreadable(path, &error))?;
     Config::parse(&file)
 }
 
 /// Reads a file. Blocks for as long as the file system takes.
-///
-/// # Errors
-/// [`ReadError`] when it is missing, too long or not UTF-8.
+/// Errors: [`ReadError`] when it is missing, too long or not UTF-8.
 pub(crate) fn read(path: &Path) -> Result<SourceFile, ReadError> {
     let bytes = read_regular_file(path, CONFIG_BYTES_MAX).map_err(|error| match error {
         ReadFileError::NotRegular { found } => ReadError::NotRegular { found },
@@ -78,7 +65,6 @@ pub(crate) fn unreadable(path: &Path, error: &ReadError) -> Problems {
     Problems(vec![problem])
 }
 
-/// Logs a warning about a configuration that is used.
 pub(crate) fn log_warning(problem: &Problem) {
     tracing::warn!(config = %problem.path.display(), warning = problem.one_line(), "configuration warning");
 }

@@ -89,9 +89,7 @@ pub(crate) type MakeRoutes = fn(StatusRegistry, Metrics, Arc<dyn Environment>, &
 /// The options of [`Daemon::start`].
 #[derive(Debug)]
 pub struct DaemonOptions {
-    /// The configuration to run.
     pub config: Config,
-    /// How to reach clusters.
     pub access: ClusterAccess,
     /// Overrides the configuration's `[admin] listen`.
     pub admin_listen: Option<SocketAddr>,
@@ -109,7 +107,6 @@ pub struct DaemonOptions {
     pub activities: Activities,
 }
 
-/// A running daemon.
 #[derive(Debug)]
 pub struct Daemon {
     registry: StatusRegistry,
@@ -307,7 +304,6 @@ async fn admin_tls(config: &Config, listener: &TcpListener, parts: IdentityParts
     Ok(Some(acceptor.context("cannot set up TLS for the admin server")?))
 }
 
-/// Starts the health and the admin server.
 fn serve(
     routes: Routes,
     health: TcpListener,
@@ -345,6 +341,23 @@ fn supervise(config: &Config, parts: SupervisorParts, channel: ConfigChannel) {
         }
     };
     environment.spawn("config-watcher", Box::pin(tasks.track_future(run)));
+}
+
+/// Runs `work` until it ends, or until `stop`, which comes first.
+async fn until(stop: CancellationToken, work: impl Future<Output = ()>) {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => {}
+        () = work => {}
+    }
+}
+
+/// Waits for a future that there may not be: then forever.
+pub(crate) async fn or_never<F: Future>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The random seed. Differs from process to process, so that daemons restarted together do not reconnect together.

@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-/// What an exit code means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Success. For `run`: stopped cleanly by one signal.

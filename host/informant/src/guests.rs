@@ -87,9 +87,7 @@ pub(crate) const SCRIPT_RUNNER_VARIABLE: &str = "INFORMANT_SCRIPT_RUNNER";
 const EMBEDDED_SCRIPT_RUNNER: Option<&[u8]> = include!(concat!(env!("OUT_DIR"), "/script_runner.rs"));
 
 /// The component that runs scripts: the embedded one, or the file in `INFORMANT_SCRIPT_RUNNER`.
-///
-/// # Errors
-/// If the variable names a file that cannot be read.
+/// Errors: if the variable names a file that cannot be read.
 pub(crate) fn script_runner() -> Result<Option<Cow<'static, [u8]>>> {
     match std::env::var_os(SCRIPT_RUNNER_VARIABLE).filter(|file| !file.is_empty()) {
         Some(file) => {

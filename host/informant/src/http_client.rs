@@ -52,7 +52,6 @@ pub(crate) const HTTP_HEADER_FILE_BYTES_MAX: usize = 16 << 10;
 /// Sends requests to the network.
 pub struct HttpSender {
     connector: Arc<Connector>,
-    /// Runs the requests.
     environment: Arc<dyn Environment>,
 }
 
@@ -165,9 +164,6 @@ fn header_value(path: &Path) -> Result<HeaderValue, String> {
 }
 
 /// Whether a file of `header-files` can be used.
-///
-/// # Errors
-/// Why not.
 pub(crate) fn check_header_file(path: &Path) -> Result<(), String> {
     header_value(path).map(drop)
 }
@@ -193,7 +189,6 @@ fn address_request(request: &mut Request<HttpBody>, connection: &Connection) -> 
     Ok(())
 }
 
-/// The error of a connection.
 fn of_hyper(error: &hyper::Error) -> HttpError {
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {

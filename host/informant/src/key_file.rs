@@ -9,7 +9,6 @@ use crate::files::{ReadFileError, read_regular_file};
 /// The largest key file: 1 KiB. A key in base64 has 44 bytes.
 pub(crate) const KEY_FILE_BYTES_MAX: usize = 1_024;
 
-/// Why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeyFileError {
     #[error("cannot read the key file {path}: {source}; check the path and its permissions")]
@@ -21,9 +20,6 @@ pub(crate) enum KeyFileError {
 }
 
 /// Creates a cipher from the key in a file: 32 bytes, raw or in base64. Blocks for as long as the file system takes.
-///
-/// # Errors
-/// [`KeyFileError`].
 pub(crate) fn read(path: &Path) -> Result<Cipher, KeyFileError> {
     let bytes = read_regular_file(path, KEY_FILE_BYTES_MAX).map_err(|source| KeyFileError::Read {
         path: path.to_owned(),

@@ -31,9 +31,7 @@ pub(crate) trait ClientSource: Send + Sync {
     fn names(&self) -> Vec<String>;
 
     /// The client of a cluster.
-    ///
-    /// # Errors
-    /// [`ClientUnavailable`] if there is none, or none yet.
+    /// Errors: [`ClientUnavailable`] if there is none, or none yet.
     fn client(&self, cluster: &str) -> Result<Client, ClientUnavailable>;
 }
 
@@ -59,7 +57,6 @@ impl ClientSource for BTreeMap<String, Client> {
 /// The clusters that plugins may call.
 pub(crate) struct ClusterApi {
     clusters: Box<dyn ClientSource>,
-    /// Runs the requests.
     environment: Arc<dyn Environment>,
 }
 

@@ -18,6 +18,7 @@
 //! `plugin_supervisor` reloads plugins and `config_supervisor` compares sections:
 //!
 //! ```layers
+//! sync
 //! activities age config_file directories escape exit files key_file kube_api metrics runbooks
 //! cluster guests http_client logging rbac server
 //! daemon
@@ -46,6 +47,7 @@ mod rbac;
 mod runbooks;
 mod server;
 mod signals;
+mod sync;
 
 pub use activities::Activities;
 pub use admin::routes;

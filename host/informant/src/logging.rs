@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::io::IsTerminal;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
@@ -21,11 +21,11 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, reload};
 
 use crate::escape::{self, Escaped, Form};
+use crate::sync::lock;
 
 /// The level without `--log-level`, and with an empty one.
 const LEVEL_DEFAULT: &str = "info";
 
-/// The flags of the log.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Log")]
 pub(crate) struct LogFlags {
@@ -65,9 +65,6 @@ pub(crate) enum LogFormat {
 }
 
 /// Starts logging to stderr.
-///
-/// # Errors
-/// When the filter is invalid.
 pub(crate) fn start(flags: &LogFlags) -> Result<()> {
     let colors = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let (subscriber, filter) = subscriber(flags, colors, std::io::stderr)?;
@@ -89,7 +86,7 @@ struct LogFilter {
 
 impl LogFilter {
     fn text(&self) -> MutexGuard<'_, String> {
-        self.text.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.text)
     }
 
     /// Returns the previous filter.
@@ -108,9 +105,7 @@ pub(crate) fn level() -> Option<String> {
 }
 
 /// Replaces the filter of the log, on behalf of `user` if that is known. Returns the previous one.
-///
-/// # Errors
-/// When the filter is invalid, or the log was not started.
+/// Errors: when the filter is invalid, or the log was not started.
 pub(crate) fn set_level(text: &str, user: Option<&str>) -> Result<String> {
     FILTER
         .get()

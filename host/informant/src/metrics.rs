@@ -5,7 +5,7 @@ mod server;
 mod text_format;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use informant_informer::InformerMetrics;
 use informant_plugin_host::PluginMetrics;
@@ -22,6 +22,8 @@ pub(crate) use text_format::MetricsFormat;
 
 use self::process::ProcessCollector;
 
+use crate::sync::lock;
+
 /// All metrics of the process. Clones share one registry.
 #[derive(Clone)]
 pub struct Metrics {
@@ -30,15 +32,11 @@ pub struct Metrics {
     process: Arc<Registry>,
     pub informers: InformerMetrics,
     pub plugins: PluginMetrics,
-    /// Metrics of the state database.
     pub state: StateMetrics,
-    /// Metrics of the daemon itself.
     pub daemon: DaemonMetrics,
-    /// Metrics of the HTTP servers.
     pub(crate) servers: ServerMetrics,
 }
 
-/// Metrics of the daemon itself.
 #[derive(Clone, Debug, Default)]
 pub struct DaemonMetrics {
     discoveries: Family<InformerResult, Counter>,
@@ -132,7 +130,6 @@ impl DaemonMetrics {
         self.certificate_loads.get_or_create(&ResultOnly { result }).inc();
     }
 
-    /// Removes the series of an informer that was removed from a cluster.
     fn forget_informer(&self, informer: &str, cluster: &str) {
         for result in ["ok", "error"] {
             let (informer, cluster) = (informer.to_owned(), cluster.to_owned());
@@ -144,7 +141,6 @@ impl DaemonMetrics {
         }
     }
 
-    /// Removes the series of a plugin.
     pub(crate) fn forget_plugin(&self, plugin: &str) {
         for result in ["ok", "refused"] {
             let plugin = plugin.to_owned();
@@ -231,7 +227,6 @@ impl Metrics {
         }
     }
 
-    /// Removes the series of an informer that was removed from a cluster.
     pub(crate) fn forget_informer(&self, informer: &str, cluster: &str) {
         self.daemon.forget_informer(informer, cluster);
         self.informers.forget_informer(informer, cluster);
@@ -243,9 +238,6 @@ impl Metrics {
     }
 
     /// All metrics as OpenMetrics text.
-    ///
-    /// # Errors
-    /// Never in practice: writing to a string does not fail.
     pub fn encode(&self) -> Result<String, fmt::Error> {
         let mut out = String::new();
         text::encode_registry(&mut out, &self.lock())?;
@@ -255,7 +247,7 @@ impl Metrics {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.registry)
     }
 }
 

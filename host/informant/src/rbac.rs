@@ -58,7 +58,6 @@ struct Rule {
     needed_by: BTreeSet<String>,
 }
 
-/// The permissions that a configuration needs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Permissions {
     rules: BTreeMap<Scope, BTreeMap<RuleTarget, Rule>>,
@@ -77,7 +76,6 @@ impl Permissions {
         self.add(scope, target, INFORMER_VERBS, &format!("[informer.{name}]"));
     }
 
-    /// Adds a grant of the plugin `name`.
     pub(crate) fn add_grant(&mut self, name: &str, grant: &KubeGrant) {
         let resource = &grant.resource;
         let resources: Vec<String> = match grant.subresources.as_slice() {

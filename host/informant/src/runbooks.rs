@@ -59,7 +59,6 @@ pub(crate) fn hint(code: Option<&str>) -> String {
     code.map_or_else(String::new, |code| format!(" (informant explain {code})"))
 }
 
-/// The runbook for a source that is not live.
 pub(crate) fn of_source(state: SourceState) -> Option<Runbook> {
     match state {
         SourceState::Live => None,

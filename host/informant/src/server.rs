@@ -84,9 +84,7 @@ pub(crate) struct HttpServer {
 
 impl HttpServer {
     /// Serves on a bound listener, in a thread called `name`; with `tls`, connections without it are refused.
-    ///
-    /// # Errors
-    /// When the system refuses the thread or what its runtime needs.
+    /// Errors: when the system refuses the thread or what its runtime needs.
     pub(crate) fn start(
         name: &'static str,
         listener: TcpListener,

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::activities::Activities;
 use crate::cluster::end_login_programs;
-use crate::daemon::STOP_MAX;
+use crate::daemon::{STOP_MAX, or_never};
 use crate::exit::Exit;
 
 /// How long after [`STOP_MAX`] a stop may still finish by itself. Then the process ends.
@@ -64,9 +64,6 @@ pub(crate) struct StopSignals {
 
 impl StopSignals {
     /// Installs the handlers: from now on these signals no longer kill the process.
-    ///
-    /// # Errors
-    /// When the system refuses to install them.
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -74,7 +71,6 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the next one.
     pub(crate) async fn next(&mut self) -> Signal {
         tokio::select! {
             biased;
@@ -114,9 +110,6 @@ struct Handlers {
 
 impl SignalThread {
     /// Installs the handlers and starts the thread. `activities` name what hangs.
-    ///
-    /// # Errors
-    /// When the system refuses either.
     pub(crate) fn start(activities: Activities) -> io::Result<Self> {
         let (stop, stop_requested) = watch::channel(None);
         let (reload, reload_requested) = watch::channel(0);
@@ -176,15 +169,21 @@ impl Handlers {
                     biased;
                     signal = self.stop_signals.next() => {
                         if deadline.is_some() {
-                            exit_immediately(signal);
+                            // As shells expect after a signal.
+                            exit(signal.exit_code(), move || {
+                                tracing::warn!(%signal, "ended immediately; accepted events may be undelivered");
+                            });
                         }
                         if !self.runs.load(Ordering::SeqCst) {
-                            exit_before_start(signal);
+                            // Nothing was accepted that could be delivered.
+                            exit(Exit::Done.code().into(), move || {
+                                tracing::info!(%signal, "stopped before the start was complete");
+                            });
                         }
                         deadline = Some(Instant::now() + STOP_MAX + STOP_GRACE);
                         self.stop.send_replace(Some(signal));
                     }
-                    () = until(deadline) => exit_hung(&self.activities),
+                    () = or_never(deadline.map(tokio::time::sleep_until)) => exit_hung(&self.activities),
                     _ = self.hangup.recv() => self.reload.send_modify(|number| *number += 1),
                     _ = self.user_defined_1.recv() => tracing::debug!(signal = "SIGUSR1", "signal ignored"),
                     _ = self.user_defined_2.recv() => tracing::debug!(signal = "SIGUSR2", "signal ignored"),
@@ -192,27 +191,6 @@ impl Handlers {
             }
         });
     }
-}
-
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Ends the process while it starts: nothing was accepted that could be delivered.
-fn exit_before_start(signal: Signal) -> ! {
-    exit(Exit::Done.code().into(), move || {
-        tracing::info!(%signal, "stopped before the start was complete");
-    })
-}
-
-/// Ends the process without waiting, with the exit code that shells expect after a signal.
-fn exit_immediately(signal: Signal) -> ! {
-    exit(signal.exit_code(), move || {
-        tracing::warn!(%signal, "ended immediately; accepted events may be undelivered");
-    })
 }
 
 /// Ends the process because the stop hangs.

@@ -29,7 +29,7 @@ mod sync {
 }
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use informant_cache::listener::Pause;
@@ -60,6 +60,7 @@ use crate::instance::wasi::WasiMode;
 use crate::metrics::PluginCounters;
 use crate::runtime::Runtime;
 use crate::status::{PluginState, Reload};
+use crate::sync::lock;
 use crate::text::truncated;
 
 /// State shared by a plugin's handle and its actors.
@@ -178,12 +179,10 @@ impl PluginContext {
         }
     }
 
-    /// The configuration of new instances.
     pub(crate) fn config(&self) -> Arc<PluginConfig> {
-        Arc::clone(&self.config.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&lock(&self.config))
     }
 
-    /// Makes `config` the plugin's configuration.
     pub(crate) fn apply(&self, config: &Arc<PluginConfig>) {
         let now = self.now();
         self.listener
@@ -196,7 +195,7 @@ impl PluginContext {
         self.outcomes.set_on_failure(config.spec.on_failure);
         self.effects.set_dry_run(config.spec.is_dry_run);
         self.capabilities.configure(&config.spec, &config.grants, now);
-        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(config);
+        *lock(&self.config) = Arc::clone(config);
     }
 
     /// What runs besides its actors.
@@ -213,9 +212,7 @@ impl PluginContext {
 
     /// Creates the instance `id` of `version` with `config` and calls its `init`, which adds to `changes` what it
     /// changed in the plugin's keys. They are empty after a failure.
-    ///
-    /// # Errors
-    /// Why the instance could not be created or initialized.
+    /// Errors: why the instance could not be created or initialized.
     pub(crate) async fn instance(
         &self,
         config: &PluginConfig,
@@ -259,10 +256,9 @@ impl PluginContext {
 
     pub(crate) fn status(&self) -> MutexGuard<'_, LiveStatus> {
         // Changed by single assignments: whole after any panic.
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.status)
     }
 
-    /// Sets the state of an instance.
     pub(crate) fn set_state(&self, id: InstanceId, state: PluginState, because: Option<String>) {
         let combined = {
             let mut status = self.status();
@@ -367,9 +363,7 @@ impl PluginContext {
 }
 
 /// Calls `init` of a new instance.
-///
-/// # Errors
-/// [`LoadProblem::Trapped`], [`LoadProblem::Init`], [`LoadProblem::InitRetryable`].
+/// Errors: [`LoadProblem::Trapped`], [`LoadProblem::Init`], [`LoadProblem::InitRetryable`].
 pub(crate) async fn initialize(
     instance: &mut Instance,
     config: &PluginConfig,
@@ -405,7 +399,6 @@ pub(crate) async fn initialize(
     })
 }
 
-/// The message of a failure.
 pub(crate) fn message_of(failure: Failure) -> String {
     match failure {
         Failure::Retryable(message) | Failure::Permanent(message) => truncated(&message),

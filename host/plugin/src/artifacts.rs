@@ -19,7 +19,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Instant, SystemTime};
 
 use informant_spec::Digest;
@@ -36,6 +36,7 @@ use wasmtime::component::Component;
 use crate::engine::compile::CompileQueue;
 use crate::error::HostError;
 use crate::error::LoadProblem;
+use crate::sync::lock;
 
 /// Bytes of all artifacts in the directory, and of the components and scripts kept for rollbacks: 2 GiB, enough for 50
 /// components of JavaScript or Python, or 5,000 of Rust. Above it the least recently used ones are removed.
@@ -83,7 +84,6 @@ impl ArtifactMetrics {
         metrics
     }
 
-    /// A component was compiled.
     fn compiled(&self, seconds: f64) {
         self.compile_seconds.observe(seconds);
     }
@@ -94,7 +94,6 @@ impl ArtifactMetrics {
     }
 }
 
-/// A compiled component that is in use.
 pub(crate) struct Artifact {
     pub(crate) component: Component,
 }
@@ -168,9 +167,6 @@ impl Artifacts {
     }
 
     /// The artifact of the component `bytes`, from memory, from the directory, or compiled now.
-    ///
-    /// # Errors
-    /// [`LoadProblem::Compile`].
     pub(crate) async fn get(&self, digest: Digest, bytes: Arc<[u8]>) -> Result<Arc<Artifact>, LoadProblem> {
         if let Some(artifact) = lock(&self.in_use).get(&digest).and_then(Weak::upgrade) {
             return Ok(artifact);
@@ -327,11 +323,6 @@ fn write(path: &Path, artifact: &[u8]) -> std::io::Result<()> {
 
 fn checksum_of(path: &Path) -> PathBuf {
     path.with_extension("sha256")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // Changed by single inserts and removes: consistent after any panic.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 /// The contract version that this Informant supports.
 pub const CONTRACT: &str = "0.2.0";
 
-/// The contract's package.
 pub(crate) const PACKAGE: &str = "informant:plugin";
 
 wasmtime::component::bindgen!({

@@ -62,7 +62,6 @@ pub(crate) use self::kv::InitChanges as InitEffects;
 /// this order ends it.
 macro_rules! capabilities {
     ($($name:ident: $capability:ty),* $(,)?) => {
-        /// The capabilities of a process.
         #[derive(Clone, Default)]
         pub(crate) struct Capabilities {
             $($name: <$capability as Capability>::Host,)*
@@ -109,24 +108,17 @@ macro_rules! capabilities {
         }
 
         /// Links the interfaces of all capabilities.
-        ///
-        /// # Errors
-        /// None that depends on a plugin.
         pub(crate) fn link<T: HasCapabilities>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
             $(<$capability as Capability>::link(linker)?;)*
             Ok(())
         }
 
         impl Capabilities {
-            /// Registers the metrics.
             pub(crate) fn register(&self, registry: &mut Registry) {
                 $(self.$name.register(registry);)*
             }
 
             /// Rejects a version of `plugin` that the other plugins do not allow.
-            ///
-            /// # Errors
-            /// [`LoadProblem::MetricType`].
             pub(crate) fn check(&self, plugin: &str, manifest: &Manifest) -> Result<(), LoadProblem> {
                 $(self.$name.check(plugin, manifest)?;)*
                 Ok(())
@@ -146,7 +138,6 @@ macro_rules! capabilities {
         }
 
         impl PluginCapabilities {
-            /// Those of a new plugin.
             pub(crate) fn new(host: &Capabilities, grants: &Grants, plugin: &PluginParts<'_>) -> PluginCapabilities {
                 PluginCapabilities { $($name: Arc::new(<$capability as Capability>::new(&host.$name, &grants.$name, plugin)),)* }
             }

@@ -75,9 +75,7 @@ impl<T> std::ops::Deref for PluginComponent<T> {
 impl<T> PluginComponent<T> {
     /// Validates `bytes`, the contents of a file with this digest, and prepares them to run: checks the names,
     /// compiles, checks the types.
-    ///
-    /// # Errors
-    /// Why the component is rejected.
+    /// Errors: why the component is rejected.
     pub(crate) async fn new(
         bytes: Arc<[u8]>,
         digest: Digest,

@@ -7,10 +7,11 @@ mod metrics;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use informant_cache::{Environment, Moment};
 
+use crate::sync::lock;
 use crate::text::truncated_at;
 
 pub(crate) use self::metrics::EffectSeries;
@@ -24,16 +25,12 @@ pub(crate) const EFFECT_TEXT_BYTES_MAX: usize = 1 << 10;
 /// What was withheld.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EffectKind {
-    /// A write to the cluster.
     Kube,
-    /// A change of a key.
     Kv,
-    /// An HTTP request.
     Http,
 }
 
 impl EffectKind {
-    /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -47,9 +44,7 @@ impl EffectKind {
 /// Something that a plugin would have done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// When.
     pub at: Moment,
-    /// What kind of thing.
     pub kind: EffectKind,
     /// The verb: `patch`, `set`, `POST`.
     pub action: String,
@@ -177,7 +172,7 @@ impl Effects {
 
     fn lock(&self) -> MutexGuard<'_, Recorded> {
         // Changed by single assignments: whole after any panic.
-        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.recorded)
     }
 }
 

@@ -54,9 +54,6 @@ const INSTANCE_BYTES_MAX: usize = 8 * 1_024 * 1_024;
 /// Creates the engine: with the instance pool if its address space can be reserved, otherwise with memory mapped on
 /// demand. Limits on virtual memory, strict overcommit and small address spaces (39 bits on some ARM kernels) prevent
 /// the reservation.
-///
-/// # Errors
-/// wasmtime's error, if it cannot run on this machine at all.
 pub(crate) fn engine() -> wasmtime::Result<Engine> {
     match Engine::new(config().allocation_strategy(InstanceAllocationStrategy::Pooling(pooling()))) {
         Ok(engine) => Ok(engine),
@@ -72,9 +69,6 @@ pub(crate) fn engine() -> wasmtime::Result<Engine> {
 
 /// The engine without a pool: for lack of address space, and to compile. The compiled code is the same with and
 /// without.
-///
-/// # Errors
-/// wasmtime's error, if it cannot run on this machine at all.
 pub(crate) fn on_demand() -> wasmtime::Result<Engine> {
     Engine::new(&config())
 }

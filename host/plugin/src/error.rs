@@ -18,98 +18,68 @@ pub struct LoadError {
     problem: Box<LoadProblem>,
 }
 
-/// What is wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadProblem {
-    /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(std::io::Error),
-    /// The path does not name a regular file.
     #[error("{found}, not a regular file: set `component` or `script` to a .wasm or .js file")]
     NotRegular {
         /// What it is, with an article.
         found: &'static str,
     },
-    /// Its file system did not answer.
     #[error(
         "cannot be read: its file system has not answered within {} s; Informant tries again when it does",
         within.as_secs()
     )]
-    ReadTimeout {
-        /// How long it was waited for.
-        within: Duration,
-    },
-    /// The file exceeds the size limit of components.
+    ReadTimeout { within: Duration },
     #[error("too large: {}; a component may have at most {}", Mib(*bytes), Mib(*max))]
     TooLarge {
         /// The file's length in bytes, or how many bytes were read before giving up.
         bytes: usize,
-        /// The limit in bytes.
         max: usize,
     },
-    /// The file exceeds the size limit of scripts.
     #[error(
         "too large: {bytes} bytes; a script may have at most {max} (1 MiB); make a component of a larger one: informant plugin build FILE --component"
     )]
     ScriptTooLarge {
         /// The file's length in bytes, or how many bytes were read before giving up.
         bytes: usize,
-        /// The limit in bytes.
         max: usize,
     },
-    /// A script is not UTF-8.
     #[error("not UTF-8: byte {byte:#04x} at line {line}, column {column}; save it as UTF-8")]
     ScriptNotText {
         /// The line, from 1.
         line: usize,
         /// The position in the line, in bytes from 1.
         column: usize,
-        /// The byte found there.
         byte: u8,
     },
-    /// This program was built without the component that runs scripts.
     #[error(
         "this Informant was built without its script runner; build it with `cargo xtask`, which includes it, or set INFORMANT_SCRIPT_RUNNER to the runner's file"
     )]
     NoScriptRunner,
-    /// The file is not WebAssembly.
     #[error(
         "not WebAssembly: {found}; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)"
     )]
-    NotWasm {
-        /// What it looks like.
-        found: String,
-    },
-    /// The file starts like WebAssembly, but is truncated or malformed later.
+    NotWasm { found: String },
     #[error(
         "invalid WebAssembly at byte {offset} of {length}: {cause}; the file may be truncated, so copy or build it again"
     )]
     Broken {
-        /// The offset in the file.
         offset: usize,
-        /// The file's length.
         length: usize,
         /// wasmparser's message.
         cause: String,
     },
-    /// A core module.
     #[error(
         "a core module, not a component; Rust: build with --target wasm32-wasip2; others: wasm-tools component new"
     )]
     CoreModule,
-    /// The file's digest differs from the one pinned in config.toml.
     #[error("its sha256 is {found}, but config.toml pins {pinned}; change `sha256` if the new file is the right one")]
-    Pin {
-        /// The file's digest.
-        found: Digest,
-        /// The pinned digest.
-        pinned: Digest,
-    },
-    /// It imports an interface that Informant does not provide.
+    Pin { found: Digest, pinned: Digest },
     #[error("imports {interface}, which Informant does not provide{hint}")]
     Import {
-        /// The interface.
         interface: String,
         /// What to do about it, including the leading separator.
         hint: String,
@@ -122,32 +92,19 @@ pub enum LoadProblem {
         "a command (it exports {0}), not a library; Rust: use crate-type = [\"cdylib\"] and no main; C and Go: build a reactor (-mexec-model=reactor, -buildmode=c-shared)"
     )]
     Command(String),
-    /// It is built for a newer contract.
     #[error(
         "built for the newer contract {found}, but this Informant supports {CONTRACT}; upgrade Informant, or build it with an older SDK"
     )]
-    NewerContract {
-        /// The version it names.
-        found: String,
-    },
-    /// It is built for a contract that is no longer supported.
+    NewerContract { found: String },
     #[error(
         "built for the older contract {found}, but this Informant supports {CONTRACT}; rebuild it with the SDK of this Informant (version {})",
         env!("CARGO_PKG_VERSION")
     )]
-    OlderContract {
-        /// The version it names.
-        found: String,
-    },
-    /// It does not export `lifecycle`.
+    OlderContract { found: String },
     #[error(
         "does not export informant:plugin/lifecycle: it is a component, but not a plugin; build it with a plugin SDK (its exports: {exports})"
     )]
-    NoLifecycle {
-        /// Its exports, as a hint.
-        exports: String,
-    },
-    /// It exports `lifecycle`, but no role.
+    NoLifecycle { exports: String },
     #[error(
         "exports no role; export at least one of event-handler, sync-handler and index-funcs in addition to lifecycle; Rust: list them in export!(Type: events, sync, index)"
     )]
@@ -156,58 +113,37 @@ pub enum LoadProblem {
     #[error(
         "exports the role {role}, which this Informant (contract {CONTRACT}) does not know and would never call; upgrade Informant, or leave the role out: list the others as `roles` in the manifest"
     )]
-    UnknownRole {
-        /// The role's interface.
-        role: String,
-    },
-    /// A role lacks a function, or one has another type.
+    UnknownRole { role: String },
     #[error("{function} of {interface} {cause}; build it with the SDK for contract {CONTRACT}")]
     RoleType {
         /// The interface, with its version.
         interface: String,
-        /// The function.
         function: String,
-        /// How it differs from the contract.
         cause: String,
     },
-    /// wasmtime rejects it.
     #[error("does not compile: {0}")]
     Compile(String),
-    /// No instance of it can be created.
     #[error("cannot be instantiated: {0}")]
     Instantiate(String),
     /// A call during load trapped or timed out.
     #[error("{0}")]
     Trapped(TrapReport),
-    /// The manifest is invalid.
     #[error("its manifest (returned by describe) {error}{hint}")]
     Manifest {
-        /// What is wrong with it.
         error: ManifestError,
         /// Where else to look, or nothing.
         hint: &'static str,
     },
-    /// Its manifest requires access that config.toml does not grant.
     #[error("requires access that is not granted; in config.toml, set in [plugin.{plugin}]: {line}")]
-    Needs {
-        /// The plugin's name in config.toml.
-        plugin: String,
-        /// The line to write there.
-        line: String,
-    },
-    /// It declares a metric that another plugin has with another type.
+    Needs { plugin: String, line: String },
     #[error(
         "declares the metric {name:?} as {kind}, but plugin {other} has it as {other_kind}, and both would have one name \
          in the output; rename it in one of them"
     )]
     MetricType {
-        /// The metric.
         name: String,
-        /// Its type here.
         kind: &'static str,
-        /// The other plugin.
         other: String,
-        /// Its type there.
         other_kind: &'static str,
     },
     /// The section wants several instances of a plugin that handles its events in one.
@@ -215,13 +151,7 @@ pub enum LoadProblem {
         "is not parallel, but limits.instances is {instances}; in [plugin.{plugin}] of config.toml, set \
          limits.instances to 1; or set `parallel` in its manifest, if its instances need not know of each other's objects"
     )]
-    NotParallel {
-        /// The plugin's name in config.toml.
-        plugin: String,
-        /// `limits.instances`.
-        instances: u32,
-    },
-    /// The script cannot be run. Contains the place in the script.
+    NotParallel { plugin: String, instances: u32 },
     #[error("{0}")]
     Script(String),
     /// `describe` failed, which can depend only on the component and its `config`.
@@ -232,7 +162,6 @@ pub enum LoadProblem {
     Init {
         /// `events` or `index`.
         role: &'static str,
-        /// The plugin's message.
         message: String,
     },
     /// `init` failed, and asks to be tried again.
@@ -240,7 +169,6 @@ pub enum LoadProblem {
     InitRetryable {
         /// `events` or `index`.
         role: &'static str,
-        /// The plugin's message.
         message: String,
         /// How long the plugin asks to wait.
         after: Option<Duration>,
@@ -250,9 +178,7 @@ pub enum LoadProblem {
     InitGaveUp {
         /// `events` or `index`.
         role: &'static str,
-        /// The plugin's last message.
         message: String,
-        /// How long it was tried.
         within: Duration,
     },
     /// The old version's state cannot be transferred to the new one.
@@ -272,18 +198,10 @@ pub enum LoadProblem {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// Too long.
     #[error("is too large: {bytes} bytes; at most {max} are allowed")]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-        /// The limit.
-        max: usize,
-    },
-    /// Not JSON, or of another shape.
+    TooLong { bytes: usize, max: usize },
     #[error("is not valid: {}", explain(.0))]
     Json(serde_json::Error),
-    /// It is inconsistent.
     #[error("{0}")]
     Inconsistent(String),
 }
@@ -320,13 +238,11 @@ impl LoadError {
         self.plugin.as_deref()
     }
 
-    /// The component's file.
     #[must_use]
     pub fn component(&self) -> &Path {
         &self.component
     }
 
-    /// What is wrong.
     #[must_use]
     pub fn problem(&self) -> &LoadProblem {
         &self.problem
@@ -363,22 +279,13 @@ impl std::error::Error for LoadError {
     }
 }
 
-/// The plugin host cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// wasmtime does not run on this machine.
     #[error("WebAssembly cannot run on this machine: {0}")]
     Engine(String),
-    /// The ticker's thread cannot be started.
     #[error("cannot start the thread that limits plugins' CPU time: {0}")]
     Ticker(std::io::Error),
-    /// Another user can write into the directory for compiled artifacts, or its owner cannot be determined.
     #[error("the directory for compiled plugins, {}: {problem}", path.display())]
-    CacheDir {
-        /// The directory.
-        path: PathBuf,
-        /// What is wrong, and what to do.
-        problem: String,
-    },
+    CacheDir { path: PathBuf, problem: String },
 }

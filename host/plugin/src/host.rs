@@ -38,11 +38,8 @@ pub struct HostOptions {
     pub env: Arc<dyn Environment>,
     /// The same runtime, for blocking work (reading, compiling) and child processes.
     pub handle: Handle,
-    /// Where components are compiled.
     pub compiler: Compiler,
-    /// What capabilities need.
     pub services: Services,
-    /// Its metrics.
     pub metrics: PluginMetrics,
     /// The component that runs scripts; none: scripts are rejected.
     pub script_runner: Option<Cow<'static, [u8]>>,
@@ -55,7 +52,6 @@ pub struct PluginHost(Arc<Runtime>);
 /// What is known of a component without running it.
 #[derive(Clone, Debug)]
 pub struct Inspection {
-    /// Its roles.
     pub roles: Roles,
     /// The interfaces it imports.
     pub imports: Vec<String>,
@@ -69,11 +65,9 @@ pub struct Inspection {
     pub contract: String,
     /// The SDK that it was built with; none: it does not say.
     pub sdk: Option<SdkInfo>,
-    /// Its manifest.
     pub manifest: Arc<Manifest>,
     /// The file's sha256.
     pub digest: Digest,
-    /// The file's length.
     pub size_bytes: usize,
 }
 

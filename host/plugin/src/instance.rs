@@ -30,13 +30,22 @@ use crate::instance::guest::{GuestState, InstanceResources};
 /// The result of a call into a guest: what it returned, or why it did not return.
 pub(crate) type Called<T> = Result<T, Box<TrapReport>>;
 
-/// A live instance.
 pub(crate) struct Instance {
     store: Store<GuestState>,
     exports: Exports,
     watchdog: CallWatchdog,
     /// What the last call is to change, if it succeeded.
     effects: CallEffects,
+}
+
+/// Calls a function of a role, whose export has this name. None if the component lacks the role.
+macro_rules! call {
+    ($self:ident, $role:ident, $kind:expr, $source:expr, $export:literal, $function:ident($($argument:ident),*)) => {{
+        let guest = $self.exports.$role.as_ref()?;
+        begin(&mut $self.store, $kind, $source);
+        let answer = $self.watchdog.run(guest.$function(&mut $self.store, $($argument),*)).await;
+        Some($self.finish($export, answer))
+    }};
 }
 
 impl Instance {
@@ -79,7 +88,6 @@ impl Instance {
         std::mem::take(&mut self.effects)
     }
 
-    /// Linear memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.store.data().limiter.memory_bytes()
     }
@@ -93,8 +101,7 @@ impl Instance {
         self.finish("describe", answer)
     }
 
-    /// Calls `init`, which is a call of this `kind`. Its success adds to `before` what it has changed; otherwise
-    /// nothing
+    /// Calls `init`, which is a call of this `kind`. Its success adds to `before` what it has changed; otherwise nothing
     /// of that is left.
     pub(crate) async fn init(
         &mut self,
@@ -115,13 +122,15 @@ impl Instance {
 
     /// Calls `on-add`. None if the component lacks the role `event-handler`; the same for the other calls.
     pub(crate) async fn on_add(&mut self, about: ObjectRef<'_>, call: Call, object: &[u8]) -> Option<Called<Handled>> {
-        let guest = self.exports.events.as_ref()?;
-        begin(&mut self.store, CallKind::Event, Some(about.source));
-        let answer = self
-            .watchdog
-            .run(guest.call_on_add(&mut self.store, about, call, object))
-            .await;
-        Some(self.finish("on-add", answer))
+        let source = Some(about.source);
+        call!(
+            self,
+            events,
+            CallKind::Event,
+            source,
+            "on-add",
+            call_on_add(about, call, object)
+        )
     }
 
     pub(crate) async fn on_update(
@@ -131,13 +140,15 @@ impl Instance {
         old: Option<&[u8]>,
         object: &[u8],
     ) -> Option<Called<Handled>> {
-        let guest = self.exports.events.as_ref()?;
-        begin(&mut self.store, CallKind::Event, Some(about.source));
-        let answer = self
-            .watchdog
-            .run(guest.call_on_update(&mut self.store, about, call, old, object))
-            .await;
-        Some(self.finish("on-update", answer))
+        let source = Some(about.source);
+        call!(
+            self,
+            events,
+            CallKind::Event,
+            source,
+            "on-update",
+            call_on_update(about, call, old, object)
+        )
     }
 
     pub(crate) async fn on_delete(
@@ -145,32 +156,32 @@ impl Instance {
         about: ObjectRef<'_>,
         call: Call,
         last: Option<&[u8]>,
-        final_state_unknown: bool,
+        unknown: bool,
     ) -> Option<Called<Handled>> {
-        let guest = self.exports.events.as_ref()?;
-        begin(&mut self.store, CallKind::Event, Some(about.source));
-        let answer = self
-            .watchdog
-            .run(guest.call_on_delete(&mut self.store, about, call, last, final_state_unknown))
-            .await;
-        Some(self.finish("on-delete", answer))
+        let source = Some(about.source);
+        call!(
+            self,
+            events,
+            CallKind::Event,
+            source,
+            "on-delete",
+            call_on_delete(about, call, last, unknown)
+        )
     }
 
     pub(crate) async fn on_synced(&mut self, source: u32) -> Option<Called<Result<(), Failure>>> {
-        let guest = self.exports.sync.as_ref()?;
-        begin(&mut self.store, CallKind::Event, Some(source));
-        let answer = self.watchdog.run(guest.call_on_synced(&mut self.store, source)).await;
-        Some(self.finish("on-synced", answer))
+        call!(
+            self,
+            sync,
+            CallKind::Event,
+            Some(source),
+            "on-synced",
+            call_on_synced(source)
+        )
     }
 
     pub(crate) async fn index(&mut self, about: ObjectRef<'_>, object: &[u8]) -> Option<Called<IndexAnswer>> {
-        let guest = self.exports.index.as_ref()?;
-        begin(&mut self.store, CallKind::Index, None);
-        let answer = self
-            .watchdog
-            .run(guest.call_index(&mut self.store, about, object))
-            .await;
-        Some(self.finish("index", answer))
+        call!(self, index, CallKind::Index, None, "index", call_index(about, object))
     }
 
     /// Whether it has the role `state`.
@@ -190,12 +201,9 @@ impl Instance {
     }
 
     pub(crate) async fn restore(&mut self, state: &[u8]) -> Option<Called<Result<(), Failure>>> {
-        let guest = self.exports.state.as_ref()?;
-        begin(&mut self.store, CallKind::Swap, None);
-        let answer = self.watchdog.run(guest.call_restore(&mut self.store, state)).await;
-        Some(self.finish("restore", answer))
+        call!(self, state, CallKind::Swap, None, "restore", call_restore(state))
     }
-    /// The call is over.
+
     fn finish<T, E: Reported>(
         &mut self,
         export: &'static str,
@@ -218,7 +226,6 @@ impl Instance {
 
 /// What a guest returns instead of an answer.
 trait Reported {
-    /// How the call ended.
     fn end(&self) -> CallEnd {
         CallEnd::Failed
     }

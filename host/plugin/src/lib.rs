@@ -33,7 +33,7 @@
 //!   it. `simulated`: a host for simulations, without a ticker and threads (feature `simulation`).
 //!
 //! ```layers
-//! text json_error bindings
+//! text sync json_error bindings
 //! engine
 //! error
 //! artifacts
@@ -71,6 +71,7 @@ mod series;
 #[cfg(feature = "simulation")]
 mod simulated;
 mod status;
+mod sync;
 #[cfg(test)]
 mod testing;
 mod text;

@@ -158,7 +158,6 @@ impl PluginMetrics {
         metrics
     }
 
-    /// The metrics of the plugin `name`.
     pub(crate) fn plugin(&self, name: &str) -> PluginCounters {
         let plugin = Arc::from(name);
         PluginCounters {
@@ -206,14 +205,12 @@ impl PluginSeries {
         self.reloads.of([result]).inc();
     }
 
-    /// Sets the current state.
     pub(crate) fn state(&self, state: PluginState) {
         for each in PluginState::ALL {
             self.state.of([each.as_str()]).set(i64::from(each == state));
         }
     }
 
-    /// The counters of objects indexed.
     pub(crate) fn index(&self) -> IndexCounters {
         let counter = |result: &'static str| self.index_objects.of([result]);
         IndexCounters {

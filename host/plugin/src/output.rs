@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use prometheus_client::metrics::counter::Counter;
 use tokio::io::AsyncWrite;
@@ -16,6 +16,7 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
 use crate::bindings::informant::plugin::log::Level;
+use crate::sync::lock;
 
 /// The target of guests' lines in the log.
 pub(crate) const GUEST_TARGET: &str = "informant::guest";
@@ -32,7 +33,6 @@ pub(crate) const TAIL_LINES_MAX: usize = 20;
 /// Bytes a stream accepts at once: 64 KiB, as wasmtime's own streams.
 const WRITE_BYTES_MAX: usize = 64 * 1_024;
 
-/// One instance's output.
 #[derive(Clone)]
 pub(crate) struct Output(Arc<Shared>);
 
@@ -144,7 +144,7 @@ impl Output {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.state)
     }
 }
 

@@ -5,7 +5,7 @@ mod rollback;
 mod section;
 mod swap;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant_cache::{IndexFeedHandle, ListenerHandle, Moment};
@@ -27,6 +27,7 @@ use crate::error::LoadProblem;
 use crate::instance::version::LoadedVersion;
 use crate::plugin::instances::first_instances;
 use crate::status::{PluginState, PluginStatus};
+use crate::sync::lock;
 
 /// A plugin. Clones are the same plugin.
 ///
@@ -165,7 +166,6 @@ impl Plugin {
         self.0.context.effects.list()
     }
 
-    /// Starts to call it.
     pub async fn start(&self) {
         self.send_to_all(|| ActorCommand::Start).await;
     }
@@ -198,7 +198,6 @@ impl Plugin {
         events.send(ActorCommand::Pause).await;
     }
 
-    /// Its status.
     #[must_use]
     pub fn status(&self) -> PluginStatus {
         let stats = self.0.context.listener.control().stats();
@@ -273,11 +272,6 @@ pub(crate) fn feed(version: &LoadedVersion) -> Option<IndexFeedHandle> {
     let names = version.manifest.index_names();
     let computes_indexes = version.component.roles.has(Role::IndexFuncs);
     computes_indexes.then(|| IndexFeedHandle::new(names.iter().cloned()))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Changed by single assignments: whole after any panic.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Inner {

@@ -66,9 +66,7 @@ impl Runtime {
     }
 
     /// Rejects a version that its section or the other plugins do not allow.
-    ///
-    /// # Errors
-    /// [`LoadProblem::Needs`], [`LoadProblem::MetricType`].
+    /// Errors: [`LoadProblem::Needs`], [`LoadProblem::MetricType`].
     pub(crate) fn check_version(&self, version: &LoadedVersion, spec: &PluginSpec) -> Result<(), LoadProblem> {
         version.manifest.check_section(spec)?;
         self.metrics.capabilities.check(&spec.name, &version.manifest)
@@ -185,7 +183,6 @@ impl Runtime {
         }
     }
 
-    /// The options of the listener of a plugin with this section.
     pub(crate) fn listener_options(&self, spec: &PluginSpec) -> listener::ListenerOptions {
         listener::ListenerOptions {
             pending_events_max: spec.limits.pending,

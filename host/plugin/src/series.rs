@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
@@ -21,6 +21,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Unit;
+
+use crate::sync::lock;
 
 /// The series of one plugin.
 pub(crate) trait SeriesSet: Default + Send + Sync + 'static {
@@ -110,12 +112,11 @@ impl<S> Live<S> {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Weak<S>>> {
         // Changed by single inserts and removes: consistent after any panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
 impl<S: SeriesSet> Live<S> {
-    /// The set of `plugin`.
     pub(crate) fn of(&self, plugin: &Arc<str>) -> Arc<S> {
         self.of_or_make(plugin, S::default)
     }
@@ -224,7 +225,7 @@ impl<const N: usize, M: Clone + Default> Labeled<N, M> {
 impl<const N: usize, M> Labeled<N, M> {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<[Cow<'static, str>; N], M>> {
         // Changed by single inserts: consistent after any panic.
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.rows)
     }
 }
 

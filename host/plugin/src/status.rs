@@ -11,7 +11,6 @@ use crate::capability::kube::writes::WritesStatus;
 use crate::capability::kv::key_value::KvUsage;
 use crate::component::roles::Roles;
 
-/// A plugin's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PluginState {
     /// Loaded, but not started.
@@ -30,14 +29,11 @@ pub enum PluginState {
     Stopped,
 }
 
-/// The status of a plugin.
 #[derive(Clone, Debug)]
 pub struct PluginStatus {
-    /// Its name in config.toml.
     pub name: String,
     /// The name and version in its manifest.
     pub manifest: (String, String),
-    /// Its state.
     pub state: PluginState,
     /// The reason of the state, if any: what led to a restart, to quarantine or to a pause.
     pub because: Option<String>,

@@ -42,7 +42,6 @@ impl ContentSource {
         }
     }
 
-    /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {
         let ContentSource::File(path) = self;
@@ -92,7 +91,6 @@ impl Content {
         }
     }
 
-    /// The bytes.
     #[must_use]
     pub const fn bytes(&self) -> &Arc<[u8]> {
         &self.bytes

@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
-/// A sha256.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
@@ -17,13 +16,11 @@ pub struct DigestError {
 }
 
 impl Digest {
-    /// The digest of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Digest {
         Digest(Sha256::digest(bytes).into())
     }
 
-    /// The 32 bytes.
     #[must_use]
     pub const fn bytes(&self) -> [u8; 32] {
         self.0

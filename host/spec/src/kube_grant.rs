@@ -40,9 +40,7 @@ pub enum KubeVerb {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KubeGrant {
-    /// The allowed verbs.
     pub verbs: Vec<KubeVerb>,
-    /// The resource.
     pub resource: KubeResource,
     /// Only in these namespaces; none: in each namespace, across all namespaces, and for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,9 +56,7 @@ pub struct KubeGrant {
 /// The attributes of a call that grants are checked against, as in RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceAttributes<'a> {
-    /// The verb.
     pub verb: KubeVerb,
-    /// The resource.
     pub resource: &'a KubeResource,
     /// Empty: all namespaces, or cluster-scoped.
     pub namespace: &'a str,
@@ -71,7 +67,6 @@ pub struct ResourceAttributes<'a> {
 }
 
 impl KubeVerb {
-    /// All verbs.
     pub const ALL: [KubeVerb; 6] = [
         KubeVerb::Get,
         KubeVerb::List,
@@ -94,7 +89,6 @@ impl KubeVerb {
         }
     }
 
-    /// The verb with that name.
     #[must_use]
     pub fn parse(name: &str) -> Option<KubeVerb> {
         KubeVerb::ALL.into_iter().find(|verb| verb.as_str() == name)
@@ -144,7 +138,6 @@ impl KubeGrant {
         }
     }
 
-    /// Whether it allows `call`.
     pub fn allows(&self, call: &ResourceAttributes<'_>) -> bool {
         let among = |words: &Option<Vec<String>>, word: &str| match words {
             Some(words) => words.iter().any(|each| each == word),

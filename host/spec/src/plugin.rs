@@ -30,7 +30,6 @@ pub struct PluginSpec {
     pub allow_kube: Vec<KubeGrant>,
     /// Where it may send HTTP requests.
     pub allow_http: Vec<HttpGrant>,
-    /// Its resource limits.
     pub limits: Limits,
     /// The resync period; none: no resync.
     pub resync: Option<Duration>,

@@ -19,7 +19,6 @@ pub enum ResourceName {
     },
 }
 
-/// The text is not a resource name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a resource name: {problem}; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`"
@@ -99,7 +98,6 @@ impl ResourceName {
 }
 
 impl fmt::Display for ResourceName {
-    /// The name as quoted in messages.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "`{}`", self.text())
     }

@@ -18,7 +18,6 @@ pub enum ResourcePattern {
     },
 }
 
-/// The text is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not a resource pattern: write `*` for all resources, or one version of a group, such as `apps/v1/*` or `v1/*`"
@@ -58,7 +57,6 @@ impl ResourcePattern {
         })
     }
 
-    /// Whether `resource` matches.
     #[must_use]
     pub fn covers(&self, resource: &GroupVersionResource) -> bool {
         match self {
@@ -89,13 +87,11 @@ pub struct Exclude {
 }
 
 impl Exclude {
-    /// Whether there are no exceptions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.resources.is_empty() && self.versions.is_empty()
     }
 
-    /// Whether `resource` is excluded.
     #[must_use]
     pub fn covers(&self, resource: &GroupVersionResource) -> bool {
         self.resources.contains(resource) || self.versions.iter().any(|pattern| pattern.covers(resource))

@@ -12,14 +12,12 @@ pub struct EventSelection {
 }
 
 impl EventSelection {
-    /// Whether it contains `object`.
     #[must_use]
     pub fn selects(&self, object: &Object) -> bool {
         let has_labels = |selector: &LabelSelector| selector.matches(object);
         self.selects_namespace(object.namespace()) && self.label_selector.as_ref().is_none_or(has_labels)
     }
 
-    /// Whether it contains objects in `namespace`.
     #[must_use]
     pub fn selects_namespace(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.iter().any(|selected| selected == namespace)

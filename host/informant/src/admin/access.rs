@@ -29,7 +29,6 @@ pub(super) use self::rights::Right;
 use super::AdminState;
 use super::error::{AdminError, Code};
 
-/// Who sent a request.
 #[derive(Debug, Clone)]
 pub(super) enum Caller {
     /// The port has no TLS, so callers are not asked who they are.
@@ -38,7 +37,6 @@ pub(super) enum Caller {
     User(Arc<User>),
 }
 
-/// A user, as the API server described it.
 #[derive(Debug, Clone)]
 pub(super) struct User {
     token: TokenHash,
@@ -65,8 +63,7 @@ impl AdminState {
         self.reviews.as_deref().map(Reviews::cluster)
     }
 
-    /// # Errors
-    /// `forbidden` if the caller lacks the right, `unavailable` if the API server does not tell.
+    /// Errors: `forbidden` if the caller lacks the right, `unavailable` if the API server does not tell.
     pub(super) async fn authorize(&self, caller: &Caller, right: &Right) -> Result<(), AdminError> {
         match (&self.reviews, caller) {
             (None, _) => Ok(()),

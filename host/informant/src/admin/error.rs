@@ -16,21 +16,15 @@ const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Code {
-    /// The request is malformed.
     Invalid,
-    /// The caller is not authenticated.
     Unauthenticated,
     /// The caller lacks a right; or the request is for another host, or from a web page of another origin.
     Forbidden,
     /// The API server did not tell who the caller is, or what the caller may do.
     Unavailable,
-    /// No informer has that name or watches that resource.
     UnknownInformer,
-    /// No plugin has that name.
     UnknownPlugin,
-    /// Several informers watch that resource.
     Ambiguous,
-    /// The informer has no index of that name.
     UnknownIndex,
     /// No cluster has that name, or the informer does not watch it.
     UnknownCluster,
@@ -38,13 +32,10 @@ pub(crate) enum Code {
     NotSynced,
     /// The index is not attached, or the plugin not loaded.
     NotReady,
-    /// There is no such object.
     NotFound,
     /// Too many responses are being read, or too many requests are waiting for a version.
     Busy,
-    /// No source has that number.
     UnknownSource,
-    /// The version was not seen in time.
     Timeout,
     /// The version is from another epoch: the cluster has gone back in time since.
     Stale,
@@ -52,12 +43,10 @@ pub(crate) enum Code {
     Unsupported,
 }
 
-/// An error response of the admin API.
 #[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
 #[error("{message}")]
 pub(crate) struct AdminError {
-    /// The machine-readable cause.
     pub code: Code,
     /// Why, for people.
     pub message: String,
@@ -75,10 +64,8 @@ pub(crate) struct AdminError {
 pub(crate) struct ResourceRight {
     /// What to do.
     pub verb: String,
-    /// The API group; empty for the core group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The resource, in the plural.
     pub resource: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub subresource: String,
@@ -101,7 +88,6 @@ impl AdminError {
         }
     }
 
-    /// Adds the right that the caller lacks.
     pub(super) fn missing(self, right: ResourceRight) -> Self {
         Self {
             missing_right: Some(Box::new(right)),
@@ -109,7 +95,6 @@ impl AdminError {
         }
     }
 
-    /// Adds what was seen instead of the requested version.
     pub(super) fn at(self, seen: FreshAsOf) -> Self {
         Self {
             fresh_as_of: Some(Box::new(seen)),

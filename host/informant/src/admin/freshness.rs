@@ -25,7 +25,6 @@ pub(crate) const VERSION_WAIT_MAX: Duration = Duration::from_secs(120);
 /// How many requests may wait for a version at a time. Each is a connection and a task; one more gets 429 `busy`.
 pub(crate) const VERSION_WAITS_MAX: usize = 128;
 
-/// The query parameters about freshness.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FreshnessQuery {
@@ -33,7 +32,6 @@ pub(super) struct FreshnessQuery {
     pub(super) at_least: Option<String>,
     /// The epoch of that version; by default the present one.
     pub(super) epoch: Option<u64>,
-    /// How long to wait.
     pub(super) timeout_ms: Option<u64>,
 }
 
@@ -49,13 +47,10 @@ pub(super) struct AtLeast {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct FreshAsOf {
-    /// The source's number.
     pub source: u32,
-    /// The source's state.
     pub state: String,
     /// Null before its first list.
     pub resource_version: Option<String>,
-    /// The epoch of that version.
     pub epoch: u64,
 }
 

@@ -21,7 +21,6 @@ use crate::daemon::{CertificateStatus, InformerPhase, InformerStatus, PluginEntr
 use crate::escape;
 use crate::runbooks::{self, Runbook};
 
-/// The result of one check.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReadinessCheck {
     name: String,
@@ -84,7 +83,6 @@ fn is_verbose(query: Option<&str>) -> bool {
     })
 }
 
-/// The lines of the verbose form.
 fn show(checks: &[ReadinessCheck], ready: bool) -> String {
     let mut text = String::new();
     for ReadinessCheck {
@@ -239,7 +237,6 @@ fn name_in(informer: &InformerStatus, source: &Source) -> String {
     format!("{}: ", names.join(" in "))
 }
 
-/// The status of one source.
 fn line(informer: &InformerStatus, source: &Source) -> String {
     let status = source.status();
     let version = status.snapshot.version().map_or("none", |version| version.as_str());

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::access::Caller;
 use super::error::{AdminError, Code};
 
-/// The filter to log with from now on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogLevelRequest {
@@ -15,12 +14,10 @@ pub(crate) struct LogLevelRequest {
     pub level: String,
 }
 
-/// The result of a change of the log level.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LogLevelView {
     /// The present filter.
     pub level: String,
-    /// The one before.
     pub previous: String,
 }
 

@@ -57,7 +57,6 @@ pub(crate) const ABSENT_FIELDS: &str = "informant-absent-fields";
 /// lacks none.
 pub(crate) const INDEX_FAILURES: &str = "informant-index-failures";
 
-/// The query parameters.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ObjectsQuery {
@@ -78,11 +77,9 @@ pub(super) struct ObjectsQuery {
     at_least: Option<String>,
     /// The epoch of that version.
     epoch: Option<u64>,
-    /// How long to wait.
     timeout_ms: Option<u64>,
 }
 
-/// How fresh the objects of one source are.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Freshness {
@@ -94,7 +91,6 @@ pub(crate) struct Freshness {
     pub(crate) resource: String,
     /// `None`: all namespaces, or a cluster-scoped resource.
     pub(crate) namespace: Option<String>,
-    /// The source's state.
     pub(crate) state: String,
     /// The objects are complete up to this version.
     pub(crate) version: Option<String>,

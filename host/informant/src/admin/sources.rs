@@ -21,7 +21,6 @@ use crate::runbooks;
 /// How many of the objects that an index lacks are named.
 pub(crate) const FAILED_NAMED_MAX: usize = 16;
 
-/// All sources, by informer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Sources {
     /// One item per source, and one per informer without a source.
@@ -34,7 +33,6 @@ pub(crate) struct Sources {
 pub(crate) struct SourceView {
     /// Its number in this process.
     pub id: Option<u32>,
-    /// The informer's name.
     pub informer: String,
     /// Empty for a single unnamed cluster.
     pub cluster: String,
@@ -64,7 +62,6 @@ pub(crate) struct SourceView {
     pub bookmark_age_ms: Option<u64>,
     /// Successful lists after the first.
     pub relists: u64,
-    /// Watches opened.
     pub watches: u64,
     /// The last error; the source may have recovered since.
     pub last_error: Option<AgedText>,
@@ -74,7 +71,6 @@ pub(crate) struct SourceView {
     pub watch_list_refused: Option<String>,
     /// Set while a changed section is not in effect yet: its error, or that its first list is in progress.
     pub reconfiguring: Option<String>,
-    /// Its indexes, attached or not.
     pub indexes: Vec<String>,
     /// The indexes that lack objects because their functions failed on them.
     pub index_failures: Vec<IndexFailuresView>,
@@ -88,7 +84,6 @@ pub(crate) struct SourceView {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct IndexFailuresView {
-    /// The index's name.
     pub index: String,
     /// The number of objects that it lacks because its function failed on them.
     pub failures: usize,
@@ -96,7 +91,6 @@ pub(crate) struct IndexFailuresView {
     pub failed: Vec<FailedView>,
 }
 
-/// An object that is not in an index.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FailedView {
@@ -224,7 +218,6 @@ pub(super) fn of_source(informer: &InformerStatus, source: &Source) -> SourceVie
     }
 }
 
-/// The objects that the indexes of a snapshot lack.
 fn index_failures(snapshot: &Snapshot) -> Vec<IndexFailuresView> {
     let names = snapshot.index_names().into_iter();
     let failing = names.filter_map(|index| {
@@ -243,7 +236,6 @@ fn index_failures(snapshot: &Snapshot) -> Vec<IndexFailuresView> {
     failing.collect()
 }
 
-/// The status of the source's reflector.
 pub(super) fn of_reflector(status: &InformerStatus, source: &Source) -> Option<ReflectorStatus> {
     Some(running(status, source)?.status())
 }

@@ -17,14 +17,12 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use super::sources::{resource_or_section, running_in};
 use crate::daemon::{CertificateStatus, InformerPhase, PluginPhase, StatusRegistry};
 
-/// Collects listener statistics at scrape time.
 #[derive(Debug)]
 pub(super) struct StatusCollector(pub(super) StatusRegistry);
 
 /// A statistic of one plugin's listener.
 type Reading = fn(&ListenerStats) -> u64;
 
-/// Gauges by plugin: name, help and statistic.
 const GAUGES: [(&str, &str, Reading); 9] = [
     (
         "listener_pending",
@@ -69,7 +67,6 @@ const GAUGES: [(&str, &str, Reading); 9] = [
     }),
 ];
 
-/// Counters by plugin.
 const COUNTERS: [(&str, &str, Reading); 20] = [
     ("listener_accepted", "Changes accepted from informers", |stats| {
         stats.counters.accepted
@@ -234,7 +231,6 @@ const AGES: [(&str, &str, Age); 2] = [
 ];
 
 impl StatusCollector {
-    /// The ages of the sources of each informer.
     fn encode_ages(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut statuses: BTreeMap<(String, String), Vec<ReflectorStatus>> = BTreeMap::new();
         for entry in self.0.informers() {
@@ -255,7 +251,6 @@ impl StatusCollector {
         Ok(())
     }
 
-    /// Whether each plugin runs the newest version of its file and its section.
     fn encode_reloads(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "0 while the plugin's newest version was refused or rolled back and an older one runs";
         let name = "plugin_last_reload_successful";
@@ -271,7 +266,6 @@ impl StatusCollector {
         Ok(())
     }
 
-    /// The hosts that are closed to each plugin, with their ports.
     fn encode_closed_hosts(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Seconds until a host that asked for a pause receives requests of the plugin again";
         let name = "plugin_http_closed_seconds";
@@ -329,7 +323,6 @@ impl StatusCollector {
         Ok(())
     }
 
-    /// Whether the admin server's certificate is the one in its files, and when it expires.
     fn encode_certificate(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let status = self.0.configuration().certificate.clone();
         let Some(CertificateStatus { expires, problem }) = status else {

@@ -24,13 +24,10 @@ const OBJECTS_BETWEEN_YIELDS_MAX: usize = 1_024;
 pub(crate) struct TriggerRequest {
     /// Every object that the plugin handles, as far as the other members allow.
     pub all: bool,
-    /// Objects in this cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// Objects of this informer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub informer: Option<String>,
-    /// Objects in this namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Objects with these labels, in Kubernetes label selector syntax.
@@ -41,7 +38,6 @@ pub(crate) struct TriggerRequest {
     pub key: Option<String>,
 }
 
-/// The result of a trigger.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TriggeredObjects {
     /// Objects for which the handler will be called.

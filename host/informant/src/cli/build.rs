@@ -22,7 +22,6 @@ use super::inspect::ConfigOfPlugin;
 use super::{Exit, output};
 use crate::guests::{self, Guests};
 
-/// The program that bundles.
 const ESBUILD: &str = "esbuild";
 
 /// Extensions of files that only a bundler understands.
@@ -94,7 +93,6 @@ pub(super) fn run(args: &BuildArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The file to write.
 fn output_of(args: &BuildArgs) -> Result<PathBuf> {
     let extension = if args.component { "wasm" } else { "js" };
     let output = args
@@ -173,7 +171,6 @@ fn esbuild_for(file: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Refuses what Informant would refuse to load.
 fn check(content: &Content, args: &BuildArgs) -> Result<()> {
     let config = args.config.read(content.origin().path())?;
     let guests = Guests::for_inspection()?;

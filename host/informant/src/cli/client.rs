@@ -22,7 +22,7 @@ mod tls;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 
 use super::Exit;
@@ -58,10 +58,7 @@ impl AdminArgs {
     /// Connects to the daemon and runs `request`.
     pub(super) fn with_client(&self, request: impl AsyncFnOnce(&mut AdminClient) -> Result<Exit>) -> Result<Exit> {
         let target = Target::of(self)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("cannot start the async runtime")?;
+        let runtime = super::runtime()?;
         let done = runtime.block_on(async { request(&mut AdminClient::connect(self, &target).await?).await });
         // Files are read on other threads, which may wait for a file system without end.
         runtime.shutdown_background();

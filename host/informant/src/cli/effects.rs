@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::client::AdminArgs;
 use super::plugin::{Format, path};
-use super::{Exit, output, table};
+use super::{Exit, in_cluster, output, table};
 use crate::admin::{EffectView, EffectsView};
 
 /// `informant plugin effects`.
@@ -24,20 +24,17 @@ pub(super) struct EffectsArgs {
 
 pub(super) fn run(args: &EffectsArgs) -> Result<Exit> {
     let path = path(&args.name, "effects");
-    args.admin
-        .with_client(async |client| match client.read::<EffectsView>(&path).await? {
-            Err(error) => Ok(output::refused(&error)),
-            Ok(effects) => {
-                match args.output {
-                    Format::Json => output::json(&effects)?,
-                    Format::Table => {
-                        output::to_stdout(|out| show(out, &effects))?;
-                        notes(&args.name, &effects).iter().for_each(|note| output::note(note));
-                    }
-                }
-                Ok(Exit::Done)
+    args.admin.with_client(async |client| {
+        let effects: EffectsView = client.read(&path).await?;
+        match args.output {
+            Format::Json => output::json(&effects)?,
+            Format::Table => {
+                output::to_stdout(|out| show(out, &effects))?;
+                notes(&args.name, &effects).iter().for_each(|note| output::note(note));
             }
-        })
+        }
+        Ok(Exit::Done)
+    })
 }
 
 fn show(out: &mut dyn Write, effects: &EffectsView) -> io::Result<()> {
@@ -46,10 +43,7 @@ fn show(out: &mut dyn Write, effects: &EffectsView) -> io::Result<()> {
 }
 
 fn row(effect: &EffectView) -> [String; 5] {
-    let target = match effect.cluster.as_str() {
-        "" => effect.target.clone(),
-        cluster => format!("{} in cluster {cluster}", effect.target),
-    };
+    let target = effect.target.clone() + &in_cluster(&effect.cluster);
     let detail = match (&effect.error, effect.detail.as_str()) {
         (Some(error), _) => format!("would fail: {error}"),
         (None, "") => table::DASH.to_owned(),

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use informant_object::LabelSelector;
 
 use super::client::{AdminArgs, ObjectLines};
-use super::{Exit, output};
+use super::{Exit, count, output};
 use crate::admin::{AbsentFields, Freshness};
 use print::{Printer, Style};
 
@@ -133,12 +133,8 @@ pub(super) fn run(args: &GetArgs) -> Result<Exit> {
         return sources::run(args);
     }
     let clusters = args.cluster.join(",");
-    args.admin.with_client(
-        async |client| match client.get(resource, &args.query(&clusters)).await? {
-            Ok(answer) => show(args, answer).await,
-            Err(error) => Ok(output::refused(&error)),
-        },
-    )
+    args.admin
+        .with_client(async |client| show(args, client.get(resource, &args.query(&clusters)).await?).await)
 }
 
 impl GetArgs {
@@ -176,13 +172,13 @@ impl GetArgs {
     }
 }
 
-/// The warning if the index lacks objects.
 fn index_warning(index: &str, objects: u64) -> Option<String> {
-    let (lacking, them) = match objects {
+    let them = match objects {
         0 => return None,
-        1 => ("1 object".to_owned(), "it"),
-        many => (format!("{many} objects"), "them"),
+        1 => "it",
+        _ => "them",
     };
+    let lacking = count(objects, "object");
     Some(format!(
         "warning: index {index} is missing {lacking}, because its function failed on {them}; see `informant status`"
     ))

@@ -244,7 +244,6 @@ fn as_json(args: &InspectArgs, inspection: &Inspection) -> serde_json::Value {
     })
 }
 
-/// As in the manifest.
 fn payload_json(payload: &Payload) -> serde_json::Value {
     match payload {
         Payload::None => json!("none"),

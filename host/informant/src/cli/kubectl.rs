@@ -24,7 +24,6 @@ pub(super) fn is_plugin(program: Option<&OsString>) -> bool {
     program.and_then(|program| Path::new(program).file_stem()) == Some(PLUGIN.as_ref())
 }
 
-/// The command line as a plugin.
 pub(super) fn plugin(command: Command) -> Command {
     with_port_forward(command.name(PLUGIN).bin_name(CALLED))
 }

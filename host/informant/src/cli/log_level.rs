@@ -20,24 +20,10 @@ pub(super) struct LogLevelArgs {
 pub(super) fn run(args: &LogLevelArgs) -> Result<Exit> {
     args.admin.with_client(async |client| {
         let Some(level) = args.level.clone() else {
-            return match client.read::<ConfigurationView>("/api/v1/configuration").await? {
-                Ok(configuration) => show(&configuration.log_level),
-                Err(error) => Ok(output::refused(&error)),
-            };
+            let configuration: ConfigurationView = client.read("/api/v1/configuration").await?;
+            return output::done(&configuration.log_level);
         };
-        match client
-            .post::<LogLevelView>("/api/v1/loglevel", &LogLevelRequest { level })
-            .await?
-        {
-            Ok(LogLevelView { level, previous }) => {
-                show(&format!("{level} (was {previous}); until the daemon restarts"))
-            }
-            Err(error) => Ok(output::refused(&error)),
-        }
+        let LogLevelView { level, previous } = client.post("/api/v1/loglevel", &LogLevelRequest { level }).await?;
+        output::done(&format!("{level} (was {previous}); until the daemon restarts"))
     })
-}
-
-fn show(line: &str) -> Result<Exit> {
-    output::to_stdout(|out| output::line(out, line))?;
-    Ok(Exit::Done)
 }

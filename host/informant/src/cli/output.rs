@@ -16,19 +16,19 @@ use crate::exit::Exit;
 /// The longest message on stderr; a longer one, for example because of a long argument, is cut.
 const NOTE_BYTES_MAX: usize = 8 * 1024;
 
-/// The exit code of an error.
+/// Of the daemon's errors, "not ready" may be retried, "not found" is final.
 pub(super) fn exit_code_of(error: &anyhow::Error) -> Exit {
-    if error.downcast_ref::<Problems>().is_some() {
-        Exit::Config
-    } else {
-        Exit::Failed
+    match error.downcast_ref::<AdminError>().map(|error| error.code) {
+        Some(Code::NotSynced) => Exit::NotSynced,
+        Some(Code::NotReady | Code::Busy | Code::Timeout) => Exit::NotReady,
+        None if error.is::<Problems>() => Exit::Config,
+        _ => Exit::Failed,
     }
 }
 
 /// Stdout, with what is hostile on a terminal escaped.
 pub(super) type Stdout = Escaped<BufWriter<StdoutLock<'static>>>;
 
-/// Stdout for text or for JSON.
 pub(super) fn stdout(form: Form) -> Stdout {
     Escaped::new(BufWriter::new(io::stdout().lock()), form)
 }
@@ -38,7 +38,6 @@ pub(super) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
     to_stdout_as(Form::Text, write)
 }
 
-/// Writes text or JSON to stdout.
 pub(super) fn to_stdout_as(form: Form, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut out = stdout(form);
     ignore_broken_pipe(write(&mut out).and_then(|()| out.flush()))
@@ -49,13 +48,17 @@ pub(super) fn line(out: &mut dyn Write, text: &str) -> io::Result<()> {
     writeln!(out, "{}", escape::line(text))
 }
 
-/// Writes a JSON document to stdout.
+/// Writes one line to stdout, which is all that a command has to say.
+pub(super) fn done(text: &str) -> Result<Exit> {
+    to_stdout(|out| line(out, text))?;
+    Ok(Exit::Done)
+}
+
 pub(super) fn json(document: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(document).context("cannot encode the response as JSON")?;
     to_stdout_as(Form::Json, |out| writeln!(out, "{text}"))
 }
 
-/// Ignores a broken pipe.
 pub(super) fn ignore_broken_pipe(result: io::Result<()>) -> Result<()> {
     match result {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -70,7 +73,6 @@ pub(super) fn note(message: &str) {
     let _ = writeln!(io::stderr().lock(), "{message}");
 }
 
-/// Writes each problem of a configuration to stderr.
 pub(super) fn problems(problems: &Problems) {
     problems.0.iter().for_each(|problem| note(&problem.to_string()));
 }
@@ -85,16 +87,6 @@ pub(super) fn command_line_error(error: &clap::Error) -> Exit {
         note(&text);
     }
     if error.use_stderr() { Exit::Usage } else { Exit::Done }
-}
-
-/// Prints the daemon's error and returns the exit code: "not ready" may be retried, "not found" is final.
-pub(super) fn refused(error: &AdminError) -> Exit {
-    note(&format!("error: {error}"));
-    match error.code {
-        Code::NotSynced => Exit::NotSynced,
-        Code::NotReady | Code::Busy | Code::Timeout => Exit::NotReady,
-        _ => Exit::Failed,
-    }
 }
 
 /// An error and its causes on stderr.

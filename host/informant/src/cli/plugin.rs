@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::client::{AdminArgs, escape};
 use super::table::{self, or_dash};
-use super::{Exit, output};
+use super::{Exit, count, in_cluster, output};
 use crate::admin::{
     LoadedView, Paused, PluginView, Plugins, RequeueRequest, Requeued, Resumed, RetryView, TriggerRequest,
     TriggeredObjects,
@@ -25,18 +25,9 @@ pub(super) struct ListArgs {
     admin: AdminArgs,
 }
 
-/// `informant plugin pause`.
+/// `informant plugin pause`, `informant plugin resume`.
 #[derive(Debug, Args)]
-pub(super) struct PauseArgs {
-    /// Plugin name, as in the configuration
-    name: String,
-    #[command(flatten)]
-    admin: AdminArgs,
-}
-
-/// `informant plugin resume`.
-#[derive(Debug, Args)]
-pub(super) struct ResumeArgs {
+pub(super) struct NameArgs {
     /// Plugin name, as in the configuration
     name: String,
     #[command(flatten)]
@@ -106,74 +97,51 @@ pub(super) enum Format {
 }
 
 pub(super) fn list(args: &ListArgs) -> Result<Exit> {
-    args.admin
-        .with_client(async |client| match client.read::<Plugins>("/api/v1/plugins").await? {
-            Err(error) => Ok(output::refused(&error)),
-            Ok(plugins) => {
-                match args.output {
-                    Format::Json => output::json(&plugins)?,
-                    Format::Table if plugins.items.is_empty() => output::note("No plugins."),
-                    Format::Table => output::to_stdout(|out| show(out, &plugins.items))?,
-                }
-                Ok(Exit::Done)
-            }
-        })
+    args.admin.with_client(async |client| {
+        let plugins: Plugins = client.read("/api/v1/plugins").await?;
+        match args.output {
+            Format::Json => output::json(&plugins)?,
+            Format::Table if plugins.items.is_empty() => output::note("No plugins."),
+            Format::Table => output::to_stdout(|out| show(out, &plugins.items))?,
+        }
+        Ok(Exit::Done)
+    })
 }
 
-pub(super) fn pause(args: &PauseArgs) -> Result<Exit> {
-    let path = path(&args.name, "pause");
-    let name = &args.name;
-    args.admin
-        .with_client(async |client| match client.post::<Paused>(&path, &json!({})).await? {
-            Err(error) => Ok(output::refused(&error)),
-            Ok(Paused { paused }) => {
-                let line = match paused {
-                    true => format!("plugin/{name} paused"),
-                    false => format!("plugin/{name} is paused already"),
-                };
-                output::to_stdout(|out| writeln!(out, "{line}"))?;
-                Ok(Exit::Done)
-            }
+pub(super) fn pause(NameArgs { name, admin }: &NameArgs) -> Result<Exit> {
+    admin.with_client(async |client| {
+        let Paused { paused } = client.post(&path(name, "pause"), &json!({})).await?;
+        output::done(&match paused {
+            true => format!("plugin/{name} paused"),
+            false => format!("plugin/{name} is paused already"),
         })
+    })
 }
 
-pub(super) fn resume(args: &ResumeArgs) -> Result<Exit> {
-    let path = path(&args.name, "resume");
-    let name = &args.name;
-    args.admin
-        .with_client(async |client| match client.post::<Resumed>(&path, &json!({})).await? {
-            Err(error) => Ok(output::refused(&error)),
-            Ok(Resumed { resumed }) => {
-                let line = match resumed {
-                    true => format!("plugin/{name} resumed"),
-                    false => format!(
-                        "plugin/{name} is neither paused nor in quarantine, and no call is spaced; nothing to resume"
-                    ),
-                };
-                output::to_stdout(|out| output::line(out, &line))?;
-                Ok(Exit::Done)
+pub(super) fn resume(NameArgs { name, admin }: &NameArgs) -> Result<Exit> {
+    admin.with_client(async |client| {
+        let Resumed { resumed } = client.post(&path(name, "resume"), &json!({})).await?;
+        output::done(&match resumed {
+            true => format!("plugin/{name} resumed"),
+            false => {
+                format!("plugin/{name} is neither paused nor in quarantine, and no call is spaced; nothing to resume")
             }
         })
+    })
 }
 
 pub(super) fn requeue(args: &RequeueArgs) -> Result<Exit> {
-    let path = path(&args.name, "requeue");
     let request = RequeueRequest {
         key: args.key.clone(),
         cluster: args.cluster.clone(),
     };
-    args.admin
-        .with_client(async |client| match client.post::<Requeued>(&path, &request).await? {
-            Err(error) => Ok(output::refused(&error)),
-            Ok(done) => {
-                output::to_stdout(|out| writeln!(out, "plugin/{} {}", args.name, requeued(done)))?;
-                Ok(Exit::Done)
-            }
-        })
+    args.admin.with_client(async |client| {
+        let done = client.post(&path(&args.name, "requeue"), &request).await?;
+        output::done(&format!("plugin/{} {}", args.name, requeued(done)))
+    })
 }
 
 pub(super) fn trigger(args: &TriggerArgs) -> Result<Exit> {
-    let path = path(&args.name, "trigger");
     let selection = &args.selection;
     let request = TriggerRequest {
         all: selection.all,
@@ -183,19 +151,14 @@ pub(super) fn trigger(args: &TriggerArgs) -> Result<Exit> {
         label_selector: selection.selector.clone(),
         key: selection.key.clone(),
     };
-    args.admin.with_client(
-        async |client| match client.post::<TriggeredObjects>(&path, &request).await? {
-            Err(error) => Ok(output::refused(&error)),
-            Ok(done) if done.triggered + done.waiting == 0 => {
-                output::note(&format!("plugin/{} has no such objects: nothing is called", args.name));
-                Ok(Exit::Failed)
-            }
-            Ok(done) => {
-                output::to_stdout(|out| writeln!(out, "plugin/{} {}", args.name, triggered(&done)))?;
-                Ok(Exit::Done)
-            }
-        },
-    )
+    args.admin.with_client(async |client| {
+        let done: TriggeredObjects = client.post(&path(&args.name, "trigger"), &request).await?;
+        if done.triggered + done.waiting == 0 {
+            output::note(&format!("plugin/{} has no such objects: nothing is called", args.name));
+            return Ok(Exit::Failed);
+        }
+        output::done(&format!("plugin/{} {}", args.name, triggered(&done)))
+    })
 }
 
 fn triggered(done: &TriggeredObjects) -> String {
@@ -206,14 +169,6 @@ fn triggered(done: &TriggeredObjects) -> String {
     match done.state.as_str() {
         state @ ("paused" | "quarantined") => format!("{counts}; it is {state}, and is called when it is resumed"),
         _ => counts,
-    }
-}
-
-/// `default/web-0 in cluster east`.
-fn with_cluster(object: &str, cluster: &str) -> String {
-    match cluster {
-        "" => object.to_owned(),
-        cluster => format!("{object} in cluster {cluster}"),
     }
 }
 
@@ -270,14 +225,6 @@ fn row(plugin: &PluginView) -> [String; 9] {
     ]
 }
 
-/// `1 object`, `2 objects`.
-fn count(number: usize, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        many => format!("{many} {what}s"),
-    }
-}
-
 /// The keys under retry, and those of them that failed first.
 fn retries(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
     let name = &plugin.name;
@@ -299,18 +246,16 @@ fn retries(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
 }
 
 fn retry(retry: &RetryView) -> String {
-    let object = with_cluster(retry.object.as_deref().unwrap_or("all objects"), &retry.cluster);
+    let object = retry.object.as_deref().unwrap_or("all objects");
+    let cluster = in_cluster(&retry.cluster);
     let (event, attempts, age) = (&retry.event, retry.attempts, table::duration(retry.age_ms));
-    let attempts = match attempts {
-        1 => "1 attempt".to_owned(),
-        many => format!("{many} attempts"),
-    };
+    let attempts = count(attempts, "attempt");
     let next = match retry.next_ms {
         0 => "now".to_owned(),
         wait => format!("in {}", table::duration(wait)),
     };
     let error = retry.error.lines().next().unwrap_or_default();
-    format!("  {event} of {object}: {attempts} in {age}, next {next}: {error}")
+    format!("  {event} of {object}{cluster}: {attempts} in {age}, next {next}: {error}")
 }
 
 /// The objects whose requeues are spaced, and the first of them.
@@ -324,9 +269,9 @@ fn slowed(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
         "{name} keeps asking for calls for {objects} without a change; at least 10s pass between them: let it return a longer delay, or none"
     );
     let first = loaded.slowed_objects.iter().map(|slowed| {
-        let object = with_cluster(&slowed.object, &slowed.cluster);
+        let (object, cluster) = (&slowed.object, in_cluster(&slowed.cluster));
         let (requeues, next) = (slowed.requeues, table::duration(slowed.next_ms));
-        format!("  {object}: {requeues} calls in a row, next in {next}")
+        format!("  {object}{cluster}: {requeues} calls in a row, next in {next}")
     });
     std::iter::once(head).chain(first).collect()
 }
@@ -355,9 +300,9 @@ fn writes(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
         "{name} writes again and again when called for {objects}; calls are spaced: let it compare before it writes"
     ));
     lines.extend(loaded.writes_spaced_keys.iter().map(|key| {
-        let object = with_cluster(&key.object, &key.cluster);
+        let (object, cluster) = (&key.object, in_cluster(&key.cluster));
         let (target, wait) = (&key.target, table::duration(key.wait_ms));
-        format!("  {object}: writes to {target}, {wait} between calls")
+        format!("  {object}{cluster}: writes to {target}, {wait} between calls")
     }));
     lines
 }
@@ -383,7 +328,7 @@ fn problems(plugin: &PluginView) -> Vec<String> {
     };
     if let Some(stuck) = loaded.stuck_on.as_ref().filter(|stuck| stuck.for_ms >= STUCK_MS) {
         let object = stuck.object.as_ref().map_or(String::new(), |object| {
-            format!(" of {}", with_cluster(object, &stuck.cluster))
+            format!(" of {object}{}", in_cluster(&stuck.cluster))
         });
         let (event, time) = (&stuck.event, table::duration(stuck.for_ms));
         let hint = runbooks::hint(Some(runbooks::EVENTS_STUCK.code));
@@ -418,18 +363,15 @@ fn problems(plugin: &PluginView) -> Vec<String> {
         format!("{name}: {host} asked for a pause and is closed for {left}{hint}")
     }));
     if let Some(letter) = &loaded.last_dead_letter {
-        let (event, object, error) = (
-            &letter.event,
-            with_cluster(&letter.object, &letter.cluster),
-            &letter.error,
-        );
+        let (event, object, error) = (&letter.event, &letter.object, &letter.error);
+        let cluster = in_cluster(&letter.cluster);
         let age = table::ago(letter.age_ms);
         let them = match loaded.dead_letters {
             ..=1 => "it".to_owned(),
             many => format!("all {many}"),
         };
         lines.push(format!(
-            "{name} dead-lettered {event} of {object} {age} ago: {error} (`informant plugin requeue {name}` redelivers {them}; `informant explain {}`)",
+            "{name} dead-lettered {event} of {object}{cluster} {age} ago: {error} (`informant plugin requeue {name}` redelivers {them}; `informant explain {}`)",
             runbooks::DEAD_LETTERS.code
         ));
     }

@@ -4,7 +4,7 @@ mod helm_values;
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use informant_config::{Config, InformerSection, Problem, Problems, Resources, validate_name};
 
@@ -13,7 +13,7 @@ use informant_spec::suggest::did_you_mean;
 use informant_spec::{GroupVersionResource, ResourceName};
 use kube::Client;
 
-use super::{ClusterArgs, ConfigFlag, Exit, output};
+use super::{ClusterArgs, ConfigFlag, Exit, in_cluster, output};
 use crate::cluster::{Cluster, ClusterFlags};
 use crate::config_file;
 use crate::escape::Form;
@@ -66,10 +66,7 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
     for warning in &config.warnings {
         output::note(&warning.to_string());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the async runtime")?;
+    let runtime = super::runtime()?;
     let flags = args.cluster_args.flags();
     flags.validate(&config)?;
     let cluster = select_cluster(&config, args.cluster.as_deref())?;
@@ -92,10 +89,7 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
         }
     };
     output::to_stdout_as(Form::Json, |out| {
-        let of_cluster = match cluster {
-            "" => String::new(),
-            name => format!(" in cluster {name}"),
-        };
+        let of_cluster = in_cluster(cluster);
         let path = config.path.display();
         let comment = format!(
             "# {what} {path}{of_cluster}, printed by `{command}`. Print and apply it again when the configuration \

@@ -7,13 +7,13 @@ use clap::Args;
 use informant_cache::SourceState;
 use serde::Serialize;
 
-use super::client::{AdminArgs, AdminClient};
+use super::client::AdminArgs;
 use super::plugin::{self, Format};
 use super::table::{self, SourceColumns};
-use super::{Exit, output};
+use super::{Exit, count, in_cluster, output};
 use crate::admin::{
-    AdminError, CertificateView, ConfigurationView, FailedView, IndexFailuresView, PluginView, Plugins, ProblemView,
-    SourceView, Sources,
+    CertificateView, ConfigurationView, FailedView, IndexFailuresView, PluginView, Plugins, ProblemView, SourceView,
+    Sources,
 };
 use crate::runbooks;
 
@@ -27,7 +27,6 @@ pub(super) struct StatusArgs {
     admin: AdminArgs,
 }
 
-/// The status of a daemon.
 #[derive(Debug, Serialize)]
 struct Status {
     configuration: ConfigurationView,
@@ -36,36 +35,21 @@ struct Status {
 }
 
 pub(super) fn run(args: &StatusArgs) -> Result<Exit> {
-    args.admin.with_client(async |client| match Status::of(client).await? {
-        Err(error) => Ok(output::refused(&error)),
-        Ok(status) => {
-            match args.output {
-                Format::Json => output::json(&status)?,
-                Format::Table => output::to_stdout(|out| status.show(out))?,
-            }
-            Ok(Exit::Done)
+    args.admin.with_client(async |client| {
+        let status = Status {
+            configuration: client.read("/api/v1/configuration").await?,
+            sources: client.read::<Sources>("/api/v1/sources").await?.items,
+            plugins: client.read::<Plugins>("/api/v1/plugins").await?.items,
+        };
+        match args.output {
+            Format::Json => output::json(&status)?,
+            Format::Table => output::to_stdout(|out| status.show(out))?,
         }
+        Ok(Exit::Done)
     })
 }
 
 impl Status {
-    async fn of(client: &mut AdminClient) -> Result<Result<Self, AdminError>> {
-        let configuration = match client.read("/api/v1/configuration").await? {
-            Ok(configuration) => configuration,
-            Err(error) => return Ok(Err(error)),
-        };
-        let sources: Sources = match client.read("/api/v1/sources").await? {
-            Ok(sources) => sources,
-            Err(error) => return Ok(Err(error)),
-        };
-        let plugins: Result<Plugins, AdminError> = client.read("/api/v1/plugins").await?;
-        Ok(plugins.map(|plugins| Self {
-            configuration,
-            sources: sources.items,
-            plugins: plugins.items,
-        }))
-    }
-
     fn show(&self, out: &mut dyn Write) -> io::Result<()> {
         show_configuration(out, &self.configuration)?;
         if !self.sources.is_empty() {
@@ -156,11 +140,7 @@ fn name(source: &SourceView, sources: &[SourceView]) -> String {
         (_, None) => format!(" ({})", source.resource),
         (_, Some(namespace)) => format!(" ({} in {namespace})", source.resource),
     };
-    let cluster = match source.cluster.as_str() {
-        "" => String::new(),
-        cluster => format!(" in cluster {cluster}"),
-    };
-    format!("{}{which}{cluster}", source.informer)
+    format!("{}{which}{}", source.informer, in_cluster(&source.cluster))
 }
 
 /// `degraded (Forbidden)`; `Syncing` and what comes before it are no degradation yet.
@@ -175,10 +155,7 @@ fn condition(source: &SourceView) -> String {
 
 /// The number of objects that an index of a source lacks, and an example with the first line of its error.
 fn index_failures(source: &str, lacking: &IndexFailuresView) -> String {
-    let objects = match lacking.failures {
-        1 => "1 object".to_owned(),
-        many => format!("{many} objects"),
-    };
+    let objects = count(lacking.failures, "object");
     let text = format!("index {} of {source} is missing {objects}", lacking.index);
     match lacking.failed.first() {
         Some(FailedView { key, message }) => {

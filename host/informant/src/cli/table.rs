@@ -132,7 +132,6 @@ impl StreamedTable {
         }
     }
 
-    /// The number of rows that are not printed yet.
     #[cfg(test)]
     pub(super) fn rows_kept(&self) -> usize {
         self.rows.len()

@@ -8,7 +8,7 @@
 //! `plugin/pkg/client/auth/exec` (login programs).
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -26,6 +26,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::exec_login::{self, ExecError, LOGIN_MAX};
 use super::files;
 use crate::files::{ReadFileError, Turn, read_regular_file};
+use crate::sync::lock;
 
 /// The age at which a token file is read again. As in client-go.
 const TOKEN_FILE_AGE_MAX: Duration = Duration::from_secs(50);
@@ -50,18 +51,11 @@ const FAILURE_SPACING: Duration = Duration::from_secs(1);
 #[non_exhaustive]
 pub enum LoginError {
     #[error("token file {path}: {reason}")]
-    TokenFile {
-        path: PathBuf,
-        /// Why not.
-        reason: Arc<str>,
-    },
-    /// The login program.
+    TokenFile { path: PathBuf, reason: Arc<str> },
     #[error(transparent)]
     Exec(Arc<ExecError>),
-    /// No client can be built with the client certificate of the login program.
     #[error("cannot build a client with these credentials: {0}")]
     Client(Arc<kube::Error>),
-    /// The process is stopping.
     #[error("the login was aborted")]
     Aborted,
 }
@@ -126,7 +120,6 @@ impl Credential {
 
 type Read = Shared<BoxFuture<'static, Result<Arc<Credential>, LoginError>>>;
 
-/// The credentials of one cluster.
 pub(super) struct Credentials {
     reader: Arc<Reader>,
     state: Mutex<State>,
@@ -142,7 +135,6 @@ struct State {
     failed: Option<(Instant, LoginError)>,
 }
 
-/// Reads credentials.
 struct Reader {
     source: Source,
     /// Without the source's own settings.
@@ -162,9 +154,7 @@ impl Credentials {
     }
 
     /// The current credentials.
-    ///
-    /// # Errors
-    /// [`LoginError`] if there are none, or they have expired, and none can be obtained.
+    /// Errors: [`LoginError`] if there are none, or they have expired, and none can be obtained.
     pub(super) async fn get(&self) -> Result<Arc<Credential>, LoginError> {
         let current = {
             let state = self.state();
@@ -260,7 +250,7 @@ impl Credentials {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -315,7 +305,6 @@ impl Reader {
     }
 }
 
-/// The validity of credentials that expire at `end`.
 fn expires(end: Timestamp) -> Validity {
     let now = Timestamp::now();
     let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
@@ -342,9 +331,7 @@ pub(super) fn bearer(token: &str) -> Result<HeaderValue, InvalidHeaderValue> {
 }
 
 /// The `Authorization` header with the token in a file.
-///
-/// # Errors
-/// [`LoginError::TokenFile`], without the file's content.
+/// Errors: [`LoginError::TokenFile`], without the file's content.
 pub(crate) async fn bearer_of_file(path: &Path) -> Result<HeaderValue, LoginError> {
     bearer(&read_token(path).await?).map_err(|_| invalid_token(path))
 }

@@ -10,7 +10,7 @@ mod mask;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -23,6 +23,7 @@ use tokio::process::{Child, Command};
 
 use crate::escape;
 use crate::files::Turn;
+use crate::sync::lock;
 
 /// How long a login program may run.
 pub(super) const LOGIN_MAX: Duration = Duration::from_secs(30);
@@ -84,7 +85,6 @@ enum ExecProblem {
     Token,
 }
 
-/// What a login program printed.
 pub(super) struct Login {
     pub(super) token: Option<String>,
     pub(super) identity: Option<Identity>,
@@ -128,9 +128,7 @@ impl ExecError {
 }
 
 /// Runs the program and reads the credentials that it prints.
-///
-/// # Errors
-/// [`ExecError`]. Of standard error it contains only what [`shown`] leaves.
+/// Errors: [`ExecError`]. Of standard error it contains only what [`shown`] leaves.
 pub(super) async fn run(exec: &ExecConfig, deadline: Duration) -> Result<Login, ExecError> {
     let failed = |problem| ExecError::new(exec, problem);
     let (command, version) = command(exec).map_err(failed)?;
@@ -214,7 +212,7 @@ fn install_hint(exec: &ExecConfig) -> String {
 static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
 fn running() -> MutexGuard<'static, BTreeSet<i32>> {
-    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&RUNNING)
 }
 
 /// Kills all login programs: the process is about to end.

@@ -22,16 +22,12 @@ const AUDIENCE: &str = "informant";
 /// The user of a kubeconfig, or the service account of the pod that this program runs in.
 pub(crate) struct User {
     pub(crate) cluster: Cluster,
-    /// The context's namespace.
     pub(crate) namespace: String,
     config: Config,
 }
 
 impl User {
     /// Reads the kubeconfig of the flags or of the environment, and logs in as [`Cluster::connect`] does.
-    ///
-    /// # Errors
-    /// See [`Cluster::connect`].
     pub(crate) async fn connect(flags: &ClusterFlags) -> Result<Self, ClusterError> {
         let config = read(flags.over("", &ClusterSection::default())).await?;
         Ok(Self {
@@ -47,9 +43,7 @@ impl User {
     }
 
     /// The `Authorization` header with the user's bearer token; none if the user has no token.
-    ///
-    /// # Errors
-    /// If the token cannot be read or renewed.
+    /// Errors: if the token cannot be read or renewed.
     pub(crate) async fn bearer(&self) -> Result<Option<HeaderValue>, ClusterError> {
         if let Some(credentials) = &self.cluster.credentials {
             let current = credentials.get().await.map_err(ClusterError::Login)?;
@@ -72,9 +66,7 @@ impl User {
 
     /// Requests a token of a service account that only Informant accepts, for [`REQUESTED_TOKEN_VALIDITY`]. Returns
     /// the `Authorization` header; none if there is no usable token in the API server's answer.
-    ///
-    /// # Errors
-    /// The API server's, or those of the connection. None contains the token.
+    /// Errors: the API server's, or those of the connection. None contains the token.
     pub(crate) async fn request_token(&self, namespace: &str, name: &str) -> kube::Result<Option<HeaderValue>> {
         let request = json!({
             "apiVersion": "authentication.k8s.io/v1",

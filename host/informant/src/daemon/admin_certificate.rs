@@ -23,7 +23,6 @@ use crate::files::{FILE_READ_MAX, NoAnswer, Turn};
 use crate::metrics::Metrics;
 use crate::server::{Certificate, CertificateFiles, CertificateProblem, ServerIdentity};
 
-/// The state of the admin server's certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CertificateStatus {
     /// When the certificate that clients receive expires; none if there is none.
@@ -32,7 +31,6 @@ pub struct CertificateStatus {
     pub problem: Option<String>,
 }
 
-/// What [`server_identity`] needs.
 pub(super) struct IdentityParts {
     pub(super) environment: Arc<dyn Environment>,
     pub(super) watch: FileWatch,
@@ -41,7 +39,6 @@ pub(super) struct IdentityParts {
     pub(super) stop: CancellationToken,
 }
 
-/// Follows the files of a certificate.
 struct CertificateFollower {
     certificate: PathBuf,
     key: PathBuf,
@@ -54,9 +51,7 @@ struct CertificateFollower {
 }
 
 /// What the admin server at `listen` shows to its clients. `hosts` are its names.
-///
-/// # Errors
-/// If no certificate can be generated.
+/// Errors: if no certificate can be generated.
 pub(super) async fn server_identity(
     tls: &AdminTls,
     hosts: &[String],

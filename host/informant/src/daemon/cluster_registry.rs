@@ -15,7 +15,6 @@ use crate::kube_api::{ClientSource, ClientUnavailable};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClusterRegistry(Arc<RwLock<BTreeMap<String, Arc<ClusterEntry>>>>);
 
-/// One cluster of the configuration.
 #[derive(Debug)]
 pub(crate) struct ClusterEntry {
     /// As in `[cluster.NAME]`; empty for the only one.
@@ -26,14 +25,11 @@ pub(crate) struct ClusterEntry {
 /// The phase of a cluster. None of these says that the API server answers: informers find out.
 #[derive(Clone, Debug)]
 pub(crate) enum ClusterPhase {
-    /// Reading its kubeconfig and authenticating.
     Connecting {
-        /// Why the last attempt failed.
         last_error: Option<Arc<str>>,
     },
     /// The client is ready. A different client under the same name is another cluster or other credentials.
     Connected(Arc<Cluster>),
-    /// Removed from the configuration.
     Removed,
 }
 

@@ -17,6 +17,7 @@ use super::cluster_registry::{ClusterEntry, ClusterPhase};
 use super::configuration::Section;
 use super::section_command::{CommandReceiver, Reply, SectionCommand, SectionResult};
 use super::status_registry::StatusRegistry;
+use super::{or_never, until};
 use crate::activities::Activities;
 use crate::cluster::{Cluster, ClusterError};
 use crate::logging::cluster_field;
@@ -33,7 +34,6 @@ pub(super) const LOGIN_WAIT_MAX: Duration = Duration::from_secs(10);
 
 type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Supervises one cluster.
 pub(super) struct ClusterSupervisor {
     pub(super) entry: Arc<ClusterEntry>,
     pub(super) section: Arc<ClusterSection>,
@@ -45,12 +45,10 @@ pub(super) struct ClusterSupervisor {
     pub(super) stop: CancellationToken,
 }
 
-/// A login in progress.
 struct Login {
     attempt: Later<Result<Arc<Cluster>, ClusterError>>,
     /// Fires when it takes long.
     late: Option<Later<()>>,
-    /// Receives the result of applying the section.
     reply: Option<Reply>,
     backoff: Backoff,
     /// The last error in the log.
@@ -67,12 +65,7 @@ enum ClusterEvent {
 impl ClusterSupervisor {
     /// Runs until the section is removed or `stop`.
     pub(super) async fn run(mut self) {
-        let stop = self.stop.clone();
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = self.supervise() => {}
-        }
+        until(self.stop.clone(), self.supervise()).await;
     }
 
     async fn supervise(&mut self) {
@@ -123,7 +116,7 @@ impl ClusterSupervisor {
             biased;
             command = command => command,
             result = &mut login.attempt => ClusterEvent::LoggedIn(result),
-            () = when_late(&mut login.late) => {
+            () = or_never(login.late.as_mut()) => {
                 login.late = None;
                 ClusterEvent::Late
             }
@@ -204,20 +197,8 @@ impl ClusterSupervisor {
         }
     }
 
-    /// Shows the result of the section, and answers if that was not done before.
     fn answer(&self, reply: Option<Reply>, result: SectionResult) {
         let section = Section::Cluster(self.entry.name.clone());
-        let mut configuration = self.registry.configuration();
-        match reply {
-            Some(reply) => reply.answer(&mut configuration, section, result),
-            None => configuration.set_pending(section, result.err()),
-        }
-    }
-}
-
-async fn when_late(late: &mut Option<Later<()>>) {
-    match late {
-        Some(late) => late.await,
-        None => std::future::pending().await,
+        self.registry.answer(section, reply, result);
     }
 }

@@ -22,7 +22,6 @@ use crate::files::{FILE_READ_MAX, Turn};
 /// belongs to the new component.
 pub(crate) const CONFIG_FIRST_MAX: Duration = Duration::from_secs(2);
 
-/// Reads config.toml.
 pub(super) struct ConfigReader {
     path: PathBuf,
     registry: StatusRegistry,
@@ -38,7 +37,6 @@ pub(super) struct ConfigReader {
     reported_unstable: bool,
 }
 
-/// The result of comparing the file.
 pub(super) struct CheckedText {
     /// The text, or why it is not text; none if it is not new.
     pub(super) text: Option<Result<SourceFile, Problems>>,
@@ -46,7 +44,6 @@ pub(super) struct CheckedText {
     pub(super) check: u64,
 }
 
-/// Asks for comparisons.
 #[derive(Clone)]
 pub(super) struct ConfigChecks {
     environment: Arc<dyn Environment>,
@@ -112,7 +109,6 @@ impl ConfigTexts {
         }
     }
 
-    /// Confirms that the result was handled.
     pub(super) fn handled(&self, check: u64) {
         self.completed.send_replace(check);
     }

@@ -33,7 +33,6 @@ use crate::activities::Activities;
 use crate::cluster::ClusterAccess;
 use crate::metrics::Metrics;
 
-/// What supervisors are created with.
 pub(super) struct SupervisorParts {
     pub(super) registry: StatusRegistry,
     pub(super) access: ClusterAccess,
@@ -69,7 +68,6 @@ pub(super) struct ConfigSupervisor {
 /// An informer's name and a cluster's.
 type InformerKey = (String, String);
 
-/// A section and its supervisor.
 struct Supervised<S> {
     wanted: Arc<S>,
     commands: CommandSender<S>,
@@ -112,8 +110,7 @@ impl ConfigSupervisor {
                 Some(running) => Some(running.change(own, Arc::new(section.clone()))),
             });
         }
-        let removed_names: Vec<String> = removed(&self.plugins, &config.plugins);
-        for name in removed_names {
+        for name in removed(&self.plugins, &config.plugins) {
             if let Some(running) = self.plugins.remove(&name) {
                 pending.push(running.remove(&mut self.ending, Section::Plugin(name), Removal::Silent));
             }
@@ -156,8 +153,7 @@ impl ConfigSupervisor {
                 Some(running) => Some(running.change(Section::Cluster(name.clone()), wanted)),
             });
         }
-        let removed_names: Vec<String> = removed(&self.clusters, &config.clusters);
-        for name in removed_names {
+        for name in removed(&self.clusters, &config.clusters) {
             if let Some(running) = self.clusters.remove(&name) {
                 pending.push(running.remove(&mut self.ending, Section::Cluster(name), Removal::Silent));
             }
@@ -198,13 +194,7 @@ impl ConfigSupervisor {
                 Some(running) => Some(running.change(section(), Arc::clone(wanted))),
             });
         }
-        let removed_keys: Vec<_> = self
-            .informers
-            .keys()
-            .filter(|key| !wanted.contains_key(*key))
-            .cloned()
-            .collect();
-        for key in removed_keys {
+        for key in removed(&self.informers, &wanted) {
             let (informer, cluster) = &key;
             let removal = match (
                 config.clusters.contains_key(cluster),
@@ -271,7 +261,7 @@ impl ConfigSupervisor {
 
     fn add_cluster(&mut self, name: &str, wanted: Arc<ClusterSection>) {
         let parts = &self.parts;
-        let (sender, receiver) = commands();
+        let (commands, receiver) = commands();
         let supervisor = ClusterSupervisor {
             entry: parts.registry.clusters().add(name),
             section: Arc::clone(&wanted),
@@ -283,10 +273,7 @@ impl ConfigSupervisor {
             stop: parts.stop.clone(),
         };
         self.spawn("cluster-supervisor", supervisor.run());
-        let running = Supervised {
-            wanted,
-            commands: sender,
-        };
+        let running = Supervised { wanted, commands };
         self.clusters.insert(name.to_owned(), running);
     }
 
@@ -297,7 +284,7 @@ impl ConfigSupervisor {
         let Some(cluster) = parts.registry.clusters().entry(cluster) else {
             return;
         };
-        let (sender, receiver) = commands();
+        let (commands, receiver) = commands();
         let supervisor = InformerSupervisor {
             status: parts.registry.add_informer(name, &cluster.name, Arc::clone(&wanted)),
             registry: parts.registry.clone(),
@@ -309,16 +296,13 @@ impl ConfigSupervisor {
             stop: parts.stop.clone(),
         };
         self.spawn("informer-supervisor", supervisor.run());
-        let running = Supervised {
-            wanted,
-            commands: sender,
-        };
+        let running = Supervised { wanted, commands };
         self.informers.insert(key.clone(), running);
     }
 
     fn add_plugin(&mut self, name: &str, wanted: Arc<PluginSection>) -> Pending {
         let parts = &self.parts;
-        let (sender, receiver) = commands();
+        let (commands, receiver) = commands();
         let (reply, pending) = Pending::new(Section::Plugin(name.to_owned()), SectionChange::Added);
         let supervisor = PluginSupervisor {
             entry: parts.registry.add_plugin(name, Arc::clone(&wanted)),
@@ -334,10 +318,7 @@ impl ConfigSupervisor {
             stop: parts.stop.clone(),
         };
         self.spawn("plugin-supervisor", supervisor.run(reply));
-        let running = Supervised {
-            wanted,
-            commands: sender,
-        };
+        let running = Supervised { wanted, commands };
         self.plugins.insert(name.to_owned(), running);
         pending
     }
@@ -371,7 +352,7 @@ impl<S> Supervised<S> {
 }
 
 /// The names that are running and no longer wanted.
-fn removed<A, B>(running: &BTreeMap<String, A>, wanted: &BTreeMap<String, B>) -> Vec<String> {
+fn removed<K: Clone + Ord, A, B>(running: &BTreeMap<K, A>, wanted: &BTreeMap<K, B>) -> Vec<K> {
     let removed = running.keys().filter(|name| !wanted.contains_key(*name));
     removed.cloned().collect()
 }

@@ -23,6 +23,7 @@ use informant_config::{AdminSection, Config, HealthSection, HttpSection, Problem
 use super::config_reader::{CheckedText, ConfigTexts};
 use super::config_supervisor::ConfigSupervisor;
 use super::configuration::{ReloadResult, Section};
+use super::or_never;
 use super::section_command::{Pending, Progress, SectionChange, SectionResult};
 use super::status_registry::StatusRegistry;
 use crate::config_file;
@@ -34,7 +35,6 @@ pub(crate) const SECTION_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Why `[admin]`, `[health]` and `[state]` are pending.
 const RESTART: &str = "takes effect after a restart";
 
-/// Applies the configuration whenever the file changes.
 pub(super) struct ConfigWatcher {
     path: PathBuf,
     /// The sections that the process was started with.
@@ -48,7 +48,6 @@ pub(super) struct ConfigWatcher {
     metrics: Metrics,
     environment: Arc<dyn Environment>,
     outstanding: OutstandingSections,
-    /// The change that is being applied.
     change: Option<ConfigChange>,
 }
 
@@ -126,12 +125,7 @@ impl ConfigWatcher {
         let released = self.supervisor.released();
         loop {
             let overdue = self.outstanding.overdue_at().map(|at| at - self.environment.now());
-            let overdue = async {
-                match overdue {
-                    Some(wait) => self.environment.sleep(wait).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let overdue = or_never(overdue.map(|wait| self.environment.sleep(wait)));
             tokio::select! {
                 biased;
                 Some(answer) = self.outstanding.answers.next() => self.answered(answer),
@@ -229,7 +223,6 @@ impl ConfigWatcher {
         }
     }
 
-    /// Shows the sections that have taken too long.
     fn show_overdue(&mut self) {
         let now = self.environment.now();
         let mut configuration = self.registry.configuration();
@@ -261,7 +254,6 @@ impl ConfigWatcher {
         self.expect(removed, self.change.is_some());
     }
 
-    /// Applies sections that returned while their predecessors were being removed.
     fn apply_deferred(&mut self) {
         let pending = self.supervisor.apply_deferred();
         if !pending.is_empty() {
@@ -354,7 +346,6 @@ impl OutstandingSections {
         })
     }
 
-    /// When the next section is overdue.
     fn overdue_at(&self) -> Option<Moment> {
         let in_time = self.commands.values().filter(|command| !command.overdue);
         in_time.map(|command| command.sent + SECTION_WAIT_MAX).min()
@@ -407,7 +398,7 @@ mod tests {
         let quick = sent(&mut outstanding, plugin("quick"), start);
         slow.set_step("waits for its file to be read");
         let mut configuration = super::super::Configuration::new("config.toml".into(), start);
-        quick.answer(&mut configuration, plugin("quick"), Ok(()));
+        quick.send(Ok(()));
 
         assert!(
             overdue(&mut outstanding, start + SECTION_WAIT_MAX).is_empty(),
@@ -429,7 +420,8 @@ mod tests {
             }
         }
         assert!(!outstanding.are_awaited(), "an overdue section is waited for");
-        slow.answer(&mut configuration, plugin("slow"), Err("it is invalid".into()));
+        configuration.set_pending(plugin("slow"), Some("it is invalid".into()));
+        slow.send(Err("it is invalid".into()));
         let answer = outstanding.answers.next().await.unwrap();
         assert_eq!(answer.result, Some(Err("it is invalid".into())));
         assert_eq!(configuration.state(), "partial");

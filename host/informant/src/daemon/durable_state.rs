@@ -7,7 +7,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use informant_cache::{Environment, Journal, ListenerHandle};
@@ -19,6 +19,7 @@ use informant_state::{Cipher, OnStart, OpenError, SourceIdentity, SourceOptions,
 use crate::activities::Activities;
 use crate::files::Turn;
 use crate::key_file;
+use crate::sync::lock;
 
 /// How long a state database that cannot be opened is left alone before the next attempt.
 pub(crate) const STATE_OPEN_RETRY: Duration = Duration::from_secs(5);
@@ -77,9 +78,6 @@ impl DurableState {
 
     /// Opens the database if any informer is durable. Otherwise the file is left alone: it may belong to another
     /// instance.
-    ///
-    /// # Errors
-    /// [`OpenError`].
     pub(super) async fn open_if_needed(&self, config: &Config) -> Result<(), OpenError> {
         self.apply(config);
         if self.shared().durable.is_empty() {
@@ -107,7 +105,6 @@ impl DurableState {
         }
     }
 
-    /// Sets the configuration.
     pub(super) fn apply(&self, config: &Config) {
         let mut plugins: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (name, plugin) in &config.plugins {
@@ -127,9 +124,6 @@ impl DurableState {
     }
 
     /// Checks that the sources of `section` can be persisted. Opens the database if they are to be.
-    ///
-    /// # Errors
-    /// Why they cannot be persisted.
     pub(super) async fn validate(&self, section: &InformerSection) -> Result<(), String> {
         let Some(durable) = &section.durable else {
             return Ok(());
@@ -140,9 +134,7 @@ impl DurableState {
 
     /// The persistence of an informer that is about to start; none if it is not durable. Persisted state from another
     /// URL than `url`, of another resource or of namespaces outside `sources` is deleted.
-    ///
-    /// # Errors
-    /// Why its sources cannot be persisted.
+    /// Errors: why its sources cannot be persisted.
     pub(super) async fn persistence(
         &self,
         section: &Arc<InformerSection>,
@@ -217,9 +209,6 @@ impl DurableState {
     }
 
     /// The database, opened if it is not.
-    ///
-    /// # Errors
-    /// [`OpenError`].
     pub(super) async fn state(&self) -> Result<StateDatabase, OpenError> {
         if let Some(state) = &self.shared().state {
             return Ok(state.clone());
@@ -237,7 +226,7 @@ impl DurableState {
     /// Opens the file and deletes the state of informers that are not durable in this configuration, and the keys of
     /// plugins that are not in it. Waits for the disk.
     fn open(&self) -> Result<StateDatabase, OpenError> {
-        let _turn = self.0.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = lock(&self.0.opening);
         if let Some(state) = &self.shared().state {
             return Ok(state.clone());
         }
@@ -256,7 +245,7 @@ impl DurableState {
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
-        self.0.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.shared)
     }
 }
 
@@ -290,7 +279,6 @@ impl DurableSources for Persistence {
     }
 }
 
-/// The cipher of the key in a file.
 async fn cipher(key_file: Option<&Path>) -> Result<Option<Cipher>, String> {
     let Some(path) = key_file else { return Ok(None) };
     let file = path.to_owned();

@@ -17,10 +17,8 @@ use crate::config_file::ReadError;
 /// How many reads wait for a stable text. After that the reader gives up until the next tick.
 pub(super) const READS_MAX: u32 = 50;
 
-/// The result of one read.
 pub(super) type Read = Result<SourceFile, ReadError>;
 
-/// The result of [`read_stable`].
 #[derive(Debug)]
 pub(super) enum StableRead {
     /// The text that is already known, or one that two reads in a row returned.

@@ -17,7 +17,7 @@ mod watched_paths;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use informant_cache::Environment;
@@ -26,7 +26,9 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::until;
 use crate::files::Turn;
+use crate::sync::lock;
 use watched_paths::WatchedPaths;
 
 /// How long files must be unchanged before they are read: an editor or a compiler writes in several steps.
@@ -110,7 +112,6 @@ impl FileWatch {
 }
 
 impl FileTicks {
-    /// Waits for the next tick. May be dropped at any point.
     pub(crate) async fn next(&mut self) {
         if self.ticks.changed().await.is_err() {
             // The watch has ended: the daemon is stopping.
@@ -159,11 +160,11 @@ type Identity = (u64, u64);
 impl SharedState {
     fn files(&self) -> MutexGuard<'_, WatchedFiles> {
         // Changed by single assignments, so it is consistent after any panic.
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.files)
     }
 
     fn directories(&self) -> MutexGuard<'_, WatchedDirectories> {
-        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.directories)
     }
 
     fn add(&self, file: &Path, hint: &Arc<Notify>) -> u64 {
@@ -293,7 +294,6 @@ impl WatchedDirectories {
     }
 }
 
-/// Watches one file.
 struct WatchTask {
     id: u64,
     hint: Arc<Notify>,
@@ -306,12 +306,7 @@ struct WatchTask {
 
 impl WatchTask {
     async fn run(mut self) {
-        let stop = self.stop.clone();
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = self.watch() => {}
-        }
+        until(self.stop.clone(), self.watch()).await;
         self.shared.remove(self.id);
         let shared = Arc::clone(&self.shared);
         // After the thread that may still follow the file. If that hangs, the next file that is followed does the same.

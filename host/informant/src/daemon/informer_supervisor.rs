@@ -28,11 +28,11 @@ use super::configuration::Section;
 use super::durable_state::DurableState;
 use super::section_command::{CommandReceiver, Removal, Reply, SectionChange, SectionCommand, SectionResult};
 use super::status_registry::{InformerPhase, RunningInformer, StatusHandle, StatusRegistry};
+use super::{or_never, until};
 use crate::cluster::Cluster;
 use crate::logging::cluster_field;
 use crate::metrics::Metrics;
 
-/// Supervises an informer in a cluster.
 pub(super) struct InformerSupervisor {
     pub(super) status: StatusHandle,
     pub(super) registry: StatusRegistry,
@@ -56,12 +56,7 @@ impl InformerSupervisor {
     /// Runs until the section is removed or `stop`. On `stop`, [`Daemon::stop`](super::Daemon::stop) stops the
     /// informer.
     pub(super) async fn run(self) {
-        let stop = self.stop.clone();
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = self.supervise() => {}
-        }
+        until(self.stop.clone(), self.supervise()).await;
     }
 
     async fn supervise(&self) {
@@ -125,12 +120,7 @@ impl InformerSupervisor {
                 }
             }
         };
-        let accepted = async {
-            match pending {
-                Some(change) => self.accepted(change).await,
-                None => std::future::pending().await,
-            }
-        };
+        let accepted = or_never(pending.as_mut().map(|change| self.accepted(change)));
         tokio::select! {
             biased;
             command = self.commands.next() => InformerEvent::Command(command),
@@ -149,19 +139,12 @@ impl InformerSupervisor {
         }
     }
 
-    /// Shows the result of the section, and answers if that was not done before.
     fn answer(&self, reply: Option<Reply>, result: SectionResult) {
         let section = Section::Informer(self.status.name().to_owned(), self.status.cluster.clone());
-        let mut configuration = self.registry.configuration();
-        match reply {
-            Some(reply) => reply.answer(&mut configuration, section, result),
-            None => {
-                if result.is_ok() {
-                    tracing::info!(%section, change = SectionChange::Changed.as_str(), "section applied");
-                }
-                configuration.set_pending(section, result.err());
-            }
+        if reply.is_none() && result.is_ok() {
+            tracing::info!(%section, change = SectionChange::Changed.as_str(), "section applied");
         }
+        self.registry.answer(section, reply, result);
     }
 
     /// Applies another version of the section, or begins to. The running informer is reconfigured, unless the resource

@@ -11,9 +11,9 @@ use informant_spec::{Content, ContentSource, Digest};
 
 use super::config_reader::ConfigChecks;
 use super::file_watch::{FileTicks, FileWatch};
+use super::or_never;
 use crate::files::{FILE_READ_MAX, NoAnswer, Turn, read_content};
 
-/// Follows one source.
 pub(super) struct ContentFollower {
     source: ContentSource,
     ticks: FileTicks,
@@ -70,7 +70,6 @@ impl ContentFollower {
         }));
     }
 
-    /// Drops what is being read.
     pub(super) fn abandon(&mut self) {
         self.reading = None;
     }
@@ -81,15 +80,9 @@ impl ContentFollower {
             if self.reading.is_none() && std::mem::take(&mut self.read_again) {
                 self.read(false);
             }
-            let reading = async {
-                match &mut self.reading {
-                    Some(reading) => reading.await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
-                content = reading => return self.end(content),
+                content = or_never(self.reading.as_mut()) => return self.end(content),
                 () = self.ticks.next() => self.read_again = true,
             }
         }

@@ -30,9 +30,9 @@ use super::plugin_attachments::{InformerChange, PluginAttachments};
 use super::plugin_content::{ContentFollower, ContentRead};
 use super::section_command::{CommandReceiver, Reply, SectionCommand, SectionResult};
 use super::status_registry::{PluginEntry, PluginPhase, StatusRegistry};
+use super::{or_never, until};
 use crate::metrics::Metrics;
 
-/// Supervises a plugin.
 pub(super) struct PluginSupervisor {
     pub(super) entry: Arc<PluginEntry>,
     /// The plugin as configured; an older version may be running.
@@ -49,7 +49,6 @@ pub(super) struct PluginSupervisor {
     pub(super) stop: CancellationToken,
 }
 
-/// The running plugin.
 struct Running {
     attachments: PluginAttachments,
     applied: Arc<PluginSection>,
@@ -66,14 +65,11 @@ struct Attempt {
 /// A version that is being prepared. A task of its own: it holds locks of the host that others may wait for.
 struct Preparing {
     task: AbortOnDropHandle<Prepared>,
-    /// What was tried before.
     tried_before: Option<Digest>,
 }
 
-/// The result of preparing a version.
 enum Prepared {
     Loaded(Result<Plugin, LoadError>),
-    /// For the running plugin.
     Change {
         /// Whether the section changed, or only the content of its file.
         for_section: bool,
@@ -81,13 +77,11 @@ enum Prepared {
     },
 }
 
-/// The next thing to handle.
 enum PluginEvent {
     Command(SectionCommand<PluginSection>),
     Prepared(Result<Prepared, JoinError>),
     Read(ContentRead),
     Informer(InformerChange),
-    /// The running version has passed or failed its probation.
     ProbationEnded,
 }
 
@@ -96,12 +90,7 @@ impl PluginSupervisor {
     ///
     /// `first` receives the result of the first attempt.
     pub(super) async fn run(mut self, first: Reply) {
-        let stop = self.stop.clone();
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = self.supervise(first) => {}
-        }
+        until(self.stop.clone(), self.supervise(first)).await;
     }
 
     async fn supervise(&mut self, first: Reply) {
@@ -124,7 +113,7 @@ impl PluginSupervisor {
                     reply.set_step("waits for the plugin to handle the events that it has accepted");
                     self.remove(running).await;
                     let section = Section::Plugin(self.entry.name.clone());
-                    reply.answer(&mut self.registry.configuration(), section, Ok(()));
+                    self.registry.answer(section, Some(reply), Ok(()));
                     return;
                 }
                 PluginEvent::Prepared(prepared) => {
@@ -160,24 +149,9 @@ impl PluginSupervisor {
     /// Commands take precedence over files: when both change at once, the new section belongs to the new component.
     async fn next(&self, running: &mut Option<Running>, attempt: &mut Attempt) -> PluginEvent {
         let plugin = running.as_ref().map(|running| running.attachments.plugin.clone());
-        let change = async {
-            match running {
-                Some(running) => running.attachments.next().await,
-                None => std::future::pending().await,
-            }
-        };
-        let probation = async {
-            match plugin {
-                Some(plugin) => plugin.probation_ends().await,
-                None => std::future::pending().await,
-            }
-        };
-        let prepared = async {
-            match &mut attempt.preparing {
-                Some(preparing) => (&mut preparing.task).await,
-                None => std::future::pending().await,
-            }
-        };
+        let change = or_never(running.as_mut().map(|running| running.attachments.next()));
+        let probation = or_never(plugin.as_ref().map(|plugin| plugin.probation_ends()));
+        let prepared = or_never(attempt.preparing.as_mut().map(|preparing| &mut preparing.task));
         tokio::select! {
             biased;
             command = self.commands.next() => PluginEvent::Command(command),
@@ -424,14 +398,9 @@ impl PluginSupervisor {
         self.answer(attempt, Err(error.to_string().into()));
     }
 
-    /// Shows the result of applying the section, and answers if that was not done before.
     fn answer(&self, attempt: &mut Attempt, result: SectionResult) {
         let section = Section::Plugin(self.entry.name.clone());
-        let mut configuration = self.registry.configuration();
-        match attempt.reply.take() {
-            Some(reply) => reply.answer(&mut configuration, section, result),
-            None => configuration.set_pending(section, result.err()),
-        }
+        self.registry.answer(section, attempt.reply.take(), result);
     }
 
     /// Removes the plugin: delivers what it has accepted, stops it, and removes its metrics.
@@ -452,7 +421,6 @@ impl PluginSupervisor {
 }
 
 impl Attempt {
-    /// Begins to read the content.
     fn read(&mut self, for_section: bool) {
         if let Some(reply) = &self.reply {
             reply.set_step("waits for its file to be read");

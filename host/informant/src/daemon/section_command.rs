@@ -4,11 +4,12 @@
 //! each contains the whole section. The answer of a command that was replaced never comes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, oneshot};
 
-use super::configuration::{Configuration, Section};
+use super::configuration::Section;
+use crate::sync::lock;
 
 /// The result of applying a section: success, or the reason why its previous version keeps running.
 pub(super) type SectionResult = Result<(), Arc<str>>;
@@ -22,7 +23,6 @@ pub(super) enum Removal {
     Notify,
 }
 
-/// A command to the supervisor of a section.
 pub(super) enum SectionCommand<S> {
     /// Apply this version of the section.
     Change(Arc<S>, Reply),
@@ -63,7 +63,6 @@ pub(super) struct Progress {
 /// Sends commands to one supervisor.
 pub(super) struct CommandSender<S>(Arc<NewestCommand<S>>);
 
-/// Receives them.
 pub(super) struct CommandReceiver<S>(Arc<NewestCommand<S>>);
 
 struct NewestCommand<S> {
@@ -103,7 +102,7 @@ impl<S> CommandReceiver<S> {
 impl<S> NewestCommand<S> {
     fn command(&self) -> MutexGuard<'_, Option<SectionCommand<S>>> {
         // Changed by single assignments: consistent after any panic.
-        self.command.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.command)
     }
 }
 
@@ -144,16 +143,11 @@ impl Pending {
 impl Reply {
     /// Says what the command waits for: a predicate whose subject is the section.
     pub(super) fn set_step(&self, step: &'static str) {
-        *self.progress.step.lock().unwrap_or_else(PoisonError::into_inner) = step;
+        *lock(&self.progress.step) = step;
     }
 
-    /// Shows the result in the configuration, and answers.
-    pub(super) fn answer(self, configuration: &mut Configuration, section: Section, result: SectionResult) {
-        configuration.set_pending(section, result.as_ref().err().cloned());
-        self.send(result);
-    }
-
-    fn send(self, result: SectionResult) {
+    /// Answers. The configuration must show the result, and be locked until this returns.
+    pub(super) fn send(self, result: SectionResult) {
         self.progress.answered.store(true, Ordering::Release);
         // The receiver may be gone.
         let _ = self.result.send(result);
@@ -162,7 +156,7 @@ impl Reply {
 
 impl Progress {
     pub(super) fn step(&self) -> &'static str {
-        *self.step.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.step)
     }
 
     /// Whether the answer was given. It changes only while the configuration is locked.

@@ -15,8 +15,10 @@ use informant_spec::{Exclude, ResourcePattern};
 use tokio::sync::watch;
 
 use super::cluster_registry::ClusterRegistry;
-use super::configuration::Configuration;
+use super::configuration::{Configuration, Section};
 use super::exclude_warnings::ExcludeWarnings;
+use super::section_command::{Reply, SectionResult};
+use crate::sync::lock;
 
 /// The configuration and its status. Clones share the same data.
 #[derive(Clone, Debug)]
@@ -45,7 +47,6 @@ pub struct InformerEntry {
 /// An informer's status by cluster; the only cluster has the empty name.
 pub(crate) type InformerStatuses = BTreeMap<String, InformerStatus>;
 
-/// The status of an informer in one cluster.
 #[derive(Clone, Debug)]
 pub struct InformerStatus {
     /// The section that is running, or, while nothing is, the one to start with.
@@ -64,7 +65,6 @@ pub(super) struct StatusHandle {
     catalog: Catalog,
 }
 
-/// The phase of an informer.
 #[derive(Clone, Debug)]
 pub enum InformerPhase {
     /// Discovery of the resource is running; nothing is watched yet.
@@ -75,8 +75,9 @@ pub enum InformerPhase {
     /// It lists and watches. Its sources have the details.
     Running(Arc<RunningInformer>),
     /// The section cannot work; only a changed configuration helps.
-    Refused { reason: Arc<str> },
-    /// It was stopped.
+    Refused {
+        reason: Arc<str>,
+    },
     Stopped,
 }
 
@@ -97,16 +98,16 @@ pub struct PluginEntry {
     phase: watch::Sender<PluginPhase>,
 }
 
-/// The phase of a plugin.
 #[derive(Clone)]
 pub enum PluginPhase {
     /// It is being compiled and started.
     Loading,
     /// It could not be loaded; a change of its file or section triggers the next attempt.
-    Refused { reason: Arc<str> },
+    Refused {
+        reason: Arc<str>,
+    },
     /// It is loaded. The plugin has its own status.
     Running(Plugin),
-    /// It was stopped.
     Stopped,
 }
 
@@ -122,7 +123,6 @@ impl std::fmt::Debug for PluginPhase {
 }
 
 impl StatusRegistry {
-    /// An empty registry.
     #[must_use]
     pub fn new(catalog: Catalog, configuration: Configuration) -> Self {
         Self(Arc::new(Parts {
@@ -136,13 +136,11 @@ impl StatusRegistry {
         }))
     }
 
-    /// All sources.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
         &self.0.catalog
     }
 
-    /// The informers by name.
     #[must_use]
     pub fn informers(&self) -> Vec<Arc<InformerEntry>> {
         let informers = self.0.informers.read().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +153,6 @@ impl StatusRegistry {
         informers.get(name).cloned()
     }
 
-    /// The plugins by name.
     #[must_use]
     pub fn plugins(&self) -> Vec<Arc<PluginEntry>> {
         let plugins = self.0.plugins.read().unwrap_or_else(PoisonError::into_inner);
@@ -170,10 +167,9 @@ impl StatusRegistry {
 
     /// The result of the last configuration change.
     pub fn configuration(&self) -> MutexGuard<'_, Configuration> {
-        self.0.configuration.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.configuration)
     }
 
-    /// The clusters by name.
     pub(crate) fn clusters(&self) -> &ClusterRegistry {
         &self.0.clusters
     }
@@ -228,7 +224,7 @@ impl StatusRegistry {
 
     /// Informers that still deliver the deletes of their last objects.
     pub(super) fn retiring(&self) -> MutexGuard<'_, Vec<NamedInformer>> {
-        self.0.retiring.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.retiring)
     }
 
     /// The retiring informers that were `name` in `cluster`.
@@ -245,7 +241,15 @@ impl StatusRegistry {
         plugins.remove(name);
     }
 
-    /// Whether the daemon is stopping.
+    /// Shows the result of a section, and answers if that was not done before.
+    pub(super) fn answer(&self, section: Section, reply: Option<Reply>, result: SectionResult) {
+        let mut configuration = self.configuration();
+        configuration.set_pending(section, result.as_ref().err().cloned());
+        if let Some(reply) = reply {
+            reply.send(result);
+        }
+    }
+
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.0.stopping.load(Ordering::Acquire)
@@ -255,7 +259,6 @@ impl StatusRegistry {
         self.0.stopping.store(true, Ordering::Release);
     }
 
-    /// Marks all informers as stopped.
     pub(super) fn set_stopped(&self) {
         for entry in self.informers() {
             entry.statuses.send_modify(|statuses| {
@@ -280,7 +283,6 @@ impl InformerEntry {
         self.statuses.borrow().clone()
     }
 
-    /// Notifies of each change.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<InformerStatuses> {
         self.statuses.subscribe()
@@ -288,7 +290,6 @@ impl InformerEntry {
 }
 
 impl StatusHandle {
-    /// The informer's name.
     pub(super) fn name(&self) -> &str {
         &self.entry.name
     }
@@ -348,11 +349,11 @@ impl PluginEntry {
     /// The section that is running, or, while nothing is, the one to start with.
     #[must_use]
     pub fn section(&self) -> Arc<PluginSection> {
-        Arc::clone(&self.section.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&lock(&self.section))
     }
 
     pub(super) fn set_section(&self, section: Arc<PluginSection>) {
-        *self.section.lock().unwrap_or_else(PoisonError::into_inner) = section;
+        *lock(&self.section) = section;
     }
 
     #[must_use]

@@ -22,7 +22,6 @@ pub(crate) const STOP_MAX: Duration = Duration::from_secs(10);
 /// The part of the deadline that is reserved for what follows delivery.
 const AFTER_DELIVERY: Duration = Duration::from_millis(500);
 
-/// The result of a graceful stop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ShutdownReport {
     /// Events that were accepted but not delivered before the deadline.

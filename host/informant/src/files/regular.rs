@@ -7,7 +7,6 @@ use std::path::Path;
 /// Why [`read_regular_file`] returns nothing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadFileError {
-    /// The system cannot read it.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// It is a pipe, a device, a socket or a directory.
@@ -26,9 +25,6 @@ pub(crate) enum ReadFileError {
 
 /// Reads a regular file of at most `max` bytes. Follows symbolic links. A pipe, a device, a socket or a directory is
 /// neither read nor waited for. Blocks only for as long as the file system takes.
-///
-/// # Errors
-/// [`ReadFileError`].
 pub(crate) fn read_regular_file(path: &Path, max: usize) -> Result<Vec<u8>, ReadFileError> {
     // Opening a device can have an effect, so its type is looked at before, too.
     check_is_regular(fs::metadata(path)?.file_type())?;

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinError;
+
+use crate::sync::lock;
 
 /// Threads that wait for a file system at a time: 256, half of the threads that a runtime has for blocking calls. With
 /// more, files count as unreadable until one of them ends.
@@ -36,7 +38,7 @@ impl Turn {
 
     /// That of `file`, which may also be another name of what is waited for.
     pub(crate) fn of(file: &Path) -> Turn {
-        let mut turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turns = lock(&TURNS);
         if let Some(turn) = turns.get(file).and_then(Weak::upgrade) {
             return Turn(turn);
         }
@@ -48,9 +50,7 @@ impl Turn {
 
     /// Runs `work` on a blocking thread once the call before has returned. May be dropped at any point: a call that has
     /// begun continues, and the next one waits for it. The caller sets the deadline.
-    ///
-    /// # Errors
-    /// When the runtime ends, or `work` panics.
+    /// Errors: when the runtime ends, or `work` panics.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -66,9 +66,7 @@ impl Turn {
     }
 
     /// As [`run`](Self::run), for at most this time, which includes waiting for the call before.
-    ///
-    /// # Errors
-    /// [`NoAnswer`], also when the runtime ends or `work` panics.
+    /// Errors: [`NoAnswer`], also when the runtime ends or `work` panics.
     pub(crate) async fn run_within<T: Send + 'static>(
         &self,
         within: Duration,

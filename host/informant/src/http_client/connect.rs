@@ -26,7 +26,6 @@ pub trait Resolver: Send + Sync + 'static {
     fn resolve(&self, name: &str, permit: HttpPermit) -> Resolving;
 }
 
-/// The future of a lookup.
 pub(crate) type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
 /// The operating system's resolver.
@@ -59,7 +58,6 @@ pub(super) struct Connector {
     tls: Tls,
 }
 
-/// An open connection.
 pub(super) struct Connection {
     pub(super) stream: Box<dyn Stream>,
     /// The host as in the URL, with its port unless that is the scheme's.
@@ -68,7 +66,6 @@ pub(super) struct Connection {
     pub(super) absolute_form_with: Option<Option<HeaderValue>>,
 }
 
-/// Where a URL leads.
 pub(super) struct Destination<'u> {
     /// In brackets if it is an IPv6 address.
     pub(super) host: &'u str,

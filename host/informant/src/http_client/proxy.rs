@@ -16,7 +16,6 @@ use super::connect::Destination;
 /// The proxy, and what does not go through it.
 pub(super) struct Proxy(Matcher);
 
-/// The proxy for one request.
 pub(super) struct ProxyHop(Intercept);
 
 impl Proxy {

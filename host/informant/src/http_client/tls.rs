@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use informant_plugin_host::{HttpError, HttpErrorCode};
 use tokio_rustls::TlsConnector;
@@ -13,11 +13,11 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 use super::connect::Stream;
 use crate::files::{Turn, read_regular_file};
+use crate::sync::lock;
 
 /// Bytes of `[http] ca-file`: 4 MiB. A larger one is an error.
 const CA_FILE_BYTES_MAX: usize = 4 << 20;
 
-/// Makes connections secure.
 pub(super) struct Tls {
     ca_file: Option<PathBuf>,
     /// Created for the first request that needs it: reading the roots takes milliseconds and memory.
@@ -88,7 +88,7 @@ fn current(ca_file: Option<&Path>, loaded: &Mutex<Option<Loaded>>) -> Result<Arc
         .transpose();
     let ca = read.map_err(|error| unusable(error.to_string()))?;
     // Replaced as a whole: valid after any panic.
-    let mut loaded = loaded.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut loaded = lock(&loaded);
     if let Some(same) = loaded.as_ref().filter(|loaded| loaded.ca == ca) {
         return Ok(Arc::clone(&same.config));
     }
@@ -107,9 +107,6 @@ fn current(ca_file: Option<&Path>, loaded: &Mutex<Option<Loaded>>) -> Result<Arc
 }
 
 /// Whether `[http] ca-file` can be used.
-///
-/// # Errors
-/// Why not.
 pub(crate) fn check_ca_file(path: &Path) -> Result<(), String> {
     let text = read_regular_file(path, CA_FILE_BYTES_MAX).map_err(|error| error.to_string())?;
     add(&mut RootCertStore::empty(), &text)

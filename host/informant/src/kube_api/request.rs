@@ -13,9 +13,7 @@ use serde_json::json;
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The request of a call.
-///
-/// # Errors
-/// [`KubeErrorCode::Invalid`] if it is not a valid request.
+/// Errors: [`KubeErrorCode::Invalid`] if it is not a valid request.
 pub(super) fn of(call: &KubeCall) -> Result<Request<Body>, KubeError> {
     let (method, content_type, body) = match &call.action {
         KubeAction::Get | KubeAction::List(_) => (Method::GET, None, Vec::new()),

@@ -13,7 +13,6 @@ pub(crate) struct ServerMetrics {
     accept_errors: Family<ServerOnly, Counter>,
 }
 
-/// Metrics of one server.
 #[derive(Clone, Debug)]
 pub(crate) struct ListenerMetrics {
     server: &'static str,
@@ -109,7 +108,6 @@ impl ServerMetrics {
 }
 
 impl ListenerMetrics {
-    /// The server's name.
     pub(crate) fn server(&self) -> &'static str {
         self.server
     }

@@ -7,7 +7,6 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 use mime::Mime;
 
-/// A text format of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MetricsFormat {
     /// Prometheus text format 0.0.4, which every scraper reads.
@@ -46,7 +45,6 @@ impl MetricsFormat {
         }
     }
 
-    /// Metrics in this format.
     pub(crate) fn convert(self, openmetrics: String) -> String {
         match self {
             Self::Text => to_text(&openmetrics),

@@ -24,7 +24,6 @@ use crate::escape;
 /// What the chart needs to know about a configuration.
 #[derive(Debug)]
 pub(crate) struct HelmValues<'a> {
-    /// The text of config.toml.
     pub config: &'a str,
     /// The texts of the scripts next to config.toml, by file name.
     pub scripts: BTreeMap<String, String>,
@@ -34,9 +33,7 @@ pub(crate) struct HelmValues<'a> {
     pub files: BTreeSet<String>,
     /// The state database, if the configuration uses one; without a path at the default location.
     pub state: Option<Option<&'a Path>>,
-    /// The address of probes and metrics.
     pub health_listen: SocketAddr,
-    /// The address of the admin server.
     pub admin_listen: SocketAddr,
     /// Whether its callers have to authenticate.
     pub admin_tls: bool,
@@ -49,7 +46,6 @@ pub(crate) struct HelmValues<'a> {
 }
 
 impl HelmValues<'_> {
-    /// The values as YAML.
     #[must_use]
     pub(crate) fn yaml(&self) -> String {
         let mut text = String::new();

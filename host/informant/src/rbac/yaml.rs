@@ -11,7 +11,6 @@ use crate::escape;
 pub(crate) struct Subject<'a> {
     /// The name of the ServiceAccount, the roles and the bindings.
     pub name: &'a str,
-    /// The namespace of the ServiceAccount.
     pub namespace: &'a str,
 }
 

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::error::Error as _;
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
@@ -25,6 +25,7 @@ use super::connections::{AnswerBody, ConnectionPermit, Connections};
 use super::slow_reader::SlowReaderTimeout;
 use super::{ConnectionLimits, HEAD_BYTES_MAX};
 use crate::metrics::{ConnectionEnd, ListenerMetrics};
+use crate::sync::lock;
 
 /// How long to wait when the system has no descriptor for a connection.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -39,7 +40,6 @@ const ACCEPT_LOG_PERIOD: Duration = Duration::from_secs(60);
 const NEEDS_TLS: &str = "HTTP/1.0 400 Bad Request\r\ncontent-type: text/plain\r\n\r\n\
     this port requires TLS: use https://\n";
 
-/// What the connections of a server share.
 struct Server {
     routes: Router,
     limits: ConnectionLimits,
@@ -100,17 +100,15 @@ fn concerns_one_connection(error: &io::Error) -> bool {
 struct SpareDescriptor(Mutex<Option<File>>);
 
 impl SpareDescriptor {
-    /// Opens it again, if it can be.
     fn refill(&self) {
-        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = lock(&self.0);
         if spare.is_none() {
             *spare = File::open("/dev/null").ok();
         }
     }
 
-    /// Closes it. Returns whether there was one.
     fn release(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+        lock(&self.0).take().is_some()
     }
 }
 

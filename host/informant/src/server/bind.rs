@@ -9,9 +9,6 @@ use socket2::{Domain, Protocol, Socket, Type};
 const BACKLOG_CONNECTIONS: i32 = 1_024;
 
 /// Listens on an address. `[::]` includes IPv4, and is `0.0.0.0` where IPv6 is off, as in Go.
-///
-/// # Errors
-/// The system's; the address may be in use.
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     match listen(address) {
         Err(_) if is_all_of_ipv6(address) && !has_ipv6() => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ConnectionLimits;
 use crate::metrics::{ConnectionEnd, ListenerMetrics};
+use crate::sync::lock;
 
 /// How many connections a server has at most. One more closes the one that has waited longest for a request. If all are
 /// being answered, it closes the one whose answer takes longest and longer than [`ANSWER_SPARED`], or
@@ -126,7 +127,7 @@ impl Connections {
     }
 
     fn lock(&self) -> MutexGuard<'_, OpenConnections> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 }
 
@@ -144,7 +145,6 @@ impl ConnectionPermit {
         self.close.clone()
     }
 
-    /// Marks the connection as being answered until the result is dropped.
     pub(super) fn answering(&self) -> Answering {
         set(&self.connections, self.id, ConnectionState::Answering);
         Answering {
@@ -168,7 +168,6 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// A request that is being answered.
 #[derive(Debug)]
 pub(super) struct Answering {
     connections: Connections,

@@ -24,15 +24,12 @@ pub(crate) const CERTIFICATE_BYTES_MAX: usize = 1 << 20;
 /// What a key file with a passphrase contains, in both formats of such files.
 const ENCRYPTED: &[u8] = b"ENCRYPTED";
 
-/// A certificate with its key.
 #[derive(Clone)]
 pub(crate) struct Certificate {
     key: Arc<CertifiedKey>,
-    /// When it expires.
     pub(crate) expires: Timestamp,
 }
 
-/// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CertificateProblem {
     #[error("cannot read {path}: {message}", path = path.display())]
@@ -55,7 +52,6 @@ pub(crate) enum CertificateProblem {
     Generated(#[source] Error),
 }
 
-/// The contents of the two files.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct CertificateFiles {
     certificate: Vec<u8>,
@@ -125,8 +121,7 @@ impl Certificate {
         })
     }
 
-    /// # Errors
-    /// If it has expired or is not valid yet; `path` is its file.
+    /// Errors: if it has expired or is not valid yet; `path` is its file.
     pub(crate) fn check_time(&self, now: Timestamp, path: &Path) -> Result<(), CertificateProblem> {
         let path = || path.to_owned();
         let seconds = u64::try_from(now.as_second()).unwrap_or_default();
@@ -183,7 +178,6 @@ impl ServerIdentity {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&certificate.key));
     }
 
-    /// Performs the server's part of handshakes.
     pub(crate) fn acceptor(&self) -> Result<TlsAcceptor, Error> {
         let provider: Arc<CryptoProvider> = Arc::new(ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)

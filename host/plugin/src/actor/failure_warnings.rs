@@ -2,11 +2,13 @@
 //!
 //! Costs nothing while there are none.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant_cache::listener::{DeadLetter, RetriedKey};
 use informant_cache::{Catalog, LinesDue, ListenerHandle, LogThrottle, Moment};
+
+use crate::sync::lock;
 
 /// Dead letters of one plugin that are logged within [`DEAD_LETTER_WARNING_PERIOD`]: 10.
 ///
@@ -21,7 +23,6 @@ pub(crate) const DEAD_LETTER_WARNING_PERIOD: Duration = Duration::from_secs(60);
 /// letters. Each says how many there are.
 pub(crate) const RETRY_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
-/// The warnings of one plugin.
 pub(super) struct FailureWarnings {
     plugin: Arc<str>,
     listener: ListenerHandle,
@@ -43,7 +44,7 @@ impl FailureWarnings {
 
     /// Logs that `dead` more events were dead-lettered, as far as a line is due.
     pub(super) fn dead_lettered(&self, dead: u64, now: Moment) {
-        let mut throttle = self.dead_letters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut throttle = lock(&self.dead_letters);
         let LinesDue { lines, mut suppressed } = throttle.due(dead, now);
         if lines == 0 {
             return;
@@ -61,7 +62,7 @@ impl FailureWarnings {
 
     /// Calls failed: logs which events are retried, if a line is due. No line is used up while there are none.
     pub(super) fn failed(&self, now: Moment) {
-        let mut last = self.retried.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.retried);
         if last.is_some_and(|last| now - last < RETRY_WARNING_PERIOD) {
             return;
         }

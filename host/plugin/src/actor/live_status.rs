@@ -39,7 +39,6 @@ impl PausedBy {
     }
 }
 
-/// The state of one instance.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveInstance {
     pub(crate) state: PluginState,
@@ -92,7 +91,6 @@ impl LiveStatus {
         }
     }
 
-    /// The reason of the state.
     pub(crate) fn reason(&self) -> Option<String> {
         match (self.state(), self.paused) {
             (PluginState::Paused, Some(by)) => Some(by.as_str().to_owned()),

@@ -39,7 +39,6 @@ pub(crate) enum ActorCommand {
 
 /// The version to swap in, ready to work.
 pub(crate) struct CandidateInstance {
-    /// The configuration of its instance.
     pub(crate) config: Arc<PluginConfig>,
     pub(crate) version: LoadedVersion,
     /// None if this actor has no work with the version's roles.
@@ -62,7 +61,6 @@ pub(crate) enum SwapKind {
     RollBack,
 }
 
-/// Sends commands to one actor.
 #[derive(Clone)]
 pub(crate) struct CommandSender {
     commands: mpsc::Sender<ActorCommand>,
@@ -78,11 +76,9 @@ pub(crate) struct Mailbox {
     abort: CancellationToken,
 }
 
-/// Why an actor stops waiting.
 pub(crate) enum Wakeup {
     /// There may be something to pull.
     Work,
-    /// The deadline has passed.
     Time,
     Command(ActorCommand),
     /// The actor must end at once: the plugin was dropped, or its time to drain is over.
@@ -153,7 +149,6 @@ impl Mailbox {
         self.queued.take(|| self.commands.try_recv().ok())
     }
 
-    /// Whether a command may be queued.
     pub(crate) fn has_command(&self) -> bool {
         self.queued.is_raised()
     }

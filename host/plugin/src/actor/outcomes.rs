@@ -7,7 +7,7 @@
 //!
 //! There is one way to end an event, whether its call ends it or what the call committed.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use informant_cache::listener::{Delivery, DeliveryOutcome, DeliveryToken};
 use informant_cache::{Catalog, Environment, ListenerHandle, Moment};
@@ -19,6 +19,7 @@ use crate::actor::mailbox::{ActorCommand, CommandSender};
 use crate::capability::parts::HandledEvent;
 use crate::metrics::EventCounters;
 use crate::runtime::Runtime;
+use crate::sync::lock;
 
 /// What ends the events of one plugin. It holds nothing that waits for their end.
 pub(crate) struct Outcomes {
@@ -178,11 +179,6 @@ impl Answers {
             outcomes.warnings.failed(now);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Changed by single assignments: whole after any panic.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Logs that an event failed, at level debug. A trap is logged with the loss of the instance.

@@ -3,17 +3,18 @@
 //! A version is on probation for [`PROBATION`] after it is loaded or swapped in. If it is quarantined in that time, it
 //! has failed. Otherwise it is good, and later versions are rolled back to it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use informant_cache::{Environment, Moment};
 use tokio::sync::Notify;
 
+use crate::sync::lock;
+
 /// How long a version is on probation: 60 s. As long as losses of its instance count (`LOSS_WINDOW`): a version that
 /// traps on every call is quarantined in half of it.
 pub(crate) const PROBATION: Duration = Duration::from_secs(60);
 
-/// The probation of the running version.
 #[derive(Debug)]
 pub(crate) struct Probation {
     phase: Mutex<Phase>,
@@ -27,7 +28,6 @@ enum Phase {
     Ended,
 }
 
-/// How a probation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProbationResult {
     Passed,
@@ -109,7 +109,7 @@ impl Probation {
 
     fn phase(&self) -> MutexGuard<'_, Phase> {
         // Changed by single assignments: whole after any panic.
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.phase)
     }
 }
 

@@ -66,7 +66,6 @@ pub(crate) enum RestartDecision {
 }
 
 impl FailureHistory {
-    /// Records the loss of an instance.
     pub(crate) fn record(&mut self, kind: TrapKind, now: Moment) -> RestartDecision {
         while self.recent.front().is_some_and(|(at, _)| now - *at > LOSS_WINDOW) {
             self.recent.pop_front();
@@ -89,7 +88,6 @@ impl FailureHistory {
         RestartDecision::RebuildAfter(wait)
     }
 
-    /// Forgets all losses.
     pub(crate) fn reset(&mut self) {
         self.recent.clear();
     }

@@ -28,7 +28,6 @@ pub(crate) const LOSS_WARNINGS_MAX: usize = 10;
 /// See [`LOSS_WARNINGS_MAX`]: 60 s.
 pub(crate) const LOSS_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
-/// Holds one instance of an actor.
 pub(crate) struct InstanceSlot {
     pub(crate) context: Arc<PluginContext>,
     pub(crate) version: LoadedVersion,
@@ -109,7 +108,6 @@ impl InstanceSlot {
         }
     }
 
-    /// Updates the memory metric.
     pub(crate) fn update_memory(&mut self) {
         let bytes = self.instance.as_ref().map_or(0, Instance::memory_bytes);
         if bytes != self.memory_bytes {
@@ -134,7 +132,6 @@ impl InstanceSlot {
         }
     }
 
-    /// The actor ends.
     pub(crate) fn end(&mut self) {
         self.instance = None;
         self.update_memory();
@@ -206,7 +203,6 @@ impl InstanceSlot {
         }
     }
 
-    /// What follows a loss.
     fn decide(&mut self, kind: TrapKind) -> RestartDecision {
         match self.config.spec.on_failure {
             OnFailure::Quarantine => RestartDecision::Quarantine,

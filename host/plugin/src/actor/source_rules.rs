@@ -18,7 +18,6 @@ const SOURCES_MAX: usize = 256;
 /// Earlier selections remembered, so that what their events left behind is deleted. Above it the oldest is forgotten.
 const EARLIER_SELECTIONS_MAX: usize = 16;
 
-/// The rules of the sources seen so far.
 #[derive(Clone)]
 pub(crate) struct SourceRules {
     known: Vec<(SourceId, SourceRule)>,
@@ -65,7 +64,6 @@ impl SourceRules {
         }
     }
 
-    /// The rule of `source`.
     pub(crate) fn of(
         &mut self,
         source: SourceId,

@@ -25,7 +25,6 @@ pub(crate) const STATE_BYTES_MAX: usize = 16 << 20;
 /// Bytes of the states of all instances together: 64 MiB. The host holds them from the first save to the last restore.
 pub(crate) const STATES_BYTES_MAX: usize = 64 << 20;
 
-/// What became of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransferredState {
     /// Nothing to transfer: a version lacks the role, or the old instance was lost before.
@@ -45,7 +44,6 @@ impl TransferredState {
     }
 }
 
-/// What `save` gave.
 enum Saved {
     None,
     State(Vec<u8>),
@@ -53,9 +51,7 @@ enum Saved {
 }
 
 /// Transfers the states of the instances in `old` to `new`, which are as many, or none: all save, then all restore.
-///
-/// # Errors
-/// [`LoadProblem::State`]: `save` returned a failure, or `restore` failed or trapped. All of `old` stay in use.
+/// Errors: [`LoadProblem::State`]: `save` returned a failure, or `restore` failed or trapped. All of `old` stay in use.
 pub(crate) async fn transfer_states(
     old: &mut [&mut InstanceSlot],
     new: &mut [Instance],

@@ -7,9 +7,7 @@ use std::path::Path;
 use crate::error::HostError;
 
 /// Opens `path`, creating it with mode 0700 if it does not exist. Returns whether files can be written.
-///
-/// # Errors
-/// [`HostError::CacheDir`] if another user owns it or may write into it: its files are run as code.
+/// Errors: [`HostError::CacheDir`] if another user owns it or may write into it: its files are run as code.
 pub(crate) fn open(path: &Path) -> Result<bool, HostError> {
     if let Err(error) = make(path) {
         return Ok(unusable(path, &error));

@@ -16,7 +16,7 @@ mod link;
 mod metrics;
 mod plugin;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, header};
@@ -44,6 +44,7 @@ use crate::effects::{Effect, EffectKind};
 use crate::engine::wait::{self, CallTime};
 use crate::output::Output;
 use crate::series::Live;
+use crate::sync::lock;
 
 /// Requests of one plugin that may start at once before `limits.http` slows them down: 100.
 pub(crate) const HTTP_BURST: u32 = 100;
@@ -346,7 +347,10 @@ impl GrantedRequest {
             permit,
         };
         let response = client.send(call).await?;
-        if asks_for_pause(response.status()) {
+        if matches!(
+            response.status(),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+        ) {
             lock(&self.pauses).push((self.target.host(), retry_after(response.headers())));
         }
         let late = plugin.env.sleep(self.time_max.saturating_sub(plugin.env.now() - began));
@@ -362,11 +366,6 @@ impl GrantedRequest {
             .boxed_unsync()
         })))
     }
-}
-
-/// Whether a host asks to be left alone for a while.
-fn asks_for_pause(status: StatusCode) -> bool {
-    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
 /// For how long, if that is in seconds. A date is left to the plugin.
@@ -417,11 +416,6 @@ fn wasi_error(error: HttpError) -> WasiError {
         HttpErrorCode::HeaderFile => WasiError::ConfigurationError,
         HttpErrorCode::Unavailable => WasiError::DestinationUnavailable,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // Changed by single assignments: whole after any panic.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

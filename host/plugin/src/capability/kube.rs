@@ -198,22 +198,18 @@ impl KubeCaller {
         Ok(())
     }
 
-    async fn act(&mut self, mut address: Address, action: Result<KubeAction, KubeError>) -> Answer<Vec<u8>> {
+    async fn act(&self, mut address: Address, action: Result<KubeAction, KubeError>) -> Answer<Vec<u8>> {
         let action = self.complete(&mut address).and(action);
         let verb = action.as_ref().map(KubeAction::verb).ok();
-        let answer = match self.check() {
-            Ok(()) => {
-                let began = self.plugin.env.now();
-                let answer = self.call(address, action).await;
-                if let Some(verb) = verb {
-                    self.plugin.count(verb, answer.as_ref().err(), began);
-                }
-                answer
-            }
-            Err(denied) => Err(denied),
-        };
-        answer.map_err(ApiError::from)
+        self.check()?;
+        let began = self.plugin.env.now();
+        let answer = self.call(address, action).await;
+        if let Some(verb) = verb {
+            self.plugin.count(verb, answer.as_ref().err(), began);
+        }
+        Ok(answer?)
     }
+
     /// Validates the address of a call and makes it, within the remaining time.
     async fn call(&self, address: Address, action: Result<KubeAction, KubeError>) -> Result<Vec<u8>, KubeError> {
         let (address, action) = (KubeAddress::try_from(address)?, action?);
@@ -239,8 +235,7 @@ impl kube::Host for KubeCaller {
         object: Vec<u8>,
         options: Vec<u8>,
     ) -> wasmtime::Result<Answer<Vec<u8>>> {
-        let action = self.creating(object, &options);
-        Ok(self.act(address, action).await)
+        Ok(self.act(address, self.creating(object, &options)).await)
     }
 
     async fn update(
@@ -249,8 +244,7 @@ impl kube::Host for KubeCaller {
         object: Vec<u8>,
         options: Vec<u8>,
     ) -> wasmtime::Result<Answer<Vec<u8>>> {
-        let action = self.updating(object, &options);
-        Ok(self.act(address, action).await)
+        Ok(self.act(address, self.updating(object, &options)).await)
     }
 
     async fn patch(
@@ -260,8 +254,7 @@ impl kube::Host for KubeCaller {
         document: Vec<u8>,
         options: Vec<u8>,
     ) -> wasmtime::Result<Answer<Vec<u8>>> {
-        let action = self.patching(kind, document, &options);
-        Ok(self.act(address, action).await)
+        Ok(self.act(address, self.patching(kind, document, &options)).await)
     }
 
     async fn delete(&mut self, address: Address, options: Vec<u8>) -> wasmtime::Result<Answer<()>> {
@@ -270,13 +263,11 @@ impl kube::Host for KubeCaller {
     }
 
     fn defer_create(&mut self, address: Address, object: Vec<u8>, options: Vec<u8>) -> wasmtime::Result<Answer<()>> {
-        let action = self.creating(object, &options);
-        Ok(self.defer(address, action))
+        Ok(self.defer(address, self.creating(object, &options)))
     }
 
     fn defer_update(&mut self, address: Address, object: Vec<u8>, options: Vec<u8>) -> wasmtime::Result<Answer<()>> {
-        let action = self.updating(object, &options);
-        Ok(self.defer(address, action))
+        Ok(self.defer(address, self.updating(object, &options)))
     }
 
     fn defer_patch(
@@ -286,12 +277,10 @@ impl kube::Host for KubeCaller {
         document: Vec<u8>,
         options: Vec<u8>,
     ) -> wasmtime::Result<Answer<()>> {
-        let action = self.patching(kind, document, &options);
-        Ok(self.defer(address, action))
+        Ok(self.defer(address, self.patching(kind, document, &options)))
     }
 
     fn defer_delete(&mut self, address: Address, options: Vec<u8>) -> wasmtime::Result<Answer<()>> {
-        let action = options::delete(&options).map(KubeAction::Delete);
-        Ok(self.defer(address, action))
+        Ok(self.defer(address, options::delete(&options).map(KubeAction::Delete)))
     }
 }

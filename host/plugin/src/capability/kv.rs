@@ -202,7 +202,6 @@ impl kv::Host for KvCaller {
     }
 }
 
-/// Checks a key.
 fn valid(key: String) -> Answer<String> {
     let bytes = key.len();
     match key {

@@ -18,14 +18,12 @@ use crate::capability::parts::{
 use crate::output::Output;
 use crate::series::{FamilyOf, Live, SeriesSet};
 
-/// The log lines of one plugin.
 pub(crate) struct LogPlugin {
     plugin: Arc<str>,
     catalog: Catalog,
     series: Arc<LogSeries>,
 }
 
-/// The series of one plugin.
 #[derive(Default)]
 pub(crate) struct LogSeries {
     dropped_bytes: Counter,
@@ -38,7 +36,6 @@ pub(crate) struct LogCaller {
 }
 
 impl LogPlugin {
-    /// The output of a new instance.
     pub(crate) fn output(&self) -> Output {
         Output::new(Arc::clone(&self.plugin), self.series.dropped_bytes.clone())
     }

@@ -52,7 +52,6 @@ pub(crate) struct MetricsCaller {
     changes: Option<CallMetrics>,
 }
 
-/// The metrics of one plugin.
 pub(crate) struct MetricsPlugin(Arc<PluginSeries>);
 
 impl Capability for MetricsPlugin {

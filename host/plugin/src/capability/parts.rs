@@ -1,6 +1,6 @@
 //! What capabilities have in common: their three parts, and what these receive.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use informant_cache::listener::DeliveryOutcome;
 use informant_cache::{BoxFuture, Catalog, Environment, Moment, UnknownSource};
@@ -18,6 +18,7 @@ use crate::engine::wait::CallTime;
 use crate::error::LoadProblem;
 use crate::output::Output;
 use crate::series::{Live, SeriesSet};
+use crate::sync::lock;
 
 /// A capability; the type is its part of a plugin. Dropping the last handle ends its metrics.
 pub(crate) trait Capability: Sized + Send + Sync + 'static {
@@ -74,13 +75,11 @@ pub(crate) trait Capability: Sized + Send + Sync + 'static {
     /// [delays](Self::delays) it.
     fn commit(self: &Arc<Self>, _effects: <Self::Call as CallPart>::Effects, _event: Option<HandledEvent>) {}
 
-    /// Links its interface.
     fn link<T: HasCapabilities>(linker: &mut Linker<T>) -> wasmtime::Result<()>;
 }
 
 /// A capability's part of the process: its metrics.
 pub(crate) trait HostPart: Default {
-    /// Registers the metrics.
     fn register(&self, _registry: &mut Registry) {}
 
     /// Rejects a version of `plugin` that the other plugins do not allow.
@@ -131,7 +130,6 @@ pub(crate) struct CallStart {
     pub(crate) may_use: MayUse,
 }
 
-/// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallEnd {
     Succeeded,
@@ -140,7 +138,6 @@ pub(crate) enum CallEnd {
     RetryAfter(std::time::Duration),
 }
 
-/// What a call is about.
 pub(crate) struct CallSubject {
     catalog: Catalog,
     source: Option<SourceId>,
@@ -190,9 +187,7 @@ impl CallSubject {
     }
 
     /// The cluster of the object that the call is about. None: it is about no object.
-    ///
-    /// # Errors
-    /// Its source was removed, maybe with its cluster: the only one that is left may be another one.
+    /// Errors: its source was removed, maybe with its cluster: the only one that is left may be another one.
     pub(crate) fn cluster(&self) -> Result<Option<String>, UnknownSource> {
         let Some(source) = self.source else { return Ok(None) };
         match self.catalog.info(source) {
@@ -208,22 +203,22 @@ impl<T> Current<T> {
     }
 
     pub(crate) fn set(&self, value: T) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
+        *lock(&self.0) = Arc::new(value);
     }
 
     pub(crate) fn get(&self) -> Arc<T> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&lock(&self.0))
     }
 }
 
 impl ActorWaker {
     pub(crate) fn set(&self, wake: Arc<dyn Fn() + Send + Sync>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(wake);
+        *lock(&self.0) = Some(wake);
     }
 
     /// The plugin may be called again.
     pub(crate) fn wake(&self) {
-        let wake = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let wake = lock(&self.0).clone();
         if let Some(wake) = wake {
             wake();
         }

@@ -64,9 +64,7 @@ pub(crate) struct StoreReader {
     catalog: Catalog,
     grants: Arc<Current<InformerGrants>>,
     may_use: MayUse,
-    /// What the current call is about.
     subject: CallSubject,
-    /// The snapshots of the current call.
     snapshots: Vec<(SourceId, Snapshot)>,
     projected: ProjectionCache,
 }

@@ -35,7 +35,6 @@ pub(crate) struct EmbeddedScript {
     /// The file that it was made from: what errors and stack traces show.
     pub(crate) name: String,
     pub(crate) text: Vec<u8>,
-    /// The section.
     pub(crate) section: Vec<u8>,
 }
 
@@ -82,16 +81,13 @@ fn leb128(mut number: usize) -> Vec<u8> {
 pub struct SdkInfo {
     /// The SDK's language, such as `rust`.
     pub language: String,
-    /// The SDK's version.
     pub sdk: String,
     /// The contract version that the SDK was made for.
     pub contract: String,
 }
 
 /// Reads the surface of the component that `bytes` are.
-///
-/// # Errors
-/// [`LoadProblem::NotWasm`], [`LoadProblem::CoreModule`], [`LoadProblem::Broken`].
+/// Errors: [`LoadProblem::NotWasm`], [`LoadProblem::CoreModule`], [`LoadProblem::Broken`].
 pub(crate) fn surface(bytes: &[u8]) -> Result<Surface, LoadProblem> {
     if !bytes.starts_with(b"\0asm") {
         return Err(LoadProblem::NotWasm {

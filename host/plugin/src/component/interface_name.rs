@@ -12,7 +12,6 @@ pub(crate) struct InterfaceName<'a> {
     pub(crate) version: Option<InterfaceVersion<'a>>,
 }
 
-/// A semantic version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InterfaceVersion<'a> {
     pub(crate) major: u64,

@@ -25,13 +25,11 @@ const NAME_BYTES_MAX: usize = 253;
 /// Matches every apiVersion or kind.
 const ANY: &str = "*";
 
-/// A plugin's manifest.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Manifest {
     /// The plugin's name, chosen by its author.
     pub name: String,
-    /// The plugin's version.
     pub version: String,
     /// The active roles, of those that the component exports. Absent: all.
     #[serde(default)]
@@ -96,7 +94,6 @@ pub struct EventRule {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Indexes {
-    /// Their names.
     pub names: Vec<String>,
     /// The objects they are computed for, and their payload.
     pub objects: Vec<IndexRule>,
@@ -125,8 +122,8 @@ pub enum Requirement {
 
 /// A rule for objects of one type, which may be `*`.
 trait Rule {
-    fn api_version(&self) -> &str;
-    fn kind(&self) -> &str;
+    /// Its apiVersion and kind.
+    fn types(&self) -> (&str, &str);
 }
 
 impl Manifest {
@@ -142,11 +139,11 @@ impl Manifest {
             });
         }
         let mut manifest: Manifest = serde_json::from_slice(json).map_err(ManifestError::Json)?;
-        manifest.validate(roles).map_err(ManifestError::Inconsistent)?;
-        let can_set = manifest.active_roles(roles).wants_events();
-        manifest
-            .validate_metrics(can_set)
-            .map_err(ManifestError::Inconsistent)?;
+        let valid = manifest.validate(roles).and_then(|()| {
+            let can_set = manifest.active_roles(roles).wants_events();
+            manifest.validate_metrics(can_set)
+        });
+        valid.map_err(ManifestError::Inconsistent)?;
         Ok(manifest)
     }
 
@@ -169,7 +166,6 @@ impl Manifest {
         closest(&self.indexes.as_ref()?.objects, api_version, kind)
     }
 
-    /// The names of its indexes.
     #[must_use]
     pub fn index_names(&self) -> &[String] {
         self.indexes.as_ref().map_or(&[], |indexes| &indexes.names)
@@ -185,9 +181,7 @@ impl Manifest {
     }
 
     /// Rejects a version whose requirements its section of config.toml does not grant.
-    ///
-    /// # Errors
-    /// [`LoadProblem::Needs`] with the line that grants them.
+    /// Errors: [`LoadProblem::Needs`] with the line that grants them.
     pub(crate) fn check_section(&self, spec: &PluginSpec) -> Result<(), LoadProblem> {
         if spec.limits.instances > 1 && !self.parallel {
             return Err(LoadProblem::NotParallel {
@@ -224,9 +218,7 @@ impl Manifest {
             (None, false) => Ok(()),
         }
     }
-}
 
-impl Manifest {
     fn validate_roles(&self, exported: Roles) -> Result<(), String> {
         let Some(roles) = &self.roles else { return Ok(()) };
         if roles.is_empty() {
@@ -322,18 +314,14 @@ fn validate_name(field: &str, name: &str) -> Result<(), String> {
 
 fn check_types<R: Rule>(field: &str, rules: &[R]) -> Result<(), String> {
     let mut seen = BTreeSet::new();
-    for rule in rules {
-        if rule.api_version().is_empty() || rule.kind().is_empty() {
+    for (api_version, kind) in rules.iter().map(Rule::types) {
+        if api_version.is_empty() || kind.is_empty() {
             return Err(format!(
                 "has an empty apiVersion or kind in `{field}`; use \"{ANY}\" for all"
             ));
         }
-        if !seen.insert((rule.api_version(), rule.kind())) {
-            return Err(format!(
-                "has two entries in `{field}` for {} {}",
-                rule.api_version(),
-                rule.kind()
-            ));
+        if !seen.insert((api_version, kind)) {
+            return Err(format!("has two entries in `{field}` for {api_version} {kind}"));
         }
     }
     Ok(())
@@ -341,30 +329,21 @@ fn check_types<R: Rule>(field: &str, rules: &[R]) -> Result<(), String> {
 
 /// The most specific matching rule: apiVersion and kind, apiVersion alone, kind alone, neither.
 fn closest<'r, R: Rule>(rules: &'r [R], api_version: &str, kind: &str) -> Option<&'r R> {
-    let fits = |pattern: &str, text: &str| pattern == ANY || pattern == text;
-    rules
-        .iter()
-        .filter(|rule| fits(rule.api_version(), api_version) && fits(rule.kind(), kind))
-        .max_by_key(|rule| (rule.api_version() != ANY, rule.kind() != ANY))
+    let fits = |(own_version, own_kind)| [ANY, api_version].contains(&own_version) && [ANY, kind].contains(&own_kind);
+    let is_specific = |(own_version, own_kind)| (own_version != ANY, own_kind != ANY);
+    let fitting = rules.iter().filter(|rule| fits(rule.types()));
+    fitting.max_by_key(|rule| is_specific(rule.types()))
 }
 
 impl Rule for EventRule {
-    fn api_version(&self) -> &str {
-        &self.api_version
-    }
-
-    fn kind(&self) -> &str {
-        &self.kind
+    fn types(&self) -> (&str, &str) {
+        (&self.api_version, &self.kind)
     }
 }
 
 impl Rule for IndexRule {
-    fn api_version(&self) -> &str {
-        &self.api_version
-    }
-
-    fn kind(&self) -> &str {
-        &self.kind
+    fn types(&self) -> (&str, &str) {
+        (&self.api_version, &self.kind)
     }
 }
 

@@ -75,7 +75,6 @@ macro_rules! roles {
                 $(self.$field = self.$field.take().filter(|_| roles.has(Role::$role));)*
             }
 
-            /// The functions of `instance`.
             pub(crate) fn load<T>(&self, store: &mut Store<T>, instance: &Instance) -> wasmtime::Result<Exports> {
                 Ok(Exports {
                     lifecycle: self.lifecycle.load(&mut *store, instance)?,
@@ -124,7 +123,6 @@ impl Roles {
         Roles(bits)
     }
 
-    /// Whether it has the role.
     #[must_use]
     pub const fn has(self, role: Role) -> bool {
         self.0 & (1 << role as u8) != 0
@@ -176,9 +174,7 @@ pub(crate) struct ExportedRoles {
 }
 
 /// Finds the roles in the names that a component exports.
-///
-/// # Errors
-/// A command, another contract version, no `lifecycle`, no role.
+/// Errors: a command, another contract version, no `lifecycle`, no role.
 pub(crate) fn check_names(surface: &Surface) -> Result<ExportedRoles, LoadProblem> {
     let (mut roles, mut unknown) = (Vec::new(), Vec::new());
     let mut lifecycle = None;
@@ -255,9 +251,7 @@ fn listed(names: &[String]) -> String {
 }
 
 /// Checks the type of each function of each role.
-///
-/// # Errors
-/// [`LoadProblem::RoleType`] with the first function that is missing or has another type.
+/// Errors: [`LoadProblem::RoleType`] with the first function that is missing or has another type.
 pub(crate) fn check_types(component: &Component) -> Result<(), LoadProblem> {
     let engine = component.engine();
     let ty = component.component_type();

@@ -32,7 +32,6 @@ pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
 /// The first argument of a program: its own name.
 pub(crate) const PROGRAM: &str = "informant-script-runner";
 
-/// A script's file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Script {
     /// The file's name, without its folder: what errors and stack traces show.
@@ -55,9 +54,7 @@ pub fn script_component(runner: &[u8], name: &str, text: &[u8]) -> Vec<u8> {
 
 impl Script {
     /// The script in `content`.
-    ///
-    /// # Errors
-    /// [`LoadProblem::ScriptTooLarge`], [`LoadProblem::ScriptNotText`].
+    /// Errors: [`LoadProblem::ScriptTooLarge`], [`LoadProblem::ScriptNotText`].
     pub(crate) fn new(content: &Content) -> Result<Script, LoadProblem> {
         let bytes = Arc::clone(content.bytes());
         if bytes.len() > SCRIPT_BYTES_MAX {
@@ -132,9 +129,7 @@ impl<T> ScriptRunner<T> {
     }
 
     /// The plugin component of `script`, which has this digest.
-    ///
-    /// # Errors
-    /// [`LoadProblem::NoScriptRunner`], and the errors of the runner itself.
+    /// Errors: [`LoadProblem::NoScriptRunner`], and the errors of the runner itself.
     pub(crate) async fn run(
         &self,
         script: Script,

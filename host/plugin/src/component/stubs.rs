@@ -16,9 +16,6 @@ use crate::component::roles::offered_version;
 
 /// A linker for `component`, if it imports functions of a newer contract that this Informant lacks, and their names.
 /// None: the common linker has everything.
-///
-/// # Errors
-/// None that depends on a plugin.
 pub(crate) fn linker_with_stubs<T: 'static>(
     component: &Component,
     offer: &Offer<T>,

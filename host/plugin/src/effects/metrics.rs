@@ -6,7 +6,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use super::EffectKind;
 use crate::series::{FamilyOf, Labeled, Lazy, SeriesSet};
 
-/// The series of one plugin. They begin with its first dry run.
 pub(crate) struct EffectSeries {
     effects: Labeled<1, Counter>,
     dropped: Lazy<Counter>,

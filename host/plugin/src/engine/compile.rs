@@ -48,7 +48,6 @@ pub(crate) const ARTIFACT_BYTES_MAX: usize = 512 << 20;
 /// Components compiled at a time: 1. One takes up to 350 MiB and uses several cores.
 const COMPILING_MAX: usize = 1;
 
-/// Where components are compiled.
 #[derive(Clone, Debug, Default)]
 pub enum Compiler {
     /// In this process. Nothing bounds the time and memory that a hostile component takes: for tests and trusted
@@ -64,9 +63,7 @@ pub enum Compiler {
 pub struct ChildCompiler {
     /// The program's absolute path. It must be built with the same wasmtime: preferably this program itself.
     pub program: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Its limits.
     pub limits: CompileLimits,
 }
 
@@ -130,10 +127,7 @@ impl CompileQueue {
     }
 
     /// Compiles a component to what [`wasmtime::component::Component::deserialize`] reads. If the future is dropped,
-    /// the child is killed.
-    ///
-    /// # Errors
-    /// wasmtime's message, if the component is invalid or uses a disabled feature, or the
+    /// the child is killed. Errors: wasmtime's message, if the component is invalid or uses a disabled feature, or the
     /// limit that it reached.
     pub(crate) async fn compile(&self, component: Arc<[u8]>) -> Result<Vec<u8>, String> {
         let _turn = self.turns.acquire().await;

@@ -33,12 +33,10 @@ impl GuestCount {
         self.running.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether a guest runs.
     pub(crate) fn is_running(&self) -> bool {
         self.running.load(Ordering::Acquire) > 0
     }
 
-    /// Whether the thread sleeps.
     #[cfg(test)]
     pub(crate) fn is_asleep(&self) -> bool {
         self.asleep.load(Ordering::Acquire)

@@ -12,13 +12,14 @@
 //! host holds no permit.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant_cache::Moment;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::engine::ticker::TICK;
+use crate::sync::lock;
 
 /// Time a call may run before it counts as slow: 20 ms.
 pub(crate) const SLOW_CALL: Duration = Duration::from_millis(20);
@@ -29,7 +30,6 @@ pub(crate) const OVERRAN_FOR: Duration = Duration::from_secs(60);
 /// [`SLOW_CALL`] in ticks.
 const SLOW_TICKS: u64 = (SLOW_CALL.as_millis() / TICK.as_millis()) as u64;
 
-/// The CPU scheduler of one host.
 #[derive(Debug)]
 pub(crate) struct CpuScheduler {
     slow: Arc<Semaphore>,
@@ -99,7 +99,7 @@ impl PermitSlot {
     /// The guest runs with `permit` from now on.
     pub(crate) fn set(&self, permit: Option<RunPermit>) {
         // An assignment: whole after any panic.
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = permit;
+        *lock(&self.0) = permit;
     }
 
     /// The guest does not run: gives the permit back.
@@ -109,7 +109,6 @@ impl PermitSlot {
 }
 
 impl OverrunHistory {
-    /// Records an overrun.
     pub(crate) fn record_overrun(&self, now: Moment) {
         self.until.store((now + OVERRAN_FOR).as_nanos(), Ordering::Relaxed);
         self.overran.store(true, Ordering::Release);

@@ -38,9 +38,7 @@ pub(crate) struct Running(Arc<TickClock>);
 
 impl Ticker {
     /// Starts the thread.
-    ///
-    /// # Errors
-    /// The operating system's error, if no thread can be created.
+    /// Errors: the operating system's error, if no thread can be created.
     pub(crate) fn start(engine: &Engine) -> std::io::Result<Ticker> {
         let clock = Arc::new(TickClock::new());
         let (engine, shared) = (engine.clone(), Arc::clone(&clock));

@@ -16,13 +16,10 @@ const FRAMES_MAX: usize = 6;
 /// A call into a guest that did not return. The instance is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrapReport {
-    /// What ended it.
     pub kind: TrapKind,
     /// The function that was called, by its name in the contract; `start` for the start functions of a new instance.
     pub export: &'static str,
-    /// The object it was about.
     pub object: Option<String>,
-    /// The cause.
     pub cause: String,
     /// The innermost functions, if the component has names.
     pub frames: Vec<String>,
@@ -71,7 +68,6 @@ impl TrapReport {
         }
     }
 
-    /// Adds the object that the call was about.
     pub(crate) fn about(mut self, object: impl fmt::Display) -> TrapReport {
         self.object = Some(object.to_string());
         self
@@ -79,7 +75,6 @@ impl TrapReport {
 }
 
 impl TrapKind {
-    /// The name that metrics use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

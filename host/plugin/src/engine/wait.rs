@@ -62,7 +62,6 @@ impl CallTime {
     }
 }
 
-/// Waits for `work`, but no longer than `limit`.
 pub(crate) async fn at_most<T>(
     env: &dyn Environment,
     limit: Duration,

@@ -8,11 +8,9 @@ use tracing::Level;
 use crate::bindings::CONTRACT;
 use crate::capability;
 
-/// The context of `describe`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DescribeContext {
-    /// The plugin's name in config.toml.
     pub(crate) plugin: String,
     /// The `config` table of its section.
     pub(crate) config: Value,
@@ -21,7 +19,6 @@ pub(crate) struct DescribeContext {
     offers: Vec<&'static str>,
 }
 
-/// The context of `init`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct InitContext<'a> {
@@ -87,12 +84,10 @@ impl DescribeContext {
         self.config.as_object().is_some_and(|config| !config.is_empty())
     }
 
-    /// The document for `describe`.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         json(self)
     }
 
-    /// The document for `init`.
     pub(crate) fn to_init_json(&self, start: &InstanceStart) -> Vec<u8> {
         json(&InitContext {
             describe: self,

@@ -88,9 +88,6 @@ impl GuestState {
 }
 
 /// Links everything Informant offers into every component: each call is authorized when it is made.
-///
-/// # Errors
-/// None that depends on a plugin.
 pub(crate) fn offer(engine: &Engine) -> wasmtime::Result<Arc<Offer<GuestState>>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;

@@ -23,9 +23,7 @@ pub(crate) struct LoadedVersion {
 
 impl LoadedVersion {
     /// Asks the component for its manifest, in a temporary instance.
-    ///
-    /// # Errors
-    /// Errors of the instance, and of the manifest.
+    /// Errors: those of the instance, and of the manifest.
     pub(crate) async fn describe(
         component: PluginComponent<GuestState>,
         context: &DescribeContext,

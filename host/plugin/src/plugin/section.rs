@@ -54,9 +54,6 @@ impl Plugin {
 
     /// Prepares to reload the plugin with the version in `content`, next to the running one: validates, compiles and
     /// describes it, and creates and initializes its instances. The returned future may be dropped at any point.
-    ///
-    /// # Errors
-    /// [`LoadError`].
     pub async fn prepare_version(&self, content: Content) -> Result<PreparedChange, LoadError> {
         let config = self.0.context.config();
         let prepared = self.prepare(&config, Arc::clone(&config), &content).await;
@@ -67,9 +64,6 @@ impl Plugin {
     /// as
     /// [`prepare_version`](Self::prepare_version), if the running instances cannot serve it. The returned future may be
     /// dropped at any point.
-    ///
-    /// # Errors
-    /// [`LoadError`].
     pub async fn prepare_section(&self, spec: PluginSpec, content: Content) -> Result<PreparedChange, LoadError> {
         let prepare = async {
             let config = self.0.context.config();

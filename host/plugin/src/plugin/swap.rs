@@ -113,7 +113,6 @@ impl Plugin {
             .take_if(|(_, error)| reload.refused.as_ref() == Some(error));
     }
 
-    /// Records the result of a reload.
     fn count(&self, refused: Option<&LoadError>) {
         let context = &self.0.context;
         context

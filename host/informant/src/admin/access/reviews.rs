@@ -20,6 +20,7 @@ use super::{User, unauthenticated};
 use crate::admin::error::{AdminError, Code};
 use crate::kube_api::{ClientSource, ClientUnavailable, unless_abandoned};
 use crate::metrics::DaemonMetrics;
+use crate::sync::lock;
 
 /// How long an answer of the API server about a caller is used: 10 s.
 pub(crate) const REVIEW_KEPT: Duration = Duration::from_secs(10);
@@ -46,19 +47,15 @@ const CAUSES_LOGGED_MAX: usize = 10;
 /// The audience of tokens that are meant for Informant only.
 const AUDIENCE: &str = "informant";
 
-/// What [`Reviews`] needs.
 pub(crate) struct ReviewParts {
     /// Where to get the cluster's client.
     pub(crate) clusters: Box<dyn ClientSource>,
-    /// The cluster that decides.
     pub(crate) cluster: String,
     /// Runs the requests: connections are shared with the watches, and must not depend on the admin server's thread.
     pub(crate) environment: Arc<dyn Environment>,
-    /// Counts them.
     pub(crate) metrics: DaemonMetrics,
 }
 
-/// Asks about callers.
 pub(crate) struct Reviews {
     parts: ReviewParts,
     tokens: Asked,
@@ -73,7 +70,6 @@ struct Asked {
     warnings: Mutex<Warnings>,
 }
 
-/// Which failures are logged.
 pub(super) struct Warnings {
     /// What the last failure that was logged at once began with.
     cause: String,
@@ -111,7 +107,6 @@ impl Asked {
     }
 }
 
-/// What the API server is asked about a caller.
 #[derive(Clone, Copy)]
 enum Question {
     Token,
@@ -149,15 +144,12 @@ impl Reviews {
         }
     }
 
-    /// The cluster that decides.
     pub(super) fn cluster(&self) -> &str {
         &self.parts.cluster
     }
 
     /// Who has this token.
-    ///
-    /// # Errors
-    /// `unauthenticated` if the API server refuses it, `unavailable` if the API server does not tell.
+    /// Errors: `unauthenticated` if the API server refuses it, `unavailable` if the API server does not tell.
     pub(super) async fn caller(&self, token: &str) -> Result<Arc<User>, AdminError> {
         let (hash, token) = (TokenHash::of(token), token.to_owned());
         let answer: Result<Arc<User>, Arc<str>> = self
@@ -183,8 +175,7 @@ impl Reviews {
         answer.map_err(|reason| unauthenticated(format!("the API server does not accept the token: {reason}")))
     }
 
-    /// # Errors
-    /// `forbidden` if the user lacks the right, `unavailable` if the API server does not tell.
+    /// Errors: `forbidden` if the user lacks the right, `unavailable` if the API server does not tell.
     pub(super) async fn authorize(&self, user: &User, right: &Right) -> Result<(), AdminError> {
         right.check_names()?;
         let question = QuestionHash::of(user.token, right);
@@ -301,7 +292,7 @@ impl Reviews {
 
     fn kept(&self) -> MutexGuard<'_, KeptReviews> {
         // Changed by calls that do not panic.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 }
 

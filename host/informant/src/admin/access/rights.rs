@@ -14,22 +14,17 @@ const OWN_GROUP: &str = "informant.dev";
 /// The longest name of an object: 253 bytes, as in Kubernetes.
 const NAME_BYTES_MAX: usize = 253;
 
-/// A right, as in a SubjectAccessReview.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::admin) enum Right {
-    /// To do something with a resource.
     Resource(ResourceRight),
-    /// To `get` a path.
     Path(&'static str),
 }
 
-/// What a route requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Requirement {
     Right(Right),
     /// Rights on the requested objects, which its handler checks.
     OfObjects,
-    /// It answers `not found`.
     Nothing,
     /// No caller may use it.
     Never,
@@ -48,7 +43,6 @@ impl Right {
         })
     }
 
-    /// The question whether a user has the right.
     pub(super) fn question(&self) -> SubjectAccessReviewSpec {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         match self {
@@ -76,8 +70,7 @@ impl Right {
 }
 
 impl Right {
-    /// # Errors
-    /// If a name is longer than any in Kubernetes: the API server is not asked about it.
+    /// Errors: if a name is longer than any in Kubernetes: the API server is not asked about it.
     pub(super) fn check_names(&self) -> Result<(), AdminError> {
         let Self::Resource(right) = self else {
             return Ok(());
@@ -102,7 +95,6 @@ impl Right {
     }
 }
 
-/// A right on what only Informant has.
 fn own(verb: &str, resource: &str, name: &str) -> ResourceRight {
     ResourceRight {
         verb: verb.to_owned(),

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::daemon::InformerStatuses;
 
-/// The fields that the objects of an informer lack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct AbsentFields {

@@ -18,7 +18,6 @@ use super::super::sources;
 use crate::daemon::{InformerEntry, InformerPhase, InformerStatus, InformerStatuses, RunningInformer, StatusRegistry};
 use crate::escape;
 
-/// The informer that a request is about.
 pub(super) struct ResolvedInformer<'a> {
     pub(super) informer: Arc<InformerEntry>,
     /// Set if only one of the informer's several resources is requested.
@@ -98,7 +97,6 @@ fn matches_resource(discovered: &Discovered, resource: &str) -> bool {
     group == gvr.group && (name == gvr.plural || name == kind.to_ascii_lowercase()) || resource == gvr.to_string()
 }
 
-/// What a query covers.
 pub(super) struct QueryScope<'q> {
     /// Empty: all of the informer's.
     pub(super) clusters: &'q BTreeSet<String>,
@@ -149,7 +147,6 @@ impl fmt::Display for MissingSource {
     }
 }
 
-/// The sources of an informer that a query is about, synced or not.
 pub(super) struct SourcesInScope {
     /// The informer's status in each of the requested clusters.
     statuses: InformerStatuses,
@@ -157,9 +154,7 @@ pub(super) struct SourcesInScope {
 }
 
 /// The sources that a query is about.
-///
-/// # Errors
-/// `unknown-cluster`.
+/// Errors: `unknown-cluster`.
 pub(super) fn in_scope(
     registry: &StatusRegistry,
     asked: &ResolvedInformer<'_>,
@@ -186,9 +181,7 @@ pub(super) fn in_scope(
 impl SourcesInScope {
     /// The rights that a caller needs for the query, if `reviewing` is the cluster that decides. `name` is set if the
     /// query is for one object. Drops the sources of other namespaces, which the headers of the answer would name.
-    ///
-    /// # Errors
-    /// `not-ready` for a source that is being replaced.
+    /// Errors: `not-ready` for a source that is being replaced.
     pub(super) fn rights(
         &mut self,
         scope: &QueryScope<'_>,

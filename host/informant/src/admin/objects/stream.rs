@@ -23,7 +23,6 @@ const BATCH_OBJECTS: usize = 256;
 /// How many objects are visited before the task yields.
 const YIELD_OBJECTS: usize = 1_000;
 
-/// Selects the requested objects.
 pub(super) struct ObjectFilter {
     pub(super) namespace: Option<String>,
     pub(super) name: Option<String>,
@@ -41,7 +40,6 @@ pub(super) struct SourceObjects {
     pub(super) frame: (String, &'static str),
 }
 
-/// A response that is being read.
 pub(super) struct ObjectStream {
     filter: ObjectFilter,
     /// The sources that follow, the next one last.
@@ -51,7 +49,6 @@ pub(super) struct ObjectStream {
     _permit: OwnedSemaphorePermit,
 }
 
-/// The position of the stream in one source.
 struct SourceCursor {
     objects: SourceObjects,
     ahead: VecDeque<Object>,
@@ -69,9 +66,6 @@ impl ObjectFilter {
     }
 
     /// Whether the index exists and is ready.
-    ///
-    /// # Errors
-    /// [`IndexError`] if not.
     pub(super) fn check_index(&self, snapshot: &Snapshot) -> Result<(), IndexError> {
         match &self.index {
             Some((index, value)) => snapshot.by_index(index, value).map(drop),

@@ -16,19 +16,16 @@ use crate::admin::access::Caller;
 use crate::admin::error::{AdminError, Code};
 use crate::logging::AUDIT_TARGET;
 
-/// What to redeliver.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RequeueRequest {
     /// `namespace/name`, or the name of a cluster-scoped object. Absent: every dead letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Only objects in this cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
 }
 
-/// The result of a requeue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Requeued {
     /// Events that were queued for redelivery.
@@ -37,14 +34,12 @@ pub(crate) struct Requeued {
     pub waiting: usize,
 }
 
-/// The result of a resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Resumed {
     /// Whether it was paused or in quarantine, or calls were spaced.
     pub resumed: bool,
 }
 
-/// The result of a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Paused {
     /// Whether it was not paused before.

@@ -10,7 +10,6 @@ use super::{age_ms, loaded};
 use crate::admin::AdminState;
 use crate::admin::error::AdminError;
 
-/// The effects that were withheld.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EffectsView {

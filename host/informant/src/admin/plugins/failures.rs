@@ -40,7 +40,6 @@ fn requested(
     Ok(loaded.collect())
 }
 
-/// An event on which a plugin failed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct FailedEventItem {

@@ -4,21 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::admin::sources::AgedText;
 
-/// All plugins, by name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Plugins {
-    /// One item per plugin.
     pub items: Vec<PluginView>,
 }
 
-/// The status of a plugin.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PluginView {
-    /// Its name in the configuration.
     pub name: String,
     pub component: String,
-    /// The informers whose events it receives.
     pub informers: Vec<String>,
     /// A loaded plugin's state, or `loading`, `refused`, `stopped`.
     pub state: String,
@@ -31,13 +26,10 @@ pub(crate) struct PluginView {
     pub loaded: Option<LoadedView>,
 }
 
-/// The status of a loaded plugin.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LoadedView {
-    /// The name in the component's manifest.
     pub manifest_name: String,
-    /// The version in the component's manifest.
     pub manifest_version: String,
     pub roles: String,
     /// The digest of the running component.
@@ -108,7 +100,6 @@ pub(crate) struct LoadedView {
     pub paused: bool,
     /// Whether newer events are coalesced with pending ones of the same object.
     pub keyed: bool,
-    /// The number of dead letters.
     pub dead_letters: usize,
     /// The most recent one.
     #[serde(default)]
@@ -137,7 +128,6 @@ pub(crate) struct WritingKeyView {
     pub wait_ms: u64,
 }
 
-/// A host that is closed to a plugin.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClosedHostView {
@@ -156,7 +146,6 @@ pub(crate) struct KvView {
     pub bytes: usize,
 }
 
-/// An attempt to reload.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ReloadView {
@@ -217,11 +206,9 @@ pub(crate) struct SlowedView {
     pub next_ms: u64,
 }
 
-/// A running call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StuckView {
-    /// The object's source.
     pub source: u32,
     /// The object; null for a sync notification.
     pub object: Option<String>,

@@ -33,7 +33,6 @@ impl KubeconfigEntry {
     }
 }
 
-/// The contents of the file.
 pub(super) struct Kubeconfig<'a> {
     /// The authority's certificate, if the server speaks TLS.
     pub(super) authority_pem: Option<&'a str>,

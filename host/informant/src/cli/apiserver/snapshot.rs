@@ -66,7 +66,6 @@ impl SnapshotFile {
         }
     }
 
-    /// Saves a state.
     pub(super) async fn save(&self, snapshot: ServerSnapshot) -> Result<()> {
         let path = self.path.clone();
         let failed = format!("cannot write the snapshot {}", path.display());

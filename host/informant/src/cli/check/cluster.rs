@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Findings, admin, grants};
+use crate::cli::in_cluster;
 use crate::cluster::{Cluster, ClusterFlags};
 
 /// How long the cluster may take to answer one request.
@@ -26,7 +27,6 @@ pub(super) const RESPONSE_MAX: Duration = Duration::from_secs(10);
 /// The verbs an informer needs.
 const VERBS: [&str; 2] = ["list", "watch"];
 
-/// The results of the cluster checks.
 #[derive(Debug, Default)]
 pub(super) struct ClusterReport {
     /// Each informer's resource, as discovered.
@@ -56,13 +56,6 @@ impl ReachableCluster<'_> {
     /// ` in cluster east`, or nothing.
     pub(super) fn in_cluster(&self) -> String {
         in_cluster(self.name)
-    }
-}
-
-fn in_cluster(cluster: &str) -> String {
-    match cluster {
-        "" => String::new(),
-        name => format!(" in cluster {name}"),
     }
 }
 

@@ -14,7 +14,6 @@ use super::cluster::{AccessReviewStatus, RESPONSE_MAX, ReachableCluster, allowed
 /// The most permissions to ask about: each is a request, and no sensible configuration has more.
 const PERMISSIONS_MAX: usize = 1_000;
 
-/// Asks the cluster about each permission of each grant, once.
 pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Findings {
     let (useless, problems) = unserved(config, cluster).await;
     let mut findings = Findings {

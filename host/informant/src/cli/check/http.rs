@@ -26,7 +26,9 @@ pub(super) fn check(config: &Config, offline: bool) -> Vec<Problem> {
                 problems.extend(unusable.map(|why| file_problem(config, position, &key, path, &why, offline)));
             }
             // A proxy looks names up itself.
-            if config.http.proxy.is_none() && is_forbidden_name(&grant.host()) {
+            let host = grant.host();
+            let is_forbidden = FORBIDDEN_NAMES.contains(&&*host) || host.ends_with(".localhost");
+            if config.http.proxy.is_none() && is_forbidden {
                 let url = grant.url();
                 let message =
                     format!("[plugin.{name}] may call {url}, but that name has an address that plugins must not reach");
@@ -46,8 +48,4 @@ fn file_problem(config: &Config, position: FilePosition, key: &str, path: &Path,
         (true, false) => problem.help("requests that need it fail until it exists").warning(),
         (false, _) => problem.help("requests that need it fail"),
     }
-}
-
-fn is_forbidden_name(host: &str) -> bool {
-    FORBIDDEN_NAMES.contains(&host) || host.ends_with(".localhost")
 }

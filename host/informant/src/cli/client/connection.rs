@@ -43,7 +43,6 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The `Host` of requests through a port-forward: the admin server refuses names that it does not know.
 const FORWARDED_HOST: &str = "localhost";
 
-/// A connection to an admin server.
 pub(in crate::cli) struct AdminClient {
     /// The `Host` header.
     host: String,
@@ -107,53 +106,30 @@ impl AdminClient {
         })
     }
 
-    /// Requests objects; the inner error is the daemon's.
-    pub(in crate::cli) async fn get(
-        &mut self,
-        resource: &str,
-        query: &[(&str, &str)],
-    ) -> Result<Result<ObjectLines, AdminError>> {
-        let answered = self.request(Method::GET, &path(resource, query), Bytes::new()).await?;
-        Ok(answered.map(ObjectLines::new))
+    /// Requests objects. The daemon's own errors are [`AdminError`]s, here and in the other requests.
+    pub(in crate::cli) async fn get(&mut self, resource: &str, query: &[(&str, &str)]) -> Result<ObjectLines> {
+        let response = self.request(Method::GET, &path(resource, query), Bytes::new()).await?;
+        Ok(ObjectLines::new(response))
     }
 
-    /// Requests a document.
-    pub(in crate::cli) async fn read<T: DeserializeOwned>(&mut self, path: &str) -> Result<Result<T, AdminError>> {
-        let answered = self.request(Method::GET, path, Bytes::new()).await?;
-        self.document(answered).await
+    pub(in crate::cli) async fn read<T: DeserializeOwned>(&mut self, path: &str) -> Result<T> {
+        let response = self.request(Method::GET, path, Bytes::new()).await?;
+        self.document(response).await
     }
 
-    /// Posts a command.
-    pub(in crate::cli) async fn post<T: DeserializeOwned>(
-        &mut self,
-        path: &str,
-        body: &impl Serialize,
-    ) -> Result<Result<T, AdminError>> {
+    pub(in crate::cli) async fn post<T: DeserializeOwned>(&mut self, path: &str, body: &impl Serialize) -> Result<T> {
         let body = serde_json::to_vec(body).context("cannot encode the request as JSON")?;
-        let answered = self.request(Method::POST, path, body.into()).await?;
-        self.document(answered).await
+        let response = self.request(Method::POST, path, body.into()).await?;
+        self.document(response).await
     }
 
-    async fn document<T: DeserializeOwned>(
-        &self,
-        answered: Result<Response<Incoming>, AdminError>,
-    ) -> Result<Result<T, AdminError>> {
-        let response = match answered {
-            Ok(response) => response,
-            Err(error) => return Ok(Err(error)),
-        };
+    async fn document<T: DeserializeOwned>(&self, response: Response<Incoming>) -> Result<T> {
         let body = read_body(response, ANSWER_BYTES_MAX).await?;
-        let document = serde_json::from_slice(&body);
         let malformed = || format!("{} sent a response that this version does not understand", self.peer);
-        Ok(Ok(document.with_context(malformed)?))
+        serde_json::from_slice(&body).with_context(malformed)
     }
 
-    async fn request(
-        &mut self,
-        method: Method,
-        path: &str,
-        body: Bytes,
-    ) -> Result<Result<Response<Incoming>, AdminError>> {
+    async fn request(&mut self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>> {
         self.sender.ready().await.context("the daemon closed the connection")?;
         let mut request = Request::builder()
             .method(method)
@@ -170,11 +146,11 @@ impl AdminClient {
             .map_err(|error| anyhow!("the daemon's response was cut off: {error}{}", self.tls_hint()))?;
         let status = response.status();
         if status == StatusCode::OK {
-            return Ok(Ok(response));
+            return Ok(response);
         }
         let body = read_body(response, ERROR_BYTES_MAX).await?;
-        match serde_json::from_slice(&body) {
-            Ok(error) => Ok(Err(refusal::explain(error, self.token.as_ref()))),
+        match serde_json::from_slice::<AdminError>(&body) {
+            Ok(error) => Err(refusal::explain(error, self.token.as_ref()).into()),
             Err(_) => bail!("{}", self.unexpected(status, &body)),
         }
     }

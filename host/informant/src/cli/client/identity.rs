@@ -67,7 +67,6 @@ impl IdentityArgs {
     }
 }
 
-/// A token, as it is sent.
 pub(super) struct Token {
     pub(super) header: HeaderValue,
     pub(super) origin: Origin,
@@ -117,7 +116,6 @@ impl<'a> Identity<'a> {
         }
     }
 
-    /// The user of the kubeconfig.
     pub(super) async fn user(&self) -> Result<&User> {
         let flags = ClusterFlags {
             kubeconfig: self.args.kubeconfig.clone(),
@@ -132,7 +130,6 @@ impl<'a> Identity<'a> {
         })
     }
 
-    /// The token to send.
     pub(super) async fn token(&self) -> Result<Token> {
         match (&self.args.token_file, &self.args.service_account) {
             (Some(file), _) => Ok(Token {

@@ -63,7 +63,6 @@ pub(super) async fn forward(user: &User, namespace: &str, name: Option<&str>) ->
     Ok((forward, format!("pod {namespace}/{name}")))
 }
 
-/// Asks the API server for the pod.
 async fn find(pods: &Api<Pod>, namespace: &str, name: Option<&str>) -> Result<Pod> {
     let failed = || format!("cannot find Informant's pod in namespace {namespace}");
     let refused = |error: kube::Error, verb| {

@@ -31,7 +31,6 @@ const ERROR_BYTES_MAX: usize = 64 * 1_024;
 /// The channel of the data; the other one carries an error.
 const DATA: u8 = 0;
 
-/// An open port-forward.
 pub(super) struct Forward {
     /// To and from the port of the pod. Ends with the port-forward.
     pub(super) stream: DuplexStream,
@@ -40,9 +39,7 @@ pub(super) struct Forward {
 }
 
 /// Opens a port-forward.
-///
-/// # Errors
-/// The API server's, or those of the connection.
+/// Errors: the API server's, or those of the connection.
 pub(super) async fn open(client: &Client, namespace: &str, pod: &str, port: u16) -> kube::Result<Forward> {
     let request = Request::get(format!(
         "/api/v1/namespaces/{namespace}/pods/{pod}/portforward?ports={port}"

@@ -29,7 +29,6 @@ pub(super) enum AdminServer {
 }
 
 impl AdminServer {
-    /// Parses `ADDRESS:PORT` or `https://HOST:PORT`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         const FORMS: &str = "write ADDRESS:PORT for plain HTTP, or https://HOST:PORT";
         if let Ok(address) = text.parse() {
@@ -60,7 +59,6 @@ impl AdminServer {
         }
     }
 
-    /// Host and port, as in a `Host` header.
     pub(super) fn authority(&self) -> String {
         match self {
             Self::Plain(address) => address.to_string(),
@@ -84,10 +82,12 @@ impl fmt::Display for AdminServer {
 /// Where a command finds the daemon.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// An admin server that can be connected to.
     Server(AdminServer, Origin),
     /// A pod of this namespace: the one of this name, or else the only one.
-    Pod { namespace: String, name: Option<String> },
+    Pod {
+        namespace: String,
+        name: Option<String>,
+    },
 }
 
 /// Where the address of an admin server was configured.

@@ -24,8 +24,7 @@ async fn plugins(flags: &[&str]) -> Result<Plugins, String> {
     let shown = |error: anyhow::Error| format!("{error:#}");
     let target = Target::of(&command.admin).map_err(shown)?;
     let mut client = AdminClient::connect(&command.admin, &target).await.map_err(shown)?;
-    let answer = client.read("/api/v1/plugins").await.map_err(shown)?;
-    answer.map_err(|error| error.to_string())
+    client.read("/api/v1/plugins").await.map_err(shown)
 }
 
 fn no_plugins() -> (StatusCode, Value) {

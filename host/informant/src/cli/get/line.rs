@@ -12,7 +12,6 @@ const CLUSTER_ANNOTATION: &str = "informant/cluster";
 const UNPARSABLE: &str =
     "the daemon sent an object line that cannot be parsed; is it the same version as this program?";
 
-/// A line.
 #[derive(Debug, Deserialize)]
 pub(super) struct Line<'a> {
     /// Empty for a single unnamed cluster.
@@ -48,7 +47,6 @@ impl<'a> Line<'a> {
         serde_json::from_str(self.object.get()).context(UNPARSABLE)
     }
 
-    /// The object as a tree of values.
     pub(super) fn object(&self) -> Result<Value> {
         serde_json::from_str(self.object.get()).context(UNPARSABLE)
     }

@@ -20,7 +20,6 @@ use crate::cli::output::{self, Stdout};
 use crate::cli::table::StreamedTable;
 use crate::escape::{self, Form};
 
-/// What to print of objects, and how.
 #[derive(Debug, Clone)]
 pub(super) struct Style {
     /// The fields that the informer removes from its objects.
@@ -35,7 +34,6 @@ pub(super) struct Style {
     pub(super) with_headings: bool,
 }
 
-/// Prints objects in one format.
 pub(super) struct Printer<W: Write = Stdout> {
     out: W,
     style: Style,
@@ -252,12 +250,10 @@ fn pretty(object: &Value) -> io::Result<String> {
     String::from_utf8(text).map_err(io::Error::other)
 }
 
-/// Writes an object as a YAML document.
 pub(super) fn yaml_document(out: &mut impl Write, object: &Value) -> io::Result<()> {
     out.write_all(yaml_text(object)?.as_bytes())
 }
 
-/// Writes an object as an item of a list that is not indented.
 fn yaml_item(out: &mut impl Write, object: &Value) -> io::Result<()> {
     for (number, line) in yaml_text(object)?.lines().enumerate() {
         match (number, line) {

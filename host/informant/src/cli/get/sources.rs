@@ -23,10 +23,7 @@ pub(super) fn run(args: &GetArgs) -> Result<Exit> {
         bail!("--at-least applies to objects only; to wait for a source, use GET /api/v1/sources/ID?at-least=VERSION");
     }
     args.admin
-        .with_client(async |client| match client.read::<Sources>("/api/v1/sources").await? {
-            Ok(sources) => show(args, sources),
-            Err(error) => Ok(output::refused(&error)),
-        })
+        .with_client(async |client| show(args, client.read("/api/v1/sources").await?))
 }
 
 fn show(args: &GetArgs, sources: Sources) -> Result<Exit> {

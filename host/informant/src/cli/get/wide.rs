@@ -10,7 +10,6 @@ use crate::admin::AbsentFields;
 
 const NOTHING: &str = "<none>";
 
-/// The columns for any kind.
 pub(super) const OF_ANY_KIND: &[Column] = &[
     NAME,
     Column::new("Version", &[], |object, _| {
@@ -22,7 +21,6 @@ pub(super) const OF_ANY_KIND: &[Column] = &[
     }),
 ];
 
-/// The columns for a kind.
 pub(super) fn columns(api_version: &str, kind: &str) -> &'static [Column] {
     printers::columns(api_version, kind).unwrap_or(OF_ANY_KIND)
 }

@@ -21,7 +21,6 @@ const RECONFIGURED_CHECK_FIRST: Duration = Duration::from_millis(20);
 /// The longest delay between these checks.
 const RECONFIGURED_CHECK_MAX: Duration = Duration::from_secs(1);
 
-/// A changed section that is not in effect yet.
 pub(super) struct PendingChange {
     pub(super) section: Arc<InformerSection>,
     /// The running informer has to be replaced; otherwise it tries the new request itself.

@@ -36,7 +36,6 @@ const DISCOVERY_WAIT_REPORTED: Duration = Duration::from_secs(10);
 /// How many requests one check of a changed pattern sends while each is refused: they may leave an audit entry each.
 const PATTERN_REQUESTS_MAX: usize = 8;
 
-/// Why a changed section cannot start now.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) reason: String,
@@ -87,7 +86,6 @@ impl DiscoveryRetries {
     }
 }
 
-/// What starting an informer needs.
 pub(super) struct Startup<'k> {
     pub(super) status: &'k StatusHandle,
     pub(super) registry: &'k StatusRegistry,
@@ -223,7 +221,6 @@ impl Startup<'_> {
         result
     }
 
-    /// Runs discovery once.
     async fn resolve(&self, cluster: &Cluster, section: &InformerSection) -> Result<ResolvedResource, String> {
         let environment = Arc::clone(self.environment);
         match &section.resource.value {
@@ -234,7 +231,6 @@ impl Startup<'_> {
         }
     }
 
-    /// Runs discovery until it succeeds.
     async fn discover(&self, cluster: &Cluster) -> ResolvedResource {
         let mut retries = DiscoveryRetries::default();
         let (informer, of) = (self.status.name(), &self.status.cluster);

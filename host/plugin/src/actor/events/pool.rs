@@ -10,7 +10,6 @@ use crate::actor::command_flag::CommandFlag;
 use crate::actor::slot::InstanceSlot;
 use crate::actor::worker::{BATCH_EVENTS_MAX, EventWorker};
 
-/// The workers of one plugin.
 pub(super) struct WorkerPool {
     env: Arc<dyn Environment>,
     workers: Vec<PooledWorker>,
@@ -24,7 +23,6 @@ pub(super) struct WorkerPool {
     pub(super) batch: Vec<Delivery>,
 }
 
-/// The place of one worker.
 struct PooledWorker {
     /// None while it works.
     worker: Option<Box<EventWorker>>,

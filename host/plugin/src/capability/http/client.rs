@@ -29,9 +29,7 @@ pub trait HttpClient: Send + Sync + 'static {
     fn send(&self, call: HttpCall) -> HttpFuture;
 }
 
-/// One request.
 pub struct HttpCall {
-    /// The plugin that makes it.
     pub plugin: Arc<str>,
     /// The request, with an absolute URL.
     pub request: Request<HttpBody>,
@@ -69,13 +67,11 @@ impl HttpPermit {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct HttpError {
-    /// The kind of error.
     pub code: HttpErrorCode,
     /// The message, for the plugin's log. It must not contain credentials, paths or queries.
     pub message: String,
 }
 
-/// The kind of error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HttpErrorCode {
     /// config.toml does not grant it.
@@ -109,7 +105,6 @@ pub enum HttpErrorCode {
 }
 
 impl HttpErrorCode {
-    /// All codes.
     pub const ALL: [HttpErrorCode; 14] = [
         HttpErrorCode::Denied,
         HttpErrorCode::Address,
@@ -127,7 +122,6 @@ impl HttpErrorCode {
         HttpErrorCode::Unavailable,
     ];
 
-    /// The name in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -150,7 +144,6 @@ impl HttpErrorCode {
 }
 
 impl HttpError {
-    /// An error with this message.
     #[must_use]
     pub fn new(code: HttpErrorCode, message: impl Into<String>) -> HttpError {
         HttpError {

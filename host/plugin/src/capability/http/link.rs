@@ -13,9 +13,6 @@ pub(crate) const HTTP_METHOD_BYTES_MAX: usize = 64;
 pub(crate) const HTTP_AUTHORITY_BYTES_MAX: usize = 300;
 
 /// Links wasi:http.
-///
-/// # Errors
-/// None that depends on a plugin.
 pub(crate) fn link<T: WasiHttpView + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     linker.allow_shadowing(true);

@@ -1,7 +1,7 @@
 //! What the instances of a plugin share of HTTP: its limits, and the hosts that are closed to it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use informant_cache::{Environment, Moment, TokenBucket};
@@ -13,6 +13,7 @@ use super::metrics::{HttpLimit, HttpSeries};
 use super::{HTTP_BURST, HTTP_CLOSED_HOSTS_MAX, HTTP_CLOSED_MAX};
 use crate::capability::parts::PluginParts;
 use crate::effects::Effects;
+use crate::sync::lock;
 
 /// State shared by all instances of one plugin.
 pub(crate) struct HttpPlugin {
@@ -139,6 +140,6 @@ impl HttpPlugin {
 
     fn state(&self) -> MutexGuard<'_, HttpState> {
         // Changed by single assignments: whole after any panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }

@@ -22,9 +22,7 @@ pub trait KubeApi: Send + Sync + 'static {
     fn call(&self, call: KubeCall) -> KubeFuture;
 
     /// The full name of a cluster, which may be empty for the only one. So that each object has one address.
-    ///
-    /// # Errors
-    /// [`KubeErrorCode::Invalid`] if there is no such cluster.
+    /// Errors: [`KubeErrorCode::Invalid`] if there is no such cluster.
     fn cluster(&self, name: &str) -> Result<String, KubeError> {
         Ok(name.to_owned())
     }
@@ -35,9 +33,7 @@ pub trait KubeApi: Send + Sync + 'static {
 pub struct KubeCall {
     /// The plugin that makes it.
     pub plugin: Arc<str>,
-    /// The object or collection.
     pub address: KubeAddress,
-    /// The action.
     pub action: KubeAction,
     /// The largest accepted response in bytes. A larger one can be discarded: it is [`KubeErrorCode::TooLarge`].
     pub answer_bytes_max: usize,
@@ -48,7 +44,6 @@ pub struct KubeCall {
 pub struct KubeAddress {
     /// Empty: the only cluster.
     pub cluster: String,
-    /// The resource.
     pub resource: KubeResource,
     /// Empty: cluster-scoped, or all namespaces.
     pub namespace: String,
@@ -58,24 +53,16 @@ pub struct KubeAddress {
     pub subresource: String,
 }
 
-/// The action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KubeAction {
-    /// Read the object.
     Get,
-    /// Read a page of the collection.
     List(KubeList),
-    /// Add this object to the collection, or to the object's subresource.
     Create(Vec<u8>, KubeWrite),
-    /// Replace the object with this one.
     Update(Vec<u8>, KubeWrite),
-    /// Patch the object.
     Patch(KubePatchKind, Vec<u8>, KubeWrite),
-    /// Delete the object.
     Delete(KubeDelete),
 }
 
-/// Options of a list call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeList {
     /// Empty: everything.
@@ -88,7 +75,6 @@ pub struct KubeList {
     pub cursor: String,
 }
 
-/// Options of a write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeWrite {
     /// The field manager. Never empty.
@@ -101,7 +87,6 @@ pub struct KubeWrite {
     pub dry_run: bool,
 }
 
-/// Options of a delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeDelete {
     /// None: the resource's default.
@@ -127,7 +112,6 @@ pub enum KubePropagation {
     Orphan,
 }
 
-/// The kind of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KubePatchKind {
     /// RFC 7386.
@@ -140,10 +124,8 @@ pub enum KubePatchKind {
     Apply,
 }
 
-/// The error of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeError {
-    /// The kind of error.
     pub code: KubeErrorCode,
     /// The HTTP status of the response; 0: there was none.
     pub status: u16,
@@ -188,7 +170,6 @@ pub enum KubeErrorCode {
 }
 
 impl KubeAction {
-    /// Its verb, as in grants and metrics.
     #[must_use]
     pub fn verb(&self) -> KubeVerb {
         match self {
@@ -201,7 +182,6 @@ impl KubeAction {
         }
     }
 
-    /// The document that is sent.
     pub(crate) fn document(&self) -> &[u8] {
         match self {
             KubeAction::Create(document, _) | KubeAction::Update(document, _) | KubeAction::Patch(_, document, _) => {
@@ -213,7 +193,6 @@ impl KubeAction {
 }
 
 impl KubeErrorCode {
-    /// All codes.
     pub const ALL: [KubeErrorCode; 13] = [
         KubeErrorCode::Denied,
         KubeErrorCode::Forbidden,

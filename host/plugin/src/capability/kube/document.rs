@@ -22,17 +22,12 @@ struct Metadata {
 }
 
 /// The name of the object that `document` creates; empty if the API server generates it.
-///
-/// # Errors
-/// [`KubeErrorCode::Invalid`]: it is not a JSON object, or its name is invalid.
+/// Errors: [`KubeErrorCode::Invalid`]: it is not a JSON object, or its name is invalid.
 pub(super) fn name_of(document: &[u8]) -> Result<String, KubeError> {
     Ok(read(document)?.name.unwrap_or_default())
 }
 
 /// Whether `document` has a UID, so that it cannot create another object.
-///
-/// # Errors
-/// As [`name_of`].
 pub(super) fn has_uid(document: &[u8]) -> Result<bool, KubeError> {
     Ok(read(document)?.uid.is_some_and(|uid| !uid.is_empty()))
 }
@@ -81,9 +76,7 @@ struct TypeMeta {
 }
 
 /// The objects of a list, each with apiVersion and kind, which lists of built-in resources leave out.
-///
-/// # Errors
-/// [`KubeErrorCode::Unavailable`] if the body is not a list.
+/// Errors: [`KubeErrorCode::Unavailable`] if the body is not a list.
 pub(super) fn page(body: &[u8]) -> Result<ObjectPage, KubeError> {
     let broken = |cause: &dyn std::fmt::Display| {
         let message = format!("the API server's response is not a list of objects: {cause}");

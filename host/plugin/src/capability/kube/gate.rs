@@ -17,9 +17,7 @@ use crate::effects::{Effect, EffectKind, beginning};
 use crate::engine::wait::{self, TooLate};
 
 /// Sends a call if it is valid and granted. It ends within `wait_max`, including the wait for a permit of `turns`.
-///
-/// # Errors
-/// [`KubeError`]; without a status if nothing was sent, or if there was no response.
+/// Errors: [`KubeError`]; without a status if nothing was sent, or if there was no response.
 pub(crate) async fn send(
     plugin: &KubePlugin,
     grants: &Current<KubeGrants>,
@@ -147,9 +145,7 @@ pub(crate) fn version_of(body: &[u8]) -> Option<Box<str>> {
 }
 
 /// The clusters.
-///
-/// # Errors
-/// [`KubeErrorCode::Unavailable`] where there is none.
+/// Errors: [`KubeErrorCode::Unavailable`] where there is none.
 pub(super) fn api(plugin: &KubePlugin) -> Result<&dyn KubeApi, KubeError> {
     plugin.api.as_deref().ok_or_else(|| {
         let message = "no cluster is connected: kube calls need `informant run`";

@@ -85,7 +85,6 @@ impl SeriesSet for KubeSeries {
 }
 
 impl KubeSeries {
-    /// Counts a call that took `time`.
     pub(super) fn count(&self, verb: KubeVerb, error: Option<&KubeError>, time: Duration) {
         let result = error.map_or("ok", |error| error.code.as_str());
         self.calls.of([verb.as_str(), result]).inc();
@@ -97,7 +96,6 @@ impl KubeSeries {
         self.writes.of([verb.as_str(), result]).inc();
     }
 
-    /// Shows the queue of writes as it is now.
     pub(super) fn show_writes(&self, stats: WritesStatus) {
         let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         self.waiting.set(number(stats.waiting));

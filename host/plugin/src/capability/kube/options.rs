@@ -23,7 +23,6 @@ struct ListOptions {
     r#continue: String,
 }
 
-/// CreateOptions and UpdateOptions.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct WriteOptions {
@@ -81,9 +80,7 @@ impl FieldValidation {
 }
 
 /// The options of a list.
-///
-/// # Errors
-/// [`KubeErrorCode::Invalid`]; [`KubeErrorCode::TooLarge`] for a text of more than [`TEXT_BYTES_MAX`].
+/// Errors: [`KubeErrorCode::Invalid`]; [`KubeErrorCode::TooLarge`] for a text of more than [`TEXT_BYTES_MAX`].
 pub(super) fn list(json: &[u8]) -> Result<KubeList, KubeError> {
     let options: ListOptions = parse("ListOptions", json)?;
     let texts = [&options.label_selector, &options.field_selector, &options.r#continue];
@@ -103,9 +100,6 @@ pub(super) fn list(json: &[u8]) -> Result<KubeList, KubeError> {
 }
 
 /// The options of a create or an update. `manager` is the default field manager.
-///
-/// # Errors
-/// [`KubeErrorCode::Invalid`].
 pub(super) fn write(json: &[u8], manager: &str) -> Result<KubeWrite, KubeError> {
     let options: WriteOptions = parse("CreateOptions and UpdateOptions", json)?;
     Ok(KubeWrite {
@@ -117,9 +111,6 @@ pub(super) fn write(json: &[u8], manager: &str) -> Result<KubeWrite, KubeError> 
 }
 
 /// The options of a patch, which is an `apply` or not. `manager` is the default field manager.
-///
-/// # Errors
-/// [`KubeErrorCode::Invalid`].
 pub(super) fn patch(json: &[u8], is_apply: bool, manager: &str) -> Result<KubeWrite, KubeError> {
     let options: PatchOptions = parse("PatchOptions", json)?;
     if options.force && !is_apply {
@@ -134,9 +125,6 @@ pub(super) fn patch(json: &[u8], is_apply: bool, manager: &str) -> Result<KubeWr
 }
 
 /// The options of a delete.
-///
-/// # Errors
-/// [`KubeErrorCode::Invalid`].
 pub(super) fn delete(json: &[u8]) -> Result<KubeDelete, KubeError> {
     let options: DeleteOptions = parse("DeleteOptions", json)?;
     Ok(KubeDelete {

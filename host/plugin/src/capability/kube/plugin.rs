@@ -1,6 +1,6 @@
 //! What the instances of a plugin share of the cluster, and what its section grants.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant_cache::{Catalog, Environment, Moment};
@@ -12,6 +12,7 @@ use super::metrics::KubeSeries;
 use super::writes::{OwnCache, OwnWrites, WRITES_LAST, Writes, WritesStatus, WritingKey};
 use crate::capability::parts::{Current, PluginParts};
 use crate::effects::Effects;
+use crate::sync::lock;
 
 /// What a section of config.toml grants on the cluster.
 pub(crate) struct KubeGrants(Vec<KubeGrant>);
@@ -60,7 +61,6 @@ impl KubePlugin {
         }
     }
 
-    /// Its deferred writes.
     pub(crate) fn status(&self) -> WritesStatus {
         self.writes.stats()
     }
@@ -82,30 +82,23 @@ impl KubePlugin {
         format!("informant-{}", self.plugin)
     }
 
-    /// Applies a section.
     pub(super) fn set(&self, spec: &PluginSpec, grants: &Arc<Current<KubeGrants>>, now: Moment) {
         self.writes.set_limits(&spec.limits, now);
         self.cache.set_informers(&spec.informers);
-        self.set_calls_max(spec.limits.kube_calls);
-        *self.grants.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(grants);
-    }
-
-    /// The grants of the present section.
-    pub(super) fn grants(&self) -> Arc<Current<KubeGrants>> {
-        Arc::clone(&self.grants.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Lets so many calls be made at once, of those that start from now on.
-    fn set_calls_max(&self, calls_max: usize) {
-        let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
+        let (calls_max, mut permits) = (spec.limits.kube_calls, lock(&self.permits));
+        // For calls that start from now on.
         if permits.0 != calls_max {
             *permits = (calls_max, Arc::new(Semaphore::new(calls_max)));
         }
+        *lock(&self.grants) = Arc::clone(grants);
     }
 
-    /// Permits of calls at once.
+    pub(super) fn grants(&self) -> Arc<Current<KubeGrants>> {
+        Arc::clone(&lock(&self.grants))
+    }
+
     pub(super) fn permits(&self) -> Arc<Semaphore> {
-        Arc::clone(&self.permits.lock().unwrap_or_else(PoisonError::into_inner).1)
+        Arc::clone(&lock(&self.permits).1)
     }
 
     /// Counts a call that was made at `began` and has ended now.

@@ -16,13 +16,11 @@ pub type KvOpening = Pin<Box<dyn Future<Output = Result<Arc<dyn KvSpace>, String
 
 /// The keys of one plugin. No call waits for the disk.
 pub trait KvSpace: Send + Sync + 'static {
-    /// The value of a key.
     fn get(&self, key: &str) -> Option<Arc<[u8]>>;
 
     /// The first `max` keys that start with `prefix` and sort after `cursor`.
     fn keys(&self, prefix: &str, cursor: &str, max: usize) -> Vec<String>;
 
-    /// What the keys take.
     fn usage(&self) -> KvUsage;
 
     /// Why changes cannot be persisted at present, if so.

@@ -1,10 +1,11 @@
 //! The keys of a plugin in dry run: what it changes is seen by its later calls, and stored nowhere.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::key_value::{KvChange, KvHandled, KvSpace, KvUsage};
 use crate::effects::{Effect, EffectKind, Effects};
+use crate::sync::lock;
 
 /// Changes over the keys that are stored. The quota bounds the new values, and what is stored bounds the deleted keys.
 pub(super) struct Overlay {
@@ -38,7 +39,7 @@ impl Overlay {
 
     fn lock(&self) -> MutexGuard<'_, Changes> {
         // Only counts can be wrong after a panic.
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.changes)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::key_value::{KeyValue, KvHandled, KvOpening, KvSpace, KvUsage};
 use super::metrics::KvSeries;
@@ -12,6 +12,7 @@ use crate::bindings::informant::plugin::types::{ErrorCode, HostError};
 use crate::capability::error;
 use crate::capability::parts::{ActorWaker, HandledEvent, PluginParts};
 use crate::effects::Effects;
+use crate::sync::lock;
 
 /// The reason every function returns `denied` without a state database.
 const DENIED_WITHOUT_STATE: &str = "kv needs the state database; add this line to config.toml: [state]";
@@ -19,7 +20,6 @@ const DENIED_WITHOUT_STATE: &str = "kv needs the state database; add this line t
 /// The beginning of the error for a key that another running call sets if absent.
 pub(super) const OTHER_CALL_SETS: &str = "another call of the plugin that still runs sets the key";
 
-/// The keys of one plugin.
 pub(crate) struct KvPlugin {
     plugin: Arc<str>,
     /// None without a state database.
@@ -123,7 +123,7 @@ impl KvPlugin {
     pub(super) fn overlaid(&self, stored: &Arc<dyn KvSpace>) -> Arc<dyn KvSpace> {
         let run = self.dry_run.run();
         // Changed by single assignments: consistent after any panic.
-        let mut overlay = self.overlay.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut overlay = lock(&self.overlay);
         match &*overlay {
             _ if run == 0 => {
                 *overlay = None;
@@ -189,6 +189,6 @@ impl KvPlugin {
 
     fn running(&self) -> MutexGuard<'_, RunningCalls> {
         // Changed by single assignments: consistent after any panic.
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.running)
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::{LabelValues, METRIC_SERIES_MAX};
 use crate::component::manifest::{Manifest, MetricDeclaration};
 
-/// The changes of one call.
 pub(crate) struct CallMetrics {
     manifest: Arc<Manifest>,
     /// By the position of the metric in the manifest.
@@ -17,7 +16,6 @@ pub(crate) struct CallMetrics {
     pub(super) dropped: u64,
 }
 
-/// The changes of one metric.
 #[derive(Default)]
 pub(super) struct MetricChange {
     /// Whether series without a change end.

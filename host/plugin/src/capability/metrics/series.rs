@@ -1,13 +1,14 @@
 //! The series of one plugin: what its successful calls made of its metrics.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use informant_cache::{Environment, LogThrottle, Moment};
 
 use super::changes::{CallMetrics, Change, MetricChange, Observed};
 use super::{LabelValues, METRIC_SERIES_EXPIRE, METRIC_SERIES_MAX};
 use crate::component::manifest::{Manifest, MetricDeclaration, MetricKind};
+use crate::sync::lock;
 
 /// The series of one plugin. They outlive its instances and versions.
 pub(crate) struct PluginSeries {
@@ -24,7 +25,6 @@ struct State {
     warnings: LogThrottle,
 }
 
-/// A metric with its series.
 #[derive(Clone)]
 pub(super) struct Metric {
     pub(super) declared: MetricDeclaration,
@@ -132,7 +132,7 @@ impl PluginSeries {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Each series is changed by one assignment: consistent after any panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

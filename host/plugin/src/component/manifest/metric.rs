@@ -41,7 +41,6 @@ pub struct MetricDeclaration {
     pub kind: MetricKind,
     /// What it means, for people.
     pub help: String,
-    /// The names of its labels.
     #[serde(default)]
     pub labels: Vec<String>,
     /// The upper bounds of a histogram's buckets, ascending. Others have none.
@@ -49,7 +48,6 @@ pub struct MetricDeclaration {
     pub buckets: Vec<f64>,
 }
 
-/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricKind {
@@ -62,7 +60,6 @@ pub enum MetricKind {
 }
 
 impl MetricKind {
-    /// Its name in the manifest.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -24,9 +24,7 @@ struct ChildOutput {
 
 /// Compiles `component` in a child, which is killed at its time limit or when this future is dropped, and reaped in any
 /// case.
-///
-/// # Errors
-/// Why there is no artifact, as a message.
+/// Errors: why there is no artifact, as a message.
 pub(super) async fn compile(
     compiler: ChildCompiler,
     env: Arc<dyn Environment>,

@@ -13,7 +13,6 @@ pub(super) struct Confinement {
     /// A program that it starts would get no further rights.
     pub(super) no_new_privs: bool,
     pub(super) landlock: Landlock,
-    /// The filter of system calls.
     pub(super) seccomp: bool,
 }
 
@@ -33,7 +32,6 @@ impl Confinement {
         self.no_new_privs && self.seccomp && self.landlock != Landlock::Absent
     }
 
-    /// The layers that are missing.
     pub(super) fn missing(self) -> String {
         let layers = [
             ("no_new_privs", self.no_new_privs),

@@ -94,7 +94,6 @@ impl RequestHead {
     }
 }
 
-/// The header of `answer`.
 pub(super) fn answer_head(answer: &Result<Vec<u8>, String>) -> [u8; ANSWER_HEAD_BYTES] {
     let (kind, length) = match answer {
         Ok(artifact) => (ARTIFACT, artifact.len()),

@@ -29,7 +29,9 @@ pub fn compile_worker() -> ExitCode {
 }
 
 fn work() -> Result<(), String> {
-    lower_priority();
+    // Other work comes first. Its niceness may be higher already.
+    #[cfg(unix)]
+    let _ = rustix::process::nice(NICE);
     // Before the first byte is read. Reported at once, so that nothing in the input can change the report.
     let confinement = confine();
     write_out(&[&report(confinement)])?;
@@ -106,11 +108,4 @@ fn limit_resources(head: RequestHead) -> Result<(), String> {
 #[cfg(not(unix))]
 fn limit_resources(_head: RequestHead) -> Result<(), String> {
     Ok(())
-}
-
-/// Other work comes first.
-fn lower_priority() {
-    // Its niceness may be higher already.
-    #[cfg(unix)]
-    let _ = rustix::process::nice(NICE);
 }

@@ -73,9 +73,7 @@ impl CallWrites {
     }
 
     /// Adds a write.
-    ///
-    /// # Errors
-    /// [`KubeErrorCode::TooLarge`] at [`CALL_WRITES_MAX`] and [`CALL_WRITES_BYTES_MAX`].
+    /// Errors: [`KubeErrorCode::TooLarge`] at [`CALL_WRITES_MAX`] and [`CALL_WRITES_BYTES_MAX`].
     pub(crate) fn push(&mut self, write: DeferredWrite) -> Result<(), KubeError> {
         let bytes = self.bytes + write.size_bytes();
         let limit = match () {

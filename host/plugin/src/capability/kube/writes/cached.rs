@@ -1,11 +1,12 @@
 //! What the cache has of the objects that a plugin writes to.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use informant_cache::{Catalog, Source, SourceState};
 use informant_object::{KeyRef, Object};
 
 use crate::capability::kube::api::KubeAddress;
+use crate::sync::lock;
 
 /// The informers of one plugin, by the addresses of their objects.
 pub(crate) struct OwnCache {
@@ -27,12 +28,12 @@ impl OwnCache {
     /// The section lists other informers: the plugin's name of each, and its own.
     pub(crate) fn set_informers(&self, informers: &[(String, String)]) {
         let names = informers.iter().map(|(_, name)| name.clone()).collect();
-        *self.informers.lock().unwrap_or_else(PoisonError::into_inner) = names;
+        *lock(&self.informers) = names;
     }
 
     /// A source of the plugin's informers that reads the object at `address`, if it matches its selectors.
     pub(crate) fn source(&self, address: &KubeAddress) -> Option<Arc<Source>> {
-        let informers = Arc::clone(&self.informers.lock().unwrap_or_else(PoisonError::into_inner));
+        let informers = Arc::clone(&lock(&self.informers));
         let resource = address.resource.to_string();
         let reads = |source: &Arc<Source>| {
             let info = source.info();

@@ -4,12 +4,13 @@
 //! the last of three writes A, B, A would be compared with a cache that still has the first, and B would stay.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use informant_object::VersionRef;
 
 use crate::capability::kube::api::{KubeAddress, KubeError};
 use crate::capability::kube::writes::Target;
+use crate::sync::lock;
 
 /// Objects of one plugin whose last write is remembered: 10,000. At the limit those are forgotten whose write the cache
 /// has seen. If that leaves more than half, no write is left out until it does not.
@@ -18,7 +19,6 @@ pub(crate) const OWN_WRITES_MAX: usize = 10_000;
 /// Writes between two attempts to forget, if the last one left more than half: it visits all objects.
 const FORGET_WRITES_MIN: usize = 1_000;
 
-/// The last writes of one plugin.
 #[derive(Debug, Default)]
 pub(crate) struct OwnWrites(Mutex<Known>);
 
@@ -41,7 +41,6 @@ struct LastWrites {
     is_uncertain: bool,
     /// The last write has deleted it, and the response has no version.
     is_deleted: bool,
-    /// The version of the last write that succeeded.
     version: Option<Box<str>>,
 }
 
@@ -110,7 +109,7 @@ impl OwnWrites {
 
     fn lock(&self) -> MutexGuard<'_, Known> {
         // Changed by single assignments and inserts: consistent after any panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

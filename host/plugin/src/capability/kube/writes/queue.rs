@@ -20,7 +20,6 @@ use informant_spec::Limits;
 /// A call whose writes were committed, by number.
 pub(crate) type CallNumber = u64;
 
-/// The writes of one plugin.
 #[derive(Debug)]
 pub(crate) struct WriteQueue<T> {
     calls: BTreeMap<CallNumber, CommittedCall<T>>,
@@ -104,7 +103,6 @@ impl<T> WriteQueue<T> {
         }
     }
 
-    /// Applies other limits from `now` on.
     pub(crate) fn set_limits(&mut self, limits: &Limits, now: Moment) {
         self.in_flight_max = limits.writes_in_flight;
         self.rate.set(limits.writes_per_second, WRITES_BURST, now);
@@ -122,7 +120,6 @@ impl<T> WriteQueue<T> {
         self.update_full();
     }
 
-    /// The next write to send.
     pub(crate) fn next(&mut self, now: Moment) -> NextWrite {
         if self.ends_at.is_some_and(|end| end <= now) || self.in_flight >= self.in_flight_max {
             return NextWrite::Idle;

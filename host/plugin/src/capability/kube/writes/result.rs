@@ -11,7 +11,6 @@ use crate::text::truncated;
 /// `pkg/registry/rest/delete.go`, `pkg/storage/interfaces.go`.
 const OTHER_UID: [&str; 2] = ["UID in the precondition", "UID in precondition"];
 
-/// How a write ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WriteResult {
     /// The API server accepted it.
@@ -43,7 +42,6 @@ impl WriteResult {
         })
     }
 
-    /// Its name in metrics.
     pub(crate) const fn as_str(&self) -> &'static str {
         match self {
             WriteResult::Ok => "ok",

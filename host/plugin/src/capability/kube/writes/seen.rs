@@ -18,7 +18,6 @@ const SEEN_PAUSE: Duration = Duration::from_millis(10);
 /// See [`SEEN_PAUSE`].
 const SEEN_PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// A write that the cache is to see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     address: KubeAddress,

@@ -6,7 +6,6 @@ use crate::capability::kube::writes::result::WriteResult;
 use crate::capability::kube::writes::{DeferredWrite, unchanged};
 use crate::capability::kube::{KUBE_WAIT_MAX, KubePlugin};
 
-/// A write that ended.
 pub(super) struct Made {
     pub(super) result: WriteResult,
     /// Whether it has changed the object, as far as that is known.

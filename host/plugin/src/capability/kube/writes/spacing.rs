@@ -32,7 +32,6 @@ pub(crate) const SPACED_KEYS_MAX: usize = 10_000;
 /// Between two searches for what is over, which visit everything: 1 s.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The keys and writes of one plugin.
 #[derive(Debug, Default)]
 pub(crate) struct Spacing {
     recent: HashMap<Target, VecDeque<Moment>>,

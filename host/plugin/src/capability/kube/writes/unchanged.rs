@@ -64,16 +64,15 @@ fn merge_keeps<'p>(
 fn is_kept(path: &[&str], shape: &Shape) -> bool {
     let is_cut = shape.is_metadata_only() && !matches!(path, ["apiVersion" | "kind" | "metadata", ..]);
     let is_managed = !shape.keep_managed_fields && matches!(path, ["metadata"] | ["metadata", "managedFields", ..]);
-    !is_cut && !is_managed && !shape.drop.iter().any(|dropped| touches(dropped, path))
-}
-
-/// Whether one of the two is above the other, or they are the same.
-fn touches(dropped: &Pointer, path: &[&str]) -> bool {
-    dropped
-        .tokens()
-        .iter()
-        .zip(path)
-        .all(|(token, name)| token.matches(name))
+    // One of the two is above the other, or they are the same.
+    let touches = |dropped: &Pointer| {
+        dropped
+            .tokens()
+            .iter()
+            .zip(path)
+            .all(|(token, name)| token.matches(name))
+    };
+    !is_cut && !is_managed && !shape.drop.iter().any(touches)
 }
 
 #[cfg(test)]

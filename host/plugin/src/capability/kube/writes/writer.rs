@@ -1,6 +1,6 @@
 //! The task that makes a plugin's writes, and what the event actor shares with it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use informant_cache::listener::DeliveryOutcome;
@@ -18,6 +18,7 @@ use super::{DeferredWrite, SPACING_WINDOW};
 use crate::capability::kube::KubePlugin;
 use crate::capability::kube::metrics::KubeSeries;
 use crate::capability::parts::{ActorWaker, HandledEvent};
+use crate::sync::lock;
 
 /// Lines about spaced keys of one plugin within [`SPACING_WINDOW`]: 10. The next one says how many had none.
 const SPACING_WARNINGS_MAX: usize = 10;
@@ -89,7 +90,6 @@ impl Writes {
         }
     }
 
-    /// Applies other limits from `now` on.
     pub(crate) fn set_limits(&self, limits: &Limits, now: Moment) {
         self.change(|shared| shared.queue.set_limits(limits, now));
     }
@@ -156,7 +156,7 @@ impl Writes {
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
         // The queue is consistent between its calls, which do not panic.
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared)
     }
 }
 

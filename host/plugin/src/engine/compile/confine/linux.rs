@@ -55,9 +55,7 @@ fn restrict_by_landlock() -> (Landlock, bool) {
 }
 
 /// Denies the system calls that a compiler does not make. Gives up new privileges, too, which the kernel asks for.
-///
-/// # Errors
-/// The kernel has no seccomp, or a container does not permit it.
+/// Errors: the kernel has no seccomp, or a container does not permit it.
 fn filter_calls() -> Result<(), seccompiler::Error> {
     seccompiler::apply_filter(&program(denied()?, libc::EPERM)?)?;
     // Its flags are in memory, which no filter can read. As in Docker: the C library then takes `clone`.
