@@ -6,7 +6,7 @@ pub(crate) mod accepted_states;
 pub(crate) mod change;
 pub(crate) mod dead_letters;
 pub(crate) mod lanes;
-pub(crate) mod limits;
+pub(crate) mod options;
 pub(crate) mod reason;
 pub(crate) mod requeues;
 pub(crate) mod spacing;

@@ -68,7 +68,6 @@ mod answer;
 mod attach;
 mod cursor;
 mod handle;
-mod options;
 mod pull;
 mod push;
 mod queue;
@@ -96,7 +95,6 @@ mod tests;
 use informant_object::SourceId;
 
 pub use self::handle::{Consumer, Control, Feed, Ledger, ListenerHandle};
-pub use self::options::{FailurePolicy, ListenerOptions, RetryOptions};
 pub use self::replay::RequeueResult;
 pub use self::requeue_after::{RequeueChanges, RequeueTimer, SlowedKey, Triggered};
 pub use self::reselect::{ChangedSelection, Selected};
@@ -107,11 +105,11 @@ pub use crate::delivery::accepted_states::AcceptedStates;
 pub use crate::delivery::change::{ChangeKind, ObjectChange};
 pub use crate::delivery::dead_letters::{DeadLetter, DeadLetterChanges, LastDelete};
 pub use crate::delivery::lanes::{LANES_MAX, Lane, LaneSet, ResourceIdentities};
-pub use crate::delivery::limits::{
-    CRASHES_MAX, DEAD_LETTERS_MAX, ERROR_BYTES_MAX, PENDING_BYTES_MAX, PENDING_EVENTS_MAX, REQUEUE_AFTER_MIN,
-    REQUEUE_AFTER_MIN_UNCHANGED, REQUEUE_CHANGES_MAX, REQUEUED_DELETES_MAX, REQUEUES_IN_A_ROW_MAX, RESYNC_MIN,
-    RETRIED_DELETES_MAX, RETRIES_PER_SECOND_MAX, RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX, SPACED_KEYS_MAX,
-    UNACCEPTED_KEYS_MAX,
+pub use crate::delivery::options::{
+    CRASHES_MAX, DEAD_LETTERS_MAX, ERROR_BYTES_MAX, FailurePolicy, ListenerOptions, PENDING_BYTES_MAX,
+    PENDING_EVENTS_MAX, REQUEUE_AFTER_MIN, REQUEUE_AFTER_MIN_UNCHANGED, REQUEUE_CHANGES_MAX, REQUEUED_DELETES_MAX,
+    REQUEUES_IN_A_ROW_MAX, RESYNC_MIN, RETRIED_DELETES_MAX, RETRIES_PER_SECOND_MAX, RETRY_AFTER_MAX,
+    RETRY_ERROR_BYTES_MAX, RetryOptions, SPACED_KEYS_MAX, UNACCEPTED_KEYS_MAX,
 };
 pub use crate::delivery::{Awaited, Delivery, DeliveryOutcome, DeliveryToken, NextBatch, NextDelivery, Notification};
 

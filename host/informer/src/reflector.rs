@@ -308,13 +308,7 @@ impl Reflector {
             );
             return self.parts.status.set_reconfigure_error(format!("{request}: {error}"));
         }
-        // A source that must not be read, or whose resource does not exist, stays like that until somebody changes it,
-        // and is visible in the status: one warning is enough. Other failures are rare, thanks to the back-off.
-        let lasts = matches!(
-            state,
-            ReflectorState::ResourceMissing | ReflectorState::Forbidden | ReflectorState::Refused
-        );
-        let is_new = self.last_failure.replace(state) != Some(state) || !lasts;
+        let is_new = state.is_news_after(self.last_failure.replace(state));
         match request {
             "list" if is_new => log!(
                 warn,

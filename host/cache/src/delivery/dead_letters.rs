@@ -10,7 +10,7 @@ use informant_object::{AsKey, Key, KeyRef, Object, Payload, Shape, SourceId};
 
 use crate::Moment;
 use crate::delivery::Reason;
-use crate::delivery::limits::{ERROR_BYTES_MAX, UNACCEPTED_KEYS_MAX};
+use crate::delivery::options::{ERROR_BYTES_MAX, UNACCEPTED_KEYS_MAX};
 
 /// An event that failed for good. Removed when a later event of its key succeeds.
 #[derive(Clone, Debug)]

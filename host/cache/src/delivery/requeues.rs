@@ -8,7 +8,7 @@ use informant_object::{AsKey, Key, KeyRef, Object, ResourceVersion, SourceId};
 
 use crate::delivery::dead_letters::LastDelete;
 use crate::delivery::lanes::{Lane, LaneSet};
-use crate::delivery::limits::REQUEUE_CHANGES_MAX;
+use crate::delivery::options::REQUEUE_CHANGES_MAX;
 use crate::{Moment, Reason};
 
 /// A call that a handler or an operator asked for.

@@ -14,7 +14,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::Moment;
-use crate::delivery::limits::SPACED_KEYS_MAX;
+use crate::delivery::options::SPACED_KEYS_MAX;
 
 /// When keys were called, for as long as that delays their next call.
 #[derive(Debug, Default)]

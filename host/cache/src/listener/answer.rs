@@ -6,7 +6,7 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
 use crate::delivery::lanes::Lane;
-use crate::delivery::limits::{CRASHES_MAX, RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX};
+use crate::delivery::options::{CRASHES_MAX, RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX};
 use crate::listener::retry::{RetryState, back_off};
 use crate::listener::slots::{Slot, SlotId};
 use crate::listener::state::What;

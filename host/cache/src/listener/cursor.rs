@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use informant_object::{KeyRef, Object};
 
-use crate::delivery::limits::CURSOR_CHUNK_OBJECTS;
+use crate::delivery::options::CURSOR_CHUNK_OBJECTS;
 use crate::listener::AcceptedStates;
 use crate::listener::reselect::Reselection;
 use crate::seeded_bug::{SeededBug, seeded_bug};

@@ -3,7 +3,7 @@
 use informant_object::{Object, SourceId};
 
 use crate::delivery::lanes::{Lane, LaneSet};
-use crate::delivery::limits::CURSOR_STEPS_MAX;
+use crate::delivery::options::CURSOR_STEPS_MAX;
 use crate::listener::cursor::CursorKind;
 use crate::listener::sources::Walk;
 use crate::listener::state::{Known, State, What, Why};

@@ -21,7 +21,7 @@ use informant_object::{Key, KeyRef, Object, ResourceVersion, SourceId};
 
 use crate::delivery::dead_letters::metadata_only;
 use crate::delivery::lanes::{Lane, LaneSet};
-use crate::delivery::limits::{
+use crate::delivery::options::{
     REQUEUE_AFTER_MIN, REQUEUE_AFTER_MIN_UNCHANGED, REQUEUE_CHECK_INTERVAL, REQUEUES_IN_A_ROW_MAX,
 };
 use crate::delivery::requeues::{Requeue, Unrecorded};

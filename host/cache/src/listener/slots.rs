@@ -15,7 +15,7 @@ use informant_object::{KeyRef, SourceId};
 use crate::Moment;
 use crate::delivery::Awaited;
 use crate::delivery::lanes::{Lane, LaneMap, LaneSet, ResourceIdentities};
-use crate::delivery::limits::SLOTS_KEPT_MAX;
+use crate::delivery::options::SLOTS_KEPT_MAX;
 pub(super) use crate::delivery::timers::SlotId;
 use crate::listener::retry::RetryState;
 use crate::listener::state::{End, Folded, Known, State, What, Why};

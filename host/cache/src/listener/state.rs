@@ -329,6 +329,7 @@ impl State {
             }
             // Both are of one incarnation: an observed final state is better.
             (What::Ended(older), What::Ended(end)) => {
+                older.then = end.then;
                 if older.final_state_unknown {
                     (older.last, older.final_state_unknown) = (end.last, end.final_state_unknown);
                 }

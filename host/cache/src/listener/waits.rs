@@ -5,7 +5,7 @@
 
 use crate::Moment;
 use crate::delivery::Awaited;
-use crate::delivery::limits::NOT_READY_WAIT_MAX;
+use crate::delivery::options::NOT_READY_WAIT_MAX;
 use crate::listener::Listener;
 use crate::listener::slots::{CallState, SlotId};
 

@@ -183,6 +183,10 @@ impl PendingEvent {
         if newer.is_delete() && !self.is_delete() {
             (self.resumed, self.next_maybe_seen) = (newer.resumed, newer.next_maybe_seen);
         }
+        // WANTED DIFFERENCE 9: after two ends of one incarnation, the handler knows what the newer one says.
+        if newer.is_delete() && self.is_delete() {
+            self.next_maybe_seen = newer.next_maybe_seen;
+        }
         let older = std::mem::replace(&mut self.notification, Notification::Synced);
         self.notification = merged(older, newer.notification);
         Folded::Merged

@@ -88,7 +88,7 @@ fn current(ca_file: Option<&Path>, loaded: &Mutex<Option<Loaded>>) -> Result<Arc
         .transpose();
     let ca = read.map_err(|error| unusable(error.to_string()))?;
     // Replaced as a whole: valid after any panic.
-    let mut loaded = lock(&loaded);
+    let mut loaded = lock(loaded);
     if let Some(same) = loaded.as_ref().filter(|loaded| loaded.ca == ca) {
         return Ok(Arc::clone(&same.config));
     }

@@ -119,6 +119,16 @@ pub(crate) fn state_and_pace(cause: ApiErrorCause) -> (ReflectorState, RetryPace
     }
 }
 
+impl ReflectorState {
+    /// Whether to warn of a failure that leads to this state, after one that led to `last`. A source that must not be
+    /// read, or whose resource does not exist, stays like that until somebody changes it, and is visible in the status:
+    /// one warning is enough. Other failures are rare, thanks to the back-off.
+    pub(super) fn is_news_after(self, last: Option<ReflectorState>) -> bool {
+        use ReflectorState::{Forbidden, Refused, ResourceMissing};
+        last != Some(self) || !matches!(self, ResourceMissing | Forbidden | Refused)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,5 +144,14 @@ mod tests {
         assert_eq!(pause(r#"{"kind":"Status","code":500}"#, 7), 7);
         let busy = r#"{"kind":"Status","code":429,"reason":"TooManyRequests","details":{"retryAfterSeconds":60}}"#;
         assert_eq!((pause(busy, 1), pause(busy, 70)), (60, 70));
+    }
+
+    #[test]
+    fn a_lasting_failure_is_warned_of_once() {
+        use ReflectorState::{Disconnected, Forbidden, ResourceMissing};
+        assert!(ResourceMissing.is_news_after(None));
+        assert!(!ResourceMissing.is_news_after(Some(ResourceMissing)));
+        assert!(Forbidden.is_news_after(Some(ResourceMissing)));
+        assert!(Disconnected.is_news_after(Some(Disconnected)));
     }
 }
