@@ -17,6 +17,7 @@ mod resume;
 mod retries;
 mod spacing;
 mod transfer;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

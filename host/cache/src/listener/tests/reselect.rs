@@ -97,6 +97,19 @@ fn reselection_during_the_first_list_syncs_once() {
 }
 
 #[test]
+fn object_that_vanishes_in_a_reselection_delays_no_sync() {
+    let mut rig = Rig::bare(options());
+    rig.sets("a b", 1);
+    rig.attach(PODS);
+    assert_eq!(rig.take(), "add a@1 initial");
+    let token = rig.in_flight.pop().unwrap().token;
+    rig.listener.consumer().give_back([token]);
+    rig.delete("a");
+    reselect(&rig, "ab", "b");
+    assert_eq!(rig.drain(), "add b@1 reconfigured\nsynced initial\n");
+}
+
+#[test]
 fn untouched_first_list_is_not_reselected() {
     let mut rig = Rig::bare(options());
     rig.sets("a b", 1);

@@ -278,3 +278,23 @@ fn restored_dead_letters_are_listed_requeued_and_bounded() {
         "its success removed it"
     );
 }
+
+#[test]
+fn later_report_of_a_delete_keeps_what_may_follow() {
+    let unknown = || Vanished {
+        last: None,
+        ..vanished("x")
+    };
+    let mut rig = resumed(ResumeState {
+        deletes: vec![unknown()],
+        ..ResumeState::default()
+    });
+    rig.listener.control().pause(Pause::Operator);
+    rig.set("x", 9);
+    // Now it turns out that the handler may have received the present object, too.
+    rig.listener.feed().push_vanished(PODS, vec![unknown()], rig.now);
+    rig.delete("x");
+    rig.listener.control().resume(Pause::Operator);
+    let delivered = rig.drain();
+    assert!(delivered.contains("delete x@9 watch\n"), "{delivered}");
+}
