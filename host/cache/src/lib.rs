@@ -40,8 +40,6 @@ mod index;
 pub mod index_feed;
 mod journal;
 pub mod listener;
-#[cfg(test)]
-mod listener_oracle;
 mod log_throttle;
 pub mod seeded_bug;
 mod source;
