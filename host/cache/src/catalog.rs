@@ -34,7 +34,7 @@ impl Catalog {
         Catalog::default()
     }
 
-    /// Adds a source, [`SourceState::Syncing`] and empty, with a new id.
+    /// Adds a source, [`SourceState::Syncing`](crate::SourceState::Syncing) and empty, with a new id.
     pub fn add_source(&self, info: SourceInfo) -> SourceId {
         self.add(info, true)
     }
@@ -71,8 +71,8 @@ impl Catalog {
         id
     }
 
-    /// Removes a source. Holders of it see it [`SourceState::Stopped`] and empty; returns its content, to be dropped on
-    /// a thread that may block.
+    /// Removes a source. Holders of it see it [`SourceState::Stopped`](crate::SourceState::Stopped) and empty; returns
+    /// its content, to be dropped on a thread that may block.
     pub fn remove_source(&self, id: SourceId) -> Option<Garbage> {
         let source = self.write().by_id.remove(&id)?;
         Some(source.remove().into_garbage())

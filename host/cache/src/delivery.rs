@@ -1,4 +1,4 @@
-//! What passes between an informer loop, a listener and its consumer; and what a listener keeps beside its slots.
+//! What passes between an informer loop, a listener and its consumer; and the tables that a listener keeps.
 //!
 //! Nothing here knows the listener: it decides when each of these changes.
 
@@ -61,8 +61,8 @@ pub enum Notification {
     /// The object changed.
     Update {
         /// The last state whose delivery ended, successfully or not. None if it was dropped
-        /// ([`ListenerOptions::pending_bytes_max`](crate::listener::ListenerOptions::pending_bytes_max)), and in a call that the
-        /// handler [asked for](DeliveryOutcome::RequeueAfter).
+        /// ([`PENDING_BYTES_MAX`](options::PENDING_BYTES_MAX)), and in a call that the handler
+        /// [asked for](DeliveryOutcome::RequeueAfter).
         old: Option<Object>,
         /// The current state.
         new: Object,
@@ -94,8 +94,8 @@ pub enum DeliveryOutcome {
     /// The handler accepted it.
     Ok,
     /// The handler accepted it, and asks to be called again for the key after this time, at least
-    /// [`REQUEUE_AFTER_MIN`](crate::listener::REQUEUE_AFTER_MIN). That call has [`Reason::RequeueAfter`]; it is an update to the
-    /// present state without `old`, or the same delete. The next call for the key, for whatever reason, cancels it.
+    /// [`REQUEUE_AFTER_MIN`](options::REQUEUE_AFTER_MIN). That call has [`Reason::RequeueAfter`]; it is an update to
+    /// the present state without `old`, or the same delete. The next call for the key, for whatever reason, cancels it.
     /// After [`Notification::Synced`] it is the same as `Ok`.
     RequeueAfter(Duration),
     /// The handler was not called, because no field it subscribes to changed (see [`Delivery::exact_old`]). Counts as
@@ -105,7 +105,7 @@ pub enum DeliveryOutcome {
     NotReady(Awaited),
     /// The handler failed; retry with back-off.
     Retryable(String),
-    /// The handler failed and asks for a retry after this time, at most [`RETRY_AFTER_MAX`](crate::listener::RETRY_AFTER_MAX).
+    /// The handler failed and asks for a retry after this time, at most [`RETRY_AFTER_MAX`](options::RETRY_AFTER_MAX).
     /// Does not use up an attempt, however often.
     RetryAfter(String, Duration),
     /// The handler failed and a retry is useless: the event becomes a dead letter.

@@ -101,7 +101,7 @@ impl Instance {
         self.finish("describe", answer)
     }
 
-    /// Calls `init`, which is a call of this `kind`. Its success adds to `before` what it has changed; otherwise nothing
+    /// Calls `init`, which is a call of this `kind`. Its success adds what it has changed to `before`; otherwise nothing
     /// of that is left.
     pub(crate) async fn init(
         &mut self,

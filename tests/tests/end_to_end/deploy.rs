@@ -157,6 +157,17 @@ async fn example_handler_reports_each_kill_once(cluster: &Cluster, folder: &std:
         .process_mut()
         .wait_for_line("the last kill", within, is_last)
         .await?;
+    // Other keys do not wait for this one.
+    let mut of_before = 0;
+    let is_second = |line: &str| {
+        let text = warning(line).filter(|text| text.contains("default/before"))?;
+        of_before += 1;
+        (of_before == 2).then_some(text)
+    };
+    daemon
+        .process_mut()
+        .wait_for_line("the second kill", within, is_second)
+        .await?;
     let warnings = daemon.process().lines(0, warning);
     let of_before = warnings.iter().filter(|text| text.contains("default/before")).count();
     ensure!(of_before == 2, "{warnings:?}");

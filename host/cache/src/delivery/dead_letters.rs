@@ -35,8 +35,8 @@ pub struct DeadLetter {
     pub received: Moment,
     /// When it became a dead letter.
     pub given_up: Moment,
-    /// How old it already was when this process restored it ([`ResumeState`](crate::listener::ResumeState)); zero if it became a
-    /// dead letter in this process.
+    /// How old it already was when this process [restored](crate::listener::ResumeState) it; zero if it became a dead
+    /// letter in this process.
     pub age_before: Duration,
     /// For a delete: its last known state, to redeliver it on request.
     pub delete: Option<LastDelete>,
@@ -136,7 +136,7 @@ impl DeadLetters {
         !self.any_unaccepted && (nothing_failed || !is_unaccepted())
     }
 
-    /// Adds the dead letter of a failure, replacing an older one of the key, and cuts it to the limits. Returns how many
+    /// Adds the dead letter of a failure, cut to the limits, and replaces an older one of the key. Returns how many
     /// others were evicted.
     pub(crate) fn add(&mut self, mut letter: DeadLetter) -> u64 {
         self.record_success(letter.source, letter.key.as_ref());

@@ -27,8 +27,8 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 pub const CRASHES_MAX: u32 = 10;
 
 /// How many retries of one handler may start within a second, and how many may be ready or in flight at once. Later
-/// ones wait, and are counted as [`ListenerCounters::retries_limited`](crate::listener::ListenerCounters::retries_limited); new
-/// events do not. Source: controller-runtime's default rate limiter.
+/// ones wait, and are [counted](crate::listener::ListenerCounters::retries_limited) as `retries_limited`; new events do
+/// not. Source: controller-runtime's default rate limiter.
 pub const RETRIES_PER_SECOND_MAX: usize = 10;
 
 /// How long a call waits for a source or an index that is not ready before it is made again.
@@ -50,8 +50,8 @@ pub const REQUEUES_IN_A_ROW_MAX: u32 = 20;
 pub const REQUEUE_AFTER_MIN_UNCHANGED: Duration = Duration::from_secs(10);
 
 /// How many deletes may wait for a call that the handler asked for. Above it the one that is due first is dropped, and
-/// counted as [`ListenerCounters::requeues_dropped`](crate::listener::ListenerCounters::requeues_dropped): names may never come
-/// back, so nothing else bounds their number.
+/// [counted](crate::listener::ListenerCounters::requeues_dropped) as `requeues_dropped`: names may never come back, so
+/// nothing else bounds their number.
 pub const REQUEUED_DELETES_MAX: usize = 10_000;
 
 /// How many changed requeues of a source a listener remembers for its journal. Above it the next read returns all of

@@ -1,6 +1,6 @@
 //! The table of requeues: one timer per key, in order of time, and which of them changed since they were recorded.
 //!
-//! Knows no rules: when a requeue is set, dropped or due is decided in [`requeue_after`](crate::listener::requeue_after).
+//! Knows no rules: the listener decides when a requeue is set, dropped or due.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,7 @@
 //! The least time between two calls of one key ([`min_interval`](crate::listener::ListenerOptions::min_interval)).
 //!
 //! Remembers when each key was called, until its next call may start. A key is called at once if it was not called
-//! within the interval. Otherwise its events wait in its slot ([`CallState::Spaced`](crate::listener::slots::CallState::Spaced))
-//! and fold there.
+//! within the interval. Otherwise its events wait in its slot and fold there.
 //!
 //! A key is remembered by its hash, so that an entry takes a few bytes. Two keys with equal hashes share an entry, and
 //! one of them is called late.

@@ -1,8 +1,9 @@
-//! The queue of a listener: slots with the states that are pending and in flight, within the limits on events and bytes.
+//! The queue of a listener: slots with the states that are pending and in flight, within the limits on events and
+//! bytes.
 //!
-//! Guarantees: the states of a subject leave in order, one at a time. A state in flight never changes. Below the limits,
-//! only states of slots that wait are folded. Every state that does not leave is counted. This module knows neither
-//! snapshots nor the time.
+//! Guarantees: the states of a subject leave in order, one at a time. A state in flight never changes. Below the
+//! limits, only states of slots that wait are folded. Every state that does not leave is counted. This module knows
+//! neither snapshots nor the time.
 
 mod bytes;
 #[cfg(test)]

@@ -88,8 +88,8 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// How often an object was published without values in the external index called `name` because it was written after its
-    /// contents were attached.
+    /// How often an object was published without values in the external index called `name` because it was written
+    /// after its contents were attached.
     #[must_use]
     pub fn values_missing(&self, name: &str) -> u64 {
         self.root
