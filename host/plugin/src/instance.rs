@@ -101,8 +101,8 @@ impl Instance {
         self.finish("describe", answer)
     }
 
-    /// Calls `init`, which is a call of this `kind`. Its success adds what it has changed to `before`; otherwise nothing
-    /// of that is left.
+    /// Calls `init`, which is a call of this `kind`. Its success adds what it has changed to `before`; otherwise
+    /// nothing of that is left.
     pub(crate) async fn init(
         &mut self,
         kind: CallKind,
