@@ -12,7 +12,9 @@
 //! caller's job; for programs with threads, the crate `informant-client-go` does both.
 //!
 //! Start at [`DeltaFifo`], [`StoreWriter`] and [`ListenerHandle`]. The module [`listener`] states the rules of
-//! delivery: the life of a slot, retries and limits. [`listener::ListenerCounters`] lists what it leaves out.
+//! delivery: the life of a slot, and retries. [`listener::ListenerCounters`] lists what it leaves out. Below it,
+//! `delivery` has the types that pass through a listener, its options and limits, and the tables that it keeps;
+//! `listener` re-exports what is public.
 //!
 //! The model is client-go's `tools/cache`; each item states where it departs from it.
 //!

@@ -41,8 +41,8 @@
 //!
 //! - Events of a key are delivered in order, one at a time. A delete and a create under the same name are two events,
 //!   never an update.
-//! - Nothing is dropped without a counter. While nothing fails and at most
-//!   [`pending_events_max`](ListenerOptions::pending_events_max) events are pending, every event is delivered exactly
+//! - Nothing is dropped without a counter. While nothing fails, waits, is paused or replayed, and at most
+//!   [`pending_events_max`](ListenerOptions::pending_events_max) events are pending, each event is delivered exactly
 //!   once. Above that limit the listener is *keyed*: newer events fold into the pending event of their key. `old` is
 //!   always the last state whose delivery ended. Pending events are bounded in bytes, too.
 //! - A source's objects are delivered once from the first list (`Initial`), and again on [`Control::replay`] and

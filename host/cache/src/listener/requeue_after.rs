@@ -84,7 +84,7 @@ const fn is_requeued(reason: Reason) -> bool {
 }
 
 impl Listener {
-    /// The handler accepted the slot's head and asks for another call after `wait`.
+    /// The handler accepted the slot's first state and asks for another call after `wait`.
     pub(super) fn set_requeue(&mut self, id: SlotId, wait: Duration, now: Moment) {
         let slot = self.queue.slots.get(id);
         // `Synced` has no key.
@@ -136,7 +136,7 @@ impl Listener {
         delete
     }
 
-    /// The slot's head was called, and asks for no other call.
+    /// The slot's first state was called, and asks for no other call.
     pub(super) fn cancel_requeue(&mut self, id: SlotId) {
         if self.requeues.is_empty() || seeded_bug(SeededBug::RequeueNotCanceled) {
             return;
@@ -147,15 +147,15 @@ impl Listener {
         }
     }
 
-    /// The call of the slot's head failed and will be retried.
+    /// The call of the slot's first state failed and will be retried.
     pub(super) fn retry_requeue(&mut self, id: SlotId) {
         if !is_requeued(self.queue.slots.get(id).first.reason) {
             self.cancel_requeue(id);
         }
     }
 
-    /// The slot's head was filtered, which is no call: a requeue that waited for it is due. Drops one that is filtered
-    /// itself, and that of an object that is gone, which could never fall due.
+    /// The slot's first state was filtered, which is no call: a requeue that waited for it is due. Drops one that is
+    /// filtered itself, and that of an object that is gone, which could never fall due.
     pub(super) fn keep_requeue(&mut self, id: SlotId) {
         let slot = self.queue.slots.get(id);
         let Some(key) = slot.key() else {

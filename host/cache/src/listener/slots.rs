@@ -60,7 +60,7 @@ pub(super) enum CallState {
     InFlight { number: u64, since: Moment },
     /// The end of its back-off: it failed, and has an entry in the timers.
     BackingOff,
-    /// The end of its key's interval ([`CallSpacing`](super::spacing::CallSpacing)). Not under retry.
+    /// The end of its key's interval ([`CallSpacing`](crate::delivery::spacing::CallSpacing)). Not under retry.
     Spaced,
     /// A source or index that the handler asked for. Not under retry.
     WaitsOn(Awaited),
@@ -180,7 +180,7 @@ impl Slots {
         slots.filter_map(|(id, slot)| slot.as_ref().map(|_| id)).collect()
     }
 
-    /// Creates a slot for a subject that has none, ready in its lane or in flight as `call`.
+    /// Creates a slot for a subject that has none. The caller sets its state.
     pub(super) fn insert(&mut self, hash: u64, lane: Lane, source: SourceId, known: Known, first: State) -> SlotId {
         let slot = Slot {
             known: first.keeps(known),

@@ -69,7 +69,8 @@ pub(super) struct End {
     pub(super) final_state_unknown: bool,
     /// An earlier process persisted it.
     pub(super) resumed: bool,
-    /// What the handler knows once it has received it: something, if it may have received the next incarnation already.
+    /// What the handler knows of the next incarnation once it has received this end: something, if it may have received
+    /// that already.
     pub(super) then: Known,
 }
 

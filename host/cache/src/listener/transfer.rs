@@ -102,6 +102,7 @@ impl Listener {
             return 0;
         }
         let slots = self.queue.slots.iter().filter(|slot| slot.source == source);
-        slots.filter(|slot| slot.call() != CallState::BackingOff).count()
+        let waits = |slot: &Slot| matches!(slot.call(), CallState::BackingOff | CallState::WaitsOn(_));
+        slots.filter(|slot| !waits(slot)).count()
     }
 }

@@ -267,7 +267,11 @@ impl SharedInformer {
         };
         let task = async move {
             // Dropping the reflector's future ends whatever it waits for: a connection, an answer, a pause.
-            cancel.run_until_cancelled_owned(reflector.run()).await;
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => {}
+                () = reflector.run() => {}
+            }
             drop(end_guard);
         };
         self.environment.spawn("reflector", Box::pin(task));

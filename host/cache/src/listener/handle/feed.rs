@@ -122,7 +122,7 @@ impl Feed {
     }
 
     /// Of the [busy keys](Self::busy_keys), how many are worth waiting for in an orderly stop: none while an operator
-    /// or a quarantine pauses the handler, and otherwise those that are not in back-off.
+    /// or a quarantine pauses the handler, and otherwise those that are not in back-off and do not wait.
     #[must_use]
     pub fn deliverable_keys(&self, source: SourceId) -> usize {
         self.0.lock().deliverable_keys(source)
