@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use informant_cache::{
-    Catalog, DeltaFifo, DeltaFifoOptions, Environment, IndexConflict, IndexFunc, PointerIndex, SourceInfo, StoreWriter,
+    Catalog, DeltaFifo, DeltaFifoOptions, Environment, IndexConflict, IndexFunc, PointerIndex, Source, SourceInfo,
+    StoreWriter,
 };
 use informant_object::{PointerError, Shape, SourceId};
 use kube::Client;
@@ -15,7 +16,7 @@ use crate::api::{self, ApiError, CollectionRequest, ListQuery};
 use crate::cluster_client::{ClusterClient, ClusterLink};
 use crate::environment::{BackgroundDropper, TokioEnvironment};
 use crate::informer_loop::{InformerLoop, LoopParts};
-use crate::metrics::InformerMetrics;
+use crate::metrics::{InformerMetrics, SourceMetrics};
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorParts, ReflectorProbation};
 use crate::source_name::{SourceName, log};
 use crate::spec::SourceSpec;
@@ -144,17 +145,7 @@ impl SharedInformer {
         for (index, _) in &native_indexes {
             metrics.set_index_attached(index, true);
         }
-        let status = StatusTracker::new(
-            Arc::clone(&name),
-            Arc::clone(&source),
-            Arc::clone(&metrics),
-            Arc::clone(&environment),
-        );
-        let status = Arc::new(status);
-        status.begin_generation(FIRST_GENERATION);
-        if !options.reflector.watch_list {
-            status.set_watch_list(WatchListUse::Off);
-        }
+        let status = status_of(&name, &source, &metrics, &environment, &options.reflector);
         let dropper = BackgroundDropper::new(&*environment);
         let (sender, updates) = channel(options.channel_bytes_max, Arc::clone(&metrics));
         let (control, commands) = mpsc::unbounded_channel();
@@ -179,19 +170,13 @@ impl SharedInformer {
             durable: options.durable.clone(),
             reflector: reflector_cancel.clone(),
         });
-        let (ended, loop_ended) = watch::channel(false);
         let end_guard = TaskEndGuard {
             status: Arc::clone(&status),
             name: Arc::clone(&name),
             task: "informer loop",
             generation: None,
         };
-        let task = async move {
-            informer_loop.run().await;
-            drop(end_guard);
-            ended.send_replace(true);
-        };
-        environment.spawn("informer-loop", Box::pin(task));
+        let loop_ended = spawn_loop(&*environment, informer_loop, end_guard);
         let informer = Self {
             name,
             client,
@@ -276,6 +261,43 @@ impl SharedInformer {
         };
         self.environment.spawn("reflector", Box::pin(task));
     }
+}
+
+/// The status of a new source, in its first generation.
+fn status_of(
+    name: &Arc<SourceName>,
+    source: &Arc<Source>,
+    metrics: &Arc<SourceMetrics>,
+    environment: &Arc<dyn Environment>,
+    reflector: &ReflectorOptions,
+) -> Arc<StatusTracker> {
+    let status = StatusTracker::new(
+        Arc::clone(name),
+        Arc::clone(source),
+        Arc::clone(metrics),
+        Arc::clone(environment),
+    );
+    status.begin_generation(FIRST_GENERATION);
+    if !reflector.watch_list {
+        status.set_watch_list(WatchListUse::Off);
+    }
+    Arc::new(status)
+}
+
+/// Runs the loop as a task. The receiver shows `true` once it has ended.
+fn spawn_loop(
+    environment: &dyn Environment,
+    informer_loop: InformerLoop,
+    end_guard: TaskEndGuard,
+) -> watch::Receiver<bool> {
+    let (ended, loop_ended) = watch::channel(false);
+    let task = async move {
+        informer_loop.run().await;
+        drop(end_guard);
+        ended.send_replace(true);
+    };
+    environment.spawn("informer-loop", Box::pin(task));
+    loop_ended
 }
 
 /// The store of a new source. If its indexes conflict, the source is removed again.
