@@ -25,7 +25,7 @@ impl Args {
 
 /// Builds the simulation as the tests do, with debug assertions, and runs it.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    cargo::run(cargo::cargo()?.args(["build", "--locked", "--package", "informant-tests", "--bin", "sim"]))?;
+    cargo::run(cargo::cargo()?.args(["build", "--locked", "--workspace", "--bin", "sim"]))?;
     let mut command = std::process::Command::new(workspace::target()?.join("debug").join("sim"));
     let status = cargo::status(command.args(&args.rest))?;
     Ok(if status.success() {

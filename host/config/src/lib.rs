@@ -97,6 +97,9 @@ impl Config {
     }
 
     /// Validates a text.
+    ///
+    /// # Errors
+    /// [`Problems`]: everything that is wrong, each with its place.
     pub fn parse(file: &SourceFile) -> Result<Self, Problems> {
         let (document, syntax) = DeTable::parse_recoverable(file.text());
         if !syntax.is_empty() {

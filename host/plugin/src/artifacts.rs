@@ -138,6 +138,7 @@ impl Artifacts {
     }
 
     /// Only these artifacts, which must outlive this, and no directory.
+    #[cfg(feature = "simulation")]
     pub(crate) fn compiled<'a>(
         engine: &Engine,
         compile_queue: CompileQueue,

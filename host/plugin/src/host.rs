@@ -94,6 +94,7 @@ impl Inspection {
 }
 
 impl PluginHost {
+    #[cfg(feature = "simulation")]
     pub(crate) fn from_runtime(runtime: Runtime) -> PluginHost {
         PluginHost(Arc::new(runtime))
     }

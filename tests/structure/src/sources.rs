@@ -34,9 +34,11 @@ pub struct SourceFile {
     pub lines: usize,
 }
 
-/// The root of the repository.
+/// The root of the repository. Cargo says which one: with a shared target folder, the program may be built from another
+/// checkout.
 pub fn repository() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let manifest = Path::new(&manifest);
     manifest.ancestors().nth(2).unwrap_or(manifest).to_path_buf()
 }
 

@@ -111,7 +111,7 @@ impl Queue {
         let hash = self.slots.hash(subject);
         let mut slot = self.slots.find(hash, subject);
         let size = match slot {
-            Some(id) => self.slots.get_mut(id).next_kept_bytes(&known, &state),
+            Some(id) => self.slots.get_mut(id).before_next(&known, &state),
             None => state.kept_bytes(&known),
         };
         if self.apply_bytes_limit(&mut state, size) {

@@ -417,9 +417,9 @@ impl Slot {
         }
     }
 
-    /// What a state that arrives next would keep in memory. A change that follows an end tells what the handler knows
-    /// then.
-    pub(super) fn next_kept_bytes(&mut self, known: &Known, next: &State) -> usize {
+    /// Tells an end that is the newest state what the handler knows behind it, if `next` does. Returns the bytes that
+    /// `next` would keep.
+    pub(super) fn before_next(&mut self, known: &Known, next: &State) -> usize {
         let newest = self.rest.back_mut().unwrap_or(&mut self.first);
         let tells = next.object().is_some() && next.why != Why::Shown;
         if let (What::Ended(end), true) = (&mut newest.what, tells) {

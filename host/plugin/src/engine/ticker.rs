@@ -53,6 +53,7 @@ impl Ticker {
     }
 
     /// A ticker without a thread, which never ticks: guests are not interrupted.
+    #[cfg(feature = "simulation")]
     pub(crate) fn stopped() -> Ticker {
         Ticker {
             clock: Arc::new(TickClock::new()),

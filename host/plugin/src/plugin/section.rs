@@ -54,16 +54,21 @@ impl Plugin {
 
     /// Prepares to reload the plugin with the version in `content`, next to the running one: validates, compiles and
     /// describes it, and creates and initializes its instances. The returned future may be dropped at any point.
+    ///
+    /// # Errors
+    /// [`LoadError`]: the content is no plugin, or its instances cannot be created.
     pub async fn prepare_version(&self, content: Content) -> Result<PreparedChange, LoadError> {
         let config = self.0.context.config();
         let prepared = self.prepare(&config, Arc::clone(&config), &content).await;
         prepared.map_err(|problem| self.refuse(LoadError::new(content.origin().path(), problem)))
     }
 
-    /// Prepares to apply another section of config.toml, with the content that it names, next to the running version:
-    /// as
-    /// [`prepare_version`](Self::prepare_version), if the running instances cannot serve it. The returned future may be
-    /// dropped at any point.
+    /// Prepares to apply another section of config.toml, with the content that it names, next to the running version,
+    /// as [`prepare_version`](Self::prepare_version) does, if the running instances cannot serve it. The returned future
+    /// may be dropped at any point.
+    ///
+    /// # Errors
+    /// [`LoadError`]: as for `prepare_version`, or the section is not possible with this content.
     pub async fn prepare_section(&self, spec: PluginSpec, content: Content) -> Result<PreparedChange, LoadError> {
         let prepare = async {
             let config = self.0.context.config();

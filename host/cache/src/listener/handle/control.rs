@@ -47,10 +47,8 @@ impl Control {
     /// The handler selects other objects of these sources than before: it receives the difference, with reason
     /// `Reconfigured`. Each object that only the new selection contains is delivered as an add. Each that only an
     /// earlier one contains is an add with [`seen_unknown`](crate::listener::Delivery::seen_unknown), which the
-    /// consumer makes a
-    /// delete. Pending deletes have that mark from now on, too. No
-    /// [`Notification::Synced`](crate::listener::Notification::Synced) follows.
-    /// `only`: the keys of this lane.
+    /// consumer makes a delete. Pending deletes have that mark from now on, too. No
+    /// [`Notification::Synced`](crate::listener::Notification::Synced) follows. `only`: the keys of this lane.
     pub fn reselect(&self, changed: Vec<(SourceId, Arc<dyn ChangedSelection>)>, only: Option<Lane>, now: Moment) {
         self.0
             .change_and_request(|listener| listener.reselect(changed, only, now));
