@@ -64,8 +64,8 @@ impl Plugin {
     }
 
     /// Prepares to apply another section of config.toml, with the content that it names, next to the running version,
-    /// as [`prepare_version`](Self::prepare_version) does, if the running instances cannot serve it. The returned future
-    /// may be dropped at any point.
+    /// as [`prepare_version`](Self::prepare_version) does, if the running instances cannot serve it. The returned
+    /// future may be dropped at any point.
     ///
     /// # Errors
     /// [`LoadError`]: as for `prepare_version`, or the section is not possible with this content.
