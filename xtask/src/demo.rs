@@ -36,7 +36,7 @@ pub(crate) struct Args {
     handler: Option<PathBuf>,
 }
 
-/// Builds and runs the demo. The exit code is 0 if every step succeeded, and 3 if one failed.
+/// Builds and runs the demo. The exit code is 0 if every step succeeded, otherwise 1.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     report::step("building the plugins");
     guests::add_target(guests::TARGET)?;

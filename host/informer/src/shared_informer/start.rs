@@ -6,7 +6,7 @@ use informant_cache::{
     Catalog, DeltaFifo, DeltaFifoOptions, Environment, IndexConflict, IndexFunc, PointerIndex, Source, SourceInfo,
     StoreWriter,
 };
-use informant_object::{PointerError, Shape, SourceId};
+use informant_object::{PointerError, Shape};
 use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -128,18 +128,10 @@ impl SharedInformer {
             informer: spec.informer.clone(),
             source,
         })?;
-        let id = match visibility {
-            Visibility::Public => catalog.add_source(info_of(&spec)),
-            Visibility::Staged => catalog.add_staged_source(info_of(&spec)),
-        };
         let indexes = indexes_of(&spec, options.index_funcs);
         let native_indexes: Vec<_> = indexes.iter().map(|index| (index.name().to_owned(), 0)).collect();
-        let store = store_of(&catalog, id, &spec, indexes)?;
+        let (source, store) = add_source(&catalog, &spec, visibility, indexes)?;
         let name = Arc::new(SourceName::of(&spec));
-        let source = catalog.source(id).expect("the source was just added");
-        if spec.of_pattern {
-            source.set_of_pattern();
-        }
         source.add_shape(Arc::new(shape.clone()));
         let metrics = Arc::new(metrics.source(&spec.informer, &spec.cluster));
         for (index, _) in &native_indexes {
@@ -153,7 +145,7 @@ impl SharedInformer {
         let reflector_cancel = cancel.child_token();
         let informer_loop = InformerLoop::new(LoopParts {
             name: Arc::clone(&name),
-            source: id,
+            source: source.id(),
             namespace: spec.namespace.clone(),
             fifo: DeltaFifo::new(DeltaFifoOptions {
                 skip_unchanged: !spec.relist_notify_unchanged,
@@ -300,20 +292,28 @@ fn spawn_loop(
     loop_ended
 }
 
-/// The store of a new source. If its indexes conflict, the source is removed again.
-fn store_of(
+/// Adds a source to the catalog, and its store. If its indexes conflict, the source is removed again.
+fn add_source(
     catalog: &Catalog,
-    id: SourceId,
     spec: &SourceSpec,
+    visibility: Visibility,
     indexes: Vec<Box<dyn IndexFunc>>,
-) -> Result<StoreWriter, StartError> {
+) -> Result<(Arc<Source>, StoreWriter), StartError> {
+    let id = match visibility {
+        Visibility::Public => catalog.add_source(info_of(spec)),
+        Visibility::Staged => catalog.add_staged_source(info_of(spec)),
+    };
     let mut store = StoreWriter::publishing_to(catalog, id).expect("the source was just added");
     if let Err(source) = store.add_indexers(indexes) {
         catalog.remove_source(id);
         let informer = spec.informer.clone();
         return Err(StartError::Index { informer, source });
     }
-    Ok(store)
+    let source = catalog.source(id).expect("the source was just added");
+    if spec.of_pattern {
+        source.set_of_pattern();
+    }
+    Ok((source, store))
 }
 
 /// Reports that a task is over, even if it panicked: a source without a task must not look alive.
