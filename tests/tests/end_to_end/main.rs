@@ -10,6 +10,7 @@ mod broken_kinds;
 mod changes_under_load;
 mod chart;
 mod clusters;
+mod comeback;
 mod console_blocks;
 mod custom_resources;
 mod deploy;

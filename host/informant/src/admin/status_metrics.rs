@@ -8,6 +8,7 @@ use std::time::Duration;
 use informant_cache::listener::ListenerStats;
 use informant_cache::{Source, SourceState};
 use informant_informer::ReflectorStatus;
+use informant_spec::Required;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -282,7 +283,8 @@ impl StatusCollector {
     }
 
     /// The sources that are in trouble, by name, so that an alert tells which, and informers that have none because of
-    /// trouble. Their number is bounded by the watches of an informer; a series ends with the trouble.
+    /// trouble. It is expected of an informer that need not be ready and waits for its resource, and of a kind of a
+    /// pattern that cannot be read. Their number is bounded by the watches of an informer; a series ends with the trouble.
     fn encode_degraded(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "1 for each source whose watch is down, or that cannot be listed";
         let mut family = encoder.encode_descriptor("source_degraded", help, None, MetricType::Gauge)?;
@@ -295,12 +297,14 @@ impl StatusCollector {
                     _ => continue,
                 };
                 let resource = status.section.resource.value.text();
+                let is_expected = status.section.required == Required::No && state == "Discovering";
                 let labels = [
                     ("informer", entry.name.as_str()),
                     ("cluster", cluster.as_str()),
                     ("resource", resource.as_str()),
                     ("namespace", ""),
                     ("state", state),
+                    ("expected", word(is_expected)),
                 ];
                 gauge(1).encode(family.encode_family(&labels)?)?;
             }
@@ -310,12 +314,15 @@ impl StatusCollector {
                     continue;
                 };
                 let resource = resource_or_section(status, source);
+                let is_awaited = source.state() == SourceState::WaitingForResource;
+                let is_expected = source.is_left_out() || is_awaited && status.section.required == Required::No;
                 let labels = [
                     ("informer", entry.name.as_str()),
                     ("cluster", info.cluster.as_str()),
                     ("resource", resource.as_str()),
                     ("namespace", info.namespace.as_deref().unwrap_or_default()),
                     ("state", source.state().as_str()),
+                    ("expected", word(is_expected)),
                 ];
                 gauge(1).encode(family.encode_family(&labels)?)?;
             }
@@ -367,6 +374,10 @@ fn is_degraded(source: &Source) -> bool {
         SourceState::Syncing => source.status().last_error.is_some(),
         _ => true,
     }
+}
+
+fn word(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
 }
 
 fn gauge(value: u64) -> ConstGauge<i64> {

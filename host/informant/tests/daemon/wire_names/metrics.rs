@@ -114,7 +114,7 @@ fn assert_others(text: &str) {
     informant_reflector_watch_lists counter {cluster,informer,result}
     informant_reflector_watches counter {cluster,informer,result}
     informant_source_bookmark_age_seconds gauge {cluster,informer}
-    informant_source_degraded gauge {cluster,informer,namespace,resource,state}
+    informant_source_degraded gauge {cluster,expected,informer,namespace,resource,state}
     informant_source_epochs counter {cluster,informer}
     informant_source_event_age_seconds gauge {cluster,informer}
     informant_source_guard_off gauge {cluster,informer}
