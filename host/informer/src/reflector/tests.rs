@@ -1,6 +1,7 @@
 //! The reflector against the embedded API server, and against responses that no API server should send.
 
 mod bounds;
+mod deep_objects;
 mod lists;
 mod liveness;
 mod odd_answers;
