@@ -258,21 +258,3 @@ pub(super) fn loading_behind(registry: &StatusRegistry, informer: &str) -> Optio
     });
     loading.map(|entry| entry.name.clone())
 }
-
-/// Whether a loaded plugin is healthy, and its status line.
-pub(super) fn health(plugin: &Plugin) -> (bool, String) {
-    let status = plugin.status();
-    // A paused plugin does what was asked of it.
-    let good = matches!(
-        status.state,
-        PluginState::Loaded | PluginState::Running | PluginState::Paused
-    );
-    let because = status.because.map_or(String::new(), |because| format!(": {because}"));
-    (
-        good,
-        format!(
-            "{}{because}, {} pending, {} dead letters",
-            status.state, status.pending, status.dead_letters
-        ),
-    )
-}

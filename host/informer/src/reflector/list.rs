@@ -110,7 +110,8 @@ impl Reflector {
         }
         self.list_backoff.reset();
         self.versions.listed(plan, &version, pages);
-        self.has_outdated |= staged.outdated;
+        self.has_outdated = !staged.outdated.is_empty();
+        self.parts.status.set_outdated(staged.outdated);
         Ok(())
     }
 

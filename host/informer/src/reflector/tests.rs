@@ -2,6 +2,7 @@
 
 mod bounds;
 mod comeback;
+mod deep_objects;
 mod lists;
 mod liveness;
 mod odd_answers;
