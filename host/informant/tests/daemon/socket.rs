@@ -31,7 +31,7 @@ async fn commands_use_the_socket_without_api_server() {
     for (args, expected) in [
         (&["status"][..], "pods"),
         (&["get", "pods", "-A"], "web-0"),
-        (&["plugin", "list"], "no plugins"),
+        (&["plugin", "list"], "No plugins."),
         (&["log-level", "debug"], "debug (was"),
     ] {
         let shown = transcript(&world, args).await;
