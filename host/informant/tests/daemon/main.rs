@@ -35,6 +35,7 @@ mod requeues;
 mod resources;
 mod secured;
 mod selections;
+mod socket;
 mod stopping;
 mod wire_names;
 mod world;
