@@ -3,6 +3,7 @@
 use informant_apiserver::{ApiServer, Ending, Filter};
 use informant_cache::SourceState;
 use prometheus_client::registry::Registry;
+use tokio::sync::watch;
 use tower::{BoxError, Service as _};
 
 use super::*;
