@@ -125,6 +125,7 @@ impl Listener {
                 .vanished_unattempted
                 .retain(|(of, lane)| *of != source || !begun.contains(lane));
             self.queue.hide_states(is_begun);
+            self.look_at_idle_requeues(source);
             let gate = self.replay_gate.get(source);
             for lane in &begun {
                 self.sources.begin_reselection((source, *lane), &reselection, now);

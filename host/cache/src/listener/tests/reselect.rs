@@ -152,3 +152,22 @@ fn gated_reselection_waits_until_it_is_recorded() {
     rig.listener.ledger().begin_replay(PODS);
     assert_eq!(rig.drain(), "add a@1 reconfigured\nadd b@1 reconfigured\n");
 }
+
+#[test]
+fn requeued_call_given_back_before_reselections_is_made() {
+    let mut rig = received("a b");
+    rig.set("a", 2);
+    rig.take();
+    rig.answer(again(seconds(5)));
+    rig.pass(seconds(5));
+    assert_eq!(rig.take(), "update a@->2 requeue-after");
+    let token = rig.in_flight.pop().unwrap().token;
+    rig.listener.consumer().give_back([token]);
+    reselect(&rig, "ab", "ab");
+    // This one's cursor leaves `a` out: no selection that it knows contains it.
+    reselect(&rig, "b", "b");
+    assert_eq!(rig.drain(), "add b@1 reconfigured\n");
+    rig.pass(seconds(1));
+    assert_eq!(rig.drain(), "update a@->2 requeue-after\n");
+    assert_eq!(rig.stats().requeues, 0);
+}
