@@ -171,3 +171,33 @@ fn requeued_call_given_back_before_reselections_is_made() {
     assert_eq!(rig.drain(), "update a@->2 requeue-after\n");
     assert_eq!(rig.stats().requeues, 0);
 }
+
+/// A selection that contains every object in version 2, before and now.
+#[derive(Debug)]
+struct SecondVersion;
+
+impl ChangedSelection for SecondVersion {
+    fn selects(&self, object: &Object) -> Selected {
+        let selected = object.version().as_str() == "2";
+        Selected {
+            before: selected,
+            ever: selected,
+            now: selected,
+        }
+    }
+}
+
+#[test]
+fn key_that_has_waited_is_not_taken_for_known() {
+    let mut rig = received("a b");
+    rig.set("a", 2);
+    rig.take();
+    rig.answer(DeliveryOutcome::NotReady(Awaited::Source(NODES)));
+    rig.set("a", 3);
+    rig.listener.feed().ready(Awaited::Source(NODES));
+    rig.listener
+        .control()
+        .reselect(vec![(PODS, Arc::new(SecondVersion))], None, rig.now);
+    assert_eq!(next(&mut rig), ("add a@3 reconfigured".to_owned(), true));
+    assert_eq!(rig.take(), "idle");
+}
