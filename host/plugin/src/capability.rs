@@ -33,7 +33,7 @@ pub(crate) mod store;
 
 use std::sync::Arc;
 
-use informant_cache::{Catalog, Moment};
+use informant_cache::{Awaited, Catalog, Moment};
 use informant_object::SourceId;
 use informant_spec::PluginSpec;
 use prometheus_client::registry::Registry;
@@ -239,6 +239,11 @@ pub(crate) trait HasCapabilities: WasiHttpView + Send + 'static {
 }
 
 impl CallCapabilities {
+    /// What the last call was answered `not-ready` for, if it was.
+    pub(crate) fn awaited(&self) -> Option<Awaited> {
+        self.store.awaited()
+    }
+
     /// `init` is called next, after those that have left `before` behind.
     pub(crate) fn continue_init(&mut self, before: &mut InitEffects) {
         self.kv.continue_init(before);
