@@ -5,13 +5,12 @@
 //! at level debug, also those of the first moments after it, when an API server refuses the versions of before. Its end
 //! is also the end of every back-off: what failed in it says nothing about the API server that is back.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Reflector;
 use super::failure_policy::{REFUSED_RETRY_PACE, RetryPace, state_and_pace};
 use crate::api::{ApiError, ApiErrorCause};
-use crate::source_name::{SourceName, log, log_unless};
+use crate::source_name::{SourceName, log_unless};
 use crate::status::ReflectorState;
 
 /// A failure that is worth a warning.
