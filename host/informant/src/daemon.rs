@@ -13,6 +13,7 @@
 //! A cluster, informer or plugin that cannot start does not block the others. Owns the shutdown order.
 
 mod admin_certificate;
+mod call_barrier;
 mod cluster_registry;
 mod cluster_supervisor;
 mod config_reader;

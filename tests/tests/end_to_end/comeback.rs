@@ -49,8 +49,12 @@ async fn until_live(daemon: &Daemon, sources: usize, within: Duration) -> Result
 fn lines_about_requests(daemon: &Daemon, from: usize) -> Vec<String> {
     daemon.process().lines(from, |line| {
         let line: Value = serde_json::from_str(line).ok()?;
-        let message = line["message"].as_str().or_else(|| line["fields"]["message"].as_str())?;
-        let is_about = ["API server", "watch", "list", "WatchList"].iter().any(|word| message.contains(word));
+        let message = line["message"]
+            .as_str()
+            .or_else(|| line["fields"]["message"].as_str())?;
+        let is_about = ["API server", "watch", "list", "WatchList"]
+            .iter()
+            .any(|word| message.contains(word));
         is_about.then(|| line.to_string())
     })
 }
@@ -80,7 +84,10 @@ async fn outages_end_soon() -> Result<()> {
         until_live(&daemon, INFORMERS, WITHIN).await?;
         let took = back.elapsed();
         let lines = lines_about_requests(&daemon, from);
-        ensure!(took <= BACK_WITHIN, "back after {took:?}, from an outage of {away:?}: {lines:#?}");
+        ensure!(
+            took <= BACK_WITHIN,
+            "back after {took:?}, from an outage of {away:?}: {lines:#?}"
+        );
         let messages = ["API server unavailable", "API server available again"];
         let expected = lines.iter().zip(messages).all(|(line, message)| line.contains(message));
         ensure!(lines.len() == messages.len() && expected, "{lines:#?}");

@@ -28,6 +28,7 @@ mod rights;
 mod scripts;
 mod secured;
 mod ship_plugins;
+mod start;
 mod stop_and_clear;
 mod swap_under_load;
 mod swap_with_state;

@@ -88,9 +88,8 @@ impl Received {
         let was_called = slot.is_in_flight() || slot.retry.is_some();
         match known {
             Known::Nothing if slot.ends().last().is_some() || !was_called => Received::Nothing,
-            Known::Exactly(state) | Known::Maybe(Some(state)) if slot.ends().last().is_none() && !was_called => {
-                Received::State(state.clone())
-            }
+            // After `Maybe(Some)` it may have received a newer state.
+            Known::Exactly(state) if slot.ends().last().is_none() && !was_called => Received::State(state.clone()),
             _ => Received::Unknown,
         }
     }

@@ -93,7 +93,10 @@ fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -
             loaded.writes_spaced_keys = keys.collect();
             let stuck_on = status.stuck_on.as_ref();
             loaded.stuck_on = stuck_on.map(|call| stuck(call, cluster(call.source), now));
-            (status.state.as_str(), status.because, Some(loaded))
+            match entry.missing().filter(|_| status.state == PluginState::Running) {
+                Some(missing) => ("not-ready", Some(missing.to_string()), Some(loaded)),
+                None => (status.state.as_str(), status.because, Some(loaded)),
+            }
         }
     };
     let section = entry.section();
@@ -142,6 +145,7 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
         failing: listener.failing,
         retries: Vec::new(),
         spaced: listener.spaced,
+        waiting: listener.waiting,
         rate_held: listener.held_by_rate,
         requeues: listener.requeues,
         slowed: listener.slowed,

@@ -24,7 +24,7 @@ pub(super) struct StatusCollector(pub(super) StatusRegistry);
 /// A statistic of one plugin's listener.
 type Reading = fn(&ListenerStats) -> u64;
 
-const GAUGES: [(&str, &str, Reading); 9] = [
+const GAUGES: [(&str, &str, Reading); 10] = [
     (
         "listener_pending",
         "Events waiting for the plugin, including those in back-off",
@@ -59,6 +59,11 @@ const GAUGES: [(&str, &str, Reading); 9] = [
         "listener_keys_spaced",
         "Keys with events that wait for min-interval",
         |stats| stats.spaced as u64,
+    ),
+    (
+        "listener_waiting",
+        "Keys whose last call found a source or an index not ready",
+        |stats| stats.waiting as u64,
     ),
     ("listener_rate_held", "1 while deliveries wait for max-rate", |stats| {
         u64::from(stats.held_by_rate)
@@ -199,6 +204,7 @@ impl Collector for StatusCollector {
                 ConstCounter::new(read(stats)).encode(family.encode_family(&[("plugin", *plugin)])?)?;
             }
         }
+        self.encode_not_ready(&mut encoder)?;
         self.encode_reloads(&mut encoder)?;
         self.encode_closed_hosts(&mut encoder)?;
         let help = "Sections of config.toml whose newest version is not running";
@@ -247,6 +253,18 @@ impl StatusCollector {
                     let labels = [("informer", informer.as_str()), ("cluster", cluster.as_str())];
                     ConstGauge::new(age.as_secs_f64()).encode(family.encode_family(&labels)?)?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_not_ready(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "1 while the plugin's first calls wait for sources or indexes, or began without them";
+        let mut family = encoder.encode_descriptor("plugin_not_ready", help, None, MetricType::Gauge)?;
+        for entry in self.0.plugins() {
+            if let PluginPhase::Running(_) = entry.phase() {
+                let value = gauge(entry.missing().is_some().into());
+                value.encode(family.encode_family(&[("plugin", entry.name.as_str())])?)?;
             }
         }
         Ok(())

@@ -15,6 +15,7 @@ mod dead_letters;
 mod events;
 mod excludes;
 mod files;
+mod first_calls;
 mod freshness;
 mod guides;
 mod hostile_text;

@@ -22,9 +22,8 @@ fn link(client: Client) -> ClusterLink {
 
 #[tokio::test(start_paused = true)]
 async fn silent_source_does_not_wait_for_the_servers_return() {
-    let service = tower::service_fn(async |_: Request<Body>| {
-        std::future::pending::<Result<Response<Body>, BoxError>>().await
-    });
+    let service =
+        tower::service_fn(async |_: Request<Body>| std::future::pending::<Result<Response<Body>, BoxError>>().await);
     let link = link(Client::new(service, "default"));
     let _waits_for_return = link.health().prober.lock().await;
     let ended = tokio::time::timeout(PROBE_MAX + CLUSTER_SILENCE_MAX, link.sign_of_life()).await;
