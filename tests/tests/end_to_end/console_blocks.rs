@@ -137,7 +137,8 @@ impl Stage {
         let mut script = String::from("set -eu -o pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
         for (line, command) in page.commands() {
             let command = command.replace(SHOWN_EXEC, "").replace(SHOWN_FOLDER, "");
-            let command = command.replace(SHOWN_PORT_FORWARD, ":").replace(SHOWN_HEALTH, SHOWN_ADMIN);
+            let command = command.replace(SHOWN_PORT_FORWARD, ":");
+            let command = command.replace(SHOWN_HEALTH, SHOWN_ADMIN);
             let command = command.replace(SHOWN_ADMIN, self.daemon.address());
             let command = command.replace(SHOWN_APISERVER, &self.cluster.address().to_string());
             writeln!(script, "echo ':: {}:{line}'\n{command}", page.path.display())?;
