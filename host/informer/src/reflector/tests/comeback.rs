@@ -121,7 +121,7 @@ async fn requests_sent_into_an_outage_are_sent_again_after_it() {
     let swallowing = tower::service_fn(move |request: http::Request<Body>| {
         let (mut service, is_reachable) = (service.clone(), *is_reachable.borrow());
         async move {
-            // Its packets are lost: nobody learns of it, also later.
+            // Its packets are lost: no source learns of it, also later.
             if !is_reachable {
                 std::future::pending::<()>().await;
             }
