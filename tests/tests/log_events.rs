@@ -64,8 +64,9 @@ fn messages() -> BTreeSet<String> {
     for folder in SOURCES {
         code_below(&root().join("host").join(folder).join("src"), &mut sources);
     }
-    let event = Regex::new(r"\b(?:tracing::(?:info|warn|error)!\(|log!\(\s*(?:info|warn|error),)")
-        .expect("a regular expression");
+    let level = "(?:info|warn|error)";
+    let event = format!(r"\b(?:tracing::{level}!\(|log!\(\s*{level},|log_unless!\(\s*[^,]+,\s*{level},)");
+    let event = Regex::new(&event).expect("a regular expression");
     let mut messages = BTreeSet::new();
     for (_, code) in &sources {
         let calls = event.find_iter(code);

@@ -22,7 +22,7 @@ const BY_SCENARIO: [SeededBug; 3] = [
 ];
 
 /// The clause that has to show each of these bugs.
-const BY_CLAUSE: [(SeededBug, Clause); 13] = [
+const BY_CLAUSE: [(SeededBug, Clause); 14] = [
     (SeededBug::EveryDeleteMarked, Clause::TombstoneMarked),
     (SeededBug::ShortLivedObjectVanishes, Clause::Resumable),
     (SeededBug::NewIncarnationMissed, Clause::AtLeastOnce),
@@ -35,6 +35,7 @@ const BY_CLAUSE: [(SeededBug, Clause); 13] = [
     (SeededBug::IntervalNotKept, Clause::IntervalKept),
     (SeededBug::RateNotKept, Clause::RateKept),
     (SeededBug::KeysStoredLate, Clause::RememberedWithSuccess),
+    (SeededBug::KeysBeforeWrites, Clause::RememberedWithWrites),
     (SeededBug::LaneFollowsSource, Clause::InstanceKept),
 ];
 

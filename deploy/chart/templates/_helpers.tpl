@@ -101,6 +101,9 @@ initContainers:
 {{- /* Compiled components: lost with the pod, and compiled again. */ -}}
 - name: cache
   emptyDir: {}
+{{- /* The admin socket, for `kubectl exec`: the root file system is read-only. */}}
+- name: run
+  emptyDir: {}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
@@ -113,6 +116,8 @@ initContainers:
   readOnly: true
 - name: cache
   mountPath: /cache
+- name: run
+  mountPath: /run/informant
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}

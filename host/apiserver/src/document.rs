@@ -5,15 +5,12 @@ use serde_json::Value;
 
 use crate::protobuf;
 use crate::status::Status;
-
-/// How deep an object may be nested. This server and most clients read JSON up to 128 levels; a list or a watch event
-/// adds two around an object. Pods need about ten.
-const DEPTH_MAX: usize = 100;
+use crate::tree::{self, DEPTH_MAX};
 
 /// Reads an object.
 pub(crate) fn read(content_type: &str, body: &Bytes) -> Result<Value, Status> {
     match content_type.split(';').next().unwrap_or_default().trim() {
-        "" | "application/json" => serde_json::from_slice(body).map_err(|error| {
+        "" | "application/json" => tree::read(body).map_err(|error| {
             Status::bad_request(format!(
                 "the object provided is unrecognized: couldn't get version/kind; json parse error: {error}"
             ))
@@ -34,7 +31,7 @@ pub(crate) fn read(content_type: &str, body: &Bytes) -> Result<Value, Status> {
 /// # Errors
 /// The parser's error, with its line.
 pub(crate) fn yaml(body: &Bytes) -> Result<Value, String> {
-    serde_json::from_slice(body).or_else(|_| {
+    tree::read(body).or_else(|_| {
         let text = std::str::from_utf8(body).map_err(|error| format!("the body is not UTF-8: {error}"))?;
         let value =
             serde_saphyr::from_str(text).map_err(|error| format!("the body is neither JSON nor YAML: {error}"))?;
@@ -43,7 +40,7 @@ pub(crate) fn yaml(body: &Bytes) -> Result<Value, String> {
     })
 }
 
-/// Refuses objects nested too deep to be read again. Needed where something other than the JSON parser built the value.
+/// Refuses trees deeper than those that are read. Needed where something other than the JSON parser built one.
 pub(crate) fn check_depth(value: &Value) -> Result<(), String> {
     fn fits(value: &Value, left: usize) -> bool {
         match value {

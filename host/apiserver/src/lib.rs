@@ -26,7 +26,7 @@
 //! their store, from `state` on what answers requests:
 //!
 //! ```layers
-//! body clock printers random tls
+//! body clock printers random tls tree
 //! kinds status definitions options
 //! stored
 //! history protobuf query table
@@ -84,6 +84,7 @@ mod store;
 mod stored;
 mod table;
 mod tls;
+pub mod tree;
 mod watch;
 mod watches;
 mod writes;

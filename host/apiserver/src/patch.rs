@@ -12,6 +12,7 @@ use crate::document;
 use crate::kinds::Kind;
 use crate::query::Query;
 use crate::status::{FieldError, Status};
+use crate::tree;
 
 /// A parsed patch of a type that the resource accepts.
 #[derive(Debug)]
@@ -93,7 +94,7 @@ fn rejected(error: &dyn std::fmt::Display) -> Status {
 }
 
 fn json(body: &Bytes) -> Result<Value, Status> {
-    object(serde_json::from_slice(body).map_err(|error| undecodable(&error))?)
+    object(tree::read(body).map_err(|error| undecodable(&error))?)
 }
 
 fn undecodable(error: &dyn std::fmt::Display) -> Status {

@@ -21,6 +21,7 @@ use self::schema::{Field, FieldType, MessageSchema, OmitWhen};
 pub(crate) use self::strict::check_fields;
 use self::wire::{Fields, Wire};
 use crate::stored::is_empty;
+use crate::tree;
 
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
@@ -171,7 +172,7 @@ fn special(message: &str, bytes: &[u8]) -> Option<Result<Value, ProtobufError>> 
         }
         "meta.v1.FieldsV1" | "pkg.runtime.RawExtension" => bytes_field(bytes, 1).map(|raw| {
             // Invalid JSON inside is not validated here.
-            serde_json::from_slice(raw).unwrap_or(Value::Null)
+            tree::read(raw).unwrap_or(Value::Null)
         }),
         _ => return None,
     };

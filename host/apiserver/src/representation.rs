@@ -11,7 +11,7 @@ use crate::page::Page;
 use crate::query::Query;
 use crate::status::Status;
 use crate::stored::Stored;
-use crate::table;
+use crate::{table, tree};
 
 const META: &str = "meta.k8s.io/v1";
 
@@ -107,7 +107,7 @@ impl Representation {
             Self::Metadata => page.into_body("PartialObjectMetadataList", META, |_, object, out| {
                 write_metadata(object, out)
             }),
-            Self::Table(include) => Body::whole(table_list(&page, include, now).to_string()),
+            Self::Table(include) => Body::whole(tree::text(&table_list(&page, include, now))),
         };
         body::with_type(200, "application/json", body)
     }
@@ -126,7 +126,7 @@ impl Representation {
                     if columns { table::definitions(kind) } else { Vec::new() },
                     rows,
                 );
-                out.extend_from_slice(table.to_string().as_bytes());
+                tree::write(&table, out);
             }
         }
     }
@@ -208,7 +208,7 @@ fn row(kind: &Kind, object: &Stored, include: Include, now: i64) -> Value {
         Include::Metadata => {
             let mut partial = Vec::new();
             write_metadata(object, &mut partial);
-            row["object"] = serde_json::from_slice(&partial).expect("metadata was written from a tree of values");
+            row["object"] = tree::read(&partial).expect("metadata was written from a tree of values");
         }
         Include::Object => row["object"] = object.value_as(kind),
     }

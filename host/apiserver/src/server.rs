@@ -23,6 +23,7 @@ use crate::state::{RequestRecord, ServerState, TokenOwner};
 use crate::status::Status;
 use crate::store::Store;
 use crate::tls::Identity;
+use crate::tree;
 use crate::writes::{Deletion, Part, Preconditions, Write};
 
 /// The namespaces that every cluster has.
@@ -130,6 +131,15 @@ impl ApiServer {
         } else {
             self.create(resource, namespace, object)
         }
+    }
+
+    /// Creates or replaces the object that `json` holds, of any depth: [`put`](Self::put) takes a tree.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put), and 400 if it is not JSON.
+    pub fn put_json(&self, resource: &str, namespace: &str, json: &[u8]) -> Result<(), Status> {
+        let object = tree::read(json).map_err(|error| Status::bad_request(error.to_string()))?;
+        self.put(resource, namespace, object).map(drop)
     }
 
     /// Changes an object by a JSON merge patch, status included.

@@ -25,6 +25,7 @@ use crate::random::Random;
 use crate::server::ApiServer;
 use crate::store::Store;
 use crate::stored::Stored;
+use crate::tree;
 
 /// The format that this server writes and reads.
 const FORMAT: u32 = 1;
@@ -87,6 +88,7 @@ struct Read {
     group: String,
     version: String,
     plural: String,
+    #[serde(deserialize_with = "tree::deserialize")]
     object: Value,
 }
 

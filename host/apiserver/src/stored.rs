@@ -8,6 +8,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::kinds::Kind;
+use crate::tree;
 
 /// The order in which Go's `ObjectMeta` serializes its fields. Others follow in alphabetical order.
 const METADATA_ORDER: &[&str] = &[
@@ -109,7 +110,7 @@ impl Stored {
     }
 
     pub(crate) fn value(&self) -> Value {
-        tree(&self.json)
+        parsed(&self.json)
     }
 
     /// The object as a tree in the version of `kind`.
@@ -134,13 +135,13 @@ impl Stored {
     }
 
     pub(crate) fn metadata(&self) -> Value {
-        tree(self.metadata_json())
+        parsed(self.metadata_json())
     }
 
     /// `status` as a tree, if there is one.
     pub(crate) fn status(&self) -> Option<Value> {
         let status = &self.json[self.spans.status.clone()];
-        (!status.is_empty()).then(|| tree(status))
+        (!status.is_empty()).then(|| parsed(status))
     }
 
     /// The same state at another version: deletes show the last state this way.
@@ -215,8 +216,8 @@ impl Stored {
     }
 }
 
-fn tree(json: &[u8]) -> Value {
-    serde_json::from_slice(json).expect("the bytes were written from a tree of values")
+fn parsed(json: &[u8]) -> Value {
+    tree::read(json).expect("the bytes were written from a tree of values")
 }
 
 /// The key under which an object is stored.
@@ -278,7 +279,7 @@ impl Writer {
     }
 
     fn value(&mut self, value: &Value) {
-        serde_json::to_writer(&mut self.out, value).expect("writing a tree of values into memory cannot fail");
+        tree::write(value, &mut self.out);
     }
 
     fn metadata(&mut self, metadata: &Map<String, Value>, revision: u64, spans: &mut Spans) {

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use informant_object::SourceId;
 
+use crate::readiness::{Awaited, Readiness, ReadyWatch};
 use crate::source::{Source, SourceInfo};
 use crate::store::Garbage;
 
@@ -20,6 +21,17 @@ struct Sources {
     by_id: BTreeMap<SourceId, Arc<Source>>,
     /// The last id given out. The first is 1.
     last: u32,
+    readiness: Readiness,
+    /// By informer, how many plugins are being loaded that may have indexes over it.
+    loading: BTreeMap<String, usize>,
+}
+
+/// A plugin that may have indexes over an informer is being loaded, until this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct ExpectedIndexes {
+    catalog: Catalog,
+    informer: String,
 }
 
 /// The catalog has no such source, or no longer.
@@ -56,6 +68,32 @@ impl Catalog {
         };
         set(hide, false);
         set(show, true);
+        let readiness = sources.readiness.clone();
+        drop(sources);
+        show.iter().for_each(|id| readiness.notify(Awaited::Source(*id)));
+    }
+
+    /// Calls `callback`, under no lock, when a source is listed, becomes ready or is removed, and when an index of one
+    /// becomes ready; until the watch is dropped. Called on the thread that made the change: it must be quick.
+    pub fn watch_ready(&self, callback: impl Fn(Awaited) + Send + Sync + 'static) -> ReadyWatch {
+        let readiness = self.read().readiness.clone();
+        readiness.watch(Arc::new(callback))
+    }
+
+    /// A plugin that may have indexes over `informer` is being loaded: until this is dropped, an index that the informer
+    /// does not have may become ready.
+    pub fn expect_indexes(&self, informer: &str) -> ExpectedIndexes {
+        *self.write().loading.entry(informer.to_owned()).or_default() += 1;
+        ExpectedIndexes {
+            catalog: self.clone(),
+            informer: informer.to_owned(),
+        }
+    }
+
+    /// Whether a plugin is being loaded that may have indexes over `informer`.
+    #[must_use]
+    pub fn expects_indexes(&self, informer: &str) -> bool {
+        self.read().loading.contains_key(informer)
     }
 
     fn add(&self, info: SourceInfo, listed: bool) -> SourceId {
@@ -65,9 +103,14 @@ impl Catalog {
             .checked_add(1)
             .expect("a process creates fewer than 2^32 sources");
         let id = SourceId(sources.last);
-        let source = Source::new(id, info);
+        let readiness = sources.readiness.clone();
+        let source = Source::new(id, info, readiness.clone());
         source.set_listed(listed);
         sources.by_id.insert(id, Arc::new(source));
+        drop(sources);
+        if listed {
+            readiness.notify(Awaited::Source(id));
+        }
         id
     }
 
@@ -135,10 +178,33 @@ impl Catalog {
     }
 }
 
+impl Drop for ExpectedIndexes {
+    fn drop(&mut self) {
+        let ExpectedIndexes { catalog, informer } = self;
+        let mut sources = catalog.write();
+        if let Some(plugins) = sources.loading.get_mut(informer) {
+            *plugins -= 1;
+            if *plugins == 0 {
+                sources.loading.remove(informer);
+            }
+        }
+        let readiness = sources.readiness.clone();
+        drop(sources);
+        // What waits for an index that the plugin does not have gets another answer now.
+        for source in catalog.sources_of(informer) {
+            readiness.notify(Awaited::Index(source.id()));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use informant_object::ResourceVersion;
+
     use super::*;
-    use crate::SourceState;
+    use crate::{IndexContents, SourceState, StoreWriter};
 
     fn sources(catalog: &Catalog, informer: &str) -> Vec<SourceId> {
         catalog.sources_of(informer).iter().map(|source| source.id()).collect()
@@ -190,6 +256,53 @@ mod tests {
         catalog.swap_listed(&[old], &[new]);
         assert_eq!(sources(&catalog, "pods"), [new]);
         assert!(catalog.source(old).is_some());
+    }
+
+    #[test]
+    fn watch_hears_of_each_source_and_index_that_becomes_ready() {
+        let (catalog, heard) = (Catalog::new(), Arc::new(Mutex::new(Vec::new())));
+        let hears = Arc::clone(&heard);
+        let watch = catalog.watch_ready(move |ready| hears.lock().unwrap().push(ready));
+        let take = || std::mem::take(&mut *heard.lock().unwrap());
+        let pods = catalog.add_source(info("pods", ""));
+        assert_eq!(
+            take(),
+            [Awaited::Source(pods)],
+            "it may be the one that a call waits for"
+        );
+        let mut writer = StoreWriter::publishing_to(&catalog, pods).unwrap();
+        writer.declare_index("app").unwrap();
+        writer.publish();
+        assert_eq!(take(), []);
+        catalog.source(pods).unwrap().set_synced();
+        catalog.source(pods).unwrap().set_synced();
+        assert_eq!(take(), [Awaited::Source(pods)]);
+        writer.attach_index("app", IndexContents::default()).unwrap();
+        writer.publish();
+        writer.set_version(ResourceVersion::new("2"), 0);
+        writer.publish();
+        assert_eq!(take(), [Awaited::Index(pods)]);
+        let kind = catalog.add_staged_source(info("all", ""));
+        catalog.source(kind).unwrap().set_of_pattern();
+        catalog.source(kind).unwrap().set_state(SourceState::Forbidden);
+        assert_eq!(take(), [Awaited::Source(kind)], "its informer is read without it");
+        drop(watch);
+        drop(catalog.remove_source(pods));
+        assert_eq!(take(), []);
+    }
+
+    #[test]
+    fn index_is_expected_while_a_plugin_is_loaded() {
+        let (catalog, heard) = (Catalog::new(), Arc::new(Mutex::new(Vec::new())));
+        let pods = catalog.add_source(info("pods", ""));
+        let hears = Arc::clone(&heard);
+        let _watch = catalog.watch_ready(move |ready| hears.lock().unwrap().push(ready));
+        let [first, second] = [catalog.expect_indexes("pods"), catalog.expect_indexes("pods")];
+        drop(first);
+        assert!(catalog.expects_indexes("pods") && !catalog.expects_indexes("nodes"));
+        drop(second);
+        assert!(!catalog.expects_indexes("pods"));
+        assert_eq!(*heard.lock().unwrap(), [Awaited::Index(pods); 2]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use std::time::Duration;
 use informant_object::{Key, KeyRef, Object, SourceId};
 
 pub use self::reason::Reason;
+pub use crate::readiness::Awaited;
 
 use crate::Moment;
 use crate::delivery::lanes::Lane;
@@ -199,13 +200,4 @@ impl DeliveryOutcome {
             DeliveryOutcome::Ok | DeliveryOutcome::RequeueAfter(_) | DeliveryOutcome::Filtered
         )
     }
-}
-
-/// What a call waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Awaited {
-    /// The first list of this source.
-    Source(SourceId),
-    /// An index over this source.
-    Index(SourceId),
 }

@@ -21,7 +21,7 @@
 //! Its modules, lowest layer first; none imports from a layer above its own:
 //!
 //! ```layers
-//! environment identity index seeded_bug
+//! environment identity index readiness seeded_bug
 //! backoff log_throttle token_bucket version_guard
 //! catalog source store
 //! delivery
@@ -43,6 +43,7 @@ pub mod index_feed;
 mod journal;
 pub mod listener;
 mod log_throttle;
+mod readiness;
 pub mod seeded_bug;
 mod source;
 mod store;
@@ -52,7 +53,7 @@ mod token_bucket;
 mod version_guard;
 
 pub use backoff::{Backoff, BackoffOptions, around, with_jitter};
-pub use catalog::{Catalog, UnknownSource};
+pub use catalog::{Catalog, ExpectedIndexes, UnknownSource};
 pub use delivery::Reason;
 pub use delta::{Delta, DeltaObject, DeltaType, Deltas, Tombstone};
 pub use delta_fifo::{Batch, DeltaFifo, DeltaFifoOptions, ReplaceSummary};
@@ -67,6 +68,7 @@ pub use index_feed::IndexFeedHandle;
 pub use journal::Journal;
 pub use listener::ListenerHandle;
 pub use log_throttle::{LinesDue, LogThrottle};
+pub use readiness::{Awaited, ReadyWatch};
 pub use source::{SOURCE_ERROR_BYTES_MAX, Source, SourceInfo, SourceState, SourceStatus};
 pub use store::{Cursor, GARBAGE_ROOTS_MAX, Garbage, IndexFilling, OBJECTS_BETWEEN_YIELDS_MAX, Snapshot, StoreWriter};
 pub use token_bucket::TokenBucket;

@@ -116,6 +116,7 @@ pub use crate::delivery::{Awaited, Delivery, DeliveryOutcome, DeliveryToken, Nex
 use self::queue::Queue;
 use self::replay::ReplayGate;
 use self::sources::AttachedSources;
+use self::waits::Waits;
 use crate::delivery::dead_letters::DeadLetters;
 use crate::delivery::requeues::Requeues;
 use crate::delivery::timers::{RetryRate, Timers};
@@ -171,8 +172,7 @@ struct Listener {
     queue: Queue,
     sources: AttachedSources,
     timers: Timers,
-    /// Which slots wait for a source or an index, and until when at most.
-    waits: Timers,
+    waits: Waits,
     retry_rate: RetryRate,
     /// Limits all deliveries; none without [`calls_per_second_max`](ListenerOptions::calls_per_second_max).
     call_rate: Option<TokenBucket>,
@@ -206,7 +206,7 @@ impl Listener {
             queue: Queue::new(&options),
             sources: AttachedSources::default(),
             timers: Timers::default(),
-            waits: Timers::default(),
+            waits: Waits::default(),
             retry_rate: RetryRate::default(),
             next_lane: 0,
             call_rate: options.calls_per_second_max.map(|max| TokenBucket::new(max, max)),

@@ -105,6 +105,8 @@ seeded_bugs! {
     RateNotKept,
     /// What a plugin remembers is stored after the acknowledgement of the event whose call changed it.
     KeysStoredLate,
+    /// What a plugin remembers is stored before the writes that its call deferred are sent.
+    KeysBeforeWrites,
     /// A key moves to another lane when its source is replaced.
     LaneFollowsSource,
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informant_object::{Shape, SourceId};
 
+use crate::readiness::{Awaited, Readiness};
 use crate::store::Snapshot;
 
 /// Bytes kept of a source's last error.
@@ -79,6 +80,7 @@ pub struct Source {
     shapes: Mutex<Shapes>,
     /// None once the source was removed: a late writer does not bring objects back.
     snapshot: Mutex<Option<Snapshot>>,
+    readiness: Readiness,
 }
 
 #[derive(Default)]
@@ -135,7 +137,7 @@ impl fmt::Display for SourceInfo {
 }
 
 impl Source {
-    pub(crate) fn new(id: SourceId, info: SourceInfo) -> Source {
+    pub(crate) fn new(id: SourceId, info: SourceInfo, readiness: Readiness) -> Source {
         Source {
             id,
             info,
@@ -146,6 +148,7 @@ impl Source {
             last_error: Mutex::default(),
             shapes: Mutex::default(),
             snapshot: Mutex::new(Some(Snapshot::default())),
+            readiness,
         }
     }
 
@@ -187,6 +190,9 @@ impl Source {
         if state == SourceState::Live {
             *lock(&self.last_error) = None;
         }
+        if self.is_left_out() {
+            self.readiness.notify(Awaited::Source(self.id));
+        }
     }
 
     /// Whether its first list is complete and published. Stays true.
@@ -197,7 +203,9 @@ impl Source {
 
     /// Records that the first list is complete and published.
     pub fn set_synced(&self) {
-        self.synced.store(true, Ordering::Release);
+        if !self.synced.swap(true, Ordering::AcqRel) {
+            self.readiness.notify(Awaited::Source(self.id));
+        }
     }
 
     /// Records that its informer has a resource pattern (`*`, `apps/v1/*`) instead of one resource.
@@ -257,16 +265,25 @@ impl Source {
 
     /// Publishes `snapshot` to readers; returns the previous one, or `snapshot` itself if the source was removed.
     pub(crate) fn publish(&self, snapshot: Snapshot) -> Snapshot {
-        match &mut *lock(&self.snapshot) {
+        let new = snapshot.clone();
+        let old = match &mut *lock(&self.snapshot) {
             Some(shown) => std::mem::replace(shown, snapshot),
-            None => snapshot,
+            None => return snapshot,
+        };
+        if new.has_more_indexes_than(&old) {
+            self.readiness.notify(Awaited::Index(self.id));
         }
+        old
     }
 
     /// Removes the snapshot from readers and returns it.
     pub(crate) fn remove(&self) -> Snapshot {
         self.set_state(SourceState::Stopped);
-        lock(&self.snapshot).take().unwrap_or_default()
+        let last = lock(&self.snapshot).take().unwrap_or_default();
+        // What waits for it gets another answer now.
+        self.readiness.notify(Awaited::Source(self.id));
+        self.readiness.notify(Awaited::Index(self.id));
+        last
     }
 }
 
@@ -301,7 +318,7 @@ mod tests {
             resource: "v1/pods".to_owned(),
             namespace: Some("default".to_owned()),
         };
-        Source::new(SourceId(1), info)
+        Source::new(SourceId(1), info, Readiness::default())
     }
 
     #[test]

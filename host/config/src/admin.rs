@@ -14,10 +14,16 @@ use informant_spec::suggest::did_you_mean;
 /// The default address of the admin server: loopback, where it needs no authentication.
 pub const ADMIN_LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8089);
 
+/// The default path of the admin socket. Its folder is created if the one above exists: in the image a volume that every
+/// user may write to.
+pub const ADMIN_SOCKET_DEFAULT: &str = "/run/informant/admin/admin.sock";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminSection {
     /// Address and port; port 0 picks a free one, which is logged.
     pub listen: SocketAddr,
+    /// The unix socket for this user, relative to the current folder. None: [`ADMIN_SOCKET_DEFAULT`], where possible.
+    pub socket: Option<PathBuf>,
     /// The host names in requests that are accepted, besides `localhost` and every IP address.
     pub hosts: Vec<String>,
     /// Its certificate; with one, callers have to authenticate. Always set if others than this machine can connect.
@@ -44,6 +50,7 @@ pub(crate) fn read(root: &Table<'_>, clusters: &BTreeMap<String, Located<Cluster
     let Some(table) = root.table("admin") else {
         return AdminSection {
             listen: ADMIN_LISTEN_DEFAULT,
+            socket: None,
             hosts: Vec::new(),
             tls: None,
             cluster: String::new(),
@@ -58,6 +65,7 @@ pub(crate) fn read(root: &Table<'_>, clusters: &BTreeMap<String, Located<Cluster
     }
     let section = AdminSection {
         listen: listen.map_or(ADMIN_LISTEN_DEFAULT, |listen| listen.value),
+        socket: read_socket(&table),
         hosts: read_hosts(&table),
         cluster: read_cluster(&table, clusters).unwrap_or_default(),
         tls,
@@ -77,6 +85,17 @@ fn read_hosts(table: &Table<'_>) -> Vec<String> {
         table.refuse(host.position, message, help);
     }
     hosts.into_iter().map(|host| host.value).collect()
+}
+
+/// Reads `socket`; an empty text is refused.
+fn read_socket(table: &Table<'_>) -> Option<PathBuf> {
+    let socket = table.string("socket")?;
+    if socket.value.is_empty() {
+        let help = format!("write a path, or remove the key: the default is \"{ADMIN_SOCKET_DEFAULT}\"");
+        table.refuse(socket.position, "`socket` is empty", help);
+        return None;
+    }
+    Some(table.file(socket.value))
 }
 
 /// What `tls` may be.
@@ -151,16 +170,18 @@ pub struct AdminListen {
     /// `None` if the file does not set it or cannot be parsed.
     pub listen: Option<SocketAddr>,
     pub tls: bool,
+    pub socket: Option<PathBuf>,
     /// The errors in the part that was read. A daemon refuses such a file and keeps running its previous configuration.
     pub errors: Problems,
 }
 
-/// Reads `listen`, and whether `tls` is set.
-pub(crate) fn listen_of(root: &Table<'_>) -> (Option<SocketAddr>, bool) {
+/// Reads `listen`, whether `tls` is set, and `socket`.
+pub(crate) fn listen_of(root: &Table<'_>) -> (Option<SocketAddr>, bool, Option<PathBuf>) {
     let Some(table) = root.table("admin") else {
-        return (None, false);
+        return (None, false, None);
     };
-    let read = (read_listen(&table).map(|listen| listen.value), table.has("tls"));
+    let listen = read_listen(&table).map(|listen| listen.value);
+    let read = (listen, table.has("tls"), read_socket(&table));
     // Known, but not read: errors in them do not concern a client.
     table.ignore(&["cluster", "hosts"]);
     table.finish(&[]);

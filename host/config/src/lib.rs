@@ -49,7 +49,9 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
-pub use admin::{ADMIN_LISTEN_DEFAULT, AdminListen, AdminSection, AdminTls, EXPOSED_HELP, exposed};
+pub use admin::{
+    ADMIN_LISTEN_DEFAULT, ADMIN_SOCKET_DEFAULT, AdminListen, AdminSection, AdminTls, EXPOSED_HELP, exposed,
+};
 pub use cluster::ClusterSection;
 pub use health::{HEALTH_LISTEN_DEFAULT, HealthSection};
 pub use http::HttpSection;
@@ -89,11 +91,16 @@ impl Config {
     pub fn admin_listen_of(file: &SourceFile) -> AdminListen {
         let (document, syntax) = DeTable::parse_recoverable(file.text());
         let reporter = Reporter::new(file);
-        let (listen, tls) = admin::listen_of(&Table::root(&reporter, document.get_ref()));
+        let (listen, tls, socket) = admin::listen_of(&Table::root(&reporter, document.get_ref()));
         let syntax = syntax.iter().map(|error| malformed(file, error));
         let mut errors = Problems(syntax.chain(reporter.finish().0).collect());
         errors.0.retain(|problem| problem.severity == Severity::Error);
-        AdminListen { listen, tls, errors }
+        AdminListen {
+            listen,
+            tls,
+            socket,
+            errors,
+        }
     }
 
     /// Validates a text.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use informant_object::LabelSelector;
 use informant_spec::{
     ContentSource, Digest, EventSelection, HttpGrant, INSTANCES_MAX, KubeGrant, Limits, OnFailure, PluginSpec,
-    ReplayPolicy, Required, RetryPolicy,
+    ReplayPolicy, Required, RetryPolicy, WAIT_FOR_MAX_DEFAULT, WaitFor,
 };
 
 use crate::allow;
@@ -33,6 +33,10 @@ const RETRY_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// Longest interval between two calls for one object.
 const INTERVAL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Shortest limit on the wait before the first calls.
+const WAIT_FOR_MAX_MIN: Duration = Duration::from_secs(1);
+/// Longest limit on the wait before the first calls.
+const WAIT_FOR_MAX_MAX: Duration = Duration::from_secs(60 * 60);
 /// Most calls in a second.
 const CALLS_PER_SECOND_MAX: u64 = 100_000;
 /// Most attempts; more are no different from unlimited ones.
@@ -66,6 +70,8 @@ const ON_FAILURE: [(&str, OnFailure); 3] = [
     ("skip", OnFailure::Skip),
     ("quarantine", OnFailure::Quarantine),
 ];
+
+const WAIT_FOR: [(&str, WaitFor); 2] = [("all", WaitFor::All), ("own", WaitFor::Own)];
 
 const CONTINUATION: [(&str, ReplayPolicy); 2] =
     [("replay", ReplayPolicy::Replay), ("continue", ReplayPolicy::Continue)];
@@ -141,6 +147,10 @@ fn read_keys(name: &str, table: &Table<'_>) -> Option<PluginSection> {
         resync: table.duration("resync", RESYNC_MIN..=RESYNC_MAX),
         min_interval: table.duration("min-interval", INTERVAL_MIN..=INTERVAL_MAX),
         calls_per_second_max: table.rate("max-rate", 1..=CALLS_PER_SECOND_MAX),
+        wait_for: table.choice("wait-for", &WAIT_FOR).unwrap_or_default(),
+        wait_for_max: table
+            .duration("wait-for-max", WAIT_FOR_MAX_MIN..=WAIT_FOR_MAX_MAX)
+            .unwrap_or(WAIT_FOR_MAX_DEFAULT),
         on_failure: table.choice("on-failure", &ON_FAILURE).unwrap_or_default(),
         retry: read_retry(table),
         paused: table.boolean("paused").unwrap_or(false),

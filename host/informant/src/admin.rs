@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Reads the [`StatusRegistry`], snapshots and listeners; only a POST changes something: one plugin, or the log level.
-//! Callers are authenticated and authorized if the port has TLS (`access`); otherwise it listens on loopback.
+//! Callers are authenticated and authorized if the port has TLS (`access`); otherwise it listens on loopback. The admin
+//! socket has the port's routes for processes of this user, which are not asked for more.
 
 mod access;
 mod error;
@@ -137,7 +138,7 @@ pub(crate) struct AdminState {
     streams: Arc<Semaphore>,
     version_waits: Arc<Semaphore>,
     hosts: KnownHosts,
-    /// None without TLS.
+    /// None without TLS, and on the admin socket.
     reviews: Option<Arc<Reviews>>,
 }
 
@@ -206,6 +207,10 @@ pub fn routes(
         health: probes()
             .fallback(async || (StatusCode::NOT_FOUND, HEALTH_ROUTES))
             .with_state(state.clone()),
+        local: admin_routes(AdminState {
+            reviews: None,
+            ..state.clone()
+        }),
         admin: admin_routes(state),
     }
 }

@@ -13,6 +13,7 @@
 //! A cluster, informer or plugin that cannot start does not block the others. Owns the shutdown order.
 
 mod admin_certificate;
+mod call_barrier;
 mod cluster_registry;
 mod cluster_supervisor;
 mod config_reader;
@@ -34,7 +35,7 @@ mod status_registry;
 mod stop;
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -65,14 +66,14 @@ use crate::guests;
 use crate::http_client::{HttpSender, SystemResolver};
 use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
-use crate::server::{ConnectionLimits, HttpServer, bind};
+use crate::server::{ConnectionLimits, HttpServer, LocalServer, LocalSocket, SocketProblem, bind};
 use admin_certificate::{IdentityParts, server_identity};
 use config_reader::{ConfigChannel, config_channel};
 use config_supervisor::{ConfigSupervisor, SupervisorParts};
 use config_watcher::ConfigWatcher;
 use durable_state::DurableState;
 use file_watch::FileWatch;
-use informant_config::{AdminSection, Config};
+use informant_config::{ADMIN_SOCKET_DEFAULT, AdminSection, Config};
 use plugin_keys::PluginKeys;
 
 /// What the servers of a daemon answer.
@@ -81,6 +82,8 @@ pub struct Routes {
     pub health: Router,
     /// On the admin port.
     pub admin: Router,
+    /// On the admin socket, whose callers are this user.
+    pub local: Router,
 }
 
 /// Makes the routes of a daemon: the status of everything, its metrics, its clock and `[admin]`.
@@ -113,6 +116,7 @@ pub struct Daemon {
     metrics: Metrics,
     health: HttpServer,
     admin: HttpServer,
+    admin_socket: Option<LocalServer>,
     durables: DurableState,
     activities: Activities,
     supervisors: TaskTracker,
@@ -132,6 +136,7 @@ impl Daemon {
         let config = &options.config;
         let admin = listen("admin", options.admin_listen.unwrap_or(config.admin.listen))?;
         let health = listen("health", options.health_listen.unwrap_or(config.health.listen))?;
+        let socket = admin_socket(&config.admin)?;
         let clock = TokioEnvironment::current(seed());
         let guests: Arc<dyn Environment> = Arc::new(clock.on(options.guests.clone()));
         let environment: Arc<dyn Environment> = Arc::new(clock);
@@ -181,12 +186,13 @@ impl Daemon {
             .await
             .inspect_err(|_| stop.cancel())?;
         let routes = (options.routes)(registry.clone(), metrics.clone(), environment, &config.admin);
-        let (health, admin) = serve(routes, health, (admin, tls), &metrics).inspect_err(|_| stop.cancel())?;
+        let servers = serve(routes, health, (admin, tls), socket, &metrics).inspect_err(|_| stop.cancel())?;
         Ok(Self {
             registry,
             metrics,
-            health,
-            admin,
+            health: servers.health,
+            admin: servers.admin,
+            admin_socket: servers.admin_socket,
             durables,
             activities: options.activities,
             supervisors,
@@ -207,6 +213,12 @@ impl Daemon {
     #[must_use]
     pub fn admin_address(&self) -> SocketAddr {
         self.admin.address()
+    }
+
+    /// The path of the admin socket, if there is one.
+    #[must_use]
+    pub fn admin_socket(&self) -> Option<&Path> {
+        self.admin_socket.as_ref().map(LocalServer::path)
     }
 
     /// Where probes and metrics are served.
@@ -304,12 +316,31 @@ async fn admin_tls(config: &Config, listener: &TcpListener, parts: IdentityParts
     Ok(Some(acceptor.context("cannot set up TLS for the admin server")?))
 }
 
+/// The admin socket. Without `socket` in the file there is none where the default has no place.
+fn admin_socket(section: &AdminSection) -> Result<Option<LocalSocket>> {
+    let path = section.socket.as_deref().unwrap_or(Path::new(ADMIN_SOCKET_DEFAULT));
+    match LocalSocket::bind(path) {
+        Err(problem) if section.socket.is_none() && !matches!(problem, SocketProblem::InUse { .. }) => {
+            tracing::info!(reason = %problem, "no admin socket");
+            Ok(None)
+        }
+        bound => bound.map(Some).context("[admin] socket"),
+    }
+}
+
+struct Servers {
+    health: HttpServer,
+    admin: HttpServer,
+    admin_socket: Option<LocalServer>,
+}
+
 fn serve(
     routes: Routes,
     health: TcpListener,
     (admin, tls): (TcpListener, Option<TlsAcceptor>),
+    socket: Option<LocalSocket>,
     metrics: &Metrics,
-) -> Result<(HttpServer, HttpServer)> {
+) -> Result<Servers> {
     let start = |name, listener, routes, limits, tls| {
         HttpServer::start(name, listener, routes, limits, tls, &metrics.servers)
             .with_context(|| format!("cannot start the {name} server"))
@@ -320,7 +351,18 @@ fn serve(
     let admin = start("admin", admin, routes.admin, ConnectionLimits::default(), tls)?;
     tracing::info!(address = %health.address(), "health server listening");
     tracing::info!(address = %admin.address(), tls = with_tls, "admin server listening");
-    Ok((health, admin))
+    let local = socket.map(|socket| LocalServer::start("admin-socket", socket, routes.local, &metrics.servers));
+    let admin_socket = local
+        .transpose()
+        .context("cannot start the server of the admin socket")?;
+    if let Some(socket) = &admin_socket {
+        tracing::info!(path = %socket.path().display(), "admin socket listening");
+    }
+    Ok(Servers {
+        health,
+        admin,
+        admin_socket,
+    })
 }
 
 /// Starts what the configuration names and follows its changes.

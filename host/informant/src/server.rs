@@ -8,6 +8,8 @@
 //!               longest, is closed
 //! ```
 //!
+//! A unix socket ([`local`]) serves processes of this user only.
+//!
 //! With TLS a connection begins with a handshake, within 10 s, too.
 //!
 //! Each server has a thread of its own, so that neither informers nor another server's answers delay it.
@@ -15,18 +17,25 @@
 mod accept;
 mod bind;
 mod connections;
+mod local;
 mod slow_reader;
 mod tls;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::time::Duration;
 
 use axum::Router;
+use rustix::process::{Uid, geteuid};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use accept::Listener;
 pub(crate) use bind::bind;
+use local::SocketFile;
+pub(crate) use local::{LocalSocket, SocketProblem};
 pub(crate) use tls::{Certificate, CertificateFiles, CertificateProblem, ServerIdentity};
 
 use crate::metrics::ServerMetrics;
@@ -94,26 +103,9 @@ impl HttpServer {
         metrics: &ServerMetrics,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .max_blocking_threads(BLOCKING_THREADS_MAX)
-            .thread_name(name)
-            .enable_all()
-            .build()?;
-        let listener = {
-            let _entered = runtime.enter();
-            tokio::net::TcpListener::from_std(listener)?
-        };
-        let stop = CancellationToken::new();
-        let (stopped, metrics) = (stop.clone(), metrics.of(name));
-        std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            runtime.block_on(stopped.run_until_cancelled_owned(accept::serve(listener, routes, limits, tls, metrics)));
-            // Work that blocks must not hold up the thread.
-            runtime.shutdown_background();
-        })?;
-        Ok(Self {
-            address,
-            stop: stop.drop_guard(),
-        })
+        let listener = Bound::Tcp(listener, tls);
+        let stop = start_thread(name, listener, routes, limits, metrics)?;
+        Ok(Self { address, stop })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -124,6 +116,76 @@ impl HttpServer {
     pub(crate) fn stop(self) {
         drop(self.stop);
     }
+}
+
+/// A server on a unix socket while it runs; dropping it ends it and removes the socket.
+#[derive(Debug)]
+pub(crate) struct LocalServer {
+    file: SocketFile,
+    _stop: DropGuard,
+}
+
+impl LocalServer {
+    /// Serves processes of this user, in a thread called `name`.
+    /// Errors: as for [`HttpServer::start`].
+    pub(crate) fn start(
+        name: &'static str,
+        socket: LocalSocket,
+        routes: Router,
+        metrics: &ServerMetrics,
+    ) -> io::Result<Self> {
+        Self::start_for(geteuid(), name, socket, routes, metrics)
+    }
+
+    fn start_for(
+        user: Uid,
+        name: &'static str,
+        socket: LocalSocket,
+        routes: Router,
+        metrics: &ServerMetrics,
+    ) -> io::Result<Self> {
+        let (listener, file) = socket.into_parts();
+        let listener = Bound::Local(listener, user);
+        let stop = start_thread(name, listener, routes, ConnectionLimits::default(), metrics)?;
+        Ok(Self { file, _stop: stop })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.file.path()
+    }
+}
+
+/// A bound socket, and who may use it: over TCP everybody, with TLS if it is configured; locally one user.
+enum Bound {
+    Tcp(TcpListener, Option<TlsAcceptor>),
+    Local(UnixListener, Uid),
+}
+
+/// Serves in a thread until the guard is dropped.
+fn start_thread(
+    name: &'static str,
+    listener: Bound,
+    routes: Router,
+    limits: ConnectionLimits,
+    metrics: &ServerMetrics,
+) -> io::Result<DropGuard> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_name(name)
+        .enable_all()
+        .build()?;
+    let listener = {
+        let _entered = runtime.enter();
+        Listener::new(listener)?
+    };
+    let stop = CancellationToken::new();
+    let (stopped, metrics) = (stop.clone(), metrics.of(name));
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        runtime.block_on(stopped.run_until_cancelled_owned(accept::serve(listener, routes, limits, metrics)));
+        // Work that blocks must not hold up the thread.
+        runtime.shutdown_background();
+    })?;
+    Ok(stop.drop_guard())
 }
 
 #[cfg(test)]

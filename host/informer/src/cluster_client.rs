@@ -5,21 +5,27 @@
 //! source received something meanwhile, the cluster is alive. If not, one request on behalf of all sources has to be
 //! answered within [`PROBE_MAX`]; else each silent source ends its watch and is shown as stale.
 //!
-//! After such an outage one source at a time asks whether the API server is back, and all of them return as soon as it
-//! is, at a limited rate, however long their own back-off still is. The same holds after a login that failed.
+//! A source whose request got no answer asks whether the API server is away. If it is, one source asks once a second on
+//! behalf of all. The first answer, to whomever, ends the outage: all sources return at a limited rate, however long
+//! their own back-off still is, and what fails in the first moments is tried again soon ([`ClusterLink::return_pause`]).
+//! The same holds after a login that failed. An outage is two lines in the log ([`health`]).
 //!
 //! Source: client-go's HTTP/2 ping (30 s + 15 s), which has no counterpart in HTTP/1.1.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+mod health;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use http::{Request, Response};
-use informant_cache::{Environment, Moment, with_jitter};
+use informant_cache::{Environment, Moment};
 use kube::Client;
 use kube::client::Body;
-use tokio::sync::watch;
 
+use self::health::{ClusterHealth, Reach};
 use crate::api::{self, ApiError, WithoutLogin};
 use crate::metrics::{CounterFamily, SourceMetrics};
 
@@ -33,12 +39,24 @@ pub const PROBE_MAX: Duration = Duration::from_secs(15);
 /// How long nothing may be received from a cluster whose API server cannot be asked, because the login fails.
 const UNKNOWN_SILENCE_MAX: Duration = CLUSTER_SILENCE_MAX.saturating_mul(2);
 
-/// How often an API server that does not respond is asked whether it is back, plus up to half.
-pub const RECOVERY_PROBE_PERIOD: Duration = Duration::from_secs(2);
+/// How often an API server that does not respond is asked whether it is back, whether or not the request before was
+/// answered: up to [`PROBE_MAX`] of them wait for an answer.
+pub const RECOVERY_PROBE_PERIOD: Duration = Duration::from_secs(1);
 
-/// After an outage, at most this many sources of a cluster send their next request per second. As many as a controller
-/// sends with the usual limits of client-go (`qps = 50`).
-pub const RECOVERIES_PER_SECOND_MAX: u32 = 50;
+/// After an outage, at most this many sources of a cluster send their next request per second. Twice as many as a
+/// controller sends with the usual limits of client-go (`qps = 50`), for a moment: 50 sources are back in half a second.
+pub const RECOVERIES_PER_SECOND_MAX: u32 = 100;
+
+/// For how long after an outage a failure counts as one of the restart: an API server that answers may still refuse
+/// versions, users and resources until its caches are filled.
+pub(crate) const RETURN_MAX: Duration = Duration::from_secs(10);
+
+/// The shortest pause between two attempts of a source in that time.
+const RETURN_RETRY_PACE: Duration = Duration::from_millis(250);
+
+/// How long a request that was sent during an outage may stay unanswered after its end. It may have been sent on a
+/// connection that leads nowhere.
+const RETURN_ANSWER_MAX: Duration = Duration::from_secs(1);
 
 /// What is requested as a sign of life. Every user may read it, and the API server serves it outside its queues.
 const PROBE_PATH: &str = "/readyz";
@@ -52,55 +70,29 @@ pub struct ClusterClient {
     health: Arc<ClusterHealth>,
 }
 
-#[derive(Debug)]
-struct ClusterHealth {
-    /// Where the API server is, for logs; may be empty.
-    url: String,
-    /// When something was last received, in nanoseconds plus one; 0 is never. Written at most once per second and
-    /// connection.
-    received: AtomicU64,
-    /// Held by the source that asks for a sign of life.
-    asker: tokio::sync::Mutex<()>,
-    /// Held by the source that waits for the API server's return, which is not asked again before then.
-    prober: tokio::sync::Mutex<Moment>,
-    reach: watch::Sender<Reach>,
-    /// When the next source may return after an outage.
-    next_recovery: Mutex<Moment>,
-}
-
-/// What the last requests say about the API server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    Available,
-    /// Requests are not sent, because the login fails. Open watches continue.
-    NoLogin,
-    /// It does not answer.
-    Lost,
-}
-
 /// A source's access to its cluster.
 #[derive(Clone)]
 pub(crate) struct ClusterLink {
-    pub(crate) cluster: ClusterClient,
+    cluster: ClusterClient,
     pub(crate) environment: Arc<dyn Environment>,
-    pub(crate) metrics: Arc<SourceMetrics>,
+    metrics: Arc<SourceMetrics>,
+    /// The number of the outage in which the source was last counted.
+    counted: Arc<AtomicU64>,
+}
+
+/// What the API server says about itself.
+enum ProbeAnswer {
+    Ready,
+    Away(Reach, String),
 }
 
 impl ClusterClient {
     /// For the sources of one cluster, to share; `url` is where its API server is, for logs.
     #[must_use]
     pub fn new(url: impl Into<String>, client: Client) -> Self {
-        let health = ClusterHealth {
-            url: url.into(),
-            received: AtomicU64::new(0),
-            asker: tokio::sync::Mutex::default(),
-            prober: tokio::sync::Mutex::new(Moment::ZERO),
-            reach: watch::Sender::new(Reach::Available),
-            next_recovery: Mutex::new(Moment::ZERO),
-        };
         Self {
             client,
-            health: Arc::new(health),
+            health: Arc::new(ClusterHealth::new(url.into())),
         }
     }
 
@@ -127,7 +119,17 @@ impl std::fmt::Debug for ClusterClient {
 }
 
 impl ClusterLink {
-    /// Sends `request` as [`api::open`] does; gives up earlier if the API server shows no sign of life.
+    pub(crate) fn new(cluster: ClusterClient, environment: Arc<dyn Environment>, metrics: Arc<SourceMetrics>) -> Self {
+        Self {
+            cluster,
+            environment,
+            metrics,
+            counted: Arc::default(),
+        }
+    }
+
+    /// Sends `request` as [`api::open`] does; gives up earlier if the API server shows no sign of life, or is back
+    /// after an outage and does not answer this request.
     ///
     /// # Errors
     /// As [`api::open`]; [`ApiError::Unresponsive`] if nothing is received from the cluster.
@@ -136,23 +138,24 @@ impl ClusterLink {
             biased;
             opened = api::open(&self.cluster.client, &self.environment, request) => opened,
             error = self.until_unresponsive() => return Err(error),
+            () = self.until_overtaken() => return Err(unresponsive()),
         };
         let code = match &opened {
             Ok(_) => 200,
             Err(ApiError::Refused { code, .. }) => *code,
             Err(_) => return opened,
         };
-        self.received(self.environment.now());
+        let now = self.environment.now();
+        self.received(now);
         if code < 500 {
-            self.health().set_available();
+            self.health().set_available(now);
         }
         opened
     }
 
     /// Something was received at `now`, on any connection.
     pub(crate) fn received(&self, now: Moment) {
-        let stamp = now.as_nanos().saturating_add(1);
-        self.health().received.store(stamp, Ordering::Relaxed);
+        self.health().set_received(now);
     }
 
     /// When the cluster last gave a sign of life; asks for one if it has been silent for too long. A login that fails
@@ -177,20 +180,57 @@ impl ClusterLink {
             // It says nothing about the API server, so nothing is known until the next one.
             Err(error) if error.is_of_login() && self.health().silence(now) < UNKNOWN_SILENCE_MAX => Ok(now),
             Err(error) => {
-                self.health().set_lost(&error);
+                self.health().set_away(Reach::Lost, &error.to_string(), now);
                 Err(unresponsive())
             }
         }
     }
 
-    /// Waits for `pause` after a request to which the API server did not respond. If it responds to no source, waits
-    /// only until it responds again.
-    pub(crate) async fn sleep_unless_recovered(&self, pause: Duration) {
+    /// How many outages of the API server have ended.
+    pub(crate) fn outages_ended(&self) -> u64 {
+        self.health().outages_ended()
+    }
+
+    /// Whether a failure belongs to an outage: it lasts, or ended less than [`RETURN_MAX`] ago.
+    pub(crate) fn is_in_outage(&self) -> bool {
+        !self.health().is_available() || self.health().is_returning(self.environment.now())
+    }
+
+    /// How long to wait after a failure if an outage ended less than [`RETURN_MAX`] ago.
+    pub(crate) fn return_pause(&self) -> Option<Duration> {
+        let now = self.environment.now();
+        let is_returning = self.health().is_returning(now);
+        is_returning.then(|| self.health().reserve_return(now).max(RETURN_RETRY_PACE))
+    }
+
+    /// Waits for `pause`. If the API server is away or goes away, waits only until it is back.
+    pub(crate) async fn sleep(&self, pause: Duration) {
+        self.sleep_until_back(pause, self.went_away()).await;
+    }
+
+    /// The same after a request that got no answer: asks whether the API server is away. If it is not, calls `alone`,
+    /// because it was only this source's request.
+    pub(crate) async fn sleep_unanswered(&self, pause: Duration, alone: impl FnOnce()) {
+        let away = async {
+            if !self.is_away().await {
+                alone();
+                self.went_away().await;
+            }
+            self.health().count_source(&self.counted);
+        };
+        self.sleep_until_back(pause, away).await;
+    }
+
+    async fn sleep_until_back(&self, pause: Duration, away: impl Future<Output = ()>) {
+        let back = async {
+            away.await;
+            self.returned().await;
+        };
         tokio::select! {
             biased;
             () = self.environment.sleep(pause) => {}
-            () = self.recovered() => {
-                let wait = self.health().reserve_recovery(self.environment.now());
+            () = back => {
+                let wait = self.health().reserve_return(self.environment.now());
                 self.environment.sleep(wait).await;
             }
         }
@@ -213,50 +253,97 @@ impl ClusterLink {
         }
     }
 
-    /// Resolves once the cluster is found unresponsive, or the login to it fails, and then requests are answered again.
-    async fn recovered(&self) {
-        let mut reach = self.health().reach.subscribe();
-        let noticed = async {
-            // The sender lives as long as this link.
-            let _ = reach.wait_for(|reach| *reach != Reach::Available).await;
-            let _ = reach.wait_for(|reach| *reach == Reach::Available).await;
+    /// Resolves [a moment](RETURN_ANSWER_MAX) after an outage that lasts, or begins while this is polled.
+    async fn until_overtaken(&self) {
+        self.until(|reach| reach == Reach::Lost).await;
+        self.returned().await;
+        self.environment.sleep(RETURN_ANSWER_MAX).await;
+    }
+
+    async fn until(&self, is_met: impl Fn(Reach) -> bool) {
+        // The sender lives as long as this link.
+        let _ = self.health().reach().wait_for(|reach| is_met(*reach)).await;
+    }
+
+    /// Resolves while the API server is away.
+    async fn went_away(&self) {
+        self.until(|reach| reach != Reach::Available).await;
+    }
+
+    /// Whether the API server is away; asks it, unless that is known.
+    async fn is_away(&self) -> bool {
+        let ask = async {
+            let mut next = self.health().prober.lock().await;
+            let answer = self.ask().await;
+            *next = self.environment.now() + RECOVERY_PROBE_PERIOD;
+            !self.learn(answer)
         };
         tokio::select! {
             biased;
-            () = noticed => {}
-            () = self.probe_until_ready() => {}
+            () = self.went_away() => true,
+            is_away = ask => is_away,
         }
     }
 
-    /// Asks on behalf of all sources of the cluster whether it is back, with a login, because they need one, too. Never
-    /// resolves if it was not away.
-    async fn probe_until_ready(&self) {
-        let mut was_away = false;
-        {
-            let mut next = self.health().prober.lock().await;
-            loop {
-                self.environment.sleep(*next - self.environment.now()).await;
-                match self.probe(None).await {
-                    // Anything but a server error: not every user may read it.
-                    Ok(status) if status < 500 => break,
-                    // Not ready yet, but alive.
-                    Ok(_) => {}
-                    Err(error) if error.is_of_login() => self.health().set_no_login(),
-                    // Perhaps it is the login that takes so long.
-                    Err(ApiError::TooSlow(_)) if self.probe(Some(WithoutLogin)).await.is_ok() => {
-                        self.health().set_no_login();
+    /// Resolves once the API server, which is away, is back. One source asks on behalf of all.
+    async fn returned(&self) {
+        tokio::select! {
+            biased;
+            () = self.until(|reach| reach == Reach::Available) => {}
+            () = self.ask_until_ready() => {}
+        }
+    }
+
+    /// Sends a request each [`RECOVERY_PROBE_PERIOD`], until one is answered.
+    async fn ask_until_ready(&self) {
+        let mut next = self.health().prober.lock().await;
+        let mut asked = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                biased;
+                Some(answer) = asked.next() => {
+                    if self.learn(answer) {
+                        return;
                     }
-                    Err(error) => self.health().set_lost(&error),
                 }
-                was_away = true;
-                let period = with_jitter(RECOVERY_PROBE_PERIOD, 50, self.environment.random());
-                *next = self.environment.now() + period;
+                () = self.environment.sleep(*next - self.environment.now()) => {
+                    *next = self.environment.now() + RECOVERY_PROBE_PERIOD;
+                    asked.push(self.ask());
+                }
             }
         }
-        self.health().set_available();
-        if !was_away {
-            // It was only this source's request.
-            std::future::pending::<()>().await;
+    }
+
+    /// Asks whether sources can send requests: with a login, because they need one, too.
+    async fn ask(&self) -> ProbeAnswer {
+        match self.probe(None).await {
+            // Anything but a server error: not every user may read it.
+            Ok(status) if status < 500 => ProbeAnswer::Ready,
+            Ok(status) => {
+                let text = format!("it responds to {PROBE_PATH} with {status}");
+                ProbeAnswer::Away(Reach::NotReady, text)
+            }
+            Err(error) if error.is_of_login() => ProbeAnswer::Away(Reach::NoLogin, error.to_string()),
+            // Perhaps it is the login that takes so long.
+            Err(error @ ApiError::TooSlow(_)) if self.probe(Some(WithoutLogin)).await.is_ok() => {
+                ProbeAnswer::Away(Reach::NoLogin, error.to_string())
+            }
+            Err(error) => ProbeAnswer::Away(Reach::Lost, error.to_string()),
+        }
+    }
+
+    /// Notes an answer for all sources. Returns whether the API server is ready.
+    fn learn(&self, answer: ProbeAnswer) -> bool {
+        let now = self.environment.now();
+        match answer {
+            ProbeAnswer::Ready => {
+                self.health().set_available(now);
+                true
+            }
+            ProbeAnswer::Away(reach, error) => {
+                self.health().set_away(reach, &error, now);
+                false
+            }
         }
     }
 
@@ -272,215 +359,9 @@ impl ClusterLink {
     }
 }
 
-impl ClusterHealth {
-    /// The last sign of life if it is recent enough, or else whether the API server is known not to respond.
-    fn known_state(&self, now: Moment) -> Option<Result<Moment, ApiError>> {
-        match self.received() {
-            Some(received) if now - received < CLUSTER_SILENCE_MAX => Some(Ok(received)),
-            _ => (*self.reach.borrow() == Reach::Lost).then(|| Err(unresponsive())),
-        }
-    }
-
-    /// How long nothing has been received.
-    fn silence(&self, now: Moment) -> Duration {
-        now - self.received().unwrap_or(Moment::ZERO)
-    }
-
-    fn received(&self) -> Option<Moment> {
-        let stamp = self.received.load(Ordering::Relaxed);
-        stamp.checked_sub(1).map(Moment::from_nanos)
-    }
-
-    /// The API server does not respond.
-    fn set_lost(&self, error: &ApiError) {
-        if self.replace(Reach::Lost, |before| before != Reach::Lost).is_some() {
-            tracing::warn!(url = self.shown_url(), %error, code = "watch-not-live", "API server unavailable");
-        }
-    }
-
-    /// The login fails. Says nothing about an API server that did not respond before.
-    fn set_no_login(&self) {
-        self.replace(Reach::NoLogin, |before| before == Reach::Available);
-    }
-
-    /// Requests are answered.
-    fn set_available(&self) {
-        if self.replace(Reach::Available, |before| before != Reach::Available) == Some(Reach::Lost) {
-            tracing::info!(url = self.shown_url(), "API server available again");
-        }
-    }
-
-    /// Sets what is known if that changes it; returns what was known before.
-    fn replace(&self, reach: Reach, changes: impl Fn(Reach) -> bool) -> Option<Reach> {
-        let before = *self.reach.borrow();
-        if !changes(before) {
-            return None;
-        }
-        let mut replaced = None;
-        self.reach.send_if_modified(|known| {
-            replaced = changes(*known).then(|| std::mem::replace(known, reach));
-            replaced.is_some()
-        });
-        replaced
-    }
-
-    fn shown_url(&self) -> Option<&str> {
-        Some(self.url.as_str()).filter(|url| !url.is_empty())
-    }
-
-    /// How long a source waits before it returns after an outage, so that not all of them return at once.
-    fn reserve_recovery(&self, now: Moment) -> Duration {
-        let mut next = self.next_recovery.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = (*next).max(now);
-        *next = own + Duration::from_secs(1) / RECOVERIES_PER_SECOND_MAX;
-        own - now
-    }
-}
-
 fn unresponsive() -> ApiError {
     ApiError::Unresponsive(CLUSTER_SILENCE_MAX)
 }
 
 #[cfg(test)]
-mod tests {
-    use informant_apiserver::{ApiServer, Ending, Filter};
-    use informant_cache::SourceState;
-    use prometheus_client::registry::Registry;
-    use tower::{BoxError, Service as _};
-
-    use super::*;
-    use crate::LoginFailed;
-    use crate::testing::{Rig, RigOptions, api_server, pass, put, settle};
-    use crate::{InformerMetrics, TokioEnvironment};
-
-    fn link(client: Client) -> ClusterLink {
-        let metrics = InformerMetrics::register(&mut Registry::default());
-        ClusterLink {
-            cluster: client.into(),
-            environment: Arc::new(TokioEnvironment::current(1)),
-            metrics: Arc::new(metrics.source("pods", "")),
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn silent_source_does_not_wait_for_the_servers_return() {
-        let service = tower::service_fn(async |_: Request<Body>| {
-            std::future::pending::<Result<Response<Body>, BoxError>>().await
-        });
-        let link = link(Client::new(service, "default"));
-        let _waits_for_return = link.health().prober.lock().await;
-        let ended = tokio::time::timeout(PROBE_MAX + CLUSTER_SILENCE_MAX, link.sign_of_life()).await;
-        assert!(ended.expect("it waits for the lock").is_err());
-    }
-
-    /// What a client whose login failed returns.
-    type LoginError = fn() -> BoxError;
-
-    /// As kube's client returns the errors of its own login.
-    fn of_kube() -> BoxError {
-        kube::client::AuthError::UnrefreshableTokenResponse.into()
-    }
-
-    fn of_service() -> BoxError {
-        LoginFailed("no token".into()).into()
-    }
-
-    /// A source whose login fails while the sender is true; if not `unmarked_only`, also for a sign of life.
-    fn rig_with_login(server: &ApiServer, error: LoginError, unmarked_only: bool) -> (Rig, watch::Sender<bool>) {
-        let (service, fails) = (server.service(), watch::Sender::new(false));
-        let failing = fails.subscribe();
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let spared = unmarked_only && request.extensions().get::<WithoutLogin>().is_some();
-            let (mut service, fails) = (service.clone(), *failing.borrow() && !spared);
-            async move {
-                match fails {
-                    true => Err(error()),
-                    false => service.call(request).await.map_err(BoxError::from),
-                }
-            }
-        });
-        let options = RigOptions {
-            client: Some(Client::new(service, "default").into()),
-            ..RigOptions::default()
-        };
-        (Rig::start_with(server, options), fails)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn failing_login_ends_silent_watch_one_period_later() {
-        for error in [of_kube as LoginError, of_service] {
-            let server = api_server();
-            let (rig, login_fails) = rig_with_login(&server, error, false);
-            settle().await;
-            server.faults().freeze_watches(&Filter::any());
-            login_fails.send_replace(true);
-            for _ in 1..UNKNOWN_SILENCE_MAX.as_secs() {
-                pass(1).await;
-                assert_eq!(rig.informer.status().state, SourceState::Live);
-            }
-            pass(5).await;
-            assert_eq!(rig.informer.status().state, SourceState::Stale);
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn source_returns_as_soon_as_the_login_works() {
-        let server = api_server();
-        let (rig, login_fails) = rig_with_login(&server, of_service, true);
-        settle().await;
-        login_fails.send_replace(true);
-        server.faults().drop_watches(&Filter::any(), Ending::Reset);
-        // Its own back-off is long by then.
-        pass(300).await;
-        assert_eq!(rig.informer.status().state, SourceState::Stale);
-        login_fails.send_replace(false);
-        pass(4).await;
-        // A watch that is reopened proves nothing by itself.
-        put(&server, "a", 1);
-        settle().await;
-        assert_eq!(rig.informer.status().state, SourceState::Live);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn all_sources_return_after_a_login_that_hung() {
-        let service = tower::service_fn(async |request: Request<Body>| {
-            if request.extensions().get::<WithoutLogin>().is_none() {
-                std::future::pending::<()>().await;
-            }
-            Ok::<_, BoxError>(Response::new(Body::empty()))
-        });
-        let link = link(Client::new(service, "default"));
-        let login_works = async {
-            pass(60).await;
-            assert_eq!(*link.health().reach.borrow(), Reach::NoLogin, "it is no outage");
-            link.health().set_available();
-        };
-        let all = async { tokio::join!(link.recovered(), link.recovered(), login_works) };
-        let returned = tokio::time::timeout(Duration::from_secs(61), all).await;
-        returned.expect("each source waits for its own back-off");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn request_for_a_sign_of_life_waits_for_no_login() {
-        let server = api_server();
-        let service = server.service();
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let mut service = service.clone();
-            async move {
-                if request.uri().path() == PROBE_PATH && request.extensions().get::<WithoutLogin>().is_none() {
-                    std::future::pending::<()>().await;
-                }
-                service.call(request).await
-            }
-        });
-        let options = RigOptions {
-            client: Some(Client::new(service, "default").into()),
-            ..RigOptions::default()
-        };
-        let rig = Rig::start_with(&server, options);
-        settle().await;
-        server.faults().freeze_watches(&Filter::any());
-        pass(100).await;
-        assert_eq!(rig.requests("watch").len(), 1, "the silent watch was given up");
-    }
-}
+mod tests;

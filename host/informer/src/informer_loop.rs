@@ -159,6 +159,10 @@ impl InformerLoop {
                 tokio::task::yield_now().await;
                 true
             }
+            Update::DeletedUnread(head) => {
+                self.queue_unread_delete(head, received);
+                false
+            }
             Update::Bookmark(version) => {
                 self.guard.bookmark(version.as_ref());
                 // Wrong: an event after the bookmark may be older, where the progress is ahead of the events.
@@ -280,7 +284,7 @@ impl InformerLoop {
     }
 
     fn queue(&mut self, kind: EventKind, object: Object, received: Moment) {
-        if self.is_stale(kind, &object) {
+        if self.is_stale(kind == EventKind::Deleted, object.key(), object.version()) {
             return self.parts.status.count_rejected("event");
         }
         let LoopParts { fifo, store, .. } = &mut self.parts;

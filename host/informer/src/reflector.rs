@@ -12,6 +12,7 @@
 //! Follows client-go's `tools/cache/reflector.go`; departures are noted where they occur.
 
 mod failure_policy;
+mod failures;
 mod list;
 mod list_limits;
 mod liveness;
@@ -28,13 +29,14 @@ use std::time::Duration;
 
 use informant_cache::{Backoff, BackoffOptions};
 
-use crate::api::{ApiError, ApiErrorCause, CollectionRequest};
+use crate::api::{ApiError, CollectionRequest};
 use crate::cluster_client::ClusterLink;
 use crate::metrics::SourceMetrics;
-use crate::source_name::{SourceName, log};
+use crate::source_name::SourceName;
 use crate::status::{ReflectorState, StatusTracker, WatchListUse};
 use crate::update_channel::UpdateSender;
-use failure_policy::{WatchDecision, state_and_pace};
+use failure_policy::WatchDecision;
+use failures::Failure;
 use informant_cache::{Environment, Source};
 use informant_object::Shape;
 use informant_object::frames::WATCH_LINE_BYTES_MAX;
@@ -141,8 +143,12 @@ pub(crate) struct Reflector {
     expired_watches: u32,
     /// Why the state is fetched again, until it was.
     relist_reason: Option<&'static str>,
-    /// Whether there was no response to the last request.
-    unreachable: bool,
+    /// The last failure, if the request got no response.
+    unanswered: Option<Failure>,
+    /// How the last watch was interrupted, until it is known whether another one can be opened.
+    interrupted: Option<ApiError>,
+    /// The outages of the API server that had ended when its failures were last forgotten.
+    outages_ended: u64,
     /// Set after the API server was unreachable, or a watch lost its connection or was silent: it may be another server
     /// now, or a restored one.
     check_rollback: bool,
@@ -179,7 +185,9 @@ impl Reflector {
             fruitless_watches: 0,
             expired_watches: 0,
             relist_reason: None,
-            unreachable: false,
+            unanswered: None,
+            interrupted: None,
+            outages_ended: parts.link.outages_ended(),
             check_rollback: false,
             liveness: Liveness::default(),
             parts,
@@ -190,15 +198,6 @@ impl Reflector {
     pub(crate) async fn run(mut self) {
         while let RoundEnd::RetryAfter(pause) = self.list_and_watch().await {
             self.sleep(pause).await;
-        }
-    }
-
-    /// Waits before the next attempt. If the API server responded to no source, the wait ends when it responds to one.
-    async fn sleep(&mut self, pause: Duration) {
-        if std::mem::take(&mut self.unreachable) {
-            self.parts.link.sleep_unless_recovered(pause).await;
-        } else {
-            self.parts.environment.sleep(pause).await;
         }
     }
 
@@ -268,67 +267,9 @@ impl Reflector {
     /// Relists consistently: only a consistent list can start a new epoch.
     fn relist_after_rollback(&mut self) -> RoundEnd {
         self.versions.refused();
+        self.interrupted = None;
         self.relist_reason = Some("went-back");
         RoundEnd::RetryAfter(Duration::ZERO)
-    }
-
-    /// Reports a failed list and returns how long to wait.
-    fn list_failed(&mut self, error: &ApiError) -> Duration {
-        let (state, pace) = state_and_pace(error.cause());
-        self.set_reflector_state(state);
-        self.unreachable = error.cause() == ApiErrorCause::Unreachable;
-        let pause = self.list_pause(pace);
-        self.report("list", &error.to_string(), pause, state);
-        pause
-    }
-
-    fn list_rejected(&mut self, list: u64, high_water: u64) -> Duration {
-        let pause = self.list_pause(failure_policy::RetryPace::Backoff { at_least: None });
-        let text = format!(
-            "the API server returned version {list}, older than {high_water} which was already seen: its replica lags \
-             behind; keeping the newer state"
-        );
-        self.report("list", &text, pause, ReflectorState::Disconnected);
-        pause
-    }
-
-    /// Makes an error the source's last error, and logs it; while the source waits for something that only people can
-    /// change, once.
-    fn report(&mut self, request: &'static str, error: &str, pause: Duration, state: ReflectorState) {
-        let retry_in_seconds = pause.as_secs_f64();
-        let name = Arc::clone(&self.parts.name);
-        if self.parts.probation.is_some() {
-            log!(
-                warn,
-                *name,
-                request,
-                error,
-                retry_in_seconds,
-                "reconfiguration not applied yet; keeping the previous request"
-            );
-            return self.parts.status.set_reconfigure_error(format!("{request}: {error}"));
-        }
-        let is_new = state.is_news_after(self.last_failure.replace(state));
-        match request {
-            "list" if is_new => log!(
-                warn,
-                *name,
-                error,
-                retry_in_seconds,
-                code = "watch-not-live",
-                "list failed"
-            ),
-            _ if is_new => log!(
-                warn,
-                *name,
-                error,
-                retry_in_seconds,
-                code = "watch-not-live",
-                "watch failed"
-            ),
-            _ => log!(debug, *name, request, error, retry_in_seconds, "request failed again"),
-        }
-        self.set_error(format!("{request}: {error}"));
     }
 
     /// Sets the state of the source, if this reflector is its current one.
@@ -342,16 +283,6 @@ impl Reflector {
         if self.parts.status.is_current(self.parts.generation) {
             self.parts.status.set_error(text);
         }
-    }
-
-    fn list_pause(&mut self, pace: failure_policy::RetryPace) -> Duration {
-        let (now, random) = (self.parts.environment.now(), self.parts.environment.random());
-        pace.pause(|| self.list_backoff.after_failure(now, random), random)
-    }
-
-    fn watch_pause(&mut self, pace: failure_policy::RetryPace) -> Duration {
-        let (now, random) = (self.parts.environment.now(), self.parts.environment.random());
-        pace.pause(|| self.watch_backoff.after_failure(now, random), random)
     }
 
     /// The watch has shown that it works.

@@ -70,7 +70,18 @@ macro_rules! log {
         )
     }};
 }
-pub(crate) use log;
+
+/// `log_unless!(quiet, warn, source_name, …)`: as [`log!`], at level debug if `quiet`.
+macro_rules! log_unless {
+    ($quiet:expr, $level:ident, $source:expr, $($event:tt)+) => {
+        if $quiet {
+            $crate::source_name::log!(debug, $source, $($event)+)
+        } else {
+            $crate::source_name::log!($level, $source, $($event)+)
+        }
+    };
+}
+pub(crate) use {log, log_unless};
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,8 @@ use informant_object::{Key, ResourceVersion, SourceId};
 
 pub(crate) use self::tracker::{ReflectorState, RequestCounter, StatusTracker};
 
-/// How many keys with a too large newest state are remembered by name. Further ones are only counted.
+/// How many keys whose newest state could not be kept are remembered by name, for each source. Further ones are only
+/// counted.
 pub const OUTDATED_KEYS_MAX: usize = 1_000;
 
 /// The status of one source at one moment.
@@ -47,7 +48,8 @@ pub struct ReflectorStatus {
     pub skipped: u64,
     /// Lists and events rejected because they were older than the known state.
     pub rejected: u64,
-    /// Keys with an older state in the store, because the newest was too large; at most [`OUTDATED_KEYS_MAX`].
+    /// Keys whose newest state could not be kept, because it was too large or broken: the store has an older state, or
+    /// none. At most [`OUTDATED_KEYS_MAX`].
     pub outdated: Vec<Key>,
 }
 

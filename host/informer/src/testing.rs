@@ -1,6 +1,7 @@
 //! Shared by the tests of this crate: an API server with scripted responses, an informer on the embedded one, and a
 //! handler that records its calls. No sockets, and only paused time.
 
+pub(crate) mod log_lines;
 pub(crate) mod manual_journal;
 
 use std::convert::Infallible;
@@ -27,6 +28,7 @@ use kube::client::Body;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tower::Service as _;
 
 use crate::{
@@ -120,7 +122,8 @@ fn respond(code: u16, content_type: &str, body: TestBody) -> Response<TestBody> 
 pub(crate) struct HangingServer {
     pub(crate) server: ApiServer,
     hangs: watch::Sender<bool>,
-    paths: Arc<Mutex<Vec<String>>>,
+    /// When requests for a sign of life arrived.
+    probes: Arc<Mutex<Vec<Instant>>>,
 }
 
 impl HangingServer {
@@ -128,17 +131,16 @@ impl HangingServer {
         Self {
             server: server.clone(),
             hangs: watch::Sender::new(false),
-            paths: Arc::default(),
+            probes: Arc::default(),
         }
     }
 
     pub(crate) fn client(&self) -> ClusterClient {
-        let (service, hangs, paths) = (self.server.service(), self.hangs.clone(), Arc::clone(&self.paths));
+        let (service, hangs, probes) = (self.server.service(), self.hangs.clone(), Arc::clone(&self.probes));
         let service = tower::service_fn(move |request: Request<Body>| {
-            paths
-                .lock()
-                .expect("no request panics")
-                .push(request.uri().path().to_owned());
+            if request.uri().path() == "/readyz" {
+                probes.lock().expect("no request panics").push(Instant::now());
+            }
             let (mut service, mut hangs) = (service.clone(), hangs.subscribe());
             async move {
                 hangs.wait_for(|hangs| !*hangs).await.expect("the sender is held");
@@ -160,10 +162,9 @@ impl HangingServer {
         self.server.faults().thaw_watches(&Filter::any());
     }
 
-    /// How many requests for a sign of life arrived since the last time.
-    pub(crate) fn take_probes(&self) -> usize {
-        let paths = std::mem::take(&mut *self.paths.lock().expect("no request panics"));
-        paths.iter().filter(|path| *path == "/readyz").count()
+    /// When requests for a sign of life arrived since the last time.
+    pub(crate) fn take_probes(&self) -> Vec<Instant> {
+        std::mem::take(&mut *self.probes.lock().expect("no request panics"))
     }
 }
 

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use informant_cache::{ListSource, ListVerdict, Moment};
+use informant_object::frames::RecoveredHead;
 use informant_object::{Object, ResourceVersion};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -32,6 +33,8 @@ pub(crate) enum Update {
         /// The object; for a delete, its last state.
         object: Object,
     },
+    /// A delete whose object cannot be kept.
+    DeletedUnread(RecoveredHead),
     /// The watch has sent everything up to this version.
     Bookmark(ResourceVersion),
     /// A complete list.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::pointer::POINTER_TOKENS_MAX;
+
 /// Why bytes are not a Kubernetes object. Offsets count bytes from the beginning of the input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
@@ -35,8 +37,9 @@ pub enum ObjectError {
         /// Offset of the first invalid byte.
         at: usize,
     },
-    /// More than [`DEPTH_MAX`] objects and arrays within each other.
-    #[error("byte {at}: nested deeper than {DEPTH_MAX} levels")]
+    /// A member was looked for below [`KINDS_DEPTH_MAX`] levels. No [`Pointer`](crate::Pointer) leads there, and what
+    /// none leads to is skipped at any depth.
+    #[error("byte {at}: looked for a member below {KINDS_DEPTH_MAX} levels")]
     TooDeep {
         /// Offset of the first bracket beyond the limit.
         at: usize,
@@ -117,5 +120,11 @@ impl fmt::Debug for FoundByte {
     }
 }
 
-/// Maximum nesting of objects and arrays. The same as serde_json's limit, so that guests can parse what passes here.
-pub const DEPTH_MAX: usize = 127;
+/// On this many levels of objects and arrays, the outermost ones, closing brackets must match opening ones by kind. An
+/// object may be nested deeper; there brackets are only counted. The kinds are kept in 128 bits.
+pub const KINDS_DEPTH_MAX: usize = 127;
+
+const _: () = assert!(
+    POINTER_TOKENS_MAX < KINDS_DEPTH_MAX,
+    "the cursor follows pointers, and keeps the kind of each bracket around it"
+);

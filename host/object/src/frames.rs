@@ -7,22 +7,22 @@
 //!
 //! Frames are the pieces that the connection yields, about 58 KB on average; the result does not depend on where they
 //! are cut. Guarantees: never holds more than one line or item and one frame; a line or item longer than its limit is
-//! skipped and reported once, with its key if that could be read.
+//! skipped and reported once, with its key and uid if they could be read ([`RecoveredHead`]).
 
 mod bookmark;
 mod input;
 mod line;
 mod list;
 mod list_head;
+mod recovered;
 mod watch;
 
 pub use bookmark::Bookmark;
 pub use line::{Line, LineSplitter, Lines};
 pub use list::{ListObject, ListPart, ListSplitter};
 pub use list_head::{LIST_MEMBER_BYTES_MAX, ListError, ListHead};
+pub use recovered::RecoveredHead;
 pub use watch::{WatchEventType, WatchLine, WatchLineError};
-
-use crate::key::Key;
 
 /// Longest line of a watch, and longest item of a list, in bytes. Longer ones are skipped and reported.
 ///
@@ -35,8 +35,8 @@ const BUFFER_BYTES_KEPT: usize = 1 << 20;
 /// A line or item that is longer than its limit and was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooLong {
-    /// The object's key, if its namespace and name could be read from the beginning.
-    pub key: Option<Key>,
+    /// The object's identity, if its namespace and name could be read from the beginning.
+    pub head: Option<RecoveredHead>,
     /// What happened to it, in a watch, if that could be read.
     pub event_type: Option<WatchEventType>,
     /// The limit it exceeds.

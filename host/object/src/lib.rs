@@ -43,7 +43,7 @@ mod shape;
 mod values;
 mod version;
 
-pub use error::{DEPTH_MAX, FoundByte, OBJECT_BYTES_MAX, ObjectError};
+pub use error::{FoundByte, KINDS_DEPTH_MAX, OBJECT_BYTES_MAX, ObjectError};
 pub use head::{ObjectHead, head};
 pub use key::{AsKey, Key, KeyError, KeyRef, SourceId};
 pub use object::{ByKey, Labels, Object, SCRATCH_BYTES_MAX};

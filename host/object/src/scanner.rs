@@ -4,9 +4,9 @@
 //! at a time, reading only brackets and strings. Together they read every byte once.
 //!
 //! Guarantees: no input makes it panic or loop; it never passes the end of the value at the position; every string is
-//! closed, every bracket matches (in discarded values they are only counted), nothing is nested deeper than
-//! [`DEPTH_MAX`]. It does not check the grammar of numbers and escapes, nor commas and colons in what it skips: a full
-//! parse of the object (in a guest) finds those errors.
+//! closed, every bracket matches: by kind on the outer [`KINDS_DEPTH_MAX`] levels, deeper ones and those of discarded
+//! values are counted. Depth costs neither stack nor memory. It does not check the grammar of numbers and escapes, nor
+//! commas and colons in what it skips: a full parse of the object (in a guest) finds those errors.
 
 mod blocks;
 mod count;
@@ -21,7 +21,7 @@ use blocks::NOTHING_OPEN;
 use count::end_by_count;
 pub(crate) use text::Text;
 
-use crate::error::{DEPTH_MAX, FoundByte, ObjectError};
+use crate::error::{FoundByte, KINDS_DEPTH_MAX, ObjectError};
 
 /// A position in JSON text. Its methods move it over whole tokens and values.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ impl<'a> JsonCursor<'a> {
 
     fn enter(&mut self, bracket: u8, name: &'static str) -> Result<Walk, ObjectError> {
         self.expect(bracket, name, name)?;
-        if self.depth() == DEPTH_MAX {
+        if self.depth() == KINDS_DEPTH_MAX {
             return Err(ObjectError::TooDeep { at: self.at - 1 });
         }
         self.open = self.open << 1 | u128::from(bracket == b'{');
@@ -207,7 +207,7 @@ impl<'a> JsonCursor<'a> {
         if by_count {
             return self.skip_by_count();
         }
-        let finder = EndFinder::new(DEPTH_MAX - self.depth());
+        let finder = EndFinder::new(KINDS_DEPTH_MAX - self.depth());
         self.skip_to_end(finder)
     }
 
@@ -243,7 +243,7 @@ impl<'a> JsonCursor<'a> {
         {
             self.at += length;
         } else {
-            self.skip_to_end(EndFinder::within(self.open, levels, DEPTH_MAX - depth))?;
+            self.skip_to_end(EndFinder::within(self.open, levels, KINDS_DEPTH_MAX - depth))?;
         }
         self.open >>= levels;
         Ok(())

@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use informant_cache::listener::Pause;
-use informant_cache::{ListenerHandle, Moment};
+use informant_cache::{ListenerHandle, Moment, ReadyWatch};
 use tokio_util::sync::CancellationToken;
 
 use crate::actor::live_status::LiveStatus;
@@ -81,6 +81,8 @@ pub(crate) struct PluginContext {
     config: Mutex<Arc<PluginConfig>>,
     pub(crate) probation: Probation,
     pub(crate) overruns: Arc<OverrunHistory>,
+    /// Calls again what waits for a source or an index.
+    _ready: ReadyWatch,
     status: Mutex<LiveStatus>,
 }
 
@@ -145,6 +147,8 @@ impl PluginContext {
         };
         let capabilities = PluginCapabilities::new(&runtime.metrics.capabilities, &config.grants, &parts);
         let outcomes = Outcomes::new(counters.plugin(), listener.clone(), &runtime, config.spec.on_failure);
+        let feed = listener.feed().clone();
+        let ready = runtime.services.catalog.watch_ready(move |ready| feed.ready(ready));
         let paused = config.spec.paused.then_some(PausedBy::Section);
         if paused.is_some() {
             listener.control().pause(Pause::Operator);
@@ -158,6 +162,7 @@ impl PluginContext {
             abort,
             probation: Probation::new(runtime.env.now()),
             overruns: Arc::default(),
+            _ready: ready,
             status: Mutex::new(LiveStatus {
                 instances: BTreeMap::new(),
                 losses: Default::default(),

@@ -33,7 +33,7 @@ pub(crate) mod store;
 
 use std::sync::Arc;
 
-use informant_cache::{Catalog, Moment};
+use informant_cache::{Awaited, Catalog, Moment};
 use informant_object::SourceId;
 use informant_spec::PluginSpec;
 use prometheus_client::registry::Registry;
@@ -178,7 +178,8 @@ macro_rules! capabilities {
             }
 
             /// Commits what a successful call is to change. If one of the capabilities delays the end of the event, it
-            /// gets it, after the others have committed; otherwise no `event` is made. Returns whether it ends later.
+            /// gets it, after the others have committed, perhaps with that end; otherwise no `event` is made. Returns
+            /// whether it ends later.
             pub(crate) fn commit(&self, effects: CallEffects, event: impl FnOnce() -> HandledEvent) -> bool {
                 let delays = [$((stringify!($name), Capability::delays(&*self.$name, &effects.$name))),*];
                 let delaying = delays.into_iter().find_map(|(name, delays)| delays.then_some(name));
@@ -186,7 +187,13 @@ macro_rules! capabilities {
                 let CallEffects { $($name),* } = effects;
                 $(let mut $name = Some($name);)*
                 $(if delaying != Some(stringify!($name)) && let Some(effects) = $name.take() {
-                    Capability::commit(&self.$name, effects, None);
+                    event = match event {
+                        Some(event) => Some(Capability::commit_with(&self.$name, effects, event)),
+                        None => {
+                            Capability::commit(&self.$name, effects, None);
+                            None
+                        }
+                    };
                 })*
                 $(if let Some(effects) = $name {
                     Capability::commit(&self.$name, effects, event.take());
@@ -239,6 +246,11 @@ pub(crate) trait HasCapabilities: WasiHttpView + Send + 'static {
 }
 
 impl CallCapabilities {
+    /// What the last call was answered `not-ready` for, if it was.
+    pub(crate) fn awaited(&self) -> Option<Awaited> {
+        self.store.awaited()
+    }
+
     /// `init` is called next, after those that have left `before` behind.
     pub(crate) fn continue_init(&mut self, before: &mut InitEffects) {
         self.kv.continue_init(before);

@@ -11,7 +11,7 @@ pub(crate) mod wasi;
 
 use std::time::Duration;
 
-use informant_cache::Reason;
+use informant_cache::{Awaited, Reason};
 use informant_object::SourceId;
 use wasmtime::{Engine, Store};
 
@@ -86,6 +86,11 @@ impl Instance {
     /// Takes what the last call is to change. Nothing if it failed.
     pub(crate) fn take_effects(&mut self) -> CallEffects {
         std::mem::take(&mut self.effects)
+    }
+
+    /// The source or index that the last call read before it was ready, if it did.
+    pub(crate) fn awaited(&self) -> Option<Awaited> {
+        self.store.data().capabilities.awaited()
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

@@ -85,7 +85,7 @@ pub use capability::kube::api::{
     KubePatchKind, KubePropagation, KubeWrite,
 };
 pub use capability::kube::writes::{WritesStatus, WritingKey};
-pub use capability::kv::key_value::{KeyValue, KvChange, KvHandled, KvOpening, KvSpace, KvUsage, NoKeys};
+pub use capability::kv::key_value::{KeyValue, KvChange, KvHandled, KvHeld, KvOpening, KvSpace, KvUsage, NoKeys};
 pub use component::binary::SdkInfo;
 pub use component::manifest::{EventRule, IndexRule, Indexes, Manifest, MetricDeclaration, MetricKind, Requirement};
 pub use component::roles::{Role, Roles};

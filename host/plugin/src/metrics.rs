@@ -61,10 +61,11 @@ pub(crate) struct IndexCounters {
 const EVENTS: [&str; 4] = ["add", "update", "delete", "sync"];
 
 /// Label values of a call's result.
-const RESULTS: [&str; 7] = [
+const RESULTS: [&str; 8] = [
     "ok",
     "requeued",
     "filtered",
+    "not-ready",
     "retryable",
     "permanent",
     "trap",

@@ -46,8 +46,8 @@ pub use kube_grant::{
     KubeGrant, KubeResource, KubeResourceError, KubeVerb, ResourceAttributes, allow_line, is_segment, unmet,
 };
 pub use limits::{INSTANCES_MAX, Limits};
-pub use plugin::PluginSpec;
-pub use policy::{OnFailure, ReplayPolicy, Required, RetryPolicy, StoredContent};
+pub use plugin::{PluginSpec, WAIT_FOR_MAX_DEFAULT};
+pub use policy::{OnFailure, ReplayPolicy, Required, RetryPolicy, StoredContent, WaitFor};
 pub use resource::{GroupVersionResource, group_version_path};
 pub use resource_name::{ResourceName, ResourceNameError};
 pub use resource_pattern::{Exclude, ResourcePattern, ResourcePatternError};

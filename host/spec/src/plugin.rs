@@ -7,8 +7,12 @@ use crate::digest::Digest;
 use crate::http_grant::HttpGrant;
 use crate::kube_grant::KubeGrant;
 use crate::limits::Limits;
-use crate::policy::{OnFailure, ReplayPolicy, Required, RetryPolicy};
+use crate::policy::{OnFailure, ReplayPolicy, Required, RetryPolicy, WaitFor};
 use crate::selection::EventSelection;
+
+/// How long a plugin's first calls wait by default for what it may read: 2 minutes, longer than a first list of many
+/// objects takes.
+pub const WAIT_FOR_MAX_DEFAULT: Duration = Duration::from_secs(2 * 60);
 
 /// One plugin as configured by the operator.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +47,10 @@ pub struct PluginSpec {
     pub on_restart: ReplayPolicy,
     /// Whether it receives a replay of durable informers after a restart of Informant.
     pub on_start: ReplayPolicy,
+    /// What its first calls about the objects of a cluster wait for.
+    pub wait_for: WaitFor,
+    /// How long they wait at most.
+    pub wait_for_max: Duration,
     /// What happens to an event it fails on.
     pub on_failure: OnFailure,
     /// How events it fails on are retried.
@@ -75,6 +83,8 @@ impl PluginSpec {
             on_reload: ReplayPolicy::default(),
             on_restart: ReplayPolicy::default(),
             on_start: ReplayPolicy::Replay,
+            wait_for: WaitFor::default(),
+            wait_for_max: WAIT_FOR_MAX_DEFAULT,
             on_failure: OnFailure::default(),
             retry: RetryPolicy::default(),
             paused: false,

@@ -14,6 +14,16 @@ pub enum ReplayPolicy {
     Replay,
 }
 
+/// What a plugin's first calls about the objects of a cluster wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WaitFor {
+    /// All its sources in that cluster, and the indexes over them.
+    #[default]
+    All,
+    /// The source of the object.
+    Own,
+}
+
 /// What happens to an event that a plugin fails on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {

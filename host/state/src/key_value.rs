@@ -11,7 +11,13 @@
 //! for the same transaction as its changes: after a kill either both are there, or neither is. Rows and ends are taken
 //! together, so a transaction has the changes of exactly those calls whose ends it reports, and of earlier ones.
 //!
+//! If the event ends later than its call, with writes to the cluster, the changes are *held* ([`KeySpace::hold`]): calls
+//! see them, and the database gets them with that end ([`rows`]). So after a kill in between the event is delivered
+//! again to a handler that finds what it remembered before.
+//!
 //! While the database fails, ends are reported nevertheless, and the keys stay dirty until it recovers.
+
+mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::{Key, SourceId};
 
+use self::rows::{HoldNumber, Rows};
 use crate::journal::RecorderWaker;
 use crate::metrics::StateMetrics;
 use crate::schema::{self, RowError};
@@ -49,6 +56,15 @@ pub struct EventEnd {
     pub report: Box<dyn FnOnce() + Send>,
 }
 
+/// Changes of a call whose event has not ended. Dropping it takes them back: the event will not end in this process, and
+/// the next one delivers it again.
+#[must_use]
+pub struct HeldChanges {
+    keys: KeySpace,
+    number: HoldNumber,
+    changes: Vec<KeyChange>,
+}
+
 /// The keys of all plugins, shared by their calls and the recorder.
 #[derive(Default)]
 pub(crate) struct KeyTable(Mutex<Content>);
@@ -57,18 +73,10 @@ pub(crate) struct KeyTable(Mutex<Content>);
 struct Content {
     spaces: BTreeMap<Arc<str>, Rows>,
     ends: Vec<(Arc<str>, EventEnd)>,
+    /// The number of the next call whose changes are held.
+    next_hold: HoldNumber,
     /// The recorder has ended.
     is_over: bool,
-}
-
-/// The keys of one plugin.
-#[derive(Default)]
-struct Rows {
-    values: BTreeMap<String, Arc<[u8]>>,
-    /// Bytes of keys and values.
-    bytes: usize,
-    /// Keys that differ from the database.
-    dirty: BTreeSet<String>,
 }
 
 #[derive(Default)]
@@ -103,7 +111,7 @@ impl KeySpace {
     /// The value of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Arc<[u8]>> {
-        self.content().spaces.get(&self.plugin)?.values.get(key).cloned()
+        self.content().spaces.get(&self.plugin)?.values().get(key).cloned()
     }
 
     /// The first `max` keys that start with `prefix` and sort after `cursor`.
@@ -117,7 +125,7 @@ impl KeySpace {
             true => Bound::Included(prefix),
             false => Bound::Excluded(cursor),
         };
-        let found = rows.values.range::<str, _>((from, Bound::Unbounded));
+        let found = rows.values().range::<str, _>((from, Bound::Unbounded));
         let found = found.map(|(key, _)| key).take_while(|key| key.starts_with(prefix));
         // An empty prefix and an empty cursor start at the first key, which is not empty.
         found.take(max).cloned().collect()
@@ -128,7 +136,7 @@ impl KeySpace {
     pub fn usage(&self) -> (usize, usize) {
         let content = self.content();
         let rows = content.spaces.get(&self.plugin);
-        rows.map_or((0, 0), |rows| (rows.values.len(), rows.bytes))
+        rows.map_or((0, 0), |rows| (rows.values().len(), rows.bytes()))
     }
 
     /// Whether changes are not persisted at present.
@@ -142,9 +150,32 @@ impl KeySpace {
         let mut content = self.content();
         let rows = content.spaces.entry(Arc::clone(&self.plugin)).or_default();
         for (key, value) in changes {
-            rows.set(&key, value);
-            rows.dirty.insert(key);
+            rows.change(key, value);
         }
+        self.persist(content, end);
+    }
+
+    /// Applies the changes of a successful call whose event ends later. They are persisted with that end.
+    pub fn hold(&self, changes: Vec<KeyChange>) -> HeldChanges {
+        let mut content = self.content();
+        let number = content.next_hold;
+        content.next_hold += 1;
+        let rows = content.spaces.entry(Arc::clone(&self.plugin)).or_default();
+        for (key, value) in &changes {
+            match seeded_bug(SeededBug::KeysBeforeWrites) {
+                true => rows.change(key.clone(), value.clone()),
+                false => rows.hold(number, key, value.clone()),
+            }
+        }
+        HeldChanges {
+            keys: self.clone(),
+            number,
+            changes,
+        }
+    }
+
+    /// Lets the recorder write what has changed, with the `end` of an event.
+    fn persist(&self, mut content: MutexGuard<'_, Content>, end: Option<EventEnd>) {
         let unpersisted = match content.is_over {
             true => end,
             false => {
@@ -173,15 +204,36 @@ impl fmt::Debug for KeySpace {
     }
 }
 
-impl Rows {
-    fn set(&mut self, key: &str, value: Option<Arc<[u8]>>) {
-        let bytes = |value: &Arc<[u8]>| key.len() + value.len();
-        let added = value.as_ref().map_or(0, bytes);
-        let before = match value {
-            Some(value) => self.values.insert(key.to_owned(), value),
-            None => self.values.remove(key),
-        };
-        self.bytes = self.bytes + added - before.as_ref().map_or(0, bytes);
+impl HeldChanges {
+    /// The event ends: persists the changes with its `end`.
+    pub fn end(mut self, end: EventEnd) {
+        let mut content = self.keys.content();
+        if let Some(rows) = content.spaces.get_mut(&self.keys.plugin) {
+            for (key, value) in std::mem::take(&mut self.changes) {
+                rows.release(self.number, key, value);
+            }
+        }
+        self.keys.persist(content, Some(end));
+    }
+}
+
+impl Drop for HeldChanges {
+    fn drop(&mut self) {
+        let mut content = self.keys.content();
+        if let Some(rows) = content.spaces.get_mut(&self.keys.plugin) {
+            for (key, _) in &self.changes {
+                rows.take_back(self.number, key);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for HeldChanges {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("HeldChanges")
+            .field("plugin", &self.keys.plugin)
+            .field("number", &self.number)
+            .finish_non_exhaustive()
     }
 }
 
@@ -217,10 +269,8 @@ impl KeyTable {
             return batch;
         }
         for (plugin, rows) in &mut content.spaces {
-            for key in std::mem::take(&mut rows.dirty) {
-                let value = rows.values.get(&key).cloned();
-                batch.changes.push((Arc::clone(plugin), (key, value)));
-            }
+            let changes = rows.take_dirty().into_iter();
+            batch.changes.extend(changes.map(|change| (Arc::clone(plugin), change)));
         }
         batch
     }
@@ -230,7 +280,7 @@ impl KeyTable {
         let mut content = self.content();
         for (plugin, (key, _)) in batch.changes {
             if let Some(rows) = content.spaces.get_mut(&plugin) {
-                rows.dirty.insert(key);
+                rows.mark_dirty(key);
             }
         }
     }
@@ -238,7 +288,7 @@ impl KeyTable {
     /// Writes all keys again: the file may have been replaced.
     pub(crate) fn write_all(&self) {
         for rows in self.content().spaces.values_mut() {
-            rows.dirty.extend(rows.values.keys().cloned());
+            rows.mark_all_dirty();
         }
     }
 

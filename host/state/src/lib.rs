@@ -78,7 +78,7 @@ pub use database::{OPEN_WAIT_SECONDS_MAX, StateDatabase};
 pub use file::OpenError;
 pub use handler_state::{INCARNATIONS_MAX, OPEN_KEYS_CHECKED_MAX, OnStart, TOMBSTONES_MAX};
 pub use journal::{QUEUED_CHANGES_MAX, SourceJournal};
-pub use key_value::{EventEnd, KeyChange, KeySpace};
+pub use key_value::{EventEnd, HeldChanges, KeyChange, KeySpace};
 pub use metrics::StateMetrics;
 pub use recorder::{ACKNOWLEDGED_INTERVAL, COMMIT_INTERVAL, REOPEN_INTERVAL};
 pub use source::{SourceIdentity, SourceOptions};

@@ -22,7 +22,8 @@
 //! Two calls for one key begin at least the handler's interval apart, unless the informer's selection has changed: then
 //! the source may be another one. In a second at most as many calls begin as the handler's burst and rate allow.
 //!
-//! What a handler of a durable informer keeps with its calls is what they accepted, whenever its process was killed.
+//! What a handler of a durable informer keeps with its calls is what they accepted, whenever its process was killed. If
+//! a call also deferred a write, the next process finds what it kept only if the write was sent.
 //!
 //! If the API server is restored from a backup, incarnations may return, and each key may go back once.
 
@@ -77,13 +78,15 @@ pub enum Clause {
     RateKept,
     /// What a handler keeps is that of its successful calls.
     RememberedWithSuccess,
+    /// What a call keeps that also deferred a write is there after a kill only if the write was sent.
+    RememberedWithWrites,
     /// A handler of several instances receives all events of an object in one of them.
     InstanceKept,
 }
 
 impl Clause {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Ordered,
         Self::OneAtATime,
         Self::NoInvention,
@@ -103,6 +106,7 @@ impl Clause {
         Self::IntervalKept,
         Self::RateKept,
         Self::RememberedWithSuccess,
+        Self::RememberedWithWrites,
         Self::InstanceKept,
     ];
 
@@ -129,6 +133,7 @@ impl Clause {
             Self::IntervalKept => "interval kept",
             Self::RateKept => "rate kept",
             Self::RememberedWithSuccess => "remembered with success",
+            Self::RememberedWithWrites => "remembered with writes",
             Self::InstanceKept => "instance kept",
         }
     }
@@ -186,6 +191,8 @@ struct KeyState {
     called: Option<u64>,
     /// The call that runs, or else the last one if it succeeded, deferred a write that was not sent yet.
     unsent: bool,
+    /// The versions that calls have accepted whose deferred writes, if any, were sent.
+    settled: BTreeSet<u64>,
     /// It is of an earlier process, whose last acknowledgements may be lost.
     inherited: bool,
     /// States since the accepted one may be merged, by the replay of its handler.
@@ -276,6 +283,7 @@ impl Checker {
             Entry::Begin(Call { handler, .. })
             | Entry::Remembers { handler, .. }
             | Entry::Kept { handler, .. }
+            | Entry::Found { handler, .. }
             | Entry::End { handler, .. }
             | Entry::Asked { handler, .. }
             | Entry::Deferred { handler, .. }
@@ -304,6 +312,7 @@ impl Checker {
             } => self.resumed(*handler, *after, *continues),
             Entry::Killed { handler, dropped } => self.killed(*handler, dropped),
             Entry::Kept { handler, values } => self.kept(at, *handler, values),
+            Entry::Found { handler, values } => self.found(at, *handler, values),
             Entry::Begin(call) => self.begin(at, call),
             Entry::Remembers { handler, calls } => self.remembers(at, *handler, *calls),
             Entry::End {

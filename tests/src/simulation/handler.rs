@@ -31,6 +31,9 @@ const CALLS_AT_ONCE_MAX: usize = 3;
 /// Every third handler that pulls has so many lanes, as a plugin with several instances, and one call in each.
 pub(super) const LANES: Lane = 3;
 
+/// How many percent of the calls of a handler that keeps versions defer a write.
+const DEFERS_PERCENT: u64 = 40;
+
 /// The deadline for stopping a guest.
 const GUEST_STOP_MAX: Duration = Duration::from_secs(10);
 
@@ -89,7 +92,7 @@ impl Handler {
         added.expect("the informer runs");
         let receives_every_state = recorder.receives_every_state;
         let pulling = Pulling {
-            recorder,
+            recorder: Arc::new(recorder),
             listener: listener.clone(),
             keys,
             lanes,
@@ -174,7 +177,7 @@ impl Handler {
 
 /// Pulls from its listener.
 struct Pulling {
-    recorder: CallRecorder,
+    recorder: Arc<CallRecorder>,
     listener: ListenerHandle,
     keys: Option<KeySpace>,
     lanes: Lane,
@@ -250,10 +253,15 @@ impl Pulling {
         if !pause.is_zero() {
             self.recorder.world.environment.sleep(pause).await;
         }
+        let mut defers = false;
         let outcome = match delivery.key() {
             None => DeliveryOutcome::Ok,
             Some(key) => {
                 self.recorder.act(&delivery.notification);
+                defers = self.keys.is_some() && rng.percent(DEFERS_PERCENT);
+                if defers {
+                    self.recorder.defer(key);
+                }
                 let result = self.recorder.draw_result(key, &mut rng);
                 self.recorder.end(key, &result);
                 match result {
@@ -267,7 +275,10 @@ impl Pulling {
             }
         };
         match &self.keys {
-            Some(keys) if outcome.is_ok() => self.keep(keys, &delivery, outcome),
+            Some(keys) if outcome.is_ok() => {
+                let write_ms = defers.then(|| self.recorder.write_ms(&mut rng));
+                self.keep(keys, &delivery, outcome, write_ms);
+            }
             _ => self
                 .listener
                 .consumer()
@@ -276,8 +287,9 @@ impl Pulling {
         delivery.lane
     }
 
-    /// Keeps the version that the call has handled; the event ends when that is persisted.
-    fn keep(&self, keys: &KeySpace, delivery: &Delivery, outcome: DeliveryOutcome) {
+    /// Keeps the version that the call has handled; the event ends when that is persisted. If the call deferred a write,
+    /// which takes `write_ms`, that comes before.
+    fn keep(&self, keys: &KeySpace, delivery: &Delivery, outcome: DeliveryOutcome, write_ms: Option<u64>) {
         let key = delivery.key().map(KeyRef::to_key);
         let change = key.as_ref().map(|key| {
             let object = match &delivery.notification {
@@ -291,10 +303,21 @@ impl Pulling {
         let environment = Arc::clone(&self.recorder.world.environment);
         let end = EventEnd {
             source: delivery.source,
-            key,
+            key: key.clone(),
             report: Box::new(move || listener.consumer().done(token, outcome, environment.now())),
         };
-        keys.commit(change.into_iter().collect(), Some(end));
+        let changes = change.into_iter().collect();
+        let (Some(write_ms), Some(key)) = (write_ms, key) else {
+            return keys.commit(changes, Some(end));
+        };
+        let (held, recorder) = (keys.hold(changes), Arc::clone(&self.recorder));
+        let write = async move {
+            let environment = &recorder.world.environment;
+            environment.sleep(Duration::from_millis(write_ms)).await;
+            recorder.sent(key.as_ref());
+            held.end(end);
+        };
+        self.recorder.world.environment.spawn("scripted write", Box::pin(write));
     }
 }
 

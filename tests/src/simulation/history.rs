@@ -184,6 +184,13 @@ pub enum Entry {
         /// Namespace, name and version of the last state that its call for the key succeeded with.
         values: Vec<(String, String, u64)>,
     },
+    /// What a handler that sets a key for each object it handles finds of that when its process starts.
+    Found {
+        /// The handler.
+        handler: u32,
+        /// As in [`Entry::Kept`].
+        values: Vec<(String, String, u64)>,
+    },
     /// A call into a handler begins.
     Begin(Call),
     /// The call ends.

@@ -16,7 +16,7 @@ use informant_cache::{Environment, Journal};
 use informant_informer::{DurableSource, DurableSources, ReflectorOptions, SourceSpec};
 use informant_spec::StoredContent;
 use informant_state::stepped::{MemoryDisk, SteppedState};
-use informant_state::{COMMIT_INTERVAL, OnStart, SourceIdentity, SourceOptions};
+use informant_state::{COMMIT_INTERVAL, KeySpace, OnStart, SourceIdentity, SourceOptions};
 use tokio::sync::Notify;
 
 use super::handler::Handler;
@@ -225,16 +225,23 @@ impl Process {
             ..ListenerOptions::default()
         };
         let rng = self.rng.split();
+        let mut found = Vec::new();
         let handler = Handler::start_as(&self.world, watched, id, script, options, rng, |listener| {
             let mut state = locked(state);
             let state = state.as_mut()?;
             state.name(listener, name, on_start);
-            state.keys(name).ok()
+            let keys = state.keys(name).ok()?;
+            found = versions_in(&keys);
+            Some(keys)
         });
         self.world.record(Entry::Resumed {
             handler: id,
             after: self.last.get(place).copied(),
             continues: on_start == OnStart::Continue,
+        });
+        self.world.record(Entry::Found {
+            handler: id,
+            values: found,
         });
         handler
     }
@@ -245,14 +252,10 @@ impl Process {
         for (handler, (name, _)) in running.handlers.iter().zip(HANDLERS) {
             let keys = locked(&running.state).as_mut().and_then(|state| state.keys(name).ok());
             let Some(keys) = keys else { continue };
-            let value = |key: String| {
-                let version = String::from_utf8(keys.get(&key)?.to_vec()).ok()?.parse().ok()?;
-                let (namespace, name) = key.split_once('/')?;
-                Some((namespace.to_owned(), name.to_owned(), version))
-            };
-            let values = keys.keys("", "", usize::MAX).into_iter().filter_map(value).collect();
-            let handler = handler.id;
-            self.world.record(Entry::Kept { handler, values });
+            self.world.record(Entry::Kept {
+                handler: handler.id,
+                values: versions_in(&keys),
+            });
         }
     }
 
@@ -271,6 +274,16 @@ impl Process {
         // What is left of it does nothing that the history shows.
         running.watched.stop(&self.world).await;
     }
+}
+
+/// Namespace, name and version of each object for which a handler has kept its version.
+fn versions_in(keys: &KeySpace) -> Vec<(String, String, u64)> {
+    let value = |key: String| {
+        let version = String::from_utf8(keys.get(&key)?.to_vec()).ok()?.parse().ok()?;
+        let (namespace, name) = key.split_once('/')?;
+        Some((namespace.to_owned(), name.to_owned(), version))
+    };
+    keys.keys("", "", usize::MAX).into_iter().filter_map(value).collect()
 }
 
 /// The recorder of a process, with a disk that takes its time.

@@ -221,6 +221,30 @@ impl CallRecorder {
         Some(Duration::from_millis(after_ms))
     }
 
+    /// Records that the call for `key` defers a write.
+    pub(super) fn defer(&self, key: KeyRef<'_>) {
+        self.world.record(Entry::Deferred {
+            handler: self.id,
+            namespace: key.namespace.to_owned(),
+            name: key.name.to_owned(),
+        });
+    }
+
+    /// How long a deferred write waits, in milliseconds.
+    pub(super) fn write_ms(&self, rng: &mut Rng) -> u64 {
+        let drawn = rng.pick(&[0, 20, 400, 2_000]);
+        if self.world.faults_active() { drawn } else { 0 }
+    }
+
+    /// Records that the API server received the write that the call for `key` deferred.
+    pub(super) fn sent(&self, key: KeyRef<'_>) {
+        self.world.record(Entry::Sent {
+            handler: self.id,
+            namespace: key.namespace.to_owned(),
+            name: key.name.to_owned(),
+        });
+    }
+
     /// Records the end of the call for `key`.
     pub(super) fn end(&self, key: KeyRef<'_>, result: &ScriptedResult) {
         let ended = match result {

@@ -36,6 +36,9 @@ const USER: u64 = 65532;
 /// Where compiled components are kept. Only Informant may write there, because they are native code.
 const CACHE: &str = "cache";
 
+/// Where the admin socket is, which only this user may use.
+const RUN: &str = "run/informant";
+
 /// The search path of a base that has none.
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -90,6 +93,8 @@ fn add(layout: &Layout, base: &Base, program: &Program, release: &Release) -> Re
 fn layer(program: &Program) -> Result<Tree> {
     let mut tree = Tree::default();
     tree.folder(CACHE, 0o700, USER);
+    tree.folder("run", 0o755, 0);
+    tree.folder(RUN, 0o700, USER);
     for folder in ["usr", "usr/local", "usr/local/bin"] {
         tree.folder(folder, 0o755, 0);
     }

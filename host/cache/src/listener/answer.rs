@@ -64,7 +64,7 @@ impl Listener {
                 self.succeed(id);
             }
             _ if self.is_outdated_synced(id) => self.drop_outdated(id),
-            DeliveryOutcome::NotReady(awaited) => self.wait_for(id, awaited, now),
+            DeliveryOutcome::NotReady(awaited) => self.wait_for(id, token, awaited, now),
             _ if self.options.on_failure == FailurePolicy::Skip => self.skip(id),
             DeliveryOutcome::Permanent(error) => self.give_up(id, result, error, now),
             DeliveryOutcome::RetryAfter(error, wait) => {

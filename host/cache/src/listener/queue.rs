@@ -90,7 +90,8 @@ impl Queue {
 
     /// Subjects under retry that are ready or in flight.
     pub(super) fn retries_started(&self) -> usize {
-        self.failing - self.slots.counts().backing_off
+        let counts = self.slots.counts();
+        self.failing - counts.backing_off - counts.held_retries
     }
 
     pub(super) fn find(&self, source: SourceId, key: KeyRef<'_>) -> Option<SlotId> {
@@ -174,15 +175,29 @@ impl Queue {
         }
     }
 
-    /// Makes what waits for `awaited` ready, or lets it wait for the end of its key's interval.
-    pub(super) fn wake(&mut self, awaited: Awaited) {
+    /// Makes what waits for something that `is_ready` ready, or lets it wait for the end of its key's interval.
+    pub(super) fn wake(&mut self, is_ready: impl Fn(Awaited) -> bool) {
         if self.slots.counts().waiting > 0 {
             for id in self.slots.ids() {
-                if self.slots.get(id).call() == CallState::WaitsOn(awaited) {
+                if matches!(self.slots.get(id).call(), CallState::WaitsOn(awaited) if is_ready(awaited)) {
                     self.make_ready(id);
                 }
             }
         }
+    }
+
+    /// The number of the next delivery: those in flight have smaller ones.
+    pub(super) fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
+    /// The number of the oldest delivery in flight.
+    pub(super) fn oldest_in_flight(&self) -> Option<u64> {
+        let number = |slot: &Slot| match slot.call() {
+            CallState::InFlight { number, .. } => Some(number),
+            _ => None,
+        };
+        self.slots.iter().filter_map(number).min()
     }
 
     /// When a key next waits no longer; none while no key waits.
@@ -344,10 +359,9 @@ impl Queue {
         self.call_again(id, CallState::BackingOff);
     }
 
-    /// The handler was called, and is called again for this state once `awaited` is ready. It is not under retry.
+    /// The handler was called, and is called again for this state once `awaited` is ready. That is no attempt, and
+    /// those before it still count.
     pub(super) fn wait(&mut self, id: SlotId, awaited: Awaited) {
-        let before = self.slots.get_mut(id).retry.take();
-        self.failing -= usize::from(before.is_some());
         self.call_again(id, CallState::WaitsOn(awaited));
     }
 

@@ -176,6 +176,17 @@ impl Listener {
         }
     }
 
+    /// States of `source` were left to a cursor: a requeued call among them, given back before it was made, is due
+    /// again. Looks at each requeue of the source whose key is idle.
+    pub(super) fn look_at_idle_requeues(&mut self, source: SourceId) {
+        let requeues = self.requeues.of_source(source);
+        let idle = requeues.filter(|(key, _)| !self.is_busy(source, key.as_ref()));
+        let idle: Vec<(Key, Moment)> = idle.map(|(key, requeue)| (key.clone(), requeue.due)).collect();
+        for (key, due) in idle {
+            self.requeues.look_at(source, key.as_ref(), due);
+        }
+    }
+
     /// Asks for a call for each of the live objects at `keys`, now. A requeue of the key becomes this call; a key that
     /// is busy, or that a cursor will still pass, is called anyway. A requeued delete stays: the object that exists
     /// again under its name was filtered, or its call would have canceled the requeue.

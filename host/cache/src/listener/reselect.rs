@@ -88,9 +88,8 @@ impl Received {
         let was_called = slot.is_in_flight() || slot.retry.is_some();
         match known {
             Known::Nothing if slot.ends().last().is_some() || !was_called => Received::Nothing,
-            Known::Exactly(state) | Known::Maybe(Some(state)) if slot.ends().last().is_none() && !was_called => {
-                Received::State(state.clone())
-            }
+            // After `Maybe(Some)` it may have received a newer state.
+            Known::Exactly(state) if slot.ends().last().is_none() && !was_called => Received::State(state.clone()),
             _ => Received::Unknown,
         }
     }
@@ -125,6 +124,7 @@ impl Listener {
                 .vanished_unattempted
                 .retain(|(of, lane)| *of != source || !begun.contains(lane));
             self.queue.hide_states(is_begun);
+            self.look_at_idle_requeues(source);
             let gate = self.replay_gate.get(source);
             for lane in &begun {
                 self.sources.begin_reselection((source, *lane), &reselection, now);

@@ -156,6 +156,7 @@ impl Listener {
                 self.queue.retry(id);
             }
         }
+        self.wake_all();
     }
 
     /// Extends the back-off of a slot to the end of its key's interval. Returns whether it has to wait for that.

@@ -60,9 +60,10 @@ pub(super) enum CallState {
     InFlight { number: u64, since: Moment },
     /// The end of its back-off: it failed, and has an entry in the timers.
     BackingOff,
-    /// The end of its key's interval ([`CallSpacing`](crate::delivery::spacing::CallSpacing)). Not under retry.
+    /// The end of its key's interval ([`CallSpacing`](crate::delivery::spacing::CallSpacing)). Under retry only if it
+    /// has waited for something before.
     Spaced,
-    /// A source or index that the handler asked for. Not under retry.
+    /// A source or index that the handler asked for. What it failed on before still counts.
     WaitsOn(Awaited),
 }
 
@@ -74,6 +75,8 @@ pub(super) struct SlotCounts {
     pub(super) backing_off: usize,
     pub(super) spaced: usize,
     pub(super) waiting: usize,
+    /// Slots under retry that are spaced or waiting.
+    pub(super) held_retries: usize,
 }
 
 #[derive(Debug)]
@@ -218,6 +221,10 @@ impl Slots {
         let before = std::mem::replace(&mut self.get_mut(id).call, state);
         *self.counts.of(before) -= 1;
         *self.counts.of(state) += 1;
+        if self.get(id).retry.is_some() {
+            self.counts.held_retries += usize::from(state.is_held());
+            self.counts.held_retries -= usize::from(before.is_held());
+        }
         if before == CallState::Ready {
             self.unlink(id);
         }
@@ -259,6 +266,7 @@ impl Slots {
         let slot = self.entries[id as usize]
             .take()
             .expect("slot ids are kept only while their slot lives");
+        self.counts.held_retries -= usize::from(slot.retry.is_some());
         if let Ok(entry) = self.index.find_entry(slot.hash, |other| *other == id) {
             entry.remove();
         }
@@ -334,6 +342,13 @@ impl Slots {
             NONE => self.ready[lane].last = before,
             after => self.get_mut(after).ready_before = before,
         }
+    }
+}
+
+impl CallState {
+    /// Whether a slot under retry has neither started nor an entry in the timers of retries.
+    pub(super) fn is_held(self) -> bool {
+        matches!(self, CallState::Spaced | CallState::WaitsOn(_))
     }
 }
 

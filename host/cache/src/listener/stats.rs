@@ -94,6 +94,8 @@ pub struct ListenerStats {
     /// ([`min_interval`](super::ListenerOptions::min_interval)). Without keys in back-off and requeues, which may wait
     /// for it, too.
     pub spaced: usize,
+    /// Keys whose last call found a source or an index not ready. They are called again when it is, and are pending.
+    pub waiting: usize,
     /// Something waits because of [`calls_per_second_max`](super::ListenerOptions::calls_per_second_max).
     pub held_by_rate: bool,
     /// Calls that the handler asked for and that have not ended. Not pending, even if they are due.

@@ -143,6 +143,25 @@ impl Snapshot {
         self.0.index_names()
     }
 
+    /// Whether the index called `name` exists and has its values.
+    #[must_use]
+    pub fn has_index(&self, name: &str) -> bool {
+        self.0.index(name).is_ok()
+    }
+
+    /// Whether an index of a plugin has its values that had none in `older`, a state of the same store.
+    pub(crate) fn has_more_indexes_than(&self, older: &Snapshot) -> bool {
+        let was_ready = |name: &str| {
+            older
+                .0
+                .external
+                .iter()
+                .any(|(other, had)| **other == *name && had.is_some())
+        };
+        let mut ready = self.0.external.iter().filter(|(_, has)| has.is_some());
+        ready.any(|(name, _)| !was_ready(name))
+    }
+
     /// The objects of this state that are absent from the index called `index` because its function failed on them.
     /// None if it failed on none, does not exist or is not ready.
     #[must_use]

@@ -15,7 +15,7 @@ kubeconfig = "kube/config"
 [admin]
 listen = "127.0.0.1:0"
 tls = { cert-file = "tls.crt", key-file = "tls.key" }
-
+socket = "run/admin.sock"
 [informer.pods]
 resource = "v1/pods"
 namespaces = ["default"]
@@ -139,7 +139,7 @@ fn complete_configuration_is_read() {
     Config {
         path: "etc/config.toml",
         clusters: { "": Located { value: ClusterSection { context: Some( "staging", ), kubeconfig: Some( "etc/kube/config", ), in_cluster: false, }, position: FilePosition { line: 2, column: 2, }, }, },
-        admin: AdminSection { listen: 127.0.0.1:0, hosts: [], tls: Some( Located { value: Files { certificate: "etc/tls.crt", key: "etc/tls.key", }, position: FilePosition { line: 8, column: 7, }, }, ), cluster: "", },
+        admin: AdminSection { listen: 127.0.0.1:0, socket: Some( "etc/run/admin.sock", ), hosts: [], tls: Some( Located { value: Files { certificate: "etc/tls.crt", key: "etc/tls.key", }, position: FilePosition { line: 8, column: 7, }, }, ), cluster: "", },
         health: HealthSection { listen: [::]:8090, },
         http: HttpSection { ca_file: Some( Located { value: "etc/ca.pem", position: FilePosition { line: 45, column: 11, }, }, ), proxy: Some( "http://proxy:3128", ), no_proxy: [ ".svc", ], },
         state: StateSection { is_set: false, path: None, },

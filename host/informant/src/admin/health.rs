@@ -3,6 +3,9 @@
 //! A process that responds is alive. It is ready if everything that the configuration requires is ready. A source
 //! counts until its first sync, unless `required` says otherwise; one that appeared later, and a kind of a pattern that
 //! cannot be read, never count. With `?verbose` each check has a line, as in kube-apiserver.
+//!
+//! Whoever reaches the port may read this, so it shows states, counts and our own words and codes. Errors are withheld,
+//! as kube-apiserver does: they may quote a plugin, a script, an object, or what an API server said.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,6 +16,7 @@ use http::StatusCode;
 use informant_cache::{Source, SourceState};
 use informant_config::Resources;
 use informant_informer::ReflectorStatus;
+use informant_plugin_host::{PluginState, PluginStatus};
 use informant_spec::Required;
 
 use super::{AdminState, sources};
@@ -20,6 +24,9 @@ use crate::age::human;
 use crate::daemon::{CertificateStatus, InformerPhase, InformerStatus, PluginEntry, PluginPhase, StatusRegistry};
 use crate::escape;
 use crate::runbooks::{self, Runbook};
+
+/// After the state of what failed: where its error is shown.
+const ERROR_WITHHELD: &str = "; `informant status` and the log show why";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReadinessCheck {
@@ -156,11 +163,11 @@ fn informer(registry: &StatusRegistry, name: &str, cluster: &str, status: &Infor
     let mut runbook = Some(runbooks::WATCH_NOT_LIVE);
     let (passed, gating, text) = match &status.phase {
         InformerPhase::Discovering { last_error } => {
-            let error = last_error.as_ref().map(ToString::to_string);
-            let text = error.unwrap_or_else(|| "discovering the resource".to_owned());
+            let text = "discovering the resource".to_owned();
+            let text = text + last_error.as_ref().map_or("", |_| ERROR_WITHHELD);
             (false, Gating::of(required, true), text)
         }
-        InformerPhase::Refused { reason } => (false, Gating::of(required, true), reason.to_string()),
+        InformerPhase::Refused { .. } => (false, Gating::of(required, true), format!("refused{ERROR_WITHHELD}")),
         InformerPhase::Stopped => (false, Gating::of(required, true), "stopped".to_owned()),
         InformerPhase::Running(_) => {
             runbook = runbook_of_sources(registry, name, cluster);
@@ -217,7 +224,7 @@ fn running(registry: &StatusRegistry, name: &str, cluster: &str, informer: &Info
         1 => text.push("1 other source is Live".to_owned()),
         others => text.push(format!("{others} other sources are Live")),
     }
-    (false, Gating::of(required, counts), text.join("; "))
+    (false, Gating::of(required, counts), text.join("; ") + ERROR_WITHHELD)
 }
 
 /// Whether readiness depends on a source that is not live: it was there at the start or at the last change of its
@@ -241,14 +248,13 @@ fn line(informer: &InformerStatus, source: &Source) -> String {
     let status = source.status();
     let version = status.snapshot.version().map_or("none", |version| version.as_str());
     let line = format!("{}, {} objects, version {version}", status.state, status.snapshot.len());
-    match (sources::of_reflector(informer, source), status.last_error) {
-        (Some(reflector), _) => line + &reflector_status(&reflector),
-        (None, Some(error)) => format!("{line} ({error})"),
-        (None, None) => line,
+    match sources::of_reflector(informer, source) {
+        Some(reflector) => line + &reflector_status(&reflector),
+        None => line,
     }
 }
 
-/// The time of the last event, the number of relists, and the last error.
+/// The times of the last event and of the last error, and the number of relists.
 fn reflector_status(status: &ReflectorStatus) -> String {
     let ago = |age: Duration| human(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
     let mut text = String::new();
@@ -260,8 +266,8 @@ fn reflector_status(status: &ReflectorStatus) -> String {
     }
     let noun = if status.relists == 1 { "relist" } else { "relists" };
     let _ = write!(text, ", {} {noun}", status.relists);
-    if let Some((error, age)) = &status.last_error {
-        let _ = write!(text, ", last error {} ago: {error}", ago(*age));
+    if let Some((_, age)) = &status.last_error {
+        let _ = write!(text, ", last error {} ago", ago(*age));
     }
     text
 }
@@ -274,8 +280,8 @@ fn plugin(entry: &PluginEntry) -> ReadinessCheck {
     let runbook = super::plugins::runbook(&phase);
     let (passed, text) = match phase {
         PluginPhase::Loading => (false, "loading".to_owned()),
-        PluginPhase::Refused { reason } => (false, reason.to_string()),
-        PluginPhase::Running(plugin) => super::plugins::health(&plugin),
+        PluginPhase::Refused { .. } => (false, format!("refused{ERROR_WITHHELD}")),
+        PluginPhase::Running(plugin) => loaded_plugin(&plugin.status()),
         PluginPhase::Stopped => (false, "stopped".to_owned()),
     };
     ReadinessCheck {
@@ -285,4 +291,18 @@ fn plugin(entry: &PluginEntry) -> ReadinessCheck {
         text,
         runbook,
     }
+}
+
+/// A paused plugin does what was asked of it.
+fn loaded_plugin(status: &PluginStatus) -> (bool, String) {
+    let passed = matches!(
+        status.state,
+        PluginState::Loaded | PluginState::Running | PluginState::Paused
+    );
+    let withheld = if passed { "" } else { ERROR_WITHHELD };
+    let text = format!(
+        "{}, {} pending, {} dead letters{withheld}",
+        status.state, status.pending, status.dead_letters
+    );
+    (passed, text)
 }

@@ -93,7 +93,10 @@ fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -
             loaded.writes_spaced_keys = keys.collect();
             let stuck_on = status.stuck_on.as_ref();
             loaded.stuck_on = stuck_on.map(|call| stuck(call, cluster(call.source), now));
-            (status.state.as_str(), status.because, Some(loaded))
+            match entry.missing().filter(|_| status.state == PluginState::Running) {
+                Some(missing) => ("not-ready", Some(missing.to_string()), Some(loaded)),
+                None => (status.state.as_str(), status.because, Some(loaded)),
+            }
         }
     };
     let section = entry.section();
@@ -142,6 +145,7 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
         failing: listener.failing,
         retries: Vec::new(),
         spaced: listener.spaced,
+        waiting: listener.waiting,
         rate_held: listener.held_by_rate,
         requeues: listener.requeues,
         slowed: listener.slowed,
@@ -257,22 +261,4 @@ pub(super) fn loading_behind(registry: &StatusRegistry, informer: &str) -> Optio
         names_it && matches!(entry.phase(), PluginPhase::Loading)
     });
     loading.map(|entry| entry.name.clone())
-}
-
-/// Whether a loaded plugin is healthy, and its status line.
-pub(super) fn health(plugin: &Plugin) -> (bool, String) {
-    let status = plugin.status();
-    // A paused plugin does what was asked of it.
-    let good = matches!(
-        status.state,
-        PluginState::Loaded | PluginState::Running | PluginState::Paused
-    );
-    let because = status.because.map_or(String::new(), |because| format!(": {because}"));
-    (
-        good,
-        format!(
-            "{}{because}, {} pending, {} dead letters",
-            status.state, status.pending, status.dead_letters
-        ),
-    )
 }

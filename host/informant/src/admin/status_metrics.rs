@@ -8,6 +8,7 @@ use std::time::Duration;
 use informant_cache::listener::ListenerStats;
 use informant_cache::{Source, SourceState};
 use informant_informer::ReflectorStatus;
+use informant_spec::Required;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -23,7 +24,7 @@ pub(super) struct StatusCollector(pub(super) StatusRegistry);
 /// A statistic of one plugin's listener.
 type Reading = fn(&ListenerStats) -> u64;
 
-const GAUGES: [(&str, &str, Reading); 9] = [
+const GAUGES: [(&str, &str, Reading); 10] = [
     (
         "listener_pending",
         "Events waiting for the plugin, including those in back-off",
@@ -58,6 +59,11 @@ const GAUGES: [(&str, &str, Reading); 9] = [
         "listener_keys_spaced",
         "Keys with events that wait for min-interval",
         |stats| stats.spaced as u64,
+    ),
+    (
+        "listener_waiting",
+        "Keys whose last call found a source or an index not ready",
+        |stats| stats.waiting as u64,
     ),
     ("listener_rate_held", "1 while deliveries wait for max-rate", |stats| {
         u64::from(stats.held_by_rate)
@@ -198,6 +204,7 @@ impl Collector for StatusCollector {
                 ConstCounter::new(read(stats)).encode(family.encode_family(&[("plugin", *plugin)])?)?;
             }
         }
+        self.encode_not_ready(&mut encoder)?;
         self.encode_reloads(&mut encoder)?;
         self.encode_closed_hosts(&mut encoder)?;
         let help = "Sections of config.toml whose newest version is not running";
@@ -251,6 +258,18 @@ impl StatusCollector {
         Ok(())
     }
 
+    fn encode_not_ready(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "1 while the plugin's first calls wait for sources or indexes, or began without them";
+        let mut family = encoder.encode_descriptor("plugin_not_ready", help, None, MetricType::Gauge)?;
+        for entry in self.0.plugins() {
+            if let PluginPhase::Running(_) = entry.phase() {
+                let value = gauge(entry.missing().is_some().into());
+                value.encode(family.encode_family(&[("plugin", entry.name.as_str())])?)?;
+            }
+        }
+        Ok(())
+    }
+
     fn encode_reloads(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "0 while the plugin's newest version was refused or rolled back and an older one runs";
         let name = "plugin_last_reload_successful";
@@ -282,7 +301,8 @@ impl StatusCollector {
     }
 
     /// The sources that are in trouble, by name, so that an alert tells which, and informers that have none because of
-    /// trouble. Their number is bounded by the watches of an informer; a series ends with the trouble.
+    /// trouble. It is expected of an informer that need not be ready and waits for its resource, and of a kind of a
+    /// pattern that cannot be read. Their number is bounded by the watches of an informer; a series ends with the trouble.
     fn encode_degraded(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "1 for each source whose watch is down, or that cannot be listed";
         let mut family = encoder.encode_descriptor("source_degraded", help, None, MetricType::Gauge)?;
@@ -295,12 +315,14 @@ impl StatusCollector {
                     _ => continue,
                 };
                 let resource = status.section.resource.value.text();
+                let is_expected = status.section.required == Required::No && state == "Discovering";
                 let labels = [
                     ("informer", entry.name.as_str()),
                     ("cluster", cluster.as_str()),
                     ("resource", resource.as_str()),
                     ("namespace", ""),
                     ("state", state),
+                    ("expected", word(is_expected)),
                 ];
                 gauge(1).encode(family.encode_family(&labels)?)?;
             }
@@ -310,12 +332,15 @@ impl StatusCollector {
                     continue;
                 };
                 let resource = resource_or_section(status, source);
+                let is_awaited = source.state() == SourceState::WaitingForResource;
+                let is_expected = source.is_left_out() || is_awaited && status.section.required == Required::No;
                 let labels = [
                     ("informer", entry.name.as_str()),
                     ("cluster", info.cluster.as_str()),
                     ("resource", resource.as_str()),
                     ("namespace", info.namespace.as_deref().unwrap_or_default()),
                     ("state", source.state().as_str()),
+                    ("expected", word(is_expected)),
                 ];
                 gauge(1).encode(family.encode_family(&labels)?)?;
             }
@@ -367,6 +392,10 @@ fn is_degraded(source: &Source) -> bool {
         SourceState::Syncing => source.status().last_error.is_some(),
         _ => true,
     }
+}
+
+fn word(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
 }
 
 fn gauge(value: u64) -> ConstGauge<i64> {

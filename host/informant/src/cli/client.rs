@@ -1,6 +1,7 @@
 //! A client of the admin server of a running daemon.
 //!
 //! ```text
+//! --config, or nothing ─▶ Target: admin socket of this user, if it is there: no token
 //! --admin, --config ─▶ Target: ADDRESS:PORT ──plain HTTP, no token──────────────▶ admin server
 //!                              https://…  ──TLS────────────────────┐
 //! --pod, --informant-namespace ─▶ pod ──API server, kubelet, TLS───┴── Identity's token
@@ -38,8 +39,8 @@ use tls::TlsArgs;
 /// Selects the daemon, and who the caller is to it.
 #[derive(Debug, Args)]
 pub(super) struct AdminArgs {
-    /// The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration,
-    /// 127.0.0.1:8089]
+    /// The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is
+    /// there, [admin] in the configuration, 127.0.0.1:8089]
     #[arg(long, value_name = "ADDRESS:PORT|https://HOST:PORT", value_parser = AdminServer::parse)]
     admin: Option<AdminServer>,
     /// Configuration file [default: config.toml]

@@ -346,6 +346,12 @@ fn problems(plugin: &PluginView) -> Vec<String> {
             "{name}: events of {objects} wait for the end of `min-interval`"
         ));
     }
+    if loaded.waiting > 0 {
+        let objects = count(loaded.waiting, "object");
+        lines.push(format!(
+            "{name}: events of {objects} wait for a source or an index that was not ready"
+        ));
+    }
     if loaded.rate_held {
         lines.push(format!("{name}: events wait for `max-rate`"));
     }

@@ -161,7 +161,7 @@ fn help_of_get() {
           --no-headers
               Omit the table's header row
           --admin <ADDRESS:PORT|https://HOST:PORT>
-              The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+              The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is there, [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>
               Configuration file [default: config.toml]
       -h, --help
@@ -258,7 +258,7 @@ fn help_of_status() {
       -o, --output <FORMAT>
               Output format [default: table] [possible values: table, json]
           --admin <ADDRESS:PORT|https://HOST:PORT>
-              The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+              The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is there, [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>
               Configuration file [default: config.toml]
       -h, --help
@@ -297,7 +297,7 @@ fn help_of_plugin_list() {
       -o, --output <FORMAT>
               Output format [default: table] [possible values: table, json]
           --admin <ADDRESS:PORT|https://HOST:PORT>
-              The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+              The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is there, [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>
               Configuration file [default: config.toml]
       -h, --help
@@ -337,7 +337,7 @@ fn help_of_plugin_pause() {
 
     Options:
           --admin <ADDRESS:PORT|https://HOST:PORT>
-              The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+              The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is there, [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>
               Configuration file [default: config.toml]
       -h, --help
@@ -377,7 +377,7 @@ fn help_of_plugin_resume() {
 
     Options:
           --admin <ADDRESS:PORT|https://HOST:PORT>
-              The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+              The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is there, [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>
               Configuration file [default: config.toml]
       -h, --help
@@ -423,7 +423,7 @@ fn help_of_plugin_requeue() {
           --cluster <NAME>
               Only objects in this cluster
           --admin <ADDRESS:PORT|https://HOST:PORT>
-              The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+              The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is there, [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>
               Configuration file [default: config.toml]
       -h, --help
@@ -475,7 +475,7 @@ fn help_of_plugin_trigger() {
           --key <NAMESPACE/NAME>
               This object
           --admin <ADDRESS:PORT|https://HOST:PORT>
-              The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+              The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is there, [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>
               Configuration file [default: config.toml]
       -h, --help

@@ -3,6 +3,8 @@
 //! A swap may bring a component with other roles or other indexes; then the attachments are exchanged. The listener
 //! stays the plugin's, so events wait in it while components change. A changed section detaches and attaches only what
 //! differs.
+//!
+//! A listener is attached when the [barrier](super::call_barrier) lets it: then the plugin's first calls begin.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -10,19 +12,33 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use informant_cache::ExpectedIndexes;
 use informant_informer::NamedInformer;
 use informant_plugin_host::{Plugin, Swapped};
 use tokio::sync::watch;
 
-use super::status_registry::{InformerPhase, InformerStatuses, RunningInformer, StatusRegistry};
+use super::call_barrier::{CallBarrier, Needed};
+use super::status_registry::{InformerPhase, InformerStatuses, PluginEntry, RunningInformer, StatusRegistry};
 
 /// A plugin and the informers it is attached to.
 pub(super) struct PluginAttachments {
     pub(super) plugin: Plugin,
+    entry: Arc<PluginEntry>,
     registry: StatusRegistry,
+    barrier: CallBarrier,
+    /// The informers to which its indexes are yet to be added for the first time.
+    expected: BTreeMap<String, ExpectedIndexes>,
     /// The plugin's informers by name, and by cluster as far as they run.
     informers: BTreeMap<String, BTreeMap<String, Arc<RunningInformer>>>,
     changes: FuturesUnordered<Pin<Box<dyn Future<Output = Option<InformerChange>> + Send>>>,
+}
+
+/// Why attachments are to be updated.
+pub(super) enum AttachmentNews {
+    /// An informer changed in some cluster.
+    Informer(InformerChange),
+    /// Something that the first calls wait for may be ready.
+    Readiness,
 }
 
 /// An informer that changed in some cluster.
@@ -33,10 +49,19 @@ pub(super) struct InformerChange {
 
 impl PluginAttachments {
     /// Not attached yet: see [`next`](Self::next).
-    pub(super) fn new<'n>(plugin: Plugin, registry: &StatusRegistry, informers: impl Iterator<Item = &'n str>) -> Self {
+    pub(super) fn new<'n>(
+        plugin: Plugin,
+        entry: &Arc<PluginEntry>,
+        registry: &StatusRegistry,
+        informers: impl Iterator<Item = &'n str>,
+        expected: BTreeMap<String, ExpectedIndexes>,
+    ) -> Self {
         let mut attachments = Self {
             plugin,
+            entry: Arc::clone(entry),
+            barrier: CallBarrier::new(registry.catalog()),
             registry: registry.clone(),
+            expected,
             informers: BTreeMap::new(),
             changes: FuturesUnordered::new(),
         };
@@ -44,20 +69,31 @@ impl PluginAttachments {
         attachments
     }
 
-    /// Waits until one of the informers changes in some cluster. Cancel safe.
-    pub(super) async fn next(&mut self) -> InformerChange {
+    /// Waits until one of the informers changes in some cluster, or something may be ready. Cancel safe.
+    pub(super) async fn next(&mut self) -> AttachmentNews {
+        let Self { changes, barrier, .. } = self;
         loop {
-            match self.changes.next().await {
-                Some(Some(change)) => return change,
-                // That informer was removed.
-                Some(None) => {}
-                None => std::future::pending().await,
+            tokio::select! {
+                biased;
+                // Without a change: that informer was removed.
+                change = changes.next(), if !changes.is_empty() => if let Some(Some(change)) = change {
+                    return AttachmentNews::Informer(change);
+                },
+                () = barrier.news() => return AttachmentNews::Readiness,
             }
         }
     }
 
+    pub(super) async fn update(&mut self, news: AttachmentNews) {
+        match news {
+            AttachmentNews::Informer(change) => self.attach(change).await,
+            AttachmentNews::Readiness => {}
+        }
+        self.release();
+    }
+
     /// Attaches the plugin to the running informers that it is not attached to yet, and detaches what they replace.
-    pub(super) async fn attach(&mut self, change: InformerChange) {
+    async fn attach(&mut self, change: InformerChange) {
         let InformerChange { name, mut statuses } = change;
         let Some(known) = self.informers.get_mut(&name) else {
             return;
@@ -71,24 +107,48 @@ impl PluginAttachments {
             if known.get(&cluster).is_some_and(|known| Arc::ptr_eq(known, &running)) {
                 continue;
             }
-            let before = known.insert(cluster, Arc::clone(&running));
-            new.push((before, running));
+            let before = known.insert(cluster.clone(), Arc::clone(&running));
+            new.push((cluster, before, running));
         }
-        for (before, running) in new {
+        for (cluster, before, running) in new {
+            let was_held = before
+                .as_ref()
+                .is_some_and(|before| self.barrier.forget(&cluster, before));
+            let is_replaced = before.is_some() && !was_held;
             // An informer that has ended or is retiring needs no detaching.
             if let Some(before) = before.filter(|before| !before.shared.is_stopped()) {
                 self.detach(&before.shared);
             }
             // First the index, so that a handler that queries it during the initial list gets an answer sooner.
             add_feed(&self.plugin, &running.shared).await;
-            if self.plugin.roles().wants_events() {
-                self.add_listener(&running.shared);
+            if !self.plugin.roles().wants_events() {
+                continue;
+            }
+            match is_replaced {
+                true => self.add_listener(&running.shared),
+                false => self.barrier.hold(&cluster, running),
             }
         }
+        // From now on the informer has them.
+        self.expected.remove(&name);
         self.changes.push(Box::pin(async move {
             statuses.changed().await.ok()?;
             Some(InformerChange { name, statuses })
         }));
+    }
+
+    /// Attaches the listener to the informers that the barrier no longer holds.
+    fn release(&mut self) {
+        let needed = Needed {
+            plugin: &self.plugin,
+            registry: &self.registry,
+            informers: self.informers.keys().map(String::as_str).collect(),
+        };
+        let (released, missing) = self.barrier.release(&needed);
+        for informer in released {
+            self.add_listener(&informer.shared);
+        }
+        self.entry.set_missing(missing);
     }
 
     /// Attaches it to these informers and detaches it from all others.
@@ -100,9 +160,11 @@ impl PluginAttachments {
                 None => self.watch(name),
             }
         }
-        for informer in before.into_values().flat_map(BTreeMap::into_values) {
+        for (cluster, informer) in before.into_values().flatten() {
+            self.barrier.forget(&cluster, &informer);
             self.detach(&informer.shared);
         }
+        self.release();
     }
 
     /// Exchanges the attachments that a swap has changed.
@@ -129,6 +191,10 @@ impl PluginAttachments {
                 (true, false) => shared.remove_listener(&self.plugin.listener()),
                 _ => {}
             }
+        }
+        if !events_now {
+            self.barrier.release_all();
+            self.release();
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use informant_plugin_host::{KeyValue, KvChange, KvHandled, KvOpening, KvSpace, KvUsage};
+use informant_plugin_host::{KeyValue, KvChange, KvHandled, KvHeld, KvOpening, KvSpace, KvUsage};
 use informant_state::{EventEnd, KeySpace};
 
 use super::durable_state::DurableState;
@@ -56,7 +56,15 @@ impl KvSpace for Keys {
     }
 
     fn commit(&self, changes: Vec<KvChange>, handled: Option<KvHandled>) {
-        let end = handled.map(|KvHandled { source, key, report }| EventEnd { source, key, report });
-        self.0.commit(changes, end);
+        self.0.commit(changes, handled.map(event_end));
     }
+
+    fn hold(&self, changes: Vec<KvChange>) -> KvHeld {
+        let held = self.0.hold(changes);
+        Box::new(move |handled| held.end(event_end(handled)))
+    }
+}
+
+fn event_end(KvHandled { source, key, report }: KvHandled) -> EventEnd {
+    EventEnd { source, key, report }
 }

@@ -10,9 +10,11 @@
 //! whose component arrives a moment later is applied then. Newer text of the section, or another content of the file,
 //! replaces what is being read and prepared. Only a swap that has begun is completed first.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
+use informant_cache::ExpectedIndexes;
 use informant_config::PluginSection;
 use informant_plugin_host::{LoadError, LoadProblem, Plugin, PluginHost, PreparedChange, Swapped};
 use informant_spec::{Content, Digest};
@@ -26,7 +28,7 @@ use super::config_reader::ConfigChecks;
 use super::configuration::Section;
 use super::durable_state::DurableState;
 use super::file_watch::FileWatch;
-use super::plugin_attachments::{InformerChange, PluginAttachments};
+use super::plugin_attachments::{AttachmentNews, PluginAttachments};
 use super::plugin_content::{ContentFollower, ContentRead};
 use super::section_command::{CommandReceiver, Reply, SectionCommand, SectionResult};
 use super::status_registry::{PluginEntry, PluginPhase, StatusRegistry};
@@ -57,6 +59,8 @@ struct Running {
 /// The plugin's content, and what is being done about it.
 struct Attempt {
     content: ContentFollower,
+    /// The indexes that the plugin may have, by informer, while it is being loaded.
+    expected: BTreeMap<String, ExpectedIndexes>,
     preparing: Option<Preparing>,
     /// Answers the command that is being handled.
     reply: Option<Reply>,
@@ -81,7 +85,7 @@ enum PluginEvent {
     Command(SectionCommand<PluginSection>),
     Prepared(Result<Prepared, JoinError>),
     Read(ContentRead),
-    Informer(InformerChange),
+    Attachments(AttachmentNews),
     ProbationEnded,
 }
 
@@ -97,6 +101,7 @@ impl PluginSupervisor {
         let mut running = None;
         let mut attempt = Attempt {
             content: self.content(),
+            expected: BTreeMap::new(),
             preparing: None,
             reply: Some(first),
         };
@@ -122,6 +127,7 @@ impl PluginSupervisor {
                         Ok(prepared) => self.apply(&mut running, &mut attempt, prepared).await,
                         // It panicked, which the log shows.
                         Err(error) => {
+                            attempt.expected.clear();
                             let reason: Arc<str> = error.to_string().into();
                             if running.is_none() {
                                 let reason = Arc::clone(&reason);
@@ -132,9 +138,9 @@ impl PluginSupervisor {
                     }
                 }
                 PluginEvent::Read(read) => self.handle_read(running.as_ref(), &mut attempt, read),
-                PluginEvent::Informer(change) => {
+                PluginEvent::Attachments(news) => {
                     if let Some(running) = &mut running {
-                        running.attachments.attach(change).await;
+                        running.attachments.update(news).await;
                     }
                 }
                 PluginEvent::ProbationEnded => {
@@ -149,7 +155,7 @@ impl PluginSupervisor {
     /// Commands take precedence over files: when both change at once, the new section belongs to the new component.
     async fn next(&self, running: &mut Option<Running>, attempt: &mut Attempt) -> PluginEvent {
         let plugin = running.as_ref().map(|running| running.attachments.plugin.clone());
-        let change = or_never(running.as_mut().map(|running| running.attachments.next()));
+        let news = or_never(running.as_mut().map(|running| running.attachments.next()));
         let probation = or_never(plugin.as_ref().map(|plugin| plugin.probation_ends()));
         let prepared = or_never(attempt.preparing.as_mut().map(|preparing| &mut preparing.task));
         tokio::select! {
@@ -157,7 +163,7 @@ impl PluginSupervisor {
             command = self.commands.next() => PluginEvent::Command(command),
             prepared = prepared => PluginEvent::Prepared(prepared),
             read = attempt.content.next() => PluginEvent::Read(read),
-            change = change => PluginEvent::Informer(change),
+            news = news => PluginEvent::Attachments(news),
             () = probation => PluginEvent::ProbationEnded,
         }
     }
@@ -252,6 +258,9 @@ impl PluginSupervisor {
     fn load(&self, attempt: &mut Attempt, content: Result<Content, LoadError>) {
         self.entry.set_section(Arc::clone(&self.wanted));
         self.entry.set_phase(PluginPhase::Loading);
+        let catalog = self.registry.catalog();
+        let expect = |name: &str| (name.to_owned(), catalog.expect_indexes(name));
+        attempt.expected = self.wanted.informers().map(|(name, _)| expect(name)).collect();
         let (host, spec) = (self.host.clone(), self.wanted.spec.clone());
         attempt.spawn(async move {
             let loaded = match content {
@@ -299,14 +308,17 @@ impl PluginSupervisor {
                 let running = running.insert(Running {
                     attachments: PluginAttachments::new(
                         plugin,
+                        &self.entry,
                         &self.registry,
                         self.wanted.informers().map(|(name, _)| name),
+                        std::mem::take(&mut attempt.expected),
                     ),
                     applied: Arc::clone(&self.wanted),
                 });
                 self.applied_section(running, attempt);
             }
             (Prepared::Loaded(Err(error)), _) => {
+                attempt.expected.clear();
                 self.metrics.daemon.loaded(&self.entry.name, false);
                 let component = &self.wanted.spec.content;
                 tracing::error!(

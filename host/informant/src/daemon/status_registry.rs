@@ -96,6 +96,8 @@ pub struct PluginEntry {
     pub name: String,
     section: Mutex<Arc<PluginSection>>,
     phase: watch::Sender<PluginPhase>,
+    /// What it may read and is not ready, while its first calls wait for that or began without it.
+    missing: Mutex<Option<Arc<str>>>,
 }
 
 #[derive(Clone)]
@@ -205,6 +207,7 @@ impl StatusRegistry {
             name: name.to_owned(),
             section: Mutex::new(section),
             phase: watch::Sender::new(PluginPhase::Loading),
+            missing: Mutex::default(),
         });
         let mut plugins = self.0.plugins.write().unwrap_or_else(PoisonError::into_inner);
         plugins.insert(name.to_owned(), Arc::clone(&entry));
@@ -359,6 +362,17 @@ impl PluginEntry {
     #[must_use]
     pub fn phase(&self) -> PluginPhase {
         self.phase.borrow().clone()
+    }
+
+    /// What it may read and is not ready: its first calls about the objects of a cluster wait for that, or began without
+    /// it.
+    #[must_use]
+    pub fn missing(&self) -> Option<Arc<str>> {
+        lock(&self.missing).clone()
+    }
+
+    pub(super) fn set_missing(&self, missing: Option<String>) {
+        *lock(&self.missing) = missing.map(Arc::from);
     }
 
     pub(super) fn set_phase(&self, phase: PluginPhase) {

@@ -52,6 +52,7 @@ impl Daemon {
         drop(activity);
         let undelivered = self.discarded() - before;
         self.admin.stop();
+        drop(self.admin_socket);
         self.health.stop();
         ShutdownReport { undelivered, retrying }
     }

@@ -14,8 +14,9 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::process::Uid;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -23,7 +24,7 @@ use tower::ServiceExt as _;
 
 use super::connections::{AnswerBody, ConnectionPermit, Connections};
 use super::slow_reader::SlowReaderTimeout;
-use super::{ConnectionLimits, HEAD_BYTES_MAX};
+use super::{Bound, ConnectionLimits, HEAD_BYTES_MAX};
 use crate::metrics::{ConnectionEnd, ListenerMetrics};
 use crate::sync::lock;
 
@@ -43,24 +44,50 @@ const NEEDS_TLS: &str = "HTTP/1.0 400 Bad Request\r\ncontent-type: text/plain\r\
 struct Server {
     routes: Router,
     limits: ConnectionLimits,
-    tls: Option<TlsAcceptor>,
     connections: Connections,
     metrics: ListenerMetrics,
     spare: SpareDescriptor,
 }
 
+/// Where connections come from.
+pub(super) enum Listener {
+    Tcp(TcpListener, Option<TlsAcceptor>),
+    Local(UnixListener, Uid),
+}
+
+/// An accepted connection.
+enum Accepted {
+    Tcp(TcpStream, Option<TlsAcceptor>),
+    Local(UnixStream),
+}
+
+impl Listener {
+    /// Needs a runtime.
+    pub(super) fn new(bound: Bound) -> io::Result<Self> {
+        Ok(match bound {
+            Bound::Tcp(listener, tls) => Self::Tcp(TcpListener::from_std(listener)?, tls),
+            Bound::Local(listener, user) => Self::Local(UnixListener::from_std(listener)?, user),
+        })
+    }
+
+    /// The next connection. None: it is of another user.
+    async fn accept(&self) -> io::Result<Option<Accepted>> {
+        match self {
+            Self::Tcp(listener, tls) => Ok(Some(Accepted::Tcp(listener.accept().await?.0, tls.clone()))),
+            Self::Local(listener, user) => {
+                let (socket, _) = listener.accept().await?;
+                let is_own = (socket.peer_cred()).is_ok_and(|peer| peer.uid() == user.as_raw());
+                Ok(is_own.then_some(Accepted::Local(socket)))
+            }
+        }
+    }
+}
+
 /// Serves until dropped.
-pub(super) async fn serve(
-    listener: TcpListener,
-    routes: Router,
-    limits: ConnectionLimits,
-    tls: Option<TlsAcceptor>,
-    metrics: ListenerMetrics,
-) {
+pub(super) async fn serve(listener: Listener, routes: Router, limits: ConnectionLimits, metrics: ListenerMetrics) {
     let server = Arc::new(Server {
         routes,
         limits,
-        tls,
         connections: Connections::new(limits, metrics.clone()),
         metrics,
         spare: SpareDescriptor::default(),
@@ -69,7 +96,8 @@ pub(super) async fn serve(
     let mut logged: Option<Instant> = None;
     loop {
         match listener.accept().await {
-            Ok((socket, _)) => {
+            Ok(None) => {}
+            Ok(Some(socket)) => {
                 server.clone().start(socket);
                 // Lets the new connection read its request, and one that was replaced release its descriptor.
                 tokio::task::yield_now().await;
@@ -113,7 +141,7 @@ impl SpareDescriptor {
 }
 
 impl Server {
-    fn start(self: Arc<Self>, socket: TcpStream) {
+    fn start(self: Arc<Self>, socket: Accepted) {
         let Some(permit) = self.connections.admit() else {
             return;
         };
@@ -135,10 +163,17 @@ impl Server {
     }
 
     /// Serves a connection to its end.
-    async fn serve(&self, socket: TcpStream, permit: ConnectionPermit) {
+    async fn serve(&self, socket: Accepted, permit: ConnectionPermit) {
+        let (socket, tls) = match socket {
+            Accepted::Tcp(socket, tls) => (socket, tls),
+            Accepted::Local(socket) => {
+                let socket = SlowReaderTimeout::new(socket, self.limits.read_pause);
+                return self.serve_requests(socket, permit).await;
+            }
+        };
         // Answers are written at once; waiting for more would only delay them.
         let _ = socket.set_nodelay(true);
-        let Some(tls) = &self.tls else {
+        let Some(tls) = &tls else {
             let socket = SlowReaderTimeout::new(socket, self.limits.read_pause);
             return self.serve_requests(socket, permit).await;
         };

@@ -259,3 +259,29 @@ async fn http_without_tls_is_told_what_the_port_requires() {
         .shows("http_connections_closed_total{server=\"test\",reason=\"handshake\"} 1")
         .await;
 }
+
+#[tokio::test]
+async fn only_processes_of_the_user_are_served_locally() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = geteuid();
+    let other = Uid::from_raw(own.as_raw() + 1);
+    for (user, answered) in [(own, true), (other, false)] {
+        let path = folder.path().join("admin.sock");
+        let metrics = ServerMetrics::register(&mut Registry::default());
+        let routes = Router::new().route("/", get(async || "served"));
+        let socket = LocalSocket::bind(&path).unwrap();
+        let server = LocalServer::start_for(user, "test", socket, routes, &metrics).unwrap();
+        let mut client = tokio::net::UnixStream::connect(server.path()).await.unwrap();
+        // The server may have closed the connection already.
+        let _ = client
+            .write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+            .await;
+        let mut text = Vec::new();
+        let _ = tokio::time::timeout(DEADLINE, client.read_to_end(&mut text))
+            .await
+            .unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(text.ends_with("served"), answered, "{text}");
+        assert_eq!(text.is_empty(), !answered, "{text}");
+    }
+}

@@ -13,14 +13,18 @@ async fn unreachable_cluster_is_reported_and_retried() {
     let daemon = world.daemon(PODS).await;
     let text = until("the trouble to show", async || {
         let (status, text) = daemon.get("/readyz").await;
-        if status == 503 && text.contains("cannot be reached") {
+        let (_, sources) = daemon.get("/api/v1/sources").await;
+        if status == 503 && sources.contains("cannot be reached") {
             Ok(text)
         } else {
-            Err(text)
+            Err(text + &sources)
         }
     })
     .await;
-    assert!(text.contains("[-]informer/pods failed"), "{text}");
+    assert!(
+        text.contains("[-]informer/pods failed: discovering the resource"),
+        "{text}"
+    );
     assert_eq!(daemon.get("/livez").await, (200, "ok".to_owned()));
     assert_eq!(
         daemon
@@ -45,8 +49,13 @@ async fn missing_resource_does_not_delay_other_informers() {
     assert_eq!(status, 503);
     assert!(text.contains("[+]informer/pods ok: Live, 1 objects"), "{text}");
     assert!(
-        text.contains("[-]informer/widgets failed: the API server serves no resource `example.com/v1/widgets`"),
+        text.contains("[-]informer/widgets failed: discovering the resource; `informant status` and the log show why"),
         "{text}"
+    );
+    let (_, sources) = daemon.get("/api/v1/sources").await;
+    assert!(
+        sources.contains("the API server serves no resource `example.com/v1/widgets`"),
+        "{sources}"
     );
 
     world
@@ -91,13 +100,10 @@ async fn namespaces_of_a_cluster_scoped_resource_are_refused() {
     daemon.wait_until_ready().await;
     until("the refusal to show", async || {
         let (_, text) = daemon.get("/readyz?verbose").await;
-        if text.contains(
-            "[ ]informer/nodes failing, not required: `namespaces` names default, but v1/nodes is cluster-scoped",
-        ) {
-            Ok(())
-        } else {
-            Err(text)
-        }
+        let (_, sources) = daemon.get("/api/v1/sources").await;
+        let is_refused = text.contains("[ ]informer/nodes failing, not required: refused")
+            && sources.contains("`namespaces` names default, but v1/nodes is cluster-scoped");
+        if is_refused { Ok(()) } else { Err(text + &sources) }
     })
     .await;
 }
@@ -112,11 +118,13 @@ async fn corrupt_component_at_start_is_retried_when_it_changes() {
     let text = until("the refusal to show", async || {
         let (status, text) = daemon.get("/readyz").await;
         // While it is being loaded it shows as failed too, without a reason yet.
-        let shows = text.contains("not WebAssembly") && text.contains("[+]informer/pods ok");
+        let shows = text.contains("[-]plugin/recorder failed: refused") && text.contains("[+]informer/pods ok");
         if status == 503 && shows { Ok(text) } else { Err(text) }
     })
     .await;
-    assert!(text.contains("[-]plugin/recorder failed"), "{text}");
+    assert!(!text.contains("not WebAssembly"), "{text}");
+    let (_, plugins) = daemon.get("/api/v1/plugins").await;
+    assert!(plugins.contains("not WebAssembly"), "{plugins}");
     assert_eq!(
         daemon
             .metric("informant_plugin_refused", &["plugin=\"recorder\""])

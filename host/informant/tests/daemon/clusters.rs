@@ -36,6 +36,15 @@ async fn wait_for_check(daemon: &Running, beginning: &str, with: &str) {
     .await;
 }
 
+/// Waits until a source that is not live gives this reason.
+async fn wait_for_reason(daemon: &Running, reason: &str) {
+    until(reason, async || {
+        let (_, sources) = daemon.get("/api/v1/sources").await;
+        if sources.contains(reason) { Ok(()) } else { Err(sources) }
+    })
+    .await;
+}
+
 /// `informant get ARGS` of this daemon.
 async fn get(daemon: &Running, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_informant"));
@@ -93,9 +102,14 @@ async fn failing_cluster_does_not_block_the_others() {
     let daemon = east.daemon(&format!("{clusters}{PODS}{RECORDER}")).await;
     daemon.wait_for_events("recorder", "add", 1.0).await;
     wait_for_check(&daemon, "[+]informer/pods/east ok", "Live, 1 objects").await;
-    wait_for_check(&daemon, "[-]informer/pods/west failed", "cannot be reached").await;
-    wait_for_check(&daemon, "[-]informer/pods/broken failed", "broken.kubeconfig").await;
-    wait_for_check(&daemon, "[-]informer/pods/hangs failed", "still pending").await;
+    for (cluster, reason) in [
+        ("west", "cannot be reached"),
+        ("broken", "broken.kubeconfig"),
+        ("hangs", "still pending"),
+    ] {
+        wait_for_check(&daemon, &format!("[-]informer/pods/{cluster} failed"), "discovering").await;
+        wait_for_reason(&daemon, reason).await;
+    }
     assert_eq!(daemon.names("/api/v1/get/pods?cluster=east").await, ["web-0"]);
 
     // A query over all clusters names those that cannot answer, or refuses.
@@ -256,12 +270,8 @@ async fn readded_informer_waits_for_its_earlier_deletes() {
         .await;
 
     east.configure(&format!("{clusters}{PODS}{slow}"));
-    wait_for_check(
-        &daemon,
-        "[-]informer/pods/west failed",
-        "waiting until handlers have received the deletes",
-    )
-    .await;
+    wait_for_check(&daemon, "[-]informer/pods/west failed", "discovering").await;
+    wait_for_reason(&daemon, "waiting until handlers have received the deletes").await;
     // A new version retries failed events at once.
     east.configure(&format!("{clusters}{PODS}{repaired}"));
     daemon.wait_for_events("recorder", "add", 2.0).await;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::program::{Program, transcript};
 use super::world::{World, http_get, until};
+use super::writes::patches;
 
 const CONFIG: &str = "[state]\npath = \"state.redb\"\n[informer.pods]\nresource = \"v1/pods\"\ndurable = \"metadata\"\n\
     [plugin.counter]\ncomponent = \"kv.wasm\"\ninformers = [\"pods\"]\non-start = \"continue\"\nrequired = true\n";
@@ -66,6 +67,45 @@ async fn killed_processes_count_each_update_once() {
         metrics.contains("informant_plugin_kv_keys{plugin=\"counter\"}"),
         "{metrics}"
     );
+}
+
+/// A handler that remembers that it has marked an object, and marks it with a deferred write. It is killed after it has
+/// succeeded, while the write is on its way and the database is written.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_before_a_write_the_next_process_makes_it() {
+    let world = World::start().await;
+    world.install("guest-kv", "kv.wasm");
+    world.create_pod("web-0", "nginx");
+    let config = format!("{CONFIG}allow.kube = [{{ verbs = [\"patch\"], resource = \"v1/pods\" }}]\n");
+    let mut program = Program::run(&world, &config).await;
+    call(&program, "web-0", None).await;
+    world.server.faults().hold(patches(), u32::MAX);
+    world.create_pod("marks-0", "nginx");
+    call(&program, "marks-0", None).await;
+    // The second of these calls comes after the transaction of the first, and that after the call above.
+    for round in ["0", "1"] {
+        update(&world, &program, round).await;
+    }
+    program.signal("-KILL").await;
+    program.exit_code().await;
+    world.server.faults().clear();
+    let is_marked = || {
+        let pod = world.server.get("v1/pods", "default", "marks-0").unwrap().unwrap();
+        pod["metadata"]["labels"]["marked"] == "yes"
+    };
+    assert!(!is_marked(), "the write was held");
+    let program = Program::run(&world, &config).await;
+    let again = call(&program, "marks-0", None).await;
+    assert_eq!(again["count"], 1, "it remembers nothing of the call before: {again}");
+    until("the write", async || {
+        is_marked().then_some(()).ok_or_else(|| "not yet".to_owned())
+    })
+    .await;
+    // From then on it remembers.
+    let label = json!({ "metadata": { "labels": { "round": "2" } } });
+    world.server.patch("v1/pods", "default", "marks-0", label).unwrap();
+    let later = call(&program, "marks-0", Some("2")).await;
+    assert!(later["count"].as_u64() > Some(1), "{later}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use informant_apiserver::{Answer, Filter};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -30,6 +31,72 @@ async fn health_port_answers_probes_and_metrics_only() {
     }
     let (status, _) = http_get(daemon.address(), "/readyz").await;
     assert_eq!(status, 200, "the admin port answers probes, too");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_of_plugins_objects_and_api_servers_stays_off_probes() {
+    const SECRET: &str = "s3cr3t";
+    let world = World::start().await;
+    world.create_pod("web-0", SECRET);
+    let message = format!("admission webhook denied {SECRET}");
+    let answer = Answer::forbidden(&message);
+    let maps = Filter::any().resource("configmaps");
+    world.server.faults().answer(maps, u32::MAX, answer);
+    let quotes = "import { Permanent } from 'informant';\n\
+        export function onAdd(pod) { throw new Permanent(`cannot parse ${JSON.stringify(pod.spec)}`); }";
+    world.write("quotes.js", quotes.as_bytes());
+    world.write("broken.js", format!("throw new Error('{SECRET}');").as_bytes());
+    world.write("fails.js", quotes.as_bytes());
+    let daemon = world
+        .daemon(&format!(
+            "{PODS}[informer.maps]\nresource = \"v1/configmaps\"\n\
+            [plugin.quotes]\nscript = \"quotes.js\"\ninformers = [\"pods\"]\non-failure = \"quarantine\"\n\
+            [plugin.broken]\nscript = \"broken.js\"\ninformers = [\"pods\"]\n\
+            [plugin.fails]\nscript = \"fails.js\"\ninformers = [\"pods\"]\n\
+            [informer.gone]\nresource = \"example.com/v1/widgets\"\n"
+        ))
+        .await;
+    // The authorized API shows all of it.
+    until("all errors to show", async || {
+        let (_, plugins) = daemon.get("/api/v1/plugins").await;
+        let (_, sources) = daemon.get("/api/v1/sources").await;
+        let (_, letters) = daemon.get("/api/v1/dead-letters").await;
+        let shown = [
+            plugins.contains("\"quarantined\"") && plugins.contains("cannot parse"),
+            plugins.contains("\"refused\"") && plugins.matches(SECRET).count() >= 2,
+            sources.contains(&message) && sources.contains("serves no resource"),
+            letters.contains(SECRET),
+        ];
+        match shown {
+            [true, true, true, true] => Ok(()),
+            _ => Err(format!("{shown:?} {plugins}\n{sources}\n{letters}")),
+        }
+    })
+    .await;
+    for address in [daemon.health_address(), daemon.address()] {
+        for path in [
+            "/readyz?verbose",
+            "/readyz",
+            "/livez?verbose",
+            "/healthz?verbose",
+            "/metrics",
+            "/nothing",
+        ] {
+            let (_, text) = http_get(address, path).await;
+            assert!(!text.contains(SECRET), "{path}: {text}");
+        }
+    }
+    let (status, text) = http_get(daemon.health_address(), "/readyz?verbose").await;
+    assert_eq!(status, 503);
+    for check in [
+        "[-]informer/maps failed: Forbidden, 0 objects",
+        "[-]informer/gone failed: discovering the resource; `informant status` and the log show why",
+        "[ ]plugin/quotes failing, not required: quarantined, ",
+        "[ ]plugin/broken failing, not required: refused; `informant status` and the log show why",
+        "[+]plugin/fails ok: ",
+    ] {
+        assert!(text.contains(check), "{check}: {text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

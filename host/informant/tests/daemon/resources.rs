@@ -165,7 +165,11 @@ async fn broken_kinds_of_a_wildcard_affect_only_themselves() {
     daemon.wait_until_ready().await;
     wait_for_degraded(&daemon, "v1/secrets: Forbidden").await;
     let degraded = async |resource: &str| {
-        let labels = [&*format!("resource=\"{resource}\""), "state=\"Forbidden\""];
+        let labels = [
+            &*format!("resource=\"{resource}\""),
+            "state=\"Forbidden\"",
+            "expected=\"true\"",
+        ];
         daemon.metric("informant_source_degraded", &labels).await
     };
     assert_eq!((degraded("v1/secrets").await, degraded("v1/pods").await), (1.0, 0.0));

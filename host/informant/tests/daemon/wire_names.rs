@@ -66,7 +66,7 @@ fn configuration_keys() {
     keys of [http]: ca-file, no-proxy, proxy
     keys of [state]: path
     keys of [informer.a]: clusters, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
-    keys of [plugin.a]: allow, component, config, dry-run, informers, label-selector, limits, max-rate, min-interval, namespaces, on-failure, on-reload, on-restart, on-start, paused, required, resync, retry, script, sha256
+    keys of [plugin.a]: allow, component, config, dry-run, informers, label-selector, limits, max-rate, min-interval, namespaces, on-failure, on-reload, on-restart, on-start, paused, required, resync, retry, script, sha256, wait-for, wait-for-max
     keys of [plugin.a.limits]: call, cpu, http, http-in-flight, http-request, http-response, http-time, instances, kube-calls, kv, memory, pending, writes, writes-in-flight
     keys of [plugin.a.retry]: attempts, initial, max
     keys of [plugin.a.allow]: http, kube
@@ -88,6 +88,7 @@ fn configuration_values() {
         plugin("on-reload = \"x\""),
         plugin("on-restart = \"x\""),
         plugin("on-start = \"x\""),
+        plugin("wait-for = \"x\""),
         plugin("allow.kube = [{ verbs = [\"xxxxxxxxxxxx\"], resource = \"v1/pods\" }]"),
     ]
     .iter()
@@ -100,6 +101,7 @@ fn configuration_values() {
     possible values: `replay`, `continue`
     possible values: `replay`, `continue`
     possible values: `replay`, `continue`
+    possible values: `all`, `own`
     possible values: `get`, `list`, `create`, `update`, `patch`, `delete`
     "#);
 }
@@ -274,7 +276,7 @@ async fn json_members_and_headers() {
     lists.push(members_of("inspect -o json", &[inspection]));
     assert_snapshot!(lists.join("\n"), @r#"
     sources: items items[].apiVersion items[].bookmarkAgeMs items[].bytes items[].cluster items[].code items[].epoch items[].id items[].indexFailures items[].indexFailures[].failed items[].indexFailures[].failed[].key items[].indexFailures[].failed[].message items[].indexFailures[].failures items[].indexFailures[].index items[].indexes items[].informer items[].kind items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastEventAgeMs items[].namespace items[].objects items[].reconfiguring items[].relists items[].resource items[].resourceVersion items[].state items[].synced items[].trouble items[].watchList items[].watchListRefused items[].watches
-    plugins: items items[].because items[].closedHosts items[].coalesced items[].code items[].component items[].deadLetters items[].delivered items[].dryRun items[].failing items[].inFlight items[].informers items[].instances items[].keyed items[].kv items[].lastDeadLetter items[].lastDeadLetter.ageMs items[].lastDeadLetter.cluster items[].lastDeadLetter.error items[].lastDeadLetter.event items[].lastDeadLetter.object items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastReload items[].lastReload.ageMs items[].lastReload.error items[].lastReload.result items[].manifestName items[].manifestVersion items[].memoryBytes items[].name items[].oldestPendingMs items[].paused items[].pending items[].previousSha256 items[].rateHeld items[].reloads items[].requeues items[].restarts items[].retries items[].retries[].ageMs items[].retries[].attempts items[].retries[].cluster items[].retries[].error items[].retries[].event items[].retries[].nextMs items[].retries[].object items[].roles items[].sha256 items[].slowed items[].slowedObjects items[].slowedObjects[].cluster items[].slowedObjects[].nextMs items[].slowedObjects[].object items[].slowedObjects[].requeues items[].spaced items[].state items[].stuckOn items[].stuckOn.cluster items[].stuckOn.event items[].stuckOn.forMs items[].stuckOn.object items[].stuckOn.source items[].writesPausedMs items[].writesSpaced items[].writesSpacedKeys items[].writesWaiting items[].writesWaitingEvents
+    plugins: items items[].because items[].closedHosts items[].coalesced items[].code items[].component items[].deadLetters items[].delivered items[].dryRun items[].failing items[].inFlight items[].informers items[].instances items[].keyed items[].kv items[].lastDeadLetter items[].lastDeadLetter.ageMs items[].lastDeadLetter.cluster items[].lastDeadLetter.error items[].lastDeadLetter.event items[].lastDeadLetter.object items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastReload items[].lastReload.ageMs items[].lastReload.error items[].lastReload.result items[].manifestName items[].manifestVersion items[].memoryBytes items[].name items[].oldestPendingMs items[].paused items[].pending items[].previousSha256 items[].rateHeld items[].reloads items[].requeues items[].restarts items[].retries items[].retries[].ageMs items[].retries[].attempts items[].retries[].cluster items[].retries[].error items[].retries[].event items[].retries[].nextMs items[].retries[].object items[].roles items[].sha256 items[].slowed items[].slowedObjects items[].slowedObjects[].cluster items[].slowedObjects[].nextMs items[].slowedObjects[].object items[].slowedObjects[].requeues items[].spaced items[].state items[].stuckOn items[].stuckOn.cluster items[].stuckOn.event items[].stuckOn.forMs items[].stuckOn.object items[].stuckOn.source items[].waiting items[].writesPausedMs items[].writesSpaced items[].writesSpacedKeys items[].writesWaiting items[].writesWaitingEvents
     configuration: ageMs certificate code lastResult logLevel path refused state stateDatabase unreadable waiting waiting[].reason waiting[].section
     dead-letters: items items[].ageMs items[].attempts items[].cluster items[].error items[].event items[].informer items[].name items[].namespace items[].plugin items[].reason items[].resource items[].result items[].source
     retries: items items[].ageMs items[].attempts items[].cluster items[].error items[].event items[].informer items[].name items[].namespace items[].nextMs items[].plugin items[].reason items[].resource items[].result items[].source total

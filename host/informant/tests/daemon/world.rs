@@ -62,6 +62,11 @@ impl World {
         self.serve(listener.await);
     }
 
+    /// The API server ends.
+    pub(crate) fn stop_serving(&self) {
+        self.stop.cancel();
+    }
+
     fn serve(&self, listener: TcpListener) {
         let (server, stopped) = (self.server.clone(), self.stop.clone().cancelled_owned());
         tokio::spawn(async move { server.serve(listener, stopped).await });

@@ -4,23 +4,20 @@
 
 use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
-use informant_cache::{Delta, DeltaObject, DeltaType, EventVerdict, Reason};
+use informant_cache::{Delta, DeltaFifo, DeltaObject, DeltaType, EventVerdict, Moment, Reason, StoreWriter, Tombstone};
+use informant_object::frames::RecoveredHead;
 use informant_object::{KeyRef, Object, VersionRef};
 
 use super::{InformerLoop, LoopParts};
-use crate::update_channel::EventKind;
 
 impl InformerLoop {
     /// Whether an event is older than the known state, so that it must be rejected.
-    pub(super) fn is_stale(&mut self, kind: EventKind, object: &Object) -> bool {
+    pub(super) fn is_stale(&mut self, is_delete: bool, key: KeyRef<'_>, version: VersionRef<'_>) -> bool {
         let LoopParts { fifo, store, .. } = &self.parts;
-        let verdict = self.guard.check_event(object.version(), || {
-            let queued = fifo
-                .get_by_key(object.key())
-                .and_then(|deltas| deltas.newest().object.object());
-            let known = queued.or_else(|| store.get_by_key(object.key()))?;
+        let verdict = self.guard.check_event(version, || {
+            let known = newest(fifo, store, key)?;
             // Some servers do not give a delete a version of its own.
-            let is_its_delete = kind == EventKind::Deleted && known.version() == object.version();
+            let is_its_delete = is_delete && known.version() == version;
             Some(if is_its_delete {
                 VersionRef::new("0")
             } else {
@@ -28,6 +25,23 @@ impl InformerLoop {
             })
         });
         verdict == EventVerdict::Outdated
+    }
+
+    /// Queues a delete whose object cannot be kept. Handlers receive it with the last known state, as of an object that
+    /// vanished; if none is known, they never had it, and receive nothing.
+    pub(super) fn queue_unread_delete(&mut self, head: RecoveredHead, received: Moment) {
+        let RecoveredHead { key, version, .. } = head;
+        // A version that cannot be read would turn the guard off.
+        if !version.is_empty() && self.is_stale(true, key.as_ref(), version.as_ref()) {
+            return self.parts.status.count_rejected("event");
+        }
+        let LoopParts { fifo, store, .. } = &mut self.parts;
+        let object = newest(fifo, store, key.as_ref()).cloned();
+        fifo.delete(Tombstone { key, object }, store, received);
+        // A tombstone has no version of its own.
+        if !version.is_empty() {
+            fifo.bookmark(version.as_ref());
+        }
     }
 
     /// Writes one delta to the store.
@@ -121,6 +135,12 @@ impl InformerLoop {
             });
         }
     }
+}
+
+/// The newest known state of an object, queued or stored.
+fn newest<'a>(fifo: &'a DeltaFifo, store: &'a StoreWriter, key: KeyRef<'_>) -> Option<&'a Object> {
+    let queued = fifo.get_by_key(key).and_then(|deltas| deltas.newest().object.object());
+    queued.or_else(|| store.get_by_key(key))
 }
 
 /// An item of a list, compared with the stored object.

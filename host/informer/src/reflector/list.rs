@@ -13,7 +13,7 @@ use super::staging::{Staged, Staging};
 use super::{ListFailure, ListLimits, Reflector};
 use crate::api::{ANSWER_SILENCE_MAX, ApiError, ApiErrorCause, Frames, ListQuery, SilenceTimeout};
 use crate::metrics::CounterFamily;
-use crate::source_name::log;
+use crate::source_name::{log, log_unless};
 use crate::status::RequestCounter;
 use crate::update_channel::{StagedList, Update};
 
@@ -38,7 +38,8 @@ impl Reflector {
         {
             // Retry once, at once: the API server has a newer or an older history, and any state it has now is
             // acceptable.
-            log!(info, *self.parts.name, %error, "list refused at this version; listing the newest state");
+            let quiet = self.parts.link.is_in_outage();
+            log_unless!(quiet, info, *self.parts.name, %error, "list refused at this version; listing the newest state");
             self.parts.metrics.count(CounterFamily::Lists, error.cause().label());
             self.versions.refused();
             plan = self.versions.plan();
@@ -109,7 +110,8 @@ impl Reflector {
         }
         self.list_backoff.reset();
         self.versions.listed(plan, &version, pages);
-        self.has_outdated |= staged.outdated;
+        self.has_outdated = !staged.outdated.is_empty();
+        self.parts.status.set_outdated(staged.outdated);
         Ok(())
     }
 

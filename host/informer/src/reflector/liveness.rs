@@ -35,6 +35,13 @@ pub(super) struct Liveness {
     suspected: bool,
 }
 
+impl Liveness {
+    /// Watches that ended early did so for a reason that is gone.
+    pub(super) fn trust(&mut self) {
+        self.suspected = false;
+    }
+}
+
 impl Reflector {
     /// Opens a watch; shows the source as stale if that takes long.
     pub(super) async fn open_watch_in_time(&self, timeout: Duration) -> Result<Response<Body>, ApiError> {
@@ -52,6 +59,8 @@ impl Reflector {
     /// A watch is open. After fruitless watches that is not enough to be live.
     pub(super) fn watch_is_open(&mut self) {
         self.last_failure = None;
+        self.forget_outage();
+        self.log_interrupted();
         if !self.liveness.suspected {
             self.set_reflector_state(ReflectorState::Watching);
         }

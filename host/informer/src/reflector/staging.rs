@@ -1,18 +1,19 @@
 //! Staging of a list, by LIST or by WatchList: items become objects as they arrive and are held until the last one is
 //! there.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use informant_cache::Snapshot;
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
-use informant_object::frames::{ListError, ListObject, ListSplitter, TooLong, WatchEventType, WatchLine};
-use informant_object::{Key, KeyRef, Object, ObjectError, ObjectHead, Shape, head};
-use serde::Deserialize;
+use informant_object::frames::{
+    ListError, ListObject, ListSplitter, RecoveredHead, TooLong, WatchEventType, WatchLine,
+};
+use informant_object::{Key, Object, ObjectError, ObjectHead, Shape, head};
 
 use super::ReflectorParts;
 use crate::source_name::{SourceName, log};
-use crate::status::StatusTracker;
+use crate::status::{OUTDATED_KEYS_MAX, StatusTracker};
 
 /// A list that is being received.
 ///
@@ -31,15 +32,15 @@ pub(super) struct Staging<'a> {
     positions: Option<BTreeMap<Key, usize>>,
     /// Bytes of the new objects.
     new_bytes: usize,
-    /// Whether a key was marked outdated.
-    outdated: bool,
+    /// Keys of items that could not be kept: the cache has an older state of them, or none.
+    outdated: BTreeSet<Key>,
 }
 
 /// A complete staged list.
 pub(super) struct Staged {
     pub(super) objects: Vec<Object>,
     pub(super) new_bytes: usize,
-    pub(super) outdated: bool,
+    pub(super) outdated: BTreeSet<Key>,
 }
 
 impl<'a> Staging<'a> {
@@ -54,7 +55,7 @@ impl<'a> Staging<'a> {
             objects,
             positions: None,
             new_bytes: 0,
-            outdated: false,
+            outdated: BTreeSet::new(),
         }
     }
 
@@ -72,7 +73,7 @@ impl<'a> Staging<'a> {
             None => return Ok(false),
             Some(ListObject::Unwanted) => same.into_iter().for_each(|known| self.put(known)),
             Some(ListObject::Object(object)) => self.stage(object),
-            Some(ListObject::Invalid { error, key }) => self.skip_invalid(&error, key),
+            Some(ListObject::Invalid { error, head }) => self.skip_invalid(&error, head),
             Some(ListObject::TooLong(too_long)) => self.skip_too_long(too_long),
         }
         Ok(true)
@@ -109,7 +110,7 @@ impl<'a> Staging<'a> {
         }
         match parse() {
             Ok(object) => self.stage(object),
-            Err(error) => self.skip_invalid(&error, key_of_invalid(json)),
+            Err(error) => self.skip_invalid(&error, RecoveredHead::read(json)),
         }
     }
 
@@ -127,25 +128,33 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// Skips and counts an item that cannot be parsed. The stored object stays, because a broken item is no reason to
-    /// report its object as deleted.
-    fn skip_invalid(&mut self, error: &ObjectError, key: Option<Key>) {
+    /// Skips and counts an item that cannot be parsed.
+    fn skip_invalid(&mut self, error: &ObjectError, head: Option<RecoveredHead>) {
         if let Some(skipped) = self.status.count_skipped_to_warn(skip_reason(error)) {
-            log!(warn, *self.name, %error, skipped, "list item skipped: invalid object");
+            let key = head.as_ref().map_or("unknown", |head| head.key.as_str());
+            log!(warn, *self.name, key, %error, skipped, "list item skipped: invalid object");
         }
-        if let Some(key) = key {
-            self.keep(key.as_ref());
+        if let Some(head) = head {
+            self.keep(head);
         }
     }
 
-    /// Skips an item that is too large: the stored object stays and is marked outdated.
+    /// Skips an item or initial event that is too large. A delete needs only its name.
     pub(super) fn skip_too_long(&mut self, too_long: TooLong) {
+        let TooLong {
+            head,
+            event_type,
+            bytes_max,
+        } = too_long;
+        if let (Some(WatchEventType::Deleted), Some(head)) = (event_type, &head) {
+            return self.unstage(&head.key);
+        }
         self.status.count_skipped("too-long");
-        let Some(key) = too_long.key else {
+        let Some(head) = head else {
             log!(
                 warn,
                 *self.name,
-                bytes_max = too_long.bytes_max,
+                bytes_max,
                 "list item skipped: too large, and its key cannot be read"
             );
             return;
@@ -153,13 +162,11 @@ impl<'a> Staging<'a> {
         log!(
             warn,
             *self.name,
-            %key,
-            bytes_max = too_long.bytes_max,
+            key = %head.key,
+            bytes_max,
             "list item skipped: too large; the key is outdated"
         );
-        self.keep(key.as_ref());
-        self.status.add_outdated(key);
-        self.outdated = true;
+        self.keep(head);
     }
 
     /// How many objects are staged.
@@ -186,9 +193,15 @@ impl<'a> Staging<'a> {
         same.then(|| known.clone())
     }
 
-    fn keep(&mut self, key: KeyRef<'_>) {
-        if let Some(known) = self.known.get(key).cloned() {
+    /// Stages the stored state of an item that cannot be kept, and marks its key as outdated: an item that cannot be
+    /// read is no reason to report its object as deleted. Another uid is: the stored object is gone.
+    fn keep(&mut self, head: RecoveredHead) {
+        let known = self.known.get(head.key.as_ref());
+        if let Some(known) = known.filter(|known| head.can_be(known.key(), known.uid())).cloned() {
             self.put(known);
+        }
+        if self.outdated.len() < OUTDATED_KEYS_MAX {
+            self.outdated.insert(head.key);
         }
     }
 
@@ -209,17 +222,22 @@ impl<'a> Staging<'a> {
 
     /// Unstages an object that was deleted among the initial events.
     fn remove(&mut self, event: &WatchLine<'_>) {
-        let key = match head(event.object) {
-            Ok(head) => head.key().to_key(),
-            Err(error) => {
-                if let Some(skipped) = self.status.count_skipped_to_warn(skip_reason(&error)) {
-                    log!(warn, *self.name, %error, skipped, "delete among the initial events skipped: invalid object");
-                }
-                return;
-            }
+        let error = match head(event.object) {
+            Ok(head) => return self.unstage(&head.key().to_key()),
+            Err(error) => error,
         };
+        if let Some(head) = RecoveredHead::read(event.object) {
+            return self.unstage(&head.key);
+        }
+        if let Some(skipped) = self.status.count_skipped_to_warn(skip_reason(&error)) {
+            log!(warn, *self.name, %error, skipped, "delete among the initial events skipped: invalid object");
+        }
+    }
+
+    fn unstage(&mut self, key: &Key) {
+        self.outdated.remove(key);
         let positions = self.index_positions();
-        let Some(position) = positions.remove(&key) else { return };
+        let Some(position) = positions.remove(key) else { return };
         self.objects.swap_remove(position);
         if let Some(moved) = self.objects.get(position) {
             let key = moved.key().to_key();
@@ -255,19 +273,4 @@ pub(super) fn skip_reason(error: &ObjectError) -> &'static str {
         ObjectError::TooLarge { .. } => "too-long",
         _ => "not-json",
     }
-}
-
-/// The key of an object that cannot be parsed as a whole, if it can be read.
-pub(super) fn key_of_invalid(json: &[u8]) -> Option<Key> {
-    #[derive(Deserialize)]
-    struct Item {
-        metadata: Metadata,
-    }
-    #[derive(Deserialize)]
-    struct Metadata {
-        name: String,
-        namespace: Option<String>,
-    }
-    let Item { metadata } = serde_json::from_slice(json).ok()?;
-    (!metadata.name.is_empty()).then(|| Key::new(&metadata.namespace.unwrap_or_default(), &metadata.name))
 }

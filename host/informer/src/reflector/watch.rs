@@ -11,11 +11,11 @@ use kube::client::Body;
 use super::failure_policy::{
     FRUITLESS_WATCHES_BEFORE_LIST, FRUITLESS_WATCHES_FREE, RetryPace, WatchDecision, after_watch_failure,
 };
+use super::failures::is_answered;
 use super::watch_lines::FrameUpdates;
 use super::{Reflector, ReflectorParts};
 use crate::api::{ApiError, ApiErrorCause, Frames, SilenceTimeout};
 use crate::metrics::CounterFamily;
-use crate::source_name::log;
 use crate::status::{ReflectorState, RequestCounter};
 
 /// How long a watch may stay silent after the API server should have ended it: allows for clock differences and busy
@@ -204,16 +204,17 @@ impl Reflector {
     }
 
     pub(super) fn after_watch(&mut self, end: WatchEnd) -> WatchDecision {
+        self.forget_outage();
         match end {
             WatchEnd::LoopGone => WatchDecision::LoopGone,
             WatchEnd::Failed(error) => {
+                self.interrupted = None;
                 let decision = after_watch_failure(&error, self.expired_watches);
                 self.expired_watches += u32::from(error.cause() == ApiErrorCause::Expired);
                 self.set_reflector_state(decision.state);
-                self.unreachable = error.cause() == ApiErrorCause::Unreachable;
                 let pause = self.watch_pause(decision.pace);
-                self.report("watch", &error.to_string(), pause, decision.state);
-                self.check_rollback |= self.unreachable;
+                self.report("watch", error.to_string(), pause, decision.state, is_answered(&error));
+                self.check_rollback |= !is_answered(&error);
                 match decision.relist {
                     Some(reason) => WatchDecision::RelistAfter(pause, reason),
                     None => WatchDecision::ReopenAfter(pause),
@@ -238,8 +239,8 @@ impl Reflector {
                 self.watch_lasted();
             }
             if let Some(error) = error {
-                log!(info, *self.parts.name, %error, "watch interrupted; reopening it");
                 self.set_error(format!("watch: {error}"));
+                self.interrupted = Some(error);
             }
             return WatchDecision::Reopen;
         }
@@ -248,13 +249,12 @@ impl Reflector {
             return WatchDecision::Reopen;
         }
         self.suspect();
-        self.unreachable = error.is_some();
         let pause = self.watch_pause(RetryPace::Backoff { at_least: None });
-        let text = match error {
+        let text = match &error {
             Some(error) => error.to_string(),
             None => format!("the watch ended after {} ms without any event", lasted.as_millis()),
         };
-        self.report("watch", &text, pause, ReflectorState::Disconnected);
+        self.report("watch", text, pause, ReflectorState::Disconnected, error.is_none());
         if self.fruitless_watches < FRUITLESS_WATCHES_BEFORE_LIST {
             return WatchDecision::ReopenAfter(pause);
         }

@@ -1,7 +1,9 @@
 //! Parses the lines of a watch into updates, a frame at a time.
 
-use informant_object::VersionRef;
-use informant_object::frames::{Bookmark, Line, LineSplitter, TooLong, WatchEventType, WatchLine, WatchLineError};
+use informant_object::frames::{
+    Bookmark, Line, LineSplitter, RecoveredHead, TooLong, WatchEventType, WatchLine, WatchLineError,
+};
+use informant_object::{ObjectError, VersionRef};
 
 use super::staging::{has_expected_type, skip_reason};
 use super::{Reflector, ReflectorParts};
@@ -21,6 +23,13 @@ pub(super) struct FrameUpdates {
     pub(super) outdated: bool,
     /// An ERROR event: the watch is over.
     pub(super) error: Option<ApiError>,
+}
+
+impl FrameUpdates {
+    fn add_unread_delete(&mut self, head: RecoveredHead) {
+        self.counts.count(EventKind::Deleted);
+        self.items.push(Update::DeletedUnread(head));
+    }
 }
 
 impl Reflector {
@@ -76,11 +85,23 @@ impl Reflector {
                     log!(warn, *name, %key, %kind, skipped, "watch event skipped: unexpected kind");
                 }
             }
-            Err(error) => {
-                if let Some(skipped) = self.parts.status.count_skipped_to_warn(skip_reason(&error)) {
-                    log!(warn, *self.parts.name, %error, skipped, "watch event skipped: invalid object");
-                }
-            }
+            Err(error) => self.read_invalid(&event, kind, &error, updates),
+        }
+    }
+
+    /// An event whose object cannot be kept. A delete needs only its name; otherwise the key is outdated from now on.
+    fn read_invalid(&self, event: &WatchLine<'_>, kind: EventKind, error: &ObjectError, updates: &mut FrameUpdates) {
+        let head = RecoveredHead::read(event.object);
+        if let (EventKind::Deleted, Some(head)) = (kind, &head) {
+            return updates.add_unread_delete(head.clone());
+        }
+        if let Some(skipped) = self.parts.status.count_skipped_to_warn(skip_reason(error)) {
+            let key = head.as_ref().map_or("unknown", |head| head.key.as_str());
+            log!(warn, *self.parts.name, key, %error, skipped, "watch event skipped: invalid object");
+        }
+        if let Some(head) = head {
+            self.parts.status.add_outdated(head.key);
+            updates.outdated = true;
         }
     }
 
@@ -129,16 +150,23 @@ impl Reflector {
     }
 
     fn read_too_long(&self, too_long: TooLong, updates: &mut FrameUpdates) {
+        let TooLong {
+            head,
+            event_type,
+            bytes_max,
+        } = too_long;
+        if let (Some(WatchEventType::Deleted), Some(head)) = (event_type, &head) {
+            return updates.add_unread_delete(head.clone());
+        }
         let name = &self.parts.name;
         self.parts.status.count_skipped("too-long");
-        match too_long.key {
-            // A DELETED event does not need the object's body.
-            Some(key) => {
+        match head {
+            Some(RecoveredHead { key, .. }) => {
                 log!(
                     warn,
                     **name,
                     %key,
-                    bytes_max = too_long.bytes_max,
+                    bytes_max,
                     "watch event skipped: too large; the key is outdated"
                 );
                 self.parts.status.add_outdated(key);
@@ -147,7 +175,7 @@ impl Reflector {
             None => log!(
                 warn,
                 **name,
-                bytes_max = too_long.bytes_max,
+                bytes_max,
                 "watch event skipped: too large, and its key cannot be read"
             ),
         }
@@ -157,6 +185,7 @@ impl Reflector {
     pub(super) fn record_seen(&mut self, updates: &[Update]) {
         let last = updates.iter().rev().find_map(|update| match update {
             Update::Event { object, .. } => Some(object.version()),
+            Update::DeletedUnread(head) => Some(head.version.as_ref()),
             Update::Bookmark(version) => Some(version.as_ref()),
             Update::Replace(_) => None,
         });
@@ -167,9 +196,12 @@ impl Reflector {
             return;
         }
         for update in updates {
-            if let Update::Event { object, .. } = update {
-                self.has_outdated = self.parts.status.remove_outdated(object.key()) > 0;
-            }
+            let key = match update {
+                Update::Event { object, .. } => object.key(),
+                Update::DeletedUnread(head) => head.key.as_ref(),
+                Update::Bookmark(_) | Update::Replace(_) => continue,
+            };
+            self.has_outdated = self.parts.status.remove_outdated(key) > 0;
         }
     }
 

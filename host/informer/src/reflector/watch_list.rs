@@ -27,7 +27,7 @@ use super::watch_list_support::{WatchListFallback, after_refusal};
 use super::{ListFailure, ListLimits, ReflectorParts};
 use crate::api::{ApiError, Frames, SilenceTimeout};
 use crate::metrics::CounterFamily;
-use crate::source_name::log;
+use crate::source_name::log_unless;
 use crate::status::{ReflectorState, RequestCounter, WatchListUse};
 
 /// How long a WatchList may be silent before its initial events have ended. A server that ignores `sendInitialEvents`
@@ -119,7 +119,8 @@ impl Reflector {
             // Reported as a failed list.
             WatchListFallback::Fail => return next,
         };
-        log!(
+        log_unless!(
+            self.parts.link.is_in_outage(),
             info,
             *self.parts.name,
             error = failure.text(),

@@ -219,11 +219,11 @@ impl SharedInformer {
             name: Arc::clone(&self.name),
             request: request_of(spec),
             shape,
-            link: ClusterLink {
-                cluster: self.client.clone(),
-                environment: Arc::clone(&self.environment),
-                metrics: Arc::clone(&self.metrics),
-            },
+            link: ClusterLink::new(
+                self.client.clone(),
+                Arc::clone(&self.environment),
+                Arc::clone(&self.metrics),
+            ),
             environment: Arc::clone(&self.environment),
             source: Arc::clone(&self.source),
             updates,

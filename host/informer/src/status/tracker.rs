@@ -254,6 +254,12 @@ impl StatusTracker {
         inner.outdated.len()
     }
 
+    /// A list is complete: these are the keys with an older state in the store.
+    pub(crate) fn set_outdated(&self, keys: BTreeSet<Key>) {
+        self.metrics.outdated_keys.set(keys.len());
+        self.lock().outdated = keys;
+    }
+
     /// A newer state of `key` arrived. Returns how many outdated keys are left.
     pub(crate) fn remove_outdated(&self, key: KeyRef<'_>) -> usize {
         let mut inner = self.lock();

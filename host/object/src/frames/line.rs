@@ -77,9 +77,9 @@ impl LineSplitter {
     /// Reports the line whose first available part is `beginning`.
     fn too_long(&self, beginning: &[u8]) -> Line<'static> {
         let part = if self.carry.is_empty() { beginning } else { &self.carry };
-        let (event_type, key) = WatchLine::recover_type_and_key(part);
+        let (event_type, head) = WatchLine::recover_type_and_head(part);
         Line::TooLong(TooLong {
-            key,
+            head,
             event_type,
             bytes_max: self.line_bytes_max,
         })

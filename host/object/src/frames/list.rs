@@ -4,11 +4,9 @@ use bytes::Bytes;
 
 use super::input::Input;
 use super::list_head::{LIST_MEMBER_BYTES_MAX, ListError, ListHead, Member, MemberError, read_member};
-use super::watch::recover_key;
-use super::{TooLong, beginning, is_html};
-use crate::error::{DEPTH_MAX, FoundByte, ObjectError};
+use super::{RecoveredHead, TooLong, beginning, is_html};
+use crate::error::{FoundByte, KINDS_DEPTH_MAX, ObjectError};
 use crate::head::ObjectHead;
-use crate::key::Key;
 use crate::object::{Object, PrefixObject, parse_prefix};
 use crate::scanner::{EndFinder, JsonCursor};
 use crate::shape::Shape;
@@ -326,7 +324,7 @@ impl ListSplitter {
             return Err(ListError::Items { at: self.position() });
         }
         self.enter(ListState::Item {
-            finder: EndFinder::new(DEPTH_MAX),
+            finder: EndFinder::new(KINDS_DEPTH_MAX),
             scanned: 0,
         })
     }
@@ -383,7 +381,7 @@ impl ListSplitter {
     /// Reports the item at the position, of which `bytes` are available.
     fn too_long(&self, bytes: usize) -> TooLong {
         TooLong {
-            key: recover_key(&self.input.rest()[..bytes]),
+            head: RecoveredHead::read(&self.input.rest()[..bytes]),
             event_type: None,
             bytes_max: self.item_bytes_max,
         }
@@ -423,8 +421,8 @@ pub enum ListObject {
     Invalid {
         /// Why. Offsets count from the beginning of the item.
         error: ObjectError,
-        /// Its key, if that could be read.
-        key: Option<Key>,
+        /// Its identity, if that could be read.
+        head: Option<RecoveredHead>,
     },
     /// An item longer than the limit, reported once, as soon as it exceeds it; the rest of the item is skipped.
     TooLong(TooLong),
@@ -455,7 +453,7 @@ fn read_item(item: &[u8], shape: &Shape, wanted: &mut impl FnMut(&ObjectHead<'_>
         Ok((object, _)) => object.into(),
         Err(error) => ListObject::Invalid {
             error,
-            key: recover_key(item),
+            head: RecoveredHead::read(item),
         },
     }
 }

@@ -3,11 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{beginning, is_html};
-use crate::cut::Cuts;
+use super::{RecoveredHead, beginning, is_html};
 use crate::error::ObjectError;
-use crate::head::HeadScan;
-use crate::key::Key;
 use crate::object::Object;
 use crate::scanner::JsonCursor;
 use crate::shape::Shape;
@@ -156,8 +153,8 @@ impl<'l> WatchLine<'l> {
         }
     }
 
-    /// Type and key from the beginning of a line, as far as they can be read.
-    pub(super) fn recover_type_and_key(part: &[u8]) -> (Option<WatchEventType>, Option<Key>) {
+    /// Type and identity from the beginning of a line, as far as they can be read.
+    pub(super) fn recover_type_and_head(part: &[u8]) -> (Option<WatchEventType>, Option<RecoveredHead>) {
         let mut members = Members::default();
         // The line is incomplete, so an error at its end is expected.
         let _ = members.scan(part);
@@ -166,7 +163,7 @@ impl<'l> WatchLine<'l> {
             members
                 .event_type
                 .and_then(|word| WatchEventType::parse(word.as_bytes())),
-            object.and_then(recover_key),
+            object.and_then(RecoveredHead::read),
         )
     }
 }
@@ -179,21 +176,6 @@ fn as_servers_write(line: &[u8]) -> Option<(WatchEventType, &[u8])> {
     let object = rest[word..].strip_prefix(b"\",\"object\":")?;
     let object = object.trim_ascii_end().strip_suffix(b"}")?;
     (object.first() == Some(&b'{') && object.last() == Some(&b'}')).then_some((event_type, object))
-}
-
-/// The key of an object of which only the beginning is available, if it contains all of metadata, or both its name and
-/// namespace.
-pub(super) fn recover_key(part: &[u8]) -> Option<Key> {
-    let mut cuts = Cuts::default();
-    let mut scan = HeadScan::new(None, &mut cuts);
-    let _ = scan.object(&mut JsonCursor::new(part));
-    let metadata = scan.found.metadata;
-    if metadata.span.is_empty() && metadata.namespace.is_none() {
-        return None;
-    }
-    let decode = |text: Option<crate::scanner::Text>| text.map_or(Some("".into()), |text| text.decode(part));
-    let (namespace, name) = (decode(metadata.namespace)?, decode(metadata.name)?);
-    (!name.is_empty()).then(|| Key::new(&namespace, &name))
 }
 
 /// The members of a watch event, found by scanning.

@@ -190,18 +190,57 @@ proptest! {
 }
 
 #[test]
-fn nesting_is_refused_beyond_the_depth_that_guests_can_parse() {
-    let nested = |depth: usize| {
-        let spec = "[".repeat(depth - 1) + &"]".repeat(depth - 1);
-        format!(r#"{{"metadata":{{"name":"a"}},"spec":{spec}}}"#)
-    };
-    let deepest = nested(informant_object::DEPTH_MAX);
-    assert!(serde_json::from_str::<Value>(&deepest).is_ok());
-    assert!(Object::parse(deepest.as_bytes(), &Shape::verbatim()).is_ok());
-    let too_deep = nested(informant_object::DEPTH_MAX + 1);
-    assert!(serde_json::from_str::<Value>(&too_deep).is_err());
-    let error = Object::parse(too_deep.as_bytes(), &Shape::verbatim()).expect_err("too deep");
-    assert!(matches!(error, ObjectError::TooDeep { .. }), "{error}");
+fn an_object_of_any_depth_is_kept_byte_for_byte() {
+    let pod = Shape::of("v1", "Pod");
+    let spec = Projection::new(&["/spec/small", "/status"].map(|text| Pointer::parse(text).expect("a pointer")));
+    for depth in [4, 126, 127, 128, 129, 5_000, 1_000_000] {
+        let deep = "[".repeat(depth - 2) + &"]".repeat(depth - 2);
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","uid":"u"}},"spec":{{"deep":{deep},"small":"x"}},"status":{{"phase":"Running"}}}}"#
+        );
+        for shape in [&pod, &Shape::verbatim()] {
+            let object = Object::parse(text.as_bytes(), shape).expect("an object");
+            assert_eq!(object.text(), text);
+            assert_eq!((object.name(), object.uid()), ("a", "u"));
+            assert_eq!(
+                object.pointer(&Pointer::parse("/spec/small").expect("a pointer")),
+                ["x"]
+            );
+            let mut out = Vec::new();
+            object.project(&spec, &mut out);
+            assert_eq!(
+                String::from_utf8(out).expect("text"),
+                r#"{"apiVersion":"v1","kind":"Pod","spec":{"small":"x"},"status":{"phase":"Running"}}"#
+            );
+        }
+        assert_eq!(head(text.as_bytes()).expect("a head").name, "a");
+        let dropping = Shape::new(
+            "v1",
+            "Pod",
+            vec![Pointer::parse("/spec/deep/*/*").expect("a pointer")],
+            false,
+        );
+        let cut = Object::parse(text.as_bytes(), &dropping.expect("a shape")).expect("an object");
+        assert!(cut.text().len() < 200, "{depth} levels");
+        let metadata_only = Object::parse(text.as_bytes(), &pod.clone().metadata_only()).expect("an object");
+        assert!(!metadata_only.text().contains("deep"));
+        assert!(Object::parse(&text.as_bytes()[..text.len() - 30], &pod).is_err());
+    }
+}
+
+#[test]
+fn a_deep_object_cut_short_anywhere_is_refused() {
+    for depth in 126..=129 {
+        let deep = "{\"a\":".repeat(depth) + "1" + &"}".repeat(depth);
+        let text = format!(r#"{{"metadata":{{"name":"a"}},"spec":{deep}}}"#);
+        assert!(Object::parse(text.as_bytes(), &Shape::verbatim()).is_ok());
+        for end in 0..text.len() {
+            assert!(
+                Object::parse(&text.as_bytes()[..end], &Shape::verbatim()).is_err(),
+                "{depth} levels, {end} bytes"
+            );
+        }
+    }
 }
 
 fn parsed(text: &str) -> Object {

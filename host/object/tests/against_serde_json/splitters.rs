@@ -224,7 +224,7 @@ fn a_too_long_line_is_reported_once_with_its_key() {
         assert_eq!(found.len(), 3);
         let too_long = found[1].as_ref().expect_err("too long");
         assert_eq!(
-            too_long.key,
+            too_long.head.as_ref().map(|head| head.key.clone()),
             Some(Key::new("default", "big")),
             "frames of {frame_bytes}"
         );
@@ -243,7 +243,11 @@ fn a_too_long_line_is_reported_once_with_its_key() {
 #[test]
 fn a_too_long_item_is_reported_once_with_its_key() {
     let filler = "x".repeat(5000);
-    let big = format!(r#"{{"metadata":{{"name":"big","namespace":"default"}},"spec":"{filler}"}}"#);
+    let deep = "[".repeat(5_000);
+    let big = format!(
+        r#"{{"metadata":{{"name":"big","namespace":"default"}},"spec":"{filler}","more":{deep}{}}}"#,
+        deep.replace('[', "]")
+    );
     let body = format!(
         r#"{{"kind":"PodList","items":[{{"metadata":{{"name":"a"}}}},{big},{{"metadata":{{"name":"b"}}}}],"metadata":{{"resourceVersion":"7"}}}}"#
     );
@@ -257,11 +261,44 @@ fn a_too_long_item_is_reported_once_with_its_key() {
                     .expect("a pod")
                     .name()
                     .to_owned(),
-                Err(too_long) => format!("too long: {:?}", too_long.key),
+                Err(too_long) => format!("too long: {:?}", too_long.head.as_ref().map(|head| &head.key)),
             })
             .collect();
         assert_eq!(keys, ["a", r#"too long: Some("default/big")"#, "b"]);
         assert_eq!(head.expect("a list").version.as_str(), "7");
+    }
+}
+
+#[test]
+fn a_deep_item_is_an_item_like_any_other() {
+    let shape = Shape::of("v1", "Pod");
+    let names = |body: &str, frame_bytes: usize| {
+        let mut splitter = ListSplitter::new(16 << 20);
+        let mut names = Vec::new();
+        for frame in body.as_bytes().chunks(frame_bytes) {
+            splitter.push(frame.to_vec().into());
+            while let Some(item) = splitter.next_object(&shape, |_| true).expect("a list") {
+                let ListObject::Object(object) = item else {
+                    panic!("{item:?}")
+                };
+                names.push(object.name().to_owned());
+            }
+        }
+        splitter.finish().expect("a whole list");
+        names
+    };
+    for depth in [125, 126, 127, 128, 129, 5_000] {
+        let deep = "[{\"a\":".repeat(depth / 2) + "1" + &"}]".repeat(depth / 2);
+        let body = format!(
+            r#"{{"items":[{{"metadata":{{"name":"a"}}}},{{"metadata":{{"name":"deep"}},"data":{deep}}},{{"metadata":{{"name":"b"}}}}]}}"#
+        );
+        for frame_bytes in [1, 7, 64, 1_000, 1 << 20] {
+            assert_eq!(
+                names(&body, frame_bytes),
+                ["a", "deep", "b"],
+                "{depth} levels, frames of {frame_bytes}"
+            );
+        }
     }
 }
 
@@ -274,7 +311,7 @@ fn a_key_is_not_guessed_from_an_incomplete_beginning() {
     let found = lines(&[line.as_bytes()], 100);
     let too_long = found[0].as_ref().expect_err("too long");
     assert_eq!(
-        (too_long.key.clone(), too_long.event_type),
+        (too_long.head.clone(), too_long.event_type),
         (None, Some(WatchEventType::Added))
     );
 }

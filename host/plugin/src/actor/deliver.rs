@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use informant_cache::Reason;
 use informant_cache::listener::{Delivery, DeliveryOutcome, Notification};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
+use informant_cache::{Awaited, Reason};
 use informant_object::{KeyRef, Object, Payload};
 
 use crate::actor::source_rules::{SelectedObjects, SourceRule};
@@ -55,7 +55,7 @@ impl Buffers {
         match called {
             // The manifest does not ask for it, or the component lacks the role.
             None => DeliveryResult::Answered(DeliveryOutcome::Filtered),
-            Some(Ok(answer)) => DeliveryResult::Answered(outcome(answer)),
+            Some(Ok(answer)) => DeliveryResult::Answered(outcome(answer, instance.awaited())),
             Some(Err(report)) => DeliveryResult::Lost(Box::new(report.about(EventLabel { delivery, rule }))),
         }
     }
@@ -205,11 +205,16 @@ pub(crate) fn object_ref(source: u32, object: &Object) -> ObjectRef<'_> {
     }
 }
 
-fn outcome(answer: Handled) -> DeliveryOutcome {
+/// The outcome of a call that was answered `not-ready` for `awaited`, or for nothing. The host knows that better than
+/// the error of the handler, which may have wrapped it.
+fn outcome(answer: Handled, awaited: Option<Awaited>) -> DeliveryOutcome {
     match answer {
         Ok(None) => DeliveryOutcome::Ok,
         Ok(Some(ms)) => DeliveryOutcome::RequeueAfter(Duration::from_millis(ms.into())),
-        Err(Failure::Retryable(message)) => DeliveryOutcome::Retryable(truncated(&message)),
+        Err(Failure::Retryable(message)) => match awaited {
+            Some(awaited) => DeliveryOutcome::NotReady(awaited),
+            None => DeliveryOutcome::Retryable(truncated(&message)),
+        },
         Err(Failure::RetryAfter(later)) => {
             DeliveryOutcome::RetryAfter(truncated(&later.message), Duration::from_millis(later.after_ms.into()))
         }

@@ -148,7 +148,8 @@ impl Answers {
     ) -> Option<String> {
         counters.count(event.event, outcome.as_str());
         let mut quarantine_because = None;
-        if !outcome.is_ok() {
+        let is_failure = !outcome.is_ok() && !matches!(outcome, DeliveryOutcome::NotReady(_));
+        if is_failure {
             // To ask for a retry after some time is not worth a warning.
             self.has_failed |= !matches!(outcome, DeliveryOutcome::RetryAfter(..));
             log_failure(outcomes, event, &outcome);

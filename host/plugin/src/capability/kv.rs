@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! guest ─set, delete─▶ CallChanges ─success─▶ KvSpace: applied at once ─▶ state database, with the event's end
-//!                          └ failure: dropped
+//!                          └ failure: dropped            after the call, or after the writes that it deferred
 //! ```
 //!
 //! A call sees its own changes over those of all calls that have succeeded. The keys are opened at the first call of a
@@ -49,6 +49,10 @@ pub(crate) const KV_LIST_MAX: usize = 1_000;
 /// Events of a plugin whose changes of keys wait for the disk: 1,000. Then its handler is not called until fewer
 /// wait.
 pub(crate) const KV_WAITING_MAX: usize = 1_000;
+
+/// Bytes of a plugin's changes that wait for deferred writes: 16 MiB. Then its handler is not called until fewer wait. A
+/// call that is made below the bound may exceed it by its own changes.
+pub(crate) const KV_HELD_BYTES_MAX: usize = 16 << 20;
 
 /// The error for keys that the disk does not deliver in time.
 const OPENED_TOO_LATE: &str = "the state database did not deliver the plugin's keys in time (nine tenths of \
@@ -106,6 +110,15 @@ impl Capability for KvPlugin {
     fn commit(self: &Arc<Self>, effects: Option<CallChanges>, event: Option<HandledEvent>) {
         if let Some(changes) = effects {
             changes.commit(event);
+        }
+    }
+
+    /// The changes must not be persisted before the writes that the same call deferred are sent: a handler that is called
+    /// again after a kill would find them and leave the writes out.
+    fn commit_with(self: &Arc<Self>, effects: Option<CallChanges>, event: HandledEvent) -> HandledEvent {
+        match effects {
+            Some(changes) => changes.hold(event),
+            None => event,
         }
     }
 

@@ -10,7 +10,7 @@ mod page;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use informant_cache::{Catalog, IndexError, Snapshot, Source, SourceState};
+use informant_cache::{Awaited, Catalog, IndexError, Snapshot, Source, SourceState};
 use informant_object::{KeyRef, LabelSelector, Object, SourceId};
 use informant_spec::PluginSpec;
 use wasmtime::component::{HasSelf, Linker};
@@ -66,6 +66,8 @@ pub(crate) struct StoreReader {
     may_use: MayUse,
     subject: CallSubject,
     snapshots: Vec<(SourceId, Snapshot)>,
+    /// What the present call was last answered `not-ready` for.
+    awaited: Option<Awaited>,
     projected: ProjectionCache,
 }
 
@@ -101,6 +103,7 @@ impl CallPart for StoreReader {
     fn begin(&mut self, call: CallStart) {
         self.may_use = call.may_use;
         self.subject.set(call.source);
+        self.awaited = None;
     }
 
     /// The next call gets newer snapshots.
@@ -117,8 +120,20 @@ impl StoreReader {
             may_use: Ok(()),
             subject: CallSubject::new(catalog),
             snapshots: Vec::new(),
+            awaited: None,
             projected: ProjectionCache::default(),
         }
+    }
+
+    /// What the last call was answered `not-ready` for, if it was: a source or an index.
+    pub(crate) fn awaited(&self) -> Option<Awaited> {
+        self.awaited
+    }
+
+    /// The call is answered `not-ready`, because of `awaited`.
+    fn not_ready(&mut self, awaited: Awaited, message: String) -> HostError {
+        self.awaited = Some(awaited);
+        error(ErrorCode::NotReady, message)
     }
 
     fn grants(&self) -> Answer<Arc<InformerGrants>> {
@@ -145,14 +160,9 @@ impl StoreReader {
             return Ok(snapshot.clone());
         }
         if !source.is_synced() {
-            return Err(error(
-                ErrorCode::NotReady,
-                format!(
-                    "the source {} is {}: its initial list is not complete",
-                    source.info(),
-                    source.state()
-                ),
-            ));
+            let (info, state) = (source.info(), source.state());
+            let message = format!("the source {info} is {state}: its initial list is not complete");
+            return Err(self.not_ready(Awaited::Source(source.id()), message));
         }
         let snapshot = source.snapshot();
         self.snapshots.push((source.id(), snapshot.clone()));
@@ -160,15 +170,13 @@ impl StoreReader {
     }
 
     /// All sources of the informer that the plugin calls `alias`, ordered by ID. At least one.
-    fn sources_of(&self, alias: &str) -> Answer<Vec<Arc<Source>>> {
+    fn sources_of(&mut self, alias: &str) -> Answer<Vec<Arc<Source>>> {
         let grants = self.grants()?;
         let informer = grants.informer(alias, &self.catalog)?;
         let sources = self.catalog.sources_of(informer);
         if sources.is_empty() {
-            return Err(error(
-                ErrorCode::NotReady,
-                format!("the informer {alias:?} has no source yet"),
-            ));
+            let message = format!("the informer {alias:?} has no source yet");
+            return Err(self.not_ready(Awaited::AnySource, message));
         }
         Ok(sources)
     }
@@ -239,7 +247,8 @@ impl StoreReader {
             let Some(start) = position.start_in(*source) else {
                 continue;
             };
-            for object in lookup.objects(snapshot, namespace, start)? {
+            let found = lookup.objects(snapshot, namespace, start);
+            for object in found.map_err(|problem| index_error(&mut self.awaited, &self.catalog, *source, &problem))? {
                 examined.one_more().await;
                 if selector.matches(object) && page.add(*source, object) == PageAdd::Full {
                     return Ok(page.unfinished());
@@ -265,10 +274,8 @@ impl StoreReader {
         let cluster = self.cluster_among(alias, &sources)?;
         let mut sources = sources.into_iter().filter(|source| source.info().cluster == cluster);
         let Some(first) = sources.next() else {
-            return Err(error(
-                ErrorCode::NotReady,
-                format!("the informer {alias:?} has no source in the cluster {cluster:?}"),
-            ));
+            let message = format!("the informer {alias:?} has no source in the cluster {cluster:?}");
+            return Err(self.not_ready(Awaited::AnySource, message));
         };
         let sources: Vec<_> = std::iter::once(first).chain(sources).collect();
         let of_other_kind = sources
@@ -333,7 +340,8 @@ impl StoreReader {
     async fn keys(&mut self, informer: &str, selected: &[u32], index: &str, value: &str) -> Answer<Vec<ObjectKey>> {
         let (mut keys, mut examined) = (Vec::new(), Examined::default());
         for (source, snapshot) in self.snapshots_of(informer, selected)? {
-            for key in snapshot.index_keys(index, value).map_err(index_error)? {
+            let found = snapshot.index_keys(index, value);
+            for key in found.map_err(|problem| index_error(&mut self.awaited, &self.catalog, source, &problem))? {
                 examined.one_more().await;
                 if keys.len() == INDEX_KEYS_MAX {
                     return Err(error(
@@ -369,8 +377,9 @@ impl StoreReader {
         };
         let after = (!cursor.is_empty()).then_some(cursor);
         let (mut values, mut examined) = (BTreeSet::new(), Examined::default());
-        for (_, snapshot) in self.snapshots_of(informer, selected)? {
-            for value in snapshot.index_values_after(index, after).map_err(index_error)? {
+        for (source, snapshot) in self.snapshots_of(informer, selected)? {
+            let found = snapshot.index_values_after(index, after);
+            for value in found.map_err(|problem| index_error(&mut self.awaited, &self.catalog, source, &problem))? {
                 examined.one_more().await;
                 // Sorted, so values beyond the page of one source are beyond the page of all.
                 if values.len() == limit && values.last().is_some_and(|last: &String| **last < *value) {
@@ -400,7 +409,7 @@ impl<'q> Lookup<'q> {
         snapshot: &'s Snapshot,
         namespace: Option<&'s str>,
         start: Option<KeyRef<'s>>,
-    ) -> Answer<Box<dyn Iterator<Item = &'s Object> + Send + 's>>
+    ) -> Result<Box<dyn Iterator<Item = &'s Object> + Send + 's>, IndexError>
     where
         'q: 's,
     {
@@ -410,19 +419,32 @@ impl<'q> Lookup<'q> {
         match self {
             Lookup::All => Ok(Box::new(snapshot.after(from).take_while(here))),
             Lookup::ByIndex { index, value } => {
-                let found = snapshot.by_index_after(index, value, from).map_err(index_error)?;
+                let found = snapshot.by_index_after(index, value, from)?;
                 Ok(Box::new(found.take_while(here)))
             }
         }
     }
 }
 
-fn index_error(problem: IndexError) -> HostError {
-    let code = match problem {
-        IndexError::UnknownIndex { .. } => ErrorCode::UnknownIndex,
-        IndexError::NotReady { .. } => ErrorCode::NotReady,
+/// The error of a query on an index of `source`, which is `awaited` if it is not ready.
+fn index_error(awaited: &mut Option<Awaited>, catalog: &Catalog, source: SourceId, problem: &IndexError) -> HostError {
+    let is_expected = || {
+        catalog
+            .info(source)
+            .is_some_and(|info| catalog.expects_indexes(&info.informer))
     };
-    error(code, problem.to_string())
+    match problem {
+        IndexError::UnknownIndex { .. } if !is_expected() => error(ErrorCode::UnknownIndex, problem.to_string()),
+        IndexError::UnknownIndex { name, .. } => {
+            *awaited = Some(Awaited::Index(source));
+            let message = format!("index {name} is not ready: a plugin, which may compute it, is being loaded");
+            error(ErrorCode::NotReady, message)
+        }
+        IndexError::NotReady { .. } => {
+            *awaited = Some(Awaited::Index(source));
+            error(ErrorCode::NotReady, problem.to_string())
+        }
+    }
 }
 
 /// The contract's description of a source, whose informer the plugin calls `alias`.
@@ -475,18 +497,13 @@ impl store::Host for StoreReader {
             Ok((source, _)) => source,
             Err(denied) => return Ok(Err(denied)),
         };
-        let version = match self.snapshot(&source) {
-            Ok(snapshot) => snapshot.version().map(|version| version.as_str().to_owned()),
-            Err(_not_synced) => {
-                return Ok(Ok(SourceVersion {
-                    version: String::new(),
-                    synced: false,
-                }));
-            }
-        };
+        // It stays synced.
+        let synced = source.is_synced();
+        let snapshot = if synced { self.snapshot(&source).ok() } else { None };
+        let version = snapshot.and_then(|snapshot| Some(snapshot.version()?.as_str().to_owned()));
         Ok(Ok(SourceVersion {
             version: version.unwrap_or_default(),
-            synced: true,
+            synced,
         }))
     }
 

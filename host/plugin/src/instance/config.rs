@@ -61,7 +61,7 @@ impl PluginConfig {
 mod tests {
     use std::time::Duration;
 
-    use informant_spec::{OnFailure, ReplayPolicy};
+    use informant_spec::{OnFailure, ReplayPolicy, WaitFor};
     use serde_json::json;
 
     use super::*;
@@ -93,6 +93,7 @@ mod tests {
         assert!(with(|spec| spec.calls_per_second_max = Some(9)));
         assert!(with(|spec| spec.selection.namespaces = vec!["prod".to_owned()]));
         assert!(with(|spec| spec.on_failure = OnFailure::Skip));
+        assert!(with(|spec| spec.wait_for = WaitFor::Own));
         assert!(with(|spec| spec.is_dry_run = true));
         assert!(with(|spec| spec.on_restart = ReplayPolicy::Replay));
         assert!(!with(|spec| spec.config = json!({ "greeting": "hi" })));

@@ -19,6 +19,7 @@ mod kv;
 mod languages;
 mod metrics;
 mod newer;
+mod not_ready;
 mod pages;
 mod pauses;
 mod reconfigure;

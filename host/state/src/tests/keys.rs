@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use super::disk::{Disk, start_on};
 use super::*;
-use crate::key_value::{EventEnd, KeySpace};
+use crate::key_value::{EventEnd, KeyChange, KeySpace};
 
 /// Opens the handler's keys, as a call from another thread does.
 fn keys(process: &mut Process) -> KeySpace {
@@ -19,17 +19,24 @@ fn value(keys: &KeySpace, key: &str) -> Option<String> {
     keys.get(key).map(|value| String::from_utf8(value.to_vec()).unwrap())
 }
 
-/// The handler counts an event in its keys, and succeeds.
-fn count(process: &Process, keys: &KeySpace, delivery: Delivery) {
-    let before = value(keys, "count").map_or(0, |count| count.parse::<u32>().unwrap());
+/// The end of a successful call.
+fn end_of(process: &Process, delivery: &Delivery) -> EventEnd {
     let (listener, token) = (process.listener.clone(), delivery.token);
-    let end = EventEnd {
+    EventEnd {
         source: delivery.source,
         key: delivery.key().map(KeyRef::to_key),
         report: Box::new(move || listener.consumer().done(token, DeliveryOutcome::Ok, Moment::ZERO)),
-    };
-    let changes = vec![("count".to_owned(), Some((before + 1).to_string().into_bytes().into()))];
-    keys.commit(changes, Some(end));
+    }
+}
+
+/// The handler counts an event in its keys, and succeeds.
+fn count(process: &Process, keys: &KeySpace, delivery: Delivery) {
+    keys.commit(counted_once_more(keys), Some(end_of(process, &delivery)));
+}
+
+fn counted_once_more(keys: &KeySpace) -> Vec<KeyChange> {
+    let before = value(keys, "count").map_or(0, |count| count.parse::<u32>().unwrap());
+    vec![("count".to_owned(), Some((before + 1).to_string().into_bytes().into()))]
 }
 
 #[test]
@@ -66,6 +73,52 @@ fn kill_keeps_changes_exactly_with_their_acknowledgement() {
         let mut next = Process::start(&killed, options());
         let counted = keys(&mut next);
         assert_eq!(value(&counted, "count").as_deref(), kept, "{}", killed.display());
+        next.sync([object("a", "u1", 1), object("b", "u2", 4), object("c", "u3", 5)]);
+        next.attach(OnStart::Continue);
+        assert_eq!(next.settle(), delivered, "{}", killed.display());
+    }
+}
+
+/// The call for `b` defers a write, which takes its time; the one for `c` comes and ends meanwhile.
+#[test]
+fn kill_before_a_deferred_write_delivers_the_event_again_to_old_keys() {
+    let (folder, path) = kept(options());
+    let mut process = Process::start(&path, options());
+    let objects = [("a", "u1", 1), ("b", "u2", 2), ("c", "u3", 3)];
+    process.sync(objects.map(|(name, uid, version)| object(name, uid, version)));
+    process.attach(OnStart::Continue);
+    assert_eq!(process.settle(), "synced");
+    let counted = keys(&mut process);
+    process.write(object("b", "u2", 4));
+    process.write(object("c", "u3", 5));
+    process.recorder.run_once();
+    let (first, second) = (process.take().unwrap(), process.take().unwrap());
+    let written = vec![("written".to_owned(), Some(b"b"[..].into()))];
+    let held = counted.hold(written);
+    assert_eq!(value(&counted, "written").as_deref(), Some("b"), "calls see it");
+    let (before, between, after) = (
+        folder.path().join("before"),
+        folder.path().join("between"),
+        folder.path().join("after"),
+    );
+    process.recorder.run_once();
+    process.crash(&before);
+    count(&process, &counted, second);
+    process.recorder.run_once();
+    process.crash(&between);
+    held.end(end_of(&process, &first));
+    process.recorder.run_once();
+    process.crash(&after);
+
+    for (killed, kept, delivered) in [
+        (before, (None, None), "add b@4, add c@5, synced"),
+        (between, (None, Some("1")), "add b@4, synced"),
+        (after, (Some("b"), Some("1")), "synced"),
+    ] {
+        let mut next = Process::start(&killed, options());
+        let found = keys(&mut next);
+        let found = (value(&found, "written"), value(&found, "count"));
+        assert_eq!((found.0.as_deref(), found.1.as_deref()), kept, "{}", killed.display());
         next.sync([object("a", "u1", 1), object("b", "u2", 4), object("c", "u3", 5)]);
         next.attach(OnStart::Continue);
         assert_eq!(next.settle(), delivered, "{}", killed.display());

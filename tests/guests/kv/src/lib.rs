@@ -2,7 +2,8 @@
 //! line for each event, with the label `round`: `{"guest":"kv","name":"a","round":"3","count":2,"starts":1}`.
 //!
 //! At the first attempt for objects whose names start with `fails` or `traps`, the call fails or traps after it has
-//! counted. An object called `bounds` logs the errors of keys and values that are not allowed.
+//! counted. An object called `bounds` logs the errors of keys and values that are not allowed. The first call for an
+//! object whose name starts with `marks` remembers that, and defers a write that gives it the label `marked`.
 
 use informant_plugin_sdk::prelude::*;
 
@@ -50,6 +51,10 @@ impl EventHandler<Value> for Counting {
         if event.name == "bounds" {
             log_errors();
             return Err(Failure::permanent("asked to"));
+        }
+        if event.name.starts_with("marks") && kv::set_if_absent(&format!("marked/{}", event.name), "")? {
+            let label = json!({ "metadata": { "labels": { "marked": "yes" } } });
+            kube::defer_patch(&kube::of(event)).merge(&label)?;
         }
         let starts = kv::get_json::<u64>("starts")?;
         let round = &object["metadata"]["labels"]["round"];

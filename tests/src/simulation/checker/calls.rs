@@ -209,6 +209,9 @@ impl Checker {
             key_state.asked = None;
         }
         key_state.unsent &= ended == Ended::Ok;
+        if ended == Ended::Ok && !key_state.unsent {
+            key_state.settled.insert(call.object.version);
+        }
         if ended == Ended::Trap {
             handler.calls_remembered = 0;
         }
@@ -245,6 +248,8 @@ impl Checker {
             None if !key_state.unsent => "which no successful call deferred",
             None => {
                 key_state.unsent = false;
+                let accepted = key_state.accepted.iter().map(|(_, object)| object.version);
+                key_state.settled.extend(accepted);
                 return;
             }
         };

@@ -95,6 +95,8 @@ impl Checker {
                 // Each process of a run may have another number of instances.
                 instance: None,
                 last_ended: None,
+                // Its event was not acknowledged.
+                unsent: false,
                 // What followed a restore of the API server was perhaps not stored as accepted, and follows it again.
                 restores: 0,
                 inherited: true,
@@ -160,6 +162,24 @@ impl Checker {
         });
         for message in lost.collect::<Vec<_>>() {
             self.violate(at, Clause::RememberedWithSuccess, message);
+        }
+    }
+
+    /// What a handler finds was kept by calls whose writes were sent.
+    pub(super) fn found(&mut self, at: usize, id: u32, values: &[(String, String, u64)]) {
+        let Some(handler) = self.handlers.get(&id) else { return };
+        let is_settled = |namespace: &String, name: &String, version: u64| {
+            let state = handler.keys.get(&(namespace.clone(), name.clone()));
+            state.is_some_and(|state| state.settled.contains(&version))
+        };
+        let unsettled = values
+            .iter()
+            .filter(|(namespace, name, version)| !is_settled(namespace, name, *version));
+        let messages = unsettled.map(|(namespace, name, version)| {
+            format!("handler {id} found that it kept {namespace}/{name}@{version}, but the write was not sent")
+        });
+        for message in messages.collect::<Vec<_>>() {
+            self.violate(at, Clause::RememberedWithWrites, message);
         }
     }
 

@@ -67,7 +67,7 @@ impl Control {
         self.0.change(|listener| listener.trigger(source, keys, now))
     }
 
-    /// Retries everything in back-off now, without a limit on the rate, but not within
+    /// Calls now what is in back-off or waits for a source or an index, without a limit on the rate, but not within
     /// [`min_interval`](ListenerOptions::min_interval) of the key's last call. For a handler that was replaced: it need
     /// not wait for its predecessor's back-off.
     pub fn retry_now(&self) {

@@ -28,6 +28,8 @@ impl Queue {
             in_state(|call| matches!(call, CallState::WaitsOn(_))),
             "waiting"
         );
+        let is_held = |slot: &&Slot| slot.call().is_held() && slot.retry.is_some();
+        assert_eq!(counts.held_retries, slots().filter(is_held).count(), "held retries");
         assert_eq!(
             self.failing,
             slots().filter(|slot| slot.retry.is_some()).count(),
@@ -47,8 +49,8 @@ impl Queue {
             match slot.call() {
                 CallState::BackingOff => assert!(slot.retry.is_some(), "what backs off has failed"),
                 CallState::Spaced => assert!(
-                    slot.retry.is_none() && self.spacing.until(slot.hash).is_some(),
-                    "what is spaced is not under retry, and its wait ends"
+                    self.spacing.until(slot.hash).is_some(),
+                    "the wait of what is spaced ends"
                 ),
                 _ => {}
             }

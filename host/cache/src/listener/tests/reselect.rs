@@ -152,3 +152,52 @@ fn gated_reselection_waits_until_it_is_recorded() {
     rig.listener.ledger().begin_replay(PODS);
     assert_eq!(rig.drain(), "add a@1 reconfigured\nadd b@1 reconfigured\n");
 }
+
+#[test]
+fn requeued_call_given_back_before_reselections_is_made() {
+    let mut rig = received("a b");
+    rig.set("a", 2);
+    rig.take();
+    rig.answer(again(seconds(5)));
+    rig.pass(seconds(5));
+    assert_eq!(rig.take(), "update a@->2 requeue-after");
+    let token = rig.in_flight.pop().unwrap().token;
+    rig.listener.consumer().give_back([token]);
+    reselect(&rig, "ab", "ab");
+    // This one's cursor leaves `a` out: no selection that it knows contains it.
+    reselect(&rig, "b", "b");
+    assert_eq!(rig.drain(), "add b@1 reconfigured\n");
+    rig.pass(seconds(1));
+    assert_eq!(rig.drain(), "update a@->2 requeue-after\n");
+    assert_eq!(rig.stats().requeues, 0);
+}
+
+/// A selection that contains every object in version 2, before and now.
+#[derive(Debug)]
+struct SecondVersion;
+
+impl ChangedSelection for SecondVersion {
+    fn selects(&self, object: &Object) -> Selected {
+        let selected = object.version().as_str() == "2";
+        Selected {
+            before: selected,
+            ever: selected,
+            now: selected,
+        }
+    }
+}
+
+#[test]
+fn key_that_has_waited_is_not_taken_for_known() {
+    let mut rig = received("a b");
+    rig.set("a", 2);
+    rig.take();
+    rig.answer(DeliveryOutcome::NotReady(Awaited::Source(NODES)));
+    rig.set("a", 3);
+    rig.listener.feed().ready(Awaited::Source(NODES));
+    rig.listener
+        .control()
+        .reselect(vec![(PODS, Arc::new(SecondVersion))], None, rig.now);
+    assert_eq!(next(&mut rig), ("add a@3 reconfigured".to_owned(), true));
+    assert_eq!(rig.take(), "idle");
+}

@@ -1,44 +1,51 @@
 //! Secrets without their data: what it is called, and how long it is.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use informant_cache::SourceInfo;
-use serde_json::{Map, Value, json};
+use serde_json::value::{RawValue, to_raw_value};
 
 /// Whether the objects of a source are Secrets.
 pub(super) fn are_secrets(source: &SourceInfo) -> bool {
     (source.api_version.as_str(), source.kind.as_str()) == ("v1", "Secret")
 }
 
+/// The members of a JSON object, as text: of any depth.
+type Members = BTreeMap<String, Box<RawValue>>;
+
 /// A Secret whose data is replaced by sizes: `{"password": "<16 bytes>"}`. So are its annotations, in which `kubectl
 /// apply` and other tools keep whole objects. One that cannot be read is `null`.
 pub(super) fn without_data(secret: &[u8]) -> Vec<u8> {
-    let Ok(mut secret) = serde_json::from_slice::<Map<String, Value>>(secret) else {
-        return b"null".to_vec();
-    };
-    let size_of_base64 = |text: &str| STANDARD.decode(text).map_or(text.len(), |data| data.len());
-    if let Some(data) = secret.get_mut("data") {
-        redact(data, size_of_base64);
-    }
-    if let Some(data) = secret.get_mut("stringData") {
-        redact(data, str::len);
-    }
-    let annotations = secret
-        .get_mut("metadata")
-        .and_then(|metadata| metadata.get_mut("annotations"));
-    if let Some(annotations) = annotations {
-        redact(annotations, str::len);
-    }
-    Value::Object(secret).to_string().into_bytes()
+    redacted_members(secret).unwrap_or_else(|_| b"null".to_vec())
 }
 
-fn redact(data: &mut Value, size: impl Fn(&str) -> usize) {
-    let sized = |value: &Value| json!(format!("<{} bytes>", value.as_str().map_or(0, &size)));
-    match data {
-        Value::Null => {}
-        Value::Object(entries) => entries.values_mut().for_each(|value| *value = sized(value)),
-        other => *other = Value::Object(Map::new()),
+fn redacted_members(secret: &[u8]) -> serde_json::Result<Vec<u8>> {
+    let mut secret: Members = serde_json::from_slice(secret)?;
+    let size_of_base64 = |text: &str| STANDARD.decode(text).map_or(text.len(), |data| data.len());
+    redact(&mut secret, "data", size_of_base64)?;
+    redact(&mut secret, "stringData", str::len)?;
+    if let Some(metadata) = secret.get_mut("metadata") {
+        let mut members: Members = serde_json::from_str(metadata.get())?;
+        redact(&mut members, "annotations", str::len)?;
+        *metadata = to_raw_value(&members)?;
     }
+    serde_json::to_vec(&secret)
+}
+
+/// Replaces the values of the member `name` by their sizes. What is no object of texts is not shown.
+fn redact(members: &mut Members, name: &str, size: impl Fn(&str) -> usize) -> serde_json::Result<()> {
+    let Some(data) = members.get_mut(name).filter(|data| data.get() != "null") else {
+        return Ok(());
+    };
+    let entries: Members = serde_json::from_str(data.get()).unwrap_or_default();
+    let sized = entries.into_iter().map(|(name, value)| {
+        let bytes = serde_json::from_str::<String>(value.get()).map_or(0, |text| size(&text));
+        (name, format!("<{bytes} bytes>"))
+    });
+    *data = to_raw_value(&sized.collect::<BTreeMap<_, _>>())?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -60,6 +67,13 @@ mod tests {
     fn secret_without_data_stays_as_it_is() {
         let secret = r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"db"}}"#;
         assert_eq!(redacted(secret), secret);
+    }
+
+    #[test]
+    fn a_secret_nested_deep_is_shown_without_its_data() {
+        let deep = "[".repeat(5_000) + &"]".repeat(5_000);
+        let secret = format!(r#"{{"data":{{"a":{deep}}},"metadata":{{"name":"db"}},"more":{deep}}}"#);
+        assert_eq!(redacted(&secret), secret.replacen(&deep, r#""<0 bytes>""#, 1));
     }
 
     #[test]

@@ -15,7 +15,8 @@ pub(crate) struct PluginView {
     pub name: String,
     pub component: String,
     pub informers: Vec<String>,
-    /// A loaded plugin's state, or `loading`, `refused`, `stopped`.
+    /// A loaded plugin's state, or `loading`, `refused`, `stopped`; `not-ready` while its first calls wait for something
+    /// that it may read, or began without it.
     pub state: String,
     /// Why, if a reason is known.
     pub because: Option<String>,
@@ -59,6 +60,9 @@ pub(crate) struct LoadedView {
     /// Objects with events that wait for the end of `min-interval`.
     #[serde(default)]
     pub spaced: usize,
+    /// Objects whose last call found a source or an index not ready.
+    #[serde(default)]
+    pub waiting: usize,
     /// Whether deliveries wait for `max-rate`.
     #[serde(default)]
     pub rate_held: bool,

@@ -10,10 +10,11 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use rustix::process::geteuid;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use super::AdminArgs;
@@ -40,8 +41,9 @@ const ERROR_LINE_BYTES_MAX: usize = 300;
 /// The longest response that is not a list of objects.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The `Host` of requests through a port-forward: the admin server refuses names that it does not know.
-const FORWARDED_HOST: &str = "localhost";
+/// The `Host` of requests that have none, through a port-forward or a socket: the admin server refuses names that it
+/// does not know.
+const LOCALHOST: &str = "localhost";
 
 pub(in crate::cli) struct AdminClient {
     /// The `Host` header.
@@ -69,6 +71,14 @@ impl AdminClient {
                 let secure = secure.with_context(|| format!("cannot connect to {target}"))?;
                 Self::over(secure, server.authority(), server.to_string(), Some(token)).await
             }
+            Target::Socket(path) => {
+                let socket = open(target, UnixStream::connect(path)).await?;
+                let peer = socket.peer_cred().with_context(|| target.unreachable())?;
+                if peer.uid() != geteuid().as_raw() {
+                    bail!("{target} is served by another user, {}; pass --admin", peer.uid());
+                }
+                Self::over(socket, LOCALHOST.to_owned(), target.to_string(), None).await
+            }
             Target::Pod { namespace, name } => Self::to_pod(args, namespace, name.as_deref()).await,
         }
     }
@@ -87,7 +97,7 @@ impl AdminClient {
         };
         let secure = timeout(SILENCE_MAX, secure).await.map_err(Into::into).flatten();
         let secure = secure.with_context(|| format!("cannot connect to the admin server of {pod}"))?;
-        Self::over(secure, FORWARDED_HOST.to_owned(), pod, Some(token)).await
+        Self::over(secure, LOCALHOST.to_owned(), pod, Some(token)).await
     }
 
     async fn over<S>(stream: S, host: String, peer: String, token: Option<Token>) -> Result<Self>
@@ -168,13 +178,16 @@ impl AdminClient {
 
     fn tls_hint(&self) -> String {
         match self.token {
-            Some(_) => String::new(),
-            None => format!("; if its admin server uses TLS, pass --admin https://{}", self.host),
+            None if self.host != LOCALHOST => {
+                format!("; if its admin server uses TLS, pass --admin https://{}", self.host)
+            }
+            // With TLS already, or on a socket.
+            Some(_) | None => String::new(),
         }
     }
 }
 
-async fn open(target: &Target, connecting: impl Future<Output = std::io::Result<TcpStream>>) -> Result<TcpStream> {
+async fn open<S>(target: &Target, connecting: impl Future<Output = std::io::Result<S>>) -> Result<S> {
     let unreachable = || target.unreachable();
     timeout(CONNECT_MAX, connecting)
         .await

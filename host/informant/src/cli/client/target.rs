@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use http::Uri;
 use http::uri::Scheme;
-use informant_config::{ADMIN_LISTEN_DEFAULT, AdminListen, Config};
+use informant_config::{ADMIN_LISTEN_DEFAULT, ADMIN_SOCKET_DEFAULT, AdminListen, Config};
+use rustix::process::geteuid;
 
 use super::AdminArgs;
 use crate::cli::{CONFIG_DEFAULT, output};
@@ -83,6 +85,8 @@ impl fmt::Display for AdminServer {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Server(AdminServer, Origin),
+    /// The admin socket of a daemon of this user.
+    Socket(PathBuf),
     /// A pod of this namespace: the one of this name, or else the only one.
     Pod {
         namespace: String,
@@ -99,7 +103,7 @@ pub(super) enum Origin {
 }
 
 impl Target {
-    /// From `--admin`, an explicit `--config`, the flags of a port-forward, the configuration in the working directory,
+    /// From `--admin`, the admin socket of the configuration or the default one if it is there, an explicit `--config`, the flags of a port-forward, the configuration in the working directory,
     /// or the default, in this order. As a kubectl plugin, the flags of a port-forward are always set.
     pub(super) fn of(args: &AdminArgs) -> Result<Self> {
         let (server, origin) = match (&args.admin, &args.config, args.pod.namespace()) {
@@ -111,7 +115,15 @@ impl Target {
                     name: args.pod.pod.clone(),
                 });
             }
-            (None, config, _) => by_config(config.as_deref())?,
+            (None, config, _) => {
+                let configured = by_config(config.as_deref())?;
+                // Flags of TLS and of a token mean the server.
+                let wants_server = args.identity.flag().or(args.tls.flag()).is_some();
+                if !wants_server && is_own_socket(&configured.socket) {
+                    return Ok(Self::Socket(configured.socket));
+                }
+                (configured.server, configured.origin)
+            }
         };
         if server.port() == 0 {
             let target = Self::Server(server, origin);
@@ -125,6 +137,7 @@ impl Target {
         let hint = match self {
             Self::Server(_, Origin::File(_)) => "; a running daemon keeps the address it started with",
             Self::Server(_, Origin::Flag | Origin::Default) => "",
+            Self::Socket(_) => return format!("no daemon responds at {self}; start `informant run`"),
             Self::Pod { .. } => return format!("no daemon responds in {self}"),
         };
         format!("no daemon responds at {self}{hint}; start `informant run`, or pass its admin address with --admin")
@@ -138,6 +151,7 @@ impl fmt::Display for Target {
             Self::Server(server, Origin::Flag) => write!(out, "{server} (--admin)"),
             Self::Server(server, Origin::File(path)) => write!(out, "{server} ([admin] listen in {})", path.display()),
             Self::Server(server, Origin::Default) => write!(out, "{server} (the default)"),
+            Self::Socket(path) => write!(out, "the admin socket {}", path.display()),
             Self::Pod { namespace, name: None } => write!(out, "a pod in namespace {namespace}"),
             Self::Pod {
                 namespace,
@@ -147,30 +161,47 @@ impl fmt::Display for Target {
     }
 }
 
+/// What a configuration, or its absence, says about the daemon.
+#[derive(Debug)]
+struct Configured {
+    server: AdminServer,
+    origin: Origin,
+    socket: PathBuf,
+}
+
 /// Reads only `[admin]` of the configuration. Errors in the rest become warnings: the daemon refuses such a file
 /// and keeps running its previous configuration, so that it can still be queried. A missing file is an error only
 /// if it was named explicitly.
-fn by_config(named: Option<&Path>) -> Result<(AdminServer, Origin)> {
+fn by_config(named: Option<&Path>) -> Result<Configured> {
     let path = named.unwrap_or(Path::new(CONFIG_DEFAULT));
-    let default = || (AdminServer::Plain(ADMIN_LISTEN_DEFAULT), Origin::Default);
+    let default = |socket: Option<PathBuf>| Configured {
+        server: AdminServer::Plain(ADMIN_LISTEN_DEFAULT),
+        origin: Origin::Default,
+        socket: socket.unwrap_or_else(|| ADMIN_SOCKET_DEFAULT.into()),
+    };
     if named.is_none() && !path.exists() {
-        return Ok(default());
+        return Ok(default(None));
     }
-    let (listen, tls, errors) = match config_file::read(path) {
+    let (listen, tls, socket, errors) = match config_file::read(path) {
         Ok(file) => {
-            let AdminListen { listen, tls, errors } = Config::admin_listen_of(&file);
-            (listen, tls, errors)
+            let AdminListen {
+                listen,
+                tls,
+                socket,
+                errors,
+            } = Config::admin_listen_of(&file);
+            (listen, tls, socket, errors)
         }
         Err(error) => match config_file::unreadable(path, &error) {
             problems if named.is_some() => return Err(problems.into()),
-            problems => (None, false, problems),
+            problems => (None, false, None, problems),
         },
     };
     for error in errors.0 {
         output::note(&error.warning().to_string());
     }
     let origin = match (listen, tls) {
-        (None, false) => return Ok(default()),
+        (None, false) => return Ok(default(socket)),
         (None, true) | (Some(_), _) => Origin::File(path.to_owned()),
     };
     let address = reachable(listen.unwrap_or(ADMIN_LISTEN_DEFAULT));
@@ -181,7 +212,17 @@ fn by_config(named: Option<&Path>) -> Result<(AdminServer, Origin)> {
             port: address.port(),
         },
     };
-    Ok((server, origin))
+    Ok(Configured {
+        server,
+        origin,
+        ..default(socket)
+    })
+}
+
+/// Whether a process of this user listens there, or did.
+fn is_own_socket(path: &Path) -> bool {
+    let found = std::fs::symlink_metadata(path);
+    found.is_ok_and(|found| found.file_type().is_socket() && found.uid() == geteuid().as_raw())
 }
 
 /// A server that listens on all addresses is reached on loopback.
@@ -240,7 +281,7 @@ mod tests {
         let path = folder.path().join("config.toml");
         let target = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            by_config(Some(&path)).unwrap().0.to_string()
+            by_config(Some(&path)).unwrap().server.to_string()
         };
         assert_eq!(target("[admin]\nlisten = \"127.0.0.1:1\"\n"), "127.0.0.1:1");
         let secure = "tls = \"self-signed\"\n";

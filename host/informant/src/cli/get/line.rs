@@ -1,6 +1,7 @@
 //! One line of a response: an object, and the cluster it is from.
 
 use anyhow::{Context, Result};
+use informant_apiserver::tree;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -47,8 +48,9 @@ impl<'a> Line<'a> {
         serde_json::from_str(self.object.get()).context(UNPARSABLE)
     }
 
+    /// The object as a tree, in which what is nested very deep is text.
     pub(super) fn object(&self) -> Result<Value> {
-        serde_json::from_str(self.object.get()).context(UNPARSABLE)
+        tree::read(self.object.get().as_bytes()).context(UNPARSABLE)
     }
 
     /// Like [`object`](Self::object), annotated with its cluster.

@@ -4,8 +4,9 @@
 
 use std::io::{self, ErrorKind, Write};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use informant_apiserver::printers::Column;
+use informant_apiserver::tree;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -113,6 +114,7 @@ impl<W: Write> Printer<W> {
                 } else {
                     line.object()
                 }?;
+                format.check(&object)?;
                 if number == 0 && style.one_alone {
                     *first = Some(object);
                     return Ok(true);
@@ -206,6 +208,23 @@ const YAML_BEGIN: &str = "apiVersion: v1\nitems:";
 const YAML_END: &str = "kind: List\nmetadata:\n  resourceVersion: \"\"";
 
 impl ListFormat {
+    /// Refuses an object that the format cannot show.
+    fn check(self, object: &Value) -> Result<()> {
+        let can_show = match self {
+            Self::Json => true,
+            Self::Yaml => !tree::holds_text(object),
+        };
+        let text = |field: &str| object.pointer(field).and_then(Value::as_str).unwrap_or_default();
+        ensure!(
+            can_show,
+            "{} {} is nested deeper than {} levels, which cannot be shown as YAML; use -o json",
+            text("/kind"),
+            text("/metadata/name"),
+            tree::DEPTH_MAX
+        );
+        Ok(())
+    }
+
     /// One item of a `List`, indented.
     fn item(self, out: &mut impl Write, object: &Value, number: usize) -> io::Result<()> {
         match self {
@@ -246,7 +265,8 @@ impl ListFormat {
 fn pretty(object: &Value) -> io::Result<String> {
     let mut text = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    object.serialize(&mut serde_json::Serializer::with_formatter(&mut text, formatter))?;
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, formatter);
+    tree::Written(object).serialize(&mut serializer)?;
     String::from_utf8(text).map_err(io::Error::other)
 }
 
@@ -337,6 +357,27 @@ mod tests {
         ");
         let list: Value = serde_json::from_str(&printed(Format::Json, &lines, |_| ())).unwrap();
         assert_eq!(list["items"][1]["metadata"]["annotations"]["informant/cluster"], "west");
+    }
+
+    #[test]
+    fn an_object_of_any_depth_is_shown_but_not_as_yaml() {
+        let deep = "[".repeat(5_000) + &"]".repeat(5_000);
+        let object =
+            format!(r#"{{"apiVersion":"v1","kind":"Gadget","metadata":{{"name":"deep"}},"spec":{{"deep":{deep}}}}}"#);
+        let line = format!(r#"{{"cluster":"","source":1,"object":{object}}}"#).into_bytes();
+        let text = printed(Format::Json, std::slice::from_ref(&line), |style| {
+            style.one_alone = true
+        });
+        let without_space: String = text.split_whitespace().collect();
+        assert!(without_space.contains(&deep), "{text}");
+        for format in [Format::Table, Format::Wide, Format::Name] {
+            assert!(printed(format, std::slice::from_ref(&line), |_| ()).contains("deep"));
+        }
+        let object = Line::parse(&line).unwrap().object().unwrap();
+        insta::assert_snapshot!(
+            ListFormat::Yaml.check(&object).unwrap_err(),
+            @"Gadget deep is nested deeper than 100 levels, which cannot be shown as YAML; use -o json"
+        );
     }
 
     #[test]

@@ -67,11 +67,12 @@ fn restart_sections(config: &Config) -> String {
     let http = (ca_file, &http.proxy, &http.no_proxy);
     let AdminSection {
         listen,
+        socket,
         hosts,
         tls,
         cluster,
     } = &config.admin;
-    let admin = (listen, hosts, tls.as_ref().map(|tls| &tls.value), cluster);
+    let admin = (listen, socket, hosts, tls.as_ref().map(|tls| &tls.value), cluster);
     format!("{:?}", (admin, &config.health, http, &config.state))
 }
 

@@ -61,6 +61,7 @@ fn loaded() -> LoadedView {
         failing: 0,
         retries: Vec::new(),
         spaced: 0,
+        waiting: 0,
         rate_held: false,
         requeues: 0,
         slowed: 0,

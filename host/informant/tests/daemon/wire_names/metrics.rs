@@ -64,6 +64,7 @@ fn assert_of_plugins(text: &str) {
     informant_listener_spaced counter {plugin}
     informant_listener_unattached counter {plugin}
     informant_listener_vanished counter {plugin}
+    informant_listener_waiting gauge {plugin}
     informant_native_handler_panics counter {cluster,informer}
     informant_plugin_artefacts counter {result}
     informant_plugin_compile_seconds histogram {le}
@@ -74,6 +75,7 @@ fn assert_of_plugins(text: &str) {
     informant_plugin_loads counter {plugin,result}
     informant_plugin_log_dropped_bytes counter {plugin}
     informant_plugin_memory_bytes gauge {plugin}
+    informant_plugin_not_ready gauge {plugin}
     informant_plugin_refused gauge {plugin}
     informant_plugin_reloads counter {plugin,result}
     informant_plugin_restarts counter {plugin,reason}
@@ -114,7 +116,7 @@ fn assert_others(text: &str) {
     informant_reflector_watch_lists counter {cluster,informer,result}
     informant_reflector_watches counter {cluster,informer,result}
     informant_source_bookmark_age_seconds gauge {cluster,informer}
-    informant_source_degraded gauge {cluster,informer,namespace,resource,state}
+    informant_source_degraded gauge {cluster,expected,informer,namespace,resource,state}
     informant_source_epochs counter {cluster,informer}
     informant_source_event_age_seconds gauge {cluster,informer}
     informant_source_guard_off gauge {cluster,informer}

@@ -2,29 +2,12 @@
 
 use std::time::Duration;
 
-use informant_apiserver::{ApiServer, Ending};
+use informant_apiserver::Ending;
 use informant_cache::SourceState;
 
-use super::{asked_at, one_pod, watches};
-use crate::testing::{HangingServer, Rig, RigOptions, api_server, pass, put, settle};
-use crate::{ClusterClient, RECOVERIES_PER_SECOND_MAX};
-
-/// Sources of one cluster.
-fn sources(server: &ApiServer, client: &ClusterClient, count: usize) -> Vec<Rig> {
-    let start = |_| {
-        let options = RigOptions {
-            client: Some(client.clone()),
-            ..RigOptions::default()
-        };
-        Rig::start_with(server, options)
-    };
-    (0..count).map(start).collect()
-}
-
-fn in_state(rigs: &[Rig], state: SourceState) -> usize {
-    let states = rigs.iter().map(|rig| rig.informer.status().state);
-    states.filter(|own| *own == state).count()
-}
+use super::{asked_at, in_state, one_pod, sources, watches};
+use crate::RECOVERIES_PER_SECOND_MAX;
+use crate::testing::{HangingServer, Rig, api_server, pass, put, settle};
 
 /// Waits until all are in `state`; returns how many seconds that took.
 async fn seconds_until(rigs: &[Rig], state: SourceState) -> u64 {
@@ -51,7 +34,8 @@ async fn a_hanging_server_is_noticed_within_45_seconds() {
         assert_eq!(in_state(&rigs, SourceState::Live), 20, "an API server may pause");
         let seconds = 14 + seconds_until(&rigs, SourceState::Stale).await;
         assert!(seconds <= 45, "noticed after {seconds} s");
-        assert_eq!(hanging.take_probes(), 1, "one for all sources");
+        let probes = hanging.take_probes().len();
+        assert!(probes <= 3, "{probes}: one for all sources, then one a second");
         hanging.resume();
         let seconds = seconds_until(&rigs, SourceState::Live).await;
         assert!(seconds <= 10, "back after {seconds} s");
@@ -69,7 +53,7 @@ async fn quiet_watches_of_a_healthy_server_stay_live() {
         pass(1).await;
         assert_eq!(in_state(&rigs, SourceState::Live), 20);
     }
-    let probes = hanging.take_probes();
+    let probes = hanging.take_probes().len();
     assert!((5..=6).contains(&probes), "{probes} in 150 s, for all sources together");
 }
 
@@ -85,7 +69,7 @@ async fn sources_return_together_after_a_long_outage() {
     let before = hanging.server.requests().len();
     let seconds = seconds_until(&rigs, SourceState::Live).await;
     let least = 200 / u64::from(RECOVERIES_PER_SECOND_MAX) - 1;
-    assert!((least..=10).contains(&seconds), "back after {seconds} s");
+    assert!((least..=4).contains(&seconds), "back after {seconds} s");
     let requests = hanging.server.requests();
     let per_second = |second: u64| {
         let of_second = |request: &&informant_apiserver::RequestRecord| request.at.as_secs() == second;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::key_value::KvSpace;
+use super::key_value::{KvChange, KvSpace};
 use super::overlay::merged;
 use super::plugin::{KvPlugin, OTHER_CALL_SETS};
 use super::{Answer, KV_KEY_COST_BYTES, KV_VALUE_BYTES_MAX};
@@ -129,12 +129,44 @@ impl CallChanges {
 
     /// The call succeeded: applies its changes. `event` is the one that ends with them.
     pub(super) fn commit(mut self, event: Option<HandledEvent>) {
-        let handled = event.map(|event| self.plugin.track(event));
+        let handled = event.map(|event| {
+            let (source, key) = (event.source, event.key.clone());
+            self.plugin.track(source, key, || event.end(None))
+        });
         let changes = std::mem::take(&mut self.changes).into_iter().collect();
         self.space.commit(changes, handled);
         self.plugin.show(self.space.usage());
         // Only now other calls may claim what this one has.
         drop(self);
+    }
+
+    /// The call succeeded, and its event ends later: applies its changes, and persists them with that end. Returns the
+    /// event that ends so.
+    pub(super) fn hold(mut self, event: HandledEvent) -> HandledEvent {
+        let changes: Vec<KvChange> = std::mem::take(&mut self.changes).into_iter().collect();
+        let size = |(key, value): &KvChange| key.len() + value.as_ref().map_or(0, |value| value.len());
+        let bytes = self.plugin.hold_bytes(changes.iter().map(size).sum());
+        let persist = self.space.hold(changes);
+        self.plugin.show(self.space.usage());
+        let plugin = Arc::clone(&self.plugin);
+        drop(self);
+        let HandledEvent {
+            source,
+            key,
+            outcome,
+            end,
+        } = event;
+        let of_event = key.clone();
+        let end_with = move |outcome| {
+            persist(plugin.track(source, of_event, || end(outcome)));
+            drop(bytes);
+        };
+        HandledEvent {
+            source,
+            key,
+            outcome,
+            end: Box::new(end_with),
+        }
     }
 
     fn check_writable(&self) -> Answer<()> {

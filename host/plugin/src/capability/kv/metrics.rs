@@ -13,6 +13,7 @@ pub(crate) struct KvSeries {
     calls: Labeled<2, Counter>,
     keys: Lazy<Gauge>,
     bytes: Lazy<Gauge>,
+    held_bytes: Lazy<Gauge>,
 }
 
 impl Default for KvSeries {
@@ -21,6 +22,7 @@ impl Default for KvSeries {
             calls: Labeled::new(["function", "result"]),
             keys: Lazy::default(),
             bytes: Lazy::default(),
+            held_bytes: Lazy::default(),
         }
     }
 }
@@ -36,6 +38,12 @@ impl SeriesSet for KvSeries {
         FamilyOf::with_unit("plugin_kv", "Keys and values of a plugin in kv", Unit::Bytes, |of| {
             &of.bytes
         }),
+        FamilyOf::with_unit(
+            "plugin_kv_held",
+            "Changes of a plugin's keys that are stored once the writes of their calls are sent",
+            Unit::Bytes,
+            |of| &of.held_bytes,
+        ),
     ];
 }
 
@@ -52,9 +60,16 @@ impl KvSeries {
         self.calls.of([function, result]).inc();
     }
 
+    pub(super) fn show_held(&self, bytes: usize) {
+        self.held_bytes.get().set(gauge(bytes));
+    }
+
     pub(super) fn show(&self, usage: KvUsage) {
-        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.keys.get().set(gauge(usage.keys));
         self.bytes.get().set(gauge(usage.bytes));
     }
+}
+
+fn gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }

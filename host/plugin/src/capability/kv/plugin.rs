@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use informant_object::{Key, SourceId};
+
 use super::key_value::{KeyValue, KvHandled, KvOpening, KvSpace, KvUsage};
 use super::metrics::KvSeries;
 use super::overlay::Overlay;
-use super::{Answer, KV_KEY_COST_BYTES, KV_WAITING_MAX};
+use super::{Answer, KV_HELD_BYTES_MAX, KV_KEY_COST_BYTES, KV_WAITING_MAX};
 use crate::bindings::informant::plugin::types::{ErrorCode, HostError};
 use crate::capability::error;
-use crate::capability::parts::{ActorWaker, HandledEvent, PluginParts};
+use crate::capability::parts::{ActorWaker, PluginParts};
 use crate::effects::Effects;
 use crate::sync::lock;
 
@@ -35,9 +37,17 @@ pub(crate) struct KvPlugin {
     running: Mutex<RunningCalls>,
     /// Events whose changes wait for the disk.
     waiting: AtomicUsize,
+    /// Bytes of changes that wait for deferred writes.
+    held_bytes: AtomicUsize,
     /// Wakes the event actor when fewer wait.
     waker: Arc<ActorWaker>,
     series: Arc<KvSeries>,
+}
+
+/// Changes that wait for deferred writes, while they do.
+pub(super) struct HeldBytes {
+    plugin: Arc<KvPlugin>,
+    bytes: usize,
 }
 
 /// What running calls have claimed. A call that fails gives it up.
@@ -59,6 +69,7 @@ impl KvPlugin {
             quota_bytes: AtomicUsize::new(parts.spec.limits.kv_bytes),
             running: Mutex::default(),
             waiting: AtomicUsize::new(0),
+            held_bytes: AtomicUsize::new(0),
             waker: Arc::clone(parts.waker),
             series,
         }
@@ -69,17 +80,33 @@ impl KvPlugin {
         self.quota_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether too many events wait for the disk: the handler must not be called.
+    /// Whether too much waits for the disk or for deferred writes: the handler must not be called.
     pub(super) fn has_too_many_waiting(&self) -> bool {
         self.waiting.load(Ordering::Acquire) >= KV_WAITING_MAX
+            || self.held_bytes.load(Ordering::Acquire) >= KV_HELD_BYTES_MAX
     }
 
-    /// Counts an event that waits for the disk, until it is reported.
-    pub(super) fn track(self: &Arc<KvPlugin>, event: HandledEvent) -> KvHandled {
+    /// Counts changes that wait for deferred writes, until what is returned is dropped.
+    pub(super) fn hold_bytes(self: &Arc<KvPlugin>, bytes: usize) -> HeldBytes {
+        let before = self.held_bytes.fetch_add(bytes, Ordering::AcqRel);
+        self.series.show_held(before + bytes);
+        HeldBytes {
+            plugin: Arc::clone(self),
+            bytes,
+        }
+    }
+
+    /// Counts an event that waits for the disk, until it is reported: `end` ends it.
+    pub(super) fn track(
+        self: &Arc<KvPlugin>,
+        source: SourceId,
+        key: Option<Key>,
+        end: impl FnOnce() + Send + 'static,
+    ) -> KvHandled {
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        let (source, key, plugin) = (event.source, event.key.clone(), Arc::clone(self));
+        let plugin = Arc::clone(self);
         let report = move || {
-            event.end(None);
+            end();
             if plugin.waiting.fetch_sub(1, Ordering::AcqRel) == KV_WAITING_MAX {
                 plugin.waker.wake();
             }
@@ -190,5 +217,16 @@ impl KvPlugin {
     fn running(&self) -> MutexGuard<'_, RunningCalls> {
         // Changed by single assignments: consistent after any panic.
         lock(&self.running)
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        let Self { plugin, bytes } = self;
+        let before = plugin.held_bytes.fetch_sub(*bytes, Ordering::AcqRel);
+        plugin.series.show_held(before - *bytes);
+        if before >= KV_HELD_BYTES_MAX && before - *bytes < KV_HELD_BYTES_MAX {
+            plugin.waker.wake();
+        }
     }
 }

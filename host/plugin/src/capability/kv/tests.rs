@@ -1,8 +1,12 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::key_value::{KeyValue, KvChange, KvHandled, KvOpening, KvSpace, KvUsage};
+use informant_cache::listener::DeliveryOutcome;
+use informant_object::SourceId;
+
+use super::key_value::{KeyValue, KvChange, KvHandled, KvHeld, KvOpening, KvSpace, KvUsage};
 use super::overlay::Overlay;
 use super::*;
 use crate::bindings::informant::plugin::kv::Host as _;
@@ -15,6 +19,8 @@ use prometheus_client::metrics::counter::Counter;
 #[derive(Clone, Default)]
 struct Space {
     rows: Arc<Mutex<BTreeMap<String, Arc<[u8]>>>>,
+    /// How many changes that were held are persisted.
+    persisted: Arc<AtomicUsize>,
     failure: Option<&'static str>,
 }
 
@@ -51,6 +57,15 @@ impl KvSpace for Space {
                 None => drop(rows.remove(&key)),
             }
         }
+    }
+
+    fn hold(&self, changes: Vec<KvChange>) -> KvHeld {
+        self.commit(changes, None);
+        let persisted = Arc::clone(&self.persisted);
+        Box::new(move |handled| {
+            persisted.fetch_add(1, Ordering::Relaxed);
+            (handled.report)();
+        })
     }
 }
 
@@ -321,4 +336,51 @@ async fn keys_of_a_dry_run_are_seen_and_not_stored() {
     assert_eq!(opened(&rights).await.keys("", "", 10), ["gone", "kept"]);
     rights.dry_run.set_dry_run(false);
     assert_eq!(opened(&rights).await.keys("", "", 10), ["gone", "kept"]);
+}
+
+/// An event that another capability ends, and how it ended.
+fn event() -> (HandledEvent, Arc<Mutex<Option<DeliveryOutcome>>>) {
+    let ended: Arc<Mutex<Option<DeliveryOutcome>>> = Arc::default();
+    let end = Arc::clone(&ended);
+    let event = HandledEvent {
+        source: SourceId(1),
+        key: None,
+        outcome: DeliveryOutcome::Ok,
+        end: Box::new(move |outcome| *end.lock().unwrap() = Some(outcome)),
+    };
+    (event, ended)
+}
+
+#[test]
+fn changes_of_a_call_that_writes_are_persisted_with_its_end() {
+    let (rights, space) = (rights(1 << 20), Space::default());
+    for failure in [None, Some(DeliveryOutcome::Retryable("conflict".into()))] {
+        let mut writing = call(&rights, &space);
+        writing.set("a".to_owned(), b"1".to_vec()).unwrap();
+        let (event, ended) = event();
+        let event = rights.commit_with(Some(writing), event);
+        assert_eq!(text(space.get("a")).as_deref(), Some("1"), "later calls see it");
+        assert_eq!(space.persisted.swap(0, Ordering::Relaxed), 0);
+        assert_eq!(*ended.lock().unwrap(), None);
+        event.end(failure.clone());
+        assert_eq!(space.persisted.swap(0, Ordering::Relaxed), 1);
+        assert_eq!(*ended.lock().unwrap(), Some(failure.unwrap_or(DeliveryOutcome::Ok)));
+    }
+}
+
+#[test]
+fn no_call_is_made_while_too_many_changes_wait_for_writes() {
+    let (rights, space) = (rights(64 << 20), Space::default());
+    let mut waiting = Vec::new();
+    while !rights.is_full() {
+        let mut writing = call(&rights, &space);
+        // The keys are small; what waits is every version of them.
+        writing.set("a".to_owned(), vec![0; KV_VALUE_BYTES_MAX]).unwrap();
+        waiting.push(rights.commit_with(Some(writing), event().0));
+    }
+    assert_eq!(waiting.len(), KV_HELD_BYTES_MAX / KV_VALUE_BYTES_MAX);
+    waiting.pop().unwrap().end(None);
+    assert!(!rights.is_full());
+    waiting.clear();
+    assert!(!rights.is_full(), "they were given up");
 }

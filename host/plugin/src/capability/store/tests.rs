@@ -555,3 +555,38 @@ fn late_pages_of_an_index_cost_no_more() {
     let (early, late) = (pages(0), pages(OBJECTS - 300));
     assert!(late < early * 20, "{late:?} against {early:?}");
 }
+
+#[tokio::test]
+async fn call_remembers_what_it_read_too_early() {
+    let catalog = Catalog::new();
+    let (source, writer) = add_source(&catalog, "pods");
+    let mut cache = Cache {
+        catalog,
+        source,
+        writer,
+    };
+    let id = SourceId(source);
+    let mut reader = cache.reader();
+    assert!(!reader.version(source).unwrap().unwrap().synced);
+    assert_eq!(reader.awaited(), None, "an answer is no error");
+    assert!(list(&mut reader, query()).await.is_err());
+    assert_eq!(reader.awaited(), Some(Awaited::Source(id)));
+    synced(&cache.catalog, source);
+    cache.writer.declare_index("app").unwrap();
+    cache.writer.publish();
+    reader.begin(call_about(None, Ok(())));
+    assert_eq!(reader.awaited(), None);
+    assert!(reader.keys("main", &[], "app", "web").await.is_err());
+    assert_eq!(reader.awaited(), Some(Awaited::Index(id)));
+    reader.begin(call_about(None, Ok(())));
+    let loading = cache.catalog.expect_indexes("pods");
+    let answer = message(reader.keys("main", &[], "later", "web").await);
+    assert_eq!(
+        answer,
+        "ErrorCode::NotReady: index later is not ready: a plugin, which may compute it, is being loaded"
+    );
+    assert_eq!(reader.awaited(), Some(Awaited::Index(id)));
+    drop(loading);
+    let answer = message(reader.keys("main", &[], "later", "web").await);
+    assert!(answer.starts_with("ErrorCode::UnknownIndex"), "{answer}");
+}

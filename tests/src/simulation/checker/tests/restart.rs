@@ -326,3 +326,50 @@ fn kept_value_besides_the_accepted_state_is_detected() {
     assert_eq!(history(Some(1)), [Clause::RememberedWithSuccess]);
     assert_eq!(history(None), [Clause::RememberedWithSuccess]);
 }
+
+#[test]
+fn kept_value_whose_write_was_not_sent_is_detected() {
+    let there = object("a", "u1", 1);
+    let (namespace, name) = (there.namespace.clone(), there.name.clone());
+    let write = |sent: bool| match sent {
+        true => Entry::Sent {
+            handler: 0,
+            namespace: namespace.clone(),
+            name: name.clone(),
+        },
+        false => Entry::Deferred {
+            handler: 0,
+            namespace: namespace.clone(),
+            name: name.clone(),
+        },
+    };
+    let history = |is_sent: bool, is_found: bool| {
+        let mut entries = Vec::from(started(0, true));
+        entries.extend([
+            written(&there),
+            begin(EventKind::Add, &there, Some(1)),
+            write(false),
+            end(&there, Ended::Ok),
+            synced(),
+        ]);
+        entries.extend(is_sent.then(|| write(true)));
+        entries.push(killed(&[]));
+        entries.extend(started(1, true));
+        let found = is_found.then(|| (namespace.clone(), name.clone(), there.version));
+        entries.push(Entry::Found {
+            handler: 1,
+            values: found.into_iter().collect(),
+        });
+        entries.extend([
+            next(begin(EventKind::Add, &there, Some(1))),
+            next(end(&there, Ended::Ok)),
+            next(synced()),
+            at_rest(&[&there]),
+        ]);
+        clauses(entries)
+    };
+    assert_eq!(history(true, true), NOTHING);
+    assert_eq!(history(true, false), NOTHING, "it was not persisted yet");
+    assert_eq!(history(false, false), NOTHING);
+    assert_eq!(history(false, true), [Clause::RememberedWithWrites]);
+}

@@ -72,6 +72,98 @@ async fn a_too_long_watch_line_is_skipped_and_marked_outdated() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_too_large_delete_is_delivered_by_its_name() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let reflector = ReflectorOptions {
+        watch_line_bytes_max: 5_000,
+        ..ReflectorOptions::default()
+    };
+    let options = RigOptions {
+        informer: by_list(reflector),
+        ..RigOptions::default()
+    };
+    let rig = Rig::start_with(&server, options);
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    let padding = serde_json::json!({"metadata": {"annotations": {"padding": "x".repeat(10_000)}}});
+    server.patch("v1/pods", "default", "a", padding).unwrap();
+    settle().await;
+    assert_eq!(rig.informer.status().outdated.len(), 1);
+    delete(&server, "a");
+    settle().await;
+    assert_eq!(recorder.take(), ["delete a unknown"]);
+    assert_eq!(rig.names(), Vec::<String>::new());
+    assert_eq!(rig.informer.status().outdated.len(), 0);
+    // A new incarnation is a new object.
+    put(&server, "a", 1);
+    settle().await;
+    assert_eq!(recorder.take(), ["add a"]);
+}
+
+/// A watch line of a pod that cannot be kept: brackets in its spec do not match.
+fn broken(kind: &str, metadata: &str) -> Injection {
+    Injection::Raw(format!(
+        r#"{{"type":"{kind}","object":{{"apiVersion":"v1","kind":"Pod","metadata":{{"namespace":"default",{metadata}}},"spec":{{"x":[}}]}}}}}}"#
+    ))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_cannot_be_read_marks_its_key_as_outdated() {
+    let (server, rig, recorder) = synced_with_a().await;
+    let newest = server.revision() + 1;
+    let metadata = format!(r#""name":"a","resourceVersion":"{newest}""#);
+    server.faults().inject(&watches(), &broken("MODIFIED", &metadata));
+    settle().await;
+    let status = rig.informer.status();
+    assert_eq!(status.outdated, [informant_object::Key::new("default", "a")]);
+    assert_eq!((status.state, status.skipped), (SourceState::Live, 1));
+    assert_eq!(recorder.take(), Vec::<String>::new());
+    // A complete list shows what is outdated anew.
+    server.faults().drop_watches(&watches(), Ending::Expired);
+    pass(5).await;
+    assert_eq!(rig.informer.status().outdated, Vec::<informant_object::Key>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_cannot_be_read_is_delivered_by_its_name() {
+    let (server, rig, recorder) = synced_with_a().await;
+    put(&server, "b", 1);
+    settle().await;
+    recorder.take();
+    let of = |name: &str, version: u64| format!(r#""name":"{name}","uid":"u","resourceVersion":"{version}""#);
+    let newest = server.revision();
+    for (event, metadata) in [
+        // An older one, of an earlier incarnation.
+        ("DELETED", of("a", 1)),
+        // One of an object that no handler knows.
+        ("DELETED", of("unknown", newest + 1)),
+        // Its key may be another one: the namespace is known, the name is not.
+        ("DELETED", r#""uid":"u""#.to_owned()),
+        ("MODIFIED", of("b", newest + 2)),
+    ] {
+        server.faults().inject(&watches(), &broken(event, &metadata));
+    }
+    settle().await;
+    assert_eq!(recorder.take(), Vec::<String>::new());
+    assert_eq!(rig.names(), ["a", "b"]);
+    assert_eq!(rig.informer.status().outdated.len(), 1);
+
+    server
+        .faults()
+        .inject(&watches(), &broken("DELETED", &of("b", newest + 3)));
+    // A server whose deletes have no version.
+    server.faults().inject(&watches(), &broken("DELETED", r#""name":"a""#));
+    settle().await;
+    assert_eq!(recorder.take(), ["delete b unknown", "delete a unknown"]);
+    assert_eq!(rig.names(), Vec::<String>::new());
+    let status = rig.informer.status();
+    assert_eq!((status.state, status.outdated.len()), (SourceState::Live, 0));
+    assert!(status.guarded, "a version that cannot be read turns no guard off");
+}
+
+#[tokio::test(start_paused = true)]
 async fn events_older_than_the_known_state_are_rejected() {
     let server = api_server();
     put(&server, "a", 1);

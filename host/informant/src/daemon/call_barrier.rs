@@ -1,0 +1,224 @@
+//! The barrier before a plugin's first calls: those about the objects of a cluster wait until everything that the
+//! plugin may read of that cluster is there: its sources, and the indexes over them, its own and those of others.
+//!
+//! Until then the plugin's listener is not attached to its informers in that cluster, so nothing is queued for it: its
+//! cursors start later. A cluster that is down holds its own objects only, and `wait-for-max` bounds the wait.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant_cache::{Catalog, ReadyWatch};
+use informant_plugin_host::Plugin;
+use informant_spec::WaitFor;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::status_registry::{InformerPhase, PluginPhase, RunningInformer, StatusRegistry};
+
+/// How long news of sources and indexes are collected before a barrier looks at them: at a start there are many.
+const NEWS_COLLECTED: Duration = Duration::from_millis(10);
+
+/// How often a barrier looks without news. Plugins come and go, and with them the indexes that it waits for.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many of the missing sources and indexes are named.
+const MISSING_NAMED_MAX: usize = 5;
+
+/// What a plugin's calls wait for, by cluster.
+pub(super) struct CallBarrier {
+    held: BTreeMap<String, HeldCluster>,
+    /// Clusters whose calls began before everything was ready.
+    overdue: BTreeSet<String>,
+    news: Arc<Notify>,
+    _watch: ReadyWatch,
+    /// When to look at what is ready.
+    look_at: Option<Instant>,
+}
+
+/// The informers in one cluster whose events wait.
+struct HeldCluster {
+    since: Instant,
+    informers: Vec<Arc<RunningInformer>>,
+}
+
+/// What a barrier reads.
+pub(super) struct Needed<'a> {
+    pub(super) plugin: &'a Plugin,
+    pub(super) registry: &'a StatusRegistry,
+    /// The names of the plugin's informers.
+    pub(super) informers: Vec<&'a str>,
+}
+
+impl CallBarrier {
+    pub(super) fn new(catalog: &Catalog) -> Self {
+        let news = Arc::new(Notify::new());
+        let notify = Arc::clone(&news);
+        Self {
+            held: BTreeMap::new(),
+            overdue: BTreeSet::new(),
+            _watch: catalog.watch_ready(move |_| notify.notify_one()),
+            news,
+            look_at: None,
+        }
+    }
+
+    /// Waits until it is time to [look](Self::release). Cancel safe.
+    pub(super) async fn news(&mut self) {
+        if self.held.is_empty() && self.overdue.is_empty() {
+            std::future::pending::<()>().await;
+        }
+        let look_at = match self.look_at {
+            Some(look_at) => look_at,
+            None => {
+                tokio::select! {
+                    () = self.news.notified() => Instant::now() + NEWS_COLLECTED,
+                    () = tokio::time::sleep(LOOK_INTERVAL) => Instant::now(),
+                }
+            }
+        };
+        self.look_at = Some(look_at);
+        tokio::time::sleep_until(look_at).await;
+    }
+
+    /// Holds the events of an informer until its cluster is ready.
+    pub(super) fn hold(&mut self, cluster: &str, informer: Arc<RunningInformer>) {
+        let held = self.held.entry(cluster.to_owned()).or_insert_with(|| HeldCluster {
+            since: Instant::now(),
+            informers: Vec::new(),
+        });
+        held.informers.push(informer);
+    }
+
+    /// No longer holds the events of an informer. Returns whether it did.
+    pub(super) fn forget(&mut self, cluster: &str, informer: &Arc<RunningInformer>) -> bool {
+        let Some(held) = self.held.get_mut(cluster) else {
+            return false;
+        };
+        let before = held.informers.len();
+        held.informers.retain(|other| !Arc::ptr_eq(other, informer));
+        let was_held = held.informers.len() < before;
+        if held.informers.is_empty() {
+            self.held.remove(cluster);
+        }
+        was_held
+    }
+
+    /// Holds nothing any more: the plugin handles no events.
+    pub(super) fn release_all(&mut self) {
+        self.held.clear();
+        self.overdue.clear();
+    }
+
+    /// Returns the informers whose events are delivered from now on: their cluster is ready, or has waited for
+    /// `wait-for-max`. And the first of what is not ready, for the plugin's status.
+    pub(super) fn release(&mut self, needed: &Needed<'_>) -> (Vec<Arc<RunningInformer>>, Option<String>) {
+        self.look_at = None;
+        let (mut released, mut first_missing) = (Vec::new(), None);
+        if self.held.is_empty() && self.overdue.is_empty() {
+            return (released, first_missing);
+        }
+        let (plugin, spec) = (needed.plugin.name(), needed.plugin.spec());
+        self.overdue.retain(|cluster| {
+            let missing = needed.first_missing(cluster);
+            let is_missing = missing.is_some();
+            first_missing = first_missing.take().or(missing);
+            is_missing
+        });
+        for cluster in self.held.keys().cloned().collect::<Vec<_>>() {
+            let missing = needed.first_missing(&cluster);
+            let waited = self.held[&cluster].since.elapsed();
+            let is_over = waited >= spec.wait_for_max;
+            if missing.is_some() && !is_over && spec.wait_for == WaitFor::All {
+                first_missing = first_missing.take().or(missing);
+                continue;
+            }
+            if missing.is_some() && spec.wait_for == WaitFor::All {
+                let missing = needed.named_missing(&cluster);
+                let (cluster_name, waited_seconds) = ((!cluster.is_empty()).then_some(&cluster), waited.as_secs());
+                tracing::warn!(
+                    plugin,
+                    cluster = cluster_name,
+                    missing,
+                    waited_seconds,
+                    "not everything that the plugin may read is ready; calling it without"
+                );
+                first_missing = first_missing.take().or(Some(missing));
+                self.overdue.insert(cluster.clone());
+            }
+            released.extend(self.held.remove(&cluster).into_iter().flat_map(|held| held.informers));
+        }
+        (released, first_missing)
+    }
+}
+
+impl Needed<'_> {
+    /// The first of what is not ready of a cluster.
+    fn first_missing(&self, cluster: &str) -> Option<String> {
+        self.missing(cluster, 1).pop()
+    }
+
+    /// What is not ready, in one text.
+    fn named_missing(&self, cluster: &str) -> String {
+        let mut missing = self.missing(cluster, MISSING_NAMED_MAX + 1);
+        let are_more = missing.len() > MISSING_NAMED_MAX;
+        missing.truncate(MISSING_NAMED_MAX);
+        missing.join(", ") + if are_more { " and more" } else { "" }
+    }
+
+    /// The first `max` of what is not ready of a cluster.
+    fn missing(&self, cluster: &str, max: usize) -> Vec<String> {
+        let mut missing = Vec::new();
+        for informer in &self.informers {
+            self.add_missing(informer, cluster, max, &mut missing);
+        }
+        missing
+    }
+
+    fn add_missing(&self, informer: &str, cluster: &str, max: usize, missing: &mut Vec<String>) {
+        let Some(entry) = self.registry.informer(informer) else {
+            return;
+        };
+        let status = entry.watch().borrow().get(cluster).cloned();
+        let running = match status.map(|status| status.phase) {
+            Some(InformerPhase::Running(running)) => running,
+            Some(InformerPhase::Discovering { .. }) => {
+                return missing.push(format!("informer {informer} is being discovered"));
+            }
+            // Waiting does not help.
+            Some(InformerPhase::Refused { .. } | InformerPhase::Stopped) | None => return,
+        };
+        let (indexes, catalog) = (self.indexes_of(informer), self.registry.catalog());
+        let sources = running.shared.sources().into_iter();
+        // One that is gone is needed no more.
+        for source in sources.filter_map(|source| catalog.source(source.source())) {
+            if missing.len() >= max {
+                return;
+            }
+            if source.is_left_out() {
+                continue;
+            }
+            let (info, snapshot) = (source.info(), source.snapshot());
+            match source.is_synced() {
+                false => missing.push(format!("{info} is {}", source.state())),
+                true => {
+                    let lacking = indexes.iter().filter(|index| !snapshot.has_index(index));
+                    missing.extend(lacking.map(|index| format!("index {index} of {info} is not filled")));
+                }
+            }
+        }
+    }
+
+    /// The indexes that plugins compute over an informer.
+    fn indexes_of(&self, informer: &str) -> Vec<Arc<str>> {
+        let others = self.registry.plugins().into_iter().filter_map(|entry| {
+            let reads = entry.section().informers().any(|(name, _)| name == informer);
+            match entry.phase() {
+                PluginPhase::Running(plugin) if reads && plugin.name() != self.plugin.name() => plugin.index_feed(),
+                _ => None,
+            }
+        });
+        let feeds = self.plugin.index_feed().into_iter().chain(others);
+        feeds.flat_map(|feed| feed.names()).collect()
+    }
+}
