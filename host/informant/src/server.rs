@@ -23,6 +23,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use axum::Router;
+use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -82,6 +83,18 @@ pub(crate) struct HttpServer {
     stop: DropGuard,
 }
 
+/// A runtime that is dropped without waiting for work that blocks: such work must not hold up the server's thread, and
+/// a server whose thread the system refuses is dropped where nothing may wait.
+struct Background(Option<Runtime>);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 impl HttpServer {
     /// Serves on a bound listener, in a thread called `name`; with `tls`, connections without it are refused.
     /// Errors: when the system refuses the thread or what its runtime needs.
@@ -103,12 +116,12 @@ impl HttpServer {
             let _entered = runtime.enter();
             tokio::net::TcpListener::from_std(listener)?
         };
+        let runtime = Background(Some(runtime));
         let stop = CancellationToken::new();
         let (stopped, metrics) = (stop.clone(), metrics.of(name));
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            runtime.block_on(stopped.run_until_cancelled_owned(accept::serve(listener, routes, limits, tls, metrics)));
-            // Work that blocks must not hold up the thread.
-            runtime.shutdown_background();
+            let served = stopped.run_until_cancelled_owned(accept::serve(listener, routes, limits, tls, metrics));
+            runtime.0.as_ref().map(|runtime| runtime.block_on(served));
         })?;
         Ok(Self {
             address,
