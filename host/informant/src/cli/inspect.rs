@@ -272,8 +272,16 @@ mod tests {
 
     #[test]
     fn rules_that_differ_in_their_kinds_share_a_line() {
-        let rules = [("v1 Pod", ": whole"), ("v1 Node", ": fields /a /b"), ("v1 Secret", ": whole")];
-        let lines = grouped(rules.into_iter().map(|(subject, rest)| (subject.to_owned(), rest.to_owned())));
+        let rules = [
+            ("v1 Pod", ": whole"),
+            ("v1 Node", ": fields /a /b"),
+            ("v1 Secret", ": whole"),
+        ];
+        let lines = grouped(
+            rules
+                .into_iter()
+                .map(|(subject, rest)| (subject.to_owned(), rest.to_owned())),
+        );
         assert_eq!(lines, ["v1 Pod, v1 Secret: whole", "v1 Node: fields /a /b"]);
     }
 }
