@@ -11,7 +11,7 @@ use crate::prelude::{MODULE, Prelude};
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// The beginnings of the engine's messages about an import.
-const NO_MODULE: &str = "could not load module '";
+const NO_MODULE: &str = "Error resolving module '";
 const NO_EXPORT: &str = "Could not find export '";
 
 /// A script's file.
@@ -128,8 +128,8 @@ fn from_error(exception: &Exception<'_>, source: &Source, prelude: Option<&Prelu
 /// What is wrong with an import, if `message` of the engine is about one.
 fn import_problem(ctx: &Ctx<'_>, message: &str, source: &Source, prelude: Option<&Prelude>) -> Option<String> {
     let script = &source.name;
-    if let Some(module) = message.strip_prefix(NO_MODULE) {
-        let module = module.trim_end_matches('\'');
+    let unresolved = message.strip_prefix(NO_MODULE);
+    if let Some((module, _script)) = unresolved.and_then(|rest| rest.rsplit_once("' from '")) {
         let line = line_of_import(&source.text, module);
         let stem = script.rsplit_once('.').map_or(script.as_str(), |(stem, _)| stem);
         return Some(format!(
