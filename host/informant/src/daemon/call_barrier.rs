@@ -166,8 +166,9 @@ impl Needed<'_> {
     /// Another plugin that may compute indexes over these informers, while it is being loaded.
     fn being_loaded(&self) -> Option<String> {
         let is_needed = |entry: &PluginEntry| {
-            let mut reads = entry.section().informers().map(|(name, _)| name.to_owned());
-            matches!(entry.phase(), PluginPhase::Loading) && reads.any(|name| self.informers.contains(&name.as_str()))
+            let section = entry.section();
+            let is_read = section.informers().any(|(name, _)| self.informers.contains(&name));
+            is_read && matches!(entry.phase(), PluginPhase::Loading)
         };
         let loading = self.registry.plugins().into_iter().find(|entry| is_needed(entry))?;
         Some(format!("plugin {} is being loaded", loading.name))
