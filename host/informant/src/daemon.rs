@@ -296,7 +296,7 @@ async fn open_state(options: &DaemonOptions, metrics: &Metrics) -> Result<Durabl
     let durables = DurableState::new(path, owner, metrics.state.clone());
     {
         let _activity = activities.begin("state database: open");
-        durables.open_if_needed(config).await.context("durable informers")?;
+        durables.open_if_needed(config).await.context("state database")?;
     }
     let metrics = metrics.state.clone();
     activities.add_probe(move || {

@@ -125,9 +125,9 @@ const fn informer_threads(cores: usize) -> usize {
     if cores < 4 { 1 } else { cores / 2 }
 }
 
-/// Threads of a daemon besides those of its two runtimes: signals, the clock of the guests, two servers, the watch on
-/// files, and some for files and look-ups.
-const OTHER_THREADS: usize = 8;
+/// Threads of a daemon besides those of its two runtimes: signals, the clock of the guests, three servers, the watch
+/// on files, and some for files and look-ups.
+const OTHER_THREADS: usize = 9;
 
 /// Whether the system permits so many threads more. The runtimes panic where one is missing later.
 fn check_threads(count: usize) -> Result<()> {

@@ -21,6 +21,10 @@ use crate::files::Turn;
 use crate::key_file;
 use crate::sync::lock;
 
+/// How long the start waits to learn whether another process has the database, if no informer needs it. A lock is seen
+/// at once, a disk that hangs is not waited for.
+const LOCK_ANSWER_MAX: Duration = Duration::from_secs(2);
+
 /// How long a state database that cannot be opened is left alone before the next attempt.
 pub(crate) const STATE_OPEN_RETRY: Duration = Duration::from_secs(5);
 
@@ -76,14 +80,21 @@ impl DurableState {
         }))
     }
 
-    /// Opens the database if any informer is durable. Otherwise the file is left alone: it may belong to another
-    /// instance.
+    /// Opens the database if any informer is durable. If there is only a section `[state]`, finds out whether another
+    /// process has the file: two of them would act twice. Other problems are [retried](Self::open_for_keys). Without
+    /// both, the file is left alone: it may belong to another instance.
     pub(super) async fn open_if_needed(&self, config: &Config) -> Result<(), OpenError> {
         self.apply(config);
-        if self.shared().durable.is_empty() {
+        if !self.shared().durable.is_empty() {
+            return self.state().await.map(drop);
+        }
+        if !config.state.is_set {
             return Ok(());
         }
-        self.state().await.map(drop)
+        match tokio::time::timeout(LOCK_ANSWER_MAX, self.state()).await {
+            Ok(Err(error @ OpenError::InUse { .. })) => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// Opens the database for the keys of plugins. Tries again while it cannot be opened: nothing else waits for it,
