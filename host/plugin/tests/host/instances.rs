@@ -382,11 +382,13 @@ async fn a_pause_applies_together_with_new_instances() {
         spec.limits.instances = instances;
         spec.paused = paused;
         plugin.reconfigure(spec).await.unwrap().expect("new instances");
-        let before = changes(&world).len();
-        pods.apply_all(&names(20));
+        // Resumed, it is called at once for what waits.
+        if paused {
+            pods.apply_all(&names(20));
+        }
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(plugin.status().paused, paused);
-        assert_eq!(changes(&world).len() - before, called, "{instances} instances");
+        assert_eq!(changes(&world).len(), called, "{instances} instances");
     }
 }
 

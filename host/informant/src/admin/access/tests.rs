@@ -72,7 +72,7 @@ fn reviews_by(client: Client) -> Reviews {
     })
 }
 
-/// Asks an API server that answers everything with `status` and `part`, so many `times`. Counts the bytes that are read.
+/// Asks an API server that answers with `status` and `part`, so many `times`. Counts the bytes that it sends.
 fn reviews_by_answers(status: u16, part: Bytes, times: usize) -> (Reviews, Arc<AtomicUsize>) {
     let sent = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&sent);
