@@ -167,7 +167,9 @@ async fn files(cluster: &Cluster) -> Result<()> {
     let error = format!("{:#}", second.err().context("a second process took the file")?);
     ensure!(error.contains("is in use by another process"), "{error}");
     // Also if only plugins would use it.
-    let without = config.replace("durable = ", "# durable = ").replace("on-start = \"continue\"\n", "");
+    let without = config
+        .replace("durable = ", "# durable = ")
+        .replace("on-start = \"continue\"\n", "");
     ensure!(without != config, "{config}");
     let second = Daemon::start(&other, &cluster.kubeconfig(), &without).await;
     let error = format!("{:#}", second.err().context("a second process ran without its file")?);
