@@ -117,6 +117,8 @@ fn complete_configuration_is_read() {
         on_reload: Replay,
         on_restart: Replay,
         on_start: Replay,
+        wait_for: All,
+        wait_for_max: 120s,
         on_failure: Quarantine,
         retry: RetryPolicy { initial: 500ms, max: 120s, attempts: 20, },
         paused: true,

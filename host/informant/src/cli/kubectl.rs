@@ -84,7 +84,7 @@ mod tests {
           -o, --output <FORMAT>
                   Output format [default: table] [possible values: table, json]
               --admin <ADDRESS:PORT|https://HOST:PORT>
-                  The daemon's admin server: plain HTTP, or HTTPS with your token [default: [admin] in the configuration, 127.0.0.1:8089]
+                  The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is there, [admin] in the configuration, 127.0.0.1:8089]
           -c, --config <FILE>
                   Configuration file [default: config.toml]
           -h, --help

@@ -60,7 +60,7 @@ fn configuration_keys() {
     assert_snapshot!(lists.join("\n"), @r#"
     keys of the file: admin, cluster, health, http, informer, plugin, state
     keys of [cluster]: context, in-cluster, kubeconfig
-    keys of [admin]: cluster, hosts, listen, tls
+    keys of [admin]: cluster, hosts, listen, socket, tls
     keys of [admin.tls]: cert-file, key-file
     keys of [health]: listen
     keys of [http]: ca-file, no-proxy, proxy
