@@ -11,9 +11,9 @@
 //! for the same transaction as its changes: after a kill either both are there, or neither is. Rows and ends are taken
 //! together, so a transaction has the changes of exactly those calls whose ends it reports, and of earlier ones.
 //!
-//! If the event ends later than its call, with writes to the cluster, the changes are *held* ([`KeySpace::hold`]): calls
-//! see them, and the database gets them with that end ([`rows`]). So after a kill in between the event is delivered
-//! again to a handler that finds what it remembered before.
+//! If the event ends later than its call, with writes to the cluster, the changes are *held* ([`KeySpace::hold`]):
+//! calls see them, and the database gets them with that end ([`rows`]). So after a kill in between the event is
+//! delivered again to a handler that finds what it remembered before.
 //!
 //! While the database fails, ends are reported nevertheless, and the keys stay dirty until it recovers.
 
@@ -56,8 +56,8 @@ pub struct EventEnd {
     pub report: Box<dyn FnOnce() + Send>,
 }
 
-/// Changes of a call whose event has not ended. Dropping it takes them back: the event will not end in this process, and
-/// the next one delivers it again.
+/// Changes of a call whose event has not ended. Dropping it takes them back: the event will not end in this process,
+/// and the next one delivers it again.
 #[must_use]
 pub struct HeldChanges {
     keys: KeySpace,

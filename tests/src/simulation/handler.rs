@@ -287,8 +287,8 @@ impl Pulling {
         delivery.lane
     }
 
-    /// Keeps the version that the call has handled; the event ends when that is persisted. If the call deferred a write,
-    /// which takes `write_ms`, that comes before.
+    /// Keeps the version that the call has handled; the event ends when that is persisted. If the call deferred a
+    /// write, which takes `write_ms`, that comes before.
     fn keep(&self, keys: &KeySpace, delivery: &Delivery, outcome: DeliveryOutcome, write_ms: Option<u64>) {
         let key = delivery.key().map(KeyRef::to_key);
         let change = key.as_ref().map(|key| {

@@ -1,9 +1,9 @@
 //! Failures of a source: how long to wait after one, what to log, and what an outage of the API server changes about
 //! that.
 //!
-//! In an outage all sources of the cluster fail. The cluster logs its begin and its end; the failures of its sources are
-//! at level debug, also those of the first moments after it, when an API server refuses the versions of before. Its end
-//! is also the end of every back-off: what failed in it says nothing about the API server that is back.
+//! In an outage all sources of the cluster fail. The cluster logs its begin and its end; the failures of its sources
+//! are at level debug, also those of the first moments after it, when an API server refuses the versions of before. Its
+//! end is also the end of every back-off: what failed in it says nothing about the API server that is back.
 
 use std::time::Duration;
 

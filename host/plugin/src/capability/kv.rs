@@ -50,8 +50,8 @@ pub(crate) const KV_LIST_MAX: usize = 1_000;
 /// wait.
 pub(crate) const KV_WAITING_MAX: usize = 1_000;
 
-/// Bytes of a plugin's changes that wait for deferred writes: 16 MiB. Then its handler is not called until fewer wait. A
-/// call that is made below the bound may exceed it by its own changes.
+/// Bytes of a plugin's changes that wait for deferred writes: 16 MiB. Then its handler is not called until fewer wait.
+/// A call that is made below the bound may exceed it by its own changes.
 pub(crate) const KV_HELD_BYTES_MAX: usize = 16 << 20;
 
 /// The error for keys that the disk does not deliver in time.
@@ -113,8 +113,8 @@ impl Capability for KvPlugin {
         }
     }
 
-    /// The changes must not be persisted before the writes that the same call deferred are sent: a handler that is called
-    /// again after a kill would find them and leave the writes out.
+    /// The changes must not be persisted before the writes that the same call deferred are sent: a handler that is
+    /// called again after a kill would find them and leave the writes out.
     fn commit_with(self: &Arc<Self>, effects: Option<CallChanges>, event: HandledEvent) -> HandledEvent {
         match effects {
             Some(changes) => changes.hold(event),

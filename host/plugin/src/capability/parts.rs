@@ -75,8 +75,8 @@ pub(crate) trait Capability: Sized + Send + Sync + 'static {
     /// [delays](Self::delays) it.
     fn commit(self: &Arc<Self>, _effects: <Self::Call as CallPart>::Effects, _event: Option<HandledEvent>) {}
 
-    /// As [`commit`](Self::commit) if another capability delays the end of `event`. What is to take effect with that end
-    /// is added to the event that is returned.
+    /// As [`commit`](Self::commit) if another capability delays the end of `event`. What is to take effect with that
+    /// end is added to the event that is returned.
     fn commit_with(self: &Arc<Self>, effects: <Self::Call as CallPart>::Effects, event: HandledEvent) -> HandledEvent {
         self.commit(effects, None);
         event

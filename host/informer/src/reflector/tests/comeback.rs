@@ -33,8 +33,8 @@ async fn time_until_live(rigs: &[Rig]) -> Duration {
     began.elapsed()
 }
 
-/// How long all sources take to return, if the API server came back at `back` and was asked at `probes`. The back-off of
-/// a source may end before the next probe is due.
+/// How long all sources take to return, if the API server came back at `back` and was asked at `probes`. The back-off
+/// of a source may end before the next probe is due.
 fn naive_return(probes: &[Instant], back: Instant) -> Duration {
     let due = *probes.last().expect("it was asked") + RECOVERY_PROBE_PERIOD;
     let answered = probes.iter().find(|at| **at >= back).copied().unwrap_or(due);

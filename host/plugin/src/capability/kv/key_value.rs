@@ -30,9 +30,9 @@ pub trait KvSpace: Send + Sync + 'static {
     /// event, if there is one, is persisted in the same transaction.
     fn commit(&self, changes: Vec<KvChange>, handled: Option<KvHandled>);
 
-    /// Applies the changes of a successful call at once, and persists them when the returned function is called, with the
-    /// end of the event: that comes after writes to the cluster. If it is dropped instead, the event does not end, and
-    /// the changes are taken back. As it is, for keys that are stored nowhere.
+    /// Applies the changes of a successful call at once, and persists them when the returned function is called, with
+    /// the end of the event: that comes after writes to the cluster. If it is dropped instead, the event does not end,
+    /// and the changes are taken back. As it is, for keys that are stored nowhere.
     fn hold(&self, changes: Vec<KvChange>) -> KvHeld {
         self.commit(changes, None);
         Box::new(|handled| (handled.report)())
