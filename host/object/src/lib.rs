@@ -19,7 +19,7 @@
 //! Its modules, lowest layer first; none imports from a layer above its own:
 //!
 //! ```layers
-//! error key pointer version
+//! allocation error key pointer version
 //! scanner
 //! paths values
 //! shape cut
@@ -28,6 +28,7 @@
 //! frames selector
 //! ```
 
+mod allocation;
 mod cut;
 mod error;
 pub mod frames;
@@ -43,6 +44,7 @@ mod shape;
 mod values;
 mod version;
 
+pub use allocation::allocation_bytes;
 pub use error::{DEPTH_MAX, FoundByte, OBJECT_BYTES_MAX, ObjectError};
 pub use head::{ObjectHead, head};
 pub use key::{AsKey, Key, KeyError, KeyRef, SourceId};

@@ -3,14 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
-use informant_cache::Snapshot;
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
+use informant_cache::{Snapshot, stored_bytes};
 use informant_object::frames::{ListError, ListObject, ListSplitter, TooLong, WatchEventType, WatchLine};
 use informant_object::{Key, KeyRef, Object, ObjectError, ObjectHead, Shape, head};
 use serde::Deserialize;
 
 use super::ReflectorParts;
+use crate::metrics::StagedBytes;
 use crate::source_name::{SourceName, log};
 use crate::status::StatusTracker;
 
@@ -31,6 +33,8 @@ pub(super) struct Staging<'a> {
     positions: Option<BTreeMap<Key, usize>>,
     /// Bytes of the new objects.
     new_bytes: usize,
+    /// The memory that they will take in the store.
+    memory: StagedBytes,
     /// Whether a key was marked outdated.
     outdated: bool,
 }
@@ -39,6 +43,7 @@ pub(super) struct Staging<'a> {
 pub(super) struct Staged {
     pub(super) objects: Vec<Object>,
     pub(super) new_bytes: usize,
+    pub(super) memory: StagedBytes,
     pub(super) outdated: bool,
 }
 
@@ -54,6 +59,7 @@ impl<'a> Staging<'a> {
             objects,
             positions: None,
             new_bytes: 0,
+            memory: StagedBytes::new(Arc::clone(&parts.metrics)),
             outdated: false,
         }
     }
@@ -119,6 +125,7 @@ impl<'a> Staging<'a> {
                 return self.put(known.clone());
             }
             self.new_bytes += object.size_bytes();
+            self.memory.add(stored_bytes(&object));
             return self.put(object);
         }
         let (key, kind) = (object.key(), object.kind());
@@ -171,6 +178,7 @@ impl<'a> Staging<'a> {
         Staged {
             objects: self.objects,
             new_bytes: self.new_bytes,
+            memory: self.memory,
             outdated: self.outdated,
         }
     }
