@@ -19,7 +19,7 @@
 //! Its modules, lowest layer first; none imports from a layer above its own:
 //!
 //! ```layers
-//! allocation error key pointer version
+//! allocation digest error key pointer version
 //! scanner
 //! paths values
 //! shape cut
@@ -30,6 +30,7 @@
 
 mod allocation;
 mod cut;
+mod digest;
 mod error;
 pub mod frames;
 mod head;
