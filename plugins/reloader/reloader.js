@@ -86,7 +86,7 @@ const hash = (text) => {
 
 const sorted = (members = {}) => Object.entries(members).sort(([a], [b]) => (a < b ? -1 : 1));
 
-/** The state of a ConfigMap or Secret, or undefined if there is none: a hash of the data, or the version. */
+/** The state of a ConfigMap or Secret, or undefined if there is none: a hash of the data or its digest, or the version. */
 const stateOf = (namespace, use) => {
   const [kind, name] = use.split("/");
   if (kind === "secret") return store.get("secrets", namespace, name, { fields: ["/metadata/resourceVersion"] })?.metadata.resourceVersion;

@@ -19,6 +19,10 @@ pub use self::index_func::{INDEX_VALUES_BYTES_MAX, INDEX_VALUES_MAX, IndexFunc, 
 pub(crate) use self::postings::Postings;
 pub(crate) use self::stored_values::{ComputedValues, StoredValues};
 
+/// The memory that an entry of the store's or an index's tree takes: 40 bytes in a leaf of 16 entries, which is half to
+/// completely full, with its part of the inner nodes. An average over trees that were filled in order and at random.
+pub(crate) const TREE_ENTRY_BYTES: usize = 96;
+
 /// The name of the index by namespace, which every store has. Source: client-go `cache.NamespaceIndex`.
 pub const NAMESPACE_INDEX: &str = "namespace";
 

@@ -70,6 +70,8 @@ pub use listener::ListenerHandle;
 pub use log_throttle::{LinesDue, LogThrottle};
 pub use readiness::{Awaited, ReadyWatch};
 pub use source::{SOURCE_ERROR_BYTES_MAX, Source, SourceInfo, SourceState, SourceStatus};
-pub use store::{Cursor, GARBAGE_ROOTS_MAX, Garbage, IndexFilling, OBJECTS_BETWEEN_YIELDS_MAX, Snapshot, StoreWriter};
+pub use store::{
+    Cursor, GARBAGE_ROOTS_MAX, Garbage, IndexFilling, OBJECTS_BETWEEN_YIELDS_MAX, Snapshot, StoreWriter, stored_bytes,
+};
 pub use token_bucket::TokenBucket;
 pub use version_guard::{EventVerdict, ListSource, ListVerdict, VersionGuard};

@@ -13,8 +13,10 @@ mod root;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod writer;
 
 pub use self::cursor::Cursor;
 pub use self::snapshot::{GARBAGE_ROOTS_MAX, Garbage, Snapshot};
+pub use self::usage::stored_bytes;
 pub use self::writer::{IndexFilling, OBJECTS_BETWEEN_YIELDS_MAX, StoreWriter};

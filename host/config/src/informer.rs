@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informant_object::{FieldSelector, LabelSelector, Pointer, Shape};
+use informant_object::{FieldSelector, LabelSelector, Pointer, PointerError, Shape};
 use informant_spec::{Exclude, Required};
 
 use crate::name;
@@ -44,6 +44,8 @@ pub struct InformerSection {
     pub relist_notify_unchanged: bool,
     /// Fields that are removed from each object before it is cached.
     pub drop: Vec<Pointer>,
+    /// Fields of which only a hash is cached.
+    pub digest: Vec<Pointer>,
     /// Whether `metadata.managedFields` is kept.
     pub keep_managed_fields: bool,
     /// Whether only metadata is requested from the API server.
@@ -88,7 +90,12 @@ fn read_keys(table: &Table<'_>) -> Option<InformerSection> {
         field_selector: read_parsed(table, "field-selector", FieldSelector::parse, FIELD_SELECTOR_HELP),
         relist_notify_unchanged: table.boolean("relist-notify-unchanged").unwrap_or(false),
         resync: table.duration("resync", RESYNC_MIN..=RESYNC_MAX),
-        drop: read_drop(table),
+        drop: read_cuts(table, "drop", |pointer| {
+            Shape::new("", "", vec![pointer], true).map(drop)
+        }),
+        digest: read_cuts(table, "digest", |pointer| {
+            Shape::verbatim().with_digest(vec![pointer]).map(drop)
+        }),
         keep_managed_fields: table.boolean("keep-managed-fields").unwrap_or(false),
         metadata_only: table.boolean("metadata-only").unwrap_or(false),
         watch_list: table.boolean("watch-list").unwrap_or(true),
@@ -151,25 +158,18 @@ fn read_names(table: &Table<'_>, key: &str, help: &str, check: impl Fn(&Located<
     names
 }
 
-fn read_drop(table: &Table<'_>) -> Vec<Pointer> {
-    let pointers = table.strings("drop").unwrap_or_default();
-    let parsed = pointers
-        .iter()
-        .filter_map(|text| Some((text, parse_pointer(table, "drop", text)?)));
-    parsed
-        .filter_map(|(text, pointer)| check_drop(table, text, pointer))
-        .collect()
-}
-
-/// Rejects fields that name or version an object, which cannot be dropped.
-fn check_drop(table: &Table<'_>, text: &Located<String>, pointer: Pointer) -> Option<Pointer> {
-    match Shape::new("", "", vec![pointer.clone()], true) {
-        Ok(_) => Some(pointer),
-        Err(error) => {
-            table.report(text.position, format!("`drop`: {error}"));
-            None
+/// The fields at `key` that are cut, without those that `check` refuses: for example, they name or version an object.
+fn read_cuts(table: &Table<'_>, key: &str, check: impl Fn(Pointer) -> Result<(), PointerError>) -> Vec<Pointer> {
+    let texts = table.strings(key).unwrap_or_default();
+    let read = |text: &Located<String>| {
+        let pointer = parse_pointer(table, key, text)?;
+        let problem = check(pointer.clone()).err();
+        if let Some(error) = &problem {
+            table.report(text.position, format!("`{key}`: {error}"));
         }
-    }
+        problem.is_none().then_some(pointer)
+    };
+    texts.iter().filter_map(read).collect()
 }
 
 fn read_indexes(table: &Table<'_>) -> Vec<(String, Pointer)> {

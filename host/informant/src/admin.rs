@@ -53,7 +53,7 @@ pub(crate) use objects::{
 pub(crate) use plugins::{
     EffectView, EffectsView, LoadedView, Paused, PluginView, Plugins, RequeueRequest, Requeued, Resumed, RetryView,
 };
-pub(crate) use sources::{FailedView, IndexFailuresView, SourceView, Sources};
+pub(crate) use sources::{FailedView, IndexFailuresView, LARGEST_NAMED_MAX, NamespaceView, SourceView, Sources};
 pub(crate) use trigger::{TriggerRequest, TriggeredObjects};
 
 use self::access::{ReviewParts, Reviews};
@@ -201,7 +201,7 @@ pub fn routes(
     environment: Arc<dyn Environment>,
     section: &AdminSection,
 ) -> Routes {
-    metrics.collect(StatusCollector(registry.clone()));
+    metrics.collect(StatusCollector(registry.clone(), metrics.daemon.clone()));
     let state = AdminState::new(registry, metrics, environment, section);
     Routes {
         health: probes()

@@ -19,7 +19,7 @@
 //!
 //! ```layers
 //! sync
-//! activities age config_file directories escape exit files key_file kube_api metrics runbooks
+//! activities age config_file directories escape exit files key_file kube_api memory_limit metrics runbooks
 //! cluster guests http_client logging rbac server
 //! daemon
 //! admin signals
@@ -42,6 +42,7 @@ mod http_client;
 mod key_file;
 mod kube_api;
 mod logging;
+mod memory_limit;
 mod metrics;
 mod rbac;
 mod runbooks;

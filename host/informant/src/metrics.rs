@@ -14,6 +14,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
@@ -46,6 +47,7 @@ pub struct DaemonMetrics {
     admin_rejected: Family<ReasonOnly, Counter>,
     admin_reviews: Family<ReviewResult, Counter>,
     certificate_loads: Family<ResultOnly, Counter>,
+    admin_answer_bytes: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -130,6 +132,19 @@ impl DaemonMetrics {
         self.certificate_loads.get_or_create(&ResultOnly { result }).inc();
     }
 
+    /// The share of one answer of the admin API in their bytes.
+    pub(crate) fn answer_bytes(&self) -> AnswerBytes {
+        AnswerBytes {
+            gauge: self.admin_answer_bytes.clone(),
+            bytes: 0,
+        }
+    }
+
+    /// Bytes of answers of the admin API that wait for their clients.
+    pub(crate) fn all_answer_bytes(&self) -> u64 {
+        u64::try_from(self.admin_answer_bytes.get()).unwrap_or_default()
+    }
+
     fn forget_informer(&self, informer: &str, cluster: &str) {
         for result in ["ok", "error"] {
             let (informer, cluster) = (informer.to_owned(), cluster.to_owned());
@@ -181,6 +196,11 @@ impl DaemonMetrics {
             self.admin_busy.clone(),
         );
         registry.register(
+            "admin_answer_bytes",
+            "Bytes of answers with objects that wait for their clients",
+            self.admin_answer_bytes.clone(),
+        );
+        registry.register(
             "admin_rejected",
             "Admin API requests rejected because of a foreign host or origin, or of their caller",
             self.admin_rejected.clone(),
@@ -195,6 +215,26 @@ impl DaemonMetrics {
             "Certificates of the admin server loaded or refused",
             self.certificate_loads.clone(),
         );
+    }
+}
+
+/// Bytes of one answer that wait for its client. They are in the gauge until this is dropped.
+#[derive(Debug)]
+pub(crate) struct AnswerBytes {
+    gauge: Gauge,
+    bytes: i64,
+}
+
+impl AnswerBytes {
+    pub(crate) fn set(&mut self, bytes: usize) {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.gauge.inc_by(bytes - std::mem::replace(&mut self.bytes, bytes));
+    }
+}
+
+impl Drop for AnswerBytes {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }
 

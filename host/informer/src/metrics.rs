@@ -18,7 +18,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-pub(crate) use source::{EventCounts, SourceMetrics};
+pub(crate) use source::{EventCounts, SourceMetrics, StagedBytes};
 
 /// All series of the informer crate. Cheap to clone; the registry adds the prefix (`informant_`).
 #[derive(Debug, Clone, Default)]
@@ -88,10 +88,12 @@ series! {
     informer_synced: InformerLabels, Gauge, "informer_synced", "1 while all sources are synced";
     source_state: WordLabels, Gauge, "source_state", "Sources in each state";
     store_objects: InformerLabels, Gauge, "store_objects", "Objects in the store";
-    store_bytes: InformerLabels, Gauge, "store_bytes", "Bytes of the objects in the store";
+    store_bytes: InformerLabels, Gauge, "store_bytes", "Memory of the objects in the store";
     store_resource_version: InformerLabels, Gauge, "store_resource_version",
         "Last 15 digits of the version up to which the store has seen everything";
     delta_fifo_keys: InformerLabels, Gauge, "delta_fifo_keys", "Keys waiting in the DeltaFIFO";
+    staged_bytes: InformerLabels, Gauge, "reflector_staged_bytes",
+        "Bytes of lists that are being received or applied, without objects that did not change";
     channel_bytes: InformerLabels, Gauge, "reflector_channel_bytes",
         "Bytes between the reflector and the informer loop; reading stops at the limit";
     index_attached: WordLabels, Gauge, "index_attached", "1 while the index is ready for queries";
@@ -233,6 +235,7 @@ impl Series {
             &self.store_bytes,
             &self.store_resource_version,
             &self.delta_fifo_keys,
+            &self.staged_bytes,
             &self.channel_bytes,
         ] {
             family.remove(labels);

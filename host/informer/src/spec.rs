@@ -32,6 +32,8 @@ pub struct SourceSpec {
     pub field_selector: Option<FieldSelector>,
     /// What is removed from each object before it is stored.
     pub drop: Vec<Pointer>,
+    /// What becomes a hash in each object before it is stored.
+    pub digest: Vec<Pointer>,
     /// Whether to keep `metadata.managedFields`, which is a third to a half of most objects and useless to handlers.
     pub keep_managed_fields: bool,
     /// Whether to request and keep only the metadata of objects (`PartialObjectMetadata`).
@@ -58,6 +60,7 @@ impl SourceSpec {
             label_selector: None,
             field_selector: None,
             drop: Vec::new(),
+            digest: Vec::new(),
             keep_managed_fields: false,
             metadata_only: false,
             indexes: Vec::new(),
@@ -68,8 +71,8 @@ impl SourceSpec {
 
     /// Whether both store objects in the same shape.
     pub(crate) fn keeps_same_shape(&self, other: &Self) -> bool {
-        let kept = |spec: &Self| (spec.drop.clone(), spec.keep_managed_fields, spec.metadata_only);
-        kept(self) == kept(other)
+        let kept = |spec: &Self| (spec.keep_managed_fields, spec.metadata_only);
+        (&self.drop, &self.digest, kept(self)) == (&other.drop, &other.digest, kept(other))
     }
 
     /// What parsing adds to and removes from an object of this source.
@@ -79,7 +82,8 @@ impl SourceSpec {
             self.kind.clone(),
             self.drop.clone(),
             self.keep_managed_fields,
-        )?;
+        )?
+        .with_digest(self.digest.clone())?;
         Ok(if self.metadata_only {
             shape.metadata_only()
         } else {

@@ -44,6 +44,10 @@ pub struct ReflectorStatus {
     pub watch_list: WatchListUse,
     /// A change of the request in progress; with the reason if it has failed so far.
     pub reconfiguring: Option<Reconfiguring>,
+    /// Bytes of a list that is being received or applied.
+    pub staged_bytes: usize,
+    /// Bytes between the reflector and the informer loop.
+    pub channel_bytes: usize,
     /// Objects, lines and events that were skipped because they were invalid.
     pub skipped: u64,
     /// Lists and events rejected because they were older than the known state.

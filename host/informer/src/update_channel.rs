@@ -16,7 +16,7 @@ use informant_object::frames::RecoveredHead;
 use informant_object::{Object, ResourceVersion};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use crate::metrics::SourceMetrics;
+use crate::metrics::{SourceMetrics, StagedBytes};
 
 /// Bytes of objects between a reflector and its loop. A message is up to 256 KiB; 8 MiB are some 1,500 pods, or the few
 /// milliseconds of work by which a socket may run ahead. At the limit the socket is not read; gauge
@@ -54,6 +54,8 @@ pub(crate) enum EventKind {
 pub(crate) struct StagedList {
     /// In the order of the list. Objects that did not change since the store's last snapshot are the store's own.
     pub(crate) objects: Vec<Object>,
+    /// Counts them until they are in the store.
+    pub(crate) memory: StagedBytes,
     pub(crate) version: ResourceVersion,
     /// How the list was requested.
     pub(crate) source: ListSource,

@@ -1,16 +1,26 @@
-//! Cuts: which bytes of an object are left out when it is copied.
+//! Cuts: which bytes of an object are left out when it is copied, or replaced by their digest.
 //!
-//! A cut takes a member or element together with one comma, so that what remains is well-formed.
+//! A cut takes a member or element together with one comma, so that what remains is well-formed. A digest replaces a
+//! value and leaves its name and the commas.
 
 use std::ops::Range;
 
+use crate::digest::DIGEST_BYTES;
 use crate::error::ObjectError;
 use crate::paths::{Level, Matcher};
 use crate::scanner::JsonCursor;
 
 /// The cuts of one object: ascending and disjoint.
 #[derive(Debug, Default)]
-pub(crate) struct Cuts(Vec<Range<usize>>);
+pub(crate) struct Cuts(Vec<Cut>);
+
+/// Bytes that are not copied.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    pub(crate) range: Range<usize>,
+    /// Whether they are a value that its digest replaces.
+    pub(crate) has_digest: bool,
+}
 
 /// Extends cuts so that commas stay correct within one object or array.
 #[derive(Default)]
@@ -37,7 +47,7 @@ impl Cuts {
 
     /// Bytes held for cuts.
     pub(crate) fn capacity_bytes(&self) -> usize {
-        self.0.capacity() * size_of::<Range<usize>>()
+        self.0.capacity() * size_of::<Cut>()
     }
 
     /// Adds a cut that begins where the last one ended or later.
@@ -46,25 +56,31 @@ impl Cuts {
             return;
         }
         match self.0.last_mut() {
-            Some(last) if last.end == cut.start => last.end = cut.end,
-            _ => self.0.push(cut),
+            Some(last) if last.range.end == cut.start && !last.has_digest => last.range.end = cut.end,
+            _ => self.0.push(Cut {
+                range: cut,
+                has_digest: false,
+            }),
         }
     }
 
-    /// What remains of a text of `length` bytes, piece by piece.
-    pub(crate) fn kept(&self, length: usize) -> impl Iterator<Item = Range<usize>> + '_ {
-        let starts = std::iter::once(0).chain(self.0.iter().map(|cut| cut.end));
-        let ends = self.0.iter().map(|cut| cut.start).chain(std::iter::once(length));
-        starts.zip(ends).map(|(start, end)| start..end)
+    /// Adds a value that its digest replaces. Begins where the last cut ended or later.
+    fn push_digest(&mut self, value: Range<usize>) {
+        self.0.push(Cut {
+            range: value,
+            has_digest: true,
+        });
     }
 
-    /// Number of bytes cut before `at`.
-    pub(crate) fn bytes_before(&self, at: usize) -> usize {
-        self.0
-            .iter()
-            .take_while(|cut| cut.start < at)
-            .map(|cut| cut.end.min(at) - cut.start)
-            .sum()
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Cut> {
+        self.0.iter()
+    }
+
+    /// Where the byte at `at`, which is not cut, is in the copy.
+    pub(crate) fn moved(&self, at: usize) -> usize {
+        let before = || self.0.iter().take_while(|cut| cut.range.start < at);
+        let cut: usize = before().map(|cut| cut.range.end.min(at) - cut.range.start).sum();
+        at + DIGEST_BYTES * before().filter(|cut| cut.has_digest).count() - cut
     }
 }
 
@@ -104,6 +120,12 @@ pub(crate) fn walk(
     if level.is_empty() || matcher.ends(level) {
         cursor.skip_value()?;
         return Ok(!level.is_empty());
+    }
+    if matcher.digests(level) {
+        let begin = cursor.at();
+        cursor.skip_value()?;
+        cuts.push_digest(begin..cursor.at());
+        return Ok(false);
     }
     match cursor.peek() {
         Some(b'{') => walk_object(cursor, matcher, level, cuts)?,

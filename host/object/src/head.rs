@@ -138,7 +138,7 @@ pub(crate) struct HeadScan<'s> {
 impl<'s> HeadScan<'s> {
     /// A scan that cuts what `shape` removes; without a shape, nothing.
     pub(crate) fn new(shape: Option<&'s Shape>, cuts: &'s mut Cuts) -> HeadScan<'s> {
-        let matcher = shape.map_or_else(Matcher::idle, |shape| Matcher::new(shape.dropped()));
+        let matcher = shape.map_or_else(Matcher::idle, |shape| Matcher::new(shape.paths()));
         HeadScan {
             found: RawHead::default(),
             shape,

@@ -19,7 +19,7 @@
 //! Its modules, lowest layer first; none imports from a layer above its own:
 //!
 //! ```layers
-//! error key pointer version
+//! allocation digest error key pointer version
 //! scanner
 //! paths values
 //! shape cut
@@ -28,7 +28,9 @@
 //! frames selector
 //! ```
 
+mod allocation;
 mod cut;
+mod digest;
 mod error;
 pub mod frames;
 mod head;
@@ -43,6 +45,7 @@ mod shape;
 mod values;
 mod version;
 
+pub use allocation::allocation_bytes;
 pub use error::{FoundByte, KINDS_DEPTH_MAX, OBJECT_BYTES_MAX, ObjectError};
 pub use head::{ObjectHead, head};
 pub use key::{AsKey, Key, KeyError, KeyRef, SourceId};

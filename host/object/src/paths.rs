@@ -21,6 +21,8 @@ struct Node {
     any: Option<u32>,
     /// Whether a pointer ends here.
     end: bool,
+    /// Whether a pointer to a value that becomes a digest ends here.
+    digest: bool,
 }
 
 /// A named child of a node.
@@ -55,21 +57,29 @@ impl PathSet {
     pub(crate) fn new<'p>(pointers: impl IntoIterator<Item = &'p Pointer>) -> PathSet {
         let mut set = PathSet::default();
         for pointer in pointers {
-            set.insert(pointer);
+            set.insert(pointer).end = true;
         }
         set
+    }
+
+    /// Adds pointers to values that become digests.
+    pub(crate) fn add_digests(&mut self, pointers: &[Pointer]) {
+        for pointer in pointers {
+            self.insert(pointer).digest = true;
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    fn insert(&mut self, pointer: &Pointer) {
+    /// The node at which `pointer` ends, created if absent.
+    fn insert(&mut self, pointer: &Pointer) -> &mut Node {
         if self.nodes.is_empty() {
             self.nodes.push(Node::default());
         }
         let end = pointer.tokens().iter().fold(0, |node, token| self.child(node, token));
-        self.nodes[end as usize].end = true;
+        &mut self.nodes[end as usize]
     }
 
     /// The child of `node` for `token`, created if absent.
@@ -187,6 +197,13 @@ impl<'p> Matcher<'p> {
         self.stack[level.start..level.end]
             .iter()
             .any(|node| self.set.nodes[*node as usize].end)
+    }
+
+    /// Whether the value at this level becomes a digest.
+    pub(crate) fn digests(&self, level: Level) -> bool {
+        self.stack[level.start..level.end]
+            .iter()
+            .any(|node| self.set.nodes[*node as usize].digest)
     }
 
     /// Returns to the state before `level` was entered.

@@ -54,6 +54,14 @@ pub enum PointerError {
         /// The covered field, as `metadata.name`.
         field: &'static str,
     },
+    /// The pointer would replace a value that Informant reads.
+    #[error("JSON pointer {text:?} cannot be a digest: Informant reads {field}")]
+    Read {
+        /// The whole pointer.
+        text: String,
+        /// What it covers or is below of, as `metadata.labels`.
+        field: &'static str,
+    },
 }
 
 impl Pointer {

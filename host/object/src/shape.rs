@@ -17,6 +17,9 @@ const NEEDED: [(&str, &[&str]); 6] = [
     ("metadata.resourceVersion", &["metadata", "resourceVersion"]),
 ];
 
+/// Selectors read them.
+const LABELS: [&str; 2] = ["metadata", "labels"];
+
 /// How the objects of one source are parsed; built once, used for each object (see
 /// [`Object::parse`](crate::Object::parse)).
 #[derive(Clone, Debug)]
@@ -27,6 +30,8 @@ pub struct Shape {
     pub kind: String,
     /// The fields to remove, besides managedFields.
     pub drop: Vec<Pointer>,
+    /// The fields that become a hash of their text.
+    pub digest: Vec<Pointer>,
     /// Whether `metadata.managedFields` stays.
     pub keep_managed_fields: bool,
     compiled: Compiled,
@@ -36,7 +41,8 @@ pub struct Shape {
 #[derive(Clone, Debug)]
 struct Compiled {
     metadata_only: bool,
-    drop: PathSet,
+    /// What is dropped, and what becomes a digest.
+    paths: PathSet,
     api_version: Option<Splice>,
     kind: Option<Splice>,
 }
@@ -67,7 +73,7 @@ impl Shape {
         let (api_version, kind) = (api_version.into(), kind.into());
         let compiled = Compiled {
             metadata_only: false,
-            drop: PathSet::new(&drop),
+            paths: PathSet::new(&drop),
             api_version: Splice::new("apiVersion", &api_version),
             kind: Splice::new("kind", &kind),
         };
@@ -75,9 +81,25 @@ impl Shape {
             api_version,
             kind,
             drop,
+            digest: Vec::new(),
             keep_managed_fields,
             compiled,
         })
+    }
+
+    /// The same shape, but the values of `digest` become strings: `sha256:` and the first half of the hash of their
+    /// text in hexadecimal. A value that is dropped, too, is dropped.
+    ///
+    /// # Errors
+    /// [`PointerError::Read`] when a pointer covers apiVersion, kind or a head field of metadata, or is at or below its
+    /// labels.
+    pub fn with_digest(mut self, digest: Vec<Pointer>) -> Result<Shape, PointerError> {
+        if let Some(error) = digest.iter().find_map(covers_read) {
+            return Err(error);
+        }
+        self.compiled.paths.add_digests(&digest);
+        self.digest = digest;
+        Ok(self)
     }
 
     /// The same shape, but keeping only apiVersion, kind and metadata. A `PartialObjectMetadata` gets the resource's
@@ -106,8 +128,8 @@ impl Shape {
         Shape::new("", "", Vec::new(), true).expect("nothing is dropped")
     }
 
-    pub(crate) fn dropped(&self) -> &PathSet {
-        &self.compiled.drop
+    pub(crate) fn paths(&self) -> &PathSet {
+        &self.compiled.paths
     }
 
     pub(crate) fn splice_api_version(&self) -> Option<&Splice> {
@@ -122,6 +144,25 @@ impl Shape {
 fn covers_needed(pointer: &Pointer) -> Option<PointerError> {
     let (field, _) = NEEDED.into_iter().find(|(_, path)| pointer.covers(path))?;
     Some(PointerError::Needed {
+        text: pointer.to_string(),
+        field,
+    })
+}
+
+/// What of labels `pointer` covers, or is below of: selectors read them.
+fn covers_read(pointer: &Pointer) -> Option<PointerError> {
+    let needed = NEEDED.into_iter().find(|(_, path)| pointer.covers(path));
+    let is_of_labels = pointer
+        .tokens()
+        .iter()
+        .zip(LABELS)
+        .all(|(token, name)| token.matches(name));
+    let field = match needed {
+        Some((field, _)) => field,
+        None if is_of_labels => "metadata.labels",
+        None => return None,
+    };
+    Some(PointerError::Read {
         text: pointer.to_string(),
         field,
     })
@@ -207,6 +248,72 @@ mod tests {
         );
         // Another kind is kept, so that it can be refused.
         assert!(read(r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"},"data":{}}"#).contains("Secret"));
+    }
+
+    fn digest(pointers: &[&str]) -> Result<Shape, PointerError> {
+        let pointers = pointers.iter().map(|text| Pointer::parse(text).unwrap());
+        Shape::of("v1", "ConfigMap").with_digest(pointers.collect())
+    }
+
+    #[test]
+    fn a_digest_replaces_a_value_and_tells_changes() {
+        let shape = digest(&["/data", "/list/*/value", "/metadata/annotations/a"]).unwrap();
+        let read = |json: &str| crate::Object::parse(json.as_bytes(), &shape).unwrap();
+        let object = read(
+            r#"{"data":{"a":"long enough to be longer than its hash, for example"},"kind":"ConfigMap","list":[{"value":1},{"value":[2],"b":3}],"apiVersion":"v1","spec":{"c":4},"metadata":{"annotations":{"a":"x","b":"y"},"labels":{"d":"e"},"name":"n","uid":"u","resourceVersion":"7"}}"#,
+        );
+        insta::assert_snapshot!(
+            object.text(),
+            @r#"{"data":"sha256:f6b0c53fbb79c7d72563414477109d0e","kind":"ConfigMap","list":[{"value":"sha256:6b86b273ff34fce19d6b804eff5a3f57"},{"value":"sha256:038966de9f6b9a901b20b4c6ca8b2a46","b":3}],"apiVersion":"v1","spec":{"c":4},"metadata":{"annotations":{"a":"sha256:ba2df4903a2c14e86dc3bcca58911b44","b":"y"},"labels":{"d":"e"},"name":"n","uid":"u","resourceVersion":"7"}}"#
+        );
+        assert_eq!((object.name(), object.uid(), object.kind()), ("n", "u", "ConfigMap"));
+        assert_eq!(
+            (object.version().number(), object.label("d").as_deref()),
+            (Some(7), Some("e"))
+        );
+        assert_eq!(object.pointer(&Pointer::parse("/spec/c").unwrap()), ["4"]);
+        let data = |json: &str| read(json).pointer(&Pointer::parse("/data").unwrap())[0].to_string();
+        let (one, two) = (
+            r#"{"metadata":{"name":"a"},"data":{"a":"1"}}"#,
+            r#"{"metadata":{"name":"b"},"data":{"a":"2"}}"#,
+        );
+        assert_eq!(data(one), data(&one.replace("\"name\":\"a\"", "\"name\":\"c\"")));
+        assert_ne!(data(one), data(two));
+    }
+
+    #[test]
+    fn a_dropped_value_has_no_digest() {
+        let shape = shape("/data")
+            .unwrap()
+            .with_digest(vec![Pointer::parse("/data").unwrap()])
+            .unwrap();
+        let object = crate::Object::parse(br#"{"metadata":{"name":"a"},"data":{}}"#, &shape).unwrap();
+        assert_eq!(
+            object.text(),
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#
+        );
+    }
+
+    #[test]
+    fn a_digest_may_not_cover_what_informant_reads() {
+        for pointer in [
+            "/metadata",
+            "/*",
+            "/kind",
+            "/metadata/uid",
+            "/metadata/labels",
+            "/metadata/labels/a",
+            "/*/*",
+        ] {
+            assert!(digest(&[pointer]).is_err(), "{pointer}");
+        }
+        for pointer in ["/data", "/metadata/annotations", "/spec/labels", "/data/*"] {
+            assert!(digest(&[pointer]).is_ok(), "{pointer}");
+        }
+        insta::assert_snapshot!(
+            digest(&["/metadata/labels/a"]).expect_err("refused"),
+            @r#"JSON pointer "/metadata/labels/a" cannot be a digest: Informant reads metadata.labels"#
+        );
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod kills;
 mod kubectl;
 mod lifecycle;
 mod load;
+mod memory;
 mod queries;
 mod quick_start;
 mod requeues;

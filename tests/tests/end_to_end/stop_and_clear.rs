@@ -19,7 +19,7 @@ const RETURNED_MIN: f64 = 0.95;
 const RETURNED_WITHIN: Duration = Duration::from_secs(60);
 
 /// The deadline for the daemon to list everything on a busy machine.
-const LISTED_WITHIN: Duration = Duration::from_secs(120);
+pub(super) const LISTED_WITHIN: Duration = Duration::from_secs(120);
 
 /// Another informer, so that something still runs.
 const WITHOUT: &str = "[informer.maps]\nresource = \"v1/configmaps\"\n\n";
@@ -79,7 +79,7 @@ async fn objects(daemon: &Daemon) -> Result<Option<usize>> {
 }
 
 /// The resident memory of the process.
-fn resident_bytes(daemon: &Daemon) -> Result<f64> {
+pub(super) fn resident_bytes(daemon: &Daemon) -> Result<f64> {
     let id = daemon.process().id().context("the daemon runs")?;
     let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
     let kilobytes = status
@@ -89,7 +89,7 @@ fn resident_bytes(daemon: &Daemon) -> Result<f64> {
 }
 
 /// An API server in this process, because only the daemon's memory is measured and nothing has to be posted.
-async fn serve(folder: &Path) -> Result<(ApiServer, std::path::PathBuf)> {
+pub(super) async fn serve(folder: &Path) -> Result<(ApiServer, std::path::PathBuf)> {
     let server = ApiServer::new(Options::default());
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;

@@ -98,6 +98,11 @@ impl DeadLetters {
         self.ages.len()
     }
 
+    /// Bytes of the last states of deletes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// All of them, oldest first.
     pub(crate) fn list(&self) -> Vec<DeadLetter> {
         self.ages

@@ -6,7 +6,7 @@ use imbl::OrdMap;
 use informant_object::{Key, KeyRef};
 use triomphe::ThinArc;
 
-use super::{IndexFailures, IndexValues, Postings};
+use super::{IndexFailures, IndexValues, Postings, TREE_ENTRY_BYTES};
 
 /// Values per object and postings of one external index.
 ///
@@ -95,6 +95,11 @@ impl IndexContents {
 
     pub(crate) fn failures(&self) -> Option<&IndexFailures> {
         self.failures.as_deref()
+    }
+
+    /// The memory that the entries take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.postings.bytes() + self.values.len() * TREE_ENTRY_BYTES
     }
 
     pub(crate) fn postings(&self) -> &Postings {

@@ -8,6 +8,11 @@ use equivalent::{Comparable, Equivalent};
 use imbl::OrdSet;
 use informant_object::{Key, KeyRef};
 
+use super::TREE_ENTRY_BYTES;
+
+/// What the list of an object's values takes for each of them.
+const VALUE_BYTES: usize = 32;
+
 /// Persistent: a clone is a snapshot, and is cheap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Postings(OrdSet<Posting>);
@@ -54,6 +59,11 @@ impl Postings {
             value,
             at: At::Key(key),
         });
+    }
+
+    /// The memory that the entries take, with the objects' lists of values, without the texts of values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.len() * (TREE_ENTRY_BYTES + VALUE_BYTES)
     }
 
     /// Keys under `value` that come after `after`, sorted.

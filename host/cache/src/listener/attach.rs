@@ -143,6 +143,7 @@ impl Listener {
             requeues: self.requeues.len(),
             slowed: self.requeues.slowed(),
             dead_letters: self.letters.len(),
+            dead_letters_bytes: self.letters.bytes(),
             sources: self.sources.len(),
             syncing: self.sources.iter().filter(|source| source.syncing().is_some()).count(),
             paused: !self.pauses.is_empty(),

@@ -108,6 +108,8 @@ pub struct ListenerStats {
     pub bytes: usize,
     /// Dead letters kept now.
     pub dead_letters: usize,
+    /// Bytes of the last states of deletes among them.
+    pub dead_letters_bytes: usize,
     /// Sources attached.
     pub sources: usize,
     /// Sources whose initial list or replay is running.

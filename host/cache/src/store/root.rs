@@ -5,6 +5,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use informant_object::{Key, KeyRef, Object, ResourceVersion};
 
+use super::usage::StoreUsage;
 use crate::index::{IndexContents, IndexError, IndexFailures, IndexFunc, NAMESPACE_INDEX, Postings, StoredValues};
 
 /// An object with its values in the native indexes.
@@ -21,8 +22,12 @@ pub(super) type Objects = OrdMap<Key, StoredObject>;
 #[derive(Clone, Default)]
 pub(super) struct Root {
     pub(super) objects: Objects,
-    /// Bytes of all objects.
+    /// See [`Snapshot::bytes`](super::Snapshot::bytes).
     pub(super) bytes: usize,
+    /// The sum of the bytes of all objects that were ever replaced or removed.
+    pub(super) replaced_bytes: u64,
+    /// Shared by all roots of a writer.
+    pub(super) usage: Arc<StoreUsage>,
     /// In order of declaration; `postings` has the same order.
     pub(super) functions: Arc<Vec<Arc<dyn IndexFunc>>>,
     pub(super) postings: Vec<Postings>,

@@ -8,7 +8,7 @@ use informant_object::{KeyRef, LabelSelector, Object, ResourceVersion};
 
 use super::Cursor;
 use super::root::{IndexRef, Root};
-use crate::index::{IndexError, IndexFailures};
+use crate::index::{IndexContents, IndexError, IndexFailures, Postings};
 
 /// The objects of a source as of one publish. Immutable; a clone is cheap. It can be kept for any time: it keeps
 /// outdated objects in memory, but blocks no one.
@@ -190,10 +190,32 @@ impl Snapshot {
         self.0.objects.is_empty()
     }
 
-    /// Bytes of all objects, including their headers, without indexes.
+    /// The memory that the objects take, the sum of their [`stored_bytes`](super::stored_bytes). Without indexes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.bytes
+    }
+
+    /// The memory that the entries of the indexes take, without the texts of values.
+    #[must_use]
+    pub fn index_bytes(&self) -> usize {
+        let native = self.0.postings.iter().map(Postings::bytes);
+        let external = self.0.external.iter().filter_map(|(_, contents)| contents.as_ref());
+        native.chain(external.map(IndexContents::bytes)).sum()
+    }
+
+    /// The memory of objects that are no longer in this, the newest snapshot, and that readers of older ones keep: an
+    /// upper bound.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.0.usage.held_bytes(&self.0)
+    }
+
+    /// The namespaces whose objects take the most memory, at most `count`, the largest first, with their bytes, as of
+    /// the newest snapshot. Cluster-scoped objects are in the namespace "".
+    #[must_use]
+    pub fn largest_namespaces(&self, count: usize) -> Vec<(Box<str>, usize)> {
+        self.0.usage.largest_namespaces(count)
     }
 
     /// The version of this state: it contains all changes up to that version, and may contain newer ones. None before
@@ -213,6 +235,10 @@ impl Snapshot {
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.0.generation
+    }
+
+    pub(super) fn root(&self) -> &Arc<Root> {
+        &self.0
     }
 
     /// Whether both are the same publish of the same store.

@@ -7,11 +7,11 @@ mod readers;
 
 use std::sync::Arc;
 
-use informant_object::{KeyRef, LabelSelector, Object};
+use informant_object::{KeyRef, LabelSelector, Object, Pointer};
 
-use super::{GARBAGE_ROOTS_MAX, Snapshot, StoreWriter};
+use super::{GARBAGE_ROOTS_MAX, Snapshot, StoreWriter, stored_bytes};
 use crate::testing::{object, pod, pod_in, version};
-use crate::{Catalog, SourceInfo, SourceState};
+use crate::{Catalog, PointerIndex, SourceInfo, SourceState};
 
 fn key(name: &str) -> KeyRef<'_> {
     KeyRef::new("default", name)
@@ -67,12 +67,77 @@ fn bytes_are_those_of_the_objects_there_are() {
         pod_in("default", "a", 2, r#"{"nodeName":"a-rather-long-name-for-a-node"}"#),
     );
     let mut store = store([small.clone(), pod("b", 1)]);
-    let b = pod("b", 1).size_bytes();
-    assert_eq!(store.bytes(), small.size_bytes() + b);
+    let b = stored_bytes(&pod("b", 1));
+    assert_eq!(store.bytes(), stored_bytes(&small) + b);
     store.add(large.clone());
-    assert_eq!(store.bytes(), large.size_bytes() + b);
+    assert_eq!(store.bytes(), stored_bytes(&large) + b);
     store.delete(key("a"));
     assert_eq!(store.publish().bytes(), b);
+}
+
+#[test]
+fn largest_namespaces_are_named_with_their_bytes() {
+    let mut store = store([
+        pod_in("one", "a", 1, "{}"),
+        pod_in("two", "a", 2, "{}"),
+        pod_in("two", "b", 3, "{}"),
+        pod_in("gone", "a", 4, "{}"),
+    ]);
+    let large = pod_in("one", "a", 5, r#"{"nodeName":"a-rather-long-name-for-a-node"}"#);
+    store.add(large.clone());
+    store.delete(KeyRef::new("gone", "a"));
+    let two = 2 * stored_bytes(&pod_in("two", "a", 2, "{}"));
+    let expected: [(Box<str>, usize); 2] = [("two".into(), two), ("one".into(), stored_bytes(&large))];
+    let snapshot = store.publish();
+    assert_eq!(snapshot.largest_namespaces(3), expected);
+    assert_eq!(snapshot.largest_namespaces(1), expected[..1]);
+    let sum: usize = expected.iter().map(|(_, bytes)| bytes).sum();
+    assert_eq!(sum, snapshot.bytes());
+}
+
+#[test]
+fn bytes_held_by_readers_are_those_that_were_replaced() {
+    let mut store = store([pod("a", 1), pod("b", 1)]);
+    let (first, size) = (store.publish(), stored_bytes(&pod("a", 1)));
+    drop(store.take_garbage());
+    assert_eq!(store.publish().held_bytes(), 0);
+    store.add(pod("a", 2));
+    let second = store.publish();
+    drop(store.take_garbage());
+    assert_eq!(store.published().held_bytes(), size);
+    for version in 3..20 {
+        store.add(pod("a", version));
+        store.publish();
+        drop(store.take_garbage());
+    }
+    // The first snapshot has one state of a, and the second one another.
+    assert_eq!(store.published().held_bytes(), 3 * size);
+    drop(first);
+    assert_eq!(store.published().held_bytes(), 2 * size, "no more than it has");
+    drop(second);
+    assert_eq!(store.published().held_bytes(), 0);
+}
+
+#[test]
+fn other_indexes_change_neither_bytes_nor_namespaces() {
+    let mut store = store([pod("a", 1), pod_in("two", "b", 2, r#"{"nodeName":"n"}"#)]);
+    let reader = store.publish();
+    store.add(pod("a", 3));
+    store.publish();
+    drop(store.take_garbage());
+    let node = PointerIndex::new("node", Pointer::parse("/spec/nodeName").unwrap());
+    let mut other = store.with_indexers(&[], vec![Box::new(node)]).unwrap();
+    while !other.copy_objects(&store, 1) {}
+    let (before, after) = (store.published().clone(), other.publish());
+    drop((store, other.take_garbage()));
+    assert_eq!(after.bytes(), before.bytes());
+    assert_eq!(after.largest_namespaces(3), before.largest_namespaces(3));
+    assert_eq!(before.index_bytes(), 0);
+    assert!(after.index_bytes() > 0);
+    drop(before);
+    assert_eq!(after.held_bytes(), stored_bytes(&pod("a", 1)));
+    drop(reader);
+    assert_eq!(after.held_bytes(), 0);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use informant_object::{Key, KeyRef, Object, ResourceVersion, SourceId};
 
 use super::root::{Root, StoredObject};
+use super::usage::{NamespaceTally, stored_bytes};
 use super::{Garbage, Snapshot};
 use crate::catalog::{Catalog, UnknownSource};
 use crate::index::{ComputedValues, IndexFailures, StoredValues};
@@ -34,6 +35,7 @@ pub struct StoreWriter {
     /// Per external index.
     external_states: Vec<external::ExternalState>,
     computed: ComputedValues,
+    tally: NamespaceTally,
     /// No stored key is above it, so a key above it is not stored. Lists come sorted, so this answers most look-ups of
     /// a first list.
     top: Option<Key>,
@@ -75,6 +77,8 @@ impl StoreWriter {
         self.dirty = false;
         self.publish_failures();
         self.root.generation += 1;
+        self.tally.flush(&self.root.usage);
+        self.root.usage.replaced(self.published.root());
         let snapshot = Snapshot::new(self.root.clone());
         let mut old = vec![std::mem::replace(&mut self.published, snapshot.clone())];
         if let Some(source) = &self.source {
@@ -174,7 +178,7 @@ impl StoreWriter {
         self.root.objects.is_empty()
     }
 
-    /// Bytes of all objects.
+    /// See [`Snapshot::bytes`].
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.root.bytes
@@ -199,7 +203,8 @@ impl StoreWriter {
                     // The cut fields may have changed for the same version.
                     && old.json() == object.json())
         };
-        self.root.bytes += object.size_bytes();
+        let bytes = stored_bytes(&object);
+        self.root.bytes += bytes;
         let sorts_last = self.sorts_last(object.key());
         let stored = match sorts_last {
             true => None,
@@ -207,7 +212,10 @@ impl StoreWriter {
         };
         match stored {
             Some((key, stored)) => {
-                self.root.bytes -= stored.object.size_bytes();
+                let before = stored_bytes(&stored.object);
+                self.root.bytes -= before;
+                self.root.replaced_bytes += before as u64;
+                self.tally.count(&self.root.usage, object.namespace(), bytes, before);
                 if !is_same_version(&stored.object) {
                     self.computed
                         .compute(0, &self.root.functions, &mut self.failures, &object);
@@ -223,6 +231,7 @@ impl StoreWriter {
             None => {
                 self.computed
                     .compute(0, &self.root.functions, &mut self.failures, &object);
+                self.tally.count(&self.root.usage, object.namespace(), bytes, 0);
                 let key = object.key().to_key();
                 let mut values = StoredValues::default();
                 values.update(&mut self.computed, &mut self.root.postings, &key);
@@ -242,7 +251,10 @@ impl StoreWriter {
     pub fn delete(&mut self, key: KeyRef<'_>) -> Option<Object> {
         let (key, stored) = self.root.objects.remove_with_key(&key)?;
         self.dirty = true;
-        self.root.bytes -= stored.object.size_bytes();
+        let bytes = stored_bytes(&stored.object);
+        self.root.bytes -= bytes;
+        self.root.replaced_bytes += bytes as u64;
+        self.tally.count(&self.root.usage, key.namespace(), 0, bytes);
         if !seeded_bug(SeededBug::IndexKeepsDeleted) {
             stored.values.remove(&mut self.root.postings, key.as_ref());
         }

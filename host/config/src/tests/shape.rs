@@ -23,6 +23,7 @@ label-selector = "app in (a, b)"
 field-selector = "status.phase!=Succeeded,status.phase!=Failed"
 resync = "5s"
 drop = ["/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration"]
+digest = ["/spec/template"]
 keep-managed-fields = true
 relist-notify-unchanged = true
 required = "always"
@@ -91,6 +92,7 @@ fn complete_configuration_is_read() {
         resync: Some( 5s, ),
         relist_notify_unchanged: true,
         drop: [ "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration", ],
+        digest: [ "/spec/template", ],
         keep_managed_fields: true,
         metadata_only: false,
         watch_list: true,
@@ -128,13 +130,13 @@ fn complete_configuration_is_read() {
     "#);
     insta::assert_snapshot!(field_by_field(&plugin.positions), @r#"
     PluginPositions {
-        section: FilePosition { line: 25, column: 9, },
-        component: FilePosition { line: 26, column: 13, },
-        config: FilePosition { line: 31, column: 10, },
-        selection: FilePosition { line: 29, column: 14, },
-        informers: [ FilePosition { line: 28, column: 22, }, ],
+        section: FilePosition { line: 26, column: 9, },
+        component: FilePosition { line: 27, column: 13, },
+        config: FilePosition { line: 32, column: 10, },
+        selection: FilePosition { line: 30, column: 14, },
+        informers: [ FilePosition { line: 29, column: 22, }, ],
         allow_kube: [],
-        allow_http: [ FilePosition { line: 33, column: 15, }, ],
+        allow_http: [ FilePosition { line: 34, column: 15, }, ],
     }
     "#);
     insta::assert_snapshot!(field_by_field(&config), @r#"
@@ -143,7 +145,7 @@ fn complete_configuration_is_read() {
         clusters: { "": Located { value: ClusterSection { context: Some( "staging", ), kubeconfig: Some( "etc/kube/config", ), in_cluster: false, }, position: FilePosition { line: 2, column: 2, }, }, },
         admin: AdminSection { listen: 127.0.0.1:0, socket: Some( "etc/run/admin.sock", ), hosts: [], tls: Some( Located { value: Files { certificate: "etc/tls.crt", key: "etc/tls.key", }, position: FilePosition { line: 8, column: 7, }, }, ), cluster: "", },
         health: HealthSection { listen: [::]:8090, },
-        http: HttpSection { ca_file: Some( Located { value: "etc/ca.pem", position: FilePosition { line: 45, column: 11, }, }, ), proxy: Some( "http://proxy:3128", ), no_proxy: [ ".svc", ], },
+        http: HttpSection { ca_file: Some( Located { value: "etc/ca.pem", position: FilePosition { line: 46, column: 11, }, }, ), proxy: Some( "http://proxy:3128", ), no_proxy: [ ".svc", ], },
         state: StateSection { is_set: false, path: None, },
         informers: {},
         plugins: {},

@@ -36,7 +36,7 @@ limits = { mem = "64MiB", cpus = "1s" }
     error: config.toml:11:1: unknown key `labelSelector` in [informer.pods]
       help: did you mean `label-selector`?
     error: config.toml:12:1: unknown key `color` in [informer.pods]
-      help: keys of [informer.pods]: clusters, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
+      help: keys of [informer.pods]: clusters, digest, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
     error: config.toml:17:1: unknown key `on_failure` in [plugin.p]
       help: did you mean `on-failure`?
     error: config.toml:18:12: unknown key `mem` in [plugin.p.limits]
@@ -291,6 +291,7 @@ listen = "localhost:8089"
 resource = "v1/pods/status/x"
 namespaces = ["Default"]
 drop = ["metadata/annotations", "/metadata/name"]
+digest = ["/data", "/metadata/labels/app"]
 label-selector = "app in (a"
 field-selector = "status.phase"
 
@@ -319,21 +320,22 @@ node = "spec.nodeName"
     error: config.toml:11:9: `drop`: "metadata/annotations" is not a JSON pointer: it does not begin with "/"
       help: write "/metadata/annotations"
     error: config.toml:11:33: `drop`: JSON pointer "/metadata/name" cannot be dropped: it covers metadata.name, which every object must keep
-    error: config.toml:12:18: `label-selector`: label selector "app in (a", byte 9: found the end, expected "," or ")"
+    error: config.toml:12:20: `digest`: JSON pointer "/metadata/labels/app" cannot be a digest: Informant reads metadata.labels
+    error: config.toml:13:18: `label-selector`: label selector "app in (a", byte 9: found the end, expected "," or ")"
       help: write it as for `kubectl -l`: "app=web,tier in (a, b),!canary"
-    error: config.toml:13:18: `field-selector`: field selector "status.phase", byte 0: "status.phase" has no operator; write field=value or field!=value
+    error: config.toml:14:18: `field-selector`: field selector "status.phase", byte 0: "status.phase" has no operator; write field=value or field!=value
       help: write it as for `kubectl --field-selector`: "spec.nodeName=a,status.phase!=Failed"
-    error: config.toml:15:11: [informer.none] lacks `resource`
+    error: config.toml:16:11: [informer.none] lacks `resource`
       help: set what to watch: resource = "v1/pods"
-    error: config.toml:16:14: `namespaces` is empty
+    error: config.toml:17:14: `namespaces` is empty
       help: remove it for all namespaces
-    error: config.toml:20:12: `required` has an invalid value
+    error: config.toml:21:12: `required` has an invalid value
       help: possible values: true, false, "always"
-    error: config.toml:23:1: "namespace" is not a valid index name
+    error: config.toml:24:1: "namespace" is not a valid index name
       help: every informer already has an index of that name
-    error: config.toml:24:1: "a=b" is not a valid index name
+    error: config.toml:25:1: "a=b" is not a valid index name
       help: 1 to 63 letters, digits, '-', '_', '.' and '/', beginning with a letter or digit
-    error: config.toml:25:8: `node`: "spec.nodeName" is not a JSON pointer: it does not begin with "/"
+    error: config.toml:26:8: `node`: "spec.nodeName" is not a JSON pointer: it does not begin with "/"
       help: write "/spec/nodeName"
     "#);
 }

@@ -146,7 +146,8 @@ pub(super) async fn get(
         },
     });
     let shows_secrets = show_secrets && sources.iter().any(|source| secrets::are_secrets(source.info()));
-    let stream = ObjectStream::new(filter, objects.collect(), permit);
+    let memory = state.metrics.daemon.answer_bytes();
+    let stream = ObjectStream::new(filter, objects.collect(), permit, memory);
     let body = match (stream.into_body().await, &query.name) {
         (Some(body), name) => {
             if shows_secrets {

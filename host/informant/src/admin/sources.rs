@@ -21,6 +21,9 @@ use crate::runbooks;
 /// How many of the objects that an index lacks are named.
 pub(crate) const FAILED_NAMED_MAX: usize = 16;
 
+/// How many namespaces of a source are named, those whose objects take the most memory.
+pub(crate) const LARGEST_NAMED_MAX: usize = 3;
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Sources {
     /// One item per source, and one per informer without a source.
@@ -50,8 +53,10 @@ pub(crate) struct SourceView {
     pub synced: bool,
     /// Objects in the cache.
     pub objects: usize,
-    /// Bytes in the cache.
+    /// Memory of these objects.
     pub bytes: usize,
+    /// The namespaces whose objects take the most, at most [`LARGEST_NAMED_MAX`]; "" for a cluster-scoped resource.
+    pub largest_namespaces: Vec<NamespaceView>,
     /// The cache is complete up to this version.
     pub resource_version: Option<String>,
     /// How often the versions went back in time, as after a restored backup.
@@ -89,6 +94,13 @@ pub(crate) struct IndexFailuresView {
     pub failures: usize,
     /// At most [`FAILED_NAMED_MAX`] of them.
     pub failed: Vec<FailedView>,
+}
+
+/// How much memory the objects of one namespace take.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct NamespaceView {
+    pub namespace: String,
+    pub bytes: usize,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -204,6 +216,7 @@ pub(super) fn of_source(informer: &InformerStatus, source: &Source) -> SourceVie
         synced: status.synced,
         objects: status.snapshot.len(),
         bytes: status.snapshot.bytes(),
+        largest_namespaces: largest_namespaces(&status.snapshot),
         resource_version: status.snapshot.version().map(|version| version.as_str().to_owned()),
         epoch: status.snapshot.epoch(),
         indexes: status.snapshot.index_names(),
@@ -216,6 +229,15 @@ pub(super) fn of_source(informer: &InformerStatus, source: &Source) -> SourceVie
         Some(status) => with_reflector(view, status),
         None => view,
     }
+}
+
+fn largest_namespaces(snapshot: &Snapshot) -> Vec<NamespaceView> {
+    let largest = snapshot.largest_namespaces(LARGEST_NAMED_MAX).into_iter();
+    let view = |(namespace, bytes): (Box<str>, usize)| NamespaceView {
+        namespace: namespace.into(),
+        bytes,
+    };
+    largest.map(view).collect()
 }
 
 fn index_failures(snapshot: &Snapshot) -> Vec<IndexFailuresView> {

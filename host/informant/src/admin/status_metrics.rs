@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use informant_cache::listener::ListenerStats;
@@ -17,9 +18,11 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::sources::{resource_or_section, running_in};
 use crate::daemon::{CertificateStatus, InformerPhase, PluginPhase, StatusRegistry};
+use crate::memory_limit::memory_limit_bytes;
+use crate::metrics::DaemonMetrics;
 
 #[derive(Debug)]
-pub(super) struct StatusCollector(pub(super) StatusRegistry);
+pub(super) struct StatusCollector(pub(super) StatusRegistry, pub(super) DaemonMetrics);
 
 /// A statistic of one plugin's listener.
 type Reading = fn(&ListenerStats) -> u64;
@@ -71,6 +74,11 @@ const GAUGES: [(&str, &str, Reading); 10] = [
     ("dead_letters", "Dead letters that can be requeued", |stats| {
         stats.dead_letters as u64
     }),
+    (
+        "dead_letters_bytes",
+        "Bytes of the last states of deletes among the dead letters",
+        |stats| stats.dead_letters_bytes as u64,
+    ),
 ];
 
 const COUNTERS: [(&str, &str, Reading); 20] = [
@@ -214,6 +222,8 @@ impl Collector for StatusCollector {
         let applied = encoder.encode_descriptor("config_last_reload_successful", help, None, MetricType::Gauge)?;
         gauge(self.0.configuration().is_applied().into()).encode(applied)?;
         self.encode_ages(&mut encoder)?;
+        let of_plugins = stats.iter().map(|(_, stats, _)| stats.bytes + stats.dead_letters_bytes);
+        self.encode_memory(&mut encoder, of_plugins.sum())?;
         self.encode_degraded(&mut encoder)?;
         self.encode_certificate(&mut encoder)?;
         self.encode_starting(&mut encoder)
@@ -268,6 +278,47 @@ impl StatusCollector {
             }
         }
         Ok(())
+    }
+
+    /// Memory of the caches, from the newest snapshots, and the sum with what is counted elsewhere. `of_plugins`: bytes
+    /// of states that only plugins' listeners hold.
+    fn encode_memory(&self, encoder: &mut DescriptorEncoder<'_>, of_plugins: usize) -> fmt::Result {
+        let mut sum = of_plugins as u64 + self.1.all_answer_bytes();
+        let mut sources: BTreeMap<(String, String), (usize, usize)> = BTreeMap::new();
+        for entry in self.0.informers() {
+            for (cluster, status) in entry.by_cluster() {
+                let (index, held) = sources.entry((entry.name.clone(), cluster)).or_default();
+                for source in running_in(&status) {
+                    let (snapshot, status) = (source.snapshot(), source.status());
+                    *index += snapshot.index_bytes();
+                    *held += snapshot.held_bytes();
+                    sum += (snapshot.bytes() + status.staged_bytes + status.channel_bytes) as u64;
+                }
+                sum += (*index + *held) as u64;
+            }
+        }
+        let mut write = |name, help, read: fn(&(usize, usize)) -> usize| {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for ((informer, cluster), bytes) in &sources {
+                let labels = [("informer", informer.as_str()), ("cluster", cluster.as_str())];
+                gauge(read(bytes) as u64).encode(family.encode_family(&labels)?)?;
+            }
+            Ok(())
+        };
+        let help = "Memory of the entries of indexes, without the texts of values";
+        write("store_index_bytes", help, |(index, _)| *index)?;
+        let help = "At most this much memory of objects that were replaced is held by readers of older snapshots";
+        write("store_held_bytes", help, |(_, held)| *held)?;
+        let help =
+            "Memory of all caches, with lists and events on their way, states that wait for plugins, and answers";
+        gauge(sum).encode(encoder.encode_descriptor("cache_bytes", help, None, MetricType::Gauge)?)?;
+        match memory_limit_bytes(Path::new("/")) {
+            Some(bytes) => {
+                let help = "The memory that the container may use, or that the machine has";
+                gauge(bytes).encode(encoder.encode_descriptor("memory_limit_bytes", help, None, MetricType::Gauge)?)
+            }
+            None => Ok(()),
+        }
     }
 
     fn encode_reloads(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -1,5 +1,6 @@
 //! `informant status`: the status of a running daemon: configuration, informers, plugins.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use anyhow::Result;
@@ -12,8 +13,8 @@ use super::plugin::{self, Format};
 use super::table::{self, SourceColumns};
 use super::{Exit, count, in_cluster, output};
 use crate::admin::{
-    CertificateView, ConfigurationView, FailedView, IndexFailuresView, PluginView, Plugins, ProblemView, SourceView,
-    Sources,
+    CertificateView, ConfigurationView, FailedView, IndexFailuresView, LARGEST_NAMED_MAX, NamespaceView, PluginView,
+    Plugins, ProblemView, SourceView, Sources,
 };
 use crate::runbooks;
 
@@ -55,6 +56,7 @@ impl Status {
         if !self.sources.is_empty() {
             writeln!(out)?;
             show_sources(out, &self.sources)?;
+            show_largest(out, &self.sources)?;
         }
         if !self.plugins.is_empty() {
             writeln!(out)?;
@@ -128,6 +130,43 @@ fn show_sources(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
             let hint = runbooks::hint(Some(runbooks::INDEX_NOT_READY.code));
             output::line(out, &(index_failures(&name, lacking) + &hint))?;
         }
+    }
+    Ok(())
+}
+
+/// The memory of all objects from which on `status` names the namespaces that take it.
+const MEMORY_SHOWN_MIN_MIB: usize = 32;
+
+/// What takes the memory: the three largest namespaces of all sources.
+fn show_largest(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
+    let mebibytes = |bytes: usize| bytes >> 20;
+    let sum = mebibytes(sources.iter().map(|source| source.bytes).sum());
+    if sum < MEMORY_SHOWN_MIN_MIB {
+        return Ok(());
+    }
+    let of_source = |source: &SourceView| {
+        let name = name(source, sources);
+        let named = source
+            .largest_namespaces
+            .iter()
+            .map(move |NamespaceView { namespace, bytes }| {
+                let which = match namespace.as_str() {
+                    "" => name.clone(),
+                    namespace => format!("{name}, namespace {namespace}"),
+                };
+                (Reverse(mebibytes(*bytes)), which)
+            });
+        named.collect::<Vec<_>>()
+    };
+    let mut largest: Vec<_> = sources.iter().flat_map(of_source).collect();
+    largest.sort_unstable();
+    output::line(out, &format!("The objects take {sum} MiB. The largest namespaces:"))?;
+    for (Reverse(size), which) in largest
+        .iter()
+        .filter(|(Reverse(size), _)| *size > 0)
+        .take(LARGEST_NAMED_MAX)
+    {
+        output::line(out, &format!("  {size} MiB: {which}"))?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use informant_cache::{Environment, Journal, ListenerHandle};
 use informant_config::{Config, InformerSection};
 use informant_informer::{DurableSource, DurableSources, InformerSpec, SourceSpec};
+use informant_object::Pointer;
 use informant_spec::{ReplayPolicy, StoredContent};
 use informant_state::{Cipher, OnStart, OpenError, SourceIdentity, SourceOptions, StateDatabase, StateMetrics};
 
@@ -318,7 +319,12 @@ fn request(spec: &SourceSpec) -> String {
 
 /// The settings that determine the content of an object at a given resource version.
 fn form(spec: &SourceSpec, content: StoredContent) -> String {
-    let drop: Vec<String> = spec.drop.iter().map(ToString::to_string).collect();
+    let texts = |pointers: &[Pointer]| pointers.iter().map(ToString::to_string).collect::<Vec<_>>();
     let (managed_fields, metadata_only) = (spec.keep_managed_fields, spec.metadata_only);
-    format!("{content:?} {managed_fields} {metadata_only} {drop:?}")
+    let form = format!("{content:?} {managed_fields} {metadata_only} {:?}", texts(&spec.drop));
+    match &*spec.digest {
+        // As it was stored before there were digests.
+        [] => form,
+        digest => format!("{form} {:?}", texts(digest)),
+    }
 }

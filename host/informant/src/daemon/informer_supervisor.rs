@@ -280,7 +280,8 @@ impl InformerSupervisor {
 fn can_reconfigure_to(own: &InformerSection, section: &InformerSection) -> bool {
     let request = |section: &InformerSection| {
         let selectors = (section.label_selector.clone(), section.field_selector.clone());
-        let form = (section.drop.clone(), section.keep_managed_fields, section.metadata_only);
+        let cuts = (section.drop.clone(), section.digest.clone());
+        let form = (cuts, section.keep_managed_fields, section.metadata_only);
         (section.namespaces.clone(), selectors, form)
     };
     let same_persistence =

@@ -8,6 +8,7 @@ use informant_cache::{ListVerdict, Moment, Reason};
 use informant_object::{Object, ResourceVersion};
 
 use super::{BATCH_DELTAS_MAX, InformerLoop, LoopParts};
+use crate::metrics::StagedBytes;
 use crate::source_name::log;
 use crate::update_channel::StagedList;
 
@@ -15,7 +16,12 @@ use crate::update_channel::StagedList;
 const CHANGES_KEPT_MAX: usize = 4 * BATCH_DELTAS_MAX;
 
 /// A list that the version guard accepted, and why it is delivered.
-type AcceptedList = (Vec<Object>, ResourceVersion, Reason);
+pub(super) struct AcceptedList {
+    objects: Vec<Object>,
+    memory: StagedBytes,
+    version: ResourceVersion,
+    reason: Reason,
+}
 
 impl InformerLoop {
     pub(super) async fn replace(&mut self, list: StagedList, received: Moment) {
@@ -34,6 +40,7 @@ impl InformerLoop {
     ) -> Option<AcceptedList> {
         let StagedList {
             objects,
+            memory,
             version,
             source,
             verdict,
@@ -53,14 +60,25 @@ impl InformerLoop {
         // answer.
         let _ = verdict.send(answer);
         let Some(reason) = reason else {
-            self.parts.dropper.drop_later(objects);
+            self.parts.dropper.drop_later((objects, memory));
             return None;
         };
-        Some((objects, version, reason))
+        Some(AcceptedList {
+            objects,
+            memory,
+            version,
+            reason,
+        })
     }
 
     /// Replaces the store's content with a list.
-    pub(super) async fn apply_list(&mut self, (objects, version, reason): AcceptedList, received: Moment) {
+    pub(super) async fn apply_list(&mut self, list: AcceptedList, received: Moment) {
+        let AcceptedList {
+            objects,
+            memory,
+            version,
+            reason,
+        } = list;
         let LoopParts { fifo, store, .. } = &mut self.parts;
         let summary = fifo.replace(objects, &version, store, reason, received);
         log!(
@@ -78,6 +96,8 @@ impl InformerLoop {
         }
         self.feed_indexes().await;
         self.publish();
+        // From now on the store counts the objects.
+        drop(memory);
         self.notify_listeners();
         self.parts.dropper.drop_later(self.parts.store.take_garbage());
         if self.changes.capacity() > CHANGES_KEPT_MAX {

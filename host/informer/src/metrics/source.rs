@@ -42,6 +42,36 @@ impl GaugeShare {
         self.part.fetch_add(change, Ordering::Relaxed);
         self.gauge.inc_by(change);
     }
+
+    /// This source's share.
+    pub(crate) fn get(&self) -> usize {
+        usize::try_from(self.part.load(Ordering::Relaxed)).unwrap_or_default()
+    }
+}
+
+/// Bytes of one list that is being received or applied. They are in the gauge until this is dropped.
+#[derive(Debug)]
+pub(crate) struct StagedBytes {
+    metrics: Arc<SourceMetrics>,
+    bytes: i64,
+}
+
+impl StagedBytes {
+    pub(crate) fn new(metrics: Arc<SourceMetrics>) -> Self {
+        Self { metrics, bytes: 0 }
+    }
+
+    pub(crate) fn add(&mut self, bytes: usize) {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.bytes += bytes;
+        self.metrics.staged_bytes.add(bytes);
+    }
+}
+
+impl Drop for StagedBytes {
+    fn drop(&mut self) {
+        self.metrics.staged_bytes.add(-self.bytes);
+    }
 }
 
 /// How many events of each type a frame contained; added to the counters once per frame.
@@ -81,6 +111,7 @@ pub(crate) struct SourceMetrics {
     pub(crate) store_objects: GaugeShare,
     pub(crate) store_bytes: GaugeShare,
     pub(crate) delta_fifo_keys: GaugeShare,
+    pub(crate) staged_bytes: GaugeShare,
     pub(crate) channel_bytes: GaugeShare,
     resource_version: Gauge,
     pub(crate) handler_panics: Counter,
@@ -107,6 +138,7 @@ impl SourceMetrics {
             store_objects: part(&series.store_objects),
             store_bytes: part(&series.store_bytes),
             delta_fifo_keys: part(&series.delta_fifo_keys),
+            staged_bytes: part(&series.staged_bytes),
             channel_bytes: part(&series.channel_bytes),
             resource_version: series.store_resource_version.get_or_create_owned(&labels),
             handler_panics: series.handler_panics.get_or_create_owned(&labels),
@@ -200,6 +232,7 @@ impl SourceMetrics {
             &self.store_objects,
             &self.store_bytes,
             &self.delta_fifo_keys,
+            &self.staged_bytes,
             &self.channel_bytes,
         ];
         for part in parts {

@@ -69,6 +69,7 @@ impl Reflector {
         let (verdict, answer) = oneshot::channel();
         let list = StagedList {
             objects: staged.objects,
+            memory: staged.memory,
             version: version.clone(),
             source,
             verdict,

@@ -3,15 +3,17 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use informant_cache::Snapshot;
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
+use informant_cache::{Snapshot, stored_bytes};
 use informant_object::frames::{
     ListError, ListObject, ListSplitter, RecoveredHead, TooLong, WatchEventType, WatchLine,
 };
 use informant_object::{Key, Object, ObjectError, ObjectHead, Shape, head};
 
 use super::ReflectorParts;
+use crate::metrics::StagedBytes;
 use crate::source_name::{SourceName, log};
 use crate::status::{OUTDATED_KEYS_MAX, StatusTracker};
 
@@ -34,12 +36,15 @@ pub(super) struct Staging<'a> {
     new_bytes: usize,
     /// Keys of items that could not be kept: the cache has an older state of them, or none.
     outdated: BTreeSet<Key>,
+    /// The memory that they will take in the store.
+    memory: StagedBytes,
 }
 
 /// A complete staged list.
 pub(super) struct Staged {
     pub(super) objects: Vec<Object>,
     pub(super) new_bytes: usize,
+    pub(super) memory: StagedBytes,
     pub(super) outdated: BTreeSet<Key>,
 }
 
@@ -56,6 +61,7 @@ impl<'a> Staging<'a> {
             positions: None,
             new_bytes: 0,
             outdated: BTreeSet::new(),
+            memory: StagedBytes::new(Arc::clone(&parts.metrics)),
         }
     }
 
@@ -120,6 +126,7 @@ impl<'a> Staging<'a> {
                 return self.put(known.clone());
             }
             self.new_bytes += object.size_bytes();
+            self.memory.add(stored_bytes(&object));
             return self.put(object);
         }
         let (key, kind) = (object.key(), object.kind());
@@ -178,6 +185,7 @@ impl<'a> Staging<'a> {
         Staged {
             objects: self.objects,
             new_bytes: self.new_bytes,
+            memory: self.memory,
             outdated: self.outdated,
         }
     }

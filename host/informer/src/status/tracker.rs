@@ -293,6 +293,8 @@ impl StatusTracker {
             watches: inner.watches,
             watch_list: inner.watch_list.clone(),
             reconfiguring: self.reconfiguring.borrow().clone(),
+            staged_bytes: self.metrics.staged_bytes.get(),
+            channel_bytes: self.metrics.channel_bytes.get(),
             skipped: self.skipped.load(Ordering::Relaxed),
             rejected: self.rejected.load(Ordering::Relaxed),
             outdated: inner.outdated.iter().cloned().collect(),

@@ -7,6 +7,7 @@ use triomphe::{Arc, HeaderSlice};
 
 use super::{Head, NO_NUMBER, Object, Span};
 use crate::cut::Cuts;
+use crate::digest::push_digest;
 use crate::error::{OBJECT_BYTES_MAX, ObjectError};
 use crate::head::{HeadScan, ObjectHead, RawHead};
 use crate::scanner::{JsonCursor, Text};
@@ -177,22 +178,26 @@ impl Assembly<'_> {
             .sum()
     }
 
-    /// Copies the kept parts of the object and inserts the splices after its opening brace. An object always keeps a
-    /// member (metadata), so the splices' trailing commas are correct. Cut parts are not checked: they may not be
-    /// UTF-8.
+    /// Copies the kept parts of the object, with digests, and inserts the splices after its opening brace. An object
+    /// always keeps a member (metadata), so the splices' trailing commas are correct. Cut parts are not checked: they
+    /// may not be UTF-8.
     fn copy(&mut self) -> Result<(), ObjectError> {
         self.out.reserve(self.spliced_bytes() + self.range.len());
         self.out.push('{');
         for splice in [self.api_version, self.kind].into_iter().flatten() {
             self.out.push_str(&splice.text);
         }
-        let inside = self.range.start + 1;
-        for piece in self.cuts.kept(self.range.end) {
-            if piece.end > inside {
-                self.out
-                    .push_str(text(self.source, piece.start.max(inside)..piece.end)?);
+        let mut from = self.range.start + 1;
+        for cut in self.cuts.iter() {
+            if cut.range.start > from {
+                self.out.push_str(text(self.source, from..cut.range.start)?);
             }
+            if cut.has_digest {
+                push_digest(&self.source[cut.range.clone()], self.out);
+            }
+            from = from.max(cut.range.end);
         }
+        self.out.push_str(text(self.source, from..self.range.end)?);
         Ok(())
     }
 
@@ -256,7 +261,7 @@ impl Assembly<'_> {
         if piece.is_empty() {
             return Span::default();
         }
-        let moved = |at: usize| at - self.cuts.bytes_before(at) + self.spliced_bytes();
+        let moved = |at: usize| self.cuts.moved(at) + self.spliced_bytes();
         Span::new(moved(piece.start)..moved(piece.end))
     }
 
@@ -280,7 +285,8 @@ impl Span {
     }
 }
 
-/// Positions fit: the source has at most [`OBJECT_BYTES_MAX`] bytes, and decoding and splicing do not double it.
+/// Positions fit: the source has at most [`OBJECT_BYTES_MAX`] bytes, decoding and splicing do not double it, and
+/// digests make the text at most 40 times as long.
 fn narrow(position: usize) -> u32 {
     u32::try_from(position).expect("objects are far shorter than 4 GiB")
 }

@@ -55,6 +55,49 @@ pub(crate) fn shaped(
     cut(&object, &tokens).expect("an object is not cut whole")
 }
 
+/// Stands for any digest.
+const DIGEST: &str = "a digest";
+
+/// The object with digests for the values at `pointers`.
+pub(crate) fn digested(object: &Value, pointers: &[Pointer]) -> Value {
+    let tokens: Vec<&[PointerToken]> = pointers.iter().map(Pointer::tokens).collect();
+    digest(object, &tokens)
+}
+
+fn digest(value: &Value, pointers: &[&[PointerToken]]) -> Value {
+    if pointers.iter().any(|tokens| tokens.is_empty()) {
+        return Value::from(DIGEST);
+    }
+    match value {
+        Value::Object(members) => {
+            let members = members.iter();
+            let digested = members.map(|(name, value)| (name.clone(), digest(value, &below(pointers, name))));
+            Value::Object(digested.collect())
+        }
+        Value::Array(elements) => {
+            let elements = elements.iter().enumerate();
+            elements
+                .map(|(index, value)| digest(value, &below(pointers, &index.to_string())))
+                .collect()
+        }
+        scalar => scalar.clone(),
+    }
+}
+
+/// The value with [`DIGEST`] for each hash.
+pub(crate) fn without_hashes(value: Value) -> Value {
+    let is_hash = |text: &str| text.len() == 39 && text.starts_with("sha256:");
+    match value {
+        Value::String(text) if is_hash(&text) => Value::from(DIGEST),
+        Value::Object(members) => {
+            let members = members.into_iter().map(|(name, value)| (name, without_hashes(value)));
+            Value::Object(members.collect())
+        }
+        Value::Array(elements) => elements.into_iter().map(without_hashes).collect(),
+        other => other,
+    }
+}
+
 /// The rest of `value` after cutting; `None` if nothing is left.
 fn cut(value: &Value, pointers: &[&[PointerToken]]) -> Option<Value> {
     if pointers.iter().any(|tokens| tokens.is_empty()) {

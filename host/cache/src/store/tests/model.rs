@@ -143,7 +143,7 @@ fn check((snapshot, model, has_index, is_attached): &Then) {
             .copied()
             .eq(model.iter().map(|(name, (version, _))| (name.as_str(), *version)))
     );
-    assert_eq!(snapshot.bytes(), snapshot.iter().map(Object::size_bytes).sum::<usize>());
+    assert_eq!(snapshot.bytes(), snapshot.iter().map(stored_bytes).sum::<usize>());
     assert!(
         snapshot
             .cursor()

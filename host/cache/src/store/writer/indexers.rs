@@ -102,6 +102,7 @@ impl StoreWriter {
         let kept: Vec<_> = functions
             .filter(|function| !removed.iter().any(|name| name == function.name()))
             .collect();
+        writer.root.usage = Arc::new(self.root.usage.without_objects());
         writer.root.postings.resize_with(kept.len(), Postings::default);
         writer.failures.resize_with(kept.len(), IndexFailures::default);
         writer.root.functions = Arc::new(kept);
@@ -127,6 +128,7 @@ impl StoreWriter {
             self.root.version = from.root.version.clone();
             self.root.epoch = from.root.epoch;
             self.root.generation = from.root.generation;
+            self.root.replaced_bytes = from.root.replaced_bytes;
             self.dirty = true;
         }
         is_complete

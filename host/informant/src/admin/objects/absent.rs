@@ -1,8 +1,10 @@
-//! What an informer removes from its objects, so that a client can tell a field that is absent here from one that is
-//! not set in the cluster.
+//! What an informer removes from its objects, or keeps as a hash only, so that a client can tell a field that is absent
+//! here from one that is not set in the cluster.
 
 use std::collections::BTreeSet;
 
+use informant_config::InformerSection;
+use informant_object::Pointer;
 use serde::{Deserialize, Serialize};
 
 use crate::daemon::InformerStatuses;
@@ -14,27 +16,35 @@ pub(crate) struct AbsentFields {
     pub(crate) metadata_only: bool,
     /// JSON pointers to what is removed, as in `drop`.
     pub(crate) drop: BTreeSet<String>,
+    /// JSON pointers to what is a hash, as in `digest`.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) digest: BTreeSet<String>,
 }
 
 impl AbsentFields {
-    /// What is removed in any cluster of the informer; `None` if nothing is.
+    /// What is removed or a hash in any cluster of the informer; `None` if nothing is.
     pub(super) fn of(statuses: &InformerStatuses) -> Option<Self> {
         let sections = || statuses.values().map(|status| &status.section);
+        let texts = |read: fn(&InformerSection) -> &[Pointer]| {
+            let pointers = sections().flat_map(|section| read(section));
+            pointers.map(ToString::to_string).collect()
+        };
         let absent = Self {
             metadata_only: sections().any(|section| section.metadata_only),
-            drop: sections()
-                .flat_map(|section| section.drop.iter().map(ToString::to_string))
-                .collect(),
+            drop: texts(|section| &section.drop),
+            digest: texts(|section| &section.digest),
         };
         (absent != Self::default()).then_some(absent)
     }
 
-    /// Whether all or a part of what `pointer` points to may be removed. `*` in it stands for each item of a list.
+    /// Whether all or a part of what `pointer` points to may be removed or a hash. `*` in it stands for each item of a
+    /// list.
     pub(crate) fn affects(&self, pointer: &str) -> bool {
         let is_metadata = ["/metadata", "/apiVersion", "/kind"]
             .iter()
             .any(|kept| overlap(kept, pointer));
-        (self.metadata_only && !is_metadata) || self.drop.iter().any(|dropped| overlap(dropped, pointer))
+        let mut cut = self.drop.iter().chain(&self.digest);
+        (self.metadata_only && !is_metadata) || cut.any(|cut| overlap(cut, pointer))
     }
 }
 
@@ -53,11 +63,13 @@ mod tests {
         let absent = AbsentFields {
             metadata_only: false,
             drop: BTreeSet::from(["/data/big".to_owned()]),
+            digest: BTreeSet::from(["/binaryData".to_owned()]),
         };
         for (pointer, affected) in [
             ("/data", true),
             ("/data/big/x", true),
             ("/data/small", false),
+            ("/binaryData/a", true),
             ("/dat", false),
         ] {
             assert_eq!(absent.affects(pointer), affected, "{pointer}");

@@ -13,6 +13,7 @@ use informant_object::{KeyRef, LabelSelector, Object};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::secrets;
+use crate::metrics::AnswerBytes;
 
 /// The size of a chunk, plus at most one object.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
@@ -47,6 +48,8 @@ pub(super) struct ObjectStream {
     current: Option<SourceCursor>,
     /// Released when the response was read or the client has disconnected.
     _permit: OwnedSemaphorePermit,
+    /// Counts the chunk that the client reads.
+    memory: AnswerBytes,
 }
 
 struct SourceCursor {
@@ -130,13 +133,19 @@ impl SourceCursor {
 }
 
 impl ObjectStream {
-    pub(super) fn new(filter: ObjectFilter, mut sources: Vec<SourceObjects>, permit: OwnedSemaphorePermit) -> Self {
+    pub(super) fn new(
+        filter: ObjectFilter,
+        mut sources: Vec<SourceObjects>,
+        permit: OwnedSemaphorePermit,
+        memory: AnswerBytes,
+    ) -> Self {
         sources.reverse();
         Self {
             filter,
             left: sources,
             current: None,
             _permit: permit,
+            memory,
         }
     }
 
@@ -172,6 +181,7 @@ impl ObjectStream {
                 tokio::task::yield_now().await;
             }
         }
+        self.memory.set(chunk.capacity());
         (!chunk.is_empty()).then(|| Bytes::from(chunk))
     }
 }
@@ -205,6 +215,7 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
+    use crate::metrics::DaemonMetrics;
 
     const OBJECTS: usize = 100_000;
 
@@ -244,7 +255,8 @@ mod tests {
             frame: (String::new(), ""),
         };
         let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        ObjectStream::new(filter, vec![objects], permit)
+        let memory = DaemonMetrics::default().answer_bytes();
+        ObjectStream::new(filter, vec![objects], permit, memory)
     }
 
     #[tokio::test]

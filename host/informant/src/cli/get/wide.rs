@@ -111,6 +111,7 @@ mod tests {
         let dropping = |pointer: &str| AbsentFields {
             metadata_only: false,
             drop: [pointer.to_owned()].into(),
+            ..AbsentFields::default()
         };
         assert_eq!(cells("v1", "Secret", &dropping("/data")), "a  <none> <unknown>");
         let pod = |pointer: &str| cells("v1", "Pod", &dropping(pointer));

@@ -43,6 +43,40 @@ fn pods() -> SourceView {
     }
 }
 
+#[test]
+fn status_names_the_largest_namespaces_of_a_large_cache() {
+    let named = |largest: &[(&str, usize)]| {
+        let view = |(namespace, mebibytes): &(&str, usize)| NamespaceView {
+            namespace: (*namespace).to_owned(),
+            bytes: mebibytes << 20,
+        };
+        largest.iter().map(view).collect::<Vec<_>>()
+    };
+    let source = |informer: &str, mebibytes: usize, largest| SourceView {
+        informer: informer.into(),
+        bytes: mebibytes << 20,
+        largest_namespaces: named(largest),
+        ..pods()
+    };
+    let lines = |sources: &[SourceView]| {
+        let mut out = Vec::new();
+        show_largest(&mut out, sources).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(lines(&[source("pods", 31, &[("web", 31)])]), "");
+    let sources = [
+        source("pods", 14, &[("web", 12), ("shop", 2), ("empty", 0)]),
+        source("nodes", 3, &[("", 3)]),
+        source("maps", 620, &[("attack", 618), ("web", 1)]),
+    ];
+    insta::assert_snapshot!(lines(&sources), @r"
+    The objects take 637 MiB. The largest namespaces:
+      618 MiB: maps, namespace attack
+      12 MiB: pods, namespace web
+      3 MiB: nodes
+    ");
+}
+
 fn loaded() -> LoadedView {
     LoadedView {
         manifest_name: "greeter".into(),

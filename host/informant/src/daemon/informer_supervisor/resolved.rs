@@ -74,6 +74,7 @@ pub(crate) fn spec(status: &StatusHandle, section: &InformerSection, found: &Res
         label_selector: section.label_selector.clone(),
         field_selector: section.field_selector.clone(),
         drop: section.drop.clone(),
+        digest: section.digest.clone(),
         keep_managed_fields: section.keep_managed_fields,
         metadata_only: section.metadata_only,
         indexes: section.indexes.clone(),

@@ -32,6 +32,7 @@ fn is_of_plugins(line: &str) -> bool {
 fn assert_of_plugins(text: &str) {
     assert_snapshot!(text, @r"
     informant_dead_letters gauge {plugin}
+    informant_dead_letters_bytes gauge {plugin}
     informant_dead_letters_evicted counter {plugin}
     informant_handler_events counter {event,informer,plugin,result}
     informant_handler_lag_seconds histogram {le,plugin}
@@ -90,11 +91,13 @@ fn assert_of_plugins(text: &str) {
 
 fn assert_others(text: &str) {
     assert_snapshot!(text, @r"
+    informant_admin_answer_bytes gauge {}
     informant_admin_busy counter {limit}
     informant_admin_certificate_loads counter {result}
     informant_admin_rejected counter {reason}
     informant_admin_reviews counter {result,review}
     informant_build info {contract,version}
+    informant_cache_bytes gauge {}
     informant_config_last_reload_successful gauge {}
     informant_config_pending_sections gauge {}
     informant_config_reloads counter {result}
@@ -108,10 +111,12 @@ fn assert_others(text: &str) {
     informant_informer_discoveries counter {cluster,informer,result}
     informant_informer_discovering gauge {cluster,informer}
     informant_informer_synced gauge {cluster,informer}
+    informant_memory_limit_bytes gauge {}
     informant_reflector_channel_bytes gauge {cluster,informer}
     informant_reflector_lists counter {cluster,informer,result}
     informant_reflector_relists counter {cluster,informer,reason}
     informant_reflector_skipped counter {cluster,informer,reason}
+    informant_reflector_staged_bytes gauge {cluster,informer}
     informant_reflector_watch_events counter {cluster,informer,type}
     informant_reflector_watch_lists counter {cluster,informer,result}
     informant_reflector_watches counter {cluster,informer,result}
@@ -141,6 +146,8 @@ fn assert_others(text: &str) {
     informant_state_void_deletes counter {cluster,informer}
     informant_stop_undelivered counter {cluster,informer}
     informant_store_bytes gauge {cluster,informer}
+    informant_store_held_bytes gauge {cluster,informer}
+    informant_store_index_bytes gauge {cluster,informer}
     informant_store_objects gauge {cluster,informer}
     informant_store_resource_version gauge {cluster,informer}
     process_cpu_seconds counter {}

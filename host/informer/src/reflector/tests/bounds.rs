@@ -7,7 +7,7 @@ use informant_object::FieldSelector;
 
 use super::super::{LIST_PAGES_MAX, ListLimits};
 use crate::testing::{
-    Rig, RigOptions, api_server, by_list, client, json_answer, pass, pods, put, ready_at_once, settle,
+    Rig, RigOptions, api_server, by_list, client, json_answer, pass, pods, put, ready_at_once, settle, streamed,
 };
 use crate::{ReflectorOptions, SourceSpec};
 
@@ -56,6 +56,30 @@ async fn a_list_of_endless_items_fails_at_the_limit() {
     insta::assert_snapshot!(too_large(&rig), @"list: the list is too large: more than 2000 objects; narrow the informer with `namespaces` or a selector");
     pass(290).await;
     too_large(&rig);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_counts_as_staged_until_it_is_stored() {
+    let (writer, list) = streamed();
+    let mut list = Some(list);
+    let options = RigOptions {
+        client: Some(client(move |_| list.take().unwrap_or_else(|| ready_at_once(iter::empty()))).into()),
+        informer: by_list(ReflectorOptions::default()),
+        ..RigOptions::default()
+    };
+    let rig = Rig::start_with(&api_server(), options);
+    settle().await;
+    let head = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":["#;
+    writer.write(format!("{head}{},", item(1)));
+    settle().await;
+    let staged = rig.informer.status().staged_bytes;
+    assert!(staged > 0);
+    let gauge = || rig.metric(r#"reflector_staged_bytes{informer="pods",cluster=""}"#);
+    assert_eq!(gauge(), staged as f64);
+    writer.write(format!("{}]}}", item(2)));
+    drop(writer);
+    settle().await;
+    assert_eq!((gauge(), rig.informer.snapshot().bytes()), (0.0, 2 * staged));
 }
 
 #[tokio::test(start_paused = true)]

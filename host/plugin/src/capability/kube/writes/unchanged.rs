@@ -21,7 +21,7 @@ pub(super) fn by_merge(patch: &[u8], object: &Object, shape: &Shape) -> bool {
 /// Whether replacing `object` of a source with `shape` by `document` leaves it as it is. False if the source does not
 /// keep all fields but managedFields, which an update may leave out.
 pub(super) fn by_update(document: &[u8], object: &Object, shape: &Shape) -> bool {
-    if !shape.drop.is_empty() || shape.is_metadata_only() {
+    if !shape.drop.is_empty() || !shape.digest.is_empty() || shape.is_metadata_only() {
         return false;
     }
     let (Ok(mut document), Ok(mut object)) = (
@@ -65,14 +65,8 @@ fn is_kept(path: &[&str], shape: &Shape) -> bool {
     let is_cut = shape.is_metadata_only() && !matches!(path, ["apiVersion" | "kind" | "metadata", ..]);
     let is_managed = !shape.keep_managed_fields && matches!(path, ["metadata"] | ["metadata", "managedFields", ..]);
     // One of the two is above the other, or they are the same.
-    let touches = |dropped: &Pointer| {
-        dropped
-            .tokens()
-            .iter()
-            .zip(path)
-            .all(|(token, name)| token.matches(name))
-    };
-    !is_cut && !is_managed && !shape.drop.iter().any(touches)
+    let touches = |cut: &Pointer| cut.tokens().iter().zip(path).all(|(token, name)| token.matches(name));
+    !is_cut && !is_managed && !shape.drop.iter().chain(&shape.digest).any(touches)
 }
 
 #[cfg(test)]
