@@ -16,6 +16,7 @@ pub(crate) mod probation;
 pub(crate) mod restart;
 pub(crate) mod slot;
 pub(crate) mod state_transfer;
+pub(crate) mod streak;
 pub(crate) mod worker;
 
 mod command_flag;
@@ -144,14 +145,18 @@ impl PluginContext {
             waker: &waker,
         };
         let capabilities = PluginCapabilities::new(&runtime.metrics.capabilities, &config.grants, &parts);
-        let outcomes = Outcomes::new(counters.plugin(), listener.clone(), &runtime, config.spec.on_failure);
+        let outcomes = Arc::new(Outcomes::new(
+            counters.clone(),
+            listener.clone(),
+            &runtime,
+            config.spec.on_failure,
+        ));
         let paused = config.spec.paused.then_some(PausedBy::Section);
         if paused.is_some() {
             listener.control().pause(Pause::Operator);
         }
         PluginContext {
             capabilities: Arc::new(capabilities),
-            outcomes: Arc::new(outcomes),
             effects,
             waker,
             counters,
@@ -161,6 +166,7 @@ impl PluginContext {
             status: Mutex::new(LiveStatus {
                 instances: BTreeMap::new(),
                 losses: Default::default(),
+                streak: Arc::clone(outcomes.streak()),
                 because: None,
                 paused,
                 manifest: Arc::clone(&version.manifest),
@@ -173,6 +179,7 @@ impl PluginContext {
                 last_reload: None,
                 last_error: None,
             }),
+            outcomes,
             runtime,
             config: Mutex::new(config),
             listener,

@@ -136,6 +136,7 @@ impl Listener {
             in_flight: queue.in_flight(),
             failing: queue.failing,
             spaced: queue.slots.counts().spaced,
+            suspect: queue.slots.counts().suspect,
             held_by_rate: self.is_held_by_rate,
             keyed: queue.is_keyed(),
             bytes: queue.bytes + self.requeues.bytes(),

@@ -28,6 +28,14 @@ impl Queue {
             in_state(|call| matches!(call, CallState::WaitsOn(_))),
             "waiting"
         );
+        assert_eq!(counts.suspect, in_state(|call| call == CallState::Suspect), "suspect");
+        assert_eq!(
+            self.slots.retried_suspects,
+            slots()
+                .filter(|slot| slot.call() == CallState::Suspect && slot.retry.is_some())
+                .count(),
+            "suspects under retry"
+        );
         assert_eq!(
             self.failing,
             slots().filter(|slot| slot.retry.is_some()).count(),
@@ -63,6 +71,9 @@ impl Queue {
             this.insert(lane);
             let mut ready = slots().filter(|slot| slot.call() == CallState::Ready && slot.lane == lane);
             assert_eq!(self.slots.has_ready(this), ready.next().is_some(), "ready in {lane}");
+            let mut suspects = slots().filter(|slot| slot.call() == CallState::Suspect && slot.lane == lane);
+            let has_suspect = self.slots.first_suspect(lane).is_some();
+            assert_eq!(has_suspect, suspects.next().is_some(), "suspect in {lane}");
         }
     }
 }
