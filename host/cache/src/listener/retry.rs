@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use informant_object::{Key, KeyRef, SourceId};
 
+use crate::delivery::options::{TIMEOUTS_MAX, TRAPS_MAX};
 use crate::listener::slots::{CallState, Slot, SlotId};
 use crate::listener::{Listener, RetryOptions};
 use crate::{Moment, Reason};
@@ -36,13 +37,27 @@ pub(super) struct RetryState {
     pub(super) failures: u32,
     /// Failed attempts of the present state: all failures that did not ask for a retry after some time.
     pub(super) attempts: u32,
-    /// Traps and timeouts among them.
-    pub(super) crashes: u32,
+    /// Crashes among them.
+    pub(super) crashes: Crashes,
     /// The handler asked for the wait.
     pub(super) is_requested: bool,
     /// The result and the error of the last delivery.
     pub(super) result: &'static str,
     pub(super) error: Box<str>,
+}
+
+/// How often the present state cost the handler its instance, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Crashes {
+    pub(super) traps: u32,
+    pub(super) timeouts: u32,
+}
+
+impl Crashes {
+    /// Whether the state is not to be called again.
+    pub(super) fn is_exhausted(self) -> bool {
+        self.traps >= TRAPS_MAX || self.timeouts >= TIMEOUTS_MAX
+    }
 }
 
 /// A key under retry: its last delivery failed, and it is delivered again.

@@ -16,14 +16,17 @@ use informant_spec::OnFailure;
 
 use crate::actor::failure_warnings::FailureWarnings;
 use crate::actor::mailbox::{ActorCommand, CommandSender};
+use crate::actor::streak::Streak;
 use crate::capability::parts::HandledEvent;
-use crate::metrics::EventCounters;
+use crate::metrics::{EventCounters, PluginCounters};
 use crate::runtime::Runtime;
 use crate::sync::lock;
 
 /// What ends the events of one plugin. It holds nothing that waits for their end.
 pub(crate) struct Outcomes {
-    plugin: Arc<str>,
+    counters: PluginCounters,
+    /// Its calls since the last success.
+    streak: Arc<Streak>,
     listener: ListenerHandle,
     catalog: Catalog,
     env: Arc<dyn Environment>,
@@ -66,21 +69,26 @@ impl<'a> EndedEvent<'a> {
 
 impl Outcomes {
     pub(crate) fn new(
-        plugin: &Arc<str>,
+        counters: PluginCounters,
         listener: ListenerHandle,
         runtime: &Runtime,
         on_failure: OnFailure,
     ) -> Outcomes {
         let catalog = runtime.services.catalog.clone();
         Outcomes {
-            warnings: FailureWarnings::new(plugin, listener.clone(), catalog.clone()),
-            plugin: Arc::clone(plugin),
+            warnings: FailureWarnings::new(counters.plugin(), listener.clone(), catalog.clone()),
+            counters,
+            streak: Arc::default(),
             listener,
             catalog,
             env: Arc::clone(&runtime.env),
             on_failure: Mutex::new(on_failure),
             actor: OnceLock::new(),
         }
+    }
+
+    pub(crate) fn streak(&self) -> &Arc<Streak> {
+        &self.streak
     }
 
     pub(crate) fn set_on_failure(&self, on_failure: OnFailure) {
@@ -147,6 +155,9 @@ impl Answers {
         on_failure: OnFailure,
     ) -> Option<String> {
         counters.count(event.event, outcome.as_str());
+        if let Some(is_failing) = outcomes.streak.ended(&outcome) {
+            outcomes.counters.failing(is_failing);
+        }
         let mut quarantine_because = None;
         let is_failure = !outcome.is_ok() && !matches!(outcome, DeliveryOutcome::NotReady(_));
         if is_failure {
@@ -192,7 +203,7 @@ fn log_failure(outcomes: &Outcomes, event: &EndedEvent<'_>, outcome: &DeliveryOu
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
-    let plugin: &str = &outcomes.plugin;
+    let plugin: &str = outcomes.counters.plugin();
     // A removed source no longer has a name.
     let info = outcomes.catalog.info(event.source);
     let informer = info.as_ref().map(|info| info.informer.as_str());

@@ -52,14 +52,15 @@ async fn every_trap_is_reported_and_survived() {
     reports.sort();
     insta::assert_snapshot!(reports.join("\n"), @r#"
     plugin="guest_recorder" export="on-add" object="v1 Pod default/exit-0" error="it called exit(1); a plugin must return instead of exiting" code="plugin-quarantined"
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/grow-0" error="it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory)" last_lines="memory allocation of 1048576 bytes failed\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace" code="plugin-quarantined"
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/grow-0" error="it requested 8.1 MiB of memory, but limits.memory = \"8MiB\" of [plugin.guest_recorder]" last_lines="memory allocation of 1048576 bytes failed\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace" code="plugin-quarantined"
     plugin="guest_recorder" export="on-add" object="v1 Pod default/loop-0" error="it ran for more than 500ms, the limit for one call (limits.cpu)" code="plugin-quarantined"
     plugin="guest_recorder" export="on-add" object="v1 Pod default/recurse-0" error="out-of-bounds memory access: unbounded recursion exhausted its stack, or a pointer is invalid" code="plugin-quarantined"
     plugin="guest_recorder" export="on-add" object="v1 Pod default/trap-0" error="it panicked" last_lines="panicked at tests/guests/recorder/src/behavior.rs:137:27: asked to trap" code="plugin-quarantined"
     "#);
     insta::assert_snapshot!(world.metrics("informant_plugin_restarts"), @r#"
+    informant_plugin_restarts_total{plugin="guest_recorder",reason="memory"} 1
     informant_plugin_restarts_total{plugin="guest_recorder",reason="timeout"} 1
-    informant_plugin_restarts_total{plugin="guest_recorder",reason="trap"} 4
+    informant_plugin_restarts_total{plugin="guest_recorder",reason="trap"} 3
     "#);
     insta::assert_snapshot!(world.metrics("informant_handler_events_total").lines().filter(|line| !line.ends_with(" 0")).collect::<Vec<_>>().join("\n"), @r#"
     informant_handler_events_total{plugin="guest_recorder",informer="pods",event="add",result="ok"} 6

@@ -104,6 +104,12 @@ impl Ledger {
         self.0.lock().slowed_keys(max)
     }
 
+    /// How many namespaces, or cluster-scoped objects, are suspect, and the first `max` of them by name.
+    #[must_use]
+    pub fn suspects(&self, max: usize) -> (usize, Vec<String>) {
+        self.0.lock().queue.suspects.list(max)
+    }
+
     /// How many events are pending, including those in back-off.
     #[must_use]
     pub fn pending(&self) -> usize {
