@@ -197,7 +197,7 @@ declare module "informant" {
     };
   }
 
-  /** Returned by a handler: done; call me again for this object in that many milliseconds, a whole number. */
+  /** Returned by a handler: done; call me again for this object in that many milliseconds; below 0 means 0. */
   interface Requeue {
     requeueAfter: number;
   }
@@ -237,7 +237,7 @@ declare module "informant" {
   /** Throw it for an event that must not be retried: it becomes a dead letter. */
   class Permanent extends Error {}
 
-  /** Throw it to have the event retried after this many milliseconds, a whole number. */
+  /** Throw it to have the event retried after this many milliseconds. */
   class RetryAfter extends Error {
     constructor(milliseconds: number, message?: string, options?: { cause?: unknown });
     readonly milliseconds: number;

@@ -1,8 +1,8 @@
 //! JSON as trees of values, in which text stays text where it is nested too deep.
 //!
-//! Trees are built, compared and dropped by recursion, and clients may write objects of any depth. So an array or object
-//! below [`DEPTH_MAX`] levels becomes a string that begins with a mark and is written as the text that it was. It is
-//! kept and shown, but nothing looks into it.
+//! Trees are built, compared and dropped by recursion, and clients may write objects of any depth. So an array or
+//! object below [`DEPTH_MAX`] levels becomes a string that begins with a mark and is written as the text that it was.
+//! It is kept and shown, but nothing looks into it.
 
 use std::fmt;
 
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_of_any_depth_is_read_and_written_as_it_is() {
+    fn text_of_any_depth_is_kept_as_it_is() {
         for depth in [1, 99, 100, 101, 127, 128, 129, 5_000, 1_000_000] {
             let json = "[{\"a\":".repeat(depth / 2) + "[1,\"x\",null,1.5,-1]" + &"}]".repeat(depth / 2);
             let tree = read(json.as_bytes()).expect("JSON");

@@ -80,8 +80,8 @@ impl Catalog {
         readiness.watch(Arc::new(callback))
     }
 
-    /// A plugin that may have indexes over `informer` is being loaded: until this is dropped, an index that the informer
-    /// does not have may become ready.
+    /// A plugin that may have indexes over `informer` is being loaded: until this is dropped, an index that the
+    /// informer does not have may become ready.
     pub fn expect_indexes(&self, informer: &str) -> ExpectedIndexes {
         *self.write().loading.entry(informer.to_owned()).or_default() += 1;
         ExpectedIndexes {

@@ -14,8 +14,8 @@ use informant_spec::suggest::did_you_mean;
 /// The default address of the admin server: loopback, where it needs no authentication.
 pub const ADMIN_LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8089);
 
-/// The default path of the admin socket. Its folder is created if the one above exists: in the image a volume that every
-/// user may write to.
+/// The default path of the admin socket. Its folder is created if the one above exists: in the image a volume that
+/// every user may write to.
 pub const ADMIN_SOCKET_DEFAULT: &str = "/run/informant/admin/admin.sock";
 
 #[derive(Debug, Clone, PartialEq, Eq)]

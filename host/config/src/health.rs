@@ -16,7 +16,8 @@ pub struct HealthSection {
     pub listen: SocketAddr,
 }
 
-pub(crate) fn read(root: &Table<'_>) -> HealthSection {
+/// Reads `[health]`; reports an address that is also that of the `admin` server.
+pub(crate) fn read(root: &Table<'_>, admin: SocketAddr) -> HealthSection {
     let table = root.table("health");
     let listen = table.and_then(|table| {
         let help = "write \"[::]:8090\" for all addresses, or one such as \"127.0.0.1:8090\"";
@@ -24,7 +25,25 @@ pub(crate) fn read(root: &Table<'_>) -> HealthSection {
         table.finish(&[]);
         listen
     });
-    HealthSection {
-        listen: listen.map_or(HEALTH_LISTEN_DEFAULT, |listen| listen.value),
+    let listen = listen.map_or(HEALTH_LISTEN_DEFAULT, |listen| listen.value);
+    if overlap(listen, admin) {
+        // The defaults differ, so one of the two is written.
+        let sections = ["health", "admin"].into_iter();
+        let written = sections
+            .filter_map(|section| root.table(section))
+            .find(|table| table.has("listen"));
+        if let Some(table) = written {
+            let message =
+                format!("[health] would listen on {listen}, and [admin] on {admin}: they cannot share a port");
+            table.refuse(table.value_position("listen"), message, "give one of them another port");
+        }
     }
+    HealthSection { listen }
+}
+
+/// Whether a system that binds one of them cannot bind the other one. Port 0 is a free one each time.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let (first, second) = (one.ip().to_canonical(), other.ip().to_canonical());
+    let share = first == second || first.is_unspecified() || second.is_unspecified();
+    one.port() == other.port() && one.port() != 0 && share
 }

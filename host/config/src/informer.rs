@@ -84,8 +84,8 @@ fn read_keys(table: &Table<'_>) -> Option<InformerSection> {
         // Whether they exist is checked with the whole file.
         clusters: read_names(table, "clusters", "remove it to watch in all clusters", |_| ()),
         namespaces: read_namespaces(table, name::validate_name),
-        label_selector: read_parsed(table, "label-selector", LabelSelector::parse),
-        field_selector: read_parsed(table, "field-selector", FieldSelector::parse),
+        label_selector: read_parsed(table, "label-selector", LabelSelector::parse, LABEL_SELECTOR_HELP),
+        field_selector: read_parsed(table, "field-selector", FieldSelector::parse, FIELD_SELECTOR_HELP),
         relist_notify_unchanged: table.boolean("relist-notify-unchanged").unwrap_or(false),
         resync: table.duration("resync", RESYNC_MIN..=RESYNC_MAX),
         drop: read_drop(table),
@@ -207,16 +207,24 @@ fn parse_pointer(table: &Table<'_>, key: &str, text: &Located<String>) -> Option
     }
 }
 
-/// The parsed text of a key. Reports why it cannot be parsed.
+/// How to write a label selector.
+pub(crate) const LABEL_SELECTOR_HELP: &str = "write it as for `kubectl -l`: \"app=web,tier in (a, b),!canary\"";
+
+/// How to write a field selector.
+const FIELD_SELECTOR_HELP: &str =
+    "write it as for `kubectl --field-selector`: \"spec.nodeName=a,status.phase!=Failed\"";
+
+/// The parsed text of a key. Reports why it cannot be parsed, with `help`.
 pub(crate) fn read_parsed<T, E: std::fmt::Display>(
     table: &Table<'_>,
     key: &str,
     parse: impl FnOnce(&str) -> Result<T, E>,
+    help: &str,
 ) -> Option<T> {
     let text = table.string(key)?;
     parse(&text.value)
         .inspect_err(|error| {
-            table.report(text.position, format!("`{key}`: {error}"));
+            table.refuse(text.position, format!("`{key}`: {error}"), help);
         })
         .ok()
 }

@@ -176,11 +176,12 @@ fn read(root: &Table<'_>) -> Config {
             .filter_map(|(_, name)| informers.get(name)?.resync);
         spec.resync = spec.resync.or_else(|| of_informers.min());
     }
+    let admin = admin::read(root, &clusters);
     let config = Config {
         path: root.reporter().file().path().to_owned(),
-        admin: admin::read(root, &clusters),
+        health: health::read(root, admin.listen),
+        admin,
         clusters,
-        health: health::read(root),
         http: http::read(root),
         state: state::read(root),
         informers,

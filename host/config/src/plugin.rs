@@ -12,7 +12,7 @@ use informant_spec::{
 
 use crate::allow;
 use crate::http;
-use crate::informer::{RESYNC_MAX, RESYNC_MIN, read_namespaces, read_parsed, read_required};
+use crate::informer::{LABEL_SELECTOR_HELP, RESYNC_MAX, RESYNC_MIN, read_namespaces, read_parsed, read_required};
 use crate::name;
 use crate::source::{FilePosition, Located};
 use crate::table::{Planned, Table};
@@ -296,7 +296,7 @@ fn read_selection(table: &Table<'_>) -> Located<EventSelection> {
                 "" => Ok(()),
                 _ => name::validate_name(namespace),
             }),
-            label_selector: read_parsed(table, "label-selector", LabelSelector::parse),
+            label_selector: read_parsed(table, "label-selector", LabelSelector::parse, LABEL_SELECTOR_HELP),
         },
         position: given.map_or_else(|| table.position(), |key| table.value_position(key)),
     }

@@ -6,9 +6,10 @@ use crate::cluster::ClusterSection;
 use crate::informer::InformerSection;
 use crate::name::validate_name;
 use crate::plugin::PluginSection;
+use crate::resources::Resources;
 use crate::source::{FilePosition, Located};
 use crate::table::Table;
-use informant_spec::suggest;
+use informant_spec::{ResourceName, suggest};
 
 /// The most watches per cluster. Each is a separate connection, which the API server limits too.
 pub const WATCHES_MAX: usize = 256;
@@ -149,26 +150,51 @@ fn help_with_informer(written: &str, informers: &[&str]) -> String {
     }
 }
 
+/// Informers that watch one resource, alone or by a pattern, without a selector that tells them apart.
 fn warn_about_duplicate_watches(root: &Table<'_>, informers: &BTreeMap<String, InformerSection>) {
-    let mut by_resource: BTreeMap<String, Vec<(&str, &InformerSection)>> = BTreeMap::new();
-    for (name, informer) in informers {
-        by_resource
-            .entry(informer.resource.value.to_string())
-            .or_default()
-            .push((name, informer));
+    for (number, (name, informer)) in informers.iter().enumerate() {
+        let mut earlier = informers.iter().take(number);
+        let Some((first, resource, help)) = earlier.find_map(|(first, other)| {
+            let (resource, help) = twice(other, informer)?;
+            is_same_selection(other, informer).then_some((first, resource, help))
+        }) else {
+            continue;
+        };
+        let message = format!("informers \"{first}\" and \"{name}\" both watch {resource}: two watches and two caches");
+        root.warn(informer.resource.position, message, help);
     }
-    for (resource, group) in by_resource {
-        for (number, (name, informer)) in group.iter().enumerate() {
-            let same_cluster = |other: &InformerSection| {
-                other.clusters.is_empty() || other.clusters.iter().any(|cluster| is_in(informer, &cluster.value))
-            };
-            let Some((first, _)) = group[..number].iter().find(|(_, other)| same_cluster(other)) else {
-                continue;
-            };
-            let message =
-                format!("informers \"{first}\" and \"{name}\" both watch {resource}: two watches and two caches");
-            let help = "let the plugins use the same informer, unless selectors or namespaces differ";
-            root.warn(informer.resource.position, message, help);
-        }
+}
+
+/// Whether both may show the same objects. Namespaces do not matter: one of them can have the other's.
+fn is_same_selection(one: &InformerSection, other: &InformerSection) -> bool {
+    let selection = |informer: &InformerSection| {
+        let labels = informer.label_selector.as_ref().map(ToString::to_string);
+        (labels, informer.field_selector.as_ref().map(ToString::to_string))
+    };
+    let in_one_cluster = one.clusters.is_empty() || one.clusters.iter().any(|cluster| is_in(other, &cluster.value));
+    in_one_cluster && selection(one) == selection(other)
+}
+
+/// The resource that both watch, and what to do.
+fn twice<'i>(one: &'i InformerSection, other: &'i InformerSection) -> Option<(&'i Resources, &'static str)> {
+    let covers = |pattern: &InformerSection, single: &InformerSection| {
+        let (Resources::Several(kinds), Resources::One(ResourceName::Exact(resource))) =
+            (&pattern.resource.value, &single.resource.value)
+        else {
+            return false;
+        };
+        // Metadata of everything, and whole objects of one kind, is a sensible pair.
+        let is_as_whole = pattern.metadata_only == single.metadata_only;
+        is_as_whole && kinds.covers(resource) && !pattern.exclude.covers(resource)
+    };
+    let of_pattern = "let the plugins use the informer of the pattern, or add the resource to its `exclude`";
+    match (&one.resource.value, &other.resource.value) {
+        (first, second) if first == second => Some((
+            first,
+            "let the plugins use the same informer, unless its namespaces differ",
+        )),
+        (_, resource) if covers(one, other) => Some((resource, of_pattern)),
+        (resource, _) if covers(other, one) => Some((resource, of_pattern)),
+        _ => None,
     }
 }

@@ -45,12 +45,37 @@ namespaces = ["default"]
 "#
     ), @r#"
     warning: config.toml:6:12: informers "all" and "some" both watch `v1/pods`: two watches and two caches
-      help: let the plugins use the same informer, unless selectors or namespaces differ
+      help: let the plugins use the same informer, unless its namespaces differ
     "#);
     insta::assert_snapshot!(warnings("# nothing\n"), @r#"
     warning: config.toml:1:1: nothing to do: no [informer.NAME] and no [plugin.NAME]
       help: start with [informer.pods] and resource = "v1/pods"
     "#);
+}
+
+#[test]
+fn a_pattern_that_covers_another_informer_is_a_warning() {
+    let all = "[informer.all]\nresource = \"*\"\n";
+    let one = "[informer.deployments]\nresource = \"apps/v1/deployments\"\n";
+    insta::assert_snapshot!(warnings(&format!("{one}{all}")), @r#"
+    warning: config.toml:2:12: informers "all" and "deployments" both watch `apps/v1/deployments`: two watches and two caches
+      help: let the plugins use the informer of the pattern, or add the resource to its `exclude`
+    "#);
+    for (all, one) in [
+        (format!("{all}exclude = [\"apps/v1/deployments\"]\n"), one.to_owned()),
+        (format!("{all}metadata-only = true\n"), one.to_owned()),
+        (all.replace('*', "batch/v1/*"), one.to_owned()),
+        (all.to_owned(), format!("{one}label-selector = \"app\"\n")),
+    ] {
+        assert_eq!(warnings(&format!("{all}{one}")), "", "{all}{one}");
+    }
+}
+
+#[test]
+fn informers_of_one_resource_with_other_selectors_are_no_warning() {
+    let informer =
+        |name: &str| format!("[informer.{name}]\nresource = \"v1/pods\"\nlabel-selector = \"team={name}\"\n");
+    assert_eq!(warnings(&(informer("a") + &informer("b"))), "");
 }
 
 #[test]

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use informant_config::ClusterSection;
 use informant_informer::ClusterClient;
+use informant_spec::suggest::did_you_mean;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use serde_json::{Value, json};
@@ -79,6 +80,17 @@ pub enum ClusterError {
         "cannot use the default kubeconfig ($KUBECONFIG, ~/.kube/config): {0}; check the context, or set --kubeconfig"
     )]
     Context(#[source] KubeconfigError),
+    #[error("there is no context \"{context}\" in {files}; {hint}")]
+    UnknownContext {
+        context: String,
+        files: String,
+        hint: String,
+    },
+    #[error("cannot use the kubeconfig in $KUBECONFIG, {}: {}; correct the variable, or unset it", .files.display(), cause(.source))]
+    Environment {
+        files: PathBuf,
+        source: kube::config::InferConfigError,
+    },
     #[error(
         "no cluster configured: there is no kubeconfig in $KUBECONFIG or ~/.kube/config, no --kubeconfig and no [cluster] in the configuration, \
          and Informant does not run in a pod with a service account ({0}); to try it without a cluster: `informant apiserver --kubeconfig-out kubeconfig`"
@@ -104,13 +116,22 @@ impl ClusterError {
     #[must_use]
     pub fn is_of_a_named_kubeconfig(&self) -> bool {
         match self {
-            Self::Kubeconfig { .. } => true,
-            Self::Context(_) | Self::NotConfigured(_) => {
-                std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty())
-            }
+            Self::Kubeconfig { .. } | Self::Environment { .. } => true,
+            Self::Context(_) | Self::UnknownContext { .. } => of_environment().is_some(),
             _ => false,
         }
     }
+}
+
+/// $KUBECONFIG, if it names files.
+fn of_environment() -> Option<PathBuf> {
+    let files = std::env::var_os("KUBECONFIG").filter(|files| !files.is_empty());
+    files.map(PathBuf::from)
+}
+
+/// Why the kubeconfig cannot be used: that there are no in-cluster credentials either is nothing new.
+fn cause(error: &kube::config::InferConfigError) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 pub(crate) use self::credentials::LoginError;
@@ -204,6 +225,7 @@ async fn read(section: ClusterSection) -> Result<Config, ClusterError> {
         Some(path) => {
             let file = path.clone();
             let kubeconfig = blocking(&path, move || read_kubeconfig(&file)).await??;
+            check_context(&kubeconfig, &section, &path.display().to_string())?;
             let authority = authority(&kubeconfig, &section).unwrap_or_else(|| path.clone());
             let load = move || runtime.block_on(Config::from_custom_kubeconfig(kubeconfig, &options(&section)));
             let config = blocking(&authority, load).await?;
@@ -318,12 +340,33 @@ async fn infer(section: &ClusterSection) -> Result<Config, ClusterError> {
     if section.in_cluster {
         return Config::incluster().map_err(ClusterError::InCluster);
     }
+    if section.context.is_none() {
+        return Config::infer().await.map_err(|source| match of_environment() {
+            Some(files) => ClusterError::Environment { files, source },
+            None => ClusterError::NotConfigured(source),
+        });
+    }
+    // A context implies a kubeconfig: the pod's service account would be another cluster.
+    let kubeconfig = Kubeconfig::read().map_err(ClusterError::Context)?;
+    check_context(
+        &kubeconfig,
+        section,
+        "the default kubeconfig ($KUBECONFIG, ~/.kube/config)",
+    )?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options(section)).await;
+    config.map_err(ClusterError::Context)
+}
+
+/// Errors: [`ClusterError::UnknownContext`] for a context that `files` do not have.
+fn check_context(kubeconfig: &Kubeconfig, section: &ClusterSection, files: &str) -> Result<(), ClusterError> {
+    let known: Vec<&str> = kubeconfig.contexts.iter().map(|context| &*context.name).collect();
     match &section.context {
-        // A context implies a kubeconfig: the pod's service account would be another cluster.
-        Some(_) => Config::from_kubeconfig(&options(section))
-            .await
-            .map_err(ClusterError::Context),
-        None => Config::infer().await.map_err(ClusterError::NotConfigured),
+        Some(context) if !known.contains(&&**context) => Err(ClusterError::UnknownContext {
+            context: context.clone(),
+            files: files.to_owned(),
+            hint: did_you_mean(context, &known, "contexts"),
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -157,7 +157,11 @@ async fn set_headers_from_files(
 /// The value of a header in its file.
 fn header_value(path: &Path) -> Result<HeaderValue, String> {
     let bytes = read_regular_file(path, HTTP_HEADER_FILE_BYTES_MAX).map_err(|error| error.to_string())?;
-    let value = HeaderValue::from_bytes(bytes.trim_ascii());
+    let value = bytes.trim_ascii();
+    if value.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    let value = HeaderValue::from_bytes(value);
     let mut value = value.map_err(|_| "it is not one line of text".to_owned())?;
     value.set_sensitive(true);
     Ok(value)

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use tracing::field::{Field, Visit};
-use tracing::{Dispatch, Event, Subscriber};
+use tracing::{Dispatch, Event, Level, Subscriber};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::Writer;
@@ -20,8 +20,23 @@ use tracing_subscriber::layer::{self, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, reload};
 
+use informant_spec::suggest::did_you_mean;
+
 use crate::escape::{self, Escaped, Form};
 use crate::sync::lock;
+
+/// Informant's crates, whose names begin the targets of their lines.
+const CRATES: [&str; 9] = [
+    "informant",
+    "informant_apiserver",
+    "informant_cache",
+    "informant_config",
+    "informant_informer",
+    "informant_object",
+    "informant_plugin_host",
+    "informant_spec",
+    "informant_state",
+];
 
 /// The level without `--log-level`, and with an empty one.
 const LEVEL_DEFAULT: &str = "info";
@@ -54,6 +69,10 @@ pub(crate) const AUDIT_TARGET: &str = "informant::audit";
 
 /// What kube's client logs for each connection whose certificate is not verified. Informant logs it once per cluster.
 const REDUNDANT_MESSAGE: &str = "Server cert bypassed";
+
+/// The host functions of wasmtime: at level `trace` they log their arguments, such as the path of a request, which may
+/// be a secret. No filter shows them.
+const SECRET_TARGET: &str = "wasmtime_wasi";
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -123,6 +142,10 @@ fn parse(level: &str) -> Result<EnvFilter> {
         let error = anyhow!("\"{word}\" is none of off, error, warn, info, debug, trace; a crate needs a level, too");
         return Err(error.context(advice()));
     }
+    if let Some(unknown) = level.split(',').find_map(unknown_crate) {
+        let hint = did_you_mean(unknown, &CRATES, "crates");
+        return Err(anyhow!("\"{unknown}\" is no crate of Informant; {hint}").context(advice()));
+    }
     let redundant = if level.contains("kube_client") {
         String::new()
     } else {
@@ -136,6 +159,15 @@ fn parse(level: &str) -> Result<EnvFilter> {
 /// typo would silence all others.
 fn is_unknown_word(part: &str) -> bool {
     !part.contains(['=', '[', ']', '{', '}']) && (part.is_empty() || part.parse::<LevelFilter>().is_err())
+}
+
+/// The crate of Informant's that a part of a filter names, if there is none. The library ignores such a part.
+fn unknown_crate(part: &str) -> Option<&str> {
+    let target = part.split(['=', '[']).next().unwrap_or_default();
+    let named = target.split("::").next().unwrap_or_default().trim();
+    // What a target begins with is enough.
+    let is_known = CRATES.iter().any(|known| known.starts_with(named));
+    (named.starts_with(CRATES[0]) && !is_known).then_some(named)
 }
 
 fn subscriber(
@@ -159,7 +191,7 @@ fn subscriber(
             let handle = builder.reload_handle();
             let replace = Box::new(move |filter| handle.reload(filter));
             (
-                Dispatch::new(builder.finish().with(WithoutRedundant)),
+                Dispatch::new(builder.finish().with(WithoutUnwanted)),
                 LogFilter { text, replace },
             )
         }
@@ -173,7 +205,7 @@ fn subscriber(
             let handle = builder.reload_handle();
             let replace = Box::new(move |filter| handle.reload(filter));
             (
-                Dispatch::new(builder.finish().with(WithoutRedundant)),
+                Dispatch::new(builder.finish().with(WithoutUnwanted)),
                 LogFilter { text, replace },
             )
         }
@@ -191,18 +223,22 @@ impl<'w, M: MakeWriter<'w>> MakeWriter<'w> for JsonWriter<M> {
     }
 }
 
-/// Drops events with [`REDUNDANT_MESSAGE`].
-struct WithoutRedundant;
+/// Drops events with [`REDUNDANT_MESSAGE`], and those with arguments of host functions.
+struct WithoutUnwanted;
 
-impl<S: Subscriber> Layer<S> for WithoutRedundant {
+impl<S: Subscriber> Layer<S> for WithoutUnwanted {
     fn event_enabled(&self, event: &Event<'_>, _: layer::Context<'_, S>) -> bool {
+        let metadata = event.metadata();
+        if metadata.target().starts_with(SECRET_TARGET) && *metadata.level() == Level::TRACE {
+            return false;
+        }
         struct IsRedundant(bool);
         impl Visit for IsRedundant {
             fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
                 self.0 |= field.name() == "message" && format!("{value:?}") == REDUNDANT_MESSAGE;
             }
         }
-        if !event.metadata().target().starts_with("kube_client::client::tls") {
+        if !metadata.target().starts_with("kube_client::client::tls") {
             return true;
         }
         let mut redundant = IsRedundant(false);
@@ -451,6 +487,51 @@ mod tests {
             "[a]",
         ] {
             parse(level).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_unknown_crate_in_a_filter_is_refused() {
+        let refused = |level| format!("{:#}", parse(level).unwrap_err());
+        insta::assert_snapshot!(refused("info,informant_informr=debug"), @r#""info,informant_informr=debug" is not a log level or filter; examples: debug, info,informant_informer=debug: "informant_informr" is no crate of Informant; did you mean `informant_informer`?"#);
+        assert!(refused("informant_nosuch::a[b]=debug").contains("is no crate of Informant"));
+        for level in [
+            "informant=debug",
+            "info,informant_inform=trace",
+            "hyper=debug,informant::admin=debug",
+        ] {
+            parse(level).unwrap();
+        }
+    }
+
+    #[test]
+    fn each_crate_of_the_program_is_known_to_filters() {
+        let manifests = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).unwrap();
+        let names = manifests.map(|folder| {
+            let manifest = std::fs::read_to_string(folder.unwrap().path().join("Cargo.toml")).unwrap();
+            let name = manifest
+                .lines()
+                .find_map(|line| line.strip_prefix("name = \""))
+                .unwrap();
+            name.trim_end_matches('"').replace('-', "_")
+        });
+        let mut names: Vec<String> = names.filter(|name| name != "informant_client_go").collect();
+        names.sort();
+        assert_eq!(names, CRATES);
+    }
+
+    #[test]
+    fn arguments_of_host_functions_are_never_logged() {
+        for level in [
+            "trace",
+            "trace,wasmtime_wasi_http=trace",
+            "off,wasmtime_wasi_http[{a}]=trace",
+        ] {
+            let text = logged_by(LogFormat::Plain, level, || {
+                tracing::trace!(target: "wasmtime_wasi_http::p2::bindings", a = "/secret?path", "call");
+                tracing::warn!(target: "wasmtime_wasi_http::p2", "warned");
+            });
+            assert!(!text.contains("secret"), "{text}");
         }
     }
 

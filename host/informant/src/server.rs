@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use axum::Router;
 use rustix::process::{Uid, geteuid};
+use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -89,6 +90,18 @@ impl Default for ConnectionLimits {
 pub(crate) struct HttpServer {
     address: SocketAddr,
     stop: DropGuard,
+}
+
+/// A runtime that is dropped without waiting for work that blocks: such work must not hold up the server's thread, and
+/// a server whose thread the system refuses is dropped where nothing may wait.
+struct Background(Option<Runtime>);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl HttpServer {
@@ -178,12 +191,12 @@ fn start_thread(
         let _entered = runtime.enter();
         Listener::new(listener)?
     };
+    let runtime = Background(Some(runtime));
     let stop = CancellationToken::new();
     let (stopped, metrics) = (stop.clone(), metrics.of(name));
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        runtime.block_on(stopped.run_until_cancelled_owned(accept::serve(listener, routes, limits, metrics)));
-        // Work that blocks must not hold up the thread.
-        runtime.shutdown_background();
+        let served = stopped.run_until_cancelled_owned(accept::serve(listener, routes, limits, metrics));
+        runtime.0.as_ref().map(|runtime| runtime.block_on(served));
     })?;
     Ok(stop.drop_guard())
 }

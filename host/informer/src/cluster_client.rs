@@ -7,8 +7,9 @@
 //!
 //! A source whose request got no answer asks whether the API server is away. If it is, one source asks once a second on
 //! behalf of all. The first answer, to whomever, ends the outage: all sources return at a limited rate, however long
-//! their own back-off still is, and what fails in the first moments is tried again soon ([`ClusterLink::return_pause`]).
-//! The same holds after a login that failed. An outage is two lines in the log ([`health`]).
+//! their own back-off still is, and what fails in the first moments is tried again soon
+//! ([`ClusterLink::return_pause`]). The same holds after a login that failed. An outage is two lines in the log
+//! ([`health`]).
 //!
 //! Source: client-go's HTTP/2 ping (30 s + 15 s), which has no counterpart in HTTP/1.1.
 
@@ -44,7 +45,8 @@ const UNKNOWN_SILENCE_MAX: Duration = CLUSTER_SILENCE_MAX.saturating_mul(2);
 pub const RECOVERY_PROBE_PERIOD: Duration = Duration::from_secs(1);
 
 /// After an outage, at most this many sources of a cluster send their next request per second. Twice as many as a
-/// controller sends with the usual limits of client-go (`qps = 50`), for a moment: 50 sources are back in half a second.
+/// controller sends with the usual limits of client-go (`qps = 50`), for a moment: 50 sources are back in half a
+/// second.
 pub const RECOVERIES_PER_SECOND_MAX: u32 = 100;
 
 /// For how long after an outage a failure counts as one of the restart: an API server that answers may still refuse

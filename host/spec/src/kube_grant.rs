@@ -244,9 +244,18 @@ fn is_met(need: &KubeGrant, verb: KubeVerb, grants: &[KubeGrant]) -> bool {
     })
 }
 
-/// Whether `text` is valid as a name in a path of the API server.
+/// Whether an object of `resource` may have this name. Names of roles and their bindings are all that a path can hold.
 ///
-/// Source: apimachinery `pkg/api/validation/path/name.go`, `IsValidPathSegmentName`.
+/// Source: apimachinery `pkg/api/validation/path/name.go`, `IsValidPathSegmentName`; Kubernetes
+/// `pkg/apis/rbac/validation`.
+pub fn is_name(resource: &KubeResource, name: &str) -> bool {
+    match resource.group.as_str() {
+        "rbac.authorization.k8s.io" => !matches!(name, "" | "." | "..") && !name.contains(['/', '%']),
+        _ => is_segment(name),
+    }
+}
+
+/// Whether `text` is harmless as a segment of a path of the API server.
 pub fn is_segment(text: &str) -> bool {
     const SEGMENT_BYTES_MAX: usize = 253;
     let strange = |c: char| matches!(c, '/' | '%' | '?' | '#' | '*' | '\\') || c.is_whitespace() || c.is_control();

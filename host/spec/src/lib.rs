@@ -43,7 +43,7 @@ pub use content::{Content, ContentSource, Language};
 pub use digest::{Digest, DigestError};
 pub use http_grant::{HttpGrant, HttpGrantError, HttpTarget};
 pub use kube_grant::{
-    KubeGrant, KubeResource, KubeResourceError, KubeVerb, ResourceAttributes, allow_line, is_segment, unmet,
+    KubeGrant, KubeResource, KubeResourceError, KubeVerb, ResourceAttributes, allow_line, is_name, is_segment, unmet,
 };
 pub use limits::{INSTANCES_MAX, Limits};
 pub use plugin::{PluginSpec, WAIT_FOR_MAX_DEFAULT};

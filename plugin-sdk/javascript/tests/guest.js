@@ -45,10 +45,10 @@ const throwing = {
     void Promise.reject(new Error("caught later")).catch(() => {});
   },
   delay: () => {
-    throw new RetryAfter(-1);
+    throw new RetryAfter(NaN);
   },
   number: () => 60_000,
-  range: () => ({ requeueAfter: -1 }),
+  range: () => ({ requeueAfter: NaN }),
 };
 
 /** @param {import("informant").Event} event */

@@ -1,5 +1,5 @@
-//! The Rust code in `docs/start/first-component.md`, `docs/guides/plugins.md` and `docs/guides/http.md` compiles, and
-//! the plugins pass their tests.
+//! The Rust code in `docs/start/first-component.md`, `docs/guides/plugins.md`, `docs/guides/plugin-features.md` and
+//! `docs/guides/http.md` compiles, and the plugins pass their tests.
 
 #[path = "guide/effects.rs"]
 mod effects;
@@ -20,6 +20,7 @@ fn all_rust_code_in_the_guide_compiles() {
     let pages = [
         include_str!("../../../docs/start/first-component.md"),
         include_str!("../../../docs/guides/plugins.md"),
+        include_str!("../../../docs/guides/plugin-features.md"),
         include_str!("../../../docs/guides/http.md"),
     ];
     let here = [

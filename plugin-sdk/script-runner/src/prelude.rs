@@ -1,12 +1,14 @@
 //! The modules that scripts import, in JavaScript, and the functions in them that the runner calls.
 
-use rquickjs::module::Evaluated;
-use rquickjs::{Ctx, Function, Module, Object, Persistent, Result};
+use rquickjs::loader::{ImportAttributes, Loader, Resolver};
+use rquickjs::module::{Declared, Evaluated};
+use rquickjs::{Ctx, Error, Function, Module, Object, Persistent, Result};
 
 use crate::native;
 
-/// The modules, each after those that it imports. Scripts import only the last one.
-const MODULES: [(&str, &str); 9] = [
+/// The modules, each after those that it imports. Scripts import only the last one ([`Imports`]).
+const MODULES: [(&str, &str); 10] = [
+    ("informant:dates", include_str!("prelude/dates.js")),
     ("informant:errors", include_str!("prelude/errors.js")),
     ("informant:log", include_str!("prelude/log.js")),
     ("informant:store", include_str!("prelude/store.js")),
@@ -20,6 +22,38 @@ const MODULES: [(&str, &str); 9] = [
 
 /// The module that scripts import.
 pub(crate) const MODULE: &str = "informant";
+
+/// What the names of the other modules begin with.
+const PRIVATE: &str = "informant:";
+
+/// Lets the modules of the prelude import each other, and a script only [`MODULE`]. All are there before a script is.
+pub(crate) struct Imports;
+
+impl Resolver for Imports {
+    fn resolve<'js>(
+        &mut self,
+        _ctx: &Ctx<'js>,
+        base: &str,
+        name: &str,
+        _attributes: Option<ImportAttributes<'js>>,
+    ) -> Result<String> {
+        match name == MODULE || base == MODULE || base.starts_with(PRIVATE) {
+            true => Ok(name.to_owned()),
+            false => Err(Error::new_resolving(base, name)),
+        }
+    }
+}
+
+impl Loader for Imports {
+    fn load<'js>(
+        &mut self,
+        _ctx: &Ctx<'js>,
+        name: &str,
+        _attributes: Option<ImportAttributes<'js>>,
+    ) -> Result<Module<'js, Declared>> {
+        Err(Error::new_loading(name))
+    }
+}
 
 /// The global that hands [`native::api`] to the modules. It is gone before a script runs.
 const NATIVE: &str = "native";
@@ -58,7 +92,8 @@ impl Prelude {
         ctx.globals().set(NATIVE, native::api(ctx, context)?)?;
         let modules = MODULES.map(|(name, text)| evaluated(ctx, name, text));
         ctx.globals().remove(NATIVE)?;
-        let [errors, _, store, _, _, _, http, exports, informant] = modules;
+        let [dates, errors, _, store, _, _, _, http, exports, informant] = modules;
+        dates?;
         let (errors, store, http, exports) = (errors?, store?, http?, exports?);
         Ok(Prelude {
             names: informant?.namespace()?.keys::<String>().collect::<Result<_>>()?,

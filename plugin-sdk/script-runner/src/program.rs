@@ -9,7 +9,7 @@ use crate::bindings::exports::informant::plugin::event_handler::{Call, ObjectRef
 use crate::bindings::informant::plugin::log::{Level, log};
 use crate::bindings::informant::plugin::types::Reason;
 use crate::native;
-use crate::prelude::{Prelude, SavedFunction};
+use crate::prelude::{Imports, Prelude, SavedFunction};
 use crate::rejections::Rejections;
 use crate::thrown::{Source, Thrown};
 
@@ -67,6 +67,7 @@ impl Program {
         let source = Source { name, text };
         let engine = |error: Error| format!("cannot start the JavaScript engine: {error}");
         let runtime = Runtime::new().map_err(engine)?;
+        runtime.set_loader(Imports, Imports);
         let rejections = Rejections::of(&runtime);
         let realm = Context::full(&runtime).map_err(engine)?;
         realm.clone().with(|ctx| {

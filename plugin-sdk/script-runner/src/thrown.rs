@@ -11,7 +11,7 @@ use crate::prelude::{MODULE, Prelude};
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// The beginnings of the engine's messages about an import.
-const NO_MODULE: &str = "could not load module '";
+const NO_MODULE: &str = "Error resolving module '";
 const NO_EXPORT: &str = "Could not find export '";
 
 /// A script's file.
@@ -35,6 +35,8 @@ pub(crate) struct Thrown {
     /// Contains file, line and column if they are known.
     pub(crate) message: String,
     consequence: Consequence,
+    /// The host answered that something is not ready yet: Informant calls again when it is.
+    is_not_ready: bool,
 }
 
 /// What Informant does about it.
@@ -54,6 +56,7 @@ impl Thrown {
         Thrown {
             message,
             consequence: Consequence::default(),
+            is_not_ready: false,
         }
     }
 
@@ -80,9 +83,9 @@ impl Thrown {
         thrown
     }
 
-    /// Whether it is an error, and not a delay that the script asked for.
+    /// Whether it is an error, and not a delay: one that the script asked for, or a call that came too early.
     pub(crate) fn is_error(&self) -> bool {
-        !matches!(self.consequence, Consequence::RetryAfter { .. })
+        !self.is_not_ready && !matches!(self.consequence, Consequence::RetryAfter { .. })
     }
 
     pub(crate) fn into_failure(self) -> Failure {
@@ -118,14 +121,15 @@ fn from_error(exception: &Exception<'_>, source: &Source, prelude: Option<&Prelu
     Thrown {
         message,
         consequence: prelude.map_or_else(Consequence::default, |prelude| consequence(object, prelude)),
+        is_not_ready: property::<String>(object, "code").as_deref() == Some("not-ready"),
     }
 }
 
 /// What is wrong with an import, if `message` of the engine is about one.
 fn import_problem(ctx: &Ctx<'_>, message: &str, source: &Source, prelude: Option<&Prelude>) -> Option<String> {
     let script = &source.name;
-    if let Some(module) = message.strip_prefix(NO_MODULE) {
-        let module = module.trim_end_matches('\'');
+    let unresolved = message.strip_prefix(NO_MODULE);
+    if let Some((module, _script)) = unresolved.and_then(|rest| rest.rsplit_once("' from '")) {
         let line = line_of_import(&source.text, module);
         let stem = script.rsplit_once('.').map_or(script.as_str(), |(stem, _)| stem);
         return Some(format!(

@@ -26,6 +26,13 @@ const SEEN_WITHIN: Duration = Duration::from_secs(30);
 const SHOWN_ADMIN: &str = "127.0.0.1:8089";
 const SHOWN_APISERVER: &str = "127.0.0.1:8088";
 
+/// How the documentation reaches Informant in a pod: its commands, its configuration, and its health port. Here
+/// Informant runs next to the reader, and the admin port answers what the health port does.
+const SHOWN_EXEC: &str = "kubectl -n informant exec informant-0 -- ";
+const SHOWN_FOLDER: &str = "/etc/informant/";
+const SHOWN_PORT_FORWARD: &str = "kubectl -n informant port-forward informant-0 8090 &";
+const SHOWN_HEALTH: &str = "127.0.0.1:8090";
+
 /// What the pages' commands are about: `pods`, `greeter`, indexes by image and node.
 const CONFIG: &str = r#"
 [state]
@@ -129,6 +136,9 @@ impl Stage {
     fn script(&self, page: &Page) -> Result<String> {
         let mut script = String::from("set -eu -o pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
         for (line, command) in page.commands() {
+            let command = command.replace(SHOWN_EXEC, "").replace(SHOWN_FOLDER, "");
+            let command = command.replace(SHOWN_PORT_FORWARD, ":");
+            let command = command.replace(SHOWN_HEALTH, SHOWN_ADMIN);
             let command = command.replace(SHOWN_ADMIN, self.daemon.address());
             let command = command.replace(SHOWN_APISERVER, &self.cluster.address().to_string());
             writeln!(script, "echo ':: {}:{line}'\n{command}", page.path.display())?;

@@ -25,11 +25,12 @@ const BEFORE: &str = "set -eu\ntrap 'kill $(jobs -p) 2>/dev/null' EXIT\n";
 const IS_RUNNING: &str = "until informant plugin list | grep -q running; do sleep 0.2; done";
 
 /// A command, and what shows its effect.
-const EFFECTS: [(&str, &str); 4] = [
+const EFFECTS: [(&str, &str); 5] = [
     ("informant apiserver", "[ -s kubeconfig ]"),
     ("informant run", "informant status >/dev/null 2>&1"),
+    ("sed", "! informant status | grep -q 'dry run'"),
     (
-        "kubectl annotate",
+        "informant plugin trigger",
         "kubectl get deployment web -o yaml | grep -q reload-seen",
     ),
     (

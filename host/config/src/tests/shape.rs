@@ -181,3 +181,27 @@ fn minimal_sections_get_the_defaults() {
     assert_eq!(greeter.spec.config, serde_json::json!({}));
     assert_eq!(greeter.spec.content.path(), Path::new("./greeter.wasm"));
 }
+
+#[test]
+fn admin_and_health_cannot_share_an_address() {
+    const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"";
+    let refused = |admin: &str, health: &str| {
+        refusal(&format!(
+            "[admin]\nlisten = \"{admin}\"\n[health]\nlisten = \"{health}\"\n{PODS}"
+        ))
+    };
+    insta::assert_snapshot!(refused("127.0.0.1:8090", "127.0.0.1:8090"), @"
+    error: config.toml:4:10: [health] would listen on 127.0.0.1:8090, and [admin] on 127.0.0.1:8090: they cannot share a port
+      help: give one of them another port
+    ");
+    assert_eq!(refused("127.0.0.1:8090", "[::]:8090").lines().count(), 2);
+    insta::assert_snapshot!(refusal(&format!("[admin]\nlisten = \"[::1]:8090\"\n{PODS}")), @"
+    error: config.toml:2:10: [health] would listen on [::]:8090, and [admin] on [::1]:8090: they cannot share a port
+      help: give one of them another port
+    ");
+    for (admin, health) in [("127.0.0.1:0", "127.0.0.1:0"), ("127.0.0.1:8090", "10.0.0.1:8090")] {
+        accepted(&format!(
+            "[admin]\nlisten = \"{admin}\"\n[health]\nlisten = \"{health}\"\n{PODS}"
+        ));
+    }
+}

@@ -320,7 +320,9 @@ node = "spec.nodeName"
       help: write "/metadata/annotations"
     error: config.toml:11:33: `drop`: JSON pointer "/metadata/name" cannot be dropped: it covers metadata.name, which every object must keep
     error: config.toml:12:18: `label-selector`: label selector "app in (a", byte 9: found the end, expected "," or ")"
+      help: write it as for `kubectl -l`: "app=web,tier in (a, b),!canary"
     error: config.toml:13:18: `field-selector`: field selector "status.phase", byte 0: "status.phase" has no operator; write field=value or field!=value
+      help: write it as for `kubectl --field-selector`: "spec.nodeName=a,status.phase!=Failed"
     error: config.toml:15:11: [informer.none] lacks `resource`
       help: set what to watch: resource = "v1/pods"
     error: config.toml:16:14: `namespaces` is empty
@@ -363,6 +365,7 @@ config = { big = 99999999999999999999, rate = nan }
     error: config.toml:6:25: `namespaces` names "a" twice
       help: remove one of them
     error: config.toml:7:18: `label-selector`: label selector "app in (a", byte 9: found the end, expected "," or ")"
+      help: write it as for `kubectl -l`: "app=web,tier in (a, b),!canary"
     error: config.toml:8:14: `on-failure` cannot be "retyr"
       help: did you mean `retry`?
     error: config.toml:9:13: `on-reload` cannot be "restart"

@@ -107,7 +107,7 @@ async fn admit(state: &AdminState, reviews: &Reviews, mut request: Request) -> R
         Requirement::OfObjects | Requirement::Nothing => {}
         Requirement::Never => {
             let message = format!("{} is not allowed on {}", request.method(), request.uri().path());
-            return Err(AdminError::new(Code::Forbidden, message));
+            return Err(AdminError::new(Code::MethodNotAllowed, message));
         }
     }
     Ok(with_caller(request, caller))

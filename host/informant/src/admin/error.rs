@@ -20,6 +20,8 @@ pub(crate) enum Code {
     Unauthenticated,
     /// The caller lacks a right; or the request is for another host, or from a web page of another origin.
     Forbidden,
+    /// The route has other methods.
+    MethodNotAllowed,
     /// The API server did not tell who the caller is, or what the caller may do.
     Unavailable,
     UnknownInformer,
@@ -109,6 +111,7 @@ impl Code {
             Self::Invalid | Self::Unsupported => StatusCode::BAD_REQUEST,
             Self::Unauthenticated => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::UnknownInformer
             | Self::UnknownPlugin
             | Self::UnknownIndex

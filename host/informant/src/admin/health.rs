@@ -4,7 +4,7 @@
 //! counts until its first sync, unless `required` says otherwise; one that appeared later, and a kind of a pattern that
 //! cannot be read, never count. With `?verbose` each check has a line, as in kube-apiserver.
 //!
-//! Whoever reaches the port may read this, so it shows states, counts and our own words and codes. Errors are withheld,
+//! Everybody who reaches the port may read this, so it shows states, counts and our own words and codes. Errors are withheld,
 //! as kube-apiserver does: they may quote a plugin, a script, an object, or what an API server said.
 
 use std::fmt::Write as _;

@@ -363,7 +363,9 @@ fn index_error(registry: &StatusRegistry, informer: &str, error: &IndexError) ->
             // Only its component tells which indexes it computes.
             Some(plugin) => AdminError::new(
                 Code::NotReady,
-                format!("index {name} is not ready: plugin {plugin}, which may compute it, is being loaded; try again"),
+                format!(
+                    "informer {informer} has no index {name} so far, but plugin {plugin} is being loaded and may have one; try again"
+                ),
             ),
             None => AdminError::new(Code::UnknownIndex, error.to_string()),
         },

@@ -302,7 +302,8 @@ impl StatusCollector {
 
     /// The sources that are in trouble, by name, so that an alert tells which, and informers that have none because of
     /// trouble. It is expected of an informer that need not be ready and waits for its resource, and of a kind of a
-    /// pattern that cannot be read. Their number is bounded by the watches of an informer; a series ends with the trouble.
+    /// pattern that cannot be read. Their number is bounded by the watches of an informer; a series ends with the
+    /// trouble.
     fn encode_degraded(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "1 for each source whose watch is down, or that cannot be listed";
         let mut family = encoder.encode_descriptor("source_degraded", help, None, MetricType::Gauge)?;

@@ -150,12 +150,24 @@ fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io:
         )?;
     }
     match manifest.kube_requirements().as_slice() {
-        [] => line("needs", "none declared (grants come from config.toml)"),
+        [] => line("needs", "- (the manifest declares none; grants come from config.toml)"),
         needs => line("needs", &allow_line(&[], needs)),
     }
 }
 
-/// One line per event rule.
+/// One line for each rest, which may be long, with everything that it holds for.
+fn grouped(rules: impl Iterator<Item = (String, String)>) -> Vec<String> {
+    let mut groups: Vec<(String, String)> = Vec::new();
+    for (subject, rest) in rules {
+        match groups.iter_mut().find(|(_, other)| *other == rest) {
+            Some((subjects, _)) => subjects.extend([", ", &subject]),
+            None => groups.push((subject, rest)),
+        }
+    }
+    groups.into_iter().map(|(subjects, rest)| subjects + &rest).collect()
+}
+
+/// One line per event rule, or for several that differ in their kinds only.
 fn event_rules(inspection: &Inspection) -> Vec<String> {
     if !inspection.roles.wants_events() {
         return Vec::new();
@@ -170,9 +182,12 @@ fn event_rules(inspection: &Inspection) -> Vec<String> {
             .filter_map(|(has, text)| has.then_some(text))
             .collect();
         let (selection, payload) = (selection(rule), payload(&rule.payload));
-        format!("{} {}{selection}: {payload}{extras}", rule.api_version, rule.kind)
+        (
+            format!("{} {}", rule.api_version, rule.kind),
+            format!("{selection}: {payload}{extras}"),
+        )
     });
-    rules.collect()
+    grouped(rules)
 }
 
 /// ` in a, b with app=web`: the objects that a rule selects, unless it selects all.
@@ -187,20 +202,16 @@ fn selection(rule: &EventRule) -> String {
     text
 }
 
-/// One line per index rule.
+/// One line per index rule, or for several that differ in their kinds only.
 fn index_rules(manifest: &Manifest) -> Vec<String> {
     let names = manifest.index_names().join(", ");
     let rules = manifest.indexes.iter().flat_map(|indexes| &indexes.objects);
-    rules
-        .map(|rule| {
-            format!(
-                "{names} of {} {}: {}",
-                rule.api_version,
-                rule.kind,
-                payload(&rule.payload)
-            )
-        })
-        .collect()
+    let rules = rules.map(|rule| {
+        let subject = format!("{} {}", rule.api_version, rule.kind);
+        (subject, format!(": {}", payload(&rule.payload)))
+    });
+    let lines = grouped(rules).into_iter();
+    lines.map(|line| format!("{names} of {line}")).collect()
 }
 
 fn payload(payload: &Payload) -> String {
@@ -252,5 +263,25 @@ fn payload_json(payload: &Payload) -> serde_json::Value {
         Payload::Fields(projection) => {
             json!({ "fields": projection.pointers().iter().map(ToString::to_string).collect::<Vec<_>>() })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_that_differ_in_their_kinds_share_a_line() {
+        let rules = [
+            ("v1 Pod", ": whole"),
+            ("v1 Node", ": fields /a /b"),
+            ("v1 Secret", ": whole"),
+        ];
+        let lines = grouped(
+            rules
+                .into_iter()
+                .map(|(subject, rest)| (subject.to_owned(), rest.to_owned())),
+        );
+        assert_eq!(lines, ["v1 Pod, v1 Secret: whole", "v1 Node: fields /a /b"]);
     }
 }

@@ -251,7 +251,8 @@ fn retry(retry: &RetryView) -> String {
     let (event, attempts, age) = (&retry.event, retry.attempts, table::duration(retry.age_ms));
     let attempts = count(attempts, "attempt");
     let next = match retry.next_ms {
-        0 => "now".to_owned(),
+        // The limit of retries, or a call that runs, holds it.
+        0 => "when it is its turn".to_owned(),
         wait => format!("in {}", table::duration(wait)),
     };
     let error = retry.error.lines().next().unwrap_or_default();

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::Mutex;
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -19,6 +21,7 @@ use crate::directories;
 use crate::exit::Exit;
 use crate::guests::compiler;
 use crate::signals::SignalThread;
+use crate::sync::lock;
 
 /// `informant run`.
 #[derive(Debug, Args)]
@@ -53,7 +56,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit> {
     {
         bail!("--admin-listen: {exposed}; {EXPOSED_HELP}");
     }
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    check_threads(informer_threads(cores) + cores + OTHER_THREADS)?;
     let informers = runtime("informer", informer_threads(cores))?;
     // Busy guests must not starve informers: they get their own threads.
     let guests = runtime("guest", cores)?;
@@ -119,6 +123,27 @@ async fn serve(
 /// costs memory. Guests compute, so they may use all cores.
 const fn informer_threads(cores: usize) -> usize {
     if cores < 4 { 1 } else { cores / 2 }
+}
+
+/// Threads of a daemon besides those of its two runtimes: signals, the clock of the guests, two servers, the watch on
+/// files, and some for files and look-ups.
+const OTHER_THREADS: usize = 8;
+
+/// Whether the system permits so many threads more. The runtimes panic where one is missing later.
+fn check_threads(count: usize) -> Result<()> {
+    let gate = Mutex::new(());
+    let started = thread::scope(|scope| {
+        // All of them are there at once.
+        let _closed = lock(&gate);
+        let start = |_| thread::Builder::new().spawn_scoped(scope, || drop(lock(&gate)));
+        (0..count).try_for_each(|number| start(number).map(drop))
+    });
+    started.with_context(|| {
+        format!(
+            "cannot start {count} threads, which the daemon needs; raise the limit of threads (the container's pids, \
+             ulimit -u) or of memory (ulimit -v)"
+        )
+    })
 }
 
 fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {

@@ -14,13 +14,17 @@ use informant_spec::WaitFor;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::status_registry::{InformerPhase, PluginPhase, RunningInformer, StatusRegistry};
+use super::status_registry::{InformerPhase, PluginEntry, PluginPhase, RunningInformer, StatusRegistry};
 
 /// How long news of sources and indexes are collected before a barrier looks at them: at a start there are many.
 const NEWS_COLLECTED: Duration = Duration::from_millis(10);
 
 /// How often a barrier looks without news. Plugins come and go, and with them the indexes that it waits for.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long the first calls wait for other plugins that are being loaded: they may compute indexes over the same
+/// informers. At a start plugins are loaded within moments of each other. One that takes longer delays only itself.
+const LOADING_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How many of the missing sources and indexes are named.
 const MISSING_NAMED_MAX: usize = 5;
@@ -126,8 +130,9 @@ impl CallBarrier {
             is_missing
         });
         for cluster in self.held.keys().cloned().collect::<Vec<_>>() {
-            let missing = needed.first_missing(&cluster);
             let waited = self.held[&cluster].since.elapsed();
+            let loading = || needed.being_loaded().filter(|_| waited < LOADING_WAIT_MAX);
+            let missing = needed.first_missing(&cluster).or_else(loading);
             let is_over = waited >= spec.wait_for_max;
             if missing.is_some() && !is_over && spec.wait_for == WaitFor::All {
                 first_missing = first_missing.take().or(missing);
@@ -156,6 +161,17 @@ impl Needed<'_> {
     /// The first of what is not ready of a cluster.
     fn first_missing(&self, cluster: &str) -> Option<String> {
         self.missing(cluster, 1).pop()
+    }
+
+    /// Another plugin that may compute indexes over these informers, while it is being loaded.
+    fn being_loaded(&self) -> Option<String> {
+        let is_needed = |entry: &PluginEntry| {
+            let section = entry.section();
+            let is_read = section.informers().any(|(name, _)| self.informers.contains(&name));
+            is_read && matches!(entry.phase(), PluginPhase::Loading)
+        };
+        let loading = self.registry.plugins().into_iter().find(|entry| is_needed(entry))?;
+        Some(format!("plugin {} is being loaded", loading.name))
     }
 
     /// What is not ready, in one text.
@@ -190,7 +206,7 @@ impl Needed<'_> {
         };
         let (indexes, catalog) = (self.indexes_of(informer), self.registry.catalog());
         let sources = running.shared.sources().into_iter();
-        // One that is gone is needed no more.
+        // One that is gone is no longer needed.
         for source in sources.filter_map(|source| catalog.source(source.source())) {
             if missing.len() >= max {
                 return;

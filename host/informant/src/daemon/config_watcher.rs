@@ -24,7 +24,7 @@ use super::config_reader::{CheckedText, ConfigTexts};
 use super::config_supervisor::ConfigSupervisor;
 use super::configuration::{ReloadResult, Section};
 use super::or_never;
-use super::section_command::{Pending, Progress, SectionChange, SectionResult};
+use super::section_command::{COMPILES, Pending, Progress, SectionChange, SectionResult};
 use super::status_registry::StatusRegistry;
 use crate::config_file;
 use crate::metrics::Metrics;
@@ -230,13 +230,16 @@ impl ConfigWatcher {
         for (section, command) in self.outstanding.take_overdue(now) {
             let waited_seconds = SECTION_WAIT_MAX.as_secs();
             let step = command.progress.step();
-            tracing::warn!(
-                %section,
-                waited_seconds,
-                reason = step,
-                code = "config-not-applied",
-                "section still pending; continuing in the background"
-            );
+            match step {
+                COMPILES => tracing::info!(%section, waited_seconds, "component still being compiled and initialized"),
+                step => tracing::warn!(
+                    %section,
+                    waited_seconds,
+                    reason = step,
+                    code = "config-not-applied",
+                    "section still pending; continuing in the background"
+                ),
+            }
             let reason = format!("not applied within {waited_seconds} s: it {step}; Informant continues");
             configuration.set_pending(section.clone(), Some(reason.into()));
             if let Some(change) = self.change.as_mut().filter(|_| command.counts) {

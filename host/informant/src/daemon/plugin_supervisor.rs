@@ -30,7 +30,7 @@ use super::durable_state::DurableState;
 use super::file_watch::FileWatch;
 use super::plugin_attachments::{AttachmentNews, PluginAttachments};
 use super::plugin_content::{ContentFollower, ContentRead};
-use super::section_command::{CommandReceiver, Reply, SectionCommand, SectionResult};
+use super::section_command::{COMPILES, CommandReceiver, Reply, SectionCommand, SectionResult};
 use super::status_registry::{PluginEntry, PluginPhase, StatusRegistry};
 use super::{or_never, until};
 use crate::metrics::Metrics;
@@ -445,7 +445,7 @@ impl Attempt {
         let before = self.preparing.take();
         let tried_before = before.map_or(self.content.tried, |before| before.tried_before);
         if let Some(reply) = &self.reply {
-            reply.set_step("waits for its component to be compiled and initialized");
+            reply.set_step(COMPILES);
         }
         self.preparing = Some(Preparing {
             task: AbortOnDropHandle::new(tokio::spawn(prepare)),

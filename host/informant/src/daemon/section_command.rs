@@ -154,6 +154,9 @@ impl Reply {
     }
 }
 
+/// The step of a section whose component is compiled for the first time, which may take a minute and is no problem.
+pub(super) const COMPILES: &str = "waits for its component to be compiled and initialized";
+
 impl Progress {
     pub(super) fn step(&self) -> &'static str {
         *lock(&self.step)

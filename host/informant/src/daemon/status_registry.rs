@@ -364,8 +364,8 @@ impl PluginEntry {
         self.phase.borrow().clone()
     }
 
-    /// What it may read and is not ready: its first calls about the objects of a cluster wait for that, or began without
-    /// it.
+    /// What it may read and is not ready: its first calls about the objects of a cluster wait for that, or began
+    /// without it.
     #[must_use]
     pub fn missing(&self) -> Option<Arc<str>> {
         lock(&self.missing).clone()

@@ -265,7 +265,12 @@ async fn a_file_replaces_the_header_and_is_read_each_time() {
         );
     }
     assert!(!server.seen().concat().contains("guest"));
-    for content in ["a\nb".to_owned(), "x".repeat(HTTP_HEADER_FILE_BYTES_MAX + 1)] {
+    for content in [
+        String::new(),
+        " \n".to_owned(),
+        "a\nb".to_owned(),
+        "x".repeat(HTTP_HEADER_FILE_BYTES_MAX + 1),
+    ] {
         std::fs::write(&file, content).unwrap();
         assert_eq!(code(&sender, authorized()).await, HttpErrorCode::HeaderFile);
     }

@@ -1,7 +1,7 @@
 //! A unix socket for processes of this user, in a folder that only this user may write to.
 //!
 //! ```text
-//! PATH       mode 0600, bound anew by each process: a file that a dead process left is replaced
+//! PATH       mode 0600, bound again by each process: a file that a dead process left is replaced
 //! PATH.lock  locked while its process lives; contains its id
 //! ```
 

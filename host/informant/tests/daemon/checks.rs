@@ -44,10 +44,16 @@ async fn missing_kubeconfig_of_the_environment_is_an_error_unless_offline() {
     let run_check = async |args: &[&str]| {
         let mut command = informant(&world, args);
         let output = command.env("KUBECONFIG", "/nowhere").output().await.unwrap();
-        output.status.code()
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
-    assert_eq!(run_check(&["check"]).await, Some(3));
-    assert_eq!(run_check(&["check", "--offline"]).await, Some(0));
+    let (code, why) = run_check(&["check"]).await;
+    assert_eq!(code, Some(3));
+    assert!(
+        why.contains("cannot use the kubeconfig in $KUBECONFIG, /nowhere: "),
+        "{why}"
+    );
+    assert!(why.contains("No such file") && !why.contains("in-cluster"), "{why}");
+    assert_eq!(run_check(&["check", "--offline"]).await.0, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -177,6 +177,32 @@ mod confined {
     }
 
     #[test]
+    fn compiler_closes_inherited_descriptors() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut compiler = Command::new("/bin/sh")
+            .args([
+                "-c",
+                "exec 7<>leaked \"$0\" compile-component",
+                env!("CARGO_BIN_EXE_informant"),
+            ])
+            .current_dir(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut report = [0; 16];
+        compiler.stdout.as_mut().unwrap().read_exact(&mut report).unwrap();
+        let open = fs::read_dir(format!("/proc/{}/fd", compiler.id())).unwrap();
+        let mut open: Vec<_> = open
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        open.sort();
+        drop(compiler.stdin.take());
+        compiler.wait().unwrap();
+        assert_eq!(open, ["0", "1", "2"]);
+    }
+
+    #[test]
     fn components_compile_without_landlock_and_it_is_logged() {
         let folder = tempfile::tempdir().unwrap();
         // The program and its compiler inherit what this thread gives up.

@@ -194,9 +194,7 @@ async fn index_of_a_plugin_being_loaded_is_not_ready() {
     }
     let (status, text) = daemon.get("/api/v1/get/pods?index=image&value=nginx").await;
     assert!(
-        status == 503
-            && text.contains("not-ready")
-            && text.contains("plugin slow, which may compute it, is being loaded"),
+        status == 503 && text.contains("not-ready") && text.contains("plugin slow is being loaded and may have one"),
         "{status} {text}"
     );
     // The plugin does not name the other informer.

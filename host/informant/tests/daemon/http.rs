@@ -87,6 +87,30 @@ async fn granted_requests_are_sent_with_headers_from_files() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_log_level_shows_the_path_of_a_request() {
+    let world = World::start().await;
+    world.install("guest-http", "http.wasm");
+    let (address, seen) = server().await;
+    world.write("token", b"Bearer from-file\n");
+    let allow =
+        format!("allow.http = [{{ url = \"http://{address}\", header-files = {{ Authorization = \"token\" }} }}]");
+    let program = Program::run_in(&world, &config(&allow), &[("INFORMANT_LOG", "trace")]).await;
+    program.wait_until_ready().await;
+    let answered = request(&world, &program, "a", &format!("http://{address}/hooks/s3cret?q=pa55")).await;
+    assert_eq!(answered["status"], 200);
+    assert!(seen.lock().unwrap()[0].starts_with("GET /hooks/s3cret?q=pa55 "));
+    for line in program.lines() {
+        let line = line.to_string();
+        assert!(
+            !["s3cret", "pa55", "from-file"]
+                .iter()
+                .any(|secret| line.contains(secret)),
+            "{line}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn check_warns_of_grants_that_a_plugin_cannot_use() {
     let world = World::start().await;
     world.install("guest-no-op", "http.wasm");

@@ -7,6 +7,7 @@ mod inspect;
 use std::net::SocketAddr;
 use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -29,6 +30,31 @@ pub(crate) fn informant(world: &World, args: &[&str]) -> Command {
 
 async fn output(world: &World, args: &[&str]) -> Output {
     informant(world, args).output().await.unwrap()
+}
+
+/// Addresses for the program itself, but not for its threads. How many MiB that are is up to the build.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_without_memory_for_threads_is_an_error() {
+    let world = World::unreachable().await;
+    world.configure(PODS);
+    for mebibytes in (60..400).step_by(5) {
+        let limited = format!(
+            "ulimit -v {}; exec \"$0\" run --admin-listen=127.0.0.1:0 --health-listen=127.0.0.1:0",
+            mebibytes << 10
+        );
+        let mut shell = Command::new("/bin/sh");
+        shell
+            .args(["-c", &limited, env!("CARGO_BIN_EXE_informant")])
+            .current_dir(world.path("."))
+            .env("KUBECONFIG", world.kubeconfig())
+            .kill_on_drop(true);
+        let Ok(ended) = tokio::time::timeout(Duration::from_secs(5), shell.output()).await else {
+            // It has enough, and runs.
+            return;
+        };
+        let error = String::from_utf8(ended.unwrap().stderr).unwrap();
+        assert!(!error.contains("panicked"), "{mebibytes} MiB: {error}");
+    }
 }
 
 /// Exit code, stdout and stderr, as one text.

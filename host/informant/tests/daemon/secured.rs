@@ -180,7 +180,11 @@ async fn each_caller_sees_what_the_api_server_allows() {
     }
     faults.forbid(Filter::any().user("bob").verb("update").resource("configurations"));
     assert_eq!(post("/api/v1/loglevel", "bob").await, 403);
-    assert_eq!(post("/api/v1/sources", "alice").await, 403, "a route without a right");
+    assert_eq!(
+        post("/api/v1/sources", "alice").await,
+        405,
+        "the route has other methods"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -158,7 +158,8 @@ impl ClusterHealth {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// A source got no answer in the present outage; `counted` is the number of the outage in which it was last counted.
+    /// A source got no answer in the present outage; `counted` is the number of the outage in which it was last
+    /// counted.
     pub(super) fn count_source(&self, counted: &AtomicU64) {
         let mut outage = self.outage();
         let present = self.outages_ended() + 1;

@@ -1,4 +1,4 @@
-//! A cluster whose login fails or hangs, and who asks whether it is back.
+//! A cluster whose login fails or hangs, and which source asks whether it is back.
 
 use informant_apiserver::{ApiServer, Ending, Filter};
 use informant_cache::SourceState;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use informant_cache::IndexConflict;
+use informant_cache::{IndexConflict, SourceState};
 use informant_object::SourceId;
 use tokio_util::sync::CancellationToken;
 
 use super::{InformerSpec, NamedInformer, Parts, SourceScope};
+use crate::cluster_client::RETURN_MAX;
 use crate::informer_loop::SourceHandoff;
 use crate::reflector::ReflectorOptions;
 use crate::shared_informer::{InformerStopped, ReconfigureError, SharedInformer, Visibility, validate_identity};
@@ -24,6 +25,10 @@ pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(900);
 /// They had caught up just before; only a watch that went silent at that very moment takes this long, and it is
 /// reopened earlier.
 pub(crate) const CATCH_UP_MAX: Duration = Duration::from_secs(300);
+
+/// How long outgoing sources may take to return from an outage before they are replaced: as long as failures after it
+/// count as its own.
+const OUTGOING_RETURN_MAX: Duration = RETURN_MAX;
 
 /// How often to check whether they have caught up.
 const CATCH_UP_STEP: Duration = Duration::from_millis(50);
@@ -194,6 +199,13 @@ impl NamedInformer {
                 biased;
                 () = cancel.cancelled() => return,
                 () = all_synced(&started) => {}
+            }
+            // All sources return from an outage at about the same time. An outgoing one may be about to find that the
+            // cluster was rolled back, which new ones whose versions are still lower would not notice.
+            let until = environment.now() + OUTGOING_RETURN_MAX;
+            let is_stale = || Weak::upgrade(&parts).is_some_and(|parts| parts.has_stale(&removed));
+            while is_stale() && environment.now() < until && !cancel.is_cancelled() {
+                environment.sleep(CATCH_UP_STEP).await;
             }
             let Some(outgoing) = Weak::upgrade(&parts).map(|parts| parts.handoffs(&removed)) else {
                 return;
@@ -389,6 +401,13 @@ impl Parts {
         let members = self.members();
         let sources = scopes.iter().filter_map(|scope| members.sources.get(scope));
         sources.map(|source| source.as_handoff()).collect()
+    }
+
+    /// Whether the watch of one of these sources is down.
+    fn has_stale(&self, scopes: &[SourceScope]) -> bool {
+        let members = self.members();
+        let mut sources = scopes.iter().filter_map(|scope| members.sources.get(scope));
+        sources.any(|source| source.status().state == SourceState::Stale)
     }
 }
 

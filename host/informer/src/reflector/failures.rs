@@ -128,7 +128,7 @@ impl Reflector {
         self.forget_outage();
     }
 
-    /// If an outage of the API server has ended: every back-off begins anew, and a watch that opens is alive.
+    /// If an outage of the API server has ended: every back-off begins from scratch, and a watch that opens is alive.
     pub(super) fn forget_outage(&mut self) {
         let ended = self.parts.link.outages_ended();
         if std::mem::replace(&mut self.outages_ended, ended) != ended {

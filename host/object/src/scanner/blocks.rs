@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// `depth` levels of arrays and objects, with a bracket in a string and an empty array beside each few.
+    /// `depth` levels of arrays and objects, with a bracket in a string and an empty array next to each few.
     fn nested(depth: usize) -> Vec<u8> {
         let mut text = Vec::new();
         for level in 0..depth {

@@ -136,7 +136,6 @@ fn refused_documents_have_an_exact_error() {
     single-quotes: byte 1: expected a member name, found `'`
     status: the object has no metadata.name, so it cannot be stored; is it a list, a Status or a Table?
     text: byte 0: expected an object, found `"`
-    too-deep: byte 158: nested deeper than 127 levels
     trailing-comma: byte 25: expected a member name, found `}`
     two-objects: byte 25: expected nothing after the object, found `{`
     unquoted-name: byte 1: expected a member name, found `m`

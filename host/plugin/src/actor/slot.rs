@@ -330,7 +330,6 @@ fn warn_of_loss(plugin: &str, report: &TrapReport, suppressed: u64) {
         last_lines = (!report.last_lines.is_empty()).then(|| report.last_lines.join("\n")),
         frames = (!report.frames.is_empty()).then(|| report.frames.join(" < ")),
         suppressed = (suppressed > 0).then_some(suppressed),
-        code = "plugin-quarantined",
         "plugin instance lost"
     );
 }

@@ -247,6 +247,13 @@ impl WasiHttpHooks for HttpHooks {
     }
 }
 
+/// TRACE, which some servers call TRACK, would show the guest the headers that Informant sets; CONNECT is a tunnel to
+/// anywhere. Methods are case-sensitive, but not every server and proxy reads them so.
+fn is_forbidden(method: &Method) -> bool {
+    let is = |name: &&str| method.as_str().eq_ignore_ascii_case(name);
+    ["CONNECT", "TRACE", "TRACK"].iter().any(is)
+}
+
 /// The grant that allows a request, and what it is for.
 fn granted(
     plugin: &str,
@@ -254,8 +261,7 @@ fn granted(
     grants: &[HttpGrant],
 ) -> Result<(HttpTarget, HttpGrant), HttpError> {
     let deny = |message: String| Err(HttpError::new(HttpErrorCode::Denied, message));
-    // TRACE would show the guest the headers that Informant sets; CONNECT is a tunnel to anywhere.
-    if matches!(*request.method(), Method::TRACE | Method::CONNECT) {
+    if is_forbidden(request.method()) {
         return deny(format!("the method {} is not allowed", request.method()));
     }
     let target = match HttpTarget::parse(request.uri()) {

@@ -233,7 +233,7 @@ fn values(metric: &MetricDeclaration, labels: Vec<Label>) -> Answer<LabelValues>
             );
             return Err(error(ErrorCode::TooLarge, message));
         }
-        if values[position].replace(value).is_some() {
+        if values[position].replace(without_controls(value)).is_some() {
             return invalid(format!("and {name:?} is given twice"));
         }
     }
@@ -241,6 +241,23 @@ fn values(metric: &MetricDeclaration, labels: Vec<Label>) -> Answer<LabelValues>
         Some(missing) => invalid(format!("and {:?} is missing", metric.labels[missing])),
         None => Ok(values.into_iter().flatten().collect()),
     }
+}
+
+/// With control characters written as `\u{1b}`, so that the output is harmless in a terminal. It escapes a newline
+/// itself. An object's name may have such characters, so a call does not fail for them.
+fn without_controls(value: String) -> String {
+    let is_raw = |c: char| c.is_control() && c != '\n';
+    if !value.contains(is_raw) {
+        return value;
+    }
+    let mut escaped = String::with_capacity(value.len());
+    for c in value.chars() {
+        match is_raw(c) {
+            true => escaped.extend(c.escape_unicode()),
+            false => escaped.push(c),
+        }
+    }
+    escaped
 }
 
 #[cfg(test)]

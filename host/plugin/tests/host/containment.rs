@@ -51,11 +51,11 @@ async fn every_trap_is_reported_and_survived() {
         .collect();
     reports.sort();
     insta::assert_snapshot!(reports.join("\n"), @r#"
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/exit-0" error="it called exit(1); a plugin must return instead of exiting" code="plugin-quarantined"
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/grow-0" error="it requested 8.1 MiB of memory, but limits.memory = \"8MiB\" of [plugin.guest_recorder]" last_lines="memory allocation of 1048576 bytes failed\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace" code="plugin-quarantined"
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/loop-0" error="it ran for more than 500ms, the limit for one call (limits.cpu)" code="plugin-quarantined"
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/recurse-0" error="out-of-bounds memory access: unbounded recursion exhausted its stack, or a pointer is invalid" code="plugin-quarantined"
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/trap-0" error="it panicked" last_lines="panicked at tests/guests/recorder/src/behavior.rs:137:27: asked to trap" code="plugin-quarantined"
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/exit-0" error="it called exit(1); a plugin must return instead of exiting"
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/grow-0" error="it requested 8.1 MiB of memory, but limits.memory = \"8MiB\" of [plugin.guest_recorder]" last_lines="memory allocation of 1048576 bytes failed\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace"
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/loop-0" error="it ran for more than 500ms, the limit for one call (limits.cpu)"
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/recurse-0" error="out-of-bounds memory access: unbounded recursion exhausted its stack, or a pointer is invalid"
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/trap-0" error="it panicked" last_lines="panicked at tests/guests/recorder/src/behavior.rs:137:27: asked to trap"
     "#);
     insta::assert_snapshot!(world.metrics("informant_plugin_restarts"), @r#"
     informant_plugin_restarts_total{plugin="guest_recorder",reason="memory"} 1

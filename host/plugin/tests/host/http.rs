@@ -299,7 +299,7 @@ async fn long_methods_and_hosts_are_refused_when_they_are_set() {
 #[tokio::test]
 async fn methods_and_headers_that_break_the_boundary_are_refused() {
     let mut setup = Setup::new(Behavior::Status(200), |_| ()).await;
-    for method in ["TRACE", "CONNECT"] {
+    for method in ["TRACE", "CONNECT", "connect", "Connect", "trace", "TRACK", "track"] {
         let lines = setup.handle(&json!({ "url": HOOK, "method": method })).await;
         assert_eq!(lines[0]["error"], "Denied", "{method}");
     }

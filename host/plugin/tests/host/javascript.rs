@@ -135,9 +135,9 @@ async fn a_javascript_exception_is_a_failure_with_its_position() {
         DEBUG default/later: guest.js:34:32: RetryAfter: not yet (in later < onAdd)
         ERROR default/unknown: guest.js:37:24: HostError: unknown informer "services"; [plugin.hello] in config.toml lists: pods (in unknown < onAdd)
         ERROR default/promise: guest.js:40:15: Error: too late
-        ERROR default/delay: guest.js:48:15: TypeError: RetryAfter: -1 is not a whole number of milliseconds from 0 to 4294967295 (in delay < onAdd)
+        ERROR default/delay: guest.js:48:26: TypeError: RetryAfter: NaN is not a number of milliseconds (in delay < onAdd)
         ERROR default/number: guest.js: TypeError: onAdd returned 60000; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
-        ERROR default/range: guest.js: TypeError: onAdd returned { requeueAfter: -1 }, which is not a whole number of milliseconds from 0 to 4294967295; for a minute, return { requeueAfter: 60_000 }
+        ERROR default/range: guest.js: TypeError: onAdd returned { requeueAfter: NaN }, which is not a number of milliseconds; for a minute, return { requeueAfter: 60_000 }
         INFO later: succeeded
         "#);
         }

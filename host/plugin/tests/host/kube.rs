@@ -255,6 +255,9 @@ async fn an_ambiguous_address_is_rejected_before_grants_are_checked() {
         get("v1/pods", "web", "a?x=1", ""),
         get("v1/pods", "web", "..", ""),
         get("v1/pods", "web", "", ""),
+        get("rbac.authorization.k8s.io/v1/roles", "web", "a/b", ""),
+        get("rbac.authorization.k8s.io/v1/roles", "web", "a%2fb", ""),
+        get("rbac.authorization.k8s.io/v1/roles", "web", "..", ""),
         get("v1/namespaces", "", "kube-system", "secrets"),
         get("v1/namespaces", "web", "kube-system", ""),
         get("v1/watch", "", "pods", ""),
@@ -270,6 +273,9 @@ async fn an_ambiguous_address_is_rejected_before_grants_are_checked() {
     invalid: name: "a?x=1" is not a valid name
     invalid: name: ".." is not a valid name
     invalid: get needs the name of an object
+    invalid: name: "a/b" is not a valid name
+    invalid: name: "a%2fb" is not a valid name
+    invalid: name: ".." is not a valid name
     invalid: a namespace has no subresource "secrets"
     invalid: a namespace is not in a namespace: leave `namespace` empty
     invalid: "v1/watch" is not a resource: its last part is not a lowercase plural; write `v1/pods` or `apps/v1/deployments`

@@ -110,7 +110,7 @@ async fn an_unknown_function_traps_when_it_is_called() {
     insta::assert_snapshot!(lines_until(&text, "plugin instance lost").await, @r#"
     plugin imports functions of a newer contract; calling one traps plugin="newer" functions="log.flush"
     known plugin="newer" stream="log"
-    plugin instance lost plugin="newer" export="on-synced" object="v1 Pods of source 1" error="log.flush is not part of the contract 0.2.0, which this Informant has" code="plugin-quarantined"
+    plugin instance lost plugin="newer" export="on-synced" object="v1 Pods of source 1" error="log.flush is not part of the contract 0.2.0, which this Informant has"
     "#);
 }
 
@@ -124,7 +124,7 @@ async fn an_unknown_interface_traps_when_it_is_called() {
     insta::assert_snapshot!(lines_until(&text, "plugin instance lost").await, @r#"
     plugin imports functions of a newer contract; calling one traps plugin="newer" functions="log.flush, chart.draw"
     known plugin="newer" stream="log"
-    plugin instance lost plugin="newer" export="on-synced" object="v1 Pods of source 1" error="chart.draw is not part of the contract 0.2.0, which this Informant has" code="plugin-quarantined"
+    plugin instance lost plugin="newer" export="on-synced" object="v1 Pods of source 1" error="chart.draw is not part of the contract 0.2.0, which this Informant has"
     "#);
 }
 

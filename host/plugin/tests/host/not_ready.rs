@@ -27,7 +27,7 @@ async fn waits(world: &World, plugin: &Plugin, calls: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn call_that_read_too_early_is_made_again_when_it_is_ready() {
+async fn call_that_read_too_early_is_made_again_when_ready() {
     if !can_run() {
         return;
     }

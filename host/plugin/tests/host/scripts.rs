@@ -189,22 +189,127 @@ async fn a_script_that_returns_no_valid_delay_fails() {
     }
     let world = World::for_scripts();
     let text = r#"
-        const returned = { number: 60_000, half: { requeueAfter: 0.5 }, typo: { requeueafter: 5 }, boolean: false };
+        const returned = { number: 60_000, text: { requeueAfter: "5" }, typo: { requeueafter: 5 }, boolean: false };
         export const onAdd = async (pod, event) => returned[event.name] ?? null;
     "#;
     let plugin = run(&world, text, |spec| spec.retry.attempts = 1).await;
     let mut pods = attached(&world, &plugin).await;
-    for name in ["number", "half", "typo", "boolean", "nothing"] {
+    for name in ["number", "text", "typo", "boolean", "nothing"] {
         pods.apply(name);
         idle(&world, &plugin).await;
     }
     insta::assert_snapshot!(hello_log(&world).join("\n"), @r#"
     ERROR default/number: handler.js: TypeError: onAdd returned 60000; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
-    ERROR default/half: handler.js: TypeError: onAdd returned { requeueAfter: 0.5 }, which is not a whole number of milliseconds from 0 to 4294967295; for a minute, return { requeueAfter: 60_000 }
+    ERROR default/text: handler.js: TypeError: onAdd returned { requeueAfter: "5" }, which is not a number of milliseconds; for a minute, return { requeueAfter: 60_000 }
     ERROR default/typo: handler.js: TypeError: onAdd returned {"requeueafter":5}; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
     ERROR default/boolean: handler.js: TypeError: onAdd returned false; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
     "#);
     assert_eq!(plugin.listener().ledger().dead_letters().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_of_a_script_is_clamped_and_rounded() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = r#"
+        import { RetryAfter, log } from "informant";
+        const delays = { over: -5_000, part: 0.4, late: 1e300 };
+        log.info(new RetryAfter(-1).milliseconds, new RetryAfter(1.5).milliseconds, new RetryAfter(Infinity).milliseconds);
+        export const onAdd = (pod, event) => ({ requeueAfter: delays[event.name] });
+        export const onUpdate = (pod, event) => log.info(event.name, event.reason);
+    "#;
+    let plugin = run(&world, text, |_| {}).await;
+    let mut pods = attached(&world, &plugin).await;
+    for name in ["over", "part", "late"] {
+        pods.apply(name);
+        idle(&world, &plugin).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    idle(&world, &plugin).await;
+    let mut lines = hello_log(&world);
+    lines.dedup();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    INFO 0 2 4294967295
+    INFO over requeue-after
+    INFO part requeue-after
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_zones_in_scripts_are_utc_or_an_error() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = r#"
+        import { log } from "informant";
+        const noon = new Date("2026-07-01T12:00:00Z");
+        log.info(noon.toLocaleTimeString("de-DE", { timeZone: "UTC" }) === noon.toLocaleTimeString());
+        for (const show of ["toLocaleString", "toLocaleDateString", "toLocaleTimeString"]) {
+          for (const timeZone of ["Europe/Berlin", "Mars/Base"]) {
+            try {
+              log.error(noon[show]("de-DE", { timeZone }));
+            } catch (error) {
+              log.info(error);
+            }
+          }
+        }
+        export function onAdd() {}
+    "#;
+    run(&world, text, |_| {}).await;
+    let mut lines = hello_log(&world);
+    lines.dedup();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    INFO true
+    INFO RangeError: toLocaleString: UTC is the only time zone of scripts, not "Europe/Berlin"; add its offset to the time yourself
+    INFO RangeError: toLocaleString: UTC is the only time zone of scripts, not "Mars/Base"; add its offset to the time yourself
+    INFO RangeError: toLocaleDateString: UTC is the only time zone of scripts, not "Europe/Berlin"; add its offset to the time yourself
+    INFO RangeError: toLocaleDateString: UTC is the only time zone of scripts, not "Mars/Base"; add its offset to the time yourself
+    INFO RangeError: toLocaleTimeString: UTC is the only time zone of scripts, not "Europe/Berlin"; add its offset to the time yourself
+    INFO RangeError: toLocaleTimeString: UTC is the only time zone of scripts, not "Mars/Base"; add its offset to the time yourself
+    INFO true
+    INFO RangeError: toLocaleString: UTC is the only time zone of scripts, not "Europe/Berlin"; add its offset to the time yourself
+    INFO RangeError: toLocaleString: UTC is the only time zone of scripts, not "Mars/Base"; add its offset to the time yourself
+    INFO RangeError: toLocaleDateString: UTC is the only time zone of scripts, not "Europe/Berlin"; add its offset to the time yourself
+    INFO RangeError: toLocaleDateString: UTC is the only time zone of scripts, not "Mars/Base"; add its offset to the time yourself
+    INFO RangeError: toLocaleTimeString: UTC is the only time zone of scripts, not "Europe/Berlin"; add its offset to the time yourself
+    INFO RangeError: toLocaleTimeString: UTC is the only time zone of scripts, not "Mars/Base"; add its offset to the time yourself
+    "#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_imports_no_module_of_the_runner() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = r#"
+        import { log } from "informant";
+        for (const name of ["errors", "http", "store", "dates"]) {
+          try {
+            await import(`informant:${name}`);
+            log.error(name);
+          } catch (error) {
+            log.info(error.message);
+          }
+        }
+        export function onAdd() {}
+    "#;
+    run(&world, text, |_| {}).await;
+    let mut lines = hello_log(&world);
+    lines.dedup();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    INFO Error resolving module 'informant:errors' from 'handler.js'
+    INFO Error resolving module 'informant:http' from 'handler.js'
+    INFO Error resolving module 'informant:store' from 'handler.js'
+    INFO Error resolving module 'informant:dates' from 'handler.js'
+    INFO Error resolving module 'informant:errors' from 'handler.js'
+    INFO Error resolving module 'informant:http' from 'handler.js'
+    INFO Error resolving module 'informant:store' from 'handler.js'
+    INFO Error resolving module 'informant:dates' from 'handler.js'
+    ");
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,6 +355,7 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
         "const a = 1;\nconst b = a.b.c;\nexport function onAdd() {}",
         "throw 'no';",
         "import { x } from './other.js';\nexport function onAdd() {}",
+        "import { kube } from 'informant:errors';\nexport function onAdd() {}",
         "// Merges.\nimport { log } from 'informant';\nimport merge from 'lodash/merge';\nexport function onAdd() {}",
         "import { log, stor } from 'informant';\nexport function onAdd() {}",
         "import { WebSocket } from 'informant';\nexport function onAdd() {}",
@@ -281,7 +387,8 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
     plugin "hello": FOLDER/handler.js:1:29: SyntaxError: unexpected token in expression: ''
     plugin "hello": FOLDER/handler.js:2:11: TypeError: cannot read property 'c' of undefined
     plugin "hello": FOLDER/handler.js: the script threw "no", which is not an Error and has no location; write throw new Error(…)
-    plugin "hello": FOLDER/handler.js:1 imports "other.js", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
+    plugin "hello": FOLDER/handler.js:1 imports "./other.js", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
+    plugin "hello": FOLDER/handler.js:1 imports "informant:errors", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
     plugin "hello": FOLDER/handler.js:3 imports "lodash/merge", but a script is one file: bundle it with what it imports (informant plugin build handler.js --output handler-bundle.js), or import only "informant"
     plugin "hello": FOLDER/handler.js:1 imports stor from "informant", which does not export it; did you mean store?
     plugin "hello": FOLDER/handler.js:1 imports WebSocket from "informant", which does not export it; it exports HostError, HttpError, KubeError, Permanent, RetryAfter, config, context, ensureOk, fetch, kube, kv, log, metrics, store

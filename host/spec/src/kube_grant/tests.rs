@@ -100,6 +100,17 @@ fn invalid_grants_are_rejected_with_a_reason() {
 }
 
 #[test]
+fn names_of_roles_may_hold_what_other_names_may_not() {
+    let roles = KubeResource::parse("rbac.authorization.k8s.io/v1/clusterroles").unwrap();
+    for name in ["a?b", "a#b", "a\\b", "a b", "a\tb", "a*", "\u{1b}"] {
+        assert!(is_name(&roles, name) && !is_name(&pods(), name), "{name:?}");
+    }
+    for name in ["", ".", "..", "a/b", "a%2fb"] {
+        assert!(!is_name(&roles, name) && !is_name(&pods(), name), "{name}");
+    }
+}
+
+#[test]
 fn resources_are_parsed_strictly() {
     for good in [
         "v1/pods",

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn held_change_is_seen_at_once_and_written_at_the_end() {
+    fn held_change_is_seen_at_once_and_written_last() {
         let mut rows = Rows::default();
         rows.change("k".to_owned(), value("0"));
         rows.hold(1, "k", value("1"));

@@ -81,7 +81,7 @@ fn kill_keeps_changes_exactly_with_their_acknowledgement() {
 
 /// The call for `b` defers a write, which takes its time; the one for `c` comes and ends meanwhile.
 #[test]
-fn kill_before_a_deferred_write_delivers_the_event_again_to_old_keys() {
+fn kill_before_a_deferred_write_delivers_again_to_old_keys() {
     let (folder, path) = kept(options());
     let mut process = Process::start(&path, options());
     let objects = [("a", "u1", 1), ("b", "u2", 2), ("c", "u3", 3)];

@@ -1,5 +1,5 @@
-//! The code blocks of `docs/guides/plugins.md` about what takes effect with a handler's success: values that Informant
-//! remembers, and metrics.
+//! The code blocks of `docs/guides/plugin-features.md` about what takes effect with a handler's success: values that
+//! Informant remembers, and metrics.
 
 use informant_plugin_sdk::prelude::*;
 

@@ -23,10 +23,14 @@ export const shown = (value) => {
   return text.length > SHOWN_CHARS_MAX ? `${text.slice(0, SHOWN_CHARS_MAX)}…` : text;
 };
 
-/** Whether it is a delay in milliseconds that the contract can pass. */
-export const isDelay = (value) => Number.isInteger(value) && value >= 0 && value <= MILLISECONDS_MAX;
+/**
+ * The delay in milliseconds that the contract can pass: the nearest to `value`, such as 0 for a time that is over.
+ * Undefined if it is no number.
+ */
+export const delay = (value) =>
+  typeof value === "number" && !Number.isNaN(value) ? Math.min(Math.max(Math.round(value), 0), MILLISECONDS_MAX) : undefined;
 
-export const DELAY_RANGE = `a whole number of milliseconds from 0 to ${MILLISECONDS_MAX}`;
+export const DELAY = "a number of milliseconds";
 
 const named = (type, name) => Object.defineProperty(type.prototype, "name", { value: name, configurable: true, writable: true });
 
@@ -35,9 +39,10 @@ named(Permanent, "Permanent");
 
 export class RetryAfter extends Error {
   constructor(milliseconds, message = "not yet", options) {
-    if (!isDelay(milliseconds)) throw new TypeError(`RetryAfter: ${shown(milliseconds)} is not ${DELAY_RANGE}`);
+    const valid = delay(milliseconds);
+    if (valid === undefined) throw new TypeError(`RetryAfter: ${shown(milliseconds)} is not ${DELAY}`);
     super(message, options);
-    this.milliseconds = milliseconds;
+    this.milliseconds = valid;
   }
 }
 named(RetryAfter, "RetryAfter");

@@ -1,5 +1,5 @@
 // What a script exports and returns: checks, and its manifest.
-import { DELAY_RANGE, format, isDelay, shown } from "informant:errors";
+import { DELAY, delay, format, shown } from "informant:errors";
 import { log } from "informant:log";
 import { Event, setWarnsOfOld } from "informant:store";
 
@@ -138,9 +138,9 @@ export const requeueAfter = (name, returned) => {
   if (names.length !== 1 || names[0] !== "requeueAfter") {
     throw new TypeError(`${name} returned ${shown(returned)}; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }`);
   }
-  const milliseconds = returned.requeueAfter;
-  if (!isDelay(milliseconds)) {
-    throw new TypeError(`${name} returned { requeueAfter: ${shown(milliseconds)} }, which is not ${DELAY_RANGE}; for a minute, return { requeueAfter: 60_000 }`);
+  const milliseconds = delay(returned.requeueAfter);
+  if (milliseconds === undefined) {
+    throw new TypeError(`${name} returned { requeueAfter: ${shown(returned.requeueAfter)} }, which is not ${DELAY}; for a minute, return { requeueAfter: 60_000 }`);
   }
   return milliseconds;
 };

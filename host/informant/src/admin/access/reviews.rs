@@ -7,11 +7,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use http_body_util::{BodyExt as _, Limited};
 use informant_cache::{Environment, LogThrottle, Moment};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use k8s_openapi::api::authorization::v1::{SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::api::PostParams;
-use kube::{Api, Client};
+use kube::client::Body;
+use kube::{Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::kept::{Kept, QuestionHash, TokenHash};
@@ -31,6 +35,11 @@ pub(crate) const REVIEW_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Questions that are sent at a time: 16 about tokens, and 16 about rights. Further ones wait, as long as
 /// [`REVIEW_WAIT_MAX`] allows.
 pub(crate) const REVIEWS_MAX: usize = 16;
+
+/// Bytes of an answer of the API server about a caller that are read: 1 MiB. A longer one is a failed review.
+///
+/// The user's groups and the review itself, with its token, make up an answer: a few KiB.
+pub(crate) const REVIEW_ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// Callers that are kept; and, apart from them, tokens that were refused. One more replaces the oldest.
 pub(crate) const CALLERS_KEPT_MAX: usize = 1_024;
@@ -126,7 +135,7 @@ impl Question {
 struct KeptReviews {
     users: Kept<TokenHash, Arc<User>>,
     /// Apart, so that somebody who tries tokens displaces no user.
-    rejected: Kept<TokenHash, Arc<str>>,
+    rejected: Kept<TokenHash, ()>,
     rights: Kept<QuestionHash, bool>,
 }
 
@@ -152,27 +161,27 @@ impl Reviews {
     /// Errors: `unauthenticated` if the API server refuses it, `unavailable` if the API server does not tell.
     pub(super) async fn caller(&self, token: &str) -> Result<Arc<User>, AdminError> {
         let (hash, token) = (TokenHash::of(token), token.to_owned());
-        let answer: Result<Arc<User>, Arc<str>> = self
+        let answer: Option<Arc<User>> = self
             .ask(
                 Question::Token,
                 |kept, now| match kept.users.get(&hash, now) {
-                    Some(user) => Some(Ok(user)),
-                    None => kept.rejected.get(&hash, now).map(Err),
+                    Some(user) => Some(Some(user)),
+                    None => kept.rejected.get(&hash, now).map(|()| None),
                 },
                 |client| async move {
                     let found = who_has(&client, token).await?;
-                    Ok(found
-                        .map(|info| Arc::new(User { token: hash, info }))
-                        .map_err(Into::into))
+                    Ok(found.map(|info| Arc::new(User { token: hash, info })))
                 },
                 |kept, answer, now| match answer {
-                    Ok(user) => kept.users.insert(hash, Arc::clone(user), now),
-                    Err(reason) => kept.rejected.insert(hash, Arc::clone(reason), now),
+                    Some(user) => kept.users.insert(hash, Arc::clone(user), now),
+                    None => kept.rejected.insert(hash, (), now),
                 },
-                Result::is_ok,
+                Option::is_some,
             )
             .await?;
-        answer.map_err(|reason| unauthenticated(format!("the API server does not accept the token: {reason}")))
+        // Not the API server's reason: an authenticator may repeat the token in it.
+        let refused = "the API server does not accept the token: it is unknown, expired or for another audience";
+        answer.ok_or_else(|| unauthenticated(refused.to_owned()))
     }
 
     /// Errors: `forbidden` if the user lacks the right, `unavailable` if the API server does not tell.
@@ -302,14 +311,13 @@ impl fmt::Debug for Reviews {
     }
 }
 
-/// Whose token it is, or why it is refused.
+/// Whose token it is; None if it is refused.
 ///
 /// A review is for audiences, and an authenticator that knows no audiences, such as OIDC, vouches for the API server's
 /// own only. Its name is not known here, so that it cannot be listed next to Informant's: it is what a review without
 /// audiences asks for. An API server that ignores audiences answers without any; the token is then good for the API
 /// server itself, which is accepted, too.
-async fn who_has(client: &Client, token: String) -> Result<Result<UserInfo, String>, String> {
-    let mut reason = String::new();
+async fn who_has(client: &Client, token: String) -> Result<Option<UserInfo>, String> {
     for audiences in [Some(vec![AUDIENCE.to_owned()]), None] {
         let review = TokenReview {
             spec: TokenReviewSpec {
@@ -318,23 +326,14 @@ async fn who_has(client: &Client, token: String) -> Result<Result<UserInfo, Stri
             },
             ..TokenReview::default()
         };
-        let answer = Api::<TokenReview>::all(client.clone())
-            .create(&PostParams::default(), &review)
-            .await;
-        let status = answer
-            .map_err(|error| refused("tokenreviews", error))?
-            .status
-            .unwrap_or_default();
+        let status = answered(client, &review).await?.status.unwrap_or_default();
         let has_name = |user: &UserInfo| user.username.as_ref().is_some_and(|name| !name.is_empty());
         match status.user.filter(has_name) {
-            Some(user) if status.authenticated == Some(true) => return Ok(Ok(user)),
-            _ => reason = status.error.unwrap_or_default(),
+            Some(user) if status.authenticated == Some(true) => return Ok(Some(user)),
+            _ => {}
         }
     }
-    Ok(Err(match reason.is_empty() {
-        true => "it is unknown or expired".to_owned(),
-        false => reason,
-    }))
+    Ok(None)
 }
 
 async fn is_allowed(client: &Client, spec: SubjectAccessReviewSpec) -> Result<bool, String> {
@@ -342,23 +341,35 @@ async fn is_allowed(client: &Client, spec: SubjectAccessReviewSpec) -> Result<bo
         spec,
         ..SubjectAccessReview::default()
     };
-    let answer = Api::<SubjectAccessReview>::all(client.clone())
-        .create(&PostParams::default(), &review)
-        .await;
-    let status = answer
-        .map_err(|error| refused("subjectaccessreviews", error))?
-        .status
-        .unwrap_or_default();
+    let status = answered(client, &review).await?.status.unwrap_or_default();
     Ok(status.allowed && status.denied != Some(true))
 }
 
-fn refused(resource: &str, error: kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) if status.code == 403 => format!(
-            "Informant may not create {resource}; apply the output of `informant rbac`: {}",
-            status.message
-        ),
-        kube::Error::Api(status) => format!("the API server answered {}: {}", status.code, status.message),
-        error => format!("the API server cannot be asked: {error}"),
+/// The review with its status. The error contains nothing of the answer, which may repeat the caller's token.
+async fn answered<R>(client: &Client, review: &R) -> Result<R, String>
+where
+    R: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
+{
+    let resource = R::plural(&());
+    let invalid = |error: &dyn fmt::Display| format!("the request for {resource} is invalid: {error}");
+    let document = serde_json::to_vec(review).map_err(|error| invalid(&error))?;
+    let request = kube::core::Request::new(R::url_path(&(), None)).create(&PostParams::default(), document);
+    let request = request.map_err(|error| invalid(&error))?.map(Body::from);
+    let unreachable = |error: kube::Error| format!("the API server cannot be asked: {error}");
+    let (head, body) = client.send(request).await.map_err(unreachable)?.into_parts();
+    match head.status.as_u16() {
+        200..300 => {}
+        403 => {
+            return Err(format!(
+                "Informant may not create {resource}; apply the output of `informant rbac`"
+            ));
+        }
+        code => return Err(format!("the API server answered {code} to {resource}")),
     }
+    let body = Limited::new(body, REVIEW_ANSWER_BYTES_MAX).collect().await;
+    let body = body.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
+        true => format!("the API server's answer to {resource} exceeds {REVIEW_ANSWER_BYTES_MAX} bytes"),
+        false => format!("the API server's answer to {resource} was interrupted: {error}"),
+    })?;
+    serde_json::from_slice(&body.to_bytes()).map_err(|_| format!("the API server's answer to {resource} is not one"))
 }

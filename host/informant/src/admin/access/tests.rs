@@ -1,15 +1,21 @@
 //! Callers against the embedded API server, whose answers can be held, refused and delayed, under a paused clock.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures::StreamExt as _;
 use http::{HeaderMap, HeaderValue, Method};
+use http_body::Frame;
+use http_body_util::StreamBody;
 use informant_apiserver::{Action, Answer, ApiServer, Filter, Options, Rule, TokenOwner};
 use informant_cache::Moment;
 use informant_informer::TokioEnvironment;
+use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::Client;
 
-use super::reviews::{REVIEW_KEPT, REVIEWS_MAX, Warnings};
+use super::reviews::{REVIEW_ANSWER_BYTES_MAX, REVIEW_KEPT, REVIEWS_MAX, Warnings};
 use super::*;
 use crate::admin::error::ResourceRight;
 use crate::metrics::DaemonMetrics;
@@ -34,13 +40,7 @@ impl World {
             };
             server.add_token(token, owner);
         }
-        let client = Client::new(server.service(), "default");
-        let reviews = Reviews::new(ReviewParts {
-            clusters: Box::new(BTreeMap::from([(String::new(), client)])),
-            cluster: String::new(),
-            environment: Arc::new(TokioEnvironment::current(1)),
-            metrics: DaemonMetrics::default(),
-        });
+        let reviews = reviews_by(Client::new(server.service(), "default"));
         Self { server, reviews }
     }
 
@@ -61,6 +61,32 @@ impl World {
             action,
         });
     }
+}
+
+fn reviews_by(client: Client) -> Reviews {
+    Reviews::new(ReviewParts {
+        clusters: Box::new(BTreeMap::from([(String::new(), client)])),
+        cluster: String::new(),
+        environment: Arc::new(TokioEnvironment::current(1)),
+        metrics: DaemonMetrics::default(),
+    })
+}
+
+/// Asks an API server that answers everything with `status` and `part`, so many `times`. Counts the bytes that are read.
+fn reviews_by_answers(status: u16, part: Bytes, times: usize) -> (Reviews, Arc<AtomicUsize>) {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sent);
+    let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+        let (part, count) = (part.clone(), Arc::clone(&count));
+        let parts = futures::stream::repeat_with(move || {
+            count.fetch_add(part.len(), Ordering::Relaxed);
+            Ok::<_, std::io::Error>(Frame::data(part.clone()))
+        });
+        let body = StreamBody::new(parts.take(times));
+        let answer = http::Response::builder().status(status).body(body);
+        std::future::ready(answer)
+    });
+    (reviews_by(Client::new(service, "default")), sent)
 }
 
 fn secrets(namespace: &str) -> Right {
@@ -90,8 +116,7 @@ async fn tokens_for_informant_or_the_api_server_are_accepted() {
             "{token}"
         );
     }
-    insta::assert_snapshot!(world.user("vault-token").await.unwrap_err().message, @r#"the API server does not accept the token: token audiences ["vault"] is invalid for the target audiences ["https://kubernetes.default.svc"]"#);
-    insta::assert_snapshot!(world.user("forged").await.unwrap_err().message, @"the API server does not accept the token: invalid bearer token");
+    insta::assert_snapshot!(world.user("vault-token").await.unwrap_err().message, @"the API server does not accept the token: it is unknown, expired or for another audience");
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,18 +180,40 @@ async fn api_server_that_hangs_or_fails_allows_nothing() {
     cannot check the caller's token, so nothing is allowed; the log of Informant has the reason
     cannot check the caller's access, so nothing is allowed: the API server did not answer within 5 s
     cannot check the caller's token, so nothing is allowed; the log of Informant has the reason
-    cannot check the caller's access, so nothing is allowed: the API server answered 500: Internal error occurred: fault injected
+    cannot check the caller's access, so nothing is allowed: the API server answered 500 to subjectaccessreviews
     cannot check the caller's token, so nothing is allowed; the log of Informant has the reason
-    cannot check the caller's access, so nothing is allowed: the API server answered 502: <html>
-    <head><title>502</title></head>
-    <body><h1>502</h1><hr>proxy</body>
-    </html>
+    cannot check the caller's access, so nothing is allowed: the API server answered 502 to subjectaccessreviews
     cannot check the caller's token, so nothing is allowed; the log of Informant has the reason
     cannot check the caller's access, so nothing is allowed: the API server cannot be asked: ServiceError: connection reset by the embedded API server because of a fault or a restart
     cannot check the caller's token, so nothing is allowed; the log of Informant has the reason
-    cannot check the caller's access, so nothing is allowed: Informant may not create subjectaccessreviews; apply the output of `informant rbac`: subjectaccessreviews.authorization.k8s.io is forbidden: User "informant" cannot create resource "subjectaccessreviews" in API group "authorization.k8s.io" at the cluster scope
+    cannot check the caller's access, so nothing is allowed: Informant may not create subjectaccessreviews; apply the output of `informant rbac`
     "#);
     assert!(world.user("bob-token").await.is_ok(), "a failure was kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endless_answer_about_a_caller_is_not_read() {
+    for status in [200, 500] {
+        let (reviews, sent) = reviews_by_answers(status, Bytes::from_static(&[b' '; 64 << 10]), usize::MAX);
+        assert_eq!(reviews.caller("token").await.unwrap_err().code, Code::Unavailable);
+        let sent = sent.load(Ordering::Relaxed);
+        assert!(sent <= REVIEW_ANSWER_BYTES_MAX + (64 << 10), "{sent}");
+    }
+}
+
+/// The API server, or a webhook behind it, may repeat the token in its answer.
+#[tokio::test(start_paused = true)]
+async fn errors_of_reviews_contain_nothing_of_the_answer() {
+    let user = User {
+        token: kept::TokenHash::of("s3cret"),
+        info: UserInfo::default(),
+    };
+    for status in [200, 401, 403, 500] {
+        let (reviews, _) = reviews_by_answers(status, Bytes::from_static(b"\"s3cret\""), 1);
+        let error = reviews.authorize(&user, &secrets("web")).await.unwrap_err();
+        assert_eq!(error.code, Code::Unavailable);
+        assert!(!error.message.contains("s3cret"), "{}", error.message);
+    }
 }
 
 #[test]

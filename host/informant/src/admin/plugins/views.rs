@@ -15,8 +15,8 @@ pub(crate) struct PluginView {
     pub name: String,
     pub component: String,
     pub informers: Vec<String>,
-    /// A loaded plugin's state, or `loading`, `refused`, `stopped`; `not-ready` while its first calls wait for something
-    /// that it may read, or began without it.
+    /// A loaded plugin's state, or `loading`, `refused`, `stopped`; `not-ready` while its first calls wait for
+    /// something that it may read, or began without it.
     pub state: String,
     /// Why, if a reason is known.
     pub because: Option<String>,

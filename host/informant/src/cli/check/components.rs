@@ -16,6 +16,10 @@ const KV_INTERFACE: &str = "informant:plugin/kv@";
 /// The import of a component that sends HTTP requests.
 const HTTP_INTERFACE: &str = "wasi:http/outgoing-handler";
 
+/// What to do about a component or script that cannot be read.
+const UNREADABLE_HELP: &str =
+    "a relative path begins at the folder of this file, and Informant's user must be able to read it";
+
 /// Each plugin's component as inspected, by plugin.
 pub(super) type Inspections<'c> = BTreeMap<&'c str, Inspection>;
 
@@ -46,9 +50,11 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
                 inspections.insert(name, inspection);
             }
             Err(error) => {
-                findings
-                    .problems
-                    .push(config.problem(section.positions.component, format!("[plugin.{name}] {error}")));
+                let problem = config.problem(section.positions.component, format!("[plugin.{name}] {error}"));
+                findings.problems.push(match error.problem() {
+                    LoadProblem::Unreadable(_) => problem.help(UNREADABLE_HELP),
+                    _ => problem,
+                });
             }
         }
     }

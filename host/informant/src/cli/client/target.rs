@@ -103,8 +103,9 @@ pub(super) enum Origin {
 }
 
 impl Target {
-    /// From `--admin`, the admin socket of the configuration or the default one if it is there, an explicit `--config`, the flags of a port-forward, the configuration in the working directory,
-    /// or the default, in this order. As a kubectl plugin, the flags of a port-forward are always set.
+    /// From `--admin`, the admin socket of the configuration or the default one if it is there, an explicit `--config`,
+    /// the flags of a port-forward, the configuration in the working directory, or the default, in this order. As a
+    /// kubectl plugin, the flags of a port-forward are always set.
     pub(super) fn of(args: &AdminArgs) -> Result<Self> {
         let (server, origin) = match (&args.admin, &args.config, args.pod.namespace()) {
             (Some(AdminServer::Plain(address)), _, _) => (AdminServer::Plain(reachable(*address)), Origin::Flag),

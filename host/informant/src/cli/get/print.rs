@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_any_depth_is_shown_but_not_as_yaml() {
+    fn objects_of_any_depth_are_shown_but_not_as_yaml() {
         let deep = "[".repeat(5_000) + &"]".repeat(5_000);
         let object =
             format!(r#"{{"apiVersion":"v1","kind":"Gadget","metadata":{{"name":"deep"}},"spec":{{"deep":{deep}}}}}"#);

@@ -264,7 +264,7 @@ fn daemon_with_every_problem() {
     greeter is stuck on update of default/web-0 for 3.9s (informant explain events-stuck)
     greeter failed on 5 objects and is retrying (all: /api/v1/retries?plugin=greeter) (informant explain events-stuck)
       update of default/web-2 in cluster east: 7 attempts in 2m2s, next in 31s: cannot connect
-      sync of all objects: 1 attempt in 0ms, next now: not yet
+      sync of all objects: 1 attempt in 0ms, next when it is its turn: not yet
     greeter dead-lettered add of default/web-1 12s ago: no such team (`informant plugin requeue greeter` redelivers all 3; `informant explain dead-letters`)
     greeter was not reloaded: plugin "greeter": greeter.wasm: not WebAssembly (informant explain plugin-not-reloaded)
     late is refused: late.wasm: cannot be read (informant explain plugin-refused)

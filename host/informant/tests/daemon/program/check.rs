@@ -137,12 +137,12 @@ async fn check_reports_an_unreachable_cluster() {
     error: config.toml: cannot check the cluster: http://ADDRESS: the API server cannot be reached: ServiceError: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it is running
     config.toml is invalid
     ");
-    insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--context", "other"]).await, @"
+    insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--context", "other"]).await, @r#"
     exit 3
     --
-    error: config.toml: cannot check the cluster: cannot use the default kubeconfig ($KUBECONFIG, ~/.kube/config): failed to load current context: other; check the context, or set --kubeconfig
+    error: config.toml: cannot check the cluster: there is no context "other" in the default kubeconfig ($KUBECONFIG, ~/.kube/config); contexts: `test`
     config.toml is invalid
-    ");
+    "#);
     insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--kubeconfig", "nowhere"]).await, @r#"
     exit 3
     --

@@ -35,7 +35,7 @@ async fn inspect_describes_a_component() {
               wasi:cli/terminal-stdin@0.2.6
               wasi:cli/terminal-stdout@0.2.6
               wasi:cli/terminal-stderr@0.2.6
-    needs     none declared (grants come from config.toml)
+    needs     - (the manifest declares none; grants come from config.toml)
     --
     ");
     insta::assert_snapshot!(transcript(&world, &["plugin", "inspect", "who-runs.wasm"]).await, @"
@@ -63,7 +63,7 @@ async fn inspect_describes_a_component() {
               wasi:cli/terminal-stdin@0.2.6
               wasi:cli/terminal-stdout@0.2.6
               wasi:cli/terminal-stderr@0.2.6
-    needs     none declared (grants come from config.toml)
+    needs     - (the manifest declares none; grants come from config.toml)
     --
     ");
     insta::assert_snapshot!(transcript(&world, &["plugin", "inspect", "kubeconfig"]).await, @r#"

@@ -2,7 +2,7 @@
 
 use crate::bindings::informant::plugin::kube::{Address, ApiError, ApiErrorCode, PatchKind};
 use crate::capability::kube::api::{KubeAddress, KubeError, KubeErrorCode, KubePatchKind};
-use informant_spec::{KubeResource, is_segment};
+use informant_spec::{KubeResource, is_name, is_segment};
 
 /// The subresources of a namespace: anything else after a namespace's name in a path is a resource in it.
 const OF_NAMESPACES: [&str; 2] = ["finalize", "status"];
@@ -14,12 +14,12 @@ impl TryFrom<Address> for KubeAddress {
     fn try_from(address: Address) -> Result<KubeAddress, KubeError> {
         let invalid = |message: String| KubeError::new(KubeErrorCode::Invalid, message);
         let resource = KubeResource::parse(&address.resource).map_err(|error| invalid(error.to_string()))?;
-        for (field, word) in [
-            ("namespace", &address.namespace),
-            ("name", &address.name),
-            ("subresource", &address.subresource),
+        for (field, word, is_valid) in [
+            ("namespace", &address.namespace, is_segment(&address.namespace)),
+            ("name", &address.name, is_name(&resource, &address.name)),
+            ("subresource", &address.subresource, is_segment(&address.subresource)),
         ] {
-            if !word.is_empty() && !is_segment(word) {
+            if !word.is_empty() && !is_valid {
                 return Err(invalid(format!("{field}: {word:?} is not a valid name")));
             }
         }

@@ -352,7 +352,7 @@ fn event() -> (HandledEvent, Arc<Mutex<Option<DeliveryOutcome>>>) {
 }
 
 #[test]
-fn changes_of_a_call_that_writes_are_persisted_with_its_end() {
+fn changes_of_a_writing_call_are_persisted_with_its_end() {
     let (rights, space) = (rights(1 << 20), Space::default());
     for failure in [None, Some(DeliveryOutcome::Retryable("conflict".into()))] {
         let mut writing = call(&rights, &space);
@@ -369,7 +369,7 @@ fn changes_of_a_call_that_writes_are_persisted_with_its_end() {
 }
 
 #[test]
-fn no_call_is_made_while_too_many_changes_wait_for_writes() {
+fn calls_stop_while_too_many_changes_wait_for_writes() {
     let (rights, space) = (rights(64 << 20), Space::default());
     let mut waiting = Vec::new();
     while !rights.is_full() {

@@ -82,6 +82,11 @@ impl CallMetrics {
     }
 }
 
+/// The sum of two finite numbers, which stays finite: series keep it until a restart.
+pub(super) fn sum(value: f64, more: f64) -> f64 {
+    (value + more).clamp(f64::MIN, f64::MAX)
+}
+
 impl Change {
     /// A histogram with these upper `bounds` counts a value.
     pub(super) fn observed(bounds: &[f64], value: f64) -> Change {
@@ -92,7 +97,7 @@ impl Change {
 
     fn merge(&mut self, later: Change) {
         match (self, later) {
-            (Change::Add(value) | Change::Set(value), Change::Add(amount)) => *value += amount,
+            (Change::Add(value) | Change::Set(value), Change::Add(amount)) => *value = sum(*value, amount),
             (Change::Observe(before), Change::Observe(after)) => before.merge(&after),
             (before, later) => *before = later,
         }
@@ -105,6 +110,6 @@ impl Observed {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
         }
-        self.sum += other.sum;
+        self.sum = sum(self.sum, other.sum);
     }
 }

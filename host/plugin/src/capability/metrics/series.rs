@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use informant_cache::{Environment, LogThrottle, Moment};
 
-use super::changes::{CallMetrics, Change, MetricChange, Observed};
+use super::changes::{CallMetrics, Change, MetricChange, Observed, sum};
 use super::{LabelValues, METRIC_SERIES_EXPIRE, METRIC_SERIES_MAX};
 use crate::component::manifest::{Manifest, MetricDeclaration, MetricKind};
 use crate::sync::lock;
@@ -202,7 +202,7 @@ impl Row {
     fn change(&mut self, change: Change, now: Moment) {
         self.changed = now;
         match (&mut self.value, change) {
-            (Value::Number(value), Change::Add(amount)) => *value += amount,
+            (Value::Number(value), Change::Add(amount)) => *value = sum(*value, amount),
             (Value::Histogram(before), Change::Observe(observed)) => before.merge(&observed),
             (value, change) => *value = Row::new(change, now).value,
         }

@@ -155,6 +155,24 @@ fn a_call_that_fails_changes_nothing() {
 }
 
 #[test]
+fn sums_stay_finite() {
+    let world = World::default();
+    let (series, manifest) = world.plugin("a", METRICS);
+    for _ in 0..2 {
+        let mut caller = call(&manifest);
+        for _ in 0..2 {
+            add(&mut caller, "seen", f64::MAX, &[("kind", "Pod"), ("name", "x")]).unwrap();
+            add(&mut caller, "depth", f64::MIN, &[("queue", "in")]).unwrap();
+            let observed = caller.observe("size".to_owned(), f64::MAX, Vec::new());
+            observed.unwrap().unwrap();
+        }
+        commit(&series, caller);
+    }
+    let text = world.text();
+    assert!(!text.contains("inf") && !text.contains("NaN"), "{text}");
+}
+
+#[test]
 fn replace_sets_all_series_of_a_gauge_at_once() {
     let world = World::default();
     let (series, manifest) = world.plugin("a", METRICS);
@@ -328,13 +346,13 @@ fn texts_are_escaped_in_the_output() {
     let metrics = r#"[{"name": "x", "type": "gauge", "help": "a\\d \"b\"", "labels": ["path"]}]"#;
     let (series, manifest) = world.plugin("a", metrics);
     let mut caller = call(&manifest);
-    let path = labels(&[("path", "a\\b\"c\nd é")]);
+    let path = labels(&[("path", "a\\b\"c\nd é\u{1b}[31m\0\r\u{9b}")]);
     caller.set("x".to_owned(), 1.0, path).unwrap().unwrap();
     commit(&series, caller);
     let text = world.text();
     assert!(text.contains("# HELP plugin_custom_x a\\\\d \"b\"\n"), "{text}");
     assert!(
-        text.contains("plugin_custom_x{plugin=\"a\",path=\"a\\\\b\\\"c\\nd é\"} 1.0\n"),
+        text.contains(r#"{plugin="a",path="a\\b\"c\nd é\\u{1b}[31m\\u{0}\\u{d}\\u{9b}"} 1.0"#),
         "{text}"
     );
 }

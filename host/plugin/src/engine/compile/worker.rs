@@ -32,6 +32,7 @@ fn work() -> Result<(), String> {
     // Other work comes first. Its niceness may be higher already.
     #[cfg(unix)]
     let _ = rustix::process::nice(NICE);
+    close_inherited();
     // Before the first byte is read. Reported at once, so that nothing in the input can change the report.
     let confinement = confine();
     write_out(&[&report(confinement)])?;
@@ -64,6 +65,19 @@ fn work() -> Result<(), String> {
         Err(words) => words.as_bytes(),
     };
     write_out(&[&answer_head(&answer), text])
+}
+
+/// Closes what the parent did not mean to pass on, besides the three pipes. Before a thread or a file could own any.
+fn close_inherited() {
+    #[cfg(target_os = "linux")]
+    #[expect(
+        unsafe_code,
+        reason = "descriptors that somebody owned would be closed; nothing here has any yet"
+    )]
+    // It fails before Linux 5.9.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0);
+    }
 }
 
 fn write_out(parts: &[&[u8]]) -> Result<(), String> {

@@ -110,7 +110,7 @@ fn broken(kind: &str, metadata: &str) -> Injection {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_cannot_be_read_marks_its_key_as_outdated() {
+async fn unreadable_events_mark_their_keys_as_outdated() {
     let (server, rig, recorder) = synced_with_a().await;
     let newest = server.revision() + 1;
     let metadata = format!(r#""name":"a","resourceVersion":"{newest}""#);
@@ -120,14 +120,14 @@ async fn an_event_that_cannot_be_read_marks_its_key_as_outdated() {
     assert_eq!(status.outdated, [informant_object::Key::new("default", "a")]);
     assert_eq!((status.state, status.skipped), (SourceState::Live, 1));
     assert_eq!(recorder.take(), Vec::<String>::new());
-    // A complete list shows what is outdated anew.
+    // A complete list shows again what is outdated.
     server.faults().drop_watches(&watches(), Ending::Expired);
     pass(5).await;
     assert_eq!(rig.informer.status().outdated, Vec::<informant_object::Key>::new());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_cannot_be_read_is_delivered_by_its_name() {
+async fn unreadable_deletes_are_delivered_by_name() {
     let (server, rig, recorder) = synced_with_a().await;
     put(&server, "b", 1);
     settle().await;
