@@ -275,7 +275,7 @@ impl PluginContext {
         let combined = {
             let mut status = self.status();
             status.instance(id).state = state;
-            if status.state() == PluginState::Running {
+            if status.worst_of_instances() == PluginState::Running {
                 status.because = None;
             }
             status.because = because.or_else(|| status.because.take());

@@ -307,7 +307,7 @@ impl Queue {
 
     /// Whether a call about `key` has to wait because its namespace is suspect.
     pub(super) fn waits_as_suspect(&self, key: Option<KeyRef<'_>>, now: Moment) -> bool {
-        self.is_suspect(key) && !self.suspects.may_start(now)
+        self.is_suspect(key) && !self.suspects.may_start(now) && !seeded_bug(SeededBug::SuspectsNotLimited)
     }
 
     fn is_suspect(&self, key: Option<KeyRef<'_>>) -> bool {

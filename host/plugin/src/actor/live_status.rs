@@ -84,27 +84,25 @@ pub(crate) struct LiveStatus {
 impl LiveStatus {
     /// The plugin's state: the worst of its instances' states, that it is paused, or that its calls fail.
     pub(crate) fn state(&self) -> PluginState {
-        use PluginState::{Draining, Failing, Loaded, Paused, Quarantined, Restarting, Running, Stopped};
-        const WORST_FIRST: [PluginState; 6] = [Quarantined, Restarting, Draining, Running, Loaded, Stopped];
-        let is_state_of_any = |state: &PluginState| self.instances.values().any(|instance| instance.state == *state);
-        let worst = WORST_FIRST.into_iter().find(is_state_of_any).unwrap_or(Loaded);
-        match worst {
+        use PluginState::{Failing, Loaded, Paused, Restarting, Running};
+        match self.worst_of_instances() {
             Restarting | Running | Loaded if self.paused.is_some() => Paused,
             Restarting | Running if self.streak.is_failing() => Failing,
             state => state,
         }
     }
 
+    pub(crate) fn worst_of_instances(&self) -> PluginState {
+        use PluginState::{Draining, Loaded, Quarantined, Restarting, Running, Stopped};
+        const WORST_FIRST: [PluginState; 6] = [Quarantined, Restarting, Draining, Running, Loaded, Stopped];
+        let is_state_of_any = |state: &PluginState| self.instances.values().any(|instance| instance.state == *state);
+        WORST_FIRST.into_iter().find(is_state_of_any).unwrap_or(Loaded)
+    }
+
     pub(crate) fn reason(&self) -> Option<String> {
         match (self.state(), self.paused) {
             (PluginState::Paused, Some(by)) => Some(by.as_str().to_owned()),
-            (PluginState::Failing, _) => {
-                let error = self.because.as_deref().map(|because| format!(": {because}"));
-                Some(format!(
-                    "its last {FAILING_CALLS} calls or more failed{}",
-                    error.unwrap_or_default()
-                ))
-            }
+            (PluginState::Failing, _) => Some(format!("its last {FAILING_CALLS} calls or more have failed")),
             _ => self.because.clone(),
         }
     }

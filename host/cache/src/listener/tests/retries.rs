@@ -186,6 +186,9 @@ fn keys_under_retry_are_listed_oldest_first() {
     b add x1 for 0ns, again in 60s: busy
     ");
     assert_eq!(rig.listener.ledger().retried_keys(0).0, 3);
+    let (count, oldest) = rig.listener.ledger().retried_after("retryable");
+    assert_eq!((count, oldest), (3, rig.listener.ledger().retried_keys(1).1.pop()));
+    assert_eq!(rig.listener.ledger().retried_after("trap"), (0, None));
     rig.pass(seconds(60));
     rig.drain();
     assert_eq!(rig.listener.ledger().retried_keys(10), (0, Vec::new()));
