@@ -22,8 +22,8 @@
 //! Two calls for one key begin at least the handler's interval apart, unless the informer's selection has changed: then
 //! the source may be another one. In a second at most as many calls begin as the handler's burst and rate allow.
 //!
-//! Calls of a handler about namespaces in which one trapped a short time ago run one at a time, and take their share of its
-//! time at most, if it limits them.
+//! Calls of a handler about namespaces in which one trapped a short time ago run one at a time, and take their share of
+//! its time at most, if it limits them.
 //!
 //! What a handler of a durable informer keeps with its calls is what they accepted, whenever its process was killed. If
 //! a call also deferred a write, the next process finds what it kept only if the write was sent.

@@ -124,13 +124,16 @@ impl Listener {
         (self.queue.failing, listed.collect())
     }
 
-    /// How many keys are under retry whose last delivery had `result`, and the one that failed first. Visits every slot.
+    /// How many keys are under retry whose last delivery had `result`, and the one that failed first. Visits every
+    /// slot.
     pub(super) fn retried_after(&self, result: &str) -> (usize, Option<RetriedKey>) {
         let (mut count, mut oldest) = (0, None::<(&Slot, &RetryState)>);
         for slot in self.queue.slots.iter().filter(|_| self.queue.failing > 0) {
             if let Some(state) = slot.retry.as_deref().filter(|state| state.result == result) {
                 count += 1;
-                oldest = oldest.filter(|(_, other)| other.since <= state.since).or(Some((slot, state)));
+                oldest = oldest
+                    .filter(|(_, other)| other.since <= state.since)
+                    .or(Some((slot, state)));
             }
         }
         (count, oldest.map(|(slot, state)| RetriedKey::new(slot, state)))

@@ -45,11 +45,25 @@ async fn one_object_that_loops_stops_no_other() {
     assert!(longest < LAG_MAX, "{longest:?}");
     let view = until("the dead letter", async || {
         let view = plugin(&daemon).await;
-        if view["deadLetters"] == 1 { Ok(view) } else { Err(view.to_string()) }
+        if view["deadLetters"] == 1 {
+            Ok(view)
+        } else {
+            Err(view.to_string())
+        }
     })
     .await;
-    assert_eq!((&view["state"], &view["restarts"]), (&json!("running"), &json!(3)), "{view}");
-    assert_eq!((&view["suspects"], &view["suspectNamespaces"]), (&json!(1), &json!(["team-a"])));
-    assert!(view["lastDeadLetter"]["error"].as_str().unwrap().contains("limits.cpu"), "{view}");
+    assert_eq!(
+        (&view["state"], &view["restarts"]),
+        (&json!("running"), &json!(3)),
+        "{view}"
+    );
+    assert_eq!(
+        (&view["suspects"], &view["suspectNamespaces"]),
+        (&json!(1), &json!(["team-a"]))
+    );
+    assert!(
+        view["lastDeadLetter"]["error"].as_str().unwrap().contains("limits.cpu"),
+        "{view}"
+    );
     daemon.stop().await;
 }

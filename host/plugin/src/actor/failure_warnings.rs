@@ -20,8 +20,8 @@ pub(crate) const DEAD_LETTER_WARNINGS_MAX: usize = 10;
 /// See [`DEAD_LETTER_WARNINGS_MAX`]: 60 s, as between two warnings about one index.
 pub(crate) const DEAD_LETTER_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
-/// Between two warnings of one plugin about events under retry, or that were skipped, after calls that ended alike: 60 s,
-/// as between two batches of warnings about dead letters. Each says how many there are.
+/// Between two warnings of one plugin about events under retry, or that were skipped, after calls that ended alike:
+/// 60 s, as between two batches of warnings about dead letters. Each says how many there are.
 pub(crate) const RETRY_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
 pub(super) struct FailureWarnings {

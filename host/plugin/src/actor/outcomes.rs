@@ -192,8 +192,8 @@ impl Answers {
     }
 }
 
-/// Logs that an event failed: at level debug, or as a warning if nothing else tells of it, as far as a line is due. A trap
-/// is logged with the loss of the instance.
+/// Logs that an event failed: at level debug, or as a warning if nothing else tells of it, as far as a line is due. A
+/// trap is logged with the loss of the instance.
 fn log_failure(outcomes: &Outcomes, event: &EndedEvent<'_>, outcome: &DeliveryOutcome, on_failure: OnFailure) {
     let (DeliveryOutcome::Permanent(error) | DeliveryOutcome::Retryable(error) | DeliveryOutcome::RetryAfter(error, _)) =
         outcome

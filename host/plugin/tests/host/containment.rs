@@ -116,9 +116,7 @@ async fn an_object_that_loops_is_dead_lettered_and_others_are_handled() {
         pods.apply_in("other", &format!("good-{number}"), "");
         world.recorded(1, of(&format!("good-{number}"))).await;
     }
-    world
-        .until("a dead letter", || plugin.status().dead_letters == 1)
-        .await;
+    world.until("a dead letter", || plugin.status().dead_letters == 1).await;
     let letters = plugin.listener().ledger().dead_letters();
     assert_eq!((letters[0].attempts, letters[0].result), (3, "timeout"));
     assert_eq!(plugin.listener().ledger().suspects(3), (1, vec!["default".to_owned()]));
@@ -142,7 +140,9 @@ async fn crashes_of_one_namespace_never_quarantine() {
     let metric = r#"informant_plugin_state{plugin="guest_recorder",state="failing"}"#;
     assert_eq!(world.metrics(metric), format!("{metric} 1"));
     pods.apply_in("other", "good", "");
-    world.until("a success", || plugin.status().state == PluginState::Running).await;
+    world
+        .until("a success", || plugin.status().state == PluginState::Running)
+        .await;
     assert_eq!(plugin.status().because, None);
     assert_eq!(world.metrics(metric), format!("{metric} 0"));
     world

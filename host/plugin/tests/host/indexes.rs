@@ -174,7 +174,10 @@ async fn a_trap_storm_detaches_the_index_until_resume() {
     informer.apply("good", APP_WEB);
     informer.attach().await;
     let traps: Vec<_> = (0..30).map(|number| format!("trap-{number}")).collect();
-    for (namespace, name) in NAMESPACES.iter().flat_map(|namespace| traps.iter().map(move |name| (namespace, name))) {
+    for (namespace, name) in NAMESPACES
+        .iter()
+        .flat_map(|namespace| traps.iter().map(move |name| (namespace, name)))
+    {
         informer.apply_in(namespace, name, "");
     }
     world
@@ -188,7 +191,10 @@ async fn a_trap_storm_detaches_the_index_until_resume() {
         "{:?}",
         informer.state()
     );
-    for (namespace, name) in NAMESPACES.iter().flat_map(|namespace| traps.iter().map(move |name| (namespace, name))) {
+    for (namespace, name) in NAMESPACES
+        .iter()
+        .flat_map(|namespace| traps.iter().map(move |name| (namespace, name)))
+    {
         informer.pods.delete_in(namespace, name);
     }
     plugin.resume().await;

@@ -72,7 +72,12 @@ async fn each_cause_of_failures_has_a_line_a_minute() {
     }
     tokio::time::sleep(Duration::from_secs(50)).await;
     let lines = warnings(&world);
-    let of = |cause: &str| lines.iter().filter(|line| line.contains(&format!("result={cause:?}"))).count();
+    let of = |cause: &str| {
+        lines
+            .iter()
+            .filter(|line| line.contains(&format!("result={cause:?}")))
+            .count()
+    };
     assert_eq!((lines.len(), of("retryable"), of("trap")), (2, 1, 1), "{lines:?}");
 }
 
@@ -94,11 +99,19 @@ async fn skipped_failures_have_a_line_a_minute() {
         pods.apply(&format!("bad-{number}"));
     }
     idle(&world, &plugin).await;
-    assert!(skipped().len() == 1 && skipped()[0].contains("asked to fail"), "{:?}", skipped());
+    assert!(
+        skipped().len() == 1 && skipped()[0].contains("asked to fail"),
+        "{:?}",
+        skipped()
+    );
     tokio::time::sleep(Duration::from_secs(60)).await;
     pods.apply("late");
     idle(&world, &plugin).await;
-    assert!(skipped().len() == 2 && skipped()[1].contains("suppressed=49"), "{:?}", skipped());
+    assert!(
+        skipped().len() == 2 && skipped()[1].contains("suppressed=49"),
+        "{:?}",
+        skipped()
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -138,8 +138,8 @@ fn more_calls_in_a_second_than_the_rate_are_detected() {
     assert_eq!(called_for_three(999), [Clause::RateKept]);
 }
 
-/// The clauses that a handler violates that limits suspects. Its first call traps, its second is about the same namespace
-/// and takes from 1 s to 2 s, and its third begins after `ms`.
+/// The clauses that a handler violates that limits suspects. Its first call traps, its second is about the same
+/// namespace and takes from 1 s to 2 s, and its third begins after `ms`.
 fn called_for_suspects(ms: u64) -> Vec<Clause> {
     let objects = ["a", "b", "c"].map(|name| object(name, &format!("u{name}"), 1));
     let added = Entry::HandlerAdded {
