@@ -154,7 +154,7 @@ mod tests {
             now += SECOND;
             spent += SECOND;
         }
-        assert_eq!(spent, 12 * SECOND);
+        assert_eq!(spent, 12 * SECOND + SUSPECT_BURST);
     }
 
     #[test]
