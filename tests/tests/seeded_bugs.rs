@@ -22,7 +22,7 @@ const BY_SCENARIO: [SeededBug; 3] = [
 ];
 
 /// The clause that has to show each of these bugs.
-const BY_CLAUSE: [(SeededBug, Clause); 14] = [
+const BY_CLAUSE: [(SeededBug, Clause); 15] = [
     (SeededBug::EveryDeleteMarked, Clause::TombstoneMarked),
     (SeededBug::ShortLivedObjectVanishes, Clause::Resumable),
     (SeededBug::NewIncarnationMissed, Clause::AtLeastOnce),
@@ -34,6 +34,7 @@ const BY_CLAUSE: [(SeededBug, Clause); 14] = [
     (SeededBug::FailedCallWrites, Clause::WritesAfterSuccess),
     (SeededBug::IntervalNotKept, Clause::IntervalKept),
     (SeededBug::RateNotKept, Clause::RateKept),
+    (SeededBug::SuspectsNotLimited, Clause::PoisonLocal),
     (SeededBug::KeysStoredLate, Clause::RememberedWithSuccess),
     (SeededBug::KeysBeforeWrites, Clause::RememberedWithWrites),
     (SeededBug::LaneFollowsSource, Clause::InstanceKept),

@@ -10,6 +10,7 @@ pub(crate) mod options;
 pub(crate) mod reason;
 pub(crate) mod requeues;
 pub(crate) mod spacing;
+pub(crate) mod suspects;
 pub(crate) mod timers;
 
 use std::time::Duration;
@@ -51,6 +52,9 @@ pub struct Delivery {
     /// An add or delete in which events were folded that the handler has not received: it may have received another
     /// state of the key before these, which is unknown. Updates have that state in `old`.
     pub seen_unknown: bool,
+    /// Its namespace is suspect ([`ListenerOptions::limits_suspects`](crate::listener::ListenerOptions::limits_suspects)):
+    /// report how long the call took with [`Consumer::took`](crate::listener::Consumer::took).
+    pub is_suspect: bool,
 }
 
 /// The event of a delivery. The states are those of the store, not those the handler accepted: handlers should treat
@@ -111,10 +115,11 @@ pub enum DeliveryOutcome {
     RetryAfter(String, Duration),
     /// The handler failed and a retry is useless: the event becomes a dead letter.
     Permanent(String),
-    /// The guest trapped, or the native handler panicked. Retried like [`DeliveryOutcome::Retryable`], at most
-    /// [`CRASHES_MAX`](crate::listener::CRASHES_MAX) times.
+    /// The guest trapped, or the native handler panicked. Retried like [`DeliveryOutcome::Retryable`]; the
+    /// [`TRAPS_MAX`](crate::listener::TRAPS_MAX)th for one state is the last.
     Trapped(String),
-    /// The call exceeded its time limit. Retried like [`DeliveryOutcome::Trapped`], and counted with it.
+    /// The call exceeded its time limit. Retried like [`DeliveryOutcome::Retryable`]; the
+    /// [`TIMEOUTS_MAX`](crate::listener::TIMEOUTS_MAX)th for one state is the last.
     TimedOut(String),
 }
 

@@ -29,6 +29,7 @@
 //! | ready, or removed | dead letter or skipped | maybe the first; nothing after an end | the next, or none | shrinks |
 //! | backing off | failed | uncertain | newer states fold in | what cannot fold |
 //! | spaced | its key was called within the interval | – | newer states fold in | what cannot fold |
+//! | suspect | its namespace has used up its share of time | – | newer states fold in | what cannot fold |
 //! | waiting | the call found a source or an index not ready | uncertain | newer states fold in | what cannot fold |
 //! | cut to its ends | a replay or another selection begins | – | an end, one that failed, or none | ends |
 //! | removed | its source is detached | | | |
@@ -59,6 +60,8 @@
 //!   [lanes](Consumer::set_lanes). Each has its own ready list and its own cursors, so that a slow lane delays
 //!   only its own keys. Limits, timers and retries are the listener's. `Synced` is delivered in every lane, once all
 //!   have attempted every key.
+//! - If a handler [limits them](ListenerOptions::limits_suspects), namespaces with an object that crashed it get a share
+//!   of its time, all together: what they wait for delays no other namespace.
 //! - A handler that [asks for another call](DeliveryOutcome::RequeueAfter) of a key receives one, with its present
 //!   state, unless it is called for the key before. Such a timer is no pending event.
 //!
@@ -106,10 +109,10 @@ pub use crate::delivery::change::{ChangeKind, ObjectChange};
 pub use crate::delivery::dead_letters::{DeadLetter, DeadLetterChanges, LastDelete};
 pub use crate::delivery::lanes::{LANES_MAX, Lane, LaneSet, ResourceIdentities};
 pub use crate::delivery::options::{
-    CRASHES_MAX, DEAD_LETTERS_MAX, ERROR_BYTES_MAX, FailurePolicy, ListenerOptions, PENDING_BYTES_MAX,
-    PENDING_EVENTS_MAX, REQUEUE_AFTER_MIN, REQUEUE_AFTER_MIN_UNCHANGED, REQUEUE_CHANGES_MAX, REQUEUED_DELETES_MAX,
-    REQUEUES_IN_A_ROW_MAX, RESYNC_MIN, RETRIED_DELETES_MAX, RETRIES_PER_SECOND_MAX, RETRY_AFTER_MAX,
-    RETRY_ERROR_BYTES_MAX, RetryOptions, SPACED_KEYS_MAX, UNACCEPTED_KEYS_MAX,
+    DEAD_LETTERS_MAX, ERROR_BYTES_MAX, FailurePolicy, ListenerOptions, PENDING_BYTES_MAX, PENDING_EVENTS_MAX,
+    REQUEUE_AFTER_MIN, REQUEUE_AFTER_MIN_UNCHANGED, REQUEUE_CHANGES_MAX, REQUEUED_DELETES_MAX, REQUEUES_IN_A_ROW_MAX,
+    RESYNC_MIN, RETRIED_DELETES_MAX, RETRIES_PER_SECOND_MAX, RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX, RetryOptions,
+    SPACED_KEYS_MAX, SUSPECT_SHARE_PERCENT, SUSPECT_TIME, SUSPECTS_MAX, TIMEOUTS_MAX, TRAPS_MAX, UNACCEPTED_KEYS_MAX,
 };
 pub use crate::delivery::{Awaited, Delivery, DeliveryOutcome, DeliveryToken, NextBatch, NextDelivery, Notification};
 

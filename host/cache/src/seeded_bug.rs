@@ -107,6 +107,8 @@ seeded_bugs! {
     KeysStoredLate,
     /// What a plugin remembers is stored before the writes that its call deferred are sent.
     KeysBeforeWrites,
+    /// Calls about suspect namespaces take more than their share of time.
+    SuspectsNotLimited,
     /// A key moves to another lane when its source is replaced.
     LaneFollowsSource,
 }

@@ -39,6 +39,7 @@ runbooks! {
     INFORMANT_ABSENT = "informant-absent",
     INFORMANT_RESTARTING = "informant-restarting",
     NOT_SYNCED = "not-synced",
+    PLUGIN_FAILING = "plugin-failing",
     PLUGIN_NOT_RELOADED = "plugin-not-reloaded",
     PLUGIN_QUARANTINED = "plugin-quarantined",
     PLUGIN_REFUSED = "plugin-refused",

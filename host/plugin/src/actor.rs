@@ -16,6 +16,7 @@ pub(crate) mod probation;
 pub(crate) mod restart;
 pub(crate) mod slot;
 pub(crate) mod state_transfer;
+pub(crate) mod streak;
 pub(crate) mod worker;
 
 mod command_flag;
@@ -146,7 +147,12 @@ impl PluginContext {
             waker: &waker,
         };
         let capabilities = PluginCapabilities::new(&runtime.metrics.capabilities, &config.grants, &parts);
-        let outcomes = Outcomes::new(counters.plugin(), listener.clone(), &runtime, config.spec.on_failure);
+        let outcomes = Arc::new(Outcomes::new(
+            counters.clone(),
+            listener.clone(),
+            &runtime,
+            config.spec.on_failure,
+        ));
         let feed = listener.feed().clone();
         let ready = runtime.services.catalog.watch_ready(move |ready| feed.ready(ready));
         let paused = config.spec.paused.then_some(PausedBy::Section);
@@ -155,7 +161,6 @@ impl PluginContext {
         }
         PluginContext {
             capabilities: Arc::new(capabilities),
-            outcomes: Arc::new(outcomes),
             effects,
             waker,
             counters,
@@ -166,6 +171,7 @@ impl PluginContext {
             status: Mutex::new(LiveStatus {
                 instances: BTreeMap::new(),
                 losses: Default::default(),
+                streak: Arc::clone(outcomes.streak()),
                 because: None,
                 paused,
                 manifest: Arc::clone(&version.manifest),
@@ -178,6 +184,7 @@ impl PluginContext {
                 last_reload: None,
                 last_error: None,
             }),
+            outcomes,
             runtime,
             config: Mutex::new(config),
             listener,
@@ -268,7 +275,7 @@ impl PluginContext {
         let combined = {
             let mut status = self.status();
             status.instance(id).state = state;
-            if status.state() == PluginState::Running {
+            if status.worst_of_instances() == PluginState::Running {
                 status.because = None;
             }
             status.because = because.or_else(|| status.because.take());

@@ -26,6 +26,7 @@ use crate::engine::trap::TrapReport;
 use crate::engine::watchdog::{Abandoned, CallWatchdog};
 use crate::error::LoadProblem;
 use crate::instance::guest::{GuestState, InstanceResources};
+use crate::text::truncated;
 
 /// The result of a call into a guest: what it returned, or why it did not return.
 pub(crate) type Called<T> = Result<T, Box<TrapReport>>;
@@ -34,6 +35,8 @@ pub(crate) struct Instance {
     store: Store<GuestState>,
     exports: Exports,
     watchdog: CallWatchdog,
+    /// Whether it runs a script.
+    is_script: bool,
     /// What the last call is to change, if it succeeded.
     effects: CallEffects,
 }
@@ -79,6 +82,7 @@ impl Instance {
             store,
             exports,
             watchdog,
+            is_script: component.script.is_some(),
             effects: CallEffects::default(),
         })
     }
@@ -215,7 +219,10 @@ impl Instance {
         answer: Result<wasmtime::Result<Result<T, E>>, Abandoned>,
     ) -> Called<Result<T, E>> {
         let called = match answer {
-            Ok(Ok(answer)) => Ok(answer),
+            Ok(Ok(answer)) => match self.ran_out_of_memory(export, &answer) {
+                Some(report) => Err(Box::new(report)),
+                None => Ok(answer),
+            },
             Ok(Err(error)) => Err(Box::new(trapped(export, &error, &self.store))),
             Err(cause) => Err(Box::new(abandoned(export, cause, &self.store))),
         };
@@ -227,18 +234,50 @@ impl Instance {
         self.effects = end(&mut self.store, ended);
         called
     }
+
+    /// Why the instance is lost although its call answered: it was denied memory, and failed. Its next calls would fail
+    /// alike. A script need not have failed: what it had queued for later ends silently without memory.
+    fn ran_out_of_memory<T, E: Reported>(&self, export: &'static str, answer: &Result<T, E>) -> Option<TrapReport> {
+        let state = self.store.data();
+        let cause = state.limiter.explain()?;
+        let failure = answer.as_ref().err();
+        let has_failed = failure.is_some_and(|failure| matches!(failure.end(), CallEnd::Failed));
+        // What cannot be saved is not swapped: the instance keeps running.
+        if export == "save" || !(has_failed || self.is_script) {
+            return None;
+        }
+        let mut last_lines = state.output.take_tail();
+        let is_told = |message: &str| last_lines.last().is_some_and(|line| line.ends_with(message));
+        if let Some(message) = failure.map(Reported::message).filter(|message| !is_told(message)) {
+            last_lines.push(truncated(message));
+        }
+        Some(TrapReport::out_of_memory(export, cause, last_lines))
+    }
 }
 
 /// What a guest returns instead of an answer.
 trait Reported {
+    fn message(&self) -> &str;
+
     fn end(&self) -> CallEnd {
         CallEnd::Failed
     }
 }
 
-impl Reported for String {}
+impl Reported for String {
+    fn message(&self) -> &str {
+        self
+    }
+}
 
 impl Reported for Failure {
+    fn message(&self) -> &str {
+        match self {
+            Failure::Retryable(message) | Failure::Permanent(message) => message,
+            Failure::RetryAfter(later) => &later.message,
+        }
+    }
+
     fn end(&self) -> CallEnd {
         match self {
             Failure::RetryAfter(later) => CallEnd::RetryAfter(Duration::from_millis(later.after_ms.into())),

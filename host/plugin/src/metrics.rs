@@ -196,7 +196,7 @@ impl PluginSeries {
         EventCounters(EVENTS.map(|event| RESULTS.map(|result| counter(event, result))))
     }
 
-    /// An instance was rebuilt because of `reason`: `trap`, `timeout`, `aborted` or `init`.
+    /// An instance was rebuilt because of `reason`: `trap`, `memory`, `timeout`, `aborted` or `init`.
     pub(crate) fn restarted(&self, reason: &'static str) {
         self.restarts.of([reason]).inc();
     }
@@ -209,6 +209,18 @@ impl PluginSeries {
     pub(crate) fn state(&self, state: PluginState) {
         for each in PluginState::ALL {
             self.state.of([each.as_str()]).set(i64::from(each == state));
+        }
+    }
+
+    /// The last calls of a running plugin have all failed, or one has succeeded since.
+    pub(crate) fn failing(&self, is_failing: bool) {
+        let (before, after) = match is_failing {
+            true => (PluginState::Running, PluginState::Failing),
+            false => (PluginState::Failing, PluginState::Running),
+        };
+        // Any other state stays, and follows when it changes.
+        if self.state.of([before.as_str()]).get() == 1 {
+            self.state(after);
         }
     }
 

@@ -194,6 +194,7 @@ impl Runtime {
                 OnFailure::Retry | OnFailure::Quarantine => listener::FailurePolicy::Retry,
             },
             retry: retry_policy(spec),
+            limits_suspects: true,
             seed: self.env.random(),
             ..listener::ListenerOptions::default()
         }

@@ -17,6 +17,8 @@ pub enum PluginState {
     Loaded,
     /// It has an instance and handles events.
     Running,
+    /// It has an instance, but its last calls have all failed.
+    Failing,
     /// It lost its instance and waits for the next one; meanwhile events wait, or are compressed per key.
     Restarting,
     /// It was rebuilt too often and is not called until it is resumed or reloaded.
@@ -121,9 +123,10 @@ impl StuckOn {
 
 impl PluginState {
     /// All states, in the order of a plugin's life.
-    pub const ALL: [PluginState; 7] = [
+    pub const ALL: [PluginState; 8] = [
         PluginState::Loaded,
         PluginState::Running,
+        PluginState::Failing,
         PluginState::Restarting,
         PluginState::Quarantined,
         PluginState::Paused,
@@ -137,6 +140,7 @@ impl PluginState {
         match self {
             PluginState::Loaded => "loaded",
             PluginState::Running => "running",
+            PluginState::Failing => "failing",
             PluginState::Restarting => "restarting",
             PluginState::Quarantined => "quarantined",
             PluginState::Paused => "paused",

@@ -76,7 +76,7 @@ impl state::Guest for Runner {
     }
 }
 
-/// Calls the script for `about`. An exception is logged and becomes a failure: the instance keeps running.
+/// Calls the script for `about`. An exception becomes a failure, and the instance keeps running.
 fn handle<T>(about: &ObjectRef, function: impl FnOnce(&Program) -> Result<T, Thrown>) -> Result<T, Failure> {
     with_program(function).map_err(|thrown| {
         let separator = if about.namespace.is_empty() { "" } else { "/" };
@@ -84,10 +84,9 @@ fn handle<T>(about: &ObjectRef, function: impl FnOnce(&Program) -> Result<T, Thr
     })
 }
 
-/// The failure of `thrown`, which is logged with what it is about. A delay that the script asked for is no error.
+/// The failure of `thrown`, with what it is about in the log. The host logs failures: the first, and then summaries.
 fn reported(thrown: Thrown, about: &str) -> Failure {
-    let level = if thrown.is_error() { Level::Error } else { Level::Debug };
-    log(level, &format!("{about}{}", thrown.message));
+    log(Level::Debug, &format!("{about}{}", thrown.message));
     thrown.into_failure()
 }
 

@@ -35,8 +35,6 @@ pub(crate) struct Thrown {
     /// Contains file, line and column if they are known.
     pub(crate) message: String,
     consequence: Consequence,
-    /// The host answered that something is not ready yet: Informant calls again when it is.
-    is_not_ready: bool,
 }
 
 /// What Informant does about it.
@@ -56,7 +54,6 @@ impl Thrown {
         Thrown {
             message,
             consequence: Consequence::default(),
-            is_not_ready: false,
         }
     }
 
@@ -81,11 +78,6 @@ impl Thrown {
         // Discards an exception that a getter threw meanwhile.
         let _ = ctx.catch();
         thrown
-    }
-
-    /// Whether it is an error, and not a delay: one that the script asked for, or a call that came too early.
-    pub(crate) fn is_error(&self) -> bool {
-        !self.is_not_ready && !matches!(self.consequence, Consequence::RetryAfter { .. })
     }
 
     pub(crate) fn into_failure(self) -> Failure {
@@ -121,7 +113,6 @@ fn from_error(exception: &Exception<'_>, source: &Source, prelude: Option<&Prelu
     Thrown {
         message,
         consequence: prelude.map_or_else(Consequence::default, |prelude| consequence(object, prelude)),
-        is_not_ready: property::<String>(object, "code").as_deref() == Some("not-ready"),
     }
 }
 

@@ -22,6 +22,9 @@
 //! Two calls for one key begin at least the handler's interval apart, unless the informer's selection has changed: then
 //! the source may be another one. In a second at most as many calls begin as the handler's burst and rate allow.
 //!
+//! Calls of a handler about namespaces in which one trapped a short time ago run one at a time, and take their share of
+//! its time at most, if it limits them.
+//!
 //! What a handler of a durable informer keeps with its calls is what they accepted, whenever its process was killed. If
 //! a call also deferred a write, the next process finds what it kept only if the write was sent.
 //!
@@ -31,6 +34,7 @@ mod calls;
 mod rest;
 mod restart;
 mod source;
+mod suspects;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -76,6 +80,8 @@ pub enum Clause {
     IntervalKept,
     /// In a second at most as many calls of a handler begin as its burst and rate allow.
     RateKept,
+    /// Calls about namespaces in which one trapped a short time ago take a share of a handler's time at most.
+    PoisonLocal,
     /// What a handler keeps is that of its successful calls.
     RememberedWithSuccess,
     /// What a call keeps that also deferred a write is there after a kill only if the write was sent.
@@ -86,7 +92,7 @@ pub enum Clause {
 
 impl Clause {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Ordered,
         Self::OneAtATime,
         Self::NoInvention,
@@ -105,6 +111,7 @@ impl Clause {
         Self::WritesAfterSuccess,
         Self::IntervalKept,
         Self::RateKept,
+        Self::PoisonLocal,
         Self::RememberedWithSuccess,
         Self::RememberedWithWrites,
         Self::InstanceKept,
@@ -132,6 +139,7 @@ impl Clause {
             Self::WritesAfterSuccess => "writes after success",
             Self::IntervalKept => "interval kept",
             Self::RateKept => "rate kept",
+            Self::PoisonLocal => "poison stays local",
             Self::RememberedWithSuccess => "remembered with success",
             Self::RememberedWithWrites => "remembered with writes",
             Self::InstanceKept => "instance kept",
@@ -217,6 +225,8 @@ struct Handler {
     calls_per_second_max: Option<u32>,
     /// When the calls of the last second began, in nanoseconds since the start.
     began: VecDeque<u64>,
+    /// The namespaces in which a call trapped, if it limits the calls about them.
+    suspects: Option<suspects::Suspects>,
     keys: BTreeMap<Key, KeyState>,
     deleted: BTreeSet<(Key, String)>,
     /// The incarnations of which it received a state.
@@ -369,12 +379,14 @@ impl Checker {
             receives_every_state,
             min_interval_ms,
             calls_per_second_max,
+            limits_suspects,
         } = entry
         {
             let syncs_left = self.sources(*informer);
             let added = self.handlers.entry(*handler).or_default();
             (added.informer, added.receives_every_state) = (*informer, *receives_every_state);
             (added.min_interval_ms, added.calls_per_second_max) = (*min_interval_ms, *calls_per_second_max);
+            added.suspects = limits_suspects.then(suspects::Suspects::default);
             added.syncs_left = syncs_left;
         }
     }

@@ -167,6 +167,9 @@ pub enum Entry {
         /// How many calls may begin in a second, after a burst of as many.
         #[serde(default)]
         calls_per_second_max: Option<u32>,
+        /// Calls about namespaces in which one trapped get a share of the time.
+        #[serde(default)]
+        limits_suspects: bool,
     },
     /// The handler just registered continues after the kill of the process that ran another one: a durable informer.
     Resumed {

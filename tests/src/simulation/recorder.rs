@@ -69,6 +69,7 @@ impl CallRecorder {
             receives_every_state,
             min_interval_ms: options.min_interval.unwrap_or_default().as_millis() as u64,
             calls_per_second_max: options.calls_per_second_max,
+            limits_suspects: options.limits_suspects,
         });
         let began_unsynced = !watched.named.has_synced();
         Self {

@@ -22,9 +22,27 @@ pub const RESYNC_MIN: Duration = Duration::from_secs(1);
 /// years.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How often one object state may trap or time out before it becomes a dead letter, however many attempts
-/// [`RetryOptions::attempts`] allows: each costs the handler its memory.
-pub const CRASHES_MAX: u32 = 10;
+/// How often one object state may time out before it becomes a dead letter, however many attempts
+/// [`RetryOptions::attempts`] allows: each has cost the handler its memory, and others the time of the call.
+pub const TIMEOUTS_MAX: u32 = 3;
+
+/// How often one object state may trap before it becomes a dead letter, however many attempts
+/// [`RetryOptions::attempts`] allows: each costs the handler its memory. Timeouts are counted apart.
+pub const TRAPS_MAX: u32 = 5;
+
+/// How long a namespace is suspect after a call about one of its objects trapped or timed out: 5 min.
+pub const SUSPECT_TIME: Duration = Duration::from_secs(5 * 60);
+
+/// How much of an instance's time calls of suspect namespaces may take, all together, in percent: 20.
+pub const SUSPECT_SHARE_PERCENT: u32 = 20;
+
+/// After a pause, calls of suspect namespaces may take the share of this time at once: 1 s. So quick calls need not wait
+/// for each other.
+pub(crate) const SUSPECT_BURST: Duration = Duration::from_secs(1);
+
+/// How many namespaces of one handler may be suspect, and how many cluster-scoped objects: 1,000. Above it, the one
+/// whose crash is the oldest is forgotten, and [counted](crate::listener::ListenerCounters::suspects_forgotten).
+pub const SUSPECTS_MAX: usize = 1_000;
 
 /// How many retries of one handler may start within a second, and how many may be ready or in flight at once. Later
 /// ones wait, and are [counted](crate::listener::ListenerCounters::retries_limited) as `retries_limited`; new events do
@@ -117,6 +135,9 @@ pub struct ListenerOptions {
     pub dead_letters_max: usize,
     /// What happens after a failure.
     pub on_failure: FailurePolicy,
+    /// Whether calls of namespaces in which one crashed less than [`SUSPECT_TIME`] ago are limited to
+    /// [`SUSPECT_SHARE_PERCENT`] of the time. Beyond that their keys wait, newer states fold in, and others are called.
+    pub limits_suspects: bool,
     /// Spreads retries, and protects the key table against names crafted to collide. From the environment's random
     /// numbers.
     pub seed: u64,
@@ -129,8 +150,8 @@ pub struct RetryOptions {
     pub initial: Duration,
     /// The longest wait, jitter included.
     pub max: Duration,
-    /// Attempts per state before it becomes a dead letter; 0: retryable failures are retried without end, traps and
-    /// timeouts up to [`CRASHES_MAX`] times. A handler that asks for a retry after some time does not use up an
+    /// Attempts per state before it becomes a dead letter; 0: retryable failures are retried without end, timeouts
+    /// up to [`TIMEOUTS_MAX`] and traps up to [`TRAPS_MAX`] times. A handler that asks for a retry after some time does not use up an
     /// attempt.
     pub attempts: u32,
 }
@@ -159,6 +180,7 @@ impl Default for ListenerOptions {
             requeued_deletes_max: REQUEUED_DELETES_MAX,
             dead_letters_max: DEAD_LETTERS_MAX,
             on_failure: FailurePolicy::Retry,
+            limits_suspects: false,
             seed: 0,
         }
     }

@@ -6,8 +6,9 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
 use crate::delivery::lanes::Lane;
-use crate::delivery::options::{CRASHES_MAX, RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX};
-use crate::listener::retry::{RetryState, back_off};
+use crate::delivery::options::{RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX};
+use crate::listener::queue::Queue;
+use crate::listener::retry::{Crashes, RetryState, back_off};
 use crate::listener::slots::{Slot, SlotId};
 use crate::listener::state::What;
 use crate::listener::{DeadLetter, DeliveryOutcome, DeliveryToken, FailurePolicy, LastDelete, Listener};
@@ -28,17 +29,32 @@ enum FailureCause {
     Retryable,
     /// The handler asked for a retry after this time.
     WaitRequested(Duration),
-    /// The call cost the handler its instance: a trap or a timeout.
-    Crash,
+    /// The call cost the handler its instance.
+    Trap,
+    Timeout,
+}
+
+impl FailureCause {
+    /// The crashes of a state that had `before`, with this failure.
+    fn crashes(self, before: Crashes) -> Crashes {
+        Crashes {
+            traps: before.traps + u32::from(matches!(self, FailureCause::Trap)),
+            timeouts: before.timeouts + u32::from(matches!(self, FailureCause::Timeout)),
+        }
+    }
 }
 
 impl Listener {
     pub(super) fn done(&mut self, token: DeliveryToken, outcome: DeliveryOutcome, now: Moment) {
+        self.queue.suspects.ended(token, true, now);
         let Some(id) = self.queue.answered(token) else { return };
         let slot = self.queue.slots.get_mut(id);
         let (source, lane) = (slot.source, slot.lane);
         let owed_to_sync = std::mem::take(&mut slot.first.owed_to_sync);
         let result = outcome.as_str();
+        if let DeliveryOutcome::Trapped(_) | DeliveryOutcome::TimedOut(_) = outcome {
+            self.suspect(id, now);
+        }
         let failed = |error, cause| FailedCall {
             result,
             error,
@@ -74,17 +90,30 @@ impl Listener {
                 );
             }
             DeliveryOutcome::Retryable(error) => self.fail(id, failed(error, FailureCause::Retryable)),
-            DeliveryOutcome::Trapped(error) | DeliveryOutcome::TimedOut(error) => {
-                self.fail(id, failed(error, FailureCause::Crash));
-            }
+            DeliveryOutcome::Trapped(error) => self.fail(id, failed(error, FailureCause::Trap)),
+            DeliveryOutcome::TimedOut(error) => self.fail(id, failed(error, FailureCause::Timeout)),
         }
         if owed_to_sync {
             self.attempted(source, lane, now);
         }
     }
 
+    /// The slot's call cost the handler its instance.
+    fn suspect(&mut self, id: SlotId, now: Moment) {
+        let Queue {
+            slots,
+            suspects,
+            counters,
+            ..
+        } = &mut self.queue;
+        if let Some(key) = slots.get(id).key().filter(|_| self.options.limits_suspects) {
+            counters.suspects_forgotten += u64::from(suspects.add(key, now));
+        }
+    }
+
     /// Takes back a delivery whose call was not made.
     pub(super) fn give_back(&mut self, token: DeliveryToken) {
+        self.queue.suspects.ended(token, false, Moment::ZERO);
         let Some(id) = self.queue.answered(token) else { return };
         if self.is_outdated_synced(id) {
             self.queue.counters.delivered -= 1;
@@ -162,10 +191,10 @@ impl Listener {
     /// Whether the event becomes a dead letter if no newer state follows it.
     fn is_last_attempt(&self, slot: &Slot, cause: FailureCause) -> bool {
         let retry = slot.retry.as_ref();
-        let (attempts, crashes) = retry.map_or((0, 0), |retry| (retry.attempts, retry.crashes));
+        let (attempts, crashes) = retry.map_or_else(Default::default, |retry| (retry.attempts, retry.crashes));
         let is_exhausted = match (cause, self.options.retry.attempts) {
             (FailureCause::WaitRequested(_), _) => false,
-            (FailureCause::Crash, _) if crashes + 1 >= CRASHES_MAX => true,
+            _ if cause.crashes(crashes).is_exhausted() => true,
             (_, 0) => false,
             (_, attempts_max) => attempts + 1 >= attempts_max,
         };
@@ -196,11 +225,11 @@ impl Listener {
         slot.failures = slot.failures.saturating_add(counted);
         let before = slot.retry.as_ref();
         let (since, calls) = before.map_or((now, 0), |retry| (retry.since, retry.failures));
-        let (attempts, crashes) = before.map_or((0, 0), |retry| (retry.attempts, retry.crashes));
+        let (attempts, crashes) = before.map_or_else(Default::default, |retry| (retry.attempts, retry.crashes));
         let failures = slot.failures;
         let wait = match cause {
             FailureCause::WaitRequested(wait) => wait,
-            FailureCause::Retryable | FailureCause::Crash => {
+            FailureCause::Retryable | FailureCause::Trap | FailureCause::Timeout => {
                 back_off(&self.options.retry, failures, self.queue.slots.random(id))
             }
         };
@@ -211,7 +240,7 @@ impl Listener {
             until: interval_end.unwrap_or(Moment::ZERO).max(now + wait),
             failures: calls.saturating_add(1),
             attempts: attempts.saturating_add(counted),
-            crashes: crashes + u32::from(matches!(cause, FailureCause::Crash)),
+            crashes: cause.crashes(crashes),
             is_requested: counted == 0,
             result,
             error: error.into_boxed_str(),
@@ -256,7 +285,7 @@ impl Listener {
                 until: Moment::NEVER,
                 failures: attempts,
                 attempts,
-                crashes: 0,
+                crashes: Crashes::default(),
                 is_requested: false,
                 result,
                 error: Box::default(),

@@ -137,6 +137,7 @@ impl Listener {
             failing: queue.failing,
             spaced: queue.slots.counts().spaced,
             waiting: queue.slots.counts().waiting,
+            suspect: queue.slots.counts().suspect,
             held_by_rate: self.is_held_by_rate,
             keyed: queue.is_keyed(),
             bytes: queue.bytes + self.requeues.bytes(),

@@ -80,6 +80,7 @@ impl Listener {
         if !self.pauses.is_empty() {
             return false;
         }
+        self.queue.suspects.expire(now);
         self.count_vanished_as_synced(now);
         self.fire_timers(now);
         true
@@ -115,7 +116,7 @@ impl Listener {
     fn is_over(&self) -> bool {
         let counts = self.queue.slots.counts();
         let waiting = if self.retries_ended {
-            counts.backing_off + counts.waiting
+            counts.backing_off + counts.waiting + counts.suspect
         } else {
             0
         };
@@ -140,6 +141,7 @@ impl Listener {
             self.next_requeue(lanes),
             interval,
             self.waits.next(),
+            self.queue.next_suspect(lanes),
         ];
         timers.into_iter().flatten().min()
     }
@@ -278,8 +280,9 @@ impl Listener {
             CursorKind::Resync => Known::Exactly(object.clone()),
             _ => Known::Maybe(None),
         };
+        let has_to_wait = self.queue.waits_as_suspect(Some(object.key()), now);
         let state = self.state_of((source, lane), object, kind, begun);
-        if occupied || self.queue.spacing.until(hash).is_some() {
+        if occupied || has_to_wait || self.queue.spacing.until(hash).is_some() {
             self.queue.enqueue((source, lane), known, state);
             return CursorStep::PassedOver;
         }

@@ -14,9 +14,10 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
 use crate::delivery::Awaited;
-use crate::delivery::lanes::Lane;
+use crate::delivery::lanes::{Lane, LaneSet};
 use crate::delivery::spacing::{CallSpacing, Ended};
-use crate::listener::retry::RetryState;
+use crate::delivery::suspects::Suspects;
+use crate::listener::retry::{Crashes, RetryState};
 use crate::listener::slots::{CallState, Slot, SlotId, Slots};
 use crate::listener::state::{Folded, Known, State};
 use crate::listener::subject::Subject;
@@ -31,6 +32,8 @@ pub(super) struct Queue {
     /// Subjects under retry: in back-off, ready again, or in flight again.
     pub(super) failing: usize,
     pub(super) spacing: CallSpacing,
+    /// The namespaces whose keys get a share of the time. Stays empty unless the handler limits them.
+    pub(super) suspects: Suspects,
     /// Ready slots with a delete that goes before a replay's cursors.
     pub(super) draining: usize,
     /// Bytes of states that only this queue keeps in memory.
@@ -38,7 +41,7 @@ pub(super) struct Queue {
     /// Folds regardless of the number of pending states.
     pub(super) always_keyed: bool,
     pub(super) counters: ListenerCounters,
-    /// Sources and lanes of keys that count for sync but were deleted before the first attempt.
+    /// Sources and lanes of keys that count for sync but were deleted before the first attempt, or wait as suspects.
     pub(super) vanished_unattempted: Vec<(SourceId, Lane)>,
     /// The limit on bytes was reached, and usage is still above half of it.
     over_bytes_limit: bool,
@@ -55,6 +58,7 @@ impl Queue {
             states: 0,
             failing: 0,
             spacing: CallSpacing::new(options.min_interval),
+            suspects: Suspects::default(),
             draining: 0,
             bytes: 0,
             always_keyed: false,
@@ -85,7 +89,9 @@ impl Queue {
 
     /// Whether newer states fold into the pending ones of their subject.
     pub(super) fn is_keyed(&self) -> bool {
-        self.always_keyed || self.over_bytes_limit || self.pending() >= self.pending_events_max
+        // Suspects fold anyway, and must not make others fold.
+        let waiting = self.pending().saturating_sub(self.slots.counts().suspect);
+        self.always_keyed || self.over_bytes_limit || waiting >= self.pending_events_max
     }
 
     /// Subjects under retry that are ready or in flight.
@@ -230,7 +236,7 @@ impl Queue {
                 if newest == 0 && is_news {
                     slot.calls = 0;
                     if let Some(retry) = &mut slot.retry {
-                        (retry.attempts, retry.crashes) = (0, 0);
+                        (retry.attempts, retry.crashes) = (0, Crashes::default());
                     }
                 }
             }
@@ -264,11 +270,60 @@ impl Queue {
         slot.rest.push_back(state);
     }
 
-    /// Delivers the slot of `lane` that has been ready for longest.
+    /// Delivers the slot of `lane` that has been ready for longest, or a suspect whose turn it is.
     pub(super) fn take(&mut self, now: Moment, lane: Lane) -> Option<Delivery> {
-        let id = self.slots.first_ready(lane)?;
+        let id = match self.due_suspect(now, lane) {
+            Some(id) => id,
+            None => self.first_ready(now, lane)?,
+        };
         self.set_drains_first(id, false);
         Some(self.begin(id, now))
+    }
+
+    /// The slot of `lane` that has been ready for longest. Suspects before it begin to wait, unless it is their turn.
+    fn first_ready(&mut self, now: Moment, lane: Lane) -> Option<SlotId> {
+        loop {
+            let id = self.slots.first_ready(lane)?;
+            if !self.waits_as_suspect(self.slots.get(id).key(), now) {
+                return Some(id);
+            }
+            self.counters.suspects_held += 1;
+            self.set_drains_first(id, false);
+            let slot = self.slots.get_mut(id);
+            // The end of a list does not wait for it.
+            if std::mem::take(&mut slot.first.owed_to_sync) {
+                self.vanished_unattempted.push((slot.source, slot.lane));
+            }
+            self.slots.set_state(id, CallState::Suspect);
+            self.fold_slot(id);
+        }
+    }
+
+    /// The suspect of `lane` that has waited for longest, if it waits no longer.
+    fn due_suspect(&self, now: Moment, lane: Lane) -> Option<SlotId> {
+        let id = self.slots.first_suspect(lane)?;
+        (!self.waits_as_suspect(self.slots.get(id).key(), now)).then_some(id)
+    }
+
+    /// Whether a call about `key` has to wait because its namespace is suspect.
+    pub(super) fn waits_as_suspect(&self, key: Option<KeyRef<'_>>, now: Moment) -> bool {
+        self.is_suspect(key) && !self.suspects.may_start(now) && !seeded_bug(SeededBug::SuspectsNotLimited)
+    }
+
+    fn is_suspect(&self, key: Option<KeyRef<'_>>) -> bool {
+        !self.suspects.is_empty() && key.is_some_and(|key| self.suspects.contains(key))
+    }
+
+    /// When a suspect of one of `lanes` next waits no longer. None while none waits, or until a call ends.
+    pub(super) fn next_suspect(&self, lanes: LaneSet) -> Option<Moment> {
+        let next = |lane| {
+            let key = self.slots.get(self.slots.first_suspect(lane)?).key();
+            match self.is_suspect(key) {
+                true => self.suspects.next(),
+                false => Some(Moment::ZERO),
+            }
+        };
+        lanes.iter().filter_map(next).min()
     }
 
     /// Delivers `state` now: nothing of its subject is pending or in flight.
@@ -290,11 +345,16 @@ impl Queue {
         self.next_number += 1;
         self.counters.delivered += 1;
         self.slots.set_state(id, CallState::InFlight { number, since: now });
+        let token = DeliveryToken { slot: id, number };
+        let is_suspect = self.is_suspect(self.slots.get(id).key());
+        if is_suspect {
+            self.suspects.began(token, now);
+        }
         let Slot { known, first, rest, .. } = self.slots.get(id);
         let (exact_old, seen_unknown) = (first.has_exact_old(known), first.has_hidden_state(known));
         let slot = self.slots.get(id);
         let delivery = Delivery {
-            token: DeliveryToken { slot: id, number },
+            token,
             source: slot.source,
             lane: slot.lane,
             notification: first.notification(known),
@@ -303,6 +363,7 @@ impl Queue {
             received: first.received,
             exact_old: exact_old && rest.is_empty(),
             seen_unknown,
+            is_suspect,
         };
         if slot.key().is_some() {
             self.spacing.record(slot.hash, now);

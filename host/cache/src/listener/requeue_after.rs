@@ -250,6 +250,10 @@ impl Listener {
                 self.requeues.look_at(source, key, until);
                 continue;
             }
+            if self.queue.waits_as_suspect(Some(key), now) {
+                self.requeues.look_at(source, key, now + REQUEUE_CHECK_INTERVAL);
+                continue;
+            }
             let Some(state) = self.requeued(source, key) else {
                 self.requeues.remove(source, key);
                 self.queue.counters.requeues_dropped += 1;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use informant_object::{Key, KeyRef, SourceId};
 
+use crate::delivery::options::{TIMEOUTS_MAX, TRAPS_MAX};
 use crate::listener::slots::{CallState, Slot, SlotId};
 use crate::listener::{Listener, RetryOptions};
 use crate::{Moment, Reason};
@@ -36,13 +37,27 @@ pub(super) struct RetryState {
     pub(super) failures: u32,
     /// Failed attempts of the present state: all failures that did not ask for a retry after some time.
     pub(super) attempts: u32,
-    /// Traps and timeouts among them.
-    pub(super) crashes: u32,
+    /// Crashes among them.
+    pub(super) crashes: Crashes,
     /// The handler asked for the wait.
     pub(super) is_requested: bool,
     /// The result and the error of the last delivery.
     pub(super) result: &'static str,
     pub(super) error: Box<str>,
+}
+
+/// How often the present state cost the handler its instance, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Crashes {
+    pub(super) traps: u32,
+    pub(super) timeouts: u32,
+}
+
+impl Crashes {
+    /// Whether the state is not to be called again.
+    pub(super) fn is_exhausted(self) -> bool {
+        self.traps >= TRAPS_MAX || self.timeouts >= TIMEOUTS_MAX
+    }
 }
 
 /// A key under retry: its last delivery failed, and it is delivered again.
@@ -107,6 +122,21 @@ impl Listener {
             slot.retry.as_ref().map(|state| RetriedKey::new(slot, state))
         });
         (self.queue.failing, listed.collect())
+    }
+
+    /// How many keys are under retry whose last delivery had `result`, and the one that failed first. Visits every
+    /// slot.
+    pub(super) fn retried_after(&self, result: &str) -> (usize, Option<RetriedKey>) {
+        let (mut count, mut oldest) = (0, None::<(&Slot, &RetryState)>);
+        for slot in self.queue.slots.iter().filter(|_| self.queue.failing > 0) {
+            if let Some(state) = slot.retry.as_deref().filter(|state| state.result == result) {
+                count += 1;
+                oldest = oldest
+                    .filter(|(_, other)| other.since <= state.since)
+                    .or(Some((slot, state)));
+            }
+        }
+        (count, oldest.map(|(slot, state)| RetriedKey::new(slot, state)))
     }
 
     /// How many retries may be ready or in flight. With several lanes more, so that one that waits leaves some to

@@ -65,6 +65,8 @@ pub(super) enum CallState {
     Spaced,
     /// A source or index that the handler asked for. What it failed on before still counts.
     WaitsOn(Awaited),
+    /// Its turn among suspects ([`Suspects`](crate::delivery::suspects::Suspects)): it is in their list.
+    Suspect,
 }
 
 /// How many slots are in each state.
@@ -75,8 +77,9 @@ pub(super) struct SlotCounts {
     pub(super) backing_off: usize,
     pub(super) spaced: usize,
     pub(super) waiting: usize,
-    /// Slots under retry that are spaced or waiting.
+    /// Slots under retry that are spaced, waiting or suspect.
     pub(super) held_retries: usize,
+    pub(super) suspect: usize,
 }
 
 #[derive(Debug)]
@@ -88,10 +91,13 @@ pub(super) struct Slots {
     pub(super) lane_map: LaneMap,
     /// One per lane.
     ready: Vec<ReadyList>,
+    /// One per lane.
+    suspects: Vec<ReadyList>,
     counts: SlotCounts,
 }
 
-/// Ready slots of one lane, in the order in which they became ready.
+/// Ready slots of one lane, in the order in which they became ready; or its suspects, in the order in which they began
+/// to wait.
 #[derive(Clone, Copy, Debug)]
 struct ReadyList {
     first: SlotId,
@@ -114,6 +120,7 @@ impl Slots {
             hasher: FixedState::with_seed(seed),
             lane_map: LaneMap::new(),
             ready: vec![ReadyList::EMPTY],
+            suspects: vec![ReadyList::EMPTY],
             counts: SlotCounts::default(),
         }
     }
@@ -218,17 +225,18 @@ impl Slots {
 
     /// The only way from one state to another: counts the slots in each, and keeps the ready list of the slot's lane.
     pub(super) fn set_state(&mut self, id: SlotId, state: CallState) {
-        let before = std::mem::replace(&mut self.get_mut(id).call, state);
+        let slot = self.get_mut(id);
+        let (before, is_retried) = (std::mem::replace(&mut slot.call, state), slot.retry.is_some());
         *self.counts.of(before) -= 1;
         *self.counts.of(state) += 1;
-        if self.get(id).retry.is_some() {
+        if is_retried {
             self.counts.held_retries += usize::from(state.is_held());
             self.counts.held_retries -= usize::from(before.is_held());
         }
-        if before == CallState::Ready {
-            self.unlink(id);
+        if let CallState::Ready | CallState::Suspect = before {
+            self.unlink(id, before);
         }
-        if state == CallState::Ready {
+        if let CallState::Ready | CallState::Suspect = state {
             self.link_last(id);
         }
     }
@@ -236,7 +244,7 @@ impl Slots {
     /// Puts a slot that becomes ready at the front of its lane's ready list.
     pub(super) fn make_ready_first(&mut self, id: SlotId) {
         self.set_state(id, CallState::Ready);
-        self.unlink(id);
+        self.unlink(id, CallState::Ready);
         let lane = usize::from(self.get(id).lane);
         let first = std::mem::replace(&mut self.ready[lane].first, id);
         let slot = self.get_mut(id);
@@ -250,6 +258,12 @@ impl Slots {
     /// The slot of `lane` that has been ready for longest.
     pub(super) fn first_ready(&self, lane: Lane) -> Option<SlotId> {
         Some(self.ready[usize::from(lane)].first).filter(|id| *id != NONE)
+    }
+
+    /// The suspect of `lane` that has waited for longest.
+    pub(super) fn first_suspect(&self, lane: Lane) -> Option<SlotId> {
+        let list = self.suspects.get(usize::from(lane))?;
+        Some(list.first).filter(|id| *id != NONE)
     }
 
     /// Whether a slot of one of `lanes` is ready.
@@ -300,7 +314,7 @@ impl Slots {
     /// Assigns every slot to one of `count` lanes; those of `Synced`, which are in flight, to the first.
     pub(super) fn redivide(&mut self, count: Lane, identity: ResourceIdentities, sources: &[SourceId]) {
         let mut ready = Vec::new();
-        for list in &self.ready {
+        for list in self.ready.iter().chain(&self.suspects) {
             let mut id = list.first;
             while id != NONE {
                 ready.push(id);
@@ -309,6 +323,7 @@ impl Slots {
         }
         self.lane_map.set(count, identity, sources);
         self.ready = vec![ReadyList::EMPTY; usize::from(self.lane_map.count())];
+        self.suspects = self.ready.clone();
         for id in self.ids() {
             let slot = self.get(id);
             let lane = match slot.subject() {
@@ -320,26 +335,39 @@ impl Slots {
         ready.into_iter().for_each(|id| self.link_last(id));
     }
 
+    /// The list of the slots of `lane` that are ready, or of its suspects.
+    fn list(&mut self, call: CallState, lane: Lane) -> &mut ReadyList {
+        match call {
+            CallState::Suspect => &mut self.suspects[usize::from(lane)],
+            _ => &mut self.ready[usize::from(lane)],
+        }
+    }
+
     fn link_last(&mut self, id: SlotId) {
-        let lane = usize::from(self.get(id).lane);
-        let last = std::mem::replace(&mut self.ready[lane].last, id);
+        let Slot { call, lane, .. } = *self.get(id);
+        let last = std::mem::replace(&mut self.list(call, lane).last, id);
         let slot = self.get_mut(id);
         (slot.ready_before, slot.ready_after) = (last, NONE);
         match last {
-            NONE => self.ready[lane].first = id,
+            NONE => self.list(call, lane).first = id,
             last => self.get_mut(last).ready_after = id,
         }
     }
 
-    fn unlink(&mut self, id: SlotId) {
-        let slot = self.get(id);
-        let (before, after, lane) = (slot.ready_before, slot.ready_after, usize::from(slot.lane));
+    /// Takes the slot out of the list of `call`.
+    fn unlink(&mut self, id: SlotId, call: CallState) {
+        let Slot {
+            ready_before: before,
+            ready_after: after,
+            lane,
+            ..
+        } = *self.get(id);
         match before {
-            NONE => self.ready[lane].first = after,
+            NONE => self.list(call, lane).first = after,
             before => self.get_mut(before).ready_after = after,
         }
         match after {
-            NONE => self.ready[lane].last = before,
+            NONE => self.list(call, lane).last = before,
             after => self.get_mut(after).ready_before = before,
         }
     }
@@ -348,7 +376,7 @@ impl Slots {
 impl CallState {
     /// Whether a slot under retry has neither started nor an entry in the timers of retries.
     pub(super) fn is_held(self) -> bool {
-        matches!(self, CallState::Spaced | CallState::WaitsOn(_))
+        matches!(self, CallState::Spaced | CallState::WaitsOn(_) | CallState::Suspect)
     }
 }
 
@@ -360,6 +388,7 @@ impl SlotCounts {
             CallState::BackingOff => &mut self.backing_off,
             CallState::Spaced => &mut self.spaced,
             CallState::WaitsOn(_) => &mut self.waiting,
+            CallState::Suspect => &mut self.suspect,
         }
     }
 }

@@ -42,6 +42,11 @@ pub struct ListenerCounters {
     /// How often deliveries had to stop because of
     /// [`calls_per_second_max`](super::ListenerOptions::calls_per_second_max).
     pub rate_holds: u64,
+    /// Events that waited because the share of time of suspect namespaces was used up
+    /// ([`limits_suspects`](super::ListenerOptions::limits_suspects)), without those that folded into a waiting one.
+    pub suspects_held: u64,
+    /// Namespaces that are suspect no longer, because there were more than [`SUSPECTS_MAX`](super::SUSPECTS_MAX).
+    pub suspects_forgotten: u64,
     /// Failures dropped because of [`FailurePolicy::Skip`](super::FailurePolicy::Skip), and `Synced` that ran out of
     /// attempts.
     pub skipped: u64,
@@ -96,6 +101,9 @@ pub struct ListenerStats {
     pub spaced: usize,
     /// Keys whose last call found a source or an index not ready. They are called again when it is, and are pending.
     pub waiting: usize,
+    /// Keys that wait because the share of time of suspect namespaces is used up
+    /// ([`limits_suspects`](super::ListenerOptions::limits_suspects)).
+    pub suspect: usize,
     /// Something waits because of [`calls_per_second_max`](super::ListenerOptions::calls_per_second_max).
     pub held_by_rate: bool,
     /// Calls that the handler asked for and that have not ended. Not pending, even if they are due.

@@ -16,6 +16,7 @@ mod reselect;
 mod resume;
 mod retries;
 mod spacing;
+mod suspects;
 mod transfer;
 mod waits;
 

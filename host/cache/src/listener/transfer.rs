@@ -102,7 +102,10 @@ impl Listener {
             return 0;
         }
         let slots = self.queue.slots.iter().filter(|slot| slot.source == source);
-        let waits = |slot: &Slot| matches!(slot.call(), CallState::BackingOff | CallState::WaitsOn(_));
+        let waits = |slot: &Slot| {
+            let call = slot.call();
+            matches!(call, CallState::BackingOff | CallState::WaitsOn(_) | CallState::Suspect)
+        };
         slots.filter(|slot| !waits(slot)).count()
     }
 }

@@ -293,11 +293,11 @@ fn plugin(entry: &PluginEntry) -> ReadinessCheck {
     }
 }
 
-/// A paused plugin does what was asked of it.
+/// A paused plugin does what was asked of it. One whose calls fail is called: perhaps they are all about one object.
 fn loaded_plugin(status: &PluginStatus) -> (bool, String) {
     let passed = matches!(
         status.state,
-        PluginState::Loaded | PluginState::Running | PluginState::Paused
+        PluginState::Loaded | PluginState::Running | PluginState::Failing | PluginState::Paused
     );
     let withheld = if passed { "" } else { ERROR_WITHHELD };
     let text = format!(

@@ -29,7 +29,7 @@ pub(crate) use self::effects::{EffectView, EffectsView};
 use self::views::KvView;
 pub(crate) use self::views::{
     ClosedHostView, DeadLetterView, LoadedView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView, RetryView,
-    SLOWED_SHOWN_MAX, SlowedView, StuckView, WritingKeyView,
+    SLOWED_SHOWN_MAX, SUSPECTS_SHOWN_MAX, SlowedView, StuckView, WritingKeyView,
 };
 use super::AdminState;
 use super::error::{AdminError, Code};
@@ -87,6 +87,7 @@ fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -
             let (_, slowed) = listener.ledger().slowed_keys(SLOWED_SHOWN_MAX);
             let slowed = slowed.iter().map(|key| slowed_object(key, cluster(key.source), now));
             loaded.slowed_objects = slowed.collect();
+            (loaded.suspects, loaded.suspect_namespaces) = listener.ledger().suspects(SUSPECTS_SHOWN_MAX);
             let (spaced, keys) = plugin.spaced_keys(SLOWED_SHOWN_MAX);
             loaded.writes_spaced = spaced;
             let keys = keys.iter().map(|key| writing_key(key, cluster(key.source)));
@@ -112,13 +113,14 @@ fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -
     }
 }
 
-/// The runbook for a plugin that is not called.
+/// The runbook for a plugin that is not called, or fails on everything.
 pub(super) fn runbook(phase: &PluginPhase) -> Option<Runbook> {
     match phase {
         PluginPhase::Refused { .. } => Some(runbooks::PLUGIN_REFUSED),
         PluginPhase::Running(plugin) if plugin.status().state == PluginState::Quarantined => {
             Some(runbooks::PLUGIN_QUARANTINED)
         }
+        PluginPhase::Running(plugin) if plugin.status().state == PluginState::Failing => Some(runbooks::PLUGIN_FAILING),
         _ => None,
     }
 }
@@ -146,6 +148,9 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
         retries: Vec::new(),
         spaced: listener.spaced,
         waiting: listener.waiting,
+        suspect: listener.suspect,
+        suspects: 0,
+        suspect_namespaces: Vec::new(),
         rate_held: listener.held_by_rate,
         requeues: listener.requeues,
         slowed: listener.slowed,

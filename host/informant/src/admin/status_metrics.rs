@@ -68,6 +68,11 @@ const GAUGES: [(&str, &str, Reading); 11] = [
         "Keys whose last call found a source or an index not ready",
         |stats| stats.waiting as u64,
     ),
+    (
+        "listener_suspect",
+        "Keys that wait because their namespace, which crashed the handler, has used up its share of time",
+        |stats| stats.suspect as u64,
+    ),
     ("listener_rate_held", "1 while deliveries wait for max-rate", |stats| {
         u64::from(stats.held_by_rate)
     }),
@@ -81,7 +86,7 @@ const GAUGES: [(&str, &str, Reading); 11] = [
     ),
 ];
 
-const COUNTERS: [(&str, &str, Reading); 20] = [
+const COUNTERS: [(&str, &str, Reading); 22] = [
     ("listener_accepted", "Changes accepted from informers", |stats| {
         stats.counters.accepted
     }),
@@ -142,6 +147,16 @@ const COUNTERS: [(&str, &str, Reading); 20] = [
         "listener_intervals_cut",
         "Intervals that ended early at the limit of remembered calls",
         |stats| stats.counters.intervals_cut,
+    ),
+    (
+        "listener_suspects_held",
+        "Events that waited because their namespace, which crashed the handler, had used up its share of time",
+        |stats| stats.counters.suspects_held,
+    ),
+    (
+        "listener_suspects_forgotten",
+        "Namespaces that crashed the handler and were forgotten because there were too many",
+        |stats| stats.counters.suspects_forgotten,
     ),
     (
         "listener_rate_holds",

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use informant_cache::listener::SUSPECT_SHARE_PERCENT;
 use serde_json::json;
 
 use super::client::{AdminArgs, escape};
@@ -277,6 +278,26 @@ fn slowed(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
     std::iter::once(head).chain(first).collect()
 }
 
+/// The namespaces whose objects crashed the plugin, and what waits for that.
+fn suspects(plugin: &PluginView, loaded: &LoadedView) -> Option<String> {
+    let first = loaded.suspect_namespaces.join(", ");
+    let rest = match loaded.suspects.saturating_sub(loaded.suspect_namespaces.len()) {
+        _ if loaded.suspects == 0 => return None,
+        0 => String::new(),
+        rest => format!(" and {rest} more"),
+    };
+    let waiting = match loaded.suspect {
+        0 => String::new(),
+        1 => "; 1 object waits".to_owned(),
+        many => format!("; {many} objects wait"),
+    };
+    let hint = runbooks::hint(Some(runbooks::EVENTS_STUCK.code));
+    let (name, share) = (&plugin.name, SUSPECT_SHARE_PERCENT);
+    Some(format!(
+        "{name} crashed on objects of {first}{rest}; their calls get at most {share}% of its time{waiting}{hint}"
+    ))
+}
+
 /// The deferred writes that wait, whether the API server asked for that, and the keys that are spaced.
 fn writes(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
     let name = &plugin.name;
@@ -353,6 +374,7 @@ fn problems(plugin: &PluginView) -> Vec<String> {
             "{name}: events of {objects} wait for a source or an index that was not ready"
         ));
     }
+    lines.extend(suspects(plugin, loaded));
     if loaded.rate_held {
         lines.push(format!("{name}: events wait for `max-rate`"));
     }

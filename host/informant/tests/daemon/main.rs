@@ -28,6 +28,7 @@ mod motion;
 mod own_writes;
 mod pending_sections;
 mod plugins;
+mod poison;
 mod ports;
 mod preflight;
 mod program;

@@ -226,7 +226,7 @@ fn outcome(answer: Handled, awaited: Option<Awaited>) -> DeliveryOutcome {
 pub(crate) fn outcome_of_loss(report: &TrapReport) -> Option<DeliveryOutcome> {
     match report.kind {
         TrapKind::Trap if seeded_bug(SeededBug::TrapTakenForSuccess) => Some(DeliveryOutcome::Ok),
-        TrapKind::Trap => Some(DeliveryOutcome::Trapped(truncated(report.to_string()))),
+        TrapKind::Trap | TrapKind::Memory => Some(DeliveryOutcome::Trapped(truncated(report.to_string()))),
         TrapKind::Timeout => Some(DeliveryOutcome::TimedOut(truncated(report.to_string()))),
         TrapKind::Aborted => None,
     }

@@ -1,7 +1,8 @@
-//! Log lines about events that failed, limited in number: dead letters, and events under retry.
+//! Log lines about events that failed, limited in number: dead letters, events under retry, and skipped ones.
 //!
 //! Costs nothing while there are none.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,8 +20,8 @@ pub(crate) const DEAD_LETTER_WARNINGS_MAX: usize = 10;
 /// See [`DEAD_LETTER_WARNINGS_MAX`]: 60 s, as between two warnings about one index.
 pub(crate) const DEAD_LETTER_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
-/// Between two warnings of one plugin about events under retry: 60 s, as between two batches of warnings about dead
-/// letters. Each says how many there are.
+/// Between two warnings of one plugin about events under retry, or that were skipped, after calls that ended alike:
+/// 60 s, as between two batches of warnings about dead letters. Each says how many there are.
 pub(crate) const RETRY_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
 pub(super) struct FailureWarnings {
@@ -28,7 +29,10 @@ pub(super) struct FailureWarnings {
     listener: ListenerHandle,
     catalog: Catalog,
     dead_letters: Mutex<LogThrottle>,
-    retried: Mutex<Option<Moment>>,
+    /// When a line about retries was written last, by the result of the calls.
+    retried: Mutex<BTreeMap<&'static str, Moment>>,
+    /// Failures that are skipped, by result.
+    skipped: Mutex<BTreeMap<&'static str, LogThrottle>>,
 }
 
 impl FailureWarnings {
@@ -39,6 +43,7 @@ impl FailureWarnings {
             catalog,
             dead_letters: Mutex::new(LogThrottle::new(DEAD_LETTER_WARNINGS_MAX, DEAD_LETTER_WARNING_PERIOD)),
             retried: Mutex::default(),
+            skipped: Mutex::default(),
         }
     }
 
@@ -60,17 +65,27 @@ impl FailureWarnings {
         }
     }
 
-    /// Calls failed: logs which events are retried, if a line is due. No line is used up while there are none.
-    pub(super) fn failed(&self, now: Moment) {
+    /// Calls failed with `result`: logs which events are retried, if a line is due. No line is used up while there are
+    /// none.
+    pub(super) fn failed(&self, result: &'static str, now: Moment) {
         let mut last = lock(&self.retried);
-        if last.is_some_and(|last| now - last < RETRY_WARNING_PERIOD) {
+        if last.get(result).is_some_and(|last| now - *last < RETRY_WARNING_PERIOD) {
             return;
         }
-        let (retrying, oldest) = self.listener.ledger().retried_keys(1);
-        if let Some(oldest) = oldest.first() {
-            *last = Some(now);
-            self.warn_of_retries(retrying, oldest, now);
+        let (retrying, oldest) = self.listener.ledger().retried_after(result);
+        if let Some(oldest) = oldest {
+            last.insert(result, now);
+            self.warn_of_retries(retrying, &oldest, now);
         }
+    }
+
+    /// A failure with `result` is skipped. Returns how many had no line since the last one, if a line is due.
+    pub(super) fn skipped(&self, result: &'static str, now: Moment) -> Option<u64> {
+        let mut skipped = lock(&self.skipped);
+        let throttle = skipped
+            .entry(result)
+            .or_insert_with(|| LogThrottle::new(1, RETRY_WARNING_PERIOD));
+        throttle.line(now)
     }
 
     fn warn_of_letter(&self, letter: &DeadLetter, suppressed: u64) {

@@ -18,6 +18,7 @@ use informant_cache::{IndexFeedHandle, Moment};
 use crate::actor::deliver::{object_ref, render};
 use crate::actor::live_status::track_stuck_call;
 use crate::actor::mailbox::{ActorCommand, CandidateInstance, Mailbox, Step, Wakeup};
+use crate::actor::restart::LossSubject;
 use crate::actor::slot::InstanceSlot;
 use crate::component::manifest::Manifest;
 use crate::engine::trap::TrapKind;
@@ -176,10 +177,12 @@ impl IndexActor {
                 let report = report.about(format_args!("{} {} {}", object.api_version(), object.kind(), job.key));
                 match report.kind {
                     TrapKind::Timeout => self.counters.timeout.inc(),
-                    TrapKind::Trap | TrapKind::Aborted => self.counters.trap.inc(),
+                    TrapKind::Trap | TrapKind::Memory | TrapKind::Aborted => self.counters.trap.inc(),
                 };
                 let error = truncated(report.to_string());
-                self.slot.record_loss(&report);
+                let catalog = &self.slot.context.runtime.services.catalog;
+                let about = LossSubject::of(catalog, job.source, Some(job.key.as_ref()));
+                self.slot.record_loss(&report, about);
                 Err(error)
             }
         }

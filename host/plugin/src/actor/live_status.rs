@@ -10,6 +10,7 @@ use informant_cache::Moment;
 use informant_spec::Digest;
 
 use crate::actor::restart::FailureHistory;
+use crate::actor::streak::{FAILING_CALLS, Streak};
 use crate::actor::{ActorKind, PluginContext};
 use crate::component::manifest::Manifest;
 use crate::component::roles::Roles;
@@ -63,6 +64,8 @@ pub(crate) struct LiveStatus {
     pub(crate) instances: BTreeMap<InstanceId, LiveInstance>,
     /// The recent losses of all instances of an actor.
     pub(crate) losses: [FailureHistory; 2],
+    /// Its calls since the last success.
+    pub(crate) streak: Arc<Streak>,
     pub(crate) because: Option<String>,
     /// What paused it; none if it is not paused.
     pub(crate) paused: Option<PausedBy>,
@@ -79,21 +82,27 @@ pub(crate) struct LiveStatus {
 }
 
 impl LiveStatus {
-    /// The plugin's state: the worst of its instances' states, or that it is paused.
+    /// The plugin's state: the worst of its instances' states, that it is paused, or that its calls fail.
     pub(crate) fn state(&self) -> PluginState {
-        use PluginState::{Draining, Loaded, Paused, Quarantined, Restarting, Running, Stopped};
-        const WORST_FIRST: [PluginState; 6] = [Quarantined, Restarting, Draining, Running, Loaded, Stopped];
-        let is_state_of_any = |state: &PluginState| self.instances.values().any(|instance| instance.state == *state);
-        let worst = WORST_FIRST.into_iter().find(is_state_of_any).unwrap_or(Loaded);
-        match worst {
+        use PluginState::{Failing, Loaded, Paused, Restarting, Running};
+        match self.worst_of_instances() {
             Restarting | Running | Loaded if self.paused.is_some() => Paused,
+            Restarting | Running if self.streak.is_failing() => Failing,
             state => state,
         }
+    }
+
+    pub(crate) fn worst_of_instances(&self) -> PluginState {
+        use PluginState::{Draining, Loaded, Quarantined, Restarting, Running, Stopped};
+        const WORST_FIRST: [PluginState; 6] = [Quarantined, Restarting, Draining, Running, Loaded, Stopped];
+        let is_state_of_any = |state: &PluginState| self.instances.values().any(|instance| instance.state == *state);
+        WORST_FIRST.into_iter().find(is_state_of_any).unwrap_or(Loaded)
     }
 
     pub(crate) fn reason(&self) -> Option<String> {
         match (self.state(), self.paused) {
             (PluginState::Paused, Some(by)) => Some(by.as_str().to_owned()),
+            (PluginState::Failing, _) => Some(format!("its last {FAILING_CALLS} calls or more have failed")),
             _ => self.because.clone(),
         }
     }

@@ -16,14 +16,17 @@ use informant_spec::OnFailure;
 
 use crate::actor::failure_warnings::FailureWarnings;
 use crate::actor::mailbox::{ActorCommand, CommandSender};
+use crate::actor::streak::Streak;
 use crate::capability::parts::HandledEvent;
-use crate::metrics::EventCounters;
+use crate::metrics::{EventCounters, PluginCounters};
 use crate::runtime::Runtime;
 use crate::sync::lock;
 
 /// What ends the events of one plugin. It holds nothing that waits for their end.
 pub(crate) struct Outcomes {
-    plugin: Arc<str>,
+    counters: PluginCounters,
+    /// Its calls since the last success.
+    streak: Arc<Streak>,
     listener: ListenerHandle,
     catalog: Catalog,
     env: Arc<dyn Environment>,
@@ -37,8 +40,8 @@ pub(crate) struct Outcomes {
 #[derive(Default)]
 pub(crate) struct Answers {
     outcomes: Vec<(DeliveryToken, DeliveryOutcome)>,
-    /// One of them is a failure that is worth a warning.
-    has_failed: bool,
+    /// The results of those that are failures worth a warning.
+    failed: Vec<&'static str>,
 }
 
 /// An event that ends.
@@ -66,21 +69,26 @@ impl<'a> EndedEvent<'a> {
 
 impl Outcomes {
     pub(crate) fn new(
-        plugin: &Arc<str>,
+        counters: PluginCounters,
         listener: ListenerHandle,
         runtime: &Runtime,
         on_failure: OnFailure,
     ) -> Outcomes {
         let catalog = runtime.services.catalog.clone();
         Outcomes {
-            warnings: FailureWarnings::new(plugin, listener.clone(), catalog.clone()),
-            plugin: Arc::clone(plugin),
+            warnings: FailureWarnings::new(counters.plugin(), listener.clone(), catalog.clone()),
+            counters,
+            streak: Arc::default(),
             listener,
             catalog,
             env: Arc::clone(&runtime.env),
             on_failure: Mutex::new(on_failure),
             actor: OnceLock::new(),
         }
+    }
+
+    pub(crate) fn streak(&self) -> &Arc<Streak> {
+        &self.streak
     }
 
     pub(crate) fn set_on_failure(&self, on_failure: OnFailure) {
@@ -133,7 +141,7 @@ impl Answers {
     pub(crate) fn with_capacity(events: usize) -> Answers {
         Answers {
             outcomes: Vec::with_capacity(events),
-            has_failed: false,
+            failed: Vec::new(),
         }
     }
 
@@ -147,12 +155,18 @@ impl Answers {
         on_failure: OnFailure,
     ) -> Option<String> {
         counters.count(event.event, outcome.as_str());
+        if let Some(is_failing) = outcomes.streak.ended(&outcome) {
+            outcomes.counters.failing(is_failing);
+        }
         let mut quarantine_because = None;
         let is_failure = !outcome.is_ok() && !matches!(outcome, DeliveryOutcome::NotReady(_));
         if is_failure {
+            let result = outcome.as_str();
             // To ask for a retry after some time is not worth a warning.
-            self.has_failed |= !matches!(outcome, DeliveryOutcome::RetryAfter(..));
-            log_failure(outcomes, event, &outcome);
+            if !matches!(outcome, DeliveryOutcome::RetryAfter(..)) && !self.failed.contains(&result) {
+                self.failed.push(result);
+            }
+            log_failure(outcomes, event, &outcome, on_failure);
             if let DeliveryOutcome::Permanent(message) = &outcome
                 && on_failure == OnFailure::Quarantine
             {
@@ -168,31 +182,31 @@ impl Answers {
         if self.outcomes.is_empty() {
             return;
         }
-        let has_failed = std::mem::take(&mut self.has_failed);
         let dead = outcomes.listener.consumer().done_batch(self.outcomes.drain(..), now);
-        if dead == 0 && !has_failed {
-            return;
-        }
         if dead > 0 {
             outcomes.warnings.dead_lettered(dead, now);
         }
-        if has_failed {
-            outcomes.warnings.failed(now);
+        for result in self.failed.drain(..) {
+            outcomes.warnings.failed(result, now);
         }
     }
 }
 
-/// Logs that an event failed, at level debug. A trap is logged with the loss of the instance.
-fn log_failure(outcomes: &Outcomes, event: &EndedEvent<'_>, outcome: &DeliveryOutcome) {
+/// Logs that an event failed: at level debug, or as a warning if nothing else tells of it, as far as a line is due. A
+/// trap is logged with the loss of the instance.
+fn log_failure(outcomes: &Outcomes, event: &EndedEvent<'_>, outcome: &DeliveryOutcome, on_failure: OnFailure) {
     let (DeliveryOutcome::Permanent(error) | DeliveryOutcome::Retryable(error) | DeliveryOutcome::RetryAfter(error, _)) =
         outcome
     else {
         return;
     };
-    if !tracing::enabled!(tracing::Level::DEBUG) {
+    let is_skipped = on_failure == OnFailure::Skip && !matches!(outcome, DeliveryOutcome::RetryAfter(..));
+    let line = is_skipped.then(|| outcomes.warnings.skipped(outcome.as_str(), outcomes.env.now()));
+    let suppressed = line.flatten();
+    if suppressed.is_none() && !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
-    let plugin: &str = &outcomes.plugin;
+    let plugin: &str = outcomes.counters.plugin();
     // A removed source no longer has a name.
     let info = outcomes.catalog.info(event.source);
     let informer = info.as_ref().map(|info| info.informer.as_str());
@@ -200,15 +214,28 @@ fn log_failure(outcomes: &Outcomes, event: &EndedEvent<'_>, outcome: &DeliveryOu
     let cluster = cluster.filter(|cluster| !cluster.is_empty());
     let key = event.key.map(|key| key.to_key().to_string());
     let (event, attempt, result) = (event.event, event.attempt, outcome.as_str());
-    tracing::debug!(
-        plugin,
-        informer,
-        cluster,
-        event,
-        key,
-        attempt,
-        result,
-        error,
-        "handler failed"
-    );
+    match suppressed {
+        Some(suppressed) => tracing::warn!(
+            plugin,
+            informer,
+            cluster,
+            event,
+            key,
+            result,
+            error,
+            suppressed = (suppressed > 0).then_some(suppressed),
+            "event skipped after a failure"
+        ),
+        None => tracing::debug!(
+            plugin,
+            informer,
+            cluster,
+            event,
+            key,
+            attempt,
+            result,
+            error,
+            "handler failed"
+        ),
+    }
 }

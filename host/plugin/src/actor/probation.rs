@@ -64,6 +64,11 @@ impl Probation {
         }
     }
 
+    /// Whether a version is on probation.
+    pub(crate) fn is_running(&self, now: Moment) -> bool {
+        matches!(*self.phase(), Phase::Running { until } if now < until)
+    }
+
     /// Waits for a result. For one waiter at a time; the future may be dropped at any point.
     pub(crate) async fn ended(&self, env: &dyn Environment) {
         loop {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use informant_cache::{LogThrottle, Moment};
 use informant_spec::OnFailure;
 
-use crate::actor::restart::{InitFailures, RestartDecision};
+use crate::actor::restart::{InitFailures, LossSubject, NewLoss, RestartDecision};
 use crate::actor::{ActorKind, InstanceId, PluginContext};
 use crate::capability::InitEffects;
 use crate::engine::trap::{TrapKind, TrapReport};
@@ -171,6 +171,9 @@ impl InstanceSlot {
     /// Ends a quarantine or a back-off; a missing instance is rebuilt at once.
     pub(crate) fn reset(&mut self) {
         self.context.status().losses[self.id.actor as usize].reset();
+        if self.context.outcomes.streak().reset() {
+            self.context.counters.failing(false);
+        }
         self.context.overruns.reset();
         self.init_failures = InitFailures::default();
         self.because = StartCause::Resume;
@@ -178,10 +181,10 @@ impl InstanceSlot {
         self.context.set_state(self.id, self.steady_state, None);
     }
 
-    /// Drops the instance, which trapped or timed out, and decides what follows.
-    pub(crate) fn record_loss(&mut self, report: &TrapReport) {
+    /// Drops the instance, which trapped or timed out in a call about `about`, and decides what follows.
+    pub(crate) fn record_loss(&mut self, report: &TrapReport, about: LossSubject) {
         self.drop_lost(report);
-        let decision = self.decide(report.kind);
+        let decision = self.decide(report.kind, about);
         self.apply_decision(decision, &report.to_string());
     }
 
@@ -203,12 +206,23 @@ impl InstanceSlot {
         }
     }
 
-    fn decide(&mut self, kind: TrapKind) -> RestartDecision {
+    fn decide(&mut self, kind: TrapKind, about: LossSubject) -> RestartDecision {
         match self.config.spec.on_failure {
             OnFailure::Quarantine => RestartDecision::Quarantine,
             OnFailure::Retry | OnFailure::Skip => {
                 let now = self.context.now();
-                self.context.status().losses[self.id.actor as usize].record(kind, now)
+                let in_a_row = match self.id.actor {
+                    ActorKind::Events => self.context.outcomes.streak().crashes(),
+                    ActorKind::Index => 0,
+                };
+                let mut status = self.context.status();
+                let loss = NewLoss {
+                    kind,
+                    about,
+                    in_a_row,
+                    on_probation: status.reloads > 0 && self.context.probation.is_running(now),
+                };
+                status.losses[self.id.actor as usize].record(loss, now)
             }
         }
     }
@@ -242,6 +256,11 @@ impl InstanceSlot {
             );
         }
         self.context.set_state(self.id, state, Some(because.to_owned()));
+    }
+
+    /// When the last loss was decided upon.
+    pub(crate) fn decided(&self) -> Moment {
+        self.decided
     }
 
     /// When the empty slot may be refilled: after the back-off of the last loss. None in quarantine.
@@ -296,7 +315,7 @@ impl InstanceSlot {
             _ => TrapKind::Trap,
         };
         self.count_loss(kind, "init", &problem.to_string());
-        let decision = self.decide(kind);
+        let decision = self.decide(kind, LossSubject::Plugin);
         self.apply_decision(decision, &problem.to_string());
     }
 }

@@ -18,6 +18,7 @@ use crate::actor::command_flag::CommandFlag;
 use crate::actor::deliver::{Buffers, DeliveryResult, outcome_of_loss};
 use crate::actor::live_status::track_stuck_call;
 use crate::actor::outcomes::{Answers, EndedEvent};
+use crate::actor::restart::LossSubject;
 use crate::actor::slot::InstanceSlot;
 use crate::actor::source_rules::SourceRules;
 use crate::instance::Instance;
@@ -103,6 +104,8 @@ impl EventWorker {
     pub(crate) async fn run(&mut self, interrupt: &CommandFlag) {
         if self.slot.is_empty() {
             self.is_rebuilt = self.slot.rebuild().await;
+            let (context, lost) = (&self.slot.context, self.slot.decided());
+            context.listener.consumer().charge_suspects(lost, context.now());
         } else {
             self.work(interrupt).await;
         }
@@ -169,6 +172,9 @@ impl EventWorker {
             None => DeliveryResult::Answered(DeliveryOutcome::Filtered),
         };
         let now = context.now();
+        if delivery.is_suspect {
+            context.listener.consumer().took(delivery.token, began, now);
+        }
         let (outcome, loss) = match ended {
             DeliveryResult::Answered(outcome) => (Some(outcome), None),
             DeliveryResult::Lost(report) => (outcome_of_loss(&report), Some(report)),
@@ -200,7 +206,9 @@ impl EventWorker {
             }
         }
         if let Some(report) = loss {
-            self.slot.record_loss(&report);
+            let catalog = &self.slot.context.runtime.services.catalog;
+            let about = LossSubject::of(catalog, delivery.source, delivery.key());
+            self.slot.record_loss(&report, about);
         }
         (now, has_committed)
     }

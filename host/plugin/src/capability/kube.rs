@@ -12,6 +12,7 @@
 pub(crate) mod api;
 mod convert;
 mod defer;
+mod direct;
 mod document;
 mod gate;
 mod metrics;
@@ -28,10 +29,11 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::{HasSelf, Linker};
 
 use self::api::{KubeAction, KubeAddress, KubeError, KubeErrorCode};
+use self::direct::{Before, DirectWrites};
 use self::metrics::KubeSeries;
 use self::plugin::KubeGrants;
 pub(crate) use self::plugin::KubePlugin;
-use self::writes::{CallWrites, DeferredWrite};
+use self::writes::{CallWrites, KubeEffects};
 use crate::bindings::informant::plugin::kube::{self, Address, ApiError, ObjectPage, PatchKind};
 use crate::capability::HasCapabilities;
 use crate::capability::parts::{
@@ -70,6 +72,8 @@ pub(crate) struct KubeCaller {
     awaits_writes: bool,
     /// The writes that the current call has deferred.
     deferred: CallWrites,
+    /// What its direct calls have changed.
+    changed: DirectWrites,
 }
 
 impl Capability for KubePlugin {
@@ -118,18 +122,17 @@ impl Capability for KubePlugin {
             time: instance.time.clone(),
             awaits_writes: instance.manifest.writes == WritesEnd::Seen,
             deferred: CallWrites::default(),
+            changed: DirectWrites::default(),
         }
     }
 
-    fn delays(&self, effects: &Vec<DeferredWrite>) -> bool {
-        !effects.is_empty()
+    fn delays(&self, effects: &KubeEffects) -> bool {
+        !effects.deferred.is_empty() || self.writes.may_be_spaced(&effects.changed)
     }
 
-    /// The end of the event comes with its writes, which may fail.
-    fn commit(self: &Arc<Self>, effects: Vec<DeferredWrite>, event: Option<HandledEvent>) {
-        if let Some(event) = event {
-            self.writes.commit(event, effects);
-        }
+    /// The end of the event comes with its writes, which may fail, or after the wait of a spaced key.
+    fn commit(self: &Arc<Self>, effects: KubeEffects, event: Option<HandledEvent>) {
+        writes::commit(self, effects, event);
     }
 
     fn link<T: HasCapabilities>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
@@ -138,18 +141,22 @@ impl Capability for KubePlugin {
 }
 
 impl CallPart for KubeCaller {
-    type Effects = Vec<DeferredWrite>;
+    type Effects = KubeEffects;
 
     fn begin(&mut self, call: CallStart) {
         self.may_use = call.may_use;
         self.subject.set(call.source);
         self.deferred.clear();
+        self.changed.clear();
     }
 
-    fn finish(&mut self, end: CallEnd) -> Vec<DeferredWrite> {
+    fn finish(&mut self, end: CallEnd) -> KubeEffects {
         match end.is_success() || seeded_bug(SeededBug::FailedCallWrites) {
-            true => self.deferred.take(),
-            false => Vec::new(),
+            true => KubeEffects {
+                deferred: self.deferred.take(),
+                changed: self.changed.take(),
+            },
+            false => KubeEffects::default(),
         }
     }
 }
@@ -198,7 +205,7 @@ impl KubeCaller {
         Ok(())
     }
 
-    async fn act(&self, mut address: Address, action: Result<KubeAction, KubeError>) -> Answer<Vec<u8>> {
+    async fn act(&mut self, mut address: Address, action: Result<KubeAction, KubeError>) -> Answer<Vec<u8>> {
         let action = self.complete(&mut address).and(action);
         let verb = action.as_ref().map(KubeAction::verb).ok();
         self.check()?;
@@ -211,10 +218,15 @@ impl KubeCaller {
     }
 
     /// Validates the address of a call and makes it, within the remaining time.
-    async fn call(&self, address: Address, action: Result<KubeAction, KubeError>) -> Result<Vec<u8>, KubeError> {
+    async fn call(&mut self, address: Address, action: Result<KubeAction, KubeError>) -> Result<Vec<u8>, KubeError> {
         let (address, action) = (KubeAddress::try_from(address)?, action?);
         let (plugin, wait_max) = (&self.plugin, self.time.left().min(KUBE_WAIT_MAX));
-        gate::send(plugin, &self.grants, address, action, wait_max, Some(&plugin.permits())).await
+        let before = Before::of(plugin, &address, &action);
+        let answer = gate::send(plugin, &self.grants, address, action, wait_max, Some(&plugin.permits())).await?;
+        if let Some(before) = before {
+            self.changed.note(before, &answer);
+        }
+        Ok(answer)
     }
 }
 

@@ -36,6 +36,11 @@ pub(crate) struct LogCaller {
 }
 
 impl LogPlugin {
+    /// The plugin's name.
+    pub(crate) fn plugin(&self) -> &Arc<str> {
+        &self.plugin
+    }
+
     pub(crate) fn output(&self) -> Output {
         Output::new(Arc::clone(&self.plugin), self.series.dropped_bytes.clone())
     }

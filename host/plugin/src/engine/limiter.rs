@@ -1,5 +1,7 @@
 //! The resource limits of one wasmtime store: memory, tables, instances.
 
+use std::sync::Arc;
+
 use wasmtime::ResourceLimiter;
 
 use crate::engine::TABLE_ELEMENTS_MAX;
@@ -13,6 +15,8 @@ const PARTS_MAX: usize = 200;
 /// Counts what one instance holds and denies requests beyond its limits.
 #[derive(Debug)]
 pub(crate) struct Limiter {
+    /// Whose limit it is.
+    plugin: Arc<str>,
     memory_bytes_max: usize,
     memory_bytes: usize,
     table_elements: usize,
@@ -24,8 +28,9 @@ pub(crate) struct Limiter {
 }
 
 impl Limiter {
-    pub(crate) fn new(memory_bytes_max: usize) -> Limiter {
+    pub(crate) fn new(plugin: Arc<str>, memory_bytes_max: usize) -> Limiter {
         Limiter {
+            plugin,
             memory_bytes_max,
             memory_bytes: 0,
             table_elements: 0,
@@ -44,13 +49,14 @@ impl Limiter {
         self.memory_bytes
     }
 
-    /// The likely cause of a trap, if the guest was denied memory in this call.
+    /// The likely cause of a failure, if the guest was denied memory in this call.
     pub(crate) fn explain(&self) -> Option<String> {
         let refused = self.refused_bytes?;
+        let max = Mib(self.memory_bytes_max).to_string().replace(' ', "");
         Some(format!(
-            "it requested {} of memory, but its limit is {} (limits.memory)",
+            "it requested {} of memory, but limits.memory = \"{max}\" of [plugin.{}]",
             Mib(refused),
-            Mib(self.memory_bytes_max)
+            self.plugin
         ))
     }
 }
@@ -115,21 +121,25 @@ mod tests {
 
     const PAGE: usize = 65_536;
 
+    fn limiter(memory_bytes_max: usize) -> Limiter {
+        Limiter::new("greeter".into(), memory_bytes_max)
+    }
+
     #[test]
     fn memories_share_one_limit() {
-        let mut limiter = Limiter::new(10 * PAGE);
+        let mut limiter = limiter(10 * PAGE);
         assert!(limiter.memory_growing(0, 6 * PAGE, None).unwrap());
         assert!(limiter.memory_growing(0, 4 * PAGE, None).unwrap());
         assert!(!limiter.memory_growing(4 * PAGE, 5 * PAGE, None).unwrap());
         assert_eq!(limiter.memory_bytes(), 10 * PAGE);
-        insta::assert_snapshot!(limiter.explain().unwrap(), @"it requested 704 KiB of memory, but its limit is 640 KiB (limits.memory)");
+        insta::assert_snapshot!(limiter.explain().unwrap(), @r#"it requested 704 KiB of memory, but limits.memory = "640KiB" of [plugin.greeter]"#);
         limiter.begin();
         assert_eq!(limiter.explain(), None);
     }
 
     #[test]
     fn a_granted_request_that_fails_is_taken_back() {
-        let mut limiter = Limiter::new(10 * PAGE);
+        let mut limiter = limiter(10 * PAGE);
         assert!(limiter.memory_growing(0, PAGE, None).unwrap());
         assert!(limiter.memory_growing(PAGE, 3 * PAGE, None).unwrap());
         limiter.memory_grow_failed(wasmtime::Error::msg("no")).unwrap();
@@ -138,7 +148,7 @@ mod tests {
 
     #[test]
     fn tables_are_bounded() {
-        let mut limiter = Limiter::new(PAGE);
+        let mut limiter = limiter(PAGE);
         assert!(limiter.table_growing(0, TABLE_ELEMENTS, None).unwrap());
         assert!(!limiter.table_growing(0, 1, None).unwrap());
     }

@@ -30,8 +30,10 @@ pub struct TrapReport {
 /// What ended a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrapKind {
-    /// The guest trapped: a panic, an uncaught exception, memory or stack exhausted, an invalid result.
+    /// The guest trapped: a panic, an uncaught exception, stack exhausted, an invalid result.
     Trap,
+    /// It was denied memory above its limit, and trapped or failed.
+    Memory,
     /// It ran or waited too long.
     Timeout,
     /// The host aborted it to stop.
@@ -68,6 +70,18 @@ impl TrapReport {
         }
     }
 
+    /// The report of a call that answered, but was denied memory as `cause` says.
+    pub(crate) fn out_of_memory(export: &'static str, cause: String, last_lines: Vec<String>) -> TrapReport {
+        TrapReport {
+            kind: TrapKind::Memory,
+            export,
+            object: None,
+            cause,
+            frames: Vec::new(),
+            last_lines,
+        }
+    }
+
     pub(crate) fn about(mut self, object: impl fmt::Display) -> TrapReport {
         self.object = Some(object.to_string());
         self
@@ -79,6 +93,7 @@ impl TrapKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             TrapKind::Trap => "trap",
+            TrapKind::Memory => "memory",
             TrapKind::Timeout => "timeout",
             TrapKind::Aborted => "aborted",
         }
@@ -93,6 +108,7 @@ impl fmt::Display for TrapReport {
         }
         f.write_str(match self.kind {
             TrapKind::Trap => " trapped: ",
+            TrapKind::Memory => " ran out of memory: ",
             TrapKind::Timeout => " did not return: ",
             TrapKind::Aborted => " was aborted: ",
         })?;
@@ -127,7 +143,10 @@ fn explain(error: &Error, limiter: &Limiter) -> (TrapKind, String) {
         }
         // Most languages trap like this after a panic, an exception or a failed allocation, and write the reason to
         // stderr.
-        Some(Trap::UnreachableCodeReached) => limiter.explain().unwrap_or_else(|| "it panicked".to_owned()),
+        Some(Trap::UnreachableCodeReached) => match limiter.explain() {
+            Some(cause) => return (TrapKind::Memory, cause),
+            None => "it panicked".to_owned(),
+        },
         Some(trap) => trap.to_string(),
         None => other_error(error),
     };

@@ -69,7 +69,10 @@ impl GuestState {
         let state = GuestState {
             wasi: wasi::context(resources.wasi_mode, &output, script),
             handles,
-            limiter: Limiter::new(resources.limits.memory_bytes),
+            limiter: Limiter::new(
+                Arc::clone(resources.capabilities.log.plugin()),
+                resources.limits.memory_bytes,
+            ),
             budget: Budget::new(
                 resources.clock,
                 resources.limits.cpu,

@@ -6,11 +6,12 @@ use std::time::Duration;
 use informant_cache::index_feed::{IndexPoll, IndexState};
 use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::{Environment, IndexFeedHandle, Reason};
+use informant_object::KeyRef;
 use informant_plugin_host::{Plugin, PluginState};
 use informant_spec::{Limits, PluginSpec};
 use serde_json::json;
 
-use crate::world::{Pods, Reload, World, guest, pod};
+use crate::world::{NAMESPACES, Pods, Reload, World, guest};
 
 const APP_WEB: &str = r#","labels":{"app":"web"}"#;
 
@@ -38,8 +39,13 @@ impl<'w> Loop<'w> {
     }
 
     pub(crate) fn apply(&mut self, name: &str, rest: &str) {
-        self.pods.apply_with(name, rest);
-        let object = pod(name, self.pods.version, rest);
+        self.apply_in("default", name, rest);
+    }
+
+    pub(crate) fn apply_in(&mut self, namespace: &str, name: &str, rest: &str) {
+        self.pods.apply_in(namespace, name, rest);
+        let snapshot = self.pods.snapshot();
+        let object = snapshot.get(KeyRef { namespace, name }).unwrap().clone();
         let change = ObjectChange {
             kind: ChangeKind::Add(object),
             reason: Reason::Watch,
@@ -131,7 +137,7 @@ async fn a_failing_object_is_left_out_and_listed() {
         .collect();
     insta::assert_snapshot!(failures.join("\n"), @r#"
     default/fail-0: asked to fail
-    default/grow-0: index for v1 Pod default/grow-0 trapped: it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+    default/grow-0: index for v1 Pod default/grow-0 ran out of memory: it requested 8.1 MiB of memory, but limits.memory = "8MiB" of [plugin.guest_recorder]; it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
     default/loop-0: index for v1 Pod default/loop-0 did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
     default/many-0: more than 1024 values or 65536 bytes of them for one object; index a field with fewer values
     default/stray-0: the manifest does not declare the index "stray"
@@ -167,8 +173,12 @@ async fn a_trap_storm_detaches_the_index_until_resume() {
     let mut informer = Loop::new(&world, &plugin);
     informer.apply("good", APP_WEB);
     informer.attach().await;
-    for number in 0..100 {
-        informer.apply(&format!("trap-{number}"), "");
+    let traps: Vec<_> = (0..30).map(|number| format!("trap-{number}")).collect();
+    for (namespace, name) in NAMESPACES
+        .iter()
+        .flat_map(|namespace| traps.iter().map(move |name| (namespace, name)))
+    {
+        informer.apply_in(namespace, name, "");
     }
     world
         .until("quarantine", || {
@@ -181,8 +191,11 @@ async fn a_trap_storm_detaches_the_index_until_resume() {
         "{:?}",
         informer.state()
     );
-    for number in 0..100 {
-        informer.pods.delete(&format!("trap-{number}"));
+    for (namespace, name) in NAMESPACES
+        .iter()
+        .flat_map(|namespace| traps.iter().map(move |name| (namespace, name)))
+    {
+        informer.pods.delete_in(namespace, name);
     }
     plugin.resume().await;
     informer.attach().await;

@@ -73,11 +73,11 @@ async fn run() {
         bad(&world, "grow").await,
         bad(&world, "trap").await,
     ];
-    let names: Vec<String> = (0..100).map(|number| format!("bad-{number}")).collect();
+    let names: Vec<String> = (0..30).map(|number| format!("bad-{number}")).collect();
     for hog in &hogs {
         let mut of_hog = world.pods(hog.name());
         of_hog.attach(&hog.listener());
-        of_hog.apply_all(&names);
+        of_hog.apply_everywhere(&names);
     }
     let began = Instant::now();
     while hogs.iter().any(|hog| hog.status().state != PluginState::Quarantined) {

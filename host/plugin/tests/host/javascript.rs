@@ -126,18 +126,18 @@ async fn a_javascript_exception_is_a_failure_with_its_position() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(first.into_iter().cloned().collect::<Vec<_>>().join("\n"), @r#"
         DEBUG hello, events
-        ERROR default/type: guest.js:10:24: TypeError: cannot read property 'nodeName' of undefined (in check < type < onAdd)
-        ERROR default/error: guest.js:16:15: RangeError: too far (in error < onAdd)
-        ERROR default/text: guest.js:93:22: onAdd threw "boom", which is not an Error and has no location; write throw new Error(…)
-        ERROR default/nothing: guest.js:93:22: onAdd threw undefined, which is not an Error and has no location; write throw new Error(…)
-        ERROR default/circle: guest.js:93:22: onAdd threw a value of type object, which is not an Error and has no location; write throw new Error(…)
-        ERROR default/permanent: guest.js:31:15: Permanent: never again (in permanent < onAdd)
+        DEBUG default/type: guest.js:10:24: TypeError: cannot read property 'nodeName' of undefined (in check < type < onAdd)
+        DEBUG default/error: guest.js:16:15: RangeError: too far (in error < onAdd)
+        DEBUG default/text: guest.js:93:22: onAdd threw "boom", which is not an Error and has no location; write throw new Error(…)
+        DEBUG default/nothing: guest.js:93:22: onAdd threw undefined, which is not an Error and has no location; write throw new Error(…)
+        DEBUG default/circle: guest.js:93:22: onAdd threw a value of type object, which is not an Error and has no location; write throw new Error(…)
+        DEBUG default/permanent: guest.js:31:15: Permanent: never again (in permanent < onAdd)
         DEBUG default/later: guest.js:34:32: RetryAfter: not yet (in later < onAdd)
-        ERROR default/unknown: guest.js:37:24: HostError: unknown informer "services"; [plugin.hello] in config.toml lists: pods (in unknown < onAdd)
-        ERROR default/promise: guest.js:40:15: Error: too late
-        ERROR default/delay: guest.js:48:26: TypeError: RetryAfter: NaN is not a number of milliseconds (in delay < onAdd)
-        ERROR default/number: guest.js: TypeError: onAdd returned 60000; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
-        ERROR default/range: guest.js: TypeError: onAdd returned { requeueAfter: NaN }, which is not a number of milliseconds; for a minute, return { requeueAfter: 60_000 }
+        DEBUG default/unknown: guest.js:37:24: HostError: unknown informer "services"; [plugin.hello] in config.toml lists: pods (in unknown < onAdd)
+        DEBUG default/promise: guest.js:40:15: Error: too late
+        DEBUG default/delay: guest.js:48:26: TypeError: RetryAfter: NaN is not a number of milliseconds (in delay < onAdd)
+        DEBUG default/number: guest.js: TypeError: onAdd returned 60000; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
+        DEBUG default/range: guest.js: TypeError: onAdd returned { requeueAfter: NaN }, which is not a number of milliseconds; for a minute, return { requeueAfter: 60_000 }
         INFO later: succeeded
         "#);
         }

@@ -17,6 +17,7 @@ mod javascript;
 mod kube;
 mod kv;
 mod languages;
+mod memory;
 mod metrics;
 mod newer;
 mod not_ready;

@@ -180,10 +180,10 @@ async fn components_that_misbehave_during_load_are_rejected() {
     insta::assert_snapshot!(text, @r#"
     plugin "guest_describe_traps": FOLDER/guest_describe_traps.wasm: describe trapped: it panicked; it wrote: panicked at tests/guests/describe-traps/src/lib.rs:9:9: asked to trap in describe
     plugin "guest_describe_loops": FOLDER/guest_describe_loops.wasm: describe did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
-    plugin "guest_describe_grows": FOLDER/guest_describe_grows.wasm: describe trapped: it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+    plugin "guest_describe_grows": FOLDER/guest_describe_grows.wasm: describe ran out of memory: it requested 8.1 MiB of memory, but limits.memory = "8MiB" of [plugin.guest_describe_grows]; it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it panicked; it wrote: panicked at tests/guests/recorder/src/behavior.rs:137:27: asked to trap
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init ran out of memory: it requested 8.1 MiB of memory, but limits.memory = "8MiB" of [plugin.guest_recorder]; it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: out-of-bounds memory access: unbounded recursion exhausted its stack, or a pointer is invalid
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it called exit(1); a plugin must return instead of exiting
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: asked to fail for good; check the plugin's `config` in config.toml
@@ -219,7 +219,7 @@ async fn invalid_sections_are_rejected() {
     insta::assert_snapshot!(text, @r#"
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: its sha256 is FOUND, but config.toml pins 100ef6a71bac925f709fe9c114c60460bf6e472cfdb9d44bd8adf1698135260f; change `sha256` if the new file is the right one
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: is not parallel, but limits.instances is 2; in [plugin.guest_recorder] of config.toml, set limits.instances to 1; or set `parallel` in its manifest, if its instances need not know of each other's objects
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: cannot be instantiated: it requested 1.0 MiB of memory, but its limit is 64 KiB (limits.memory)
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: cannot be instantiated: it requested 1.0 MiB of memory, but limits.memory = "64KiB" of [plugin.guest_recorder]
     "#);
 }
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use informant_spec::RetryPolicy;
+use informant_spec::{OnFailure, RetryPolicy};
 use serde_json::json;
 
-use crate::world::{Reload, World};
+use crate::world::{Reload, World, idle};
 
 fn warnings(world: &World) -> Vec<String> {
     let lines = world.log.lines().into_iter();
@@ -54,6 +54,63 @@ async fn failures_are_logged_once_a_minute_with_the_oldest() {
             plugin.listener().control().stats().failing
         ),
         (0, 2)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_cause_of_failures_has_a_line_a_minute() {
+    let world = World::new();
+    let rules = json!({ "quiet": true, "rules": [
+        { "name": "bad-*", "do": "retryable" },
+        { "name": "worse-*", "do": "trap" }] });
+    let plugin = world.run("guest_recorder", rules, |_| {}).await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    for number in 0..50 {
+        pods.apply(&format!("bad-{number}"));
+        pods.apply_in("other", &format!("worse-{number}"), "");
+    }
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    let lines = warnings(&world);
+    let of = |cause: &str| {
+        lines
+            .iter()
+            .filter(|line| line.contains(&format!("result={cause:?}")))
+            .count()
+    };
+    assert_eq!((lines.len(), of("retryable"), of("trap")), (2, 1, 1), "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn skipped_failures_have_a_line_a_minute() {
+    let world = World::new();
+    let rules = json!({ "quiet": true, "rules": [{ "do": "retryable" }] });
+    let plugin = world
+        .run("guest_recorder", rules, |spec| spec.on_failure = OnFailure::Skip)
+        .await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    let skipped = || -> Vec<String> {
+        let lines = world.log.lines().into_iter();
+        let ours = lines.filter(|line| line.message == "event skipped after a failure");
+        ours.map(|line| line.fields).collect()
+    };
+    for number in 0..50 {
+        pods.apply(&format!("bad-{number}"));
+    }
+    idle(&world, &plugin).await;
+    assert!(
+        skipped().len() == 1 && skipped()[0].contains("asked to fail"),
+        "{:?}",
+        skipped()
+    );
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    pods.apply("late");
+    idle(&world, &plugin).await;
+    assert!(
+        skipped().len() == 2 && skipped()[1].contains("suppressed=49"),
+        "{:?}",
+        skipped()
     );
 }
 

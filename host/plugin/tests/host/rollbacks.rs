@@ -84,7 +84,7 @@ async fn a_failed_version_without_a_predecessor_stays_quarantined() {
     let plugin = world.run(BAD, traps(), |_| {}).await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
-    pods.apply_all(&names(40));
+    pods.apply_everywhere(&names(20));
     plugin.probation_ends().await;
     assert!(plugin.conclude_probation().await.is_none());
     assert_eq!(plugin.status().state, PluginState::Quarantined);
@@ -102,7 +102,7 @@ async fn a_version_that_fails_later_is_not_rolled_back() {
     assert!(plugin.conclude_probation().await.is_none(), "no event in its probation");
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
-    pods.apply_all(&names(40));
+    pods.apply_everywhere(&names(20));
     world
         .until("quarantine", || plugin.status().state == PluginState::Quarantined)
         .await;

@@ -113,14 +113,14 @@ async fn a_delete_is_delivered_although_its_event_was_merged() {
     plugin.resume().await;
     idle(&world, &plugin).await;
     pods.apply_with("late", r#","labels":{"app":"web"}"#);
-    let has_failed = || hello_log(&world).iter().any(|line| line.starts_with("ERROR"));
+    let has_failed = || hello_log(&world).iter().any(|line| line.starts_with("DEBUG default"));
     world.until("the add fails", has_failed).await;
     label(&world, &plugin, &mut pods, "late", "db").await;
     insta::assert_snapshot!(hello_log(&world).join("\n"), @"
     INFO add default/a web@2 watch
     INFO delete default/a undefined at 3 watch
     INFO add default/late web@10 watch
-    ERROR default/late: handler.js:7:48: Error: asked to fail
+    DEBUG default/late: handler.js:7:48: Error: asked to fail
     INFO delete default/late undefined at 11 watch
     ");
 }
@@ -158,7 +158,7 @@ async fn a_requeued_object_that_no_longer_matches_is_a_delete() {
     insta::assert_snapshot!(hello_log(&world).join("\n"), @r#"
     INFO add default/stuck web@2 watch
     INFO delete default/stuck web@2 at 3 watch
-    ERROR default/stuck: handler.js:12:79: Permanent: asked to fail
+    DEBUG default/stuck: handler.js:12:79: Permanent: asked to fail
     INFO delete default/stuck undefined at 3 requeue
     "#);
     assert_eq!(plugin.listener().ledger().dead_letters().len(), 0);
@@ -320,7 +320,7 @@ async fn a_failed_delete_outlives_further_changes_of_the_section() {
     INFO add a/stuck undefined@2 watch
     INFO add c/other undefined@3 watch
     INFO delete a/stuck undefined@2 at 2 reconfigured
-    ERROR a/stuck: handler.js:12:79: Permanent: asked to fail
+    DEBUG a/stuck: handler.js:12:79: Permanent: asked to fail
     INFO delete c/other undefined@3 at 3 reconfigured
     INFO add c/other undefined@3 reconfigured
     INFO delete a/stuck undefined at 2 requeue

@@ -154,16 +154,16 @@ async fn a_script_exception_is_a_failure_with_its_position() {
         }
     }
     insta::assert_snapshot!(first.join("\n"), @r#"
-    ERROR default/type: handler.js:2:90: TypeError: cannot read property 'nodeName' of undefined (in check < onAdd)
-    ERROR default/error: handler.js:6:37: RangeError: too far
-    ERROR default/text: handler.js:3:16: onAdd threw "boom", which is not an Error and has no location; write throw new Error(…)
-    ERROR default/nothing: handler.js:3:16: onAdd threw undefined, which is not an Error and has no location; write throw new Error(…)
-    ERROR default/object: handler.js:3:16: onAdd threw {"code":7}, which is not an Error and has no location; write throw new Error(…)
-    ERROR default/circle: handler.js:3:16: onAdd threw a value of type object, which is not an Error and has no location; write throw new Error(…)
-    ERROR default/rejected: handler.js:11:56: Error: later
-    ERROR default/never: handler.js: onAdd waits for a promise that never settles: scripts have no timers and no I/O
-    ERROR default/refused: handler.js:13:39: Permanent: never again
-    ERROR default/unknown: handler.js:14:42: HostError: unknown informer "services"; [plugin.hello] in config.toml lists: pods
+    DEBUG default/type: handler.js:2:90: TypeError: cannot read property 'nodeName' of undefined (in check < onAdd)
+    DEBUG default/error: handler.js:6:37: RangeError: too far
+    DEBUG default/text: handler.js:3:16: onAdd threw "boom", which is not an Error and has no location; write throw new Error(…)
+    DEBUG default/nothing: handler.js:3:16: onAdd threw undefined, which is not an Error and has no location; write throw new Error(…)
+    DEBUG default/object: handler.js:3:16: onAdd threw {"code":7}, which is not an Error and has no location; write throw new Error(…)
+    DEBUG default/circle: handler.js:3:16: onAdd threw a value of type object, which is not an Error and has no location; write throw new Error(…)
+    DEBUG default/rejected: handler.js:11:56: Error: later
+    DEBUG default/never: handler.js: onAdd waits for a promise that never settles: scripts have no timers and no I/O
+    DEBUG default/refused: handler.js:13:39: Permanent: never again
+    DEBUG default/unknown: handler.js:14:42: HostError: unknown informer "services"; [plugin.hello] in config.toml lists: pods
     "#);
     let letters = || plugin.listener().ledger().dead_letters();
     world
@@ -199,10 +199,10 @@ async fn a_script_that_returns_no_valid_delay_fails() {
         idle(&world, &plugin).await;
     }
     insta::assert_snapshot!(hello_log(&world).join("\n"), @r#"
-    ERROR default/number: handler.js: TypeError: onAdd returned 60000; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
-    ERROR default/text: handler.js: TypeError: onAdd returned { requeueAfter: "5" }, which is not a number of milliseconds; for a minute, return { requeueAfter: 60_000 }
-    ERROR default/typo: handler.js: TypeError: onAdd returned {"requeueafter":5}; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
-    ERROR default/boolean: handler.js: TypeError: onAdd returned false; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
+    DEBUG default/number: handler.js: TypeError: onAdd returned 60000; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
+    DEBUG default/text: handler.js: TypeError: onAdd returned { requeueAfter: "5" }, which is not a number of milliseconds; for a minute, return { requeueAfter: 60_000 }
+    DEBUG default/typo: handler.js: TypeError: onAdd returned {"requeueafter":5}; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
+    DEBUG default/boolean: handler.js: TypeError: onAdd returned false; return nothing or, to be called again for the object in a minute, return { requeueAfter: 60_000 }
     "#);
     assert_eq!(plugin.listener().ledger().dead_letters().len(), 4);
 }

@@ -146,7 +146,7 @@ async fn a_swap_ends_a_quarantine() {
         .await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
-    pods.apply_all(&(0..100).map(|number| format!("bad-{number}")).collect::<Vec<_>>());
+    pods.apply_everywhere(&(0..30).map(|number| format!("bad-{number}")).collect::<Vec<_>>());
     world
         .until("quarantine", || plugin.status().state == PluginState::Quarantined)
         .await;

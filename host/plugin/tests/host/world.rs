@@ -394,6 +394,9 @@ pub(crate) async fn idle(world: &World, plugin: &Plugin) {
     world.until("it to handle all events", is_idle).await;
 }
 
+/// As many namespaces as must crash a plugin before it is quarantined.
+pub(crate) const NAMESPACES: [&str; 3] = ["team-a", "team-b", "team-c"];
+
 /// One informer of pods, written by hand.
 pub(crate) struct Pods {
     pub(crate) id: SourceId,
@@ -434,6 +437,13 @@ impl Pods {
         self.apply_with(name, "");
     }
 
+    /// Writes pods into each of [`NAMESPACES`]: a plugin that traps on them does so in several namespaces.
+    pub(crate) fn apply_everywhere(&mut self, names: &[String]) {
+        for namespace in NAMESPACES {
+            names.iter().for_each(|name| self.apply_in(namespace, name, ""));
+        }
+    }
+
     /// Writes seven pods repeatedly until `task` is done, and at least a thousand times. Returns how often.
     pub(crate) async fn apply_during(&mut self, task: JoinHandle<()>) -> usize {
         let mut written = 0;
@@ -463,30 +473,35 @@ impl Pods {
     }
 
     pub(crate) fn delete(&mut self, name: &str) {
-        self.remove(name, false);
+        self.delete_in("default", name);
+    }
+
+    pub(crate) fn delete_in(&mut self, namespace: &str, name: &str) {
+        self.remove(Key::new(namespace, name), false);
     }
 
     /// As [`delete`](Self::delete), but the final state is unknown.
     pub(crate) fn vanish(&mut self, name: &str) {
-        self.remove(name, true);
+        self.remove(Key::new("default", name), true);
     }
 
     /// As [`vanish`](Self::vanish), and nothing but the name is known.
     pub(crate) fn forget(&mut self, name: &str) {
-        self.writer.delete(Key::new("default", name).as_ref());
-        self.report_delete(name, None, true);
+        let key = Key::new("default", name);
+        self.writer.delete(key.as_ref());
+        self.report_delete(key, None, true);
     }
 
-    fn remove(&mut self, name: &str, final_state_unknown: bool) {
-        let last = self.writer.delete(Key::new("default", name).as_ref());
-        self.report_delete(name, last, final_state_unknown);
+    fn remove(&mut self, key: Key, final_state_unknown: bool) {
+        let last = self.writer.delete(key.as_ref());
+        self.report_delete(key, last, final_state_unknown);
     }
 
-    fn report_delete(&mut self, name: &str, last: Option<Object>, final_state_unknown: bool) {
+    fn report_delete(&mut self, key: Key, last: Option<Object>, final_state_unknown: bool) {
         self.version += 1;
         self.tell(vec![ChangeKind::Delete {
             last,
-            key: Key::new("default", name),
+            key,
             final_state_unknown,
         }]);
     }

@@ -112,6 +112,42 @@ async fn a_key_that_writes_again_and_again_is_spaced() {
 }
 
 #[tokio::test]
+async fn direct_writes_again_and_again_are_spaced_like_deferred_ones() {
+    let api = Api::new();
+    let world = World::with_cluster(api.clone());
+    let write = json!({ "verb": "merge", "document": { "metadata": { "labels": { "is": "b" } } } });
+    let config = json!({ "calls": [write], "on-updates": true });
+    let (plugin, mut pods) = run(&world, config, |_| {}).await;
+    api.number_from(100);
+    for _ in 0..9 {
+        pods.apply("web-0");
+        idle(&world, &plugin).await;
+    }
+    assert_eq!(plugin.spaced_keys(3).0, 0);
+    pods.apply("web-0");
+    pods.apply("web-0");
+    pods.apply("web-1");
+    until_sent(&world, &api, 11).await;
+    world
+        .until("web-1 to be handled", || {
+            plugin.listener().control().stats().in_flight == 1
+        })
+        .await;
+    assert_eq!(api.sent().len(), 11, "the second call for web-0 waits");
+    let (count, keys) = plugin.spaced_keys(3);
+    assert_eq!((count, keys[0].target.as_str()), (1, "v1/pods default/web-0"));
+    assert!(world.log.text().contains("again and again"), "{}", world.log.text());
+    until_sent(&world, &api, 12).await;
+    // An answer without a version shows no change.
+    api.number_from(0);
+    for _ in 0..20 {
+        pods.apply("web-2");
+        idle(&world, &plugin).await;
+    }
+    assert_eq!(plugin.spaced_keys(3).0, 1);
+}
+
+#[tokio::test]
 async fn reload_and_resume_lift_the_spacing_of_keys() {
     let api = Api::new();
     let world = World::with_cluster(api.clone());

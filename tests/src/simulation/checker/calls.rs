@@ -63,6 +63,9 @@ impl Checker {
             ));
         }
         findings.extend(handler.too_many_calls(self.now));
+        let suspects = handler.suspects.as_mut();
+        let early = suspects.and_then(|suspects| suspects.begin(&key, self.now));
+        findings.extend(early.map(|message| (Clause::PoisonLocal, message)));
         let min_interval = handler.min_interval_ms * 1_000_000;
         let key_state = handler.keys.entry(key).or_default();
         findings.extend(key_state.not_asked(&running, self.now));
@@ -204,6 +207,9 @@ impl Checker {
             return self.violate(at, Clause::OneAtATime, message);
         };
         key_state.record_end(&call, ended);
+        if let Some(suspects) = &mut handler.suspects {
+            suspects.end(&key, ended == Ended::Trap, self.now);
+        }
         // While the call that it asked for is retried, the request holds.
         if call.reason != REQUEUED || !matches!(ended, Ended::Retry | Ended::Trap) {
             key_state.asked = None;
@@ -283,7 +289,12 @@ impl Checker {
             // What was merged before may be delivered after.
             handler.keys.values_mut().for_each(|key| key.replayed = true);
         }
-        let was_attempted = |object: &ObjectVersion| handler.attempted.contains(&object.incarnation());
+        // It does not wait for suspects.
+        let suspects = handler.suspects.as_ref();
+        let was_attempted = |object: &ObjectVersion| {
+            handler.attempted.contains(&object.incarnation())
+                || suspects.is_some_and(|suspects| suspects.were_ever(&object.namespace))
+        };
         // A restore may have brought an object back after the handler was added.
         let mut expected = there.iter().filter(|object| !self.revived.contains(&object.uid));
         let missed = expected.find(|object| !was_attempted(object));

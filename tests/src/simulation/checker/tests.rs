@@ -55,6 +55,7 @@ fn handler_added(receives_every_state: bool) -> Entry {
         receives_every_state,
         min_interval_ms: 0,
         calls_per_second_max: None,
+        limits_suspects: false,
     }
 }
 

@@ -40,6 +40,7 @@ impl Schedule {
             // Not drawn either.
             min_interval: (id % 5 == 4).then_some(MIN_INTERVAL),
             calls_per_second_max: (id % 4 == 1).then_some(CALLS_PER_SECOND_MAX),
+            limits_suspects: id % 4 == 2,
             ..self.options()
         };
         let native =

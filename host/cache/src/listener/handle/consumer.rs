@@ -60,6 +60,24 @@ impl Consumer {
         })
     }
 
+    /// The call of a delivery [about a suspect](Delivery::is_suspect) took from `began` until `now`. Without this, it
+    /// took until [`done`](Self::done).
+    pub fn took(&self, token: DeliveryToken, began: Moment, now: Moment) {
+        self.0
+            .change(|listener| listener.queue.suspects.took(token, began, now));
+    }
+
+    /// A call about a suspect has cost the handler the time from `began` until `now` besides the call, to replace its
+    /// instance.
+    pub fn charge_suspects(&self, began: Moment, now: Moment) {
+        self.0.change(|listener| {
+            let suspects = &mut listener.queue.suspects;
+            if !suspects.is_empty() {
+                suspects.charge(began, now);
+            }
+        });
+    }
+
     /// Takes back deliveries whose calls were never made: they are delivered next, as if for the first time.
     ///
     /// For an instance that stops or traps before the end of a batch. Pass the tokens in the order in which they came.

@@ -74,10 +74,15 @@ impl Control {
         self.0.change(Listener::retry_now);
     }
 
-    /// Counts requests for another call of an unchanged object from scratch; what they slowed down is due at `now`. For
-    /// a handler that was replaced, and for an operator. Returns whether any were slowed down.
+    /// Counts requests for another call of an unchanged object from scratch; what they slowed down is due at `now`, and
+    /// no namespace is suspect. For a handler that was replaced, and for an operator. Returns whether any were slowed
+    /// down.
     pub fn end_slow_downs(&self, now: Moment) -> bool {
-        self.0.change(|listener| listener.requeues.end_slow_downs(now))
+        self.0.change(|listener| {
+            let were_suspect = listener.queue.slots.counts().suspect > 0;
+            listener.queue.suspects.clear();
+            listener.requeues.end_slow_downs(now) || were_suspect
+        })
     }
 
     /// No longer accepts changes. Accepted events, initial lists and replays are still delivered; then the consumer

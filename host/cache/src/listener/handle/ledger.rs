@@ -104,6 +104,18 @@ impl Ledger {
         self.0.lock().slowed_keys(max)
     }
 
+    /// How many keys are under retry whose last delivery had `result`, and the one of them that failed first.
+    #[must_use]
+    pub fn retried_after(&self, result: &str) -> (usize, Option<RetriedKey>) {
+        self.0.lock().retried_after(result)
+    }
+
+    /// How many namespaces, or cluster-scoped objects, are suspect, and the first `max` of them by name.
+    #[must_use]
+    pub fn suspects(&self, max: usize) -> (usize, Vec<String>) {
+        self.0.lock().queue.suspects.list(max)
+    }
+
     /// How many events are pending, including those in back-off.
     #[must_use]
     pub fn pending(&self) -> usize {

@@ -30,6 +30,7 @@ impl Queue {
         );
         let is_held = |slot: &&Slot| slot.call().is_held() && slot.retry.is_some();
         assert_eq!(counts.held_retries, slots().filter(is_held).count(), "held retries");
+        assert_eq!(counts.suspect, in_state(|call| call == CallState::Suspect), "suspect");
         assert_eq!(
             self.failing,
             slots().filter(|slot| slot.retry.is_some()).count(),
@@ -65,6 +66,9 @@ impl Queue {
             this.insert(lane);
             let mut ready = slots().filter(|slot| slot.call() == CallState::Ready && slot.lane == lane);
             assert_eq!(self.slots.has_ready(this), ready.next().is_some(), "ready in {lane}");
+            let mut suspects = slots().filter(|slot| slot.call() == CallState::Suspect && slot.lane == lane);
+            let has_suspect = self.slots.first_suspect(lane).is_some();
+            assert_eq!(has_suspect, suspects.next().is_some(), "suspect in {lane}");
         }
     }
 }

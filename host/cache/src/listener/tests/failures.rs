@@ -418,16 +418,16 @@ fn lose_memory_over_poison(rig: &mut Rig) -> (usize, usize) {
 fn object_that_kills_instances_becomes_a_dead_letter() {
     let mut rig = Rig::new(options());
     rig.sets("a poison b", 1);
-    // Each of the ten failures is followed by a replay, which delivers the two others; none of them gives it further
+    // Each of the five failures is followed by a replay, which delivers the two others; none of them gives it further
     // attempts.
-    assert_eq!(lose_memory_over_poison(&mut rig), (1 + 10 * 2, 10));
-    assert_eq!(letters(&rig), "default/poison add replay after 10: trap: unreachable\n");
+    assert_eq!(lose_memory_over_poison(&mut rig), (1 + 5 * 2, 5));
+    assert_eq!(letters(&rig), "default/poison add replay after 5: trap: unreachable\n");
     // A newer state is new, whether it is delivered directly or by a running cursor.
     rig.set("poison", 2);
     assert_eq!(rig.fail(), "update poison@1->2 watch");
     rig.listener.consumer().recover(0, rig.now);
     rig.set("poison", 3);
-    assert_eq!(lose_memory_over_poison(&mut rig).1, 10);
+    assert_eq!(lose_memory_over_poison(&mut rig).1, 5);
     // A new version of the handler receives it again.
     rig.listener.control().replay(rig.now);
     assert_eq!(

@@ -66,22 +66,27 @@ fn retryable_failures_never_become_dead_letters_by_default() {
 }
 
 #[test]
-fn ten_crashes_of_one_state_make_a_dead_letter() {
+fn three_timeouts_or_five_traps_of_one_state_make_a_dead_letter() {
+    let timeout = DeliveryOutcome::TimedOut("30 s".to_owned());
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     fail_calls(&mut rig, 5, &retryable());
-    assert_eq!(fail_calls(&mut rig, 9, &trapped()), 9);
-    // Another version of the object starts the count again.
+    assert_eq!(fail_calls(&mut rig, 2, &timeout), 2);
+    assert_eq!(fail_calls(&mut rig, 4, &trapped()), 4, "each cause has its own count");
+    // Another version of the object starts the counts again.
     rig.set("a", 2);
-    let timeout = DeliveryOutcome::TimedOut("30 s".to_owned());
-    assert_eq!(fail_calls(&mut rig, 20, &timeout), 10);
-    assert_eq!(dead_letters(&rig), [10]);
+    assert_eq!(fail_calls(&mut rig, 20, &timeout), 3);
+    assert_eq!(dead_letters(&rig), [3]);
+    rig.set("a", 3);
+    assert_eq!(fail_calls(&mut rig, 20, &trapped()), 5);
+    assert_eq!(dead_letters(&rig), [5]);
 }
 
 #[test]
 fn fewer_attempts_than_crashes_limit_crashes_too() {
     let mut rig = Rig::new(with_attempts(3));
     rig.set("a", 1);
+    // A trap may be tried five times.
     assert_eq!(fail_calls(&mut rig, 20, &trapped()), 3);
     assert_eq!(dead_letters(&rig), [3]);
 }
@@ -182,6 +187,9 @@ fn keys_under_retry_are_listed_oldest_first() {
     b add x1 for 0ns, again in 60s: busy
     ");
     assert_eq!(rig.listener.ledger().retried_keys(0).0, 3);
+    let (count, oldest) = rig.listener.ledger().retried_after("retryable");
+    assert_eq!((count, oldest), (3, rig.listener.ledger().retried_keys(1).1.pop()));
+    assert_eq!(rig.listener.ledger().retried_after("trap"), (0, None));
     rig.pass(seconds(60));
     rig.drain();
     assert_eq!(rig.listener.ledger().retried_keys(10), (0, Vec::new()));

@@ -63,6 +63,15 @@ pub(crate) struct LoadedView {
     /// Objects whose last call found a source or an index not ready.
     #[serde(default)]
     pub waiting: usize,
+    /// Objects that wait because their namespace is suspect and has used up its share of time.
+    #[serde(default)]
+    pub suspect: usize,
+    /// Namespaces, and cluster-scoped objects, that cost the plugin an instance a short time ago.
+    #[serde(default)]
+    pub suspects: usize,
+    /// The first of these by name, at most [`SUSPECTS_SHOWN_MAX`].
+    #[serde(default)]
+    pub suspect_namespaces: Vec<String>,
     /// Whether deliveries wait for `max-rate`.
     #[serde(default)]
     pub rate_held: bool,
@@ -230,3 +239,6 @@ pub(crate) const RETRIES_SHOWN_MAX: usize = 3;
 
 /// How many slowed objects the status of a plugin lists.
 pub(crate) const SLOWED_SHOWN_MAX: usize = 3;
+
+/// Suspect namespaces that are listed with a plugin: 3.
+pub(crate) const SUSPECTS_SHOWN_MAX: usize = 3;

@@ -96,6 +96,9 @@ fn loaded() -> LoadedView {
         retries: Vec::new(),
         spaced: 0,
         waiting: 0,
+        suspect: 0,
+        suspects: 0,
+        suspect_namespaces: Vec::new(),
         rate_held: false,
         requeues: 0,
         slowed: 0,
@@ -366,6 +369,20 @@ fn closed_hosts_and_waiting_writes_show() {
       default/web-0 in cluster east: writes to v1/pods default/web-0, 8.0s between calls
     greeter: chat.example.com:443 asked for a pause and is closed for 42s (informant explain http-host-closed)
     ");
+}
+
+#[test]
+fn suspect_namespaces_show_with_what_waits() {
+    let loaded = LoadedView {
+        suspect: 12,
+        suspects: 5,
+        suspect_namespaces: vec!["shop".into(), "team-a".into(), "web".into()],
+        ..loaded()
+    };
+    let mut out = Vec::new();
+    plugin::show(&mut out, &[greeter(loaded)]).unwrap();
+    let lines: Vec<_> = std::str::from_utf8(&out).unwrap().lines().skip(2).collect();
+    insta::assert_snapshot!(lines.join("\n"), @"greeter crashed on objects of shop, team-a, web and 2 more; their calls get at most 20% of its time; 12 objects wait (informant explain events-stuck)");
 }
 
 #[test]

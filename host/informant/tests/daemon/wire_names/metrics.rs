@@ -63,6 +63,9 @@ fn assert_of_plugins(text: &str) {
     informant_listener_shown counter {plugin}
     informant_listener_skipped counter {plugin}
     informant_listener_spaced counter {plugin}
+    informant_listener_suspect gauge {plugin}
+    informant_listener_suspects_forgotten counter {plugin}
+    informant_listener_suspects_held counter {plugin}
     informant_listener_unattached counter {plugin}
     informant_listener_vanished counter {plugin}
     informant_listener_waiting gauge {plugin}

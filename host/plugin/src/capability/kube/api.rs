@@ -182,6 +182,17 @@ impl KubeAction {
         }
     }
 
+    /// Whether it may change an object. Nothing that is a dry run does.
+    pub(crate) fn is_write(&self) -> bool {
+        match self {
+            KubeAction::Get | KubeAction::List(_) => false,
+            KubeAction::Create(_, options) | KubeAction::Update(_, options) | KubeAction::Patch(_, _, options) => {
+                !options.dry_run
+            }
+            KubeAction::Delete(options) => !options.dry_run,
+        }
+    }
+
     pub(crate) fn document(&self) -> &[u8] {
         match self {
             KubeAction::Create(document, _) | KubeAction::Update(document, _) | KubeAction::Patch(_, document, _) => {

@@ -117,16 +117,12 @@ fn begin_write(
     address: &KubeAddress,
     action: &KubeAction,
 ) -> Result<Option<WriteInFlight>, KubeError> {
-    let is_dry_run = match action {
-        KubeAction::Get | KubeAction::List(_) => return Ok(None),
-        KubeAction::Create(_, options) | KubeAction::Update(_, options) | KubeAction::Patch(_, _, options) => {
-            options.dry_run
-        }
-        KubeAction::Delete(options) => options.dry_run,
-    };
+    if !action.is_write() {
+        return Ok(None);
+    }
     let made = name_made(address, action)?;
     let name = if made.is_empty() { &address.name } else { &made };
-    if is_dry_run || name.is_empty() {
+    if name.is_empty() {
         return Ok(None);
     }
     let target = Target::new(address, name);

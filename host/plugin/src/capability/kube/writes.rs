@@ -28,7 +28,7 @@
 //! of the plugin's informers, which keeps all fields that the write touches, and if the cache has seen the plugin's own
 //! writes to it ([`own`]). With `writes: "seen"` in the manifest the event ends when the cache has seen its writes
 //! ([`seen`]). A key whose calls write to one object again and again is spaced ([`spacing`]): the end of its event
-//! waits, and with it the next call.
+//! waits, and with it the next call. Direct calls count like deferred ones.
 //!
 //! The queue is a state machine without a clock, tasks or I/O; the writer adds them.
 
@@ -51,7 +51,16 @@ pub(crate) use self::own::{OwnWrites, WriteInFlight};
 pub use self::queue::WritesStatus;
 use self::spacing::SPACING_WINDOW;
 pub use self::spacing::WritingKey;
-pub(crate) use self::writer::{Writes, run};
+pub(crate) use self::writer::{Writes, commit, run};
+
+/// What a successful call has left behind.
+#[derive(Default)]
+pub(crate) struct KubeEffects {
+    /// What it has deferred.
+    pub(crate) deferred: Vec<DeferredWrite>,
+    /// The objects that its direct calls have changed.
+    pub(crate) changed: Vec<Target>,
+}
 
 /// Writes that one call may defer: 100. One more is `too-large`.
 pub(crate) const CALL_WRITES_MAX: usize = 100;

@@ -10,6 +10,7 @@ fn started(handler: u32, continues: bool) -> [Entry; 2] {
         receives_every_state: false,
         min_interval_ms: 0,
         calls_per_second_max: None,
+        limits_suspects: false,
     };
     let resumed = Entry::Resumed {
         handler,

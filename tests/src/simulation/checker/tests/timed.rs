@@ -80,6 +80,7 @@ fn called_after(ms: u64) -> Vec<Clause> {
         receives_every_state: false,
         min_interval_ms: 5_000,
         calls_per_second_max: None,
+        limits_suspects: false,
     };
     let before = [
         added,
@@ -117,6 +118,7 @@ fn called_for_three(ms: u64) -> Vec<Clause> {
         receives_every_state: false,
         min_interval_ms: 0,
         calls_per_second_max: Some(1),
+        limits_suspects: false,
     };
     let mut entries = vec![(0, added)];
     entries.extend(objects.iter().map(|object| (0, written(object))));
@@ -134,4 +136,47 @@ fn called_for_three(ms: u64) -> Vec<Clause> {
 fn more_calls_in_a_second_than_the_rate_are_detected() {
     assert_eq!(called_for_three(1_000), NOTHING);
     assert_eq!(called_for_three(999), [Clause::RateKept]);
+}
+
+/// The clauses that a handler violates that limits suspects. Its first call traps, its second is about the same
+/// namespace and takes from 1 s to 2 s, and its third begins after `ms`.
+fn called_for_suspects(ms: u64) -> Vec<Clause> {
+    let objects = ["a", "b", "c"].map(|name| object(name, &format!("u{name}"), 1));
+    let added = Entry::HandlerAdded {
+        handler: 0,
+        informer: 0,
+        receives_every_state: false,
+        min_interval_ms: 0,
+        calls_per_second_max: None,
+        limits_suspects: true,
+    };
+    let mut entries = vec![(0, added)];
+    entries.extend(objects.iter().map(|object| (0, written(object))));
+    let [first, second, third] = &objects;
+    entries.extend([
+        (0, begin(EventKind::Add, first, Some(1))),
+        (1_000, end(first, Ended::Trap)),
+        (1_000, begin(EventKind::Add, second, Some(1))),
+        (2_000, end(second, Ended::Ok)),
+        (ms, begin(EventKind::Add, third, Some(1))),
+        (ms, end(third, Ended::Ok)),
+        (600_000, begin(EventKind::Add, first, Some(1))),
+        (600_000, end(first, Ended::Ok)),
+        (600_000, synced()),
+        (600_000, at_rest(&objects.each_ref())),
+    ]);
+    entries.sort_by_key(|(ms, _)| *ms);
+    let entries = entries.into_iter().map(|(ms, entry)| (ms * 1_000_000, entry));
+    let violations = check(&History {
+        entries: entries.collect(),
+    });
+    violations.into_iter().map(|violation| violation.clause).collect()
+}
+
+#[test]
+fn calls_about_suspects_beyond_their_share_are_detected() {
+    // A fifth of the time, and a second of it in advance.
+    assert_eq!(called_for_suspects(5_000), NOTHING);
+    assert_eq!(called_for_suspects(4_999), [Clause::PoisonLocal]);
+    assert_eq!(called_for_suspects(1_500), [Clause::PoisonLocal], "two at once");
 }

@@ -9,7 +9,8 @@ pub(super) struct Retried {
     /// The state that failed last, and its failures.
     pub(super) state: Option<(String, bool)>,
     pub(super) attempts: u32,
-    pub(super) crashes: u32,
+    pub(super) traps: u32,
+    pub(super) timeouts: u32,
 }
 
 /// The state of a delivery: its version, and whether it is a delete.

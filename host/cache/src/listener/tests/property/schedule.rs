@@ -312,12 +312,13 @@ impl Run {
         let state = failed_state(delivery);
         let key = self.retried.entry(key).or_default();
         if key.state != state {
-            (key.attempts, key.crashes, key.state) = (0, 0, state);
+            (key.attempts, key.traps, key.timeouts, key.state) = (0, 0, 0, state);
         }
         key.calls += 1;
         match outcome {
             DeliveryOutcome::RetryAfter(..) => {}
-            DeliveryOutcome::Trapped(_) => (key.attempts, key.crashes) = (key.attempts + 1, key.crashes + 1),
+            DeliveryOutcome::Trapped(_) => (key.attempts, key.traps) = (key.attempts + 1, key.traps + 1),
+            DeliveryOutcome::TimedOut(_) => (key.attempts, key.timeouts) = (key.attempts + 1, key.timeouts + 1),
             _ => key.attempts += 1,
         }
     }
@@ -339,7 +340,11 @@ impl Run {
         if key.state == failed_state(delivery) {
             let attempts = self.options.retry.attempts;
             assert!(attempts == 0 || key.attempts < attempts, "{}", shown(delivery));
-            assert!(key.crashes < CRASHES_MAX, "{}", shown(delivery));
+            assert!(
+                key.traps < TRAPS_MAX && key.timeouts < TIMEOUTS_MAX,
+                "{}",
+                shown(delivery)
+            );
         }
         // A retry counts when its back-off ends, and may be delivered later.
         self.retries.push(self.now);

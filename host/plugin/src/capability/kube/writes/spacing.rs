@@ -61,6 +61,18 @@ pub struct WritingKey {
 }
 
 impl Spacing {
+    /// Whether a key may be spaced after it has changed `targets`: one more write to one of them is too many, or some
+    /// key is spaced.
+    pub(crate) fn may_space(&self, targets: &[Target]) -> bool {
+        let is_near = |target| {
+            self.recent
+                .get(target)
+                .is_some_and(|times| times.len() + targets.len() >= SPACING_WRITES)
+        };
+        !targets.is_empty()
+            && (!self.spaced.is_empty() || targets.len() >= SPACING_WRITES || targets.iter().any(is_near))
+    }
+
     /// A call for `key` has changed `target`. Returns how long the key's next call waits, if it is spaced.
     pub(crate) fn wrote(&mut self, source: SourceId, key: &Key, target: &Target, now: Moment) -> Option<Duration> {
         let is_often = self.count(target, now);
@@ -105,7 +117,7 @@ impl Spacing {
     }
 
     /// Counts a write; returns whether there were too many.
-    fn count(&mut self, target: &Target, now: Moment) -> bool {
+    pub(crate) fn count(&mut self, target: &Target, now: Moment) -> bool {
         if self.recent.len() >= SPACING_TARGETS_MAX && !self.recent.contains_key(target) {
             self.sweep(now);
             if self.recent.len() >= SPACING_TARGETS_MAX {

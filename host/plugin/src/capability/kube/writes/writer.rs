@@ -14,7 +14,7 @@ use super::result::WriteResult;
 use super::seen::{self, Written};
 use super::send::{Made, make};
 use super::spacing::{Spacing, WritingKey};
-use super::{DeferredWrite, SPACING_WINDOW};
+use super::{DeferredWrite, KubeEffects, SPACING_WINDOW, Target};
 use crate::capability::kube::KubePlugin;
 use crate::capability::kube::metrics::KubeSeries;
 use crate::capability::parts::{ActorWaker, HandledEvent};
@@ -94,9 +94,13 @@ impl Writes {
         self.change(|shared| shared.queue.set_limits(limits, now));
     }
 
+    /// Whether a call that has changed `targets` may have to be spaced.
+    pub(crate) fn may_be_spaced(&self, targets: &[Target]) -> bool {
+        !targets.is_empty() && self.lock().spacing.may_space(targets)
+    }
+
     /// Accepts the writes of a successful call, at least one. `event` ends when they have.
-    pub(crate) fn commit(&self, event: HandledEvent, writes: Vec<DeferredWrite>) {
-        let written = WrittenSoFar::default();
+    fn accept(&self, event: HandledEvent, written: WrittenSoFar, writes: Vec<DeferredWrite>) {
         self.change(|shared| shared.queue.commit(WrittenEvent { event, written }, writes));
     }
 
@@ -158,6 +162,53 @@ impl Writes {
         // The queue is consistent between its calls, which do not panic.
         lock(&self.shared)
     }
+}
+
+/// Accepts what a successful call has left behind. `event` ends with its writes, and after the wait of a spaced key.
+/// None: it has deferred nothing, and ends now.
+pub(crate) fn commit(plugin: &Arc<KubePlugin>, effects: KubeEffects, event: Option<HandledEvent>) {
+    let KubeEffects { deferred, changed } = effects;
+    let now = plugin.env.now();
+    let Some(event) = event else {
+        if !changed.is_empty() {
+            let spacing = &mut plugin.writes.lock().spacing;
+            for target in &changed {
+                spacing.count(target, now);
+            }
+        }
+        return;
+    };
+    let mut written = WrittenSoFar::default();
+    if !changed.is_empty() {
+        let mut shared = plugin.writes.lock();
+        let Shared {
+            spacing,
+            spacing_warnings,
+            lifted,
+            ..
+        } = &mut *shared;
+        for target in &changed {
+            space(
+                plugin,
+                (spacing, spacing_warnings, lifted),
+                (&event, &mut written),
+                target,
+                now,
+            );
+        }
+    }
+    if !deferred.is_empty() {
+        return plugin.writes.accept(event, written, deferred);
+    }
+    if written.spaced.is_none() {
+        return event.end(None);
+    }
+    let of = Arc::clone(plugin);
+    let wait = async move {
+        wait_after(&of, &written).await;
+        event.end(None);
+    };
+    plugin.env.spawn("plugin-spaced-key", Box::pin(wait));
 }
 
 /// Makes the writes of a plugin until `abort`, or until its queue is closed and empty.
@@ -256,10 +307,27 @@ fn note(plugin: &KubePlugin, shared: &mut Shared, number: CallNumber, write: &De
         let awaited = Written::new(&write.address, &write.name, &write.action, made.version.clone());
         written.awaited.push(awaited);
     }
-    let Some(key) = event.key.as_ref().filter(|_| made.is_effective) else {
-        return;
-    };
-    let Some(wait) = spacing.wrote(event.source, key, &write.target, now) else {
+    if made.is_effective {
+        space(
+            plugin,
+            (spacing, spacing_warnings, lifted),
+            (event, written),
+            &write.target,
+            now,
+        );
+    }
+}
+
+/// The event's call has changed `target`: spaces its key, if that was once too often.
+fn space(
+    plugin: &KubePlugin,
+    (spacing, spacing_warnings, lifted): (&mut Spacing, &mut LogThrottle, &CancellationToken),
+    (event, written): (&HandledEvent, &mut WrittenSoFar),
+    target: &Target,
+    now: Moment,
+) {
+    let Some(key) = &event.key else { return };
+    let Some(wait) = spacing.wrote(event.source, key, target, now) else {
         return;
     };
     written.spaced = written.spaced.max(Some(wait));
@@ -272,7 +340,7 @@ fn note(plugin: &KubePlugin, shared: &mut Shared, number: CallNumber, write: &De
             plugin = &*plugin.plugin,
             informer,
             key = %key,
-            target_object = %write.target,
+            target_object = %target,
             wait_seconds = wait.as_secs(),
             suppressed = (suppressed > 0).then_some(suppressed),
             "plugin writes to one object again and again; calls of the key are spaced"

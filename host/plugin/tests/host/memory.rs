@@ -1,0 +1,51 @@
+//! A script that has used up its memory starts from scratch, and the plugin goes on.
+
+use informant_plugin_host::PluginState;
+
+use crate::scripts::{attached, can_run, run};
+use crate::world::{World, idle};
+
+/// Keeps what fills the memory in a variable: without a new instance, every later call would fail.
+const FILLS: &str = r#"
+    import { log } from "informant";
+    const kept = [];
+    export function onAdd(pod, event) {
+      if (event.name === "thrown") for (;;) kept.push(new Array(10_000).fill(0));
+      if (event.name === "chained") {
+        const grow = () => { kept.push(new Array(10_000).fill(0)); return Promise.resolve().then(grow); };
+        grow();
+      }
+      log.info(`called for ${event}, kept ${kept.length}`);
+    }
+"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_script_out_of_memory_starts_from_scratch() {
+    if !can_run() {
+        return;
+    }
+    for how in ["thrown", "chained"] {
+        let world = World::for_scripts();
+        let plugin = run(&world, FILLS, |spec| spec.limits.memory_bytes = 8 << 20).await;
+        let mut pods = attached(&world, &plugin).await;
+        pods.apply(how);
+        pods.apply_in("other", "after", "");
+        world
+            .until("a call of a new instance", || {
+                world.log.text().contains("called for other/after, kept 0")
+            })
+            .await;
+        idle(&world, &plugin).await;
+        let status = plugin.status();
+        assert_eq!((status.state, status.restarts), (PluginState::Running, 5), "{how}");
+        let letters = plugin.listener().ledger().dead_letters();
+        assert_eq!((letters.len(), letters[0].result, letters[0].attempts), (1, "trap", 5));
+        let named = "ran out of memory: it requested";
+        let limit = r#"limits.memory = "8MiB" of [plugin.hello]"#;
+        let error = &letters[0].error;
+        assert!(error.contains(named) && error.contains(limit), "{error}");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(world.metrics("informant_plugin_restarts"), @r#"informant_plugin_restarts_total{plugin="hello",reason="memory"} 5"#);
+        }
+    }
+}
