@@ -281,7 +281,11 @@ impl Listener {
             _ => Known::Maybe(None),
         };
         let has_to_wait = self.queue.waits_as_suspect(Some(object.key()), now);
-        let state = self.state_of((source, lane), object, kind, begun);
+        let mut state = Listener::state_of(object, kind, begun);
+        // The end of a list does not wait for suspects.
+        if !has_to_wait {
+            self.owe_to_sync((source, lane), &mut state);
+        }
         if occupied || has_to_wait || self.queue.spacing.until(hash).is_some() {
             self.queue.enqueue((source, lane), known, state);
             return CursorStep::PassedOver;
@@ -290,19 +294,23 @@ impl Listener {
     }
 
     /// The state that a cursor makes of an object.
-    fn state_of(&mut self, (source, lane): (SourceId, Lane), object: Object, kind: CursorKind, begun: Moment) -> State {
+    fn state_of(object: Object, kind: CursorKind, begun: Moment) -> State {
         let why = match kind {
             CursorKind::Resync => Why::Resync,
             _ => Why::Shown,
         };
         let mut state = State::new(What::Is(object), why, kind.reason(), begun);
         state.was_selected = kind == CursorKind::Reselection;
+        state
+    }
+
+    /// The end of the list or replay waits for the first attempt of `state`.
+    fn owe_to_sync(&mut self, (source, lane): (SourceId, Lane), state: &mut State) {
         let walk = self.sources.get_mut(source).map(|state| state.walk_mut(lane));
-        if let Some(walk) = walk.filter(|walk| walk.syncing.is_some() && kind != CursorKind::Resync) {
+        if let Some(walk) = walk.filter(|walk| walk.syncing.is_some() && state.why != Why::Resync) {
             walk.unattempted += 1;
             state.owed_to_sync = true;
         }
-        state
     }
 
     /// Enqueues `Synced` for each lane that receives a list or a replay, once the cursors of all have passed all

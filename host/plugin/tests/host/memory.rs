@@ -36,8 +36,10 @@ async fn a_script_out_of_memory_starts_from_scratch() {
             })
             .await;
         idle(&world, &plugin).await;
-        let status = plugin.status();
-        assert_eq!((status.state, status.restarts), (PluginState::Running, 5), "{how}");
+        world
+            .until("it to run", || plugin.status().state == PluginState::Running)
+            .await;
+        assert_eq!(plugin.status().restarts, 5, "{how}");
         let letters = plugin.listener().ledger().dead_letters();
         assert_eq!((letters.len(), letters[0].result, letters[0].attempts), (1, "trap", 5));
         let named = "ran out of memory: it requested";

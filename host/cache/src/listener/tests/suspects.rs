@@ -123,12 +123,15 @@ fn retries_of_suspects_do_not_delay_other_retries() {
         rig.pass(seconds(10));
         call(&mut rig, seconds(1), timed_out());
     }
-    assert!(rig.stats().suspect > 20);
     write_in(&mut rig, "good", "g", 1);
     rig.pass(seconds(1));
     while rig.fail() != "add g@1 watch" {}
-    rig.pass(seconds(3));
-    let taken = rig.take_all();
+    // Retries that become due start ten in a second; those of suspects then wait without holding that up.
+    let mut taken = String::new();
+    for _ in 0..5 {
+        rig.pass(seconds(1));
+        taken += &rig.take_all();
+    }
     assert!(taken.contains("add g@1 watch try 1"), "{taken}");
     rig.listener.check();
 }
@@ -141,9 +144,6 @@ fn the_end_of_a_list_does_not_wait_for_suspects() {
     }
     rig.take_all();
     rig.listener.control().replay(rig.now);
-    // The retry is due, and has to wait, too.
-    rig.pass(Duration::from_millis(2_500));
-    assert!(rig.take().starts_with("wait"));
     assert_eq!(rig.drain(), "synced replay\n");
     rig.listener.check();
 }
