@@ -27,7 +27,7 @@ pub(super) struct StatusCollector(pub(super) StatusRegistry, pub(super) DaemonMe
 /// A statistic of one plugin's listener.
 type Reading = fn(&ListenerStats) -> u64;
 
-const GAUGES: [(&str, &str, Reading); 11] = [
+const GAUGES: [(&str, &str, Reading); 12] = [
     (
         "listener_pending",
         "Events waiting for the plugin, including those in back-off",
