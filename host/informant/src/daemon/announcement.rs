@@ -44,8 +44,8 @@ const OTHER_COUNTS: Duration = Duration::from_secs(30);
 /// line of its audit log.
 const REFUSED_PAUSE: Duration = Duration::from_secs(300);
 
-/// How long a stop waits until the name is taken out of the Lease: 500 ms. A name that stays does no harm.
-const RELEASE_MAX: Duration = Duration::from_millis(500);
+/// How long a stop waits until the name is taken out of the Lease: 2 s. A name that stays does no harm.
+const RELEASE_MAX: Duration = Duration::from_secs(2);
 
 /// How often one renewal reads the Lease because somebody else wrote it meanwhile. The next renewal continues.
 const READS_MAX: usize = 3;
@@ -73,11 +73,12 @@ impl Announcer {
         Self { end, tasks }
     }
 
-    /// Takes the name out of the Lease, within [`RELEASE_MAX`].
-    pub(super) async fn end(&self) {
+    /// Takes the name out of the Lease. Returns after [`RELEASE_MAX`] or `within` at the latest.
+    pub(super) async fn end(&self, within: Duration) {
         self.end.cancel();
         self.tasks.close();
-        self.tasks.wait().await;
+        // A name that is still there does no harm.
+        let _ = tokio::time::timeout(within, self.tasks.wait()).await;
     }
 }
 

@@ -53,7 +53,7 @@ impl Daemon {
         {
             // Not earlier: until here this process had effects.
             let _activity = self.activities.begin("Lease: release");
-            self.announcer.end().await;
+            self.announcer.end((until - Instant::now()).max(AFTER_DELIVERY)).await;
         }
         let undelivered = self.discarded() - before;
         self.admin.stop();
