@@ -1,6 +1,7 @@
 //! The manifests in `deploy/`, as a pod: the real kube-apiserver admits it, a kubelet's part runs it, and its service
 //! account has exactly the rights that it needs.
 
+mod commands;
 mod rights;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -33,7 +33,7 @@ const SHOWN_ADMIN: &str = "127.0.0.1:8089";
 const SHOWN_APISERVER: &str = "127.0.0.1:8088";
 
 /// Pages and folders about the installation that the chart makes.
-const OF_INSTALLATION: [&str; 5] = [
+pub(crate) const OF_INSTALLATION: [&str; 5] = [
     "docs/guides/install.md",
     "docs/guides/monitor.md",
     "docs/guides/secure.md",
@@ -42,7 +42,7 @@ const OF_INSTALLATION: [&str; 5] = [
 ];
 
 /// How the documentation reaches Informant in a pod: its commands, its configuration, and its health port.
-const SHOWN_EXEC: &str = "kubectl -n informant exec informant-0 -- ";
+pub(crate) const SHOWN_EXEC: &str = "kubectl -n informant exec informant-0 -- ";
 const SHOWN_FOLDER: &str = "/etc/informant/";
 const SHOWN_PORT_FORWARD: &str = "kubectl -n informant port-forward informant-0 8090 &";
 const SHOWN_HEALTH: &str = "127.0.0.1:8090";
