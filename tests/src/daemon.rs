@@ -73,7 +73,18 @@ impl Daemon {
         if has_health_port(program).await? {
             args.push("--health-listen=127.0.0.1:0".to_owned());
         }
-        let mut process = Process::start_under(under, program, args)?;
+        Self::listening(Process::start_under(under, program, args)?, path).await
+    }
+
+    /// Starts a prepared command of `informant run` with the configuration at `config`, and JSON lines as its log.
+    ///
+    /// # Errors
+    /// See [`start`](Self::start).
+    pub async fn start_command(command: tokio::process::Command, config: PathBuf) -> Result<Self> {
+        Self::listening(Process::start_command(command)?, config).await
+    }
+
+    async fn listening(mut process: Process, config: PathBuf) -> Result<Self> {
         let address = process
             .wait_for_line("the admin API's address", LISTENS_WITHIN, admin_address)
             .await?;
@@ -83,7 +94,7 @@ impl Daemon {
             process,
             address,
             health,
-            config: path,
+            config,
             http,
         })
     }
@@ -117,8 +128,7 @@ impl Daemon {
 
     /// GET of a probe or of metrics. The admin API may require TLS.
     async fn health_get(&self, path: &str) -> Result<(StatusCode, String)> {
-        self.http_get_from(self.health.as_ref().unwrap_or(&self.address), path)
-            .await
+        self.http_get_from(self.health_address(), path).await
     }
 
     async fn http_get_from(&self, address: &str, path: &str) -> Result<(StatusCode, String)> {
@@ -178,6 +188,11 @@ impl Daemon {
     /// The path of its config.toml.
     pub fn config(&self) -> &Path {
         &self.config
+    }
+
+    /// `host:port` of probes and metrics.
+    pub fn health_address(&self) -> &str {
+        self.health.as_ref().unwrap_or(&self.address)
     }
 
     /// `host:port` of the admin API.

@@ -25,6 +25,7 @@ mod volumes;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -38,13 +39,16 @@ use crate::cluster::Cluster;
 use crate::process::Process;
 use crate::wait;
 
-pub use container::can_run;
+pub use container::{can_exec, can_run};
 pub use image::Image;
 use probe::Probe;
 use volumes::Volumes;
 
 /// How long an init container may take.
 const INIT_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long a command in a container may take: `informant check` loads all plugins.
+const EXEC_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long the ports of a pod may be in use when it starts: another checkout may run the same tests.
 const PORTS_WITHIN: Duration = Duration::from_secs(120);
@@ -249,6 +253,20 @@ impl RunningPod<'_> {
             readiness.succeeds().await.map(Ok)
         });
         self.process.while_running(ready).await?
+    }
+
+    /// Runs a command in the container, as `kubectl exec` does. Returns what it printed, with its exit code.
+    ///
+    /// # Errors
+    /// If it cannot be started, or does not end in time.
+    pub async fn exec(&self, kubelet: &Kubelet, words: &[&str]) -> Result<std::process::Output> {
+        let process = self.process.id().context("the container has ended")?;
+        let mut command = container::exec(kubelet, self.pod, process, words)?;
+        let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
+        let output = tokio::time::timeout(EXEC_WITHIN, output).await;
+        output
+            .with_context(|| format!("{words:?} did not end within {EXEC_WITHIN:?}"))?
+            .with_context(|| format!("starting {words:?}"))
     }
 
     /// Sends SIGTERM and waits for the end. Returns the exit code and how long it took.

@@ -1,8 +1,8 @@
 //! Support for the end-to-end tests, the demo, the benchmark and the simulation.
 //!
 //! It provides processes (each ends with its owner), clusters (a real kube-apiserver with etcd, or the embedded one), a
-//! client that writes plain JSON objects, a running `informant`, a kubelet's part for pods, and the recordings that
-//! test guests leave in its log.
+//! client that writes plain JSON objects, a running `informant`, also as its manifests start it, a kubelet's part for
+//! pods, and the recordings that test guests leave in its log.
 //! Every wait is for a condition with a deadline; only load generators, which pace real time, sleep for a fixed time.
 
 pub mod bench;
@@ -14,6 +14,7 @@ pub mod console;
 pub mod daemon;
 pub mod demo;
 pub mod guests;
+pub mod installation;
 pub mod kubelet;
 pub mod objects;
 pub mod process;

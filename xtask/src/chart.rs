@@ -32,9 +32,10 @@ const KUBERNETES_VERSION: &str = "1.36";
 
 /// The templates of the plain manifests, in the order in which they are applied. `rbac.yaml` and `configmap.yaml` are
 /// not part of the base of kustomize: they depend on the configuration.
-const TEMPLATES: [&str; 8] = [
+const TEMPLATES: [&str; 9] = [
     "serviceaccount.yaml",
     "rbac.yaml",
+    "lease.yaml",
     "configmap.yaml",
     "networkpolicy.yaml",
     "service.yaml",

@@ -59,7 +59,7 @@ pub(crate) use trigger::{TriggerRequest, TriggeredObjects};
 use self::access::{ReviewParts, Reviews};
 use self::origin::KnownHosts;
 use self::status_metrics::StatusCollector;
-use crate::daemon::{Routes, StatusRegistry};
+use crate::daemon::{Announcement, Routes, StatusRegistry};
 use crate::metrics::{Metrics, MetricsFormat};
 use crate::runbooks;
 
@@ -102,6 +102,41 @@ pub(crate) struct ConfigurationView {
     /// Why the state database cannot be opened or written.
     #[serde(default)]
     pub state_database: Option<ProblemView>,
+    /// Whether a second process on the same configuration would be noticed; null until that is known.
+    #[serde(default)]
+    pub announcement: Option<AnnouncementView>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct AnnouncementView {
+    /// `announced`, `failing` (in a pod, and the Lease cannot be used) or `off` (not in a pod).
+    pub state: String,
+    /// Why it is not announced.
+    pub reason: Option<String>,
+    /// `NAMESPACE/NAME` of the Lease.
+    pub lease: Option<String>,
+    /// Another process that acts on this configuration.
+    pub other: Option<String>,
+    /// The runbook, while there is another process: `informant explain CODE`.
+    pub code: Option<String>,
+}
+
+impl AnnouncementView {
+    fn of(announcement: &Announcement) -> Self {
+        let (state, reason, lease, other) = match announcement {
+            Announcement::Off { reason } => ("off", Some(reason), None, None),
+            Announcement::Failing { reason } => ("failing", Some(reason), None, None),
+            Announcement::Announced { lease, other } => ("announced", None, Some(lease), other.as_ref()),
+        };
+        let text = |value: Option<&Arc<str>>| value.map(ToString::to_string);
+        Self {
+            state: state.to_owned(),
+            reason: text(reason),
+            lease: text(lease),
+            other: text(other),
+            code: other.map(|_| runbooks::TWO_PROCESSES.code.to_owned()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -329,5 +364,6 @@ async fn configuration(State(state): State<AdminState>) -> Json<ConfigurationVie
             message,
             code: runbooks::STATE_FAILING.code.to_owned(),
         }),
+        announcement: configuration.announcement.as_ref().map(AnnouncementView::of),
     })
 }

@@ -5,7 +5,7 @@
 //!                      ├─commands─▶ ClusterSupervisor (one per cluster) ─▶ client
 //!                      ├─commands─▶ InformerSupervisor (one per informer and cluster) ─▶ NamedInformer ─┐
 //!                      └─commands─▶ PluginSupervisor (one per plugin) ─▶ Plugin ◀─ listener, index feed ┘
-//! FileWatch ─ticks─▶ PluginSupervisor
+//! FileWatch ─ticks─▶ PluginSupervisor             Announcer ─▶ Lease: a second process is noticed
 //!          health and admin servers ─reads─▶ StatusRegistry ◀─write── supervisors
 //! ```
 //!
@@ -13,6 +13,7 @@
 //! A cluster, informer or plugin that cannot start does not block the others. Owns the shutdown order.
 
 mod admin_certificate;
+mod announcement;
 mod call_barrier;
 mod cluster_registry;
 mod cluster_supervisor;
@@ -50,7 +51,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub(crate) use admin_certificate::CertificateStatus;
-pub(crate) use configuration::Configuration;
+pub(crate) use configuration::{Announcement, Configuration};
 pub use file_watch::SETTLE;
 pub(crate) use status_registry::{
     InformerEntry, InformerPhase, InformerStatus, InformerStatuses, PluginEntry, PluginPhase, RunningInformer,
@@ -68,6 +69,7 @@ use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
 use crate::server::{ConnectionLimits, HttpServer, LocalServer, LocalSocket, SocketProblem, bind};
 use admin_certificate::{IdentityParts, server_identity};
+use announcement::{Announcer, AnnouncerParts};
 use config_reader::{ConfigChannel, config_channel};
 use config_supervisor::{ConfigSupervisor, SupervisorParts};
 use config_watcher::ConfigWatcher;
@@ -117,6 +119,7 @@ pub struct Daemon {
     health: HttpServer,
     admin: HttpServer,
     admin_socket: Option<LocalServer>,
+    announcer: Announcer,
     durables: DurableState,
     activities: Activities,
     supervisors: TaskTracker,
@@ -185,6 +188,11 @@ impl Daemon {
         let tls = admin_tls(config, &admin, identity)
             .await
             .inspect_err(|_| stop.cancel())?;
+        let announcer = AnnouncerParts {
+            environment: Arc::clone(&environment),
+            registry: registry.clone(),
+            metrics: metrics.daemon.clone(),
+        };
         let routes = (options.routes)(registry.clone(), metrics.clone(), environment, &config.admin);
         let servers = serve(routes, health, (admin, tls), socket, &metrics).inspect_err(|_| stop.cancel())?;
         Ok(Self {
@@ -193,6 +201,7 @@ impl Daemon {
             health: servers.health,
             admin: servers.admin,
             admin_socket: servers.admin_socket,
+            announcer: Announcer::start(announcer),
             durables,
             activities: options.activities,
             supervisors,

@@ -48,6 +48,7 @@ pub struct DaemonMetrics {
     admin_reviews: Family<ReviewResult, Counter>,
     certificate_loads: Family<ResultOnly, Counter>,
     admin_answer_bytes: Gauge,
+    other_processes: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -132,6 +133,11 @@ impl DaemonMetrics {
         self.certificate_loads.get_or_create(&ResultOnly { result }).inc();
     }
 
+    /// Whether another process acts on the same configuration.
+    pub(crate) fn other_process(&self, is_there: bool) {
+        self.other_processes.set(i64::from(is_there));
+    }
+
     /// The share of one answer of the admin API in their bytes.
     pub(crate) fn answer_bytes(&self) -> AnswerBytes {
         AnswerBytes {
@@ -214,6 +220,11 @@ impl DaemonMetrics {
             "admin_certificate_loads",
             "Certificates of the admin server loaded or refused",
             self.certificate_loads.clone(),
+        );
+        registry.register(
+            "other_processes",
+            "Whether another process acts on the same configuration",
+            self.other_processes.clone(),
         );
     }
 }

@@ -44,6 +44,7 @@ runbooks! {
     PLUGIN_QUARANTINED = "plugin-quarantined",
     PLUGIN_REFUSED = "plugin-refused",
     STATE_FAILING = "state-failing",
+    TWO_PROCESSES = "two-processes",
     WATCH_NOT_LIVE = "watch-not-live",
 }
 

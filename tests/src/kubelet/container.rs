@@ -88,13 +88,37 @@ pub(super) fn start(kubelet: &Kubelet, pod: &Pod, container: &Value) -> Result<P
     command.args(["--", if is_read_only { "ro" } else { "rw" }]);
     command.args(drop_rights(user, group, fs_group));
     command.args(program(container, &image.entrypoint, &image.arguments)?);
+    set_environment(&mut command, kubelet, pod, container)?;
+    Process::start_command(command)
+}
+
+/// Whether commands can be run in a container. Only root of the machine can enter its namespaces: those of another user
+/// are in one that has no process left.
+pub fn can_exec() -> bool {
+    is_root()
+}
+
+/// A command in the container that has this process, as `kubectl exec` runs it: with its files, user and environment.
+pub(super) fn exec(kubelet: &Kubelet, pod: &Pod, process: u32, words: &[&str]) -> Result<Command> {
+    let container = pod.container()?;
+    let (user, group, fs_group) = identity(pod, container)?;
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--target={process}")).args(["--mount", "--"]);
+    command.args(drop_rights(user, group, fs_group)).args(words);
+    set_environment(&mut command, kubelet, pod, container)?;
+    Ok(command)
+}
+
+/// Sets the environment of a container, and nothing else.
+fn set_environment(command: &mut Command, kubelet: &Kubelet, pod: &Pod, container: &Value) -> Result<()> {
+    let image = kubelet.image(text(container, "/image")?)?;
     command.env_clear().env("PATH", PATH).envs(image.environment.clone());
     command.env("HOSTNAME", text(&pod.object, "/metadata/name")?);
     let way = kubelet.proxy.address();
     command.env("KUBERNETES_SERVICE_HOST", way.ip().to_string());
     command.env("KUBERNETES_SERVICE_PORT", way.port().to_string());
     command.envs(environment(pod, container)?);
-    Process::start_command(command)
+    Ok(())
 }
 
 /// The user, the group and the group of volumes, as the pod or the container says.

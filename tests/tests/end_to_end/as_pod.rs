@@ -1,6 +1,7 @@
 //! The manifests in `deploy/`, as a pod: the real kube-apiserver admits it, a kubelet's part runs it, and its service
 //! account has exactly the rights that it needs.
 
+mod commands;
 mod rights;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -29,6 +30,9 @@ pub(crate) const READY_WITHIN: Duration = Duration::from_secs(120);
 
 /// From a change of an object to the line of the handler, also across a lost connection.
 const REPORTED_WITHIN: Duration = Duration::from_secs(60);
+
+/// By which Informant notices a second process.
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/informant/leases/informant";
 
 /// Where Informant serves the admin API in its pod.
 const ADMIN_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8089);
@@ -101,6 +105,7 @@ async fn exactly_the_needed_rights(cluster: &Cluster) -> Result<()> {
     ensure!(unneeded.is_empty(), "rights that the pod does not need: {unneeded:#?}");
     // Nothing but the rights made the difference.
     node.run_once("with-all-again").await?;
+    node.lease_is_held_while_it_runs().await?;
     privileged_pod_is_not_admitted(&node.kubelet, &node.client).await
 }
 
@@ -133,6 +138,8 @@ impl Node<'_> {
     /// Runs the pod: it starts, its handler reports what happens to the pods called `name`, also after its connections
     /// were lost, it answers a user, and it stops within its grace period.
     async fn run_once(&self, name: &str) -> Result<()> {
+        // There may be none. Without it, the right to create one is needed, too.
+        let _ = self.client.delete(LEASE).await;
         let mut running = self.kubelet.start(&self.pod).await?;
         running.wait_until_ready(READY_WITHIN).await?;
         is_reported(&self.client, &running, &format!("{name}-first")).await?;
@@ -144,6 +151,29 @@ impl Node<'_> {
         is_reported(&self.client, &running, &format!("{name}-second")).await?;
         let (code, took) = running.stop().await?;
         ensure!(code == Some(0), "it ended with {code:?}, {took:?} after SIGTERM");
+        Ok(())
+    }
+
+    /// The Lease names the pod while it runs, and is empty afterwards.
+    async fn lease_is_held_while_it_runs(&self) -> Result<()> {
+        let holder = async || {
+            let lease = self.client.get(LEASE).await.map_err(|error| format!("{error:#}"))?;
+            Ok::<_, String>(lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
+        };
+        let mut running = self.kubelet.start(&self.pod).await?;
+        running.wait_until_ready(READY_WITHIN).await?;
+        wait::until("the Lease to name the pod", REPORTED_WITHIN, async || {
+            let holder = holder().await?;
+            if holder.starts_with("informant-0_") {
+                Ok(())
+            } else {
+                Err(holder)
+            }
+        })
+        .await?;
+        running.stop().await?;
+        let holder = holder().await.map_err(anyhow::Error::msg)?;
+        ensure!(holder.is_empty(), "still held by {holder}");
         Ok(())
     }
 
@@ -161,9 +191,11 @@ impl Node<'_> {
             denied.ok_or_else(|| "none yet".to_owned())
         });
         tokio::select! {
-            denied = denied => denied.map(|_| true),
-            worked = self.run_once(name) => Ok(worked.is_err()),
+            denied = denied => return denied.map(|_| true),
+            worked = self.run_once(name) => if worked.is_err() { return Ok(true) },
         }
+        // The last request, which takes its name out of the Lease, is sent just before it ends.
+        Ok(forbidden(audit, account)?.is_some())
     }
 }
 

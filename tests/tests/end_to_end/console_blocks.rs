@@ -1,4 +1,8 @@
 //! The commands of the documentation, page by page, against a small cluster that has what the pages talk about.
+//!
+//! Pages about an installation run on the one that the manifests make: its configuration with TLS, its arguments and
+//! environment, and commands that `kubectl exec` would run in the pod. For the other pages, a daemon runs next to the
+//! reader.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,11 +14,13 @@ use anyhow::{Context, Result, ensure};
 use informant_tests::cluster::{Cluster, Kind};
 use informant_tests::console::{Page, pages};
 use informant_tests::daemon::Daemon;
+use informant_tests::installation::Installation;
 use informant_tests::{guests, wait};
 use serde_json::json;
 use tokio::process::Command;
 use tokio::time::timeout;
 
+use crate::deploy::{kubectl, run};
 use crate::quick_start::{can_run_commands, reader_path};
 
 /// How long the commands of one page may take.
@@ -26,19 +32,30 @@ const SEEN_WITHIN: Duration = Duration::from_secs(30);
 const SHOWN_ADMIN: &str = "127.0.0.1:8089";
 const SHOWN_APISERVER: &str = "127.0.0.1:8088";
 
-/// How the documentation reaches Informant in a pod: its commands, its configuration, and its health port. Here
-/// Informant runs next to the reader, and the admin port answers what the health port does.
-const SHOWN_EXEC: &str = "kubectl -n informant exec informant-0 -- ";
+/// Pages and folders about the installation that the chart makes.
+pub(crate) const OF_INSTALLATION: [&str; 5] = [
+    "docs/guides/install.md",
+    "docs/guides/monitor.md",
+    "docs/guides/secure.md",
+    "docs/guides/troubleshooting.md",
+    "docs/runbooks",
+];
+
+/// How the documentation reaches Informant in a pod: its commands, its configuration, and its health port.
+pub(crate) const SHOWN_EXEC: &str = "kubectl -n informant exec informant-0 -- ";
 const SHOWN_FOLDER: &str = "/etc/informant/";
 const SHOWN_PORT_FORWARD: &str = "kubectl -n informant port-forward informant-0 8090 &";
 const SHOWN_HEALTH: &str = "127.0.0.1:8090";
 
-/// What the pages' commands are about: `pods`, `greeter`, indexes by image and node.
-const CONFIG: &str = r#"
+/// What runs a command in the pod.
+const IN_POD: &str = "in_pod";
+
+/// What the pages' commands are about: `pods`, `greeter`, indexes by image and node. The manifests watch pods, too.
+const INFORMER: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
+
+const PLUGINS: &str = r#"
 [state]
 path = "state.redb"
-[informer.pods]
-resource = "v1/pods"
 
 [plugin.greeter]
 script = "handler.js"
@@ -83,12 +100,39 @@ export function onAdd(pod, event) {
 /// A cluster with a running Informant, and the folder in which a reader types.
 struct Stage {
     cluster: Cluster,
+    /// None: the daemon runs next to the reader.
+    installation: Option<Installation>,
     daemon: Daemon,
     reader: PathBuf,
 }
 
+/// Applies the manifests, and starts what they describe, with the plugins of the pages in addition.
+async fn install(cluster: &Cluster, cache: &Path) -> Result<(Installation, Daemon)> {
+    let manifests = guests::workspace_folder().join("deploy").join("informant.yaml");
+    run(kubectl(cluster).args(["apply", "-f"]).arg(manifests)).await?;
+    let client = cluster.client().await?;
+    let set = client.get("/apis/apps/v1/namespaces/informant/statefulsets/informant");
+    let stored = client.get("/api/v1/namespaces/informant/configmaps/informant");
+    let (set, stored) = (set.await?, stored.await?);
+    let text = |name: &str| {
+        let text = stored["data"][name].as_str();
+        text.with_context(|| format!("{name} in the ConfigMap"))
+    };
+    let (folder, program) = (cluster.folder().join("pod"), guests::informant()?);
+    let installation = Installation::new(&set, &folder, cache, &cluster.kubeconfig(), &program)?;
+    let config = format!("{}{PLUGINS}", text("config.toml")?);
+    let scripts = [
+        ("oom.js", text("oom.js")?),
+        ("handler.js", GREETER),
+        ("cleaner.js", CLEANER),
+    ];
+    let daemon = installation.start(&config, &scripts).await?;
+    Ok((installation, daemon))
+}
+
 impl Stage {
-    async fn start() -> Result<Self> {
+    /// For `page`, with compiled components in `cache` if it is about an installation.
+    async fn start(page: &Page, cache: &Path) -> Result<Self> {
         let cluster = Cluster::start(Kind::Embedded).await?;
         let client = cluster.client().await?;
         for name in ["web-0", "web-1", "old"] {
@@ -105,15 +149,19 @@ impl Stage {
             std::fs::write(folder.join("cleaner.js"), CLEANER)
         };
         save(folder)?;
-        let daemon = Daemon::start(folder, &cluster.kubeconfig(), CONFIG).await?;
+        let config = format!("{INFORMER}{PLUGINS}");
+        let (installation, daemon) = if OF_INSTALLATION.iter().any(|path| page.path.starts_with(path)) {
+            let (installation, daemon) = install(&cluster, cache).await?;
+            (Some(installation), daemon)
+        } else {
+            (None, Daemon::start(folder, &cluster.kubeconfig(), &config).await?)
+        };
         daemon.wait_until_ready().await?;
         wait::until("the dead letter of web-0", SEEN_WITHIN, async || {
-            let letters = daemon.json("/api/v1/dead-letters").await;
-            let letters = letters.map_err(|error| format!("{error:#}"))?.to_string();
-            if letters.contains("web-0") {
-                Ok(())
-            } else {
-                Err(letters)
+            let letters = daemon.metric("informant_dead_letters", &["plugin=\"greeter\""]).await;
+            match letters.map_err(|error| format!("{error:#}"))? {
+                Some(number) if number >= 1.0 => Ok(()),
+                letters => Err(format!("{letters:?} dead letters")),
             }
         })
         .await?;
@@ -123,10 +171,11 @@ impl Stage {
         // The programs of the pages for beginners.
         std::fs::copy(reader.join("handler.js"), reader.join("hello.js"))?;
         std::fs::copy(guests::component("crash_loop")?, reader.join("crash-loop.wasm"))?;
-        let config = format!("[admin]\nlisten = \"{}\"\n{CONFIG}", daemon.address());
+        let config = format!("[admin]\nlisten = \"{}\"\n{config}", daemon.address());
         std::fs::write(reader.join("config.toml"), config)?;
         Ok(Self {
             cluster,
+            installation,
             daemon,
             reader,
         })
@@ -135,10 +184,18 @@ impl Stage {
     /// The commands of the page as a script. A command that fails ends it, after its line was printed.
     fn script(&self, page: &Page) -> Result<String> {
         let mut script = String::from("set -eu -o pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
+        let (exec, folder) = match &self.installation {
+            Some(installation) => {
+                script += &installation.shell_function(IN_POD)?;
+                let folder = installation.config_folder()?.display();
+                (format!("{IN_POD} "), format!("{folder}/"))
+            }
+            None => (String::new(), String::new()),
+        };
         for (line, command) in page.commands() {
-            let command = command.replace(SHOWN_EXEC, "").replace(SHOWN_FOLDER, "");
+            let command = command.replace(SHOWN_EXEC, &exec).replace(SHOWN_FOLDER, &folder);
             let command = command.replace(SHOWN_PORT_FORWARD, ":");
-            let command = command.replace(SHOWN_HEALTH, SHOWN_ADMIN);
+            let command = command.replace(SHOWN_HEALTH, self.daemon.health_address());
             let command = command.replace(SHOWN_ADMIN, self.daemon.address());
             let command = command.replace(SHOWN_APISERVER, &self.cluster.address().to_string());
             writeln!(script, "echo ':: {}:{line}'\n{command}", page.path.display())?;
@@ -182,9 +239,11 @@ async fn commands_of_the_documentation_succeed() {
 
 async fn run_pages() -> Result<()> {
     let mut failures = Vec::new();
+    // The script runner is compiled once for all pages.
+    let cache = tempfile::tempdir()?;
     for page in pages()?.iter().filter(|page| page.is_run()) {
         // Each page begins with a cluster that no other has changed.
-        let stage = Stage::start().await?;
+        let stage = Stage::start(page, cache.path()).await?;
         if let Err(failure) = stage.run(page).await {
             failures.push(format!("{failure:#}"));
         }

@@ -13,8 +13,8 @@ use super::plugin::{self, Format};
 use super::table::{self, SourceColumns};
 use super::{Exit, count, in_cluster, output};
 use crate::admin::{
-    CertificateView, ConfigurationView, FailedView, IndexFailuresView, LARGEST_NAMED_MAX, NamespaceView, PluginView,
-    Plugins, ProblemView, SourceView, Sources,
+    AnnouncementView, CertificateView, ConfigurationView, FailedView, IndexFailuresView, LARGEST_NAMED_MAX,
+    NamespaceView, PluginView, Plugins, ProblemView, SourceView, Sources,
 };
 use crate::runbooks;
 
@@ -105,6 +105,23 @@ fn show_configuration(out: &mut dyn Write, configuration: &ConfigurationView) ->
     if let Some(ProblemView { message, code }) = &configuration.state_database {
         let hint = runbooks::hint(Some(code));
         output::line(out, &format!("The state database is failing: {message}{hint}"))?;
+    }
+    if let Some(announcement) = &configuration.announcement {
+        show_announcement(out, announcement)?;
+    }
+    Ok(())
+}
+
+/// Nothing outside of a pod: a process there does not announce itself.
+fn show_announcement(out: &mut dyn Write, announcement: &AnnouncementView) -> io::Result<()> {
+    if let Some(other) = &announcement.other {
+        let hint = runbooks::hint(announcement.code.as_deref());
+        let line = format!("Two processes act on this configuration: this one and {other}{hint}");
+        output::line(out, &line)?;
+    }
+    if let ("failing", Some(reason)) = (announcement.state.as_str(), &announcement.reason) {
+        let line = format!("This process cannot announce itself, so a second one would not be noticed: {reason}");
+        output::line(out, &line)?;
     }
     Ok(())
 }

@@ -25,6 +25,23 @@ pub struct Configuration {
     pub waiting: BTreeMap<Section, Arc<str>>,
     /// The certificate of the admin server; none without TLS.
     pub certificate: Option<CertificateStatus>,
+    /// Whether another process on this configuration would be noticed; none until that is known.
+    pub announcement: Option<Announcement>,
+}
+
+/// Whether a second process would be noticed, and whether there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Announcement {
+    /// This process does not run in a pod, and does not announce itself.
+    Off { reason: Arc<str> },
+    /// It runs in a pod, but cannot use the Lease.
+    Failing { reason: Arc<str> },
+    Announced {
+        /// `NAMESPACE/NAME`.
+        lease: Arc<str>,
+        /// The name of another process on this configuration.
+        other: Option<Arc<str>>,
+    },
 }
 
 /// The result of a change of the file.
@@ -71,6 +88,7 @@ impl Configuration {
             refused: None,
             waiting: BTreeMap::new(),
             certificate: None,
+            announcement: None,
         }
     }
 

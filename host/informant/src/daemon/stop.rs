@@ -50,6 +50,11 @@ impl Daemon {
         // Waits for the disk; the task is lost only while the process stops.
         let _ = tokio::task::spawn_blocking(move || durables.close()).await;
         drop(activity);
+        {
+            // Not earlier: until here this process had effects.
+            let _activity = self.activities.begin("Lease: release");
+            self.announcer.end((until - Instant::now()).max(AFTER_DELIVERY)).await;
+        }
         let undelivered = self.discarded() - before;
         self.admin.stop();
         drop(self.admin_socket);

@@ -277,7 +277,7 @@ async fn json_members_and_headers() {
     assert_snapshot!(lists.join("\n"), @r#"
     sources: items items[].apiVersion items[].bookmarkAgeMs items[].bytes items[].cluster items[].code items[].epoch items[].id items[].indexFailures items[].indexFailures[].failed items[].indexFailures[].failed[].key items[].indexFailures[].failed[].message items[].indexFailures[].failures items[].indexFailures[].index items[].indexes items[].informer items[].kind items[].largestNamespaces items[].largestNamespaces[].bytes items[].largestNamespaces[].namespace items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastEventAgeMs items[].namespace items[].objects items[].reconfiguring items[].relists items[].resource items[].resourceVersion items[].state items[].synced items[].trouble items[].watchList items[].watchListRefused items[].watches
     plugins: items items[].because items[].closedHosts items[].coalesced items[].code items[].component items[].deadLetters items[].delivered items[].dryRun items[].failing items[].inFlight items[].informers items[].instances items[].keyed items[].kv items[].lastDeadLetter items[].lastDeadLetter.ageMs items[].lastDeadLetter.cluster items[].lastDeadLetter.error items[].lastDeadLetter.event items[].lastDeadLetter.object items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastReload items[].lastReload.ageMs items[].lastReload.error items[].lastReload.result items[].manifestName items[].manifestVersion items[].memoryBytes items[].name items[].oldestPendingMs items[].paused items[].pending items[].previousSha256 items[].rateHeld items[].reloads items[].requeues items[].restarts items[].retries items[].retries[].ageMs items[].retries[].attempts items[].retries[].cluster items[].retries[].error items[].retries[].event items[].retries[].nextMs items[].retries[].object items[].roles items[].sha256 items[].slowed items[].slowedObjects items[].slowedObjects[].cluster items[].slowedObjects[].nextMs items[].slowedObjects[].object items[].slowedObjects[].requeues items[].spaced items[].state items[].stuckOn items[].stuckOn.cluster items[].stuckOn.event items[].stuckOn.forMs items[].stuckOn.object items[].stuckOn.source items[].suspect items[].suspectNamespaces items[].suspects items[].waiting items[].writesPausedMs items[].writesSpaced items[].writesSpacedKeys items[].writesWaiting items[].writesWaitingEvents
-    configuration: ageMs certificate code lastResult logLevel path refused state stateDatabase unreadable waiting waiting[].reason waiting[].section
+    configuration: ageMs announcement announcement.code announcement.lease announcement.other announcement.reason announcement.state certificate code lastResult logLevel path refused state stateDatabase unreadable waiting waiting[].reason waiting[].section
     dead-letters: items items[].ageMs items[].attempts items[].cluster items[].error items[].event items[].informer items[].name items[].namespace items[].plugin items[].reason items[].resource items[].result items[].source
     retries: items items[].ageMs items[].attempts items[].cluster items[].error items[].event items[].informer items[].name items[].namespace items[].nextMs items[].plugin items[].reason items[].resource items[].result items[].source total
     get?envelope: {"cluster", "object", "source"}
@@ -346,7 +346,7 @@ fn environment_variables() {
         variables_below(&host.join(folder).join("src"), &mut found);
     }
     let found: Vec<String> = found.into_iter().collect();
-    assert_snapshot!(found.join(" "), @"CARGO_PKG_VERSION HOME HTTPS_PROXY INFORMANT_CACHE_DIR INFORMANT_LOG INFORMANT_SCRIPT_RUNNER INFORMANT_WASMTIME_VERSION KUBECONFIG KUBERNETES_EXEC_INFO NO_COLOR OUT_DIR RAYON_NUM_THREADS XDG_CACHE_HOME XDG_STATE_HOME");
+    assert_snapshot!(found.join(" "), @"CARGO_PKG_VERSION HOME HOSTNAME HTTPS_PROXY INFORMANT_CACHE_DIR INFORMANT_LOG INFORMANT_SCRIPT_RUNNER INFORMANT_WASMTIME_VERSION KUBECONFIG KUBERNETES_EXEC_INFO NO_COLOR OUT_DIR RAYON_NUM_THREADS XDG_CACHE_HOME XDG_STATE_HOME");
 }
 
 fn variables_below(folder: &Path, into: &mut BTreeSet<String>) {
@@ -361,7 +361,7 @@ fn variables_below(folder: &Path, into: &mut BTreeSet<String>) {
             let is_variable = |word: &&str| {
                 let capitals = word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
                 let capitals = capitals && word.contains(|letter: char| letter.is_ascii_uppercase());
-                capitals && (word.contains('_') || ["HOME", "KUBECONFIG"].contains(word))
+                capitals && (word.contains('_') || ["HOME", "HOSTNAME", "KUBECONFIG"].contains(word))
             };
             into.extend(code.split('"').skip(1).filter(is_variable).map(str::to_owned));
         }

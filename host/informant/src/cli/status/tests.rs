@@ -25,6 +25,7 @@ fn configuration() -> ConfigurationView {
         certificate: None,
         code: None,
         state_database: None,
+        announcement: None,
     }
 }
 
@@ -230,6 +231,32 @@ fn index_failures_show_count_and_example() {
     index x of pods is missing 1 object: default/web: Error: boo (informant explain index-not-ready)
     index y of pods is missing 300 objects: for example default/web: no image (informant explain index-not-ready)
     ");
+}
+
+#[test]
+fn status_names_another_process_or_why_none_is_noticed() {
+    let lines = |state: &str, reason: Option<&str>, other: Option<&str>| {
+        let view = AnnouncementView {
+            state: state.to_owned(),
+            reason: reason.map(str::to_owned),
+            lease: Some("informant/informant".into()),
+            other: other.map(str::to_owned),
+            code: other.map(|_| "two-processes".into()),
+        };
+        let mut out = Vec::new();
+        show_announcement(&mut out, &view).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(lines("announced", None, None), "");
+    assert_eq!(lines("off", Some("it does not run in a pod"), None), "");
+    insta::assert_snapshot!(
+        lines("announced", None, Some("informant-1_0f")),
+        @"Two processes act on this configuration: this one and informant-1_0f (informant explain two-processes)"
+    );
+    insta::assert_snapshot!(
+        lines("failing", Some("Lease informant/informant: forbidden"), None),
+        @"This process cannot announce itself, so a second one would not be noticed: Lease informant/informant: forbidden"
+    );
 }
 
 #[test]

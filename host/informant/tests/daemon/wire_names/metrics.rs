@@ -115,6 +115,7 @@ fn assert_others(text: &str) {
     informant_informer_discovering gauge {cluster,informer}
     informant_informer_synced gauge {cluster,informer}
     informant_memory_limit_bytes gauge {}
+    informant_other_processes gauge {}
     informant_reflector_channel_bytes gauge {cluster,informer}
     informant_reflector_lists counter {cluster,informer,result}
     informant_reflector_relists counter {cluster,informer,reason}
