@@ -29,6 +29,8 @@ async fn one_object_that_loops_stops_no_other() {
     let world = World::start().await;
     world.install("guest-recorder", "recorder.wasm");
     let daemon = world.daemon(CONFIG).await;
+    let team = json!({ "metadata": { "name": "team-a" } });
+    world.server.create("v1/namespaces", "", team).unwrap();
     let mut poison = pod("poison", "nginx");
     poison["metadata"]["namespace"] = json!("team-a");
     world.server.put("v1/pods", "team-a", poison).unwrap();
