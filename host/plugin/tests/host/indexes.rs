@@ -137,7 +137,7 @@ async fn a_failing_object_is_left_out_and_listed() {
         .collect();
     insta::assert_snapshot!(failures.join("\n"), @r#"
     default/fail-0: asked to fail
-    default/grow-0: index for v1 Pod default/grow-0 ran out of memory: it requested 8.1 MiB of memory, but limits.memory = "8MiB" of [plugin.guest_recorder]; it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+    default/grow-0: index for v1 Pod default/grow-0 ran out of memory: it requested 8.1 MiB of memory, but limits.memory = "8MiB" of [plugin.guest_index]; it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
     default/loop-0: index for v1 Pod default/loop-0 did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
     default/many-0: more than 1024 values or 65536 bytes of them for one object; index a field with fewer values
     default/stray-0: the manifest does not declare the index "stray"

@@ -117,7 +117,8 @@ async fn direct_writes_again_and_again_are_spaced_like_deferred_ones() {
     let world = World::with_cluster(api.clone());
     let write = json!({ "verb": "merge", "document": { "metadata": { "labels": { "is": "b" } } } });
     let config = json!({ "calls": [write], "on-updates": true });
-    let (plugin, mut pods) = run(&world, config, |_| {}).await;
+    let informers = vec![("pods".into(), "pods".into())];
+    let (plugin, mut pods) = run(&world, config, |spec| spec.informers = informers).await;
     api.number_from(100);
     for _ in 0..9 {
         pods.apply("web-0");
