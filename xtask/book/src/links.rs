@@ -63,6 +63,11 @@ pub(crate) fn of(from: &Path, text: &str) -> Result<Vec<Link>> {
             continue;
         };
         let written = &text[range.clone()];
+        ensure!(
+            !written.starts_with("![]"),
+            "{}: {written} needs a text for people who do not see it",
+            from.display()
+        );
         // Long destinations are on a line of their own.
         let begin = written.rfind("](").map(|at| {
             let rest = &written[at + 2..];
@@ -129,6 +134,12 @@ mod tests {
     fn link_out_of_the_repository_is_refused() {
         let error = of(Path::new("docs/page.md"), "[a](../../x.md)").unwrap_err();
         insta::assert_snapshot!(error, @"docs/page.md links to ../../x.md, which is outside of the repository");
+    }
+
+    #[test]
+    fn picture_without_a_text_is_refused() {
+        let error = of(Path::new("docs/page.md"), "![](x.svg)").unwrap_err();
+        insta::assert_snapshot!(error, @"docs/page.md: ![](x.svg) needs a text for people who do not see it");
     }
 
     #[test]

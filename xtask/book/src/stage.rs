@@ -52,7 +52,7 @@ fn page(repository: &Path, file: &Path, folder: &Path, linked: &mut BTreeSet<Pat
         );
         let target = if link.is_image {
             let target = below(&link.file);
-            write(&folder.join(&target), std::fs::read(repository.join(&link.file))?)?;
+            write(&folder.join(&target), image(repository, &link.file)?)?;
             target
         } else {
             let target = address(&link.file);
@@ -61,6 +61,17 @@ fn page(repository: &Path, file: &Path, folder: &Path, linked: &mut BTreeSet<Pat
         };
         text.replace_range(link.place, &links::relative(&place, &target));
     }
+    Ok(text)
+}
+
+/// A picture, which must be drawn for light and dark.
+fn image(repository: &Path, file: &Path) -> Result<String> {
+    let text = read(&repository.join(file))?;
+    ensure!(
+        text.contains("(prefers-color-scheme: dark)") && text.contains("<title>"),
+        "{} needs a title, and colors for `prefers-color-scheme: dark`",
+        file.display()
+    );
     Ok(text)
 }
 
@@ -93,6 +104,8 @@ fn is_markdown(file: &Path) -> bool {
 mod tests {
     use super::*;
 
+    const SVG: &str = "<svg><title>p</title><style>@media (prefers-color-scheme: dark) {}</style></svg>";
+
     #[test]
     fn runbooks_have_addresses_of_their_own() {
         let place = |file: &str| address(Path::new(file)).display().to_string();
@@ -117,7 +130,7 @@ mod tests {
                 "docs/guides/a.md",
                 "![p](../images/p.svg) [C](../../wit/c.wit#x) [home](../README.md) [b](../../B.md)",
             ),
-            ("docs/images/p.svg", "<svg/>"),
+            ("docs/images/p.svg", SVG),
             ("wit/c.wit", "package x;"),
             ("B.md", "[home](docs/README.md)"),
         ] {
@@ -127,7 +140,7 @@ mod tests {
         write_all(repository.path(), &mut contents, book.path()).unwrap();
         let staged = |file: &str| read(&book.path().join(file)).unwrap();
         insta::assert_snapshot!(staged("guides/a.md"), @"![p](../images/p.svg) [C](../repository/wit/c.wit.md#x) [home](../index.md) [b](../repository/B.md)");
-        assert_eq!(staged("images/p.svg"), "<svg/>");
+        assert_eq!(staged("images/p.svg"), SVG);
         assert!(staged("repository/wit/c.wit.md").contains("package x;"));
         assert_eq!(staged("repository/B.md"), "[home](../index.md)");
         assert!(
@@ -143,5 +156,13 @@ mod tests {
         let mut contents = Contents::read(repository.path()).unwrap();
         let error = write_all(repository.path(), &mut contents, &repository.path().join("book")).unwrap_err();
         insta::assert_snapshot!(error, @"docs/README.md links to docs/gone.md, which is no file of the repository");
+    }
+
+    #[test]
+    fn picture_without_colors_for_dark_is_refused() {
+        let repository = tempfile::tempdir().unwrap();
+        write(&repository.path().join("p.svg"), "<svg><title>p</title></svg>").unwrap();
+        let error = image(repository.path(), Path::new("p.svg")).unwrap_err();
+        insta::assert_snapshot!(error, @"p.svg needs a title, and colors for `prefers-color-scheme: dark`");
     }
 }
