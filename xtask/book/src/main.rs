@@ -1,7 +1,7 @@
 //! Builds the book of `docs/` with mdBook, and checks its links.
 //!
 //! ```text
-//! docs/README.md ──contents──▶ parts and pages ──stage──▶ Markdown, SUMMARY.md ──mdBook──▶ HTML, search ──check──▶ links
+//! docs/README.md ──contents──▶ parts and pages ──stage──▶ Markdown, SUMMARY.md ──mdBook──▶ HTML ──check──▶ links
 //! ```
 //!
 //! `cargo xtask book` starts this program, which is a package of its own so that `cargo xtask demo` does not build

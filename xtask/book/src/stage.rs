@@ -1,8 +1,8 @@
 //! Lays the pages out as mdBook reads them.
 //!
-//! Pages of `docs/` keep their place, so that `docs/runbooks/CODE.md` is `runbooks/CODE.html` on the site. Other files of
-//! the repository are below `repository/`. A `README.md` is the `index.md` of its folder. Source code becomes a page
-//! with one block of code, as browsers would save the file instead of showing it.
+//! Pages of `docs/` keep their place, so that `docs/runbooks/CODE.md` is `runbooks/CODE.html` on the site. Other files
+//! of the repository are below `repository/`. A `README.md` is the `index.md` of its folder. Source code becomes a
+//! page with one block of code, as browsers would save the file instead of showing it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

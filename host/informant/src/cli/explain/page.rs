@@ -1,8 +1,8 @@
 //! A page of Markdown as text for a terminal.
 //!
-//! Knows what the runbooks use: headings, paragraphs, lists, tables, blocks of code, bold, code and links. The columns of
-//! tables are sentences, which no terminal is wide enough for: each row becomes an item, with a line for each further
-//! column. A link is its text, and its address if that is on another site.
+//! Knows what the runbooks use: headings, paragraphs, lists, tables, blocks of code, bold, code and links. The columns
+//! of tables are sentences, which no terminal is wide enough for: each row becomes an item, with a line for each
+//! further column. A link is its text, and its address if that is on another site.
 
 use std::mem::take;
 
