@@ -6,6 +6,8 @@
 //!                                                            deploy/informant.yaml, deploy/kustomize/ ◀┘
 //! ```
 //!
+//! It also writes the address of the book, `homepage` in Cargo.toml, into the alerts, which link to runbooks.
+//!
 //! The results are committed. CI runs this with `--check`.
 
 use std::collections::BTreeMap;
@@ -46,6 +48,12 @@ const TEMPLATES: [&str; 9] = [
 
 /// What `informant rbac` or kustomize make instead of these templates.
 const OF_CONFIGURATION: [&str; 3] = ["serviceaccount.yaml", "rbac.yaml", "configmap.yaml"];
+
+/// The files that link to runbooks, from `deploy/`.
+const ALERTS: [&str; 2] = ["chart/files/alerts.yaml", "../tests/alerts/alerts.test.yaml"];
+
+/// Where the book has the runbooks.
+const RUNBOOKS: &str = "/runbooks/";
 
 const PLAIN_HEADER: &str = "\
 # Informant in a cluster, with one handler written in JavaScript: kubectl apply -f deploy/informant.yaml
@@ -98,8 +106,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let deploy = workspace::root()?.join("deploy");
     let handle = if args.check { compare } else { write };
-    // helm reads what this writes.
+    // helm reads what these write.
     handle(&deploy, &from_configuration(&deploy.join("example"))?)?;
+    handle(&deploy, &with_runbooks(&deploy)?)?;
     let templates = render(&helm, &deploy)?;
     let mut files = kustomize_base(&templates)?;
     files.insert(PathBuf::from("informant.yaml"), plain(&templates)?);
@@ -134,6 +143,27 @@ fn compare(deploy: &Path, files: &Files) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// The alerts and their tests, with the address at which the book has the runbooks.
+fn with_runbooks(deploy: &Path) -> Result<Files> {
+    let mut files = Files::new();
+    for path in ALERTS {
+        let file = deploy.join(path);
+        let text = std::fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
+        let mut current = String::with_capacity(text.len());
+        for line in text.split_inclusive('\n') {
+            match line.split_once("runbook_url: ").zip(line.split_once(RUNBOOKS)) {
+                Some(((indent, _), (_, page))) => {
+                    let home = env!("CARGO_PKG_HOMEPAGE");
+                    current.extend([indent, "runbook_url: ", home, RUNBOOKS, page]);
+                }
+                None => current.push_str(line),
+            }
+        }
+        files.insert(PathBuf::from(path), current);
+    }
+    Ok(files)
 }
 
 /// What `informant rbac` prints for the example.

@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use self::build::Build;
-use crate::{c_bindings, cargo, report, workspace, zig};
+use crate::{book, c_bindings, cargo, report, workspace, zig};
 
 /// What to build.
 #[derive(clap::Args, Clone, Default)]
@@ -86,6 +86,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     report::step("generating the bindings of the C SDK");
     c_bindings::generate()?;
+    report::step("building the book");
+    let book = book::build(&book::Args::linking_to(args.source.as_deref()))?;
     report::step("packing");
     let out = match &args.out {
         Some(folder) => std::path::absolute(folder)?,
@@ -94,6 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut command = packer()?;
     command.arg("pack").arg("--out").arg(&out);
     command.arg("--repository").arg(workspace::root()?);
+    command.arg("--book").arg(book);
     command.args([
         "--version",
         env!("CARGO_PKG_VERSION"),

@@ -2,6 +2,7 @@
 
 mod base;
 mod bench;
+mod book;
 mod build;
 mod c_bindings;
 mod c_plugins;
@@ -44,6 +45,8 @@ enum Command {
     Demo(demo::Args),
     /// Build `informant` with the script runner, and print its path.
     Build(build::Args),
+    /// Build the book of docs/ into target/book, and check its links.
+    Book(book::Args),
     /// Build the files of a release into target/dist: programs, image, SBOM, checksums (requires Python, for zig).
     Dist(dist::Args),
     /// Run every check whose tools are installed, and list the skipped ones (with CI=true, a skipped check is an
@@ -83,6 +86,7 @@ fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::Demo(args) => demo::run(&args),
         Command::Build(args) => build::run(&args),
+        Command::Book(args) => book::build(&args).map(|_| ExitCode::SUCCESS),
         Command::Dist(args) => dist::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Test(args) => test::run(&args),
         Command::Advisories => deny::advisories().map(|()| ExitCode::SUCCESS),

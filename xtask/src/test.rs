@@ -7,8 +7,8 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 
 use crate::{
-    c_plugins, cargo, chart, cluster_tools, deny, dist, go_tools, guests, js_tools, report, schema, script_runner, sim,
-    workspace, zig,
+    book, c_plugins, cargo, chart, cluster_tools, deny, dist, go_tools, guests, js_tools, report, schema,
+    script_runner, sim, workspace, zig,
 };
 
 /// How to run the checks.
@@ -81,6 +81,11 @@ const STEPS: &[Step] = &[
         what: "manifests rendered from the chart",
         missing: no_go,
         run: |_| chart::check(),
+    },
+    Step {
+        what: "book, and its links",
+        missing: none,
+        run: |_| book::check(),
     },
     Step {
         what: "tests",

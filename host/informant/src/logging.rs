@@ -83,10 +83,14 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// Whether colors and bold are written to `stream`: to a terminal, unless the user set `NO_COLOR`.
+pub(crate) fn shows_styles(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 /// Starts logging to stderr.
 pub(crate) fn start(flags: &LogFlags) -> Result<()> {
-    let colors = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    let (subscriber, filter) = subscriber(flags, colors, std::io::stderr)?;
+    let (subscriber, filter) = subscriber(flags, shows_styles(&std::io::stderr()), std::io::stderr)?;
     // A second start within one process, as in tests, keeps the first log.
     if subscriber.try_init().is_ok() {
         let _ = FILTER.set(filter);

@@ -553,7 +553,11 @@ async fn monitoring_objects_select_the_pod_and_hold_alerts() -> Result<()> {
     let client = cluster.client().await?;
     let values = json!({
         "podMonitor": {"enabled": true, "interval": "15s", "labels": {"release": "prometheus"}},
-        "prometheusRule": {"enabled": true, "labels": {"release": "prometheus"}},
+        "prometheusRule": {
+            "enabled": true,
+            "labels": {"release": "prometheus"},
+            "site": "https://docs.example.com/informant/",
+        },
         "dashboard": {"enabled": true},
         "check": {"enabled": false},
     });
@@ -589,6 +593,11 @@ async fn monitoring_objects_select_the_pod_and_hold_alerts() -> Result<()> {
     let rule = client.get(&format!("{monitoring}/prometheusrules/informant")).await?;
     let rules = rule["spec"]["groups"][0]["rules"].as_array().context("rules")?;
     ensure!(rules.len() >= 10, "{rules:?}");
+    for rule in rules {
+        let url = rule["annotations"]["runbook_url"].as_str().context("a runbook")?;
+        let at_site = url.starts_with("https://docs.example.com/informant/runbooks/");
+        ensure!(at_site && url.ends_with(".html"), "{url}");
+    }
     let dashboard = client
         .get("/api/v1/namespaces/informant/configmaps/informant-dashboard")
         .await?;

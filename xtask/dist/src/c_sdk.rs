@@ -1,12 +1,12 @@
 //! The archive of the C SDK: sources, headers, examples and tests, and the bindings, which `cargo xtask dist` has
 //! generated.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::release::Release;
-use crate::tree::{Tree, gzip};
+use crate::tree::{Tree, files_below, gzip};
 use crate::write as write_file;
 
 /// The bindings, without which no plugin can be built.
@@ -24,9 +24,11 @@ pub(crate) fn write(repository: &Path, release: &Release, out: &Path) -> Result<
 
 fn tree(repository: &Path, name: &str) -> Result<Tree> {
     let sdk = repository.join("plugin-sdk").join("c");
-    let mut files = Vec::new();
-    find(&sdk, Path::new(""), &mut files)?;
-    files.sort();
+    let mut files = files_below(&sdk)?;
+    files.retain(|file| {
+        file.extension()
+            .is_some_and(|extension| EXTENSIONS.iter().any(|known| extension == *known))
+    });
     for binding in BINDINGS {
         ensure!(
             files.iter().any(|file| file == Path::new(binding)),
@@ -41,25 +43,6 @@ fn tree(repository: &Path, name: &str) -> Result<Tree> {
         tree.file(&format!("{name}/{}", file.display()), 0o644, read(&sdk.join(&file))?);
     }
     Ok(tree)
-}
-
-/// Adds the files below `root`/`folder` to `found`, as paths below `root`.
-fn find(root: &Path, folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
-    let path = root.join(folder);
-    let entries = std::fs::read_dir(&path).with_context(|| format!("failed to read {}", path.display()))?;
-    for entry in entries {
-        let entry = entry?;
-        let file = folder.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            find(root, &file, found)?;
-        } else if file
-            .extension()
-            .is_some_and(|extension| EXTENSIONS.iter().any(|known| extension == *known))
-        {
-            found.push(file);
-        }
-    }
-    Ok(())
 }
 
 fn read(file: &Path) -> Result<Vec<u8>> {

@@ -1,11 +1,12 @@
-//! Packs the files of a release: archives of the program and the C SDK, an image, an SBOM, release notes, a krew
-//! manifest and checksums.
+//! Packs the files of a release: archives of the program, the C SDK and the book, an image, an SBOM, release notes, a
+//! krew manifest and checksums.
 //!
 //! `cargo xtask dist` builds the programs and starts this one, which is a package of its own so that `cargo xtask demo`
 //! does not build its libraries. Everything that it writes depends on its arguments and inputs only: no clock, no
 //! random numbers, no order of a folder or a hash map.
 
 mod archive;
+mod book;
 mod c_sdk;
 mod checksums;
 mod completions;
@@ -70,6 +71,9 @@ struct Pack {
     /// A built program, as TARGET=FILE
     #[arg(long = "program", required = true, value_parser = Program::parse)]
     programs: Vec<Program>,
+    /// The folder of the built book
+    #[arg(long)]
+    book: PathBuf,
     /// A folder of this machine whose path must not be in a program
     #[arg(long = "private")]
     private: Vec<PathBuf>,
@@ -119,6 +123,7 @@ fn pack(args: &Pack) -> Result<()> {
         archives.push(archive::write(program, &args.repository, &completions, release, out)?);
     }
     c_sdk::write(&args.repository, release, out)?;
+    book::write(&args.book, release, out)?;
     if let Some(source) = &release.source {
         write(
             &out.join("informant-krew.yaml"),

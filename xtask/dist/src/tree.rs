@@ -1,5 +1,7 @@
 //! Files in a tar archive whose bytes depend only on them.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Context, Result};
 use tar::{Builder, EntryType, Header};
 
@@ -56,6 +58,26 @@ impl Tree {
         }
         Ok(builder.into_inner()?)
     }
+}
+
+/// The files in `root` and its folders, as paths below it, sorted.
+pub(crate) fn files_below(root: &Path) -> Result<Vec<PathBuf>> {
+    let (mut files, mut folders) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(folder) = folders.pop() {
+        let path = root.join(&folder);
+        let entries = std::fs::read_dir(&path).with_context(|| format!("failed to read {}", path.display()))?;
+        for entry in entries {
+            let entry = entry?;
+            let found = if entry.file_type()?.is_dir() {
+                &mut folders
+            } else {
+                &mut files
+            };
+            found.push(folder.join(entry.file_name()));
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// `bytes`, compressed. The header names neither a file nor a time nor a system.

@@ -1,11 +1,14 @@
 //! `informant explain [CODE]`: prints a runbook, which is embedded in the program.
 
+mod page;
+
 use anyhow::Result;
 use clap::Args;
 use informant_spec::suggest::did_you_mean;
 
 use super::table;
 use super::{Exit, output};
+use crate::logging;
 use crate::runbooks::RUNBOOKS;
 
 /// `informant explain`.
@@ -25,7 +28,8 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Exit> {
     };
     match RUNBOOKS.iter().find(|runbook| runbook.code == code) {
         Some(runbook) => {
-            output::to_stdout(|out| out.write_all(runbook.page.as_bytes()))?;
+            let styles = logging::shows_styles(&std::io::stdout());
+            output::own_text(&page::render(runbook.page, styles))?;
             Ok(Exit::Done)
         }
         None => {

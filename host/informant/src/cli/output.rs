@@ -1,7 +1,7 @@
 //! Output to stdout and stderr, and the exit code.
 //!
-//! Everything but the log is printed here, and [escaped](crate::escape) on the way. A closed stdout, as in `informant
-//! get … | head`, is not an error.
+//! Everything but the log is printed here, and [escaped](crate::escape) on the way, except texts of this program. A
+//! closed stdout, as in `informant get … | head`, is not an error.
 
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
@@ -41,6 +41,12 @@ pub(super) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
 pub(super) fn to_stdout_as(form: Form, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut out = stdout(form);
     ignore_broken_pipe(write(&mut out).and_then(|()| out.flush()))
+}
+
+/// Writes a text of this program to stdout. It is not escaped, so that it can have styles.
+pub(super) fn own_text(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    ignore_broken_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
 /// Writes one line, whatever line breaks `text` contains.

@@ -266,8 +266,9 @@ async fn guest_log_lines_carry_the_plugin_name() {
 async fn explain_prints_a_runbook_and_suggests_codes() {
     let world = World::unreachable().await;
     let page = transcript(&world, &["explain", "dead-letters"]).await;
-    let shown = include_str!("../../../../docs/runbooks/dead-letters.md");
-    assert_eq!(page, format!("exit 0\n{shown}--"));
+    // Without styles: this is no terminal.
+    assert!(page.starts_with("exit 0\ndead-letters\n\n"), "{page}");
+    assert!(page.contains("\nDECIDE\n\n- ") && !page.contains('\u{1b}'), "{page}");
     insta::assert_snapshot!(transcript(&world, &["explain", "plugin-quarantene"]).await, @"
     exit 1
     --
