@@ -51,7 +51,8 @@ pub(crate) use objects::{
     ABSENT_FIELDS, AbsentFields, Freshness, INDEX_FAILURES, MISSING_SOURCES, MissingSource, SOURCES,
 };
 pub(crate) use plugins::{
-    EffectView, EffectsView, LoadedView, Paused, PluginView, Plugins, RequeueRequest, Requeued, Resumed, RetryView,
+    DeadLettersView, EffectView, EffectsView, FailedEventView, LoadedView, Paused, PluginView, Plugins, RequeueRequest,
+    Requeued, Resumed, RetriesView, RetryView,
 };
 pub(crate) use sources::{FailedView, IndexFailuresView, LARGEST_NAMED_MAX, NamespaceView, SourceView, Sources};
 pub(crate) use trigger::{TriggerRequest, TriggeredObjects};

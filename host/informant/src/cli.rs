@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! informant run | check | get | status | explain | log-level | rbac | apiserver | completions
-//! informant plugin build, inspect, list, pause, resume, requeue, trigger, effects
+//! informant plugin build, inspect, list, dead-letters, retries, pause, resume, requeue, trigger, effects
 //! ```
 //!
 //! Flags that kubectl has too keep kubectl's names. Results go to stdout, everything else to stderr. Exit codes are
@@ -20,6 +20,7 @@ mod client;
 mod completions;
 mod effects;
 mod explain;
+mod failures;
 mod get;
 mod inspect;
 mod kubectl;
@@ -27,6 +28,7 @@ mod log_level;
 mod output;
 mod plugin;
 mod rbac;
+mod requeue;
 mod run;
 mod status;
 mod table;
@@ -108,14 +110,18 @@ enum PluginCommand {
     Inspect(inspect::InspectArgs),
     /// List the plugins of a running `informant run`
     List(plugin::ListArgs),
+    /// List the events on which a plugin failed for good
+    DeadLetters(failures::FailuresArgs),
+    /// List the objects on which a plugin failed and that it is called for again
+    Retries(failures::FailuresArgs),
     /// Pause a plugin: changes wait, merged by object
     Pause(plugin::NameArgs),
     /// End a plugin's pause or quarantine
     Resume(plugin::NameArgs),
     /// Redeliver dead-lettered events to a plugin
-    Requeue(plugin::RequeueArgs),
+    Requeue(requeue::RequeueArgs),
     /// Call a plugin's handler for live objects, although nothing changed
-    Trigger(plugin::TriggerArgs),
+    Trigger(requeue::TriggerArgs),
     /// List what a plugin in dry run would have done
     Effects(effects::EffectsArgs),
 }
@@ -196,10 +202,12 @@ impl Cli {
                 PluginCommand::Build(args) => build::run(&args),
                 PluginCommand::Inspect(args) => inspect::run(&args),
                 PluginCommand::List(args) => plugin::list(&args),
+                PluginCommand::DeadLetters(args) => failures::dead_letters(&args),
+                PluginCommand::Retries(args) => failures::retries(&args),
                 PluginCommand::Pause(args) => plugin::pause(&args),
                 PluginCommand::Resume(args) => plugin::resume(&args),
-                PluginCommand::Requeue(args) => plugin::requeue(&args),
-                PluginCommand::Trigger(args) => plugin::trigger(&args),
+                PluginCommand::Requeue(args) => requeue::requeue(&args),
+                PluginCommand::Trigger(args) => requeue::trigger(&args),
                 PluginCommand::Effects(args) => effects::run(&args),
             },
             Command::Completions(args) => completions::run(&args),
