@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! informant run | check | get | status | explain | log-level | rbac | apiserver | completions
-//! informant plugin build, inspect, list, dead-letters, retries, pause, resume, requeue, trigger, effects
+//! informant plugin build, inspect, list, dead-letters, retries, logs, pause, resume, restart, requeue, trigger, effects
 //! ```
 //!
 //! Flags that kubectl has too keep kubectl's names. Results go to stdout, everything else to stderr. Exit codes are
@@ -27,6 +27,7 @@ mod kubectl;
 mod log_level;
 mod output;
 mod plugin;
+mod plugin_logs;
 mod rbac;
 mod requeue;
 mod run;
@@ -114,10 +115,14 @@ enum PluginCommand {
     DeadLetters(failures::FailuresArgs),
     /// List the objects on which a plugin failed and that it is called for again
     Retries(failures::FailuresArgs),
+    /// Show the last log lines of a plugin
+    Logs(plugin_logs::LogsArgs),
     /// Pause a plugin: changes wait, merged by object
     Pause(plugin::NameArgs),
     /// End a plugin's pause or quarantine
     Resume(plugin::NameArgs),
+    /// Replace a plugin's instances by new ones of the same version
+    Restart(plugin::NameArgs),
     /// Redeliver dead-lettered events to a plugin
     Requeue(requeue::RequeueArgs),
     /// Call a plugin's handler for live objects, although nothing changed
@@ -204,8 +209,10 @@ impl Cli {
                 PluginCommand::List(args) => plugin::list(&args),
                 PluginCommand::DeadLetters(args) => failures::dead_letters(&args),
                 PluginCommand::Retries(args) => failures::retries(&args),
+                PluginCommand::Logs(args) => plugin_logs::run(&args),
                 PluginCommand::Pause(args) => plugin::pause(&args),
                 PluginCommand::Resume(args) => plugin::resume(&args),
+                PluginCommand::Restart(args) => plugin::restart(&args),
                 PluginCommand::Requeue(args) => requeue::requeue(&args),
                 PluginCommand::Trigger(args) => requeue::trigger(&args),
                 PluginCommand::Effects(args) => effects::run(&args),

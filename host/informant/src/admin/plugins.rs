@@ -1,13 +1,16 @@
 //! `/api/v1/plugins`, `/api/v1/dead-letters` and `/api/v1/retries`: the status of each plugin ([`views`]), commands
-//! ([`commands`]), the events on which they failed ([`failures`]), and what they would have done ([`effects`]).
+//! ([`commands`]), the events on which they failed ([`failures`]), what they
+//! would have done ([`effects`]), and their last log lines ([`logs`]).
 //!
 //! ```text
 //! GET  /api/v1/plugins
 //! GET  /api/v1/dead-letters[?plugin=NAME&cluster=NAME&resource=RESOURCE&namespace=NAMESPACE]
 //! GET  /api/v1/retries, the same
 //! GET  /api/v1/plugins/NAME/effects
+//! GET  /api/v1/plugins/NAME/logs[?from=NUMBER]
 //! POST /api/v1/plugins/NAME/pause
 //! POST /api/v1/plugins/NAME/resume
+//! POST /api/v1/plugins/NAME/restart
 //! POST /api/v1/plugins/NAME/requeue   {"key": "namespace/name", "resource": "v1/pods"}, or {} for all dead letters
 //! ```
 //!
@@ -16,6 +19,7 @@
 pub(super) mod commands;
 pub(super) mod effects;
 pub(super) mod failures;
+pub(super) mod logs;
 pub(super) mod scope;
 mod views;
 
@@ -28,9 +32,10 @@ use informant_cache::{Catalog, Environment, IndexFeedHandle, Moment};
 use informant_object::SourceId;
 use informant_plugin_host::{ClosedHost, KvUsage, Plugin, PluginState, PluginStatus, StuckOn, WritingKey};
 
-pub(crate) use self::commands::{Paused, RequeueRequest, Requeued, Resumed};
+pub(crate) use self::commands::{Paused, RequeueRequest, Requeued, Restarted, Resumed};
 pub(crate) use self::effects::{EffectView, EffectsView};
 pub(crate) use self::failures::{DeadLettersView, FailedEventView, RetriesView};
+pub(crate) use self::logs::{LogLineView, LogsView};
 use self::views::KvView;
 pub(crate) use self::views::{
     ClosedHostView, DeadLetterView, LoadedView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView, RetryView,

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::client::{AdminArgs, escape};
 use super::table::{self, or_dash};
 use super::{Exit, count, in_cluster, output};
-use crate::admin::{LoadedView, Paused, PluginView, Plugins, Resumed, RetryView};
+use crate::admin::{LoadedView, Paused, PluginView, Plugins, Restarted, Resumed, RetryView};
 use crate::runbooks;
 
 /// `informant plugin list`.
@@ -23,7 +23,7 @@ pub(super) struct ListArgs {
     admin: AdminArgs,
 }
 
-/// `informant plugin pause`, `informant plugin resume`.
+/// `informant plugin pause`, `resume` and `restart`.
 #[derive(Debug, Args)]
 pub(super) struct NameArgs {
     /// Plugin name, as in the configuration
@@ -71,6 +71,16 @@ pub(super) fn resume(NameArgs { name, admin }: &NameArgs) -> Result<Exit> {
             false => {
                 format!("plugin/{name} is neither paused nor in quarantine, and no call is spaced; nothing to resume")
             }
+        })
+    })
+}
+
+pub(super) fn restart(NameArgs { name, admin }: &NameArgs) -> Result<Exit> {
+    admin.with_client(async |client| {
+        let Restarted { paused } = client.post(&path(name, "restart"), &json!({})).await?;
+        output::done(&match paused {
+            false => format!("plugin/{name} restarted"),
+            true => format!("plugin/{name} is paused, and gets a new instance when it is resumed"),
         })
     })
 }

@@ -98,3 +98,27 @@ async fn objects_of_one_name_are_told_apart_by_their_resource() {
     let elsewhere = ask("requeue recorder -n elsewhere").await;
     assert_eq!(elsewhere, "exit 0\nplugin/recorder has no such dead letters\n--");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn log_lines_of_a_plugin_are_shown_and_it_is_restarted() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.install("guest-recorder", "recorder.wasm");
+    let config = "[informer.pods]\nresource = \"v1/pods\"\n[plugin.recorder]\ncomponent = \"recorder.wasm\"\n\
+        informers = [\"pods\"]\nconfig = { rules = [{ name = \"web-0\", do = \"permanent\" }] }\n";
+    let program = Program::run(&world, config).await;
+    program.logged("event dead-lettered").await;
+    let address = program.address().to_string();
+    let ask = async |args: &[&str]| transcript(&world, &[&["plugin"], args, &["--admin", &address]].concat()).await;
+    let lines = ask(&["logs", "recorder"]).await;
+    assert!(lines.contains("event dead-lettered plugin=recorder"), "{lines}");
+    let last = ask(&["logs", "recorder", "--tail", "1"]).await;
+    assert_eq!(last.lines().count(), 3, "{last}");
+    assert_eq!(
+        ask(&["restart", "recorder"]).await,
+        "exit 0\nplugin/recorder restarted\n--"
+    );
+    program.logged("plugin restarted").await;
+    let unknown = ask(&["logs", "recodrer"]).await;
+    assert!(unknown.contains("did you mean `recorder`?"), "{unknown}");
+}

@@ -1,4 +1,4 @@
-//! Commands to plugins: pause, resume, requeue.
+//! Commands to plugins: pause, resume, restart, requeue.
 
 use std::sync::Arc;
 
@@ -77,6 +77,26 @@ pub(in crate::admin) async fn resume(
         tracing::info!(target: AUDIT_TARGET, plugin = %name, user = caller.name(), "plugin resumed");
     }
     Ok(Json(Resumed { resumed }))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Restarted {
+    /// Whether it gets its new instance only when it is resumed.
+    pub paused: bool,
+}
+
+pub(in crate::admin) async fn restart(
+    State(state): State<AdminState>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+    body: Result<Json<Empty>, JsonRejection>,
+) -> Result<Json<Restarted>, AdminError> {
+    let Json(Empty {}) = body.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
+    let plugin = loaded(&state.registry, &name)?;
+    plugin.restart().await;
+    tracing::info!(target: AUDIT_TARGET, plugin = %name, user = caller.name(), "plugin restarted");
+    let paused = plugin.status().paused;
+    Ok(Json(Restarted { paused }))
 }
 
 pub(in crate::admin) async fn pause(
