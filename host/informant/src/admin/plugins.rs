@@ -1,6 +1,6 @@
 //! `/api/v1/plugins`, `/api/v1/dead-letters` and `/api/v1/retries`: the status of each plugin ([`views`]), commands
-//! ([`commands`]), the events on which they failed ([`failures`]), what they
-//! would have done ([`effects`]), and their last log lines ([`logs`]).
+//! ([`commands`]), the events on which they failed ([`failures`]), what they would have done ([`effects`]), and their
+//! last log lines ([`logs`]).
 //!
 //! ```text
 //! GET  /api/v1/plugins

@@ -1,5 +1,6 @@
-//! The last log lines about each plugin, for `informant plugin logs`: lines that the filter admits and that have a field
-//! `plugin`. Kept in memory, in the form of plain lines, so that they are there without a shell and without the log.
+//! The last log lines about each plugin, for `informant plugin logs`: lines that the filter admits and that have a
+//! field `plugin`. Kept in memory, in the form of plain lines, so that they are there without a shell and without the
+//! log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -16,8 +17,8 @@ use super::PlainVisitor;
 use crate::escape;
 use crate::sync::lock;
 
-/// Text of the lines kept for one plugin: 64 KiB, a few hundred lines. Above it the oldest are dropped, and counted in the
-/// answer.
+/// Text of the lines kept for one plugin: 64 KiB, a few hundred lines. Above it the oldest are dropped, and counted in
+/// the answer.
 pub(crate) const RECENT_BYTES_MAX: usize = 64 * 1024;
 
 /// The longest line that is kept: 4 KiB; more is cut.

@@ -73,8 +73,8 @@ pub(in crate::admin) fn handles(plugin: &Plugin, info: &SourceInfo, object: &Obj
 }
 
 /// # Errors
-/// `ambiguous` if objects of several resources have `key`, which a pattern informer may hold: lists them. Objects of one
-/// resource in several clusters are meant together.
+/// `ambiguous` if objects of several resources have `key`, which a pattern informer may hold: lists them. Objects of
+/// one resource in several clusters are meant together.
 pub(in crate::admin) fn check_one_resource<'s>(
     key: &Key,
     holding: impl IntoIterator<Item = &'s Source>,

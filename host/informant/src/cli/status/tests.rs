@@ -195,11 +195,11 @@ fn healthy_daemon() {
     insta::assert_snapshot!(shown(&status), @"
     Configuration config.toml: applied 3m20s ago
 
-    INFORMER   RESOURCE   NAMESPACE   STATE   OBJECTS   VERSION   SEEN     BOOKMARK
-    pods       v1/pods    *           Live    20000     77123     0s ago   31s ago
-
     PLUGIN    STATE     INSTANCES   PENDING   OLDEST   DEAD   RESTARTS   RELOAD   INFORMERS
     greeter   running   1           0         -        0      0          -        pods
+
+    INFORMER   RESOURCE   NAMESPACE   STATE   OBJECTS   VERSION   SEEN     BOOKMARK
+    pods       v1/pods    *           Live    20000     77123     0s ago   31s ago
     ");
 }
 
@@ -292,12 +292,6 @@ fn daemon_with_every_problem() {
     The certificate of the admin port has a problem: cannot read /tls/tls.crt: No such file or directory; in use: expires 2100-01-01T00:00:00Z (informant explain admin-certificate)
     The state database is failing: cannot write state.redb: no space left on device (informant explain state-failing)
 
-    INFORMER   RESOURCE   NAMESPACE   STATE       OBJECTS   VERSION   SEEN     BOOKMARK
-    nodes      v1/nodes   default     Forbidden   0         -         -        -
-    pods       v1/pods    *           Live        20000     77123     0s ago   31s ago
-    nodes is Forbidden: nodes is forbidden (informant explain watch-not-live)
-    pods failed 120m ago: the watch was cut off
-
     PLUGIN    STATE     INSTANCES   PENDING   OLDEST   DEAD   RESTARTS   RELOAD            INFORMERS
     greeter   running   1           312       4.2s     3      7          refused 61s ago   pods
     late      refused   -           -         -        -      -          -                 pods,nodes
@@ -308,6 +302,12 @@ fn daemon_with_every_problem() {
     greeter dead-lettered add of v1/pods default/web-1 12s ago: no such team (`informant plugin requeue greeter --all` redelivers all 3, `informant plugin dead-letters greeter` lists them; `informant explain dead-letters`)
     greeter was not reloaded: plugin "greeter": greeter.wasm: not WebAssembly (informant explain plugin-not-reloaded)
     late is refused: late.wasm: cannot be read (informant explain plugin-refused)
+
+    INFORMER   RESOURCE   NAMESPACE   STATE       OBJECTS   VERSION   SEEN     BOOKMARK
+    nodes      v1/nodes   default     Forbidden   0         -         -        -
+    pods       v1/pods    *           Live        20000     77123     0s ago   31s ago
+    nodes is Forbidden: nodes is forbidden (informant explain watch-not-live)
+    pods failed 120m ago: the watch was cut off
     "#);
 }
 
