@@ -20,6 +20,7 @@ mod check;
 mod client;
 mod completions;
 mod effects;
+mod examples;
 mod explain;
 mod failures;
 mod get;
@@ -171,10 +172,10 @@ impl Cli {
     #[must_use]
     pub fn parse_and_run() -> ExitCode {
         let arguments: Vec<_> = std::env::args_os().collect();
-        let mut command = Self::command();
-        if kubectl::is_plugin(arguments.first()) {
-            command = kubectl::plugin(command);
-        }
+        let command = match kubectl::is_plugin(arguments.first()) {
+            true => examples::with_examples(kubectl::plugin(Self::command()), kubectl::CALLED),
+            false => examples::with_examples(Self::command(), examples::CALLED),
+        };
         match Self::try_parse_as(command, arguments) {
             Ok(cli) => cli.run(),
             Err(error) => output::command_line_error(&error).into(),
