@@ -5,9 +5,8 @@
 //! [health] and [admin]: /livez  /readyz[?verbose]  /healthz  /metrics
 //! [admin]:
 //! /api/v1/get/RESOURCE  /api/v1/sources[/ID]  /api/v1/plugins  /api/v1/dead-letters  /api/v1/retries
-//! /api/v1/configuration
-//! POST: /api/v1/plugins/NAME/pause  /api/v1/plugins/NAME/resume  /api/v1/plugins/NAME/requeue
-//! /api/v1/plugins/NAME/trigger  /api/v1/loglevel
+//! /api/v1/configuration  /api/v1/plugins/NAME/effects  /api/v1/plugins/NAME/logs
+//! POST: /api/v1/plugins/NAME/{pause,resume,restart,requeue,trigger}  /api/v1/loglevel
 //! ```
 //!
 //! Reads the [`StatusRegistry`], snapshots and listeners; only a POST changes something: one plugin, or the log level.
@@ -51,7 +50,8 @@ pub(crate) use objects::{
     ABSENT_FIELDS, AbsentFields, Freshness, INDEX_FAILURES, MISSING_SOURCES, MissingSource, SOURCES,
 };
 pub(crate) use plugins::{
-    EffectView, EffectsView, LoadedView, Paused, PluginView, Plugins, RequeueRequest, Requeued, Resumed, RetryView,
+    DeadLettersView, EffectView, EffectsView, FailedEventView, LoadedView, LogLineView, LogsView, Paused, PluginView,
+    Plugins, RequeueRequest, Requeued, Restarted, Resumed, RetriesView, RetryView,
 };
 pub(crate) use sources::{FailedView, IndexFailuresView, LARGEST_NAMED_MAX, NamespaceView, SourceView, Sources};
 pub(crate) use trigger::{TriggerRequest, TriggeredObjects};
@@ -258,7 +258,9 @@ fn admin_routes(state: AdminState) -> Router {
         .route("/api/v1/plugins", get(plugins::list))
         .route("/api/v1/plugins/{name}/pause", post(plugins::commands::pause))
         .route("/api/v1/plugins/{name}/resume", post(plugins::commands::resume))
+        .route("/api/v1/plugins/{name}/restart", post(plugins::commands::restart))
         .route("/api/v1/plugins/{name}/requeue", post(plugins::commands::requeue))
+        .route("/api/v1/plugins/{name}/logs", get(plugins::logs::logs))
         .route("/api/v1/plugins/{name}/effects", get(plugins::effects::effects))
         .route("/api/v1/plugins/{name}/trigger", post(trigger::trigger))
         .route("/api/v1/dead-letters", get(plugins::failures::dead_letters))
@@ -320,9 +322,9 @@ const HEALTH_ROUTES: &str =
 
 /// The answer to another path on the admin port.
 const ADMIN_ROUTES: &str = "not found; available: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources \
-    /api/v1/sources/ID /api/v1/plugins /api/v1/plugins/NAME/effects /api/v1/dead-letters /api/v1/retries \
-    /api/v1/configuration; by POST: /api/v1/plugins/NAME/pause /api/v1/plugins/NAME/resume /api/v1/plugins/NAME/requeue \
-    /api/v1/plugins/NAME/trigger /api/v1/loglevel\n";
+    /api/v1/sources/ID /api/v1/plugins /api/v1/plugins/NAME/effects /api/v1/plugins/NAME/logs /api/v1/dead-letters \
+    /api/v1/retries /api/v1/configuration; by POST: /api/v1/plugins/NAME/pause /api/v1/plugins/NAME/resume \
+    /api/v1/plugins/NAME/restart /api/v1/plugins/NAME/requeue /api/v1/plugins/NAME/trigger /api/v1/loglevel\n";
 
 async fn metrics(State(state): State<AdminState>, headers: HeaderMap) -> Response {
     let format = MetricsFormat::accepted(&headers);

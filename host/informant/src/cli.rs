@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! informant run | check | get | status | explain | log-level | rbac | apiserver | completions
-//! informant plugin build, inspect, list, pause, resume, requeue, trigger, effects
+//! informant plugin build | inspect | list | dead-letters | retries | logs | pause | resume | restart | requeue | trigger
+//! informant plugin effects
 //! ```
 //!
 //! Flags that kubectl has too keep kubectl's names. Results go to stdout, everything else to stderr. Exit codes are
@@ -19,14 +20,18 @@ mod check;
 mod client;
 mod completions;
 mod effects;
+mod examples;
 mod explain;
+mod failures;
 mod get;
 mod inspect;
 mod kubectl;
 mod log_level;
 mod output;
 mod plugin;
+mod plugin_logs;
 mod rbac;
+mod requeue;
 mod run;
 mod status;
 mod table;
@@ -108,14 +113,22 @@ enum PluginCommand {
     Inspect(inspect::InspectArgs),
     /// List the plugins of a running `informant run`
     List(plugin::ListArgs),
+    /// List the events on which a plugin failed for good
+    DeadLetters(failures::FailuresArgs),
+    /// List the objects on which a plugin failed and that it is called for again
+    Retries(failures::FailuresArgs),
+    /// Show the last log lines of a plugin
+    Logs(plugin_logs::LogsArgs),
     /// Pause a plugin: changes wait, merged by object
     Pause(plugin::NameArgs),
     /// End a plugin's pause or quarantine
     Resume(plugin::NameArgs),
+    /// Replace a plugin's instances by new ones of the same version
+    Restart(plugin::NameArgs),
     /// Redeliver dead-lettered events to a plugin
-    Requeue(plugin::RequeueArgs),
+    Requeue(requeue::RequeueArgs),
     /// Call a plugin's handler for live objects, although nothing changed
-    Trigger(plugin::TriggerArgs),
+    Trigger(requeue::TriggerArgs),
     /// List what a plugin in dry run would have done
     Effects(effects::EffectsArgs),
 }
@@ -159,10 +172,10 @@ impl Cli {
     #[must_use]
     pub fn parse_and_run() -> ExitCode {
         let arguments: Vec<_> = std::env::args_os().collect();
-        let mut command = Self::command();
-        if kubectl::is_plugin(arguments.first()) {
-            command = kubectl::plugin(command);
-        }
+        let command = match kubectl::is_plugin(arguments.first()) {
+            true => examples::with_examples(kubectl::plugin(Self::command()), kubectl::CALLED),
+            false => examples::with_examples(Self::command(), examples::CALLED),
+        };
         match Self::try_parse_as(command, arguments) {
             Ok(cli) => cli.run(),
             Err(error) => output::command_line_error(&error).into(),
@@ -196,10 +209,14 @@ impl Cli {
                 PluginCommand::Build(args) => build::run(&args),
                 PluginCommand::Inspect(args) => inspect::run(&args),
                 PluginCommand::List(args) => plugin::list(&args),
+                PluginCommand::DeadLetters(args) => failures::dead_letters(&args),
+                PluginCommand::Retries(args) => failures::retries(&args),
+                PluginCommand::Logs(args) => plugin_logs::run(&args),
                 PluginCommand::Pause(args) => plugin::pause(&args),
                 PluginCommand::Resume(args) => plugin::resume(&args),
-                PluginCommand::Requeue(args) => plugin::requeue(&args),
-                PluginCommand::Trigger(args) => plugin::trigger(&args),
+                PluginCommand::Restart(args) => plugin::restart(&args),
+                PluginCommand::Requeue(args) => requeue::requeue(&args),
+                PluginCommand::Trigger(args) => requeue::trigger(&args),
                 PluginCommand::Effects(args) => effects::run(&args),
             },
             Command::Completions(args) => completions::run(&args),

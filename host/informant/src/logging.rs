@@ -4,6 +4,8 @@
 //! host as events with a `plugin` field. Secrets and tokens are never logged: no code logs objects, request headers or
 //! kubeconfigs.
 
+mod recent;
+
 use std::fmt;
 use std::io::IsTerminal;
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -24,6 +26,8 @@ use informant_spec::suggest::did_you_mean;
 
 use crate::escape::{self, Escaped, Form};
 use crate::sync::lock;
+use recent::KeepRecent;
+pub(crate) use recent::recent_lines;
 
 /// Informant's crates, whose names begin the targets of their lines.
 const CRATES: [&str; 9] = [
@@ -195,7 +199,7 @@ fn subscriber(
             let handle = builder.reload_handle();
             let replace = Box::new(move |filter| handle.reload(filter));
             (
-                Dispatch::new(builder.finish().with(WithoutUnwanted)),
+                Dispatch::new(builder.finish().with(WithoutUnwanted).with(KeepRecent)),
                 LogFilter { text, replace },
             )
         }
@@ -209,7 +213,7 @@ fn subscriber(
             let handle = builder.reload_handle();
             let replace = Box::new(move |filter| handle.reload(filter));
             (
-                Dispatch::new(builder.finish().with(WithoutUnwanted)),
+                Dispatch::new(builder.finish().with(WithoutUnwanted).with(KeepRecent)),
                 LogFilter { text, replace },
             )
         }

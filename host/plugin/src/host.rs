@@ -190,7 +190,7 @@ impl PluginHost {
         let (runtime, config) = (&self.0, PluginConfig::new(spec));
         let version = runtime.load_version(content, &config).await?;
         runtime.check_version(&version, &config.spec)?;
-        let listener = ListenerHandle::new(runtime.listener_options(&config.spec));
+        let listener = ListenerHandle::named(&config.spec.name, runtime.listener_options(&config.spec));
         if config.spec.limits.instances > 1 {
             listener.consumer().set_lanes(
                 instance_count(&config),

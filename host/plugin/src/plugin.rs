@@ -192,6 +192,14 @@ impl Plugin {
         was_quarantined || was_paused || were_slowed
     }
 
+    /// Replaces its instances by new ones of the same version, after their running calls. What they remember in memory
+    /// is lost; a quarantine ends, and objects under retry are called at once. A paused plugin gets its instances when
+    /// it is resumed.
+    pub async fn restart(&self) {
+        self.0.context.end_slow_downs();
+        self.send_to_all(|| ActorCommand::Restart).await;
+    }
+
     /// Makes the event actor look whether the plugin is paused before its next call.
     async fn interrupt_batch(&self) {
         let [events, _] = &self.0.actors;

@@ -37,15 +37,24 @@ type SyncedCallback = Arc<dyn Fn(SourceId) + Send + Sync>;
 struct Shared {
     listener: WakingLock<Listener>,
     synced: Mutex<Option<SyncedCallback>>,
+    /// The handler, for log lines; empty if it has no name.
+    name: Box<str>,
 }
 
 impl ListenerHandle {
     /// A listener without sources.
     #[must_use]
     pub fn new(options: ListenerOptions) -> ListenerHandle {
+        Self::named("", options)
+    }
+
+    /// A listener without sources, of the handler `name`.
+    #[must_use]
+    pub fn named(name: &str, options: ListenerOptions) -> ListenerHandle {
         let shared = Arc::new(Shared {
             listener: WakingLock::new(Listener::new(options)),
             synced: Mutex::default(),
+            name: name.into(),
         });
         ListenerHandle {
             feed: Feed(Arc::clone(&shared)),
@@ -53,6 +62,12 @@ impl ListenerHandle {
             control: Control(Arc::clone(&shared)),
             ledger: Ledger(shared),
         }
+    }
+
+    /// The handler's name, for log lines.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        Some(&*self.ledger.0.name).filter(|name| !name.is_empty())
     }
 
     /// What informer loops call.

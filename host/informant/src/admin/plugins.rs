@@ -1,14 +1,17 @@
 //! `/api/v1/plugins`, `/api/v1/dead-letters` and `/api/v1/retries`: the status of each plugin ([`views`]), commands
-//! ([`commands`]), the events on which they failed ([`failures`]), and what they would have done ([`effects`]).
+//! ([`commands`]), the events on which they failed ([`failures`]), what they would have done ([`effects`]), and their
+//! last log lines ([`logs`]).
 //!
 //! ```text
 //! GET  /api/v1/plugins
-//! GET  /api/v1/dead-letters[?plugin=NAME]
-//! GET  /api/v1/retries[?plugin=NAME]
+//! GET  /api/v1/dead-letters[?plugin=NAME&cluster=NAME&resource=RESOURCE&namespace=NAMESPACE]
+//! GET  /api/v1/retries, the same
 //! GET  /api/v1/plugins/NAME/effects
+//! GET  /api/v1/plugins/NAME/logs[?from=NUMBER]
 //! POST /api/v1/plugins/NAME/pause
 //! POST /api/v1/plugins/NAME/resume
-//! POST /api/v1/plugins/NAME/requeue   {"key": "namespace/name", "cluster": "name"}, or {} for all dead letters
+//! POST /api/v1/plugins/NAME/restart
+//! POST /api/v1/plugins/NAME/requeue   {"key": "namespace/name", "resource": "v1/pods"}, or {} for all dead letters
 //! ```
 //!
 //! A POST has a JSON body, which a web page cannot send to a loopback address without a CORS preflight.
@@ -16,16 +19,23 @@
 pub(super) mod commands;
 pub(super) mod effects;
 pub(super) mod failures;
+pub(super) mod logs;
+pub(super) mod scope;
 mod views;
+
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use informant_cache::listener::{DeadLetter, ListenerStats, RetriedKey, SlowedKey};
 use informant_cache::{Catalog, Environment, IndexFeedHandle, Moment};
+use informant_object::SourceId;
 use informant_plugin_host::{ClosedHost, KvUsage, Plugin, PluginState, PluginStatus, StuckOn, WritingKey};
 
-pub(crate) use self::commands::{Paused, RequeueRequest, Requeued, Resumed};
+pub(crate) use self::commands::{Paused, RequeueRequest, Requeued, Restarted, Resumed};
 pub(crate) use self::effects::{EffectView, EffectsView};
+pub(crate) use self::failures::{DeadLettersView, FailedEventView, RetriesView};
+pub(crate) use self::logs::{LogLineView, LogsView};
 use self::views::KvView;
 pub(crate) use self::views::{
     ClosedHostView, DeadLetterView, LoadedView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView, RetryView,
@@ -44,18 +54,19 @@ pub(super) async fn list(State(state): State<AdminState>) -> Json<Plugins> {
     Json(Plugins { items: items.collect() })
 }
 
-/// The plugin named `name`, if it is loaded.
-pub(super) fn loaded(registry: &StatusRegistry, name: &str) -> Result<Plugin, AdminError> {
-    let Some(entry) = registry.plugin(name) else {
+/// The plugin named `name`, in whatever phase.
+pub(super) fn known(registry: &StatusRegistry, name: &str) -> Result<Arc<PluginEntry>, AdminError> {
+    registry.plugin(name).ok_or_else(|| {
         let entries = registry.plugins();
         let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
         let help = informant_spec::suggest::did_you_mean(name, &names, "plugins");
-        return Err(AdminError::new(
-            Code::UnknownPlugin,
-            format!("no plugin named \"{name}\"; {help}"),
-        ));
-    };
-    match entry.phase() {
+        AdminError::new(Code::UnknownPlugin, format!("no plugin named \"{name}\"; {help}"))
+    })
+}
+
+/// The plugin named `name`, if it is loaded.
+pub(super) fn loaded(registry: &StatusRegistry, name: &str) -> Result<Plugin, AdminError> {
+    match known(registry, name)?.phase() {
         PluginPhase::Running(plugin) => Ok(plugin),
         PluginPhase::Loading => Err(AdminError::new(
             Code::NotReady,
@@ -69,9 +80,22 @@ pub(super) fn loaded(registry: &StatusRegistry, name: &str) -> Result<Plugin, Ad
     }
 }
 
+/// Where an object is from; both are empty for a source that is gone.
+struct Origin {
+    cluster: String,
+    resource: String,
+}
+
+impl Origin {
+    fn of(catalog: &Catalog, source: SourceId) -> Origin {
+        let info = catalog.info(source);
+        let (cluster, resource) = info.map(|info| (info.cluster, info.resource)).unwrap_or_default();
+        Origin { cluster, resource }
+    }
+}
+
 fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -> PluginView {
-    // A removed source no longer has a cluster.
-    let cluster = |source| catalog.info(source).map_or_else(String::new, |info| info.cluster);
+    let origin = |source| Origin::of(catalog, source);
     let (state, because, loaded) = match entry.phase() {
         PluginPhase::Loading => ("loading", None, None),
         PluginPhase::Refused { reason } => ("refused", Some(reason.to_string()), None),
@@ -81,19 +105,19 @@ fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -
             let (listener, now) = (plugin.listener(), environment.now());
             let mut loaded = of_plugin(&status, &listener.control().stats(), now);
             let last = listener.ledger().last_dead_letters(1).pop();
-            loaded.last_dead_letter = last.map(|letter| dead_letter(&letter, cluster(letter.source), now));
+            loaded.last_dead_letter = last.map(|letter| dead_letter(&letter, origin(letter.source), now));
             let (_, oldest) = listener.ledger().retried_keys(RETRIES_SHOWN_MAX);
-            loaded.retries = oldest.iter().map(|key| retry(key, cluster(key.source), now)).collect();
+            loaded.retries = oldest.iter().map(|key| retry(key, origin(key.source), now)).collect();
             let (_, slowed) = listener.ledger().slowed_keys(SLOWED_SHOWN_MAX);
-            let slowed = slowed.iter().map(|key| slowed_object(key, cluster(key.source), now));
+            let slowed = slowed.iter().map(|key| slowed_object(key, origin(key.source), now));
             loaded.slowed_objects = slowed.collect();
             (loaded.suspects, loaded.suspect_namespaces) = listener.ledger().suspects(SUSPECTS_SHOWN_MAX);
             let (spaced, keys) = plugin.spaced_keys(SLOWED_SHOWN_MAX);
             loaded.writes_spaced = spaced;
-            let keys = keys.iter().map(|key| writing_key(key, cluster(key.source)));
+            let keys = keys.iter().map(|key| writing_key(key, origin(key.source)));
             loaded.writes_spaced_keys = keys.collect();
             let stuck_on = status.stuck_on.as_ref();
-            loaded.stuck_on = stuck_on.map(|call| stuck(call, cluster(call.source), now));
+            loaded.stuck_on = stuck_on.map(|call| stuck(call, origin(call.source), now));
             match entry.missing().filter(|_| status.state == PluginState::Running) {
                 Some(missing) => ("not-ready", Some(missing.to_string()), Some(loaded)),
                 None => (status.state.as_str(), status.because, Some(loaded)),
@@ -181,10 +205,11 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
     }
 }
 
-fn writing_key(key: &WritingKey, cluster: String) -> WritingKeyView {
+fn writing_key(key: &WritingKey, Origin { cluster, resource }: Origin) -> WritingKeyView {
     WritingKeyView {
         object: key.key.to_string(),
         cluster,
+        resource,
         target: key.target.clone(),
         wait_ms: u64::try_from(key.wait.as_millis()).unwrap_or(u64::MAX),
     }
@@ -197,20 +222,22 @@ fn closed_host(closed: &ClosedHost) -> ClosedHostView {
     }
 }
 
-fn dead_letter(letter: &DeadLetter, cluster: String, now: Moment) -> DeadLetterView {
+fn dead_letter(letter: &DeadLetter, Origin { cluster, resource }: Origin, now: Moment) -> DeadLetterView {
     DeadLetterView {
         object: letter.key.to_string(),
         cluster,
+        resource,
         event: letter.event.to_owned(),
         error: letter.error.clone(),
         age_ms: millis(letter.age(now)),
     }
 }
 
-fn retry(key: &RetriedKey, cluster: String, now: Moment) -> RetryView {
+fn retry(key: &RetriedKey, Origin { cluster, resource }: Origin, now: Moment) -> RetryView {
     RetryView {
         object: key.key.as_ref().map(ToString::to_string),
         cluster,
+        resource,
         event: key.event.to_owned(),
         attempts: key.attempts,
         error: key.error.clone(),
@@ -219,20 +246,22 @@ fn retry(key: &RetriedKey, cluster: String, now: Moment) -> RetryView {
     }
 }
 
-fn slowed_object(key: &SlowedKey, cluster: String, now: Moment) -> SlowedView {
+fn slowed_object(key: &SlowedKey, Origin { cluster, resource }: Origin, now: Moment) -> SlowedView {
     SlowedView {
         object: key.key.to_string(),
         cluster,
+        resource,
         requeues: key.requeues,
         next_ms: millis(key.next - now),
     }
 }
 
-fn stuck(call: &StuckOn, cluster: String, now: Moment) -> StuckView {
+fn stuck(call: &StuckOn, Origin { cluster, resource }: Origin, now: Moment) -> StuckView {
     StuckView {
         source: call.source.0,
         object: call.key.as_ref().map(ToString::to_string),
         cluster,
+        resource,
         event: call.event.to_owned(),
         for_ms: age_ms(now, call.since),
     }

@@ -1,11 +1,13 @@
 //! `POST /api/v1/plugins/NAME/trigger`: calls a plugin's handler for live objects, although nothing changed.
 
+use std::sync::Arc;
+
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use informant_cache::Source;
 use informant_object::{Key, LabelSelector, Object};
-use informant_plugin_host::Role;
+use informant_plugin_host::{Plugin, Role};
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
@@ -13,6 +15,7 @@ use super::access::Caller;
 use super::error::{AdminError, Code};
 use super::plugins::commands::key_hint;
 use super::plugins::loaded;
+use super::plugins::scope::{ObjectScope, check_one_resource, handles};
 use crate::logging::AUDIT_TARGET;
 
 /// Objects examined, and calls asked for, before yielding: 1,024.
@@ -24,8 +27,12 @@ const OBJECTS_BETWEEN_YIELDS_MAX: usize = 1_024;
 pub(crate) struct TriggerRequest {
     /// Every object that the plugin handles, as far as the other members allow.
     pub all: bool,
+    /// Names, separated by commas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
+    /// Required if objects of several resources have the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub informer: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,15 +68,16 @@ impl Selection {
         let TriggerRequest {
             all,
             cluster,
+            resource,
             informer,
             namespace,
             label_selector,
             key,
         } = &request;
-        let selects = [cluster, informer, namespace, label_selector, key];
+        let selects = [cluster, resource, informer, namespace, label_selector, key];
         if !all && selects.into_iter().all(Option::is_none) {
             return Err(invalid(
-                "select objects (cluster, informer, namespace, labelSelector, key), or set all".to_owned(),
+                "select objects (cluster, resource, informer, namespace, labelSelector, key), or set all".to_owned(),
             ));
         }
         let selector = LabelSelector::parse(label_selector.as_deref().unwrap_or_default())
@@ -79,20 +87,36 @@ impl Selection {
         Ok(Selection { request, selector, key })
     }
 
+    fn scope(&self) -> ObjectScope<'_> {
+        ObjectScope {
+            clusters: self.request.cluster.as_deref(),
+            resource: self.request.resource.as_deref(),
+            namespace: self.request.namespace.as_deref(),
+        }
+    }
+
     fn selects_source(&self, source: &Source) -> bool {
-        let info = source.info();
-        let matches = |wanted: &Option<String>, value: &str| wanted.as_ref().is_none_or(|wanted| wanted == value);
-        matches(&self.request.cluster, &info.cluster) && matches(&self.request.informer, &info.informer)
+        let (info, informer) = (source.info(), &self.request.informer);
+        self.scope().may_be_in(info) && informer.as_ref().is_none_or(|informer| *informer == info.informer)
+    }
+
+    /// # Errors
+    /// `ambiguous` if objects of several resources have the key.
+    fn check_key(&self, plugin: &Plugin, sources: &[Arc<Source>]) -> Result<(), AdminError> {
+        let Some(key) = &self.key else { return Ok(()) };
+        let holds = |source: &&Source| {
+            let snapshot = source.snapshot();
+            let object = snapshot.get(key.as_ref());
+            object.is_some_and(|object| handles(plugin, source.info(), object) && self.selects(object))
+        };
+        check_one_resource(key, sources.iter().map(|source| &**source).filter(holds))
     }
 
     fn without_sources(&self, plugin: &str) -> AdminError {
-        let named = |what: &str, name: &Option<String>| {
-            let name = name.as_ref().map(|name| format!(" of {what} \"{name}\""));
-            name.unwrap_or_default()
-        };
-        let (informer, cluster) = (&self.request.informer, &self.request.cluster);
-        let (informer, cluster) = (named("informer", informer), named("cluster", cluster));
-        let message = format!("plugin {plugin} receives no objects{informer}{cluster}; see `informant status`");
+        let informer = self.request.informer.as_ref();
+        let informer = informer.map_or(String::new(), |name| format!(" of informer \"{name}\""));
+        let named = self.scope().named();
+        let message = format!("plugin {plugin} receives no objects{informer}{named}; see `informant status`");
         AdminError::new(Code::NotFound, message)
     }
 
@@ -127,6 +151,7 @@ pub(super) async fn trigger(
     if sources.is_empty() {
         return Err(selection.without_sources(&name));
     }
+    selection.check_key(&plugin, &sources)?;
     for source in &sources {
         let Some(rule) = manifest.event_rule(&source.info().api_version, &source.info().kind) else {
             continue;

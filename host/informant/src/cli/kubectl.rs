@@ -14,7 +14,7 @@ use super::client::NAMESPACE_DEFAULT;
 const PLUGIN: &str = "kubectl-informant";
 
 /// How the plugin is called.
-const CALLED: &str = "kubectl informant";
+pub(super) const CALLED: &str = "kubectl informant";
 
 /// The flag for the namespace of Informant's pod.
 const POD_NAMESPACE: &str = "informant_namespace";

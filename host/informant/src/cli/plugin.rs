@@ -1,4 +1,4 @@
-//! `informant plugin list | pause | resume | requeue | trigger`: inspects and manages the plugins of a running daemon.
+//! `informant plugin list | pause | resume | restart`: inspects and manages the plugins of a running daemon.
 
 use std::io::{self, Write};
 
@@ -10,10 +10,7 @@ use serde_json::json;
 use super::client::{AdminArgs, escape};
 use super::table::{self, or_dash};
 use super::{Exit, count, in_cluster, output};
-use crate::admin::{
-    LoadedView, Paused, PluginView, Plugins, RequeueRequest, Requeued, Resumed, RetryView, TriggerRequest,
-    TriggeredObjects,
-};
+use crate::admin::{LoadedView, Paused, PluginView, Plugins, Restarted, Resumed, RetryView};
 use crate::runbooks;
 
 /// `informant plugin list`.
@@ -26,66 +23,13 @@ pub(super) struct ListArgs {
     admin: AdminArgs,
 }
 
-/// `informant plugin pause`, `informant plugin resume`.
+/// `informant plugin pause`, `resume` and `restart`.
 #[derive(Debug, Args)]
 pub(super) struct NameArgs {
     /// Plugin name, as in the configuration
     name: String,
     #[command(flatten)]
     admin: AdminArgs,
-}
-
-/// `informant plugin requeue`.
-#[derive(Debug, Args)]
-pub(super) struct RequeueArgs {
-    /// Plugin name, as in the configuration
-    name: String,
-    /// Redeliver this object, whether the plugin failed on it or not [default: all dead letters]
-    #[arg(long, value_name = "NAMESPACE/NAME")]
-    key: Option<String>,
-    /// Redeliver all dead letters (the default)
-    #[arg(long, conflicts_with = "key")]
-    all: bool,
-    /// Only objects in this cluster
-    #[arg(long, value_name = "NAME")]
-    cluster: Option<String>,
-    #[command(flatten)]
-    admin: AdminArgs,
-}
-
-/// `informant plugin trigger`.
-#[derive(Debug, Args)]
-pub(super) struct TriggerArgs {
-    /// Plugin name, as in the configuration
-    name: String,
-    #[command(flatten)]
-    selection: SelectionArgs,
-    #[command(flatten)]
-    admin: AdminArgs,
-}
-
-/// Which objects.
-#[derive(Debug, Args)]
-#[group(required = true, multiple = true)]
-struct SelectionArgs {
-    /// Every object that the plugin handles
-    #[arg(long)]
-    all: bool,
-    /// Objects in this cluster
-    #[arg(long, value_name = "NAME")]
-    cluster: Option<String>,
-    /// Objects of this informer
-    #[arg(long, value_name = "NAME")]
-    informer: Option<String>,
-    /// Objects in this namespace
-    #[arg(short, long, value_name = "NAME")]
-    namespace: Option<String>,
-    /// Objects with these labels
-    #[arg(short = 'l', long, value_name = "SELECTOR")]
-    selector: Option<String>,
-    /// This object
-    #[arg(long, value_name = "NAMESPACE/NAME")]
-    key: Option<String>,
 }
 
 /// Output formats.
@@ -131,46 +75,14 @@ pub(super) fn resume(NameArgs { name, admin }: &NameArgs) -> Result<Exit> {
     })
 }
 
-pub(super) fn requeue(args: &RequeueArgs) -> Result<Exit> {
-    let request = RequeueRequest {
-        key: args.key.clone(),
-        cluster: args.cluster.clone(),
-    };
-    args.admin.with_client(async |client| {
-        let done = client.post(&path(&args.name, "requeue"), &request).await?;
-        output::done(&format!("plugin/{} {}", args.name, requeued(done)))
+pub(super) fn restart(NameArgs { name, admin }: &NameArgs) -> Result<Exit> {
+    admin.with_client(async |client| {
+        let Restarted { paused } = client.post(&path(name, "restart"), &json!({})).await?;
+        output::done(&match paused {
+            false => format!("plugin/{name} restarted"),
+            true => format!("plugin/{name} is paused, and gets a new instance when it is resumed"),
+        })
     })
-}
-
-pub(super) fn trigger(args: &TriggerArgs) -> Result<Exit> {
-    let selection = &args.selection;
-    let request = TriggerRequest {
-        all: selection.all,
-        cluster: selection.cluster.clone(),
-        informer: selection.informer.clone(),
-        namespace: selection.namespace.clone(),
-        label_selector: selection.selector.clone(),
-        key: selection.key.clone(),
-    };
-    args.admin.with_client(async |client| {
-        let done: TriggeredObjects = client.post(&path(&args.name, "trigger"), &request).await?;
-        if done.triggered + done.waiting == 0 {
-            output::note(&format!("plugin/{} has no such objects: nothing is called", args.name));
-            return Ok(Exit::Failed);
-        }
-        output::done(&format!("plugin/{} {}", args.name, triggered(&done)))
-    })
-}
-
-fn triggered(done: &TriggeredObjects) -> String {
-    let counts = match (done.triggered, done.waiting) {
-        (triggered, 0) => format!("triggered: {triggered}"),
-        (triggered, waiting) => format!("triggered: {triggered}, already pending: {waiting}"),
-    };
-    match done.state.as_str() {
-        state @ ("paused" | "quarantined") => format!("{counts}; it is {state}, and is called when it is resumed"),
-        _ => counts,
-    }
 }
 
 /// The path of a command, or of what is known of a plugin.
@@ -178,14 +90,6 @@ pub(super) fn path(name: &str, verb: &str) -> String {
     let mut path = String::from("/api/v1/plugins/");
     escape(name, b"", &mut path);
     path + "/" + verb
-}
-
-fn requeued(done: Requeued) -> String {
-    match (done.queued, done.waiting) {
-        (0, 0) => "has no dead letters".to_owned(),
-        (queued, 0) => format!("requeued: {queued}"),
-        (queued, waiting) => format!("requeued: {queued}, already pending: {waiting}"),
-    }
 }
 
 /// Prints the table, and below it one line per problem.
@@ -237,7 +141,7 @@ fn retries(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
         return vec![format!("{name} failed on {objects}; it retries when it is resumed")];
     }
     let hint = match loaded.failing > loaded.retries.len() {
-        true => format!(" (all: /api/v1/retries?plugin={name})"),
+        true => format!(" (`informant plugin retries {name}` lists all)"),
         false => String::new(),
     };
     let runbook = runbooks::hint(Some(runbooks::EVENTS_STUCK.code));
@@ -246,8 +150,16 @@ fn retries(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
     lines
 }
 
+/// `v1/pods default/web-0`; the key alone if the source is gone.
+fn object(resource: &str, key: &str) -> String {
+    match resource {
+        "" => key.to_owned(),
+        resource => format!("{resource} {key}"),
+    }
+}
+
 fn retry(retry: &RetryView) -> String {
-    let object = retry.object.as_deref().unwrap_or("all objects");
+    let object = (retry.object.as_ref()).map_or("all objects".to_owned(), |key| object(&retry.resource, key));
     let cluster = in_cluster(&retry.cluster);
     let (event, attempts, age) = (&retry.event, retry.attempts, table::duration(retry.age_ms));
     let attempts = count(attempts, "attempt");
@@ -271,7 +183,7 @@ fn slowed(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
         "{name} keeps asking for calls for {objects} without a change; at least 10s pass between them: let it return a longer delay, or none"
     );
     let first = loaded.slowed_objects.iter().map(|slowed| {
-        let (object, cluster) = (&slowed.object, in_cluster(&slowed.cluster));
+        let (object, cluster) = (object(&slowed.resource, &slowed.object), in_cluster(&slowed.cluster));
         let (requeues, next) = (slowed.requeues, table::duration(slowed.next_ms));
         format!("  {object}{cluster}: {requeues} calls in a row, next in {next}")
     });
@@ -322,7 +234,7 @@ fn writes(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
         "{name} writes again and again when called for {objects}; calls are spaced: let it compare before it writes"
     ));
     lines.extend(loaded.writes_spaced_keys.iter().map(|key| {
-        let (object, cluster) = (&key.object, in_cluster(&key.cluster));
+        let (object, cluster) = (object(&key.resource, &key.object), in_cluster(&key.cluster));
         let (target, wait) = (&key.target, table::duration(key.wait_ms));
         format!("  {object}{cluster}: writes to {target}, {wait} between calls")
     }));
@@ -349,8 +261,8 @@ fn problems(plugin: &PluginView) -> Vec<String> {
         return lines;
     };
     if let Some(stuck) = loaded.stuck_on.as_ref().filter(|stuck| stuck.for_ms >= STUCK_MS) {
-        let object = stuck.object.as_ref().map_or(String::new(), |object| {
-            format!(" of {object}{}", in_cluster(&stuck.cluster))
+        let object = stuck.object.as_ref().map_or(String::new(), |key| {
+            format!(" of {}{}", object(&stuck.resource, key), in_cluster(&stuck.cluster))
         });
         let (event, time) = (&stuck.event, table::duration(stuck.for_ms));
         let hint = runbooks::hint(Some(runbooks::EVENTS_STUCK.code));
@@ -392,15 +304,16 @@ fn problems(plugin: &PluginView) -> Vec<String> {
         format!("{name}: {host} asked for a pause and is closed for {left}{hint}")
     }));
     if let Some(letter) = &loaded.last_dead_letter {
-        let (event, object, error) = (&letter.event, &letter.object, &letter.error);
+        let object = object(&letter.resource, &letter.object);
+        let (event, error) = (&letter.event, &letter.error);
         let cluster = in_cluster(&letter.cluster);
         let age = table::ago(letter.age_ms);
         let them = match loaded.dead_letters {
             ..=1 => "it".to_owned(),
-            many => format!("all {many}"),
+            many => format!("all {many}, `informant plugin dead-letters {name}` lists them"),
         };
         lines.push(format!(
-            "{name} dead-lettered {event} of {object}{cluster} {age} ago: {error} (`informant plugin requeue {name}` redelivers {them}; `informant explain {}`)",
+            "{name} dead-lettered {event} of {object}{cluster} {age} ago: {error} (`informant plugin requeue {name} --all` redelivers {them}; `informant explain {}`)",
             runbooks::DEAD_LETTERS.code
         ));
     }

@@ -53,14 +53,15 @@ pub(super) fn run(args: &StatusArgs) -> Result<Exit> {
 impl Status {
     fn show(&self, out: &mut dyn Write) -> io::Result<()> {
         show_configuration(out, &self.configuration)?;
+        // A pattern has many sources, and what to do is mostly about plugins.
+        if !self.plugins.is_empty() {
+            writeln!(out)?;
+            plugin::show(out, &self.plugins)?;
+        }
         if !self.sources.is_empty() {
             writeln!(out)?;
             show_sources(out, &self.sources)?;
             show_largest(out, &self.sources)?;
-        }
-        if !self.plugins.is_empty() {
-            writeln!(out)?;
-            plugin::show(out, &self.plugins)?;
         }
         Ok(())
     }

@@ -410,18 +410,22 @@ fn help_of_plugin_requeue() {
     insta::assert_snapshot!(help(&["plugin", "requeue"]), @r"
     Redeliver dead-lettered events to a plugin
 
-    Usage: informant plugin requeue [OPTIONS] <NAME>
+    Usage: informant plugin requeue [OPTIONS] <--all|--key <NAMESPACE/NAME>|--resource <RESOURCE>|--namespace <NAMESPACE>|--cluster <NAME>> <NAME>
 
     Arguments:
       <NAME>  Plugin name, as in the configuration
 
     Options:
-          --key <NAMESPACE/NAME>
-              Redeliver this object, whether the plugin failed on it or not [default: all dead letters]
           --all
-              Redeliver all dead letters (the default)
+              All dead letters
+          --key <NAMESPACE/NAME>
+              This object, whether the plugin failed on it or not
+          --resource <RESOURCE>
+              Only objects of this resource: v1/pods, pods, Pod; required if objects of several resources have the key
+      -n, --namespace <NAMESPACE>
+              Only objects in this namespace
           --cluster <NAME>
-              Only objects in this cluster
+              Only objects in these clusters, named as in [cluster.NAME], separated by commas
           --admin <ADDRESS:PORT|https://HOST:PORT>
               The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is there, [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>
@@ -456,7 +460,7 @@ fn help_of_plugin_trigger() {
     insta::assert_snapshot!(help(&["plugin", "trigger"]), @r"
     Call a plugin's handler for live objects, although nothing changed
 
-    Usage: informant plugin trigger [OPTIONS] <--all|--cluster <NAME>|--informer <NAME>|--namespace <NAME>|--selector <SELECTOR>|--key <NAMESPACE/NAME>> <NAME>
+    Usage: informant plugin trigger [OPTIONS] <--all|--key <NAMESPACE/NAME>|--resource <RESOURCE>|--informer <NAME>|--namespace <NAMESPACE>|--cluster <NAME>|--selector <SELECTOR>> <NAME>
 
     Arguments:
       <NAME>  Plugin name, as in the configuration
@@ -464,16 +468,18 @@ fn help_of_plugin_trigger() {
     Options:
           --all
               Every object that the plugin handles
-          --cluster <NAME>
-              Objects in this cluster
-          --informer <NAME>
-              Objects of this informer
-      -n, --namespace <NAME>
-              Objects in this namespace
-      -l, --selector <SELECTOR>
-              Objects with these labels
           --key <NAMESPACE/NAME>
               This object
+          --resource <RESOURCE>
+              Only objects of this resource: v1/pods, pods, Pod; required if objects of several resources have the key
+          --informer <NAME>
+              Only objects of this informer
+      -n, --namespace <NAMESPACE>
+              Only objects in this namespace
+          --cluster <NAME>
+              Only objects in these clusters, named as in [cluster.NAME], separated by commas
+      -l, --selector <SELECTOR>
+              Only objects with these labels
           --admin <ADDRESS:PORT|https://HOST:PORT>
               The daemon's admin server: plain HTTP, or HTTPS with your token [default: the admin socket of this user if it is there, [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>

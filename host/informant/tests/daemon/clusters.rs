@@ -418,7 +418,7 @@ async fn failed_events_name_their_cluster() {
     let list = transcript(&east, &["plugin", "list", "--admin", &address]).await;
     for cluster in ["east", "west"] {
         assert!(
-            list.contains(&format!("add of default/retry in cluster {cluster}: ")),
+            list.contains(&format!("add of v1/pods default/retry in cluster {cluster}: ")),
             "{list}"
         );
     }

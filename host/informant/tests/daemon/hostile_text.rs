@@ -152,7 +152,8 @@ async fn hostile_text_is_escaped_in_every_output() {
         &["get", "pods", "-l", HOSTILE],
         &["get", "pods", "--cluster", HOSTILE],
         &["get", "sources", HOSTILE],
-        &["plugin", "requeue", HOSTILE],
+        &["plugin", "requeue", HOSTILE, "--all"],
+        &["plugin", "dead-letters", HOSTILE],
         &["plugin", "resume", HOSTILE],
     ] {
         let shown = of_daemon(args).await;

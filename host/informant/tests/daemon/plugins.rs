@@ -175,10 +175,15 @@ async fn objects_under_retry_are_listed_with_their_last_error() {
         first[changing] = Value::Null;
     }
     insta::assert_snapshot!(first, @r#"{"ageMs":null,"attempts":1,"cluster":"","error":"asked to fail","event":"add","informer":"pods","name":null,"namespace":"default","nextMs":null,"plugin":"recorder","reason":"initial","resource":"v1/pods","result":"retryable","source":null}"#);
-    assert_eq!(
-        daemon.json("/api/v1/retries?plugin=other").await,
-        json!({ "items": [], "total": 0 })
-    );
+    for (path, total) in [
+        ("namespace=default&resource=pods", 4),
+        ("resource=nodes", 0),
+        ("namespace=web", 0),
+    ] {
+        let retries = daemon.json(&format!("/api/v1/retries?{path}")).await;
+        assert_eq!(retries["total"], total, "{path}");
+    }
+    assert_eq!(daemon.get("/api/v1/retries?plugin=other").await.0, 404);
     let address = daemon.address().to_string();
     let shown = transcript(&world, &["status", "--admin", &address]).await;
     let lines: Vec<_> = shown
@@ -187,7 +192,7 @@ async fn objects_under_retry_are_listed_with_their_last_error() {
         .collect();
     assert_eq!(
         lines[0],
-        "recorder failed on 4 objects and is retrying (all: /api/v1/retries?plugin=recorder) (informant explain \
+        "recorder failed on 4 objects and is retrying (`informant plugin retries recorder` lists all) (informant explain \
          events-stuck)"
     );
     assert_eq!(lines.len(), 4, "{shown}");
@@ -280,12 +285,12 @@ async fn refused_requests_report_why() {
     insta::assert_snapshot!(answers, @r#"
     404 "not-found" plugin recorder does not watch default/missing and has no dead letter for it
     400 "invalid" key "a/b/c": "a/b/c" is not a key: more than one slash; write "namespace/name", or "name" for a cluster-scoped object
-    400 "invalid" Failed to deserialize the JSON body into the target type: keys: unknown field `keys`, expected `key` or `cluster` at line 1 column 7
+    400 "invalid" Failed to deserialize the JSON body into the target type: keys: unknown field `keys`, expected one of `key`, `cluster`, `resource`, `namespace` at line 1 column 7
     404 "unknown-plugin" no plugin named "recodrer"; did you mean `recorder`?
     503 "not-ready" plugin broken is refused: plugin "broken": broken.wasm: cannot be read: No such file or directory (os error 2)
-    400 "invalid" select objects (cluster, informer, namespace, labelSelector, key), or set all
+    400 "invalid" select objects (cluster, resource, informer, namespace, labelSelector, key), or set all
     400 "invalid" key: "a/b/c" is not a key: more than one slash; write "namespace/name", or "name" for a cluster-scoped object
-    400 "invalid" Failed to deserialize the JSON body into the target type: al: unknown field `al`, expected one of `all`, `cluster`, `informer`, `namespace`, `labelSelector`, `key` at line 1 column 5
+    400 "invalid" Failed to deserialize the JSON body into the target type: al: unknown field `al`, expected one of `all`, `cluster`, `resource`, `informer`, `namespace`, `labelSelector`, `key` at line 1 column 5
     "#);
     // A request that a web page could send on its own.
     let (status, _) = super::world::http_get(daemon.address(), REQUEUE).await;

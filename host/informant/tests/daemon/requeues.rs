@@ -252,6 +252,6 @@ async fn handler_that_asks_without_end_is_spaced_and_named() {
     insta::assert_snapshot!(lines.join("\n"), @"
     recorder will be called for 1 object without a change: requeued or triggered
     recorder keeps asking for calls for 1 object without a change; at least 10s pass between them: let it return a longer delay, or none
-      default/web-0
+      v1/pods default/web-0
     ");
 }

@@ -238,6 +238,7 @@ async fn keys_in_back_off_do_not_hold_the_end() {
     assert!(began.elapsed() < STOP_MAX, "{:?}", began.elapsed());
     let line = program.logged("failing keys not retried").await;
     assert_eq!(line["fields"]["keys"], "default/web-0", "{line}");
+    assert_eq!(line["fields"]["plugin"], "recorder", "{line}");
     let line = program.logged("stopped").await;
     assert_eq!(
         (&line["fields"]["retrying"], &line["fields"]["undelivered"]),

@@ -212,6 +212,7 @@ impl SharedInformer {
             log!(
                 warn,
                 self.name,
+                plugin = listener.name(),
                 retrying,
                 keys,
                 "failing keys not retried because the informer stops"

@@ -233,6 +233,14 @@ impl EventActor {
                     self.context.listener.control().resume(Pause::Quarantine);
                 }
             }
+            ActorCommand::Restart => {
+                self.quiesce().await;
+                self.pool.idle_mut().for_each(|worker| worker.slot.restart());
+                if std::mem::take(&mut self.is_quarantined) {
+                    self.context.listener.control().resume(Pause::Quarantine);
+                }
+                self.context.listener.control().retry_now();
+            }
             ActorCommand::Quarantine { activation, because } => {
                 self.quiesce().await;
                 if activation == self.activation && !self.is_quarantined {

@@ -95,18 +95,20 @@ impl FailureWarnings {
         let informer = info.as_ref().map(|info| info.informer.as_str());
         let cluster = info.as_ref().map(|info| info.cluster.as_str());
         let cluster = cluster.filter(|cluster| !cluster.is_empty());
+        let resource = info.as_ref().map(|info| info.resource.as_str());
         let (event, attempts, result, key) = (letter.event, letter.attempts, letter.result, &letter.key);
         tracing::warn!(
             plugin,
             informer,
             cluster,
+            resource,
             event,
             %key,
             attempts,
             result,
             error = letter.error,
             suppressed = (suppressed > 0).then_some(suppressed),
-            redeliver = redeliver_command(plugin, cluster, letter, suppressed),
+            redeliver = redeliver_command(plugin, [cluster, resource], letter, suppressed),
             code = "dead-letters",
             "event dead-lettered"
         );
@@ -130,6 +132,7 @@ impl FailureWarnings {
             retrying,
             informer,
             cluster = cluster.filter(|cluster| !cluster.is_empty()),
+            resource = info.as_ref().map(|info| info.resource.as_str()),
             event,
             key = oldest.key.as_ref().map(ToString::to_string),
             attempts,
@@ -142,14 +145,22 @@ impl FailureWarnings {
     }
 }
 
-/// The command that redelivers the event, and the suppressed ones if there are any. Without a key, it redelivers all
-/// dead letters of the plugin.
-fn redeliver_command(plugin: &str, cluster: Option<&str>, letter: &DeadLetter, suppressed: u64) -> String {
-    let cluster = cluster.and_then(shell_word);
-    let cluster = cluster.map_or(String::new(), |cluster| format!(" --cluster {cluster}"));
+/// The command that redelivers the event, and the suppressed ones if there are any: without a key, all dead letters of
+/// the plugin.
+fn redeliver_command(
+    plugin: &str,
+    [cluster, resource]: [Option<&str>; 2],
+    letter: &DeadLetter,
+    suppressed: u64,
+) -> String {
+    let flag = |name: &str, value: Option<&str>| {
+        let word = value.and_then(shell_word);
+        word.map_or(String::new(), |word| format!(" --{name} {word}"))
+    };
+    let (cluster, resource) = (flag("cluster", cluster), flag("resource", resource));
     match shell_word(&letter.key.to_string()) {
-        Some(key) if suppressed == 0 => format!("informant plugin requeue {plugin}{cluster} --key {key}"),
-        _ => format!("informant plugin requeue {plugin}"),
+        Some(key) if suppressed == 0 => format!("informant plugin requeue {plugin}{cluster}{resource} --key {key}"),
+        _ => format!("informant plugin requeue {plugin} --all"),
     }
 }
 
@@ -188,21 +199,24 @@ mod tests {
             age_before: std::time::Duration::ZERO,
             delete: None,
         };
-        let command = redeliver_command("greeter", None, &letter, 0);
-        assert_eq!(command, "informant plugin requeue greeter --key default/web-0");
+        let command = redeliver_command("greeter", [None, Some("v1/pods")], &letter, 0);
         assert_eq!(
-            redeliver_command("greeter", None, &letter, 59),
-            "informant plugin requeue greeter"
+            command,
+            "informant plugin requeue greeter --resource v1/pods --key default/web-0"
         );
         assert_eq!(
-            redeliver_command("greeter", Some("east"), &letter, 0),
-            "informant plugin requeue greeter --cluster east --key default/web-0"
+            redeliver_command("greeter", [None, Some("v1/pods")], &letter, 59),
+            "informant plugin requeue greeter --all"
+        );
+        assert_eq!(
+            redeliver_command("greeter", [Some("east"), Some("apps/v1/deployments")], &letter, 0),
+            "informant plugin requeue greeter --cluster east --resource apps/v1/deployments --key default/web-0"
         );
         let hostile = DeadLetter {
             key: Key::parse("$(id);x").unwrap(),
             ..letter
         };
-        let command = redeliver_command("greeter", None, &hostile, 0);
+        let command = redeliver_command("greeter", [None, None], &hostile, 0);
         assert_eq!(command, "informant plugin requeue greeter --key '$(id);x'");
     }
 

@@ -215,6 +215,7 @@ impl IndexActor {
                     self.slot.reset();
                 }
             }
+            ActorCommand::Restart => self.slot.restart(),
             // Only events are paused, and only handlers write.
             ActorCommand::Pause | ActorCommand::Quarantine { .. } => {}
             // Index values that are not computed yet need not be delivered.

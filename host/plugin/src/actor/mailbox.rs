@@ -30,6 +30,8 @@ pub(crate) enum ActorCommand {
     Pause,
     /// End a quarantine.
     Resume,
+    /// Drop the instances, and create new ones of the same version.
+    Restart,
     /// A deferred write failed permanently: quarantine the plugin, unless another instance was swapped in since the
     /// [activation](crate::actor::slot::InstanceSlot::activation) whose call deferred it.
     Quarantine { activation: u64, because: String },

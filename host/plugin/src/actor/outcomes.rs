@@ -212,6 +212,7 @@ fn log_failure(outcomes: &Outcomes, event: &EndedEvent<'_>, outcome: &DeliveryOu
     let informer = info.as_ref().map(|info| info.informer.as_str());
     let cluster = info.as_ref().map(|info| info.cluster.as_str());
     let cluster = cluster.filter(|cluster| !cluster.is_empty());
+    let resource = info.as_ref().map(|info| info.resource.as_str());
     let key = event.key.map(|key| key.to_key().to_string());
     let (event, attempt, result) = (event.event, event.attempt, outcome.as_str());
     match suppressed {
@@ -219,6 +220,7 @@ fn log_failure(outcomes: &Outcomes, event: &EndedEvent<'_>, outcome: &DeliveryOu
             plugin,
             informer,
             cluster,
+            resource,
             event,
             key,
             result,
@@ -230,6 +232,7 @@ fn log_failure(outcomes: &Outcomes, event: &EndedEvent<'_>, outcome: &DeliveryOu
             plugin,
             informer,
             cluster,
+            resource,
             event,
             key,
             attempt,

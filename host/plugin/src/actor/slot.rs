@@ -168,6 +168,15 @@ impl InstanceSlot {
         self.update_memory();
     }
 
+    /// Drops the instance for an operator; the next one is created at once. A quarantine ends.
+    pub(crate) fn restart(&mut self) {
+        if self.id.actor.is_needed(self.version.component.roles) {
+            self.instance = None;
+            self.reset();
+            self.update_memory();
+        }
+    }
+
     /// Ends a quarantine or a back-off; a missing instance is rebuilt at once.
     pub(crate) fn reset(&mut self) {
         self.context.status().losses[self.id.actor as usize].reset();

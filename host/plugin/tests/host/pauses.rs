@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use informant_plugin_host::{Plugin, PluginState};
-use informant_spec::PluginSpec;
+use informant_spec::{OnFailure, PluginSpec};
 use serde_json::{Value, json};
 
 use crate::world::{Reload, World, guest, idle};
@@ -145,4 +145,33 @@ async fn a_stop_waits_for_neither_pause_nor_back_off() {
         assert_eq!(stopped.undelivered, 2);
         assert!(before.elapsed() < Duration::from_millis(900), "{:?}", before.elapsed());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_replaces_instances_and_ends_a_quarantine() {
+    let world = World::new();
+    let rules = json!({ "rules": [{ "name": "bad", "attempts": 1, "do": "trap" }] });
+    let plugin = world
+        .run("guest_recorder", rules, |spec| spec.on_failure = OnFailure::Quarantine)
+        .await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    pods.apply("a");
+    idle(&world, &plugin).await;
+    plugin.restart().await;
+    pods.apply("b");
+    idle(&world, &plugin).await;
+    let status = plugin.status();
+    assert_eq!(
+        (status.state, status.instances, status.restarts),
+        (PluginState::Running, 1, 0)
+    );
+    pods.apply("bad");
+    world
+        .until("a quarantine", || plugin.status().state == PluginState::Quarantined)
+        .await;
+    plugin.restart().await;
+    idle(&world, &plugin).await;
+    assert_eq!(plugin.status().state, PluginState::Running);
+    assert_eq!(delivered(&world).last().map(String::as_str), Some("v1 add bad"));
 }

@@ -151,11 +151,16 @@ pub(super) fn required(method: &Method, path: Option<&str>, parameter: &str) -> 
         ("/api/v1/sources/{id}", true) => Right::own("get", "sources", parameter),
         ("/api/v1/plugins", true) => Right::own("list", "plugins", ""),
         ("/api/v1/plugins/{name}/effects", true) => Right::own("get", "effects", parameter),
+        ("/api/v1/plugins/{name}/logs", true) => Right::Resource(ResourceRight {
+            subresource: "logs".to_owned(),
+            ..own("get", "plugins", parameter)
+        }),
         ("/api/v1/dead-letters" | "/api/v1/retries", true) => Right::own("list", "deadletters", ""),
         ("/api/v1/configuration", true) => Right::own("get", "configurations", ""),
         _ if *method != Method::POST => return Requirement::Never,
         ("/api/v1/plugins/{name}/pause", _) => Right::action("plugins", "pause", parameter),
         ("/api/v1/plugins/{name}/resume", _) => Right::action("plugins", "resume", parameter),
+        ("/api/v1/plugins/{name}/restart", _) => Right::action("plugins", "restart", parameter),
         ("/api/v1/plugins/{name}/requeue", _) => Right::action("plugins", "requeue", parameter),
         ("/api/v1/plugins/{name}/trigger", _) => Right::action("plugins", "trigger", parameter),
         ("/api/v1/loglevel", _) => Right::action("configurations", "loglevel", ""),

@@ -324,11 +324,13 @@ fn each_route_needs_a_right_of_its_own() {
         (Method::GET, "/api/v1/sources/{id}"),
         (Method::GET, "/api/v1/plugins"),
         (Method::GET, "/api/v1/plugins/{name}/effects"),
+        (Method::GET, "/api/v1/plugins/{name}/logs"),
         (Method::GET, "/api/v1/dead-letters"),
         (Method::GET, "/api/v1/retries"),
         (Method::GET, "/api/v1/configuration"),
         (Method::POST, "/api/v1/plugins/{name}/pause"),
         (Method::POST, "/api/v1/plugins/{name}/resume"),
+        (Method::POST, "/api/v1/plugins/{name}/restart"),
         (Method::POST, "/api/v1/plugins/{name}/requeue"),
         (Method::POST, "/api/v1/plugins/{name}/trigger"),
         (Method::POST, "/api/v1/loglevel"),
@@ -354,11 +356,13 @@ fn each_route_needs_a_right_of_its_own() {
     GET /api/v1/sources/{id}: get resource "sources" in API group "informant.dev" at the cluster scope, name "NAME"
     GET /api/v1/plugins: list resource "plugins" in API group "informant.dev" at the cluster scope
     GET /api/v1/plugins/{name}/effects: get resource "effects" in API group "informant.dev" at the cluster scope, name "NAME"
+    GET /api/v1/plugins/{name}/logs: get resource "plugins/logs" in API group "informant.dev" at the cluster scope, name "NAME"
     GET /api/v1/dead-letters: list resource "deadletters" in API group "informant.dev" at the cluster scope
     GET /api/v1/retries: list resource "deadletters" in API group "informant.dev" at the cluster scope
     GET /api/v1/configuration: get resource "configurations" in API group "informant.dev" at the cluster scope
     POST /api/v1/plugins/{name}/pause: update resource "plugins/pause" in API group "informant.dev" at the cluster scope, name "NAME"
     POST /api/v1/plugins/{name}/resume: update resource "plugins/resume" in API group "informant.dev" at the cluster scope, name "NAME"
+    POST /api/v1/plugins/{name}/restart: update resource "plugins/restart" in API group "informant.dev" at the cluster scope, name "NAME"
     POST /api/v1/plugins/{name}/requeue: update resource "plugins/requeue" in API group "informant.dev" at the cluster scope, name "NAME"
     POST /api/v1/plugins/{name}/trigger: update resource "plugins/trigger" in API group "informant.dev" at the cluster scope, name "NAME"
     POST /api/v1/loglevel: update resource "configurations/loglevel" in API group "informant.dev" at the cluster scope

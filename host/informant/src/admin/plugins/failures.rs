@@ -5,11 +5,12 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use informant_cache::Moment;
 use informant_cache::listener::{DeadLetter, RetriedKey};
-use informant_object::SourceId;
+use informant_object::{Key, SourceId};
 use informant_plugin_host::Plugin;
 use serde::{Deserialize, Serialize};
 
-use super::age_ms;
+use super::scope::ObjectScope;
+use super::{age_ms, known};
 use crate::admin::AdminState;
 use crate::admin::error::{AdminError, Code};
 use crate::admin::sources::millis;
@@ -18,19 +19,46 @@ use crate::daemon::{PluginPhase, StatusRegistry};
 /// How many keys under retry `/api/v1/retries` lists. Their number is always exact.
 pub(crate) const RETRIES_LISTED_MAX: usize = 1_000;
 
-/// Which plugin; none for all.
+/// Which plugin and which objects; none for all.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::admin) struct PluginQuery {
+pub(in crate::admin) struct FailuresQuery {
     plugin: Option<String>,
+    /// Names, separated by commas.
+    cluster: Option<String>,
+    resource: Option<String>,
+    namespace: Option<String>,
+}
+
+impl FailuresQuery {
+    fn parse(query: Result<Query<Self>, QueryRejection>) -> Result<Self, AdminError> {
+        let Query(query) = query.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
+        Ok(query)
+    }
+
+    fn scope(&self) -> ObjectScope<'_> {
+        ObjectScope {
+            clusters: self.cluster.as_deref(),
+            resource: self.resource.as_deref(),
+            namespace: self.namespace.as_deref(),
+        }
+    }
+
+    /// Whether a failure is requested. What is not about one object is, unless a namespace is.
+    fn selects(&self, registry: &StatusRegistry, source: SourceId, key: Option<&Key>) -> bool {
+        let scope = self.scope();
+        let info = registry.catalog().info(source);
+        // A removed source has no cluster and no resource.
+        info.map_or(scope.is_everything(), |info| scope.may_be_in(&info))
+            && key.map_or(self.namespace.is_none(), |key| scope.has_key(key.as_ref()))
+    }
 }
 
 /// The loaded ones among the requested plugins, with their names.
-fn requested(
-    registry: &StatusRegistry,
-    query: Result<Query<PluginQuery>, QueryRejection>,
-) -> Result<Vec<(String, Plugin)>, AdminError> {
-    let Query(query) = query.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
+fn requested(registry: &StatusRegistry, query: &FailuresQuery) -> Result<Vec<(String, Plugin)>, AdminError> {
+    if let Some(name) = &query.plugin {
+        known(registry, name)?;
+    }
     let mut entries = registry.plugins();
     entries.retain(|entry| query.plugin.as_ref().is_none_or(|plugin| *plugin == entry.name));
     let loaded = entries.iter().filter_map(|entry| match entry.phase() {
@@ -40,52 +68,55 @@ fn requested(
     Ok(loaded.collect())
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct FailedEventItem {
-    plugin: String,
-    source: u32,
+/// An event on which a plugin failed: a dead letter, or one under retry.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FailedEventView {
+    pub plugin: String,
+    pub source: u32,
     /// Null, like the next two, if the source is gone.
-    informer: Option<String>,
+    pub informer: Option<String>,
     /// Empty for the only one.
-    cluster: Option<String>,
-    resource: Option<String>,
+    pub cluster: Option<String>,
+    pub resource: Option<String>,
     /// Null for a sync notification, like the name.
-    namespace: Option<String>,
-    name: Option<String>,
-    event: &'static str,
-    reason: &'static str,
-    result: &'static str,
-    attempts: u32,
-    error: String,
-    age_ms: u64,
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+    pub event: String,
+    pub reason: String,
+    pub result: String,
+    pub attempts: u32,
+    pub error: String,
+    pub age_ms: u64,
     /// When the next call is due. Dead letters have none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    next_ms: Option<u64>,
+    pub next_ms: Option<u64>,
 }
 
-#[derive(Debug, Serialize)]
-pub(in crate::admin) struct DeadLettersView {
-    items: Vec<FailedEventItem>,
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct DeadLettersView {
+    pub items: Vec<FailedEventView>,
 }
 
 /// Dead letters, oldest first.
 pub(in crate::admin) async fn dead_letters(
     State(state): State<AdminState>,
-    query: Result<Query<PluginQuery>, QueryRejection>,
+    query: Result<Query<FailuresQuery>, QueryRejection>,
 ) -> Result<Json<DeadLettersView>, AdminError> {
+    let query = FailuresQuery::parse(query)?;
     let now = state.environment.now();
     let mut items = Vec::new();
-    for (name, plugin) in requested(&state.registry, query)? {
+    for (name, plugin) in requested(&state.registry, &query)? {
         let letters = plugin.listener().ledger().dead_letters().into_iter();
+        let letters = letters.filter(|letter| query.selects(&state.registry, letter.source, Some(&letter.key)));
         items.extend(letters.map(|letter| dead_letter_item(&state.registry, &name, letter, now)));
     }
     Ok(Json(DeadLettersView { items }))
 }
 
-fn dead_letter_item(registry: &StatusRegistry, plugin: &str, letter: DeadLetter, now: Moment) -> FailedEventItem {
+fn dead_letter_item(registry: &StatusRegistry, plugin: &str, letter: DeadLetter, now: Moment) -> FailedEventView {
     let [informer, cluster, resource] = origin(registry, letter.source);
-    FailedEventItem {
+    FailedEventView {
         plugin: plugin.to_owned(),
         source: letter.source.0,
         informer,
@@ -93,9 +124,9 @@ fn dead_letter_item(registry: &StatusRegistry, plugin: &str, letter: DeadLetter,
         resource,
         namespace: Some(letter.key.namespace().to_owned()),
         name: Some(letter.key.name().to_owned()),
-        event: letter.event,
-        reason: letter.reason.as_str(),
-        result: letter.result,
+        event: letter.event.to_owned(),
+        reason: letter.reason.as_str().to_owned(),
+        result: letter.result.to_owned(),
         attempts: letter.attempts,
         age_ms: millis(letter.age(now)),
         error: letter.error,
@@ -103,36 +134,45 @@ fn dead_letter_item(registry: &StatusRegistry, plugin: &str, letter: DeadLetter,
     }
 }
 
-#[derive(Debug, Serialize)]
-pub(in crate::admin) struct RetriesView {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RetriesView {
     /// How many there are, listed or not.
-    total: usize,
+    pub total: usize,
     /// At most [`RETRIES_LISTED_MAX`].
-    items: Vec<FailedEventItem>,
+    pub items: Vec<FailedEventView>,
 }
 
 /// Keys under retry: those of each plugin that failed first, oldest first.
 pub(in crate::admin) async fn retries(
     State(state): State<AdminState>,
-    query: Result<Query<PluginQuery>, QueryRejection>,
+    query: Result<Query<FailuresQuery>, QueryRejection>,
 ) -> Result<Json<RetriesView>, AdminError> {
+    let query = FailuresQuery::parse(query)?;
     let now = state.environment.now();
     let (mut total, mut items) = (0, Vec::new());
-    for (name, plugin) in requested(&state.registry, query)? {
-        let (number, oldest) = plugin
-            .listener()
-            .ledger()
-            .retried_keys(RETRIES_LISTED_MAX - items.len());
+    for (name, plugin) in requested(&state.registry, &query)? {
+        let left = RETRIES_LISTED_MAX - items.len();
+        // Those in a scope are counted after they were read.
+        let read = if query.scope().is_everything() {
+            left
+        } else {
+            usize::MAX
+        };
+        let (mut number, mut oldest) = plugin.listener().ledger().retried_keys(read);
+        if !query.scope().is_everything() {
+            oldest.retain(|key| query.selects(&state.registry, key.source, key.key.as_ref()));
+            number = oldest.len();
+        }
         total += number;
-        let oldest = oldest.into_iter();
+        let oldest = oldest.into_iter().take(left);
         items.extend(oldest.map(|key| retry_item(&state.registry, &name, key, now)));
     }
     Ok(Json(RetriesView { total, items }))
 }
 
-fn retry_item(registry: &StatusRegistry, plugin: &str, key: RetriedKey, now: Moment) -> FailedEventItem {
+fn retry_item(registry: &StatusRegistry, plugin: &str, key: RetriedKey, now: Moment) -> FailedEventView {
     let [informer, cluster, resource] = origin(registry, key.source);
-    FailedEventItem {
+    FailedEventView {
         plugin: plugin.to_owned(),
         source: key.source.0,
         informer,
@@ -140,9 +180,9 @@ fn retry_item(registry: &StatusRegistry, plugin: &str, key: RetriedKey, now: Mom
         resource,
         namespace: key.key.as_ref().map(|key| key.namespace().to_owned()),
         name: key.key.as_ref().map(|key| key.name().to_owned()),
-        event: key.event,
-        reason: key.reason.as_str(),
-        result: key.result,
+        event: key.event.to_owned(),
+        reason: key.reason.as_str().to_owned(),
+        result: key.result.to_owned(),
         attempts: key.attempts,
         error: key.error,
         age_ms: age_ms(now, key.since),

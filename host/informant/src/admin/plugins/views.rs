@@ -135,6 +135,9 @@ pub(crate) struct WritingKeyView {
     /// Its cluster; empty for the only one.
     #[serde(default)]
     pub cluster: String,
+    /// `v1/pods`; empty if its source is gone.
+    #[serde(default)]
+    pub resource: String,
     /// The object that is written to.
     pub target: String,
     /// How long its next call waits after the last one.
@@ -176,6 +179,9 @@ pub(crate) struct DeadLetterView {
     /// Its cluster; empty for the only one.
     #[serde(default)]
     pub cluster: String,
+    /// `v1/pods`; empty if its source is gone.
+    #[serde(default)]
+    pub resource: String,
     /// `add`, `update` or `delete`.
     pub event: String,
     /// The plugin's error, or Informant's for it.
@@ -193,6 +199,9 @@ pub(crate) struct RetryView {
     /// Its cluster; empty for the only one.
     #[serde(default)]
     pub cluster: String,
+    /// `v1/pods`; empty if its source is gone.
+    #[serde(default)]
+    pub resource: String,
     /// `add`, `update`, `delete` or `sync`.
     pub event: String,
     /// Calls that failed since it last succeeded.
@@ -213,6 +222,9 @@ pub(crate) struct SlowedView {
     /// Its cluster; empty for the only one.
     #[serde(default)]
     pub cluster: String,
+    /// `v1/pods`; empty if its source is gone.
+    #[serde(default)]
+    pub resource: String,
     /// Calls in a row, for the same state of the object, that asked for another one.
     pub requeues: u32,
     /// When the next call is due.
@@ -228,6 +240,9 @@ pub(crate) struct StuckView {
     /// Its cluster; empty for the only one.
     #[serde(default)]
     pub cluster: String,
+    /// `v1/pods`; empty if its source is gone.
+    #[serde(default)]
+    pub resource: String,
     /// `add`, `update`, `delete`, `sync` or `index`.
     pub event: String,
     /// How long it has been running.

@@ -133,6 +133,7 @@ fn failing() -> LoadedView {
             RetryView {
                 object: Some("default/web-2".into()),
                 cluster: "east".into(),
+                resource: "v1/pods".into(),
                 event: "update".into(),
                 attempts: 7,
                 error: "cannot connect\nat line 3".into(),
@@ -150,6 +151,7 @@ fn failing() -> LoadedView {
         last_dead_letter: Some(DeadLetterView {
             object: "default/web-1".into(),
             cluster: String::new(),
+            resource: "v1/pods".into(),
             event: "add".into(),
             error: "no such team".into(),
             age_ms: 12_000,
@@ -164,6 +166,7 @@ fn failing() -> LoadedView {
             source: 1,
             object: Some("default/web-0".into()),
             cluster: String::new(),
+            resource: "v1/pods".into(),
             event: "update".into(),
             for_ms: 3_900,
         }),
@@ -193,11 +196,11 @@ fn healthy_daemon() {
     insta::assert_snapshot!(shown(&status), @"
     Configuration config.toml: applied 3m20s ago
 
-    INFORMER   RESOURCE   NAMESPACE   STATE   OBJECTS   VERSION   SEEN     BOOKMARK
-    pods       v1/pods    *           Live    20000     77123     0s ago   31s ago
-
     PLUGIN    STATE     INSTANCES   PENDING   OLDEST   DEAD   RESTARTS   RELOAD   INFORMERS
     greeter   running   1           0         -        0      0          -        pods
+
+    INFORMER   RESOURCE   NAMESPACE   STATE   OBJECTS   VERSION   SEEN     BOOKMARK
+    pods       v1/pods    *           Live    20000     77123     0s ago   31s ago
     ");
 }
 
@@ -316,22 +319,22 @@ fn daemon_with_every_problem() {
     The certificate of the admin port has a problem: cannot read /tls/tls.crt: No such file or directory; in use: expires 2100-01-01T00:00:00Z (informant explain admin-certificate)
     The state database is failing: cannot write state.redb: no space left on device (informant explain state-failing)
 
+    PLUGIN    STATE     INSTANCES   PENDING   OLDEST   DEAD   RESTARTS   RELOAD            INFORMERS
+    greeter   running   1           312       4.2s     3      7          refused 61s ago   pods
+    late      refused   -           -         -        -      -          -                 pods,nodes
+    greeter is stuck on update of v1/pods default/web-0 for 3.9s (informant explain events-stuck)
+    greeter failed on 5 objects and is retrying (`informant plugin retries greeter` lists all) (informant explain events-stuck)
+      update of v1/pods default/web-2 in cluster east: 7 attempts in 2m2s, next in 31s: cannot connect
+      sync of all objects: 1 attempt in 0ms, next when it is its turn: not yet
+    greeter dead-lettered add of v1/pods default/web-1 12s ago: no such team (`informant plugin requeue greeter --all` redelivers all 3, `informant plugin dead-letters greeter` lists them; `informant explain dead-letters`)
+    greeter was not reloaded: plugin "greeter": greeter.wasm: not WebAssembly (informant explain plugin-not-reloaded)
+    late is refused: late.wasm: cannot be read (informant explain plugin-refused)
+
     INFORMER   RESOURCE   NAMESPACE   STATE       OBJECTS   VERSION   SEEN     BOOKMARK
     nodes      v1/nodes   default     Forbidden   0         -         -        -
     pods       v1/pods    *           Live        20000     77123     0s ago   31s ago
     nodes is Forbidden: nodes is forbidden (informant explain watch-not-live)
     pods failed 120m ago: the watch was cut off
-
-    PLUGIN    STATE     INSTANCES   PENDING   OLDEST   DEAD   RESTARTS   RELOAD            INFORMERS
-    greeter   running   1           312       4.2s     3      7          refused 61s ago   pods
-    late      refused   -           -         -        -      -          -                 pods,nodes
-    greeter is stuck on update of default/web-0 for 3.9s (informant explain events-stuck)
-    greeter failed on 5 objects and is retrying (all: /api/v1/retries?plugin=greeter) (informant explain events-stuck)
-      update of default/web-2 in cluster east: 7 attempts in 2m2s, next in 31s: cannot connect
-      sync of all objects: 1 attempt in 0ms, next when it is its turn: not yet
-    greeter dead-lettered add of default/web-1 12s ago: no such team (`informant plugin requeue greeter` redelivers all 3; `informant explain dead-letters`)
-    greeter was not reloaded: plugin "greeter": greeter.wasm: not WebAssembly (informant explain plugin-not-reloaded)
-    late is refused: late.wasm: cannot be read (informant explain plugin-refused)
     "#);
 }
 
@@ -381,6 +384,7 @@ fn closed_hosts_and_waiting_writes_show() {
         writes_spaced_keys: vec![WritingKeyView {
             object: "default/web-0".into(),
             cluster: "east".into(),
+            resource: "v1/configmaps".into(),
             target: "v1/pods default/web-0".into(),
             wait_ms: 8_000,
         }],
@@ -393,7 +397,7 @@ fn closed_hosts_and_waiting_writes_show() {
     greeter will be called for 4 objects without a change: requeued or triggered
     greeter: 12 deferred writes wait (3 events); the API server asked for a pause of 4.0s
     greeter writes again and again when called for 2 objects; calls are spaced: let it compare before it writes
-      default/web-0 in cluster east: writes to v1/pods default/web-0, 8.0s between calls
+      v1/configmaps default/web-0 in cluster east: writes to v1/pods default/web-0, 8.0s between calls
     greeter: chat.example.com:443 asked for a pause and is closed for 42s (informant explain http-host-closed)
     ");
 }

@@ -336,9 +336,12 @@ fn space(
     if let Some(suppressed) = spacing_warnings.line(now) {
         let info = plugin.catalog.info(event.source);
         let informer = info.as_ref().map(|info| info.informer.as_str());
+        let cluster = info.as_ref().map(|info| info.cluster.as_str());
         tracing::warn!(
             plugin = &*plugin.plugin,
             informer,
+            cluster = cluster.filter(|cluster| !cluster.is_empty()),
+            resource = info.as_ref().map(|info| info.resource.as_str()),
             key = %key,
             target_object = %target,
             wait_seconds = wait.as_secs(),
