@@ -34,7 +34,7 @@ impl ObjectScope<'_> {
     }
 
     pub(in crate::admin) fn has_key(&self, key: KeyRef<'_>) -> bool {
-        self.namespace.is_none_or(|namespace| namespace == key.namespace())
+        self.namespace.is_none_or(|namespace| namespace == key.namespace)
     }
 
     /// ` of cluster "east", of resource "pods"`, for an error.
