@@ -52,8 +52,9 @@ pub struct Delivery {
     /// An add or delete in which events were folded that the handler has not received: it may have received another
     /// state of the key before these, which is unknown. Updates have that state in `old`.
     pub seen_unknown: bool,
-    /// Its namespace is suspect ([`ListenerOptions::limits_suspects`](crate::listener::ListenerOptions::limits_suspects)):
-    /// report how long the call took with [`Consumer::took`](crate::listener::Consumer::took).
+    /// Its namespace is suspect
+    /// ([`ListenerOptions::limits_suspects`](crate::listener::ListenerOptions::limits_suspects)): report how long the
+    /// call took with [`Consumer::took`](crate::listener::Consumer::took).
     pub is_suspect: bool,
 }
 

@@ -60,8 +60,8 @@
 //!   [lanes](Consumer::set_lanes). Each has its own ready list and its own cursors, so that a slow lane delays
 //!   only its own keys. Limits, timers and retries are the listener's. `Synced` is delivered in every lane, once all
 //!   have attempted every key.
-//! - If a handler [limits them](ListenerOptions::limits_suspects), namespaces with an object that crashed it get a share
-//!   of its time, all together: what they wait for delays no other namespace.
+//! - If a handler [limits them](ListenerOptions::limits_suspects), namespaces with an object that crashed it get a
+//!   share of its time, all together: what they wait for delays no other namespace.
 //! - A handler that [asks for another call](DeliveryOutcome::RequeueAfter) of a key receives one, with its present
 //!   state, unless it is called for the key before. Such a timer is no pending event.
 //!

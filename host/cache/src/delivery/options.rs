@@ -36,8 +36,8 @@ pub const SUSPECT_TIME: Duration = Duration::from_secs(5 * 60);
 /// How much of an instance's time calls of suspect namespaces may take, all together, in percent: 20.
 pub const SUSPECT_SHARE_PERCENT: u32 = 20;
 
-/// After a pause, calls of suspect namespaces may take the share of this time at once: 1 s. So quick calls need not wait
-/// for each other.
+/// After a pause, calls of suspect namespaces may take the share of this time at once: 1 s. So quick calls need not
+/// wait for each other.
 pub(crate) const SUSPECT_BURST: Duration = Duration::from_secs(1);
 
 /// How many namespaces of one handler may be suspect, and how many cluster-scoped objects: 1,000. Above it, the one
@@ -150,9 +150,9 @@ pub struct RetryOptions {
     pub initial: Duration,
     /// The longest wait, jitter included.
     pub max: Duration,
-    /// Attempts per state before it becomes a dead letter; 0: retryable failures are retried without end, timeouts
-    /// up to [`TIMEOUTS_MAX`] and traps up to [`TRAPS_MAX`] times. A handler that asks for a retry after some time does not use up an
-    /// attempt.
+    /// Attempts per state before it becomes a dead letter; 0: retryable failures are retried without end, timeouts up
+    /// to [`TIMEOUTS_MAX`] and traps up to [`TRAPS_MAX`] times. A handler that asks for a retry after some time does
+    /// not use up an attempt.
     pub attempts: u32,
 }
 

@@ -86,8 +86,8 @@ impl Suspects {
         self.called = Some((token, now));
     }
 
-    /// The delivery has ended or is given back. If it was about a suspect and nobody has said how long its call took
-    /// ([`took`](Self::took)), and it `was_called`, that is the time since it was handed out.
+    /// The delivery has ended or is given back. If it was about a suspect and no worker has reported how long its call
+    /// took ([`took`](Self::took)), and it `was_called`, that is the time since it was handed out.
     pub(crate) fn ended(&mut self, token: DeliveryToken, was_called: bool, now: Moment) {
         if let Some((called, since)) = self.called.take_if(|(called, _)| *called == token)
             && was_called
@@ -105,11 +105,13 @@ impl Suspects {
     }
 
     /// Suspects have cost the handler the time from `began` until `now`: the next call waits until that is at most
-    /// [`SUSPECT_SHARE_PERCENT`] of the time.
+    /// [`SUSPECT_SHARE_PERCENT`] of the time. It waits [`SUSPECT_TIME`] at most, after which it would be no suspect: the
+    /// time of a call may be that of a machine that slept.
     pub(crate) fn charge(&mut self, began: Moment, now: Moment) {
         let earliest = Moment::from_nanos(began.as_nanos().saturating_sub(nanos(SUSPECT_BURST)));
         let per_call = 100 / SUSPECT_SHARE_PERCENT;
-        self.next = self.next.max(earliest) + (now - began) * per_call;
+        let next = self.next.max(earliest) + (now - began) * per_call;
+        self.next = next.min(now + SUSPECT_TIME);
     }
 
     /// How many namespaces, or cluster-scoped objects, are suspect, and the first `max` of them by name.
@@ -169,6 +171,15 @@ mod tests {
             calls += 1;
         }
         assert!((2_000..2_010).contains(&calls), "{calls}");
+    }
+
+    #[test]
+    fn no_call_makes_the_next_wait_longer_than_suspicion() {
+        let mut suspects = Suspects::default();
+        let (began, now) = (Moment::ZERO + SECOND, Moment::ZERO + 4_000 * SECOND);
+        suspects.began(token(1), began);
+        suspects.took(token(1), began, now);
+        assert_eq!(suspects.next(), Some(now + SUSPECT_TIME));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use informant_cache::listener::DeliveryOutcome;
 
-/// Calls in a row that failed, from which on a plugin is `failing`: 10. Retries count, so a single object may be enough;
-/// one success of any object ends it.
+/// Calls in a row that failed, from which on a plugin is `failing`: 10. Retries count, so a single object may be
+/// enough; one success of any object ends it.
 pub(crate) const FAILING_CALLS: u32 = 10;
 
 /// The calls since the last success of a plugin's handlers.

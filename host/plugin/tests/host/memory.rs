@@ -1,4 +1,4 @@
-//! A script that has used up its memory starts from scratch, and the plugin goes on.
+//! A script that has used up its memory starts from scratch, and the plugin continues.
 
 use informant_plugin_host::PluginState;
 

@@ -39,7 +39,8 @@ impl Suspects {
     pub(super) fn end(&mut self, key: &Key, has_trapped: bool, now: u64) {
         if let Some((_, began)) = self.running.take_if(|(running, _)| running == key) {
             let share = u64::from(100 / SUSPECT_SHARE_PERCENT);
-            self.next = self.next.max(began.saturating_sub(BURST_NS)) + share * (now - began);
+            let next = self.next.max(began.saturating_sub(BURST_NS)) + share * (now - began);
+            self.next = next.min(now + u64::try_from(SUSPECT_TIME.as_nanos()).unwrap_or(u64::MAX));
         }
         if has_trapped {
             self.namespaces.insert(key.0.clone(), now);

@@ -66,7 +66,7 @@ fn retryable_failures_never_become_dead_letters_by_default() {
 }
 
 #[test]
-fn three_timeouts_or_five_traps_of_one_state_make_a_dead_letter() {
+fn three_timeouts_or_five_traps_make_a_dead_letter() {
     let timeout = DeliveryOutcome::TimedOut("30 s".to_owned());
     let mut rig = Rig::new(options());
     rig.set("a", 1);

@@ -1,4 +1,5 @@
-//! What direct calls have changed, so that a handler that writes again and again is spaced as one that defers its writes.
+//! What direct calls have changed, so that a handler that writes again and again is spaced as one that defers its
+//! writes.
 
 use super::api::{KubeAction, KubeAddress};
 use super::gate::{self, version_of};
