@@ -86,7 +86,7 @@ async fn handler_reacting_to_its_own_writes_is_spaced_and_named() {
     let address = daemon.address().to_string();
     let list = transcript(&world, &["plugin", "list", "--admin", &address]).await;
     assert!(
-        list.contains("mark writes again and again when called for 1 object; calls are spaced: let it compare before it writes\n  default/web-0: "),
+        list.contains("mark writes again and again when called for 1 object; calls are spaced: let it compare before it writes\n  v1/pods default/web-0: "),
         "{list}"
     );
     // The other pod is handled at once; its own write is no change the second time.
