@@ -105,8 +105,8 @@ impl Suspects {
     }
 
     /// Suspects have cost the handler the time from `began` until `now`: the next call waits until that is at most
-    /// [`SUSPECT_SHARE_PERCENT`] of the time. It waits [`SUSPECT_TIME`] at most, after which it would be no suspect: the
-    /// time of a call may be that of a machine that slept.
+    /// [`SUSPECT_SHARE_PERCENT`] of the time. It waits [`SUSPECT_TIME`] at most, after which it would be no suspect:
+    /// the time of a call may be that of a machine that slept.
     pub(crate) fn charge(&mut self, began: Moment, now: Moment) {
         let earliest = Moment::from_nanos(began.as_nanos().saturating_sub(nanos(SUSPECT_BURST)));
         let per_call = 100 / SUSPECT_SHARE_PERCENT;

@@ -100,7 +100,7 @@ async fn objects_of_one_name_are_told_apart_by_their_resource() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn log_lines_of_a_plugin_are_shown_and_it_is_restarted() {
+async fn log_lines_are_shown_and_a_plugin_is_restarted() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");
