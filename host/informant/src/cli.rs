@@ -1,9 +1,9 @@
 //! The command line: its commands and flags.
 //!
 //! ```text
-//! informant run | check | get | status | explain | log-level | rbac | apiserver | completions informant plugin build |
-//! inspect | list | dead-letters | retries | logs | pause | resume | restart | requeue | trigger informant plugin
-//! effects
+//! informant run | check | get | status | explain | log-level | rbac | apiserver | completions
+//! informant plugin build | inspect | list | effects | logs
+//! informant plugin dead-letters | retries | requeue | trigger | pause | resume | restart
 //! ```
 //!
 //! Flags that kubectl has too keep kubectl's names. Results go to stdout, everything else to stderr. Exit codes are
