@@ -39,6 +39,7 @@ mod suspects;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
+use self::suspects::Suspects;
 use super::history::{Call, Entry, EventKind, History, ObjectVersion, Selection};
 
 /// A clause of the contract.
@@ -189,8 +190,11 @@ struct KeyState {
     last_ended: Option<ObjectVersion>,
     /// The state of the last delete because of a changed selection.
     left_selection: Option<ObjectVersion>,
-    /// The state that it rejected permanently, existing (true) or deleted, if it has accepted nothing since.
+    /// The state that it rejected permanently or trapped on too often, existing (true) or deleted, if it has accepted
+    /// nothing since.
     refused: Option<(bool, ObjectVersion)>,
+    /// The last state that it trapped on, existing (true) or deleted, and how often.
+    traps: Option<(bool, ObjectVersion, u32)>,
     /// How many restores of the API server its states have followed.
     restores: usize,
     /// When the call is due that it asked for, in nanoseconds since the start.
@@ -226,7 +230,7 @@ struct Handler {
     /// When the calls of the last second began, in nanoseconds since the start.
     began: VecDeque<u64>,
     /// The namespaces in which a call trapped, if it limits the calls about them.
-    suspects: Option<suspects::Suspects>,
+    suspects: Option<Suspects>,
     keys: BTreeMap<Key, KeyState>,
     deleted: BTreeSet<(Key, String)>,
     /// The incarnations of which it received a state.
@@ -380,13 +384,14 @@ impl Checker {
             min_interval_ms,
             calls_per_second_max,
             limits_suspects,
+            forgets_suspects,
         } = entry
         {
             let syncs_left = self.sources(*informer);
             let added = self.handlers.entry(*handler).or_default();
             (added.informer, added.receives_every_state) = (*informer, *receives_every_state);
             (added.min_interval_ms, added.calls_per_second_max) = (*min_interval_ms, *calls_per_second_max);
-            added.suspects = limits_suspects.then(suspects::Suspects::default);
+            added.suspects = limits_suspects.then(|| Suspects::new(*forgets_suspects));
             added.syncs_left = syncs_left;
         }
     }

@@ -75,7 +75,7 @@ impl Handler {
         rng: Rng,
         name: impl FnOnce(&ListenerHandle) -> Option<KeySpace>,
     ) -> Self {
-        let recorder = CallRecorder::register(world, watched, id, script, &options);
+        let recorder = CallRecorder::register(world, watched, id, script, &options, false);
         let has_interval = options.min_interval.is_some();
         let listener = ListenerHandle::new(options);
         let lanes = if id % 3 == 2 { LANES } else { 1 };
@@ -118,7 +118,7 @@ impl Handler {
         options: ListenerOptions,
         rng: Rng,
     ) -> Self {
-        let recorder = CallRecorder::register(world, watched, id, script, &options);
+        let recorder = CallRecorder::register(world, watched, id, script, &options, false);
         let receives_every_state = recorder.receives_every_state;
         let has_interval = options.min_interval.is_some();
         let source = watched.named.sources().remove(0);

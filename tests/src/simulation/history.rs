@@ -170,6 +170,9 @@ pub enum Entry {
         /// Calls about namespaces in which one trapped get a share of the time.
         #[serde(default)]
         limits_suspects: bool,
+        /// Unless it has forgotten them: a plugin does with a swap and a resume, which the history does not show.
+        #[serde(default)]
+        forgets_suspects: bool,
     },
     /// The handler just registered continues after the kill of the process that ran another one: a durable informer.
     Resumed {

@@ -59,6 +59,7 @@ impl CallRecorder {
         id: u32,
         script: Script,
         options: &ListenerOptions,
+        forgets_suspects: bool,
     ) -> Self {
         let never_fails = script.fails_percent == 0 && script.refuses_percent == 0 && script.poison.is_none();
         let never_full = options.pending_events_max >= 1_000 && options.pending_bytes_max >= 1 << 20;
@@ -70,6 +71,7 @@ impl CallRecorder {
             min_interval_ms: options.min_interval.unwrap_or_default().as_millis() as u64,
             calls_per_second_max: options.calls_per_second_max,
             limits_suspects: options.limits_suspects,
+            forgets_suspects,
         });
         let began_unsynced = !watched.named.has_synced();
         Self {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informant_cache::listener::REQUEUE_AFTER_MIN;
+use informant_cache::listener::{REQUEUE_AFTER_MIN, TRAPS_MAX};
 
 use super::super::history::{Call, Ended, EventKind, ObjectVersion, Selection};
 use super::{Checker, Clause, Handler, KeyState, Running};
@@ -206,7 +206,7 @@ impl Checker {
             let message = format!("handler {id}: an end without a begin for {namespace}/{name}");
             return self.violate(at, Clause::OneAtATime, message);
         };
-        key_state.record_end(&call, ended);
+        let is_last = key_state.record_end(&call, ended);
         if let Some(suspects) = &mut handler.suspects {
             suspects.end(&key, ended == Ended::Trap, self.now);
         }
@@ -224,7 +224,7 @@ impl Checker {
         key_state.inherited = false;
         key_state.replayed = false;
         if call.kind == EventKind::Delete
-            && matches!(ended, Ended::Ok | Ended::Permanent)
+            && is_last
             && let Some(durable) = &mut handler.durable
         {
             durable.delete_ended(&call.object);
@@ -395,8 +395,8 @@ impl KeyState {
         call.kind != EventKind::Delete && (is_restored || self.newest.as_ref().is_some_and(is_older))
     }
 
-    /// Records the end of a call.
-    fn record_end(&mut self, call: &Running, ended: Ended) {
+    /// Records the end of a call. Returns whether its state needs no other one.
+    fn record_end(&mut self, call: &Running, ended: Ended) -> bool {
         let is_there = call.kind != EventKind::Delete;
         match ended {
             Ended::Ok => {
@@ -404,7 +404,16 @@ impl KeyState {
                 self.went_on = false;
                 self.accepted = Some((is_there, call.object.clone()));
             }
-            Ended::Retry | Ended::Trap => return,
+            Ended::Trap if self.traps_with(is_there, &call.object) >= TRAPS_MAX => {
+                self.refused = Some((is_there, call.object.clone()));
+                if !is_there {
+                    self.accepted = None;
+                }
+                // A replay may have started the count again. Then the state before stays the old one.
+                self.last_ended = None;
+                return true;
+            }
+            Ended::Retry | Ended::Trap => return false,
             Ended::Permanent => {
                 self.refused = Some((is_there, call.object.clone()));
                 if !is_there {
@@ -414,5 +423,20 @@ impl KeyState {
             }
         }
         self.last_ended = is_there.then(|| call.object.clone());
+        true
+    }
+
+    /// Counts a trap of this state. Returns how many it has had.
+    fn traps_with(&mut self, is_there: bool, object: &ObjectVersion) -> u32 {
+        match &mut self.traps {
+            Some((was_there, counted, traps)) if (*was_there, &*counted) == (is_there, object) => {
+                *traps += 1;
+                *traps
+            }
+            traps => {
+                *traps = Some((is_there, object.clone(), 1));
+                1
+            }
+        }
     }
 }

@@ -95,6 +95,7 @@ impl Checker {
                 // Each process of a run may have another number of instances.
                 instance: None,
                 last_ended: None,
+                traps: None,
                 // Its event was not acknowledged.
                 unsent: false,
                 // What followed a restore of the API server was perhaps not stored as accepted, and follows it again.

@@ -11,6 +11,8 @@ const BURST_NS: u64 = 1_000_000_000;
 
 #[derive(Default)]
 pub(super) struct Suspects {
+    /// The handler may have forgotten any of them.
+    may_be_forgotten: bool,
     /// When a call about one of its objects trapped last, by namespace.
     namespaces: BTreeMap<String, u64>,
     /// When the next call may begin.
@@ -20,10 +22,17 @@ pub(super) struct Suspects {
 }
 
 impl Suspects {
+    pub(super) fn new(may_be_forgotten: bool) -> Self {
+        Self {
+            may_be_forgotten,
+            ..Self::default()
+        }
+    }
+
     /// A call about `key` begins. Returns why it should not.
     pub(super) fn begin(&mut self, key: &Key, now: u64) -> Option<String> {
         let trapped = *self.namespaces.get(&key.0)?;
-        if u128::from(now - trapped) >= SUSPECT_TIME.as_nanos() {
+        if self.may_be_forgotten || u128::from(now - trapped) >= SUSPECT_TIME.as_nanos() {
             return None;
         }
         let (namespace, name) = key;

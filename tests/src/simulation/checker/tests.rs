@@ -56,6 +56,7 @@ fn handler_added(receives_every_state: bool) -> Entry {
         min_interval_ms: 0,
         calls_per_second_max: None,
         limits_suspects: false,
+        forgets_suspects: false,
     }
 }
 
@@ -242,6 +243,22 @@ fn permanently_rejected_state_is_not_lost() {
         at_rest(&[&one]),
     ];
     assert_eq!(clauses(entries), NOTHING);
+}
+
+#[test]
+fn a_state_with_five_traps_is_a_dead_letter() {
+    let one = object("a", "u1", 1);
+    let trapped = |times: usize| {
+        let calls = [begin(EventKind::Add, &one, Some(1)), end(&one, Ended::Trap)];
+        let mut entries = vec![written(&one)];
+        entries.extend(std::iter::repeat_n(calls, times).flatten());
+        entries.extend([synced(), at_rest(&[&one])]);
+        clauses(entries)
+    };
+    assert_eq!(
+        (trapped(4), trapped(5)),
+        (vec![Clause::LastStateNeverLost], NOTHING.to_vec())
+    );
 }
 
 #[test]

@@ -65,11 +65,12 @@ impl Schedule {
         ));
         let options = ListenerOptions {
             pending_events_max: spec.limits.pending,
+            limits_suspects: true,
             ..ListenerOptions::default()
         };
         let loaded = guests.host.load(spec, versions()[0].clone()).await;
         let plugin = loaded.expect("the guest is a plugin");
-        let recorder = CallRecorder::register(&self.world, watched, id, script, &options);
+        let recorder = CallRecorder::register(&self.world, watched, id, script, &options, true);
         let receives_every_state = recorder.receives_every_state;
         guests.record(plugin.name(), recorder, rng.split());
         let added = watched.named.add_listener(plugin.listener());

@@ -11,6 +11,7 @@ fn started(handler: u32, continues: bool) -> [Entry; 2] {
         min_interval_ms: 0,
         calls_per_second_max: None,
         limits_suspects: false,
+        forgets_suspects: false,
     };
     let resumed = Entry::Resumed {
         handler,

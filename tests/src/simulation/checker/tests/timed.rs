@@ -81,6 +81,7 @@ fn called_after(ms: u64) -> Vec<Clause> {
         min_interval_ms: 5_000,
         calls_per_second_max: None,
         limits_suspects: false,
+        forgets_suspects: false,
     };
     let before = [
         added,
@@ -119,6 +120,7 @@ fn called_for_three(ms: u64) -> Vec<Clause> {
         min_interval_ms: 0,
         calls_per_second_max: Some(1),
         limits_suspects: false,
+        forgets_suspects: false,
     };
     let mut entries = vec![(0, added)];
     entries.extend(objects.iter().map(|object| (0, written(object))));
@@ -149,6 +151,7 @@ fn called_for_suspects(ms: u64) -> Vec<Clause> {
         min_interval_ms: 0,
         calls_per_second_max: None,
         limits_suspects: true,
+        forgets_suspects: false,
     };
     let mut entries = vec![(0, added)];
     entries.extend(objects.iter().map(|object| (0, written(object))));
