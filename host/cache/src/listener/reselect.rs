@@ -118,7 +118,8 @@ impl Listener {
             };
             let begun: Vec<Lane> = lanes.clone().filter(|lane| !state.walk(*lane).is_untouched()).collect();
             let reselection = Arc::new(self.reselection(source, state, selection));
-            let is_begun = |slot: &Slot| slot.source == source && begun.contains(&slot.lane);
+            // A pending `Synced` stays: a replay sends another one, a reselection does not.
+            let is_begun = |slot: &Slot| slot.source == source && slot.key().is_some() && begun.contains(&slot.lane);
             self.queue.defer_states_to_cursor(is_begun);
             self.queue
                 .vanished_unattempted

@@ -1,9 +1,13 @@
 //! Transfers keys between sources: the same objects, watched in another way, under a new source id.
 
+use std::collections::BTreeMap;
+
 use informant_object::{Key, KeyRef, Object, SourceId};
 
+use crate::delivery::lanes::Lane;
 use crate::listener::cursor::CursorKind;
 use crate::listener::slots::{CallState, Slot};
+use crate::listener::state::{Known, State, What};
 use crate::listener::subject::Subject;
 use crate::listener::{Listener, ObjectChange};
 use crate::seeded_bug::{SeededBug, seeded_bug};
@@ -36,6 +40,7 @@ impl Listener {
             state.is_some_and(|state| state.synced && state.syncing().is_none() && !state.is_reselected())
         };
         let all_complete = olds.iter().all(was_complete);
+        let pending_synced = self.pending_synced(olds);
         for old in olds {
             self.transfer_keys(*old, new, scope, all_complete);
             self.transfer_intervals(*old, new, (snapshot, changes));
@@ -46,6 +51,20 @@ impl Listener {
             self.sources.restart(new, CursorKind::Replay, now);
         }
         self.push(new, snapshot, changes);
+        if all_complete {
+            // `olds` may be detached before they deliver it, and several sources may follow one.
+            for (lane, synced) in pending_synced {
+                self.queue.counters.shown += 1;
+                self.queue.enqueue((new, lane), Known::Nothing, synced);
+            }
+        }
+    }
+
+    /// The `Synced` of `sources` that no handler was called for yet, at most one for each lane.
+    fn pending_synced(&self, sources: &[SourceId]) -> BTreeMap<Lane, State> {
+        let slots = self.queue.slots.iter().filter(|slot| sources.contains(&slot.source));
+        let pending = slots.filter(|slot| matches!(slot.first.what, What::Synced) && !slot.is_in_flight());
+        pending.map(|slot| (slot.lane, slot.first.clone())).collect()
     }
 
     /// Transfers the pending, failing and in-flight events of the keys in `scope` from `olds` to `new`, which is

@@ -18,6 +18,13 @@ use crate::source_name::log;
 /// batch is published without the index; if that happens again within 10 s, the index stays detached for longer.
 pub(crate) const INDEX_BUDGET: Duration = Duration::from_millis(50);
 
+/// The budget is spent in slices of this length. One that the machine made longer, because the process did not get the
+/// CPU, counts as one: on a busy machine plugins would lose their time to others.
+const BUDGET_SLICE: Duration = Duration::from_millis(5);
+
+/// The slices of [`INDEX_BUDGET`].
+const BUDGET_SLICES: u128 = INDEX_BUDGET.as_millis() / BUDGET_SLICE.as_millis();
+
 #[derive(Default)]
 pub(super) struct IndexFeeds {
     feeds: Vec<Feed>,
@@ -142,15 +149,18 @@ impl InformerLoop {
         if !self.poll_feeds() {
             return;
         }
-        let mut budget = self.parts.environment.sleep(INDEX_BUDGET);
         let notify = Arc::clone(&self.feeds.notify);
-        loop {
-            tokio::select! {
-                biased;
-                () = notify.notified() => if !self.poll_feeds() { return },
-                () = &mut budget => return self.overrun(),
+        for _ in 0..BUDGET_SLICES {
+            let mut slice = self.parts.environment.sleep(BUDGET_SLICE);
+            loop {
+                tokio::select! {
+                    biased;
+                    () = notify.notified() => if !self.poll_feeds() { return },
+                    () = &mut slice => break,
+                }
             }
         }
+        self.overrun();
     }
 
     /// Handles news of an index while the loop is idle.

@@ -97,6 +97,18 @@ fn reselection_during_the_first_list_syncs_once() {
 }
 
 #[test]
+fn a_pending_synced_survives_a_reselection() {
+    let mut rig = Rig::bare(options());
+    rig.sets("a b", 1);
+    rig.attach(PODS);
+    assert_eq!(rig.take_all(), "add a@1 initial\nadd b@1 initial\n");
+    rig.answer_all(&DeliveryOutcome::Ok);
+    assert_eq!(rig.stats().pending, 1, "the cursor has ended, and `Synced` is pending");
+    reselect(&rig, "ab", "ab");
+    assert_eq!(rig.drain(), "synced initial\n");
+}
+
+#[test]
 fn object_that_vanishes_in_a_reselection_delays_no_sync() {
     let mut rig = Rig::bare(options());
     rig.sets("a b", 1);

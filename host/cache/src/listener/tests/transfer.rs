@@ -87,6 +87,20 @@ fn transfer_during_initial_list_continues_with_the_target() {
 }
 
 #[test]
+fn a_pending_synced_follows_its_keys() {
+    let mut rig = Rig::bare(options());
+    rig.sets("a b", 1);
+    rig.attach(PODS);
+    assert_eq!(rig.take_all(), "add a@1 initial\nadd b@1 initial\n");
+    rig.answer_all(&DeliveryOutcome::Ok);
+    rig.store(NODES).add(state("a", "uid-a", 1, 0));
+    rig.store(NODES).add(state("b", "uid-b", 1, 0));
+    transfer(&mut rig, Vec::new());
+    rig.listener.feed().detach(PODS);
+    assert_eq!(rig.drain(), "synced initial source 2\n");
+}
+
+#[test]
 fn reattached_source_follows_deletes_of_the_drained_one() {
     let mut rig = Rig::bare(options());
     rig.sets("a b", 1);

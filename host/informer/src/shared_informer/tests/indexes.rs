@@ -185,6 +185,35 @@ async fn an_index_plugin_is_not_ready_until_attached() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn time_without_the_cpu_takes_no_index_budget() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    let feed = feed();
+    rig.informer.add_index_feed(feed.clone()).await.unwrap();
+    plugin(&feed, Arc::new(|| Duration::from_millis(150)));
+    pass(1).await;
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    put(&server, "a", 2);
+    // Let the loop begin to wait.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    // Nothing runs for 100 ms, as on a busy machine.
+    tokio::time::advance(Duration::from_millis(100)).await;
+    assert!(
+        by_index(&rig, "revision", "1").is_ok(),
+        "the batch still waits for its values"
+    );
+    assert_eq!(recorder.take(), Vec::<String>::new());
+    tokio::time::advance(Duration::from_millis(100)).await;
+    pass(1).await;
+    assert_eq!(recorder.take(), ["update a 1->2"]);
+    assert_eq!(by_index(&rig, "revision", "2").unwrap(), ["a"]);
+    assert_eq!(feed.counters().overruns, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_index_plugin_is_detached_until_it_catches_up() {
     let server = api_server();
     put(&server, "a", 1);
