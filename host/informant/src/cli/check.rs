@@ -8,6 +8,7 @@ mod cluster;
 mod components;
 mod grants;
 mod http;
+mod namespaces;
 mod selections;
 
 use anyhow::{Result, bail};

@@ -67,6 +67,19 @@ async fn unserved_resource_is_an_error_if_required() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_does_not_exist_is_a_warning() {
+    let world = World::start().await;
+    let config = format!("{PODS}namespaces = [\"default\", \"shpo\"]\n");
+    let expected = [
+        "warning: config.toml:3:",
+        "[informer.pods] names namespace \"shpo\", which does not exist",
+        "help: correct the name",
+        "config.toml is valid",
+    ];
+    check(&world, &config, 0, &expected).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_embedded_servers_have_different_uids() {
     let world = World::unreachable().await;
     let mut uids = Vec::new();

@@ -17,7 +17,7 @@ use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Findings, admin, grants};
+use super::{Findings, admin, grants, namespaces};
 use crate::cli::in_cluster;
 use crate::cluster::{Cluster, ClusterFlags};
 
@@ -38,9 +38,9 @@ pub(super) struct ClusterReport {
 
 /// A reachable cluster, and its name in messages.
 pub(super) struct ReachableCluster<'c> {
-    config: &'c Config,
+    pub(super) config: &'c Config,
     /// Empty for a single unnamed cluster.
-    name: &'c str,
+    pub(super) name: &'c str,
     pub(super) client: Client,
 }
 
@@ -159,6 +159,7 @@ async fn check_one(config: &Config, name: &str, flags: &ClusterFlags, required: 
             }
         }
     }
+    report.findings.problems.extend(namespaces::missing(&cluster).await);
     report.findings.add(grants::check(config, &cluster).await);
     if config.admin.cluster == name {
         report.findings.add(admin::reviews(config, &cluster).await);
