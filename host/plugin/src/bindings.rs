@@ -12,8 +12,10 @@ wasmtime::component::bindgen!({
     path: "../../wit",
     world: "full",
     // Only functions that may read many objects or wait for a cluster or the disk are async; all others return at once,
-    // which is cheaper.
+    // which is cheaper. `store` waits where the cache has only the head of an object.
     imports: {
+        "informant:plugin/store.get": async | trappable,
+        "informant:plugin/store.find": async | trappable,
         "informant:plugin/store.list": async | trappable,
         "informant:plugin/store.by-index": async | trappable,
         "informant:plugin/store.index-keys": async | trappable,

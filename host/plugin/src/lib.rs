@@ -17,6 +17,7 @@
 //! - `text`, `json_error`, `bindings`: bounded texts, errors of JSON, the generated side of the contract; `bindings`
 //!   lists the host functions that are async.
 //! - `engine`: the wasmtime engine, its ticker, CPU scheduling and budgets, memory limits, compiling, deadlines, traps.
+//! - `bodies`: objects of which the cache has only the head, read whole.
 //! - `error`: what is wrong with a component, in words that say what to change.
 //! - `artifacts`: compiled components on disk, and the last good version of each plugin.
 //! - `component`: what a file must be: names, roles, imports, manifest, scripts. Knows no capability.
@@ -35,6 +36,7 @@
 //! ```layers
 //! text sync json_error bindings
 //! engine
+//! bodies
 //! error
 //! artifacts
 //! component
@@ -54,6 +56,7 @@
 mod actor;
 mod artifacts;
 mod bindings;
+mod bodies;
 mod capability;
 mod component;
 mod effects;

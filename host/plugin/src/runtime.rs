@@ -20,6 +20,7 @@ use crate::effects::Effects;
 use crate::engine::scheduler::CpuScheduler;
 use crate::engine::ticker::Ticker;
 use crate::engine::watchdog::CallWatchdog;
+use crate::bodies::Bodies;
 use crate::error::LoadProblem;
 use crate::instance::config::PluginConfig;
 use crate::instance::guest::{GuestState, InstanceResources};
@@ -44,6 +45,14 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
+    /// Reads objects of which the cache has only the head.
+    pub(crate) fn bodies(&self) -> Bodies<'_> {
+        Bodies {
+            catalog: &self.services.catalog,
+            env: &*self.env,
+        }
+    }
+
     /// Loads a version for `config` from `content`, and keeps that in case it proves good.
     pub(crate) async fn load_version(
         self: &Arc<Runtime>,

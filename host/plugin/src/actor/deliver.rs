@@ -9,6 +9,7 @@ use informant_object::{KeyRef, Object, Payload};
 
 use crate::actor::source_rules::{SelectedObjects, SourceRule};
 use crate::bindings::informant::plugin::types::{Call, Failure, ObjectRef};
+use crate::bodies::Bodies;
 use crate::component::manifest::EventRule;
 use crate::component::roles::Handled;
 use crate::engine::trap::{TrapKind, TrapReport};
@@ -34,13 +35,30 @@ pub(crate) enum DeliveryResult {
 }
 
 impl Buffers {
-    /// Delivers an event to `instance`, as `rule` says.
+    /// Delivers an event to `instance`, as `rule` says. An object of which the cache has only the head is read first;
+    /// an event whose object cannot be read waits for it.
     pub(crate) async fn deliver(
         &mut self,
         delivery: &Delivery,
         rule: &SourceRule,
         instance: &mut Instance,
+        bodies: Bodies<'_>,
     ) -> DeliveryResult {
+        let read;
+        let delivery = match head_to_read(delivery, rule) {
+            None => delivery,
+            Some(head) => match bodies.read(delivery.source, head).await {
+                Ok(body) => {
+                    read = with_body(delivery, body);
+                    &read
+                }
+                // Also of an object that is gone: its delete follows.
+                Err(_) => {
+                    let awaited = Awaited::Body(delivery.source);
+                    return DeliveryResult::Answered(DeliveryOutcome::NotReady(awaited));
+                }
+            },
+        };
         let called = match &delivery.notification {
             Notification::Synced => {
                 let called = instance.on_synced(delivery.source.0).await;
@@ -135,9 +153,14 @@ impl Buffers {
         }
         let is_compared = event.changed_only && delivery.exact_old;
         let wants_old = event.old || is_compared;
-        let before = old.filter(|_| wants_old);
+        // A head that lacks fields is no document for the guest, but tells whether the object has changed.
+        let before = old.filter(|old| wants_old && old.holds(&event.payload));
         let before = before.map(|old| render(&mut self.old, &event.payload, old));
-        if is_compared && before == Some(document) {
+        let is_same = || match before {
+            Some(before) => before == document,
+            None => old.is_some_and(|old| is_same_state(old, new)),
+        };
+        if is_compared && is_same() {
             return None;
         }
         let before = before.filter(|_| event.old);
@@ -183,6 +206,38 @@ impl Buffers {
             }
         }
     }
+}
+
+/// The head in `delivery` whose body the handler is to receive. A whole object costs one look.
+fn head_to_read<'d>(delivery: &'d Delivery, rule: &SourceRule) -> Option<&'d Object> {
+    let (old, new) = match &delivery.notification {
+        Notification::Add(new) => (None, new),
+        Notification::Update { old, new } => (old.as_ref(), new),
+        Notification::Delete { .. } | Notification::Synced => return None,
+    };
+    if !new.is_head() {
+        return None;
+    }
+    let event = rule.event.as_ref()?;
+    let is_compared = event.changed_only && delivery.exact_old;
+    let is_unchanged = is_compared && old.is_some_and(|old| is_same_state(old, new));
+    let is_needed = rule.objects.contain(new) && !new.holds(&event.payload) && !is_unchanged;
+    is_needed.then_some(new)
+}
+
+/// Whether two states of an object have the same content, as far as a head can tell.
+fn is_same_state(old: &Object, new: &Object) -> bool {
+    old.has_same_content(new) && !seeded_bug(SeededBug::UnchangedByHashIgnored)
+}
+
+/// The same delivery of `body` instead of its head.
+fn with_body(delivery: &Delivery, body: Object) -> Delivery {
+    let mut read = delivery.clone();
+    match &mut read.notification {
+        Notification::Add(object) | Notification::Update { new: object, .. } => *object = body,
+        Notification::Delete { .. } | Notification::Synced => {}
+    }
+    read
 }
 
 /// The document for the guest: the object's own bytes if the payload is the whole object.

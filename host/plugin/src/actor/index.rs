@@ -154,6 +154,15 @@ impl IndexActor {
         let Some(instance) = instance else {
             return Err("the plugin has no instance".to_owned());
         };
+        let read;
+        let object = match object.holds(&rule.payload) {
+            true => object,
+            false => {
+                let body = context.runtime.bodies().read(job.source, object).await;
+                read = body.map_err(|error| truncated(error.to_string()))?;
+                &read
+            }
+        };
         let document = render(&mut self.document, &rule.payload, object);
         let about = || StuckOn::of_index(job, context.now());
         let called = track_stuck_call(

@@ -167,7 +167,9 @@ impl EventWorker {
         let ended = match instance {
             Some(instance) => {
                 let about = || StuckOn::of(delivery, context.now());
-                track_stuck_call(context, *id, about, self.buffers.deliver(delivery, rule, instance)).await
+                let bodies = context.runtime.bodies();
+                let call = self.buffers.deliver(delivery, rule, instance, bodies);
+                track_stuck_call(context, *id, about, call).await
             }
             None => DeliveryResult::Answered(DeliveryOutcome::Filtered),
         };

@@ -1,8 +1,9 @@
 //! The `store` interface: lets a guest read the cache.
 //!
 //! Promises: within one call into the guest all reads of a source see one snapshot, taken at the first of them, and so
-//! at least as new as the event; only informers listed in the plugin's section can be read; no answer is larger than a
-//! page; a long search yields to other guests. Calls from `index`, `describe` and `init` always return `denied`.
+//! at least as new as the event; of an object of which the cache has only the head, the same state or a newer one. Only
+//! informers listed in the plugin's section can be read; no answer is larger than a page; a long search yields to other
+//! guests. Calls from `index`, `describe` and `init` always return `denied`.
 
 mod grants;
 mod page;
@@ -10,7 +11,7 @@ mod page;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use informant_cache::{Awaited, Catalog, IndexError, Snapshot, Source, SourceState};
+use informant_cache::{Awaited, BodyUnavailable, Catalog, IndexError, Snapshot, Source, SourceState};
 use informant_object::{KeyRef, LabelSelector, Object, SourceId};
 use informant_spec::PluginSpec;
 use wasmtime::component::{HasSelf, Linker};
@@ -21,11 +22,13 @@ use crate::bindings::informant::plugin::store::{
     self, HostError, Item, ObjectKey, Page, Query, SourceInfo, SourceVersion,
 };
 use crate::bindings::informant::plugin::types::ErrorCode;
+use crate::bodies::read_body;
 use crate::capability::parts::{
     CallEnd, CallPart, CallStart, CallSubject, Capability, Current, InstanceParts, PluginParts,
 };
 use crate::capability::permission::MayUse;
 use crate::capability::{HasCapabilities, error};
+use crate::engine::wait::CallTime;
 
 /// Most keys that `index-keys` returns: 100,000. More are `too-large`; use `by-index`, which has pages.
 pub(crate) const INDEX_KEYS_MAX: usize = 100_000;
@@ -35,6 +38,10 @@ pub(crate) const INDEX_VALUES_DEFAULT: usize = 1_000;
 
 /// Most values that `index-values` returns: 10,000.
 pub(crate) const INDEX_VALUES_LIMIT_MAX: usize = 10_000;
+
+/// Most objects of one page of which the cache has only the head, so that each is read from the API server: 50. Then the
+/// page ends.
+pub(crate) const PAGE_BODIES_MAX: usize = 50;
 
 /// Objects, keys or values examined before yielding to other guests: 256, about 0.2 ms of label matching.
 const YIELD_OBJECTS: usize = 256;
@@ -65,6 +72,7 @@ pub(crate) struct StoreReader {
     grants: Arc<Current<InformerGrants>>,
     may_use: MayUse,
     subject: CallSubject,
+    time: CallTime,
     snapshots: Vec<(SourceId, Snapshot)>,
     /// What the present call was last answered `not-ready` for.
     awaited: Option<Awaited>,
@@ -88,8 +96,8 @@ impl Capability for StorePlugin {
         }
     }
 
-    fn call(self: &Arc<Self>, grants: &Arc<Current<InformerGrants>>, _instance: &InstanceParts<'_>) -> StoreReader {
-        StoreReader::new(&self.catalog, grants)
+    fn call(self: &Arc<Self>, grants: &Arc<Current<InformerGrants>>, instance: &InstanceParts<'_>) -> StoreReader {
+        StoreReader::new(&self.catalog, grants, instance.time.clone())
     }
 
     fn link<T: HasCapabilities>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
@@ -113,8 +121,9 @@ impl CallPart for StoreReader {
 }
 
 impl StoreReader {
-    fn new(catalog: &Catalog, grants: &Arc<Current<InformerGrants>>) -> StoreReader {
+    fn new(catalog: &Catalog, grants: &Arc<Current<InformerGrants>>, time: CallTime) -> StoreReader {
         StoreReader {
+            time,
             catalog: catalog.clone(),
             grants: Arc::clone(grants),
             may_use: Ok(()),
@@ -242,7 +251,7 @@ impl StoreReader {
         let snapshots = self.snapshots_of(informer, &query.sources)?;
         let mut page = PageBuilder::new(self.projected.of(&query.pointers)?, query.limit);
         let namespace = query.namespace.as_deref();
-        let mut examined = Examined::default();
+        let (mut examined, mut bodies) = (Examined::default(), 0);
         for (source, snapshot) in &snapshots {
             let Some(start) = position.start_in(*source) else {
                 continue;
@@ -250,7 +259,22 @@ impl StoreReader {
             let found = lookup.objects(snapshot, namespace, start);
             for object in found.map_err(|problem| index_error(&mut self.awaited, &self.catalog, *source, &problem))? {
                 examined.one_more().await;
-                if selector.matches(object) && page.add(*source, object) == PageAdd::Full {
+                if !selector.matches(object) {
+                    continue;
+                }
+                let body;
+                let object = match object.holds(page.payload()) {
+                    true => object,
+                    false if bodies == PAGE_BODIES_MAX => return Ok(page.unfinished()),
+                    false => {
+                        bodies += 1;
+                        let read = read_whole(&self.catalog, &self.time, *source, object).await;
+                        body =
+                            read.map_err(|problem| body_error(&mut self.awaited, *source, object.key(), &problem))?;
+                        &body
+                    }
+                };
+                if page.add(*source, object) == PageAdd::Full {
                     return Ok(page.unfinished());
                 }
             }
@@ -258,18 +282,25 @@ impl StoreReader {
         Ok(page.finished())
     }
 
-    fn get_object(&mut self, source: &Source, key: KeyRef<'_>, pointers: &[String]) -> Answer<Option<Vec<u8>>> {
+    async fn get_object(&mut self, source: &Source, key: KeyRef<'_>, pointers: &[String]) -> Answer<Option<Vec<u8>>> {
         let snapshot = self.snapshot(source)?;
         let payload = self.projected.of(pointers)?;
-        Ok(snapshot.get(key).map(|object| {
-            let mut document = Vec::new();
+        let Some(object) = snapshot.get(key) else {
+            return Ok(None);
+        };
+        let mut document = Vec::new();
+        if object.holds(&payload) {
             payload.write(object, &mut document);
-            document
-        }))
+        } else {
+            let read = read_whole(&self.catalog, &self.time, source.id(), object).await;
+            let body = read.map_err(|problem| body_error(&mut self.awaited, source.id(), key, &problem))?;
+            payload.write(&body, &mut document);
+        }
+        Ok(Some(document))
     }
 
     /// An object of the informer that the plugin calls `alias`, in the cluster of the current call.
-    fn find_object(&mut self, alias: &str, key: KeyRef<'_>, pointers: &[String]) -> Answer<Option<Item>> {
+    async fn find_object(&mut self, alias: &str, key: KeyRef<'_>, pointers: &[String]) -> Answer<Option<Item>> {
         let sources = self.sources_of(alias)?;
         let cluster = self.cluster_among(alias, &sources)?;
         let mut sources = sources.into_iter().filter(|source| source.info().cluster == cluster);
@@ -304,7 +335,7 @@ impl StoreReader {
                 format!("the informer {alias:?} does not read the namespace {:?}", key.namespace),
             ));
         };
-        let object = self.get_object(source, key, pointers)?;
+        let object = self.get_object(source, key, pointers).await?;
         Ok(object.map(|object| Item {
             source: source.id().0,
             object,
@@ -426,6 +457,34 @@ impl<'q> Lookup<'q> {
     }
 }
 
+/// The object of `source` that `head` is of, whole.
+async fn read_whole(
+    catalog: &Catalog,
+    time: &CallTime,
+    source: SourceId,
+    head: &Object,
+) -> Result<Object, BodyUnavailable> {
+    let source = catalog.source(source).ok_or(BodyUnavailable::Gone)?;
+    let read = time.bound(read_body(&source, head)).await;
+    read.unwrap_or(Err(BodyUnavailable::Busy))
+}
+
+/// The error of a read that needs the body of the object at `key`, which is `awaited`.
+fn body_error(
+    awaited: &mut Option<Awaited>,
+    source: SourceId,
+    key: KeyRef<'_>,
+    problem: &BodyUnavailable,
+) -> HostError {
+    *awaited = Some(Awaited::Body(source));
+    let message = format!(
+        "the cache has only the metadata of {}, because its budget is reached: {problem}; ask for fields of metadata, or \
+         raise max-bytes of [cache]",
+        key.to_key()
+    );
+    error(ErrorCode::NotReady, message)
+}
+
 /// The error of a query on an index of `source`, which is `awaited` if it is not ready.
 fn index_error(awaited: &mut Option<Awaited>, catalog: &Catalog, source: SourceId, problem: &IndexError) -> HostError {
     let is_expected = || {
@@ -507,25 +566,29 @@ impl store::Host for StoreReader {
         }))
     }
 
-    fn get(
+    async fn get(
         &mut self,
         source: u32,
         namespace: String,
         name: String,
         pointers: Vec<String>,
     ) -> wasmtime::Result<Answer<Option<Vec<u8>>>> {
-        let source = self.granted_source(source);
-        Ok(source.and_then(|(source, _)| self.get_object(&source, KeyRef::new(&namespace, &name), &pointers)))
+        let key = KeyRef::new(&namespace, &name);
+        Ok(match self.granted_source(source) {
+            Ok((source, _)) => self.get_object(&source, key, &pointers).await,
+            Err(error) => Err(error),
+        })
     }
 
-    fn find(
+    async fn find(
         &mut self,
         informer: String,
         namespace: String,
         name: String,
         pointers: Vec<String>,
     ) -> wasmtime::Result<Answer<Option<Item>>> {
-        Ok(self.find_object(&informer, KeyRef::new(&namespace, &name), &pointers))
+        let key = KeyRef::new(&namespace, &name);
+        Ok(self.find_object(&informer, key, &pointers).await)
     }
 
     async fn list(&mut self, informer: String, query: Query) -> wasmtime::Result<Answer<Page>> {

@@ -84,6 +84,11 @@ impl PageBuilder {
         }
     }
 
+    /// What the page has of each object.
+    pub(super) fn payload(&self) -> &Payload {
+        &self.payload
+    }
+
     pub(super) fn add(&mut self, source: SourceId, object: &Object) -> PageAdd {
         if self.items.len() == self.items_max {
             return PageAdd::Full;

@@ -1,4 +1,5 @@
 mod clusters;
+mod heads;
 
 use informant_cache::{SourceInfo, SourceState, StoreWriter};
 use informant_object::{Pointer, ResourceVersion, Shape};
@@ -6,7 +7,12 @@ use informant_object::{Pointer, ResourceVersion, Shape};
 use super::page::POINTERS_MAX;
 use super::*;
 use crate::bindings::informant::plugin::store::Host as _;
-use crate::testing::call_about;
+use crate::testing::{TokioTime, call_about};
+
+/// The time of a call of at most 10 s.
+fn call_time() -> CallTime {
+    CallTime::new(Arc::new(TokioTime), std::time::Duration::from_secs(10))
+}
 
 /// An informer called `pods` with one source, and a plugin that calls it `main`.
 struct Cache {
@@ -67,7 +73,7 @@ impl Cache {
     fn reader(&self) -> StoreReader {
         let informers = [("main".to_owned(), "pods".to_owned())];
         let grants = InformerGrants::new("greeter", &informers);
-        StoreReader::new(&self.catalog, &Arc::new(Current::new(grants)))
+        StoreReader::new(&self.catalog, &Arc::new(Current::new(grants)), call_time())
     }
 }
 
@@ -338,26 +344,24 @@ async fn errors_echo_a_bounded_part_of_arguments() {
 async fn all_reads_of_one_call_see_one_snapshot() {
     let mut cache = Cache::new().with([pod("a", "x", 1, "")]);
     let mut reader = cache.reader();
-    let version = |reader: &mut StoreReader| {
-        let object = reader
-            .get(1, "a".into(), "x".into(), vec!["/metadata/resourceVersion".into()])
-            .unwrap()
-            .unwrap();
+    let version = async |reader: &mut StoreReader| {
+        let pointers = vec!["/metadata/resourceVersion".into()];
+        let object = reader.get(1, "a".into(), "x".into(), pointers).await.unwrap().unwrap();
         let object: serde_json::Value = serde_json::from_slice(&object.unwrap()).unwrap();
         object["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
     };
-    assert_eq!(version(&mut reader), "1");
+    assert_eq!(version(&mut reader).await, "1");
     cache.writer.replace(
         vec![pod("a", "x", 2, ""), pod("a", "y", 2, "")],
         ResourceVersion::new("200"),
         0,
     );
     cache.writer.publish();
-    assert_eq!(version(&mut reader), "1");
+    assert_eq!(version(&mut reader).await, "1");
     assert_eq!(reader.version(1).unwrap().unwrap().version, "100");
     assert_eq!(names(&list(&mut reader, query()).await.unwrap()), ["a/x"]);
     reader.finish(CallEnd::Succeeded);
-    assert_eq!(version(&mut reader), "2");
+    assert_eq!(version(&mut reader).await, "2");
     assert_eq!(reader.version(1).unwrap().unwrap().version, "200");
 }
 
@@ -373,7 +377,11 @@ async fn denied_informer_errors_show_the_line_to_add() {
     insta::assert_snapshot!(message(reader.sources("pods".into()).unwrap()), @r#"ErrorCode::UnknownInformer: unknown informer "pods"; [plugin.greeter] in config.toml lists: main"#);
     insta::assert_snapshot!(message(reader.source(secret).unwrap()), @r#"ErrorCode::Denied: the informer "secrets" is not granted; in config.toml, set in [plugin.greeter]: informers = { main = "pods", secrets = "secrets" }"#);
     for answer in [
-        reader.get(secret, "a".into(), "x".into(), vec![]).unwrap().map(|_| ()),
+        reader
+            .get(secret, "a".into(), "x".into(), vec![])
+            .await
+            .unwrap()
+            .map(|_| ()),
         reader.version(secret).unwrap().map(|_| ()),
         reader.list("secrets".into(), query()).await.unwrap().map(|_| ()),
         reader
@@ -430,9 +438,9 @@ async fn malformed_queries_are_errors_and_missing_objects_are_none() {
         text += &message(list(&mut reader, query).await);
         text.push('\n');
     }
-    let missing = reader.get(cache.source, "a".into(), "missing".into(), vec![]);
+    let missing = reader.get(cache.source, "a".into(), "missing".into(), vec![]).await;
     assert_eq!(missing.unwrap().unwrap(), None);
-    text += &message(reader.get(99, "a".into(), "x".into(), vec![]).unwrap());
+    text += &message(reader.get(99, "a".into(), "x".into(), vec![]).await.unwrap());
     text.push('\n');
     text += &message(
         reader

@@ -45,8 +45,12 @@ impl OwnCache {
             .find_map(|informer| self.catalog.sources_of(informer).into_iter().find(reads))
     }
 
-    /// The object at `address` and its source, if that is live.
+    /// The whole object at `address` and its source, if that is live. None if the cache has only its head.
     pub(crate) fn object(&self, address: &KubeAddress) -> Option<(Arc<Source>, Object)> {
+        self.stored(address).filter(|(_, object)| !object.is_head())
+    }
+
+    fn stored(&self, address: &KubeAddress) -> Option<(Arc<Source>, Object)> {
         let source = self.source(address)?;
         if source.state() != SourceState::Live {
             return None;
@@ -59,8 +63,8 @@ impl OwnCache {
         Some((source, object))
     }
 
-    /// The version of the object at `address`, as [`object`](Self::object).
+    /// The version of the object at `address`, if its source is live.
     pub(crate) fn version(&self, address: &KubeAddress) -> Option<Box<str>> {
-        Some(self.object(address)?.1.version().as_str().into())
+        Some(self.stored(address)?.1.version().as_str().into())
     }
 }

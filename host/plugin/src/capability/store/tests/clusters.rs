@@ -50,11 +50,11 @@ fn two_clusters() -> TwoClusters {
 fn reader(catalog: &Catalog) -> StoreReader {
     let informers = [("main".to_owned(), "pods".to_owned())];
     let grants = InformerGrants::new("greeter", &informers);
-    StoreReader::new(catalog, &Arc::new(Current::new(grants)))
+    StoreReader::new(catalog, &Arc::new(Current::new(grants)), call_time())
 }
 
-fn found(reader: &mut StoreReader, name: &str) -> Option<(u32, String)> {
-    let item = reader.find("main".into(), "a".into(), name.into(), Vec::new());
+async fn found(reader: &mut StoreReader, name: &str) -> Option<(u32, String)> {
+    let item = reader.find("main".into(), "a".into(), name.into(), Vec::new()).await;
     item.unwrap().unwrap().map(|item| {
         let object: serde_json::Value = serde_json::from_slice(&item.object).unwrap();
         let version = object["metadata"]["resourceVersion"].as_str().unwrap();
@@ -62,50 +62,58 @@ fn found(reader: &mut StoreReader, name: &str) -> Option<(u32, String)> {
     })
 }
 
-fn refused(reader: &mut StoreReader) -> String {
-    message(reader.find("main".into(), "a".into(), "x".into(), Vec::new()).unwrap())
+async fn refused(reader: &mut StoreReader) -> String {
+    message(
+        reader
+            .find("main".into(), "a".into(), "x".into(), Vec::new())
+            .await
+            .unwrap(),
+    )
 }
 
-#[test]
-fn find_reads_the_cluster_of_the_call() {
+#[tokio::test]
+async fn find_reads_the_cluster_of_the_call() {
     let clusters = two_clusters();
     let mut reader = reader(&clusters.catalog);
     for (source, version) in [(clusters.east, "1"), (clusters.west, "2")] {
         reader.begin(call_about(Some(source), Ok(())));
-        assert_eq!(found(&mut reader, "x"), Some((source, version.to_owned())));
-        assert_eq!(found(&mut reader, "missing"), None);
+        assert_eq!(found(&mut reader, "x").await, Some((source, version.to_owned())));
+        assert_eq!(found(&mut reader, "missing").await, None);
     }
 }
 
-#[test]
-fn find_without_an_object_needs_one_cluster() {
+#[tokio::test]
+async fn find_without_an_object_needs_one_cluster() {
     let clusters = two_clusters();
     let mut reader = reader(&clusters.catalog);
     reader.begin(call_about(None, Ok(())));
-    insta::assert_snapshot!(refused(&mut reader), @r#"ErrorCode::Invalid: this call is about no object, and the informer "main" reads several clusters (east, west): choose a source and use get"#);
+    insta::assert_snapshot!(refused(&mut reader).await, @r#"ErrorCode::Invalid: this call is about no object, and the informer "main" reads several clusters (east, west): choose a source and use get"#);
     clusters.catalog.remove_source(SourceId(clusters.west));
-    assert_eq!(found(&mut reader, "x"), Some((clusters.east, "1".to_owned())));
+    assert_eq!(found(&mut reader, "x").await, Some((clusters.east, "1".to_owned())));
 }
 
-#[test]
-fn a_removed_cluster_is_not_taken_for_the_only_one() {
+#[tokio::test]
+async fn a_removed_cluster_is_not_taken_for_the_only_one() {
     let clusters = two_clusters();
     let mut reader = reader(&clusters.catalog);
     reader.begin(call_about(Some(clusters.west), Ok(())));
     clusters.catalog.remove_source(SourceId(clusters.west));
-    insta::assert_snapshot!(refused(&mut reader), @"ErrorCode::NotFound: source 2 does not exist or was removed; look up the informer's sources again");
+    insta::assert_snapshot!(refused(&mut reader).await, @"ErrorCode::NotFound: source 2 does not exist or was removed; look up the informer's sources again");
 }
 
-#[test]
-fn find_over_several_kinds_is_invalid() {
+#[tokio::test]
+async fn find_over_several_kinds_is_invalid() {
     let clusters = two_clusters();
     let nodes = info("east", "Node", "v1/nodes");
     let (_, _writer) = synced_source(&clusters.catalog, nodes, Vec::new());
     let mut reader = reader(&clusters.catalog);
     reader.begin(call_about(Some(clusters.east), Ok(())));
-    insta::assert_snapshot!(refused(&mut reader), @r#"ErrorCode::Invalid: the informer "main" has several kinds (v1/pods, v1/nodes …): choose a source and use get"#);
+    insta::assert_snapshot!(refused(&mut reader).await, @r#"ErrorCode::Invalid: the informer "main" has several kinds (v1/pods, v1/nodes …): choose a source and use get"#);
     reader.begin(call_about(Some(clusters.west), Ok(())));
-    assert!(found(&mut reader, "x").is_some(), "in this cluster there is one kind");
+    assert!(
+        found(&mut reader, "x").await.is_some(),
+        "in this cluster there is one kind"
+    );
 }
 
 #[tokio::test]
@@ -212,12 +220,12 @@ fn sources_tell_their_state_and_address() {
     "#);
 }
 
-#[test]
-fn init_denies_every_read() {
+#[tokio::test]
+async fn init_denies_every_read() {
     let clusters = two_clusters();
     let mut reader = reader(&clusters.catalog);
     reader.begin(call_about(None, Err("not in init")));
-    assert_eq!(refused(&mut reader), "ErrorCode::Denied: not in init");
+    assert_eq!(refused(&mut reader).await, "ErrorCode::Denied: not in init");
     reader.begin(call_about(Some(clusters.east), Ok(())));
-    assert!(found(&mut reader, "x").is_some());
+    assert!(found(&mut reader, "x").await.is_some());
 }

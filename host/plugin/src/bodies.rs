@@ -1,0 +1,40 @@
+//! Bodies of objects of which the cache has only the head, because its budget was reached.
+
+use std::time::Duration;
+
+use informant_cache::{BodyUnavailable, Catalog, Environment, Source};
+use informant_object::{Object, SourceId};
+use tokio::sync::oneshot;
+
+use crate::engine::wait::{TooLate, at_most};
+
+/// How long an event or an index value waits for a body: 5 s. Then the event waits for a later one, as after an answer
+/// `not-ready`, and the object is not in the index.
+pub(crate) const BODY_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Reads bodies for calls.
+#[derive(Clone, Copy)]
+pub(crate) struct Bodies<'a> {
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) env: &'a dyn Environment,
+}
+
+impl Bodies<'_> {
+    /// The object of `source` that `head` is of, whole, in at most [`BODY_WAIT_MAX`]. It may be newer.
+    pub(crate) async fn read(self, source: SourceId, head: &Object) -> Result<Object, BodyUnavailable> {
+        let source = self.catalog.source(source).ok_or(BodyUnavailable::Gone)?;
+        match at_most(self.env, BODY_WAIT_MAX, read_body(&source, head)).await {
+            Ok(body) => body,
+            Err(TooLate) => Err(BodyUnavailable::Busy),
+        }
+    }
+}
+
+/// The object that `head` is of, whole, without a limit of time.
+pub(crate) async fn read_body(source: &Source, head: &Object) -> Result<Object, BodyUnavailable> {
+    let (sender, answer) = oneshot::channel();
+    // The call may no longer wait.
+    source.read_body(head, Box::new(move |body| drop(sender.send(body))));
+    // The source ended with the request.
+    answer.await.unwrap_or(Err(BodyUnavailable::NoReader))
+}
