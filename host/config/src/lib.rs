@@ -13,7 +13,7 @@
 //! source units name
 //! problem
 //! table
-//! listen pointers resources state http allow_http
+//! listen pointers resources state cache http allow_http
 //! allow cluster health informer
 //! admin plugin
 //! references
@@ -21,13 +21,14 @@
 //!
 //! - `source`, `problem`: a text with positions, and what is wrong in it.
 //! - `table`, `units`, `name`: typed access to a table, whose getters are the list of its keys.
-//! - One module for each section, with what belongs to it: `admin`, `cluster`, `health`, `http`, `informer`, `plugin`,
-//!   `state`; `allow`, `allow_http`, `listen`, `pointers` and `resources` read parts of them.
+//! - One module for each section, with what belongs to it: `admin`, `cache`, `cluster`, `health`, `http`, `informer`,
+//!   `plugin`, `state`; `allow`, `allow_http`, `listen`, `pointers` and `resources` read parts of them.
 //! - `references`: checks across sections.
 
 mod admin;
 mod allow;
 mod allow_http;
+mod cache;
 mod cluster;
 mod health;
 mod http;
@@ -52,6 +53,7 @@ use toml::de::DeTable;
 pub use admin::{
     ADMIN_LISTEN_DEFAULT, ADMIN_SOCKET_DEFAULT, AdminListen, AdminSection, AdminTls, EXPOSED_HELP, exposed,
 };
+pub use cache::CacheSection;
 pub use cluster::ClusterSection;
 pub use health::{HEALTH_LISTEN_DEFAULT, HealthSection};
 pub use http::HttpSection;
@@ -76,6 +78,7 @@ pub struct Config {
     pub admin: AdminSection,
     pub health: HealthSection,
     pub http: HttpSection,
+    pub cache: CacheSection,
     pub state: StateSection,
     pub informers: BTreeMap<String, InformerSection>,
     pub plugins: BTreeMap<String, PluginSection>,
@@ -183,6 +186,7 @@ fn read(root: &Table<'_>) -> Config {
         admin,
         clusters,
         http: http::read(root),
+        cache: cache::read(root),
         state: state::read(root),
         informers,
         plugins,

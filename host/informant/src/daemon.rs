@@ -14,6 +14,7 @@
 
 mod admin_certificate;
 mod announcement;
+mod cache_budget;
 mod call_barrier;
 mod cluster_registry;
 mod cluster_supervisor;
@@ -41,7 +42,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use axum::Router;
-use informant_cache::{Catalog, Environment};
+use informant_cache::{CacheBudget, Catalog, Environment};
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::{Compiler, HostOptions, KeyValue, PluginHost, Services};
 use tokio::runtime::Handle;
@@ -145,7 +146,7 @@ impl Daemon {
         let environment: Arc<dyn Environment> = Arc::new(clock);
         let (metrics, stop) = (Metrics::new(), CancellationToken::new());
         let registry = StatusRegistry::new(
-            Catalog::new(),
+            Catalog::with_budget(CacheBudget::new(cache_budget::max_bytes(&config.cache))),
             Configuration::new(config.path.clone(), environment.now()),
         );
         let durables = open_state(&options, &metrics).await?;

@@ -27,6 +27,7 @@ macro_rules! runbooks {
 
 runbooks! {
     ADMIN_CERTIFICATE = "admin-certificate",
+    CACHE_SHED = "cache-shed",
     CALLERS_NOT_CHECKED = "callers-not-checked",
     CONFIG_NOT_APPLIED = "config-not-applied",
     DEAD_LETTERS = "dead-letters",

@@ -195,6 +195,7 @@ impl Runtime {
     pub(crate) fn listener_options(&self, spec: &PluginSpec) -> listener::ListenerOptions {
         listener::ListenerOptions {
             pending_events_max: spec.limits.pending,
+            pending_bytes_max: pending_bytes_max(self.services.catalog.budget().max_bytes()),
             resync: spec.resync,
             min_interval: spec.min_interval,
             calls_per_second_max: spec.calls_per_second_max,
@@ -216,4 +217,16 @@ const _: () = assert!(INSTANCES_MAX == listener::LANES_MAX as u32);
 fn retry_policy(spec: &PluginSpec) -> listener::RetryOptions {
     let informant_spec::RetryPolicy { initial, max, attempts } = spec.retry;
     listener::RetryOptions { initial, max, attempts }
+}
+
+/// The smallest limit on the bytes of a plugin's pending states: 1 MiB.
+const PENDING_BYTES_MIN: usize = 1 << 20;
+
+/// The part of the cache budget that the pending states of one plugin may take: a 32nd.
+const PENDING_BUDGET_PART: usize = 32;
+
+/// The limit on the bytes of a plugin's pending states, with a cache budget of `budget` bytes.
+fn pending_bytes_max(budget: Option<usize>) -> usize {
+    let default = listener::ListenerOptions::default().pending_bytes_max;
+    budget.map_or(default, |budget| (budget / PENDING_BUDGET_PART).clamp(PENDING_BYTES_MIN, default))
 }

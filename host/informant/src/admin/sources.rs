@@ -57,6 +57,11 @@ pub(crate) struct SourceView {
     pub bytes: usize,
     /// The namespaces whose objects take the most, at most [`LARGEST_NAMED_MAX`]; "" for a cluster-scoped resource.
     pub largest_namespaces: Vec<NamespaceView>,
+    /// Objects of which the cache has only the head, because its budget was reached.
+    pub heads: usize,
+    /// The namespaces whose new objects are kept as heads, the largest first, at most [`LARGEST_NAMED_MAX`], with the
+    /// bytes that their objects would add.
+    pub shed_namespaces: Vec<NamespaceView>,
     /// The cache is complete up to this version.
     pub resource_version: Option<String>,
     /// How often the versions went back in time, as after a restored backup.
@@ -216,7 +221,9 @@ pub(super) fn of_source(informer: &InformerStatus, source: &Source) -> SourceVie
         synced: status.synced,
         objects: status.snapshot.len(),
         bytes: status.snapshot.bytes(),
-        largest_namespaces: largest_namespaces(&status.snapshot),
+        largest_namespaces: views(status.snapshot.largest_namespaces(LARGEST_NAMED_MAX)),
+        heads: status.snapshot.heads(),
+        shed_namespaces: views(status.snapshot.shed_namespaces().into_iter().rev().take(LARGEST_NAMED_MAX)),
         resource_version: status.snapshot.version().map(|version| version.as_str().to_owned()),
         epoch: status.snapshot.epoch(),
         indexes: status.snapshot.index_names(),
@@ -231,13 +238,12 @@ pub(super) fn of_source(informer: &InformerStatus, source: &Source) -> SourceVie
     }
 }
 
-fn largest_namespaces(snapshot: &Snapshot) -> Vec<NamespaceView> {
-    let largest = snapshot.largest_namespaces(LARGEST_NAMED_MAX).into_iter();
+fn views(namespaces: impl IntoIterator<Item = (Box<str>, usize)>) -> Vec<NamespaceView> {
     let view = |(namespace, bytes): (Box<str>, usize)| NamespaceView {
         namespace: namespace.into(),
         bytes,
     };
-    largest.map(view).collect()
+    namespaces.into_iter().map(view).collect()
 }
 
 fn index_failures(snapshot: &Snapshot) -> Vec<IndexFailuresView> {

@@ -327,6 +327,14 @@ impl StatusCollector {
         let help =
             "Memory of all caches, with lists and events on their way, states that wait for plugins, and answers";
         gauge(sum).encode(encoder.encode_descriptor("cache_bytes", help, None, MetricType::Gauge)?)?;
+        let budget = self.0.catalog().budget();
+        if let Some(bytes) = budget.max_bytes() {
+            let help = "The budget of all caches (max-bytes of [cache], or the default)";
+            gauge(bytes as u64).encode(encoder.encode_descriptor("cache_max_bytes", help, None, MetricType::Gauge)?)?;
+            let help = "What the budget counts: objects, indexes, older snapshots that are held, and lists on their way";
+            let used = budget.used_bytes() as u64;
+            gauge(used).encode(encoder.encode_descriptor("cache_used_bytes", help, None, MetricType::Gauge)?)?;
+        }
         match memory_limit_bytes(Path::new("/")) {
             Some(bytes) => {
                 let help = "The memory that the container may use, or that the machine has";

@@ -62,6 +62,7 @@ impl Status {
             writeln!(out)?;
             show_sources(out, &self.sources)?;
             show_largest(out, &self.sources)?;
+            show_shed(out, &self.sources)?;
         }
         Ok(())
     }
@@ -221,6 +222,23 @@ fn index_failures(source: &str, lacking: &IndexFailuresView) -> String {
         }
         None => text,
     }
+}
+
+/// What the cache has only the heads of.
+fn show_shed(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
+    for source in sources.iter().filter(|source| source.heads > 0) {
+        let named = source.shed_namespaces.iter().map(|shed| shed.namespace.as_str());
+        let named: Vec<&str> = named.filter(|namespace| !namespace.is_empty()).collect();
+        let within = match named.as_slice() {
+            [] => String::new(),
+            named => format!(", most in {}", named.join(", ")),
+        };
+        let hint = runbooks::hint(Some(runbooks::CACHE_SHED.code));
+        let (name, heads) = (name(source, sources), source.heads);
+        let line = format!("{name}: the cache has only the metadata of {heads} objects{within}: its budget is reached{hint}");
+        output::line(out, &line)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use futures::stream::FuturesUnordered;
 use informant_cache::{Environment, Moment};
 use informant_config::{AdminSection, Config, HealthSection, HttpSection, Problems, SourceFile, StateSection};
 
+use super::cache_budget;
 use super::config_reader::{CheckedText, ConfigTexts};
 use super::config_supervisor::ConfigSupervisor;
 use super::configuration::{ReloadResult, Section};
@@ -166,6 +167,8 @@ impl ConfigWatcher {
         for warning in &config.warnings {
             config_file::log_warning(warning);
         }
+        let budget = self.registry.catalog().budget();
+        budget.set_max_bytes(cache_budget::max_bytes(&config.cache));
         let restart_changed = self.set_restart_pending(config);
         self.registry.configuration().refused = None;
         self.change.get_or_insert_default().restart_changed |= restart_changed;
