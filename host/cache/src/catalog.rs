@@ -8,13 +8,17 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use informant_object::SourceId;
 
+use crate::budget::CacheBudget;
 use crate::readiness::{Awaited, Readiness, ReadyWatch};
 use crate::source::{Source, SourceInfo};
 use crate::store::Garbage;
 
 /// The sources of a process. A clone is the same catalog.
 #[derive(Clone, Debug, Default)]
-pub struct Catalog(Arc<RwLock<Sources>>);
+pub struct Catalog {
+    sources: Arc<RwLock<Sources>>,
+    budget: CacheBudget,
+}
 
 #[derive(Debug, Default)]
 struct Sources {
@@ -44,6 +48,21 @@ impl Catalog {
     #[must_use]
     pub fn new() -> Catalog {
         Catalog::default()
+    }
+
+    /// An empty catalog whose sources share `budget`.
+    #[must_use]
+    pub fn with_budget(budget: CacheBudget) -> Catalog {
+        Catalog {
+            budget,
+            ..Catalog::default()
+        }
+    }
+
+    /// The budget of all sources.
+    #[must_use]
+    pub fn budget(&self) -> &CacheBudget {
+        &self.budget
     }
 
     /// Adds a source, [`SourceState::Syncing`](crate::SourceState::Syncing) and empty, with a new id.
@@ -170,11 +189,11 @@ impl Catalog {
 
     // The map stays consistent after a panic: it changes by single inserts and removes.
     fn read(&self) -> RwLockReadGuard<'_, Sources> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.sources.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Sources> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.sources.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

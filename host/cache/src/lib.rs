@@ -21,7 +21,7 @@
 //! Its modules, lowest layer first; none imports from a layer above its own:
 //!
 //! ```layers
-//! environment identity index readiness seeded_bug
+//! budget environment identity index readiness seeded_bug
 //! backoff log_throttle token_bucket version_guard
 //! catalog source store
 //! delivery
@@ -31,6 +31,7 @@
 //! ```
 
 mod backoff;
+mod budget;
 mod catalog;
 mod delivery;
 mod delta;
@@ -53,6 +54,7 @@ mod token_bucket;
 mod version_guard;
 
 pub use backoff::{Backoff, BackoffOptions, around, with_jitter};
+pub use budget::{BudgetShare, CacheBudget, RETURN_BELOW_PERCENT, SHED_TO_PERCENT};
 pub use catalog::{Catalog, ExpectedIndexes, UnknownSource};
 pub use delivery::Reason;
 pub use delta::{Delta, DeltaObject, DeltaType, Deltas, Tombstone};
@@ -69,7 +71,9 @@ pub use journal::Journal;
 pub use listener::ListenerHandle;
 pub use log_throttle::{LinesDue, LogThrottle};
 pub use readiness::{Awaited, ReadyWatch};
-pub use source::{SOURCE_ERROR_BYTES_MAX, Source, SourceInfo, SourceState, SourceStatus};
+pub use source::{
+    BodyAnswer, BodyUnavailable, ReadBodies, SOURCE_ERROR_BYTES_MAX, Source, SourceInfo, SourceState, SourceStatus,
+};
 pub use store::{
     Cursor, GARBAGE_ROOTS_MAX, Garbage, IndexFilling, OBJECTS_BETWEEN_YIELDS_MAX, Snapshot, StoreWriter, stored_bytes,
 };

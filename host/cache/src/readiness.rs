@@ -13,6 +13,8 @@ pub enum Awaited {
     Source(SourceId),
     /// An index over this source.
     Index(SourceId),
+    /// The body of an object of this source, of which the store has only the head.
+    Body(SourceId),
     /// A source that does not exist yet: any that is added or becomes ready.
     AnySource,
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informant_object::{Shape, SourceId};
+use informant_object::{Object, Shape, SourceId};
 
 use crate::readiness::{Awaited, Readiness};
 use crate::store::Snapshot;
@@ -80,7 +80,34 @@ pub struct Source {
     shapes: Mutex<Shapes>,
     /// None once the source was removed: a late writer does not bring objects back.
     snapshot: Mutex<Option<Snapshot>>,
+    body_reader: Mutex<Option<Arc<dyn ReadBodies>>>,
     readiness: Readiness,
+}
+
+/// Reads objects of which the store has only the head.
+pub trait ReadBodies: Send + Sync {
+    /// Answers with the object that `head` is of, whole, or with a newer state of it; at once or later.
+    fn read_body(&self, head: &Object, answer: BodyAnswer);
+}
+
+/// Takes the answer to a [`ReadBodies::read_body`].
+pub type BodyAnswer = Box<dyn FnOnce(Result<Object, BodyUnavailable>) + Send>;
+
+/// Why a body was not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BodyUnavailable {
+    /// The object was deleted, or is another one now.
+    #[error("it was deleted meanwhile")]
+    Gone,
+    /// Too many bodies are asked for, or the answer came too late, or it was older than the head.
+    #[error("the API server was not asked in time, because too much is read")]
+    Busy,
+    /// The API server, or the connection to it, failed.
+    #[error("the API server did not return it: {0}")]
+    Failed(String),
+    /// The source is over, or has nobody who reads.
+    #[error("its informer does not read any more")]
+    NoReader,
 }
 
 #[derive(Default)]
@@ -148,6 +175,7 @@ impl Source {
             last_error: Mutex::default(),
             shapes: Mutex::default(),
             snapshot: Mutex::new(Some(Snapshot::default())),
+            body_reader: Mutex::default(),
             readiness,
         }
     }
@@ -238,6 +266,25 @@ impl Source {
         lock(&self.shapes).known.clone()
     }
 
+    /// From now on `reader` reads bodies.
+    pub fn set_body_reader(&self, reader: Arc<dyn ReadBodies>) {
+        *lock(&self.body_reader) = Some(reader);
+    }
+
+    /// Reads the object that `head` is of, whole. See [`ReadBodies::read_body`].
+    pub fn read_body(&self, head: &Object, answer: BodyAnswer) {
+        let reader = lock(&self.body_reader).clone();
+        match reader {
+            Some(reader) => reader.read_body(head, answer),
+            None => answer(Err(BodyUnavailable::NoReader)),
+        }
+    }
+
+    /// A body was read: who [waits](Awaited::Body) for one may try again.
+    pub fn notify_body_read(&self) {
+        self.readiness.notify(Awaited::Body(self.id));
+    }
+
     pub(crate) fn is_listed(&self) -> bool {
         self.listed.load(Ordering::Acquire)
     }
@@ -280,6 +327,7 @@ impl Source {
     pub(crate) fn remove(&self) -> Snapshot {
         self.set_state(SourceState::Stopped);
         let last = lock(&self.snapshot).take().unwrap_or_default();
+        *lock(&self.body_reader) = None;
         // What waits for it gets another answer now.
         self.readiness.notify(Awaited::Source(self.id));
         self.readiness.notify(Awaited::Index(self.id));

@@ -49,7 +49,7 @@ pub use allocation::allocation_bytes;
 pub use error::{FoundByte, KINDS_DEPTH_MAX, OBJECT_BYTES_MAX, ObjectError};
 pub use head::{ObjectHead, head};
 pub use key::{AsKey, Key, KeyError, KeyRef, SourceId};
-pub use object::{ByKey, Labels, Object, SCRATCH_BYTES_MAX};
+pub use object::{ByKey, HEAD_ANNOTATIONS_BYTES_MAX, Labels, Object, SCRATCH_BYTES_MAX};
 pub use pointer::{POINTER_TOKENS_MAX, Pointer, PointerError, PointerToken};
 pub use projection::{Payload, Projection};
 pub use selector::{FieldSelector, LabelSelector, SelectorError};

@@ -19,9 +19,11 @@ use crate::values;
 use crate::version::VersionRef;
 
 mod assembly;
+mod head_object;
 
 pub use assembly::SCRATCH_BYTES_MAX;
 pub(crate) use assembly::{PrefixObject, parse_prefix};
+pub use head_object::HEAD_ANNOTATIONS_BYTES_MAX;
 
 /// A Kubernetes object as JSON text, with its head read.
 ///
@@ -31,6 +33,7 @@ pub(crate) use assembly::{PrefixObject, parse_prefix};
 pub struct Object(Arc<HeaderSlice<Head, str>>);
 
 /// Where the head fields are in the text of an [`Object`].
+#[derive(Clone, Copy)]
 struct Head {
     /// The version as a number; `u64::MAX` if it is not one.
     number: u64,
@@ -193,7 +196,8 @@ impl Object {
     /// The members that hold most of an object's bytes: walks to other members skip them.
     fn known_spans(&self) -> KnownSpans {
         let head = &self.0.header;
-        [head.metadata, head.spec, head.status].map(Span::range)
+        let status = if self.is_head() { Span::default() } else { head.status };
+        [head.metadata, head.spec, status].map(Span::range)
     }
 
     fn span(&self, span: Span) -> &str {

@@ -34,6 +34,14 @@ impl Projection {
         }
     }
 
+    /// What a head keeps ([`Object::to_head`]): metadata and `fields`.
+    #[must_use]
+    pub fn of_head(fields: &[Pointer]) -> Projection {
+        let metadata = Pointer::parse("/metadata").expect("a pointer");
+        let pointers: Vec<Pointer> = std::iter::once(metadata).chain(fields.iter().cloned()).collect();
+        Projection::new(&pointers)
+    }
+
     /// The included fields, apart from apiVersion and kind.
     #[must_use]
     pub fn pointers(&self) -> &[Pointer] {

@@ -24,6 +24,11 @@ pub trait IndexFunc: Send + Sync {
     /// A message for the author of the function. The object is stored, but absent from this index, and listed
     /// with the message (client-go panics).
     fn values(&self, object: &Object, values: &mut IndexValues) -> Result<(), String>;
+
+    /// The fields that [`values`](Self::values) reads. None: any; then the store never keeps only heads of objects.
+    fn fields(&self) -> Option<&[Pointer]> {
+        None
+    }
 }
 
 /// The values of one object in one index. A reusable buffer.
@@ -70,6 +75,12 @@ impl IndexValues {
             given.for_each(|value| values.push(value));
             Ok(())
         })
+    }
+
+    /// Leaves no values, for this reason.
+    pub(crate) fn fail(&mut self, reason: &str) -> Result<(), String> {
+        self.clear();
+        Err(reason.to_owned())
     }
 
     fn fill(&mut self, fill: impl FnOnce(&mut IndexValues) -> Result<(), String>) -> Result<(), String> {
@@ -130,5 +141,9 @@ impl IndexFunc for PointerIndex {
     fn values(&self, object: &Object, values: &mut IndexValues) -> Result<(), String> {
         object.visit_pointer(&self.pointer, |value| values.push(&value));
         Ok(())
+    }
+
+    fn fields(&self) -> Option<&[Pointer]> {
+        Some(std::slice::from_ref(&self.pointer))
     }
 }

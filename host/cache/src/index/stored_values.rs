@@ -9,6 +9,10 @@ use triomphe::ThinArc;
 
 use super::{IndexFailures, IndexFunc, IndexValues, Postings};
 
+/// Why an object is not in an index that was declared when only its head was stored.
+const NOT_KEPT: &str = "the cache has only the metadata of the object, because its budget is reached; it is in the \
+                        index from its next change on";
+
 /// A native index, by its position in the store's list.
 pub(crate) type IndexSlot = u16;
 
@@ -46,17 +50,22 @@ impl ComputedValues {
     }
 
     /// Computes the values of `object` in each of `indexes`, which have the positions from `first` on; failures are
-    /// recorded per index and leave no values.
+    /// recorded per index and leave no values. A head lacks the fields of the indexes from `late` on.
     pub(crate) fn compute(
         &mut self,
-        first: usize,
+        (first, late): (usize, usize),
         indexes: &[Arc<dyn IndexFunc>],
         failures: &mut [IndexFailures],
         object: &Object,
     ) {
         self.per_slot.resize_with(first + indexes.len(), IndexValues::default);
-        for ((index, failures), values) in indexes.iter().zip(failures).zip(&mut self.per_slot[first..]) {
-            failures.record(object.key(), values.compute(&**index, object));
+        let slots = (first..).zip(indexes.iter().zip(failures));
+        for ((slot, (index, failures)), values) in slots.zip(&mut self.per_slot[first..]) {
+            let result = match object.is_head() && slot >= late {
+                true => values.fail(NOT_KEPT),
+                false => values.compute(&**index, object),
+            };
+            failures.record(object.key(), result);
         }
     }
 

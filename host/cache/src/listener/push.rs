@@ -9,7 +9,7 @@ use crate::listener::{ChangeKind, Listener, ObjectChange, Pause};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 
 impl Listener {
-    /// Accepts the changes that led to `snapshot`.
+    /// Accepts the changes that led to `snapshot`; none if the store only keeps less of its objects.
     pub(super) fn push(&mut self, source: SourceId, snapshot: &Snapshot, changes: &[ObjectChange]) {
         if self.closed {
             self.queue.counters.refused += changes.len() as u64;
@@ -19,12 +19,16 @@ impl Listener {
             self.queue.counters.unattached += changes.len() as u64;
             return;
         };
+        let has_shed = changes.is_empty() && snapshot.heads() > state.snapshot.heads();
         state.snapshot = snapshot.clone();
         for cursor in state.walks.iter_mut().filter_map(|walk| walk.cursor.as_mut()) {
             cursor.rebase();
         }
         if self.pauses.contains(Pause::Swap) && seeded_bug(SeededBug::SwapDropsEvents) {
             return;
+        }
+        if has_shed {
+            self.queue.count_unstored(source, snapshot);
         }
         for change in changes {
             self.push_change(source, change);
@@ -79,6 +83,8 @@ impl Listener {
             (_, old) => Known::Maybe(old.cloned()),
         };
         state.was_selected = covering == Some(CursorKind::Reselection);
+        let stored = self.sources.get(source).map(|of| &of.snapshot);
+        state.is_unstored = stored.is_some_and(|snapshot| state.is_unstored_in(snapshot));
         self.queue.enqueue((source, lane), known, state);
     }
 

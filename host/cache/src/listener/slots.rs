@@ -491,6 +491,15 @@ impl Slot {
         dropped
     }
 
+    /// Keeps only the heads of pending objects that the store does not keep whole. Returns of how many.
+    pub(super) fn drop_bodies(&mut self) -> u64 {
+        let in_flight = usize::from(self.is_in_flight());
+        self.states_mut()
+            .skip(in_flight)
+            .map(|state| u64::from(state.drop_body()))
+            .sum()
+    }
+
     /// Bytes that its states from number `from` on keep in memory.
     pub(super) fn bytes_from(&self, from: usize) -> usize {
         let of_state = |(at, state): (usize, &State)| state.kept_bytes(&self.known_before(at));

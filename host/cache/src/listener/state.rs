@@ -11,11 +11,11 @@
 
 use std::borrow::Cow;
 
-use informant_object::{Key, KeyRef, Object};
+use informant_object::{Key, KeyRef, Object, Projection};
 
 use crate::listener::Notification;
 use crate::seeded_bug::{SeededBug, seeded_bug};
-use crate::{Moment, Reason};
+use crate::{Moment, Reason, Snapshot};
 
 /// What a handler knows of an object.
 #[derive(Clone, Debug)]
@@ -48,6 +48,8 @@ pub(super) struct State {
     pub(super) owed_to_sync: bool,
     /// What the handler knows before it is not kept, because of the limit on bytes.
     pub(super) drops_old: bool,
+    /// The store keeps only the head of its object.
+    pub(super) is_unstored: bool,
 }
 
 /// What a state is.
@@ -140,6 +142,7 @@ impl State {
             was_selected: false,
             owed_to_sync: false,
             drops_old: false,
+            is_unstored: false,
         }
     }
 
@@ -258,7 +261,28 @@ impl State {
             What::Ended(end) => end.last.as_ref(),
             What::Synced => None,
         };
-        kept.map_or(0, Object::size_bytes)
+        kept.map_or(0, Object::size_bytes) + self.unstored_bytes()
+    }
+
+    /// Bytes of an object that the store does not keep whole.
+    pub(super) fn unstored_bytes(&self) -> usize {
+        let unstored = self.object().filter(|_| self.is_unstored);
+        unstored.map_or(0, Object::size_bytes)
+    }
+
+    /// Whether `snapshot` has only the head of its object.
+    pub(super) fn is_unstored_in(&self, snapshot: &Snapshot) -> bool {
+        let object = self.object().filter(|object| snapshot.heads() > 0 && !object.is_head());
+        object.is_some_and(|object| snapshot.get(object.key()).is_some_and(Object::is_head))
+    }
+
+    /// Keeps only the head of an object that the store does not keep whole. Returns whether that is a change.
+    pub(super) fn drop_body(&mut self) -> bool {
+        let is_unstored = std::mem::take(&mut self.is_unstored);
+        if let (What::Is(object), true) = (&mut self.what, is_unstored) {
+            *object = object.to_head(&Projection::of_head(&[]));
+        }
+        is_unstored
     }
 
     /// What is kept of `known` until this state is delivered.
@@ -322,6 +346,7 @@ impl State {
         match (&mut self.what, newer.what) {
             (What::Is(_), What::Is(_)) if seeded_bug(SeededBug::FoldLosesLastState) && is_older_update => {}
             (What::Is(older), What::Is(object)) => {
+                self.is_unstored = newer.is_unstored;
                 if seeded_bug(SeededBug::FoldTakesNewerOld) && is_older_update && newer.why == Why::Changed {
                     *known = Known::Exactly(older.clone());
                 }
@@ -335,7 +360,10 @@ impl State {
                     (older.last, older.final_state_unknown) = (end.last, end.final_state_unknown);
                 }
             }
-            (what, newest) => *what = newest,
+            (what, newest) => {
+                self.is_unstored = newer.is_unstored;
+                *what = newest;
+            }
         }
         Folded::Merged
     }

@@ -68,6 +68,9 @@ pub struct ListenerCounters {
     pub resync_keys_skipped: u64,
     /// `old` states dropped because of [`pending_bytes_max`](super::ListenerOptions::pending_bytes_max).
     pub olds_dropped: u64,
+    /// Objects of which the store keeps only the head, and of which the queue no longer keeps more either, because of
+    /// [`pending_bytes_max`](super::ListenerOptions::pending_bytes_max).
+    pub bodies_dropped: u64,
     /// Deletes, pending or requeued, cut to their metadata because of
     /// [`pending_bytes_max`](super::ListenerOptions::pending_bytes_max).
     pub deletes_cut: u64,

@@ -24,6 +24,8 @@ pub(super) struct Root {
     pub(super) objects: Objects,
     /// See [`Snapshot::bytes`](super::Snapshot::bytes).
     pub(super) bytes: usize,
+    /// How many objects are heads.
+    pub(super) heads: usize,
     /// The sum of the bytes of all objects that were ever replaced or removed.
     pub(super) replaced_bytes: u64,
     /// Shared by all roots of a writer.

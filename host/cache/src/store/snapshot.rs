@@ -196,6 +196,19 @@ impl Snapshot {
         self.0.bytes
     }
 
+    /// How many of the objects are only heads.
+    #[must_use]
+    pub fn heads(&self) -> usize {
+        self.0.heads
+    }
+
+    /// The namespaces of which only heads are stored, as of the newest snapshot, with the bytes that the bodies of
+    /// their objects would add, the smallest first.
+    #[must_use]
+    pub fn shed_namespaces(&self) -> Vec<(Box<str>, usize)> {
+        self.0.usage.shed_namespaces()
+    }
+
     /// The memory that the entries of the indexes take, without the texts of values.
     #[must_use]
     pub fn index_bytes(&self) -> usize {

@@ -4,6 +4,7 @@ mod external;
 mod indexes;
 mod model;
 mod readers;
+mod shed;
 
 use std::sync::Arc;
 

@@ -33,9 +33,18 @@ pub fn stored_bytes(object: &Object) -> usize {
 /// What the writer and the readers of all roots of a store share.
 #[derive(Debug, Default)]
 pub(super) struct StoreUsage {
-    /// Bytes of the objects of each namespace that has any.
-    namespaces: Mutex<HashMap<Box<str>, usize, FixedState>>,
+    /// Of each namespace that has objects, or is shed.
+    namespaces: Mutex<HashMap<Box<str>, NamespaceUsage, FixedState>>,
     held: Mutex<HeldRoots>,
+}
+
+/// The objects of a namespace.
+#[derive(Clone, Copy, Debug, Default)]
+struct NamespaceUsage {
+    bytes: usize,
+    /// What the bodies would add of which only the heads are stored.
+    body_bytes: usize,
+    is_shed: bool,
 }
 
 impl StoreUsage {
@@ -60,7 +69,7 @@ impl StoreUsage {
     /// The namespaces whose objects take the most memory, the largest first.
     pub(super) fn largest_namespaces(&self, count: usize) -> Vec<(Box<str>, usize)> {
         let mut largest: Vec<(Box<str>, usize)> = Vec::with_capacity(count + 1);
-        for (namespace, bytes) in &*lock(&self.namespaces) {
+        for (namespace, NamespaceUsage { bytes, .. }) in &*lock(&self.namespaces) {
             let is_before = |(other, size): &(Box<str>, usize)| (Reverse(*size), other) < (Reverse(*bytes), namespace);
             let at = largest.partition_point(is_before);
             if at < count {
@@ -70,26 +79,81 @@ impl StoreUsage {
         }
         largest
     }
+
+    pub(super) fn set_shed(&self, namespace: &str, is_shed: bool) {
+        let mut namespaces = lock(&self.namespaces);
+        let usage = namespaces.entry(namespace.into()).or_default();
+        usage.is_shed = is_shed;
+        if usage.is_unused() {
+            namespaces.remove(namespace);
+        }
+    }
+
+    /// The namespace with the most bytes that is not shed.
+    pub(super) fn largest_whole_namespace(&self) -> Option<(Box<str>, usize)> {
+        let namespaces = lock(&self.namespaces);
+        let whole = namespaces.iter().filter(|(_, usage)| !usage.is_shed);
+        let (namespace, usage) = whole.max_by_key(|(namespace, usage)| (usage.bytes, Reverse(&**namespace)))?;
+        Some((namespace.clone(), usage.bytes))
+    }
+
+    /// The shed namespaces with the bytes of their bodies, the smallest first.
+    pub(super) fn shed_namespaces(&self) -> Vec<(Box<str>, usize)> {
+        let namespaces = lock(&self.namespaces);
+        let shed = namespaces.iter().filter(|(_, usage)| usage.is_shed);
+        let mut shed: Vec<_> = shed
+            .map(|(namespace, usage)| (namespace.clone(), usage.body_bytes))
+            .collect();
+        shed.sort_unstable_by(|(a, a_bytes), (b, b_bytes)| (a_bytes, a).cmp(&(b_bytes, b)));
+        shed
+    }
+}
+
+impl NamespaceUsage {
+    fn is_unused(&self) -> bool {
+        self.bytes == 0 && !self.is_shed
+    }
 }
 
 /// What was written since the sums by namespace were updated. A row of writes to one namespace updates them once.
 #[derive(Debug, Default)]
 pub(super) struct NamespaceTally {
     namespace: String,
-    added: usize,
-    removed: usize,
+    added: Sums,
+    removed: Sums,
+}
+
+/// Bytes of objects, and of the bodies that heads lack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sums {
+    bytes: usize,
+    body_bytes: usize,
+}
+
+impl Sums {
+    fn add(&mut self, object: Option<&Object>) {
+        let Some(object) = object else { return };
+        self.bytes += stored_bytes(object);
+        self.body_bytes += object.whole_bytes() - object.size_bytes();
+    }
 }
 
 impl NamespaceTally {
-    /// Counts what an object of `namespace` added and removed.
-    pub(super) fn count(&mut self, usage: &StoreUsage, namespace: &str, added: usize, removed: usize) {
+    /// Counts that `removed` was replaced by `added` in `namespace`.
+    pub(super) fn count(
+        &mut self,
+        usage: &StoreUsage,
+        namespace: &str,
+        added: Option<&Object>,
+        removed: Option<&Object>,
+    ) {
         if self.namespace != namespace {
             self.flush(usage);
             self.namespace.clear();
             self.namespace.push_str(namespace);
         }
-        self.added += added;
-        self.removed += removed;
+        self.added.add(added);
+        self.removed.add(removed);
     }
 
     /// Updates the sum of the namespace.
@@ -100,12 +164,15 @@ impl NamespaceTally {
         }
         let mut namespaces = lock(&usage.namespaces);
         let before = namespaces.get(self.namespace.as_str()).copied().unwrap_or_default();
-        match (before + added).saturating_sub(removed) {
-            0 => drop(namespaces.remove(self.namespace.as_str())),
-            bytes => match namespaces.get_mut(self.namespace.as_str()) {
-                Some(sum) => *sum = bytes,
-                None => drop(namespaces.insert(self.namespace.as_str().into(), bytes)),
-            },
+        let after = NamespaceUsage {
+            bytes: (before.bytes + added.bytes).saturating_sub(removed.bytes),
+            body_bytes: (before.body_bytes + added.body_bytes).saturating_sub(removed.body_bytes),
+            ..before
+        };
+        match namespaces.get_mut(self.namespace.as_str()) {
+            _ if after.is_unused() => drop(namespaces.remove(self.namespace.as_str())),
+            Some(usage) => *usage = after,
+            None => drop(namespaces.insert(self.namespace.as_str().into(), after)),
         }
     }
 }

@@ -2,16 +2,20 @@
 
 mod external;
 mod indexers;
+mod shed;
 
 pub use self::indexers::{IndexFilling, OBJECTS_BETWEEN_YIELDS_MAX};
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use informant_object::{Key, KeyRef, Object, ResourceVersion, SourceId};
+use informant_object::{Key, KeyRef, Object, Projection, ResourceVersion, SourceId};
+
+use self::shed::Shedding;
 
 use super::root::{Root, StoredObject};
-use super::usage::{NamespaceTally, stored_bytes};
+use super::usage::{NamespaceTally, StoreUsage, stored_bytes};
 use super::{Garbage, Snapshot};
 use crate::catalog::{Catalog, UnknownSource};
 use crate::index::{ComputedValues, IndexFailures, StoredValues};
@@ -27,9 +31,16 @@ use crate::source::Source;
 /// version and never on the old one; its error isolates the object instead of panicking; lists are sorted; the version
 /// is set explicitly ([`set_version`](Self::set_version)) instead of taken from the last object written, which would be
 /// wrong with a queue of deltas per key.
-#[derive(Default)]
 pub struct StoreWriter {
     root: Root,
+    /// Namespaces of which only heads are stored.
+    shed: BTreeSet<Box<str>>,
+    /// Those in which whole objects may be left.
+    shedding: Vec<Shedding>,
+    /// What heads keep. None: objects cannot be cut.
+    head_fields: Option<Arc<Projection>>,
+    /// The first native index that was declared when heads were stored that lack its fields.
+    late_functions: usize,
     /// Per native index.
     failures: Vec<IndexFailures>,
     /// Per external index.
@@ -51,7 +62,23 @@ impl StoreWriter {
     /// An empty store that publishes to no catalog.
     #[must_use]
     pub fn new() -> StoreWriter {
-        StoreWriter::default()
+        StoreWriter {
+            root: Root::default(),
+            shed: BTreeSet::new(),
+            shedding: Vec::new(),
+            head_fields: Some(Arc::new(Projection::of_head(&[]))),
+            late_functions: 0,
+            failures: Vec::new(),
+            external_states: Vec::new(),
+            computed: ComputedValues::default(),
+            tally: NamespaceTally::default(),
+            top: None,
+            published: Snapshot::default(),
+            source: None,
+            dirty: false,
+            garbage: Garbage::default(),
+            garbage_freed_here: 0,
+        }
     }
 
     /// An empty store that publishes its snapshots in `catalog` under `source`.
@@ -192,7 +219,7 @@ impl StoreWriter {
 
 /// Writing.
 impl StoreWriter {
-    /// Stores `object`; returns what was stored under its key.
+    /// Stores `object`, or its head in a [shed namespace](Self::shed_namespace); returns what was stored under its key.
     pub fn add(&mut self, object: Object) -> Option<Object> {
         self.dirty = true;
         let is_same_version = |old: &Object| {
@@ -201,9 +228,12 @@ impl StoreWriter {
                     && old.version() == object.version()
                     && old.uid() == object.uid()
                     // The cut fields may have changed for the same version.
-                    && old.json() == object.json())
+                    && old.has_same_content(&object))
         };
-        let bytes = stored_bytes(&object);
+        let fields = self.head_fields.as_ref().filter(|_| self.is_shed(object.namespace()));
+        let head = fields.map(|fields| object.to_head(fields));
+        let late = self.late_functions();
+        let bytes = stored_bytes(head.as_ref().unwrap_or(&object));
         self.root.bytes += bytes;
         let sorts_last = self.sorts_last(object.key());
         let stored = match sorts_last {
@@ -215,10 +245,9 @@ impl StoreWriter {
                 let before = stored_bytes(&stored.object);
                 self.root.bytes -= before;
                 self.root.replaced_bytes += before as u64;
-                self.tally.count(&self.root.usage, object.namespace(), bytes, before);
                 if !is_same_version(&stored.object) {
                     self.computed
-                        .compute(0, &self.root.functions, &mut self.failures, &object);
+                        .compute((0, late), &self.root.functions, &mut self.failures, &object);
                     if !seeded_bug(SeededBug::IndexKeepsStaleValues) {
                         stored.values.update(&mut self.computed, &mut self.root.postings, key);
                     }
@@ -226,12 +255,19 @@ impl StoreWriter {
                         .iter_mut()
                         .for_each(|state| state.expect_values(key));
                 }
+                let object = head.unwrap_or(object);
+                count(
+                    &mut self.tally,
+                    &self.root.usage,
+                    &mut self.root.heads,
+                    Some(&stored.object),
+                    Some(&object),
+                );
                 Some(std::mem::replace(&mut stored.object, object))
             }
             None => {
                 self.computed
-                    .compute(0, &self.root.functions, &mut self.failures, &object);
-                self.tally.count(&self.root.usage, object.namespace(), bytes, 0);
+                    .compute((0, late), &self.root.functions, &mut self.failures, &object);
                 let key = object.key().to_key();
                 let mut values = StoredValues::default();
                 values.update(&mut self.computed, &mut self.root.postings, &key);
@@ -241,6 +277,14 @@ impl StoreWriter {
                 if sorts_last {
                     self.top = Some(key.clone());
                 }
+                let object = head.unwrap_or(object);
+                count(
+                    &mut self.tally,
+                    &self.root.usage,
+                    &mut self.root.heads,
+                    None,
+                    Some(&object),
+                );
                 self.root.objects.insert(key, StoredObject { object, values });
                 None
             }
@@ -254,7 +298,13 @@ impl StoreWriter {
         let bytes = stored_bytes(&stored.object);
         self.root.bytes -= bytes;
         self.root.replaced_bytes += bytes as u64;
-        self.tally.count(&self.root.usage, key.namespace(), 0, bytes);
+        count(
+            &mut self.tally,
+            &self.root.usage,
+            &mut self.root.heads,
+            Some(&stored.object),
+            None,
+        );
         if !seeded_bug(SeededBug::IndexKeepsDeleted) {
             stored.values.remove(&mut self.root.postings, key.as_ref());
         }
@@ -285,6 +335,26 @@ impl StoreWriter {
             self.add(object);
         }
         self.set_version(version, epoch);
+    }
+}
+
+/// Counts that `old` was replaced by `new`: in the sums of its namespace, and among the heads.
+fn count(
+    tally: &mut NamespaceTally,
+    usage: &StoreUsage,
+    heads: &mut usize,
+    old: Option<&Object>,
+    new: Option<&Object>,
+) {
+    let Some(object) = new.or(old) else { return };
+    let is_head = |object: Option<&Object>| usize::from(object.is_some_and(Object::is_head));
+    *heads = *heads + is_head(new) - is_head(old);
+    tally.count(usage, object.namespace(), new, old);
+}
+
+impl Default for StoreWriter {
+    fn default() -> StoreWriter {
+        StoreWriter::new()
     }
 }
 

@@ -121,6 +121,11 @@ const COUNTERS: [(&str, &str, Reading); 22] = [
         |stats| stats.counters.olds_dropped,
     ),
     (
+        "listener_bodies_dropped",
+        "Objects reduced to metadata at the byte limit, because the cache has no more of them",
+        |stats| stats.counters.bodies_dropped,
+    ),
+    (
         "listener_deletes_cut",
         "Deletes reduced to metadata at the byte limit",
         |stats| stats.counters.deletes_cut,

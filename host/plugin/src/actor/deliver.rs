@@ -158,7 +158,7 @@ impl Buffers {
         let before = before.map(|old| render(&mut self.old, &event.payload, old));
         let is_same = || match before {
             Some(before) => before == document,
-            None => old.is_some_and(|old| is_same_state(old, new)),
+            None => old.is_some_and(|old| old.has_same_content(new)),
         };
         if is_compared && is_same() {
             return None;
@@ -220,14 +220,9 @@ fn head_to_read<'d>(delivery: &'d Delivery, rule: &SourceRule) -> Option<&'d Obj
     }
     let event = rule.event.as_ref()?;
     let is_compared = event.changed_only && delivery.exact_old;
-    let is_unchanged = is_compared && old.is_some_and(|old| is_same_state(old, new));
+    let is_unchanged = is_compared && old.is_some_and(|old| old.has_same_content(new));
     let is_needed = rule.objects.contain(new) && !new.holds(&event.payload) && !is_unchanged;
     is_needed.then_some(new)
-}
-
-/// Whether two states of an object have the same content, as far as a head can tell.
-fn is_same_state(old: &Object, new: &Object) -> bool {
-    old.has_same_content(new) && !seeded_bug(SeededBug::UnchangedByHashIgnored)
 }
 
 /// The same delivery of `body` instead of its head.

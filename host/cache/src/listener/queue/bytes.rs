@@ -1,6 +1,9 @@
 //! The limit on bytes of states that only the queue keeps in memory.
 
+use informant_object::SourceId;
+
 use super::Queue;
+use crate::Snapshot;
 use crate::delivery::dead_letters::metadata_only;
 use crate::listener::state::{State, What};
 
@@ -21,8 +24,10 @@ impl Queue {
         }
         match &mut state.what {
             What::Is(_) => {
-                state.drops_old = true;
-                self.counters.olds_dropped += 1;
+                let has_old = size > state.unstored_bytes();
+                self.counters.bodies_dropped += u64::from(state.drop_body());
+                state.drops_old |= has_old;
+                self.counters.olds_dropped += u64::from(has_old);
             }
             What::Ended(end) if self.bytes + size > self.pending_bytes_max => {
                 end.last = end.last.as_ref().map(metadata_only);
@@ -33,12 +38,31 @@ impl Queue {
         is_reached
     }
 
-    /// Drops the old state before every pending state.
+    /// Counts the objects of which `snapshot` of `source` has only the heads from now on.
+    pub(in crate::listener) fn count_unstored(&mut self, source: SourceId, snapshot: &Snapshot) {
+        for id in self.slots.ids() {
+            let slot = self.slots.get_mut(id);
+            if slot.source == source {
+                self.bytes -= slot.bytes_from(0);
+                slot.states_mut()
+                    .for_each(|state| state.is_unstored |= state.is_unstored_in(snapshot));
+                self.bytes += slot.bytes_from(0);
+            }
+        }
+        if self.bytes > self.pending_bytes_max {
+            self.over_bytes_limit = true;
+            self.fold_all();
+            self.drop_olds();
+        }
+    }
+
+    /// Drops the old state before every pending state, and what the store does not keep of them.
     fn drop_olds(&mut self) {
         for id in self.slots.ids() {
             let slot = self.slots.get_mut(id);
             self.bytes -= slot.bytes_from(0);
             self.counters.olds_dropped += slot.drop_olds();
+            self.counters.bodies_dropped += slot.drop_bodies();
             self.bytes += slot.bytes_from(0);
         }
     }

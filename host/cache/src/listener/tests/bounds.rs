@@ -184,6 +184,39 @@ fn old_states_are_dropped_above_the_byte_limit() {
 }
 
 #[test]
+fn bodies_that_the_store_lacks_count_and_are_dropped() {
+    let size = state("a", "u", 1, 10_000).size_bytes();
+    let mut rig = Rig::new(ListenerOptions {
+        pending_bytes_max: 3 * size,
+        ..options()
+    });
+    let heads = |rig: &Rig| {
+        let objects = rig.in_flight.iter().map(|delivery| &delivery.notification);
+        let is_head = |notification: &Notification| matches!(notification, Notification::Add(new) if new.is_head());
+        objects.filter(|notification| is_head(notification)).count()
+    };
+    rig.write(PODS, state("a", "u", 1, 10_000));
+    assert_eq!(rig.stats().bytes, 0, "the store has it");
+    let store = rig.store(PODS);
+    store.shed_namespace("default");
+    while store.shed_some(10) {}
+    let snapshot = store.publish();
+    rig.listener.feed().push(PODS, &snapshot, &[]);
+    assert_eq!(rig.stats().bytes, size, "the store no longer has it");
+    rig.write(PODS, state("b", "u", 1, 10_000));
+    assert_eq!(rig.take_all(), "add a@1 watch\nadd b@1 watch\n");
+    assert_eq!(heads(&rig), 0);
+    rig.answer_all(&DeliveryOutcome::Ok);
+    assert_eq!(rig.stats().bytes, 0);
+    for name in ["c", "d", "e", "f"] {
+        rig.write(PODS, state(name, "u", 1, 10_000));
+    }
+    assert_eq!((rig.stats().bytes, rig.counters().bodies_dropped), (0, 4));
+    assert_eq!(rig.take_all().lines().count(), 4, "each is delivered");
+    assert_eq!(heads(&rig), 4);
+}
+
+#[test]
 fn deletes_are_cut_to_metadata_above_the_byte_limit() {
     let size = state("a", "u", 1, 10_000).size_bytes();
     let mut rig = Rig::new(ListenerOptions {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use informant_object::{Key, KeyRef, Object};
 
 use super::StoreWriter;
+use super::shed::fields_of;
 use crate::index::{IndexConflict, IndexError, IndexFailures, IndexFunc, Postings};
 
 /// How many stored objects are processed before other tasks get a turn: half a millisecond to two, by the index
@@ -54,6 +55,11 @@ impl StoreWriter {
         functions.extend(indexes.into_iter().map(Arc::from));
         self.root.postings.resize_with(functions.len(), Postings::default);
         self.failures.resize_with(functions.len(), IndexFailures::default);
+        self.head_fields = fields_of(functions).map(Arc::new);
+        self.late_functions = match self.root.heads {
+            0 => functions.len(),
+            _ => self.late_functions.min(first_new),
+        };
         self.dirty = true;
         Ok(IndexFilling { first_new, last: None })
     }
@@ -61,7 +67,7 @@ impl StoreWriter {
     /// Computes the values of at most `objects_max` more stored objects in the new indexes; the functions of the others
     /// are not run again. Returns whether the indexes are complete.
     pub fn fill_indexers(&mut self, filling: &mut IndexFilling, objects_max: usize) -> bool {
-        let first_new = filling.first_new;
+        let (first_new, late) = (filling.first_new, self.late_functions());
         let unfilled = self.root.objects.range(after(filling.last.as_ref()));
         let keys: Vec<Key> = unfilled.take(objects_max).map(|(key, _)| key.clone()).collect();
         for key in &keys {
@@ -70,7 +76,8 @@ impl StoreWriter {
             };
             let (functions, failures) = (&self.root.functions[first_new..], &mut self.failures[first_new..]);
             self.computed.load(&stored.values, first_new);
-            self.computed.compute(first_new, functions, failures, &stored.object);
+            self.computed
+                .compute((first_new, late), functions, failures, &stored.object);
             if !stored.values.are(&self.computed)
                 && let Some(stored) = self.root.objects.get_mut(key)
             {
@@ -98,6 +105,7 @@ impl StoreWriter {
             published: self.published.clone(),
             ..StoreWriter::new()
         };
+        let added_count = added.len();
         let functions = self.root.functions.iter().cloned();
         let kept: Vec<_> = functions
             .filter(|function| !removed.iter().any(|name| name == function.name()))
@@ -105,8 +113,15 @@ impl StoreWriter {
         writer.root.usage = Arc::new(self.root.usage.without_objects());
         writer.root.postings.resize_with(kept.len(), Postings::default);
         writer.failures.resize_with(kept.len(), IndexFailures::default);
+        writer.late_functions = kept.len();
         writer.root.functions = Arc::new(kept);
         writer.add_indexers(added)?;
+        if self.root.heads > 0 {
+            writer.late_functions = writer.root.functions.len() - added_count;
+        }
+        for namespace in &self.shed {
+            writer.shed_namespace(namespace);
+        }
         Ok(writer)
     }
 

@@ -1,0 +1,251 @@
+//! Heads: what is kept of an object when there is no room for all of it.
+//!
+//! A head is an [`Object`] like any other, with less text. It also has the hash and the size of the whole object, as
+//! text behind its JSON, so that whole objects do not pay for it.
+
+use std::sync::LazyLock;
+
+use triomphe::Arc;
+
+use super::{Head, Object, Span};
+use crate::digest::{HASH_CHARS, push_hash};
+use crate::pointer::{Pointer, PointerToken};
+use crate::projection::{Payload, Projection};
+use crate::shape::Shape;
+
+/// The most bytes of annotations that a head keeps: 4 KiB. Of an object with more, it keeps none.
+pub const HEAD_ANNOTATIONS_BYTES_MAX: usize = 4 * 1_024;
+
+/// Characters behind the JSON of a head: the hash of the whole text, and the size of the whole object, in hexadecimal.
+const TRAILER_CHARS: usize = HASH_CHARS + SIZE_CHARS;
+
+const SIZE_CHARS: usize = 8;
+
+/// Marks a head: no field begins there.
+const MARK: u32 = u32::MAX;
+
+/// `kubectl apply` writes the whole object into this annotation.
+const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
+
+static ANNOTATIONS: LazyLock<Pointer> = LazyLock::new(|| pointer("/metadata/annotations"));
+
+static WITHOUT_LAST_APPLIED: LazyLock<Shape> = LazyLock::new(|| dropping(pointer(LAST_APPLIED)));
+
+static WITHOUT_ANNOTATIONS: LazyLock<Shape> = LazyLock::new(|| dropping(ANNOTATIONS.clone()));
+
+fn pointer(text: &str) -> Pointer {
+    Pointer::parse(text).expect("a pointer")
+}
+
+fn dropping(pointer: Pointer) -> Shape {
+    Shape::new("", "", vec![pointer], true).expect("no object needs annotations")
+}
+
+impl Object {
+    /// The head of this object: apiVersion, kind, metadata, and `fields`, which [`Projection::of_head`] makes. Of
+    /// annotations, neither what `kubectl apply` writes nor more than [`HEAD_ANNOTATIONS_BYTES_MAX`].
+    ///
+    /// A head is its own head. An object whose text cannot be cut stays whole.
+    #[must_use]
+    pub fn to_head(&self, fields: &Projection) -> Object {
+        if self.is_head() {
+            return self.clone();
+        }
+        let mut json = Vec::new();
+        self.project(fields, &mut json);
+        cut(&json).map_or_else(|| self.clone(), |head| head.marked(self))
+    }
+
+    /// Whether this is only the head of an object.
+    #[must_use]
+    pub fn is_head(&self) -> bool {
+        self.0.header.status.start == MARK
+    }
+
+    /// The size of the whole object's allocation in bytes, as [`size_bytes`](Self::size_bytes) of it; also of a head.
+    #[must_use]
+    pub fn whole_bytes(&self) -> usize {
+        if !self.is_head() {
+            return self.size_bytes();
+        }
+        let (_, size) = self.trailer().split_at(HASH_CHARS);
+        usize::from_str_radix(size, 16).unwrap_or(usize::MAX)
+    }
+
+    /// Whether both have the same text; by its hash, if one of them is a head.
+    #[must_use]
+    pub fn has_same_content(&self, other: &Object) -> bool {
+        if self.ptr_eq(other) {
+            return true;
+        }
+        match self.is_head() || other.is_head() {
+            true => self.hash() == other.hash(),
+            false => self.json() == other.json(),
+        }
+    }
+
+    /// Whether `payload` writes of this object what it writes of the whole one. Always true of a whole object.
+    #[must_use]
+    pub fn holds(&self, payload: &Payload) -> bool {
+        if !self.is_head() {
+            return true;
+        }
+        match payload {
+            Payload::None => true,
+            Payload::Metadata => self.has_annotations(),
+            Payload::Fields(projection) => projection.pointers().iter().all(|field| self.has(field)),
+            Payload::Whole => false,
+        }
+    }
+
+    /// Whether a head has the part of the whole object that `field` points to, as far as metadata goes.
+    fn has(&self, field: &Pointer) -> bool {
+        match field.tokens() {
+            [PointerToken::Name(first)] if matches!(&**first, "apiVersion" | "kind") => true,
+            [PointerToken::Name(first), rest @ ..] if &**first == "metadata" => {
+                let is_elsewhere = matches!(rest, [PointerToken::Name(second), ..] if &**second != "annotations");
+                is_elsewhere || self.has_annotations()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a head has all annotations of its object.
+    fn has_annotations(&self) -> bool {
+        self.0.header.status.bytes == 0
+    }
+
+    /// This cut text as the head of `whole`.
+    fn marked(&self, whole: &Object) -> Object {
+        let own = &self.0.header;
+        let header = Head {
+            spec: Span::default(),
+            status: Span {
+                start: MARK,
+                bytes: u32::from(self.metadata() != whole.metadata()),
+            },
+            ..*own
+        };
+        let mut text = String::with_capacity(self.0.slice.len() + TRAILER_CHARS);
+        text.push_str(&self.0.slice);
+        push_hash(whole.json(), &mut text);
+        let size = u32::try_from(whole.size_bytes()).unwrap_or(u32::MAX);
+        text.push_str(&format!("{size:0SIZE_CHARS$x}"));
+        Object(Arc::from_header_and_str(header, &text))
+    }
+
+    /// The hash of the whole text.
+    fn hash(&self) -> std::borrow::Cow<'_, str> {
+        if self.is_head() {
+            return self.trailer().split_at(HASH_CHARS).0.into();
+        }
+        let mut hash = String::with_capacity(HASH_CHARS);
+        push_hash(self.json(), &mut hash);
+        hash.into()
+    }
+
+    fn trailer(&self) -> &str {
+        &self.0.slice[self.0.slice.len() - TRAILER_CHARS..]
+    }
+}
+
+/// The object in `json`, without the annotations that a head does not keep.
+fn cut(json: &[u8]) -> Option<Object> {
+    let head = Object::parse(json, &WITHOUT_LAST_APPLIED).ok()?;
+    if head.metadata().len() <= HEAD_ANNOTATIONS_BYTES_MAX {
+        return Some(head);
+    }
+    let mut annotations = Vec::new();
+    head.project(&Projection::new(std::slice::from_ref(&*ANNOTATIONS)), &mut annotations);
+    match annotations.len() > HEAD_ANNOTATIONS_BYTES_MAX {
+        true => Object::parse(json, &WITHOUT_ANNOTATIONS).ok(),
+        false => Some(head),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(annotations: &str, data: &str) -> Object {
+        let json = format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"namespace":"a","name":"n","uid":"u","resourceVersion":"7","labels":{{"app":"web"}},"annotations":{{{annotations}}}}},"data":{{"k":"{data}"}},"status":{{"phase":"On"}}}}"#
+        );
+        Object::parse(json.as_bytes(), &Shape::verbatim()).unwrap()
+    }
+
+    fn fields(pointers: &[&str]) -> Projection {
+        let pointers: Vec<Pointer> = pointers.iter().map(|text| pointer(text)).collect();
+        Projection::of_head(&pointers)
+    }
+
+    fn payload(pointers: &[&str]) -> Payload {
+        let pointers: Vec<Pointer> = pointers.iter().map(|text| pointer(text)).collect();
+        Payload::Fields(Projection::new(&pointers))
+    }
+
+    #[test]
+    fn a_head_has_metadata_and_the_kept_fields() {
+        let whole = object(r#""x":"y""#, &"d".repeat(100_000));
+        let head = whole.to_head(&fields(&["/status/phase"]));
+        insta::assert_snapshot!(head.text(), @r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"a","name":"n","uid":"u","resourceVersion":"7","labels":{"app":"web"},"annotations":{"x":"y"}},"status":{"phase":"On"}}"#);
+        assert!(head.is_head() && !whole.is_head());
+        assert_eq!(
+            (head.key(), head.uid(), head.version()),
+            (whole.key(), whole.uid(), whole.version())
+        );
+        assert_eq!(head.label("app").as_deref(), Some("web"));
+        assert_eq!(head.pointer(&pointer("/status/phase")), ["On"]);
+        assert!(head.size_bytes() < 400, "{}", head.size_bytes());
+        assert_eq!(head.whole_bytes(), whole.size_bytes());
+        assert!(head.to_head(&fields(&[])).ptr_eq(&head));
+    }
+
+    #[test]
+    fn a_head_tells_whether_the_whole_text_changed() {
+        let (one, other) = (object("", "1"), object("", "2"));
+        let head = one.to_head(&fields(&[]));
+        assert!(head.has_same_content(&one) && one.has_same_content(&head));
+        assert!(head.has_same_content(&object("", "1").to_head(&fields(&[]))));
+        assert!(!head.has_same_content(&other) && !head.has_same_content(&other.to_head(&fields(&[]))));
+        assert!(one.has_same_content(&object("", "1")) && !one.has_same_content(&other));
+    }
+
+    #[test]
+    fn a_head_keeps_no_copy_of_the_object_in_annotations() {
+        let applied = r#""kubectl.kubernetes.io/last-applied-configuration":"{…}","x":"y""#;
+        let head = object(applied, "").to_head(&fields(&[]));
+        assert!(head.text().contains(r#""annotations":{"x":"y"}"#), "{}", head.text());
+        let long = format!(r#""x":"{}""#, "y".repeat(HEAD_ANNOTATIONS_BYTES_MAX));
+        let head = object(&long, "").to_head(&fields(&[]));
+        assert!(!head.text().contains("annotations"), "{}", head.text());
+        assert_eq!(head.label("app").as_deref(), Some("web"));
+    }
+
+    #[test]
+    fn a_head_holds_only_what_it_has_completely() {
+        let whole = object(r#""x":"y""#, "");
+        let head = whole.to_head(&fields(&[]));
+        for held in [
+            Payload::None,
+            Payload::Metadata,
+            payload(&["/metadata", "/kind"]),
+            payload(&["/metadata/annotations/x"]),
+        ] {
+            assert!(head.holds(&held) && whole.holds(&held), "{held:?}");
+        }
+        for missing in [
+            Payload::Whole,
+            payload(&["/metadata/name", "/data"]),
+            payload(&["/*/name"]),
+        ] {
+            assert!(!head.holds(&missing) && whole.holds(&missing), "{missing:?}");
+        }
+        let applied = r#""kubectl.kubernetes.io/last-applied-configuration":"{…}""#;
+        let head = object(applied, "").to_head(&fields(&[]));
+        assert!(head.holds(&payload(&["/metadata/labels"])));
+        for missing in [Payload::Metadata, payload(&["/metadata"]), payload(&["/metadata/*/x"])] {
+            assert!(!head.holds(&missing), "{missing:?}");
+        }
+    }
+}
