@@ -200,12 +200,25 @@ impl BudgetShare {
         self.budget.changed(bytes, 0);
     }
 
-    /// Whether a list that is being received has to keep only heads: the budget is exceeded, and no other source takes
-    /// more than this one.
+    /// Whether a list that is being received has to keep only heads: the budget is exceeded, and no other source that
+    /// could free bytes takes more than this one.
     #[must_use]
     pub fn sheds_staged(&self) -> bool {
         let own = self.member.bytes();
-        self.budget.is_exceeded() && self.budget.members().iter().all(|member| member.bytes() <= own)
+        let is_smaller = |member: &Arc<Member>| member.bytes() <= own || member.is_stuck.load(Ordering::Relaxed);
+        self.budget.is_exceeded() && self.budget.members().iter().all(is_smaller)
+    }
+
+    /// The limit of the whole budget in bytes.
+    #[must_use]
+    pub fn max_bytes(&self) -> Option<usize> {
+        self.budget.max_bytes()
+    }
+
+    /// Whether the whole budget is exceeded.
+    #[must_use]
+    pub fn is_exceeded(&self) -> bool {
+        self.budget.is_exceeded()
     }
 
     /// How many bytes the source is asked to free; 0: none.

@@ -15,14 +15,14 @@
 
 mod health;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use http::{Request, Response};
-use informant_cache::{Environment, Moment};
+use informant_cache::{Environment, Moment, TokenBucket};
 use kube::Client;
 use kube::client::Body;
 
@@ -49,6 +49,10 @@ pub const RECOVERY_PROBE_PERIOD: Duration = Duration::from_secs(1);
 /// second.
 pub const RECOVERIES_PER_SECOND_MAX: u32 = 100;
 
+/// At most this many requests a second for objects of which the stores of a cluster have only the head. A burst is one
+/// second's worth.
+pub(crate) const BODY_READS_PER_SECOND_MAX: u32 = 20;
+
 /// For how long after an outage a failure counts as one of the restart: an API server that answers may still refuse
 /// versions, users and resources until its caches are filled.
 pub(crate) const RETURN_MAX: Duration = Duration::from_secs(10);
@@ -70,6 +74,7 @@ const PROBE_PATH: &str = "/readyz";
 pub struct ClusterClient {
     client: Client,
     health: Arc<ClusterHealth>,
+    body_reads: Arc<Mutex<TokenBucket>>,
 }
 
 /// A source's access to its cluster.
@@ -95,6 +100,10 @@ impl ClusterClient {
         Self {
             client,
             health: Arc::new(ClusterHealth::new(url.into())),
+            body_reads: Arc::new(Mutex::new(TokenBucket::new(
+                BODY_READS_PER_SECOND_MAX,
+                BODY_READS_PER_SECOND_MAX,
+            ))),
         }
     }
 
@@ -184,6 +193,23 @@ impl ClusterLink {
             Err(error) => {
                 self.health().set_away(Reach::Lost, &error.to_string(), now);
                 Err(unresponsive())
+            }
+        }
+    }
+
+    /// Waits until one more request for bodies may be sent.
+    pub(crate) async fn body_read_allowed(&self) {
+        loop {
+            let now = self.environment.now();
+            let taken = self
+                .cluster
+                .body_reads
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(now);
+            match taken {
+                Ok(()) => return,
+                Err(next) => self.environment.sleep(next - now).await,
             }
         }
     }

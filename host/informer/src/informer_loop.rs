@@ -17,6 +17,7 @@ mod control;
 mod handoff;
 mod index_feeds;
 mod replace;
+mod shedding;
 
 use std::sync::Arc;
 
@@ -31,7 +32,10 @@ pub(crate) use candidate::Candidate;
 pub(crate) use control::{Control, IndexersChange};
 pub(crate) use handoff::SourceHandoff;
 use index_feeds::{IndexFeeds, IndexWarnings};
+use shedding::Shedding;
 
+use crate::bodies::BodyParts;
+use crate::cache_share::CacheShare;
 use crate::durable_source::DurableSource;
 use crate::environment::BackgroundDropper;
 use crate::metrics::SourceMetrics;
@@ -42,6 +46,9 @@ use crate::update_channel::{EventKind, Update, UpdateReceiver, Updates};
 /// Deltas per batch: one root is published for them, and other tasks get a turn afterwards. At about 4 us each, a
 /// millisecond. client-go uses 1,000.
 pub(crate) const BATCH_DELTAS_MAX: usize = 256;
+
+/// Bytes of objects per batch. Events of large objects would fill memory while they wait for their turn.
+const BATCH_BYTES_MAX: usize = 8 * 1_024 * 1_024;
 
 pub(crate) struct LoopParts {
     pub(crate) name: Arc<SourceName>,
@@ -56,6 +63,10 @@ pub(crate) struct LoopParts {
     pub(crate) status: Arc<StatusTracker>,
     pub(crate) metrics: Arc<SourceMetrics>,
     pub(crate) dropper: BackgroundDropper,
+    /// Its part in the budget of all caches.
+    pub(crate) cache: Arc<CacheShare>,
+    /// Reads what the store has only the heads of.
+    pub(crate) bodies: BodyParts,
     /// Native indexes, and how many failures of each were counted.
     pub(crate) native_indexes: Vec<(String, u64)>,
     /// Persists what is published, and delivers to the listeners instead of the loop.
@@ -67,6 +78,9 @@ pub(crate) struct LoopParts {
 pub(crate) struct InformerLoop {
     parts: LoopParts,
     batch: Batch,
+    /// Bytes of the objects that were queued since the last batch.
+    queued_bytes: usize,
+    shedding: Shedding,
     /// What to deliver to listeners once the root is published.
     changes: Vec<ObjectChange>,
     /// How many of `changes` were sent to index plugins.
@@ -91,8 +105,11 @@ impl InformerLoop {
         if let Some(high_water) = parts.durable.as_ref().and_then(|durable| durable.high_water) {
             guard.resume_from(high_water);
         }
+        parts.cache.set_head_fields(parts.store.head_fields().cloned());
         Self {
             batch: Batch::new(),
+            queued_bytes: 0,
+            shedding: Shedding::default(),
             changes: Vec::with_capacity(BATCH_DELTAS_MAX),
             listeners: Vec::new(),
             fed_changes: 0,
@@ -117,11 +134,13 @@ impl InformerLoop {
                     Some(control) => if self.handle(control).await.is_break() { break },
                     None => break,
                 },
+                () = self.parts.cache.asked() => self.shed().await,
                 first = candidate::first_message(&mut self.candidate), if self.candidate.is_some() => self.candidate_listed(first).await,
                 updates = self.parts.updates.recv(), if self.has_reflector && !self.paused => match updates {
                     Some(updates) => self.receive(updates).await,
                     None => self.has_reflector = false,
                 },
+                news = self.shedding.news(&*self.parts.environment) => self.handle_shedding(news).await,
                 () = self.feeds.woken(&*self.parts.environment, self.parts.source) => self.handle_feed_news(),
             }
         }
@@ -151,8 +170,9 @@ impl InformerLoop {
     async fn receive_one(&mut self, update: Update, received: Moment) -> bool {
         match update {
             Update::Event { kind, object } => {
+                self.queued_bytes += object.size_bytes();
                 self.queue(kind, object, received);
-                if self.parts.fifo.len() < BATCH_DELTAS_MAX {
+                if self.parts.fifo.len() < BATCH_DELTAS_MAX && self.queued_bytes < BATCH_BYTES_MAX {
                     return false;
                 }
                 self.process_queued().await;
@@ -182,6 +202,7 @@ impl InformerLoop {
 
     /// Processes everything in the queue, batch by batch.
     async fn process_queued(&mut self) {
+        self.queued_bytes = 0;
         loop {
             let more = self.process_batch();
             if seeded_bug(SeededBug::NotifiedBeforePublish) {
@@ -193,6 +214,7 @@ impl InformerLoop {
             self.notify_listeners();
             // Freeing what one batch replaced takes less time than sending it elsewhere.
             drop(self.parts.store.take_garbage());
+            self.count_bytes();
             if !more {
                 return;
             }
@@ -267,9 +289,12 @@ impl InformerLoop {
     /// Delivers the changes of the batch to every listener. After [`publish`](Self::publish), never before.
     fn notify_listeners(&mut self) {
         self.fed_changes = 0;
-        if self.changes.is_empty() {
-            return;
+        if !self.changes.is_empty() {
+            self.push_changes();
         }
+    }
+
+    fn push_changes(&mut self) {
         let now = self.parts.environment.now();
         let snapshot = self.parts.store.published();
         match &self.parts.durable {

@@ -15,16 +15,19 @@
 //! Its modules, lowest layer first; none imports from a layer above its own:
 //!
 //! ```layers
-//! environment spec durable_source
+//! environment spec durable_source cache_share
 //! metrics update_channel source_name
 //! api cluster_client handler status
-//! discovery informer_loop
+//! discovery bodies
+//! informer_loop
 //! reflector
 //! shared_informer
 //! named_informer
 //! ```
 
 mod api;
+mod bodies;
+mod cache_share;
 mod cluster_client;
 mod discovery;
 mod durable_source;

@@ -96,6 +96,12 @@ series! {
         "Bytes of lists that are being received or applied, without objects that did not change";
     channel_bytes: InformerLabels, Gauge, "reflector_channel_bytes",
         "Bytes between the reflector and the informer loop; reading stops at the limit";
+    shed_namespaces: InformerLabels, Gauge, "shed_namespaces",
+        "Namespaces of which the store keeps only heads of objects, because the budget of all caches was reached";
+    sheds: InformerLabels, Counter, "shed", "Namespaces whose objects became heads";
+    cache_returns: InformerLabels, Counter, "cache_returns", "Shed namespaces whose objects are whole again";
+    body_reads: WordLabels, Counter, "body_reads",
+        "Reads of objects of which the store has only the head, by result";
     index_attached: WordLabels, Gauge, "index_attached", "1 while the index is ready for queries";
     index_errors: WordLabels, Counter, "index_errors", "Objects missing from an index because its function failed";
     handler_panics: InformerLabels, Counter, "native_handler_panics",
@@ -128,6 +134,7 @@ pub(crate) enum CounterFamily {
     Relists,
     Skipped,
     Rejected,
+    BodyReads,
 }
 
 /// Label values of the events of a watch.
@@ -213,6 +220,7 @@ impl Series {
             CounterFamily::Relists => (&self.relists, "reason"),
             CounterFamily::Skipped => (&self.skipped, "reason"),
             CounterFamily::Rejected => (&self.rejected, "type"),
+            CounterFamily::BodyReads => (&self.body_reads, "result"),
         }
     }
 
@@ -237,6 +245,7 @@ impl Series {
             &self.delta_fifo_keys,
             &self.staged_bytes,
             &self.channel_bytes,
+            &self.shed_namespaces,
         ] {
             family.remove(labels);
         }
@@ -259,6 +268,8 @@ impl Series {
             &self.handler_panics,
             &self.stop_undelivered,
             &self.hand_over_waits,
+            &self.sheds,
+            &self.cache_returns,
         ] {
             family.remove(labels);
         }

@@ -18,6 +18,7 @@ mod list_limits;
 mod liveness;
 mod paging;
 mod probation;
+mod staged_heads;
 mod staging;
 mod watch;
 mod watch_lines;
@@ -30,6 +31,7 @@ use std::time::Duration;
 use informant_cache::{Backoff, BackoffOptions};
 
 use crate::api::{ApiError, CollectionRequest};
+use crate::cache_share::CacheShare;
 use crate::cluster_client::ClusterLink;
 use crate::metrics::SourceMetrics;
 use crate::source_name::SourceName;
@@ -58,8 +60,9 @@ pub(crate) const INITIAL_EVENTS_MAX: Duration = Duration::from_secs(180);
 /// The most objects of one list. Ten times what a large cluster has of a kind; a longer one has no end.
 pub const LIST_OBJECTS_MAX: usize = 5_000_000;
 
-/// The most bytes of one list, with all its pages. Half a million objects of 8 KiB; etcd itself holds 2 GiB by default
-/// and should not hold more than 8.
+/// The most bytes of one list, with all its pages, where the caches have no budget. Half a million objects of 8 KiB;
+/// etcd itself holds 2 GiB by default and should not hold more than 8. With a budget, a list that exceeds it is kept as
+/// heads instead.
 pub const LIST_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 /// The most pages of one list: twice [`LIST_OBJECTS_MAX`] in pages of 500.
@@ -88,7 +91,7 @@ pub struct ReflectorOptions {
     /// The most objects of a list. A longer one fails, and is tried again every 5 minutes. Default
     /// [`LIST_OBJECTS_MAX`].
     pub list_objects_max: usize,
-    /// The most bytes of a list, with all its pages. Default [`LIST_BYTES_MAX`].
+    /// The most bytes of a list, with all its pages, where the caches have no budget. Default [`LIST_BYTES_MAX`].
     pub list_bytes_max: u64,
 }
 
@@ -118,6 +121,7 @@ pub(crate) struct ReflectorParts {
     pub(crate) updates: UpdateSender,
     pub(crate) status: Arc<StatusTracker>,
     pub(crate) metrics: Arc<SourceMetrics>,
+    pub(crate) cache: Arc<CacheShare>,
     pub(crate) options: ReflectorOptions,
     /// The reflector's number among those of its source.
     pub(crate) generation: u64,

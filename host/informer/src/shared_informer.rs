@@ -27,6 +27,8 @@ pub(crate) use start::Visibility;
 pub use start::{StartError, try_request};
 pub use stop::StopReport;
 
+use crate::bodies::ReadSpec;
+use crate::cache_share::CacheShare;
 use crate::cluster_client::ClusterClient;
 use crate::durable_source::DurableSource;
 use crate::environment::BackgroundDropper;
@@ -88,6 +90,9 @@ pub struct SharedInformer {
     status: Arc<StatusTracker>,
     metrics: Arc<SourceMetrics>,
     dropper: BackgroundDropper,
+    cache: Arc<CacheShare>,
+    /// What is read of objects of which the store has only the head.
+    read_spec: Arc<ReadSpec>,
     /// Ends the reflector.
     cancel: CancellationToken,
     durable: Option<DurableSource>,

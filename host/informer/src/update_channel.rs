@@ -56,6 +56,8 @@ pub(crate) struct StagedList {
     pub(crate) objects: Vec<Object>,
     /// Counts them until they are in the store.
     pub(crate) memory: StagedBytes,
+    /// Namespaces of which it has only heads: the store sheds them.
+    pub(crate) shed: Vec<Box<str>>,
     pub(crate) version: ResourceVersion,
     /// How the list was requested.
     pub(crate) source: ListSource,

@@ -12,6 +12,7 @@ use wasmtime::Engine;
 
 use crate::artifacts::Artifacts;
 use crate::artifacts::last_good::LastGood;
+use crate::bodies::Bodies;
 use crate::capability::parts::PluginParts;
 use crate::capability::{Capabilities, PluginCapabilities, Services};
 use crate::component::script::{Script, ScriptRunner};
@@ -20,7 +21,6 @@ use crate::effects::Effects;
 use crate::engine::scheduler::CpuScheduler;
 use crate::engine::ticker::Ticker;
 use crate::engine::watchdog::CallWatchdog;
-use crate::bodies::Bodies;
 use crate::error::LoadProblem;
 use crate::instance::config::PluginConfig;
 use crate::instance::guest::{GuestState, InstanceResources};
@@ -228,5 +228,7 @@ const PENDING_BUDGET_PART: usize = 32;
 /// The limit on the bytes of a plugin's pending states, with a cache budget of `budget` bytes.
 fn pending_bytes_max(budget: Option<usize>) -> usize {
     let default = listener::ListenerOptions::default().pending_bytes_max;
-    budget.map_or(default, |budget| (budget / PENDING_BUDGET_PART).clamp(PENDING_BYTES_MIN, default))
+    budget.map_or(default, |budget| {
+        (budget / PENDING_BUDGET_PART).clamp(PENDING_BYTES_MIN, default)
+    })
 }

@@ -292,7 +292,8 @@ pub(crate) fn difference(before: &Snapshot, after: &Snapshot, now: Moment) -> Ve
     });
     let states = after.iter().filter_map(|object| match before.get(object.key()) {
         None => Some(change(ChangeKind::Add(object.clone()))),
-        Some(old) if old.ptr_eq(object) => None,
+        // An object whose body was shed, or has returned, did not change.
+        Some(old) if old.is_same_state(object) => None,
         Some(old) => Some(change(ChangeKind::Update {
             old: old.clone(),
             new: object.clone(),

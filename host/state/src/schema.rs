@@ -222,9 +222,11 @@ pub(crate) fn decode_state(
     })
 }
 
-/// The part of an object that is stored.
+/// The part of an object that is stored. Nothing of the text of an object of which there is only the head: it would be
+/// taken for the whole object later.
 pub(crate) fn stored(content: StoredContent, object: &Object) -> Vec<u8> {
     match content {
+        StoredContent::Whole if object.is_head() => Vec::new(),
         StoredContent::Whole => object.json().to_vec(),
         StoredContent::Metadata => metadata_of(object),
     }

@@ -71,7 +71,7 @@ impl Reselection {
             selected => selected.ever,
         });
         let is_selected = self.selection.selects(object).now;
-        match self.was_complete && received.is_some_and(|was| was.ptr_eq(object)) {
+        match self.was_complete && received.is_some_and(|was| was.is_same_state(object)) {
             true => was_selected == is_selected,
             false => !was_selected && !is_selected,
         }

@@ -223,7 +223,14 @@ pub(super) fn of_source(informer: &InformerStatus, source: &Source) -> SourceVie
         bytes: status.snapshot.bytes(),
         largest_namespaces: views(status.snapshot.largest_namespaces(LARGEST_NAMED_MAX)),
         heads: status.snapshot.heads(),
-        shed_namespaces: views(status.snapshot.shed_namespaces().into_iter().rev().take(LARGEST_NAMED_MAX)),
+        shed_namespaces: views(
+            status
+                .snapshot
+                .shed_namespaces()
+                .into_iter()
+                .rev()
+                .take(LARGEST_NAMED_MAX),
+        ),
         resource_version: status.snapshot.version().map(|version| version.as_str().to_owned()),
         epoch: status.snapshot.epoch(),
         indexes: status.snapshot.index_names(),

@@ -86,7 +86,7 @@ const GAUGES: [(&str, &str, Reading); 12] = [
     ),
 ];
 
-const COUNTERS: [(&str, &str, Reading); 22] = [
+const COUNTERS: [(&str, &str, Reading); 23] = [
     ("listener_accepted", "Changes accepted from informers", |stats| {
         stats.counters.accepted
     }),
@@ -335,8 +335,14 @@ impl StatusCollector {
         let budget = self.0.catalog().budget();
         if let Some(bytes) = budget.max_bytes() {
             let help = "The budget of all caches (max-bytes of [cache], or the default)";
-            gauge(bytes as u64).encode(encoder.encode_descriptor("cache_max_bytes", help, None, MetricType::Gauge)?)?;
-            let help = "What the budget counts: objects, indexes, older snapshots that are held, and lists on their way";
+            gauge(bytes as u64).encode(encoder.encode_descriptor(
+                "cache_max_bytes",
+                help,
+                None,
+                MetricType::Gauge,
+            )?)?;
+            let help =
+                "What the budget counts: objects, indexes, older snapshots that are held, and lists on their way";
             let used = budget.used_bytes() as u64;
             gauge(used).encode(encoder.encode_descriptor("cache_used_bytes", help, None, MetricType::Gauge)?)?;
         }

@@ -235,7 +235,8 @@ fn show_shed(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
         };
         let hint = runbooks::hint(Some(runbooks::CACHE_SHED.code));
         let (name, heads) = (name(source, sources), source.heads);
-        let line = format!("{name}: the cache has only the metadata of {heads} objects{within}: its budget is reached{hint}");
+        let line =
+            format!("{name}: the cache has only the metadata of {heads} objects{within}: its budget is reached{hint}");
         output::line(out, &line)?;
     }
     Ok(())

@@ -7,6 +7,7 @@ use http::{HeaderValue, Request, header};
 use kube::client::Body;
 
 use super::error::ApiError;
+use crate::spec::SourceSpec;
 
 pub(crate) const JSON: &str = "application/json";
 
@@ -50,6 +51,32 @@ impl ListQuery<'_> {
 }
 
 impl CollectionRequest {
+    /// What the source of `spec` lists and watches.
+    pub(crate) fn of(spec: &SourceSpec) -> Self {
+        let text = |selector: Option<String>| selector.unwrap_or_default();
+        Self {
+            path: spec.path(),
+            label_selector: text(spec.label_selector.as_ref().map(ToString::to_string)),
+            field_selector: text(spec.field_selector.as_ref().map(ToString::to_string)),
+            metadata_only: spec.metadata_only,
+        }
+    }
+
+    /// Only what is called `name` of it.
+    pub(crate) fn of_name(mut self, name: &str) -> Self {
+        if !self.field_selector.is_empty() {
+            self.field_selector.push(',');
+        }
+        self.field_selector.push_str("metadata.name=");
+        for char in name.chars() {
+            if matches!(char, '\\' | ',' | '=') {
+                self.field_selector.push('\\');
+            }
+            self.field_selector.push(char);
+        }
+        self
+    }
+
     pub(crate) fn list(&self, query: &ListQuery<'_>) -> Result<Request<Body>, ApiError> {
         let mut parameters = self.parameters();
         if query.limit > 0 {
@@ -154,6 +181,11 @@ mod tests {
             })
             .unwrap();
         insta::assert_snapshot!(request.uri(), @"/api/v1/pods?labelSelector=app+in+%28a%2Cb%29&fieldSelector=status.phase%21%3DFailed&limit=500&resourceVersion=0");
+    }
+
+    #[test]
+    fn a_request_for_one_name_keeps_the_selectors() {
+        insta::assert_snapshot!(pods().of_name("a,b").field_selector, @r"status.phase!=Failed,metadata.name=a\,b");
     }
 
     #[test]

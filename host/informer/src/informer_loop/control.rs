@@ -124,6 +124,7 @@ impl InformerLoop {
             self.parts.metrics.set_index_attached(name, true);
         }
         self.parts.native_indexes.extend(names);
+        self.update_head_fields();
         self.publish();
         Ok(())
     }
@@ -152,6 +153,7 @@ impl InformerLoop {
             self.parts.metrics.set_index_attached(name, true);
         }
         self.parts.native_indexes = names.into_iter().map(|name| (name, 0)).collect();
+        self.update_head_fields();
         self.restart_feeds();
         self.publish();
         Ok(())
@@ -184,6 +186,7 @@ impl InformerLoop {
     /// The source is over: frees its content in the background.
     pub(super) fn end(mut self) {
         self.remove_all_feeds();
+        self.parts.cache.budget.set_stored_bytes(0);
         let parts = self.parts;
         parts.dropper.drop_later((parts.store.into_garbage(), self.batch));
     }

@@ -177,7 +177,7 @@ fn push_difference(known: Option<&Object>, object: &Object, now: Moment, changes
     }
     // The delivered state is newer: this source's watch will send it.
     let is_behind = object.version() < known.version();
-    if is_behind || object.json() == known.json() {
+    if is_behind || object.has_same_content(known) {
         return;
     }
     let update = ChangeKind::Update {

@@ -142,8 +142,14 @@ impl InformerLoop {
         if self.feeds.is_empty() || self.fed_changes == self.changes.len() {
             return;
         }
+        let changes = &self.changes[self.fed_changes..];
+        let stored = self.changes_as_stored(changes);
         for feed in &self.feeds.feeds {
-            feed.handle.submit(self.parts.source, &self.changes[self.fed_changes..]);
+            let changes = match &stored {
+                Some(stored) if !feed.attached => stored,
+                _ => changes,
+            };
+            feed.handle.submit(self.parts.source, changes);
         }
         self.fed_changes = self.changes.len();
         if !self.poll_feeds() {

@@ -19,6 +19,7 @@ const CHANGES_KEPT_MAX: usize = 4 * BATCH_DELTAS_MAX;
 pub(super) struct AcceptedList {
     objects: Vec<Object>,
     memory: StagedBytes,
+    shed: Vec<Box<str>>,
     version: ResourceVersion,
     reason: Reason,
 }
@@ -41,6 +42,7 @@ impl InformerLoop {
         let StagedList {
             objects,
             memory,
+            shed,
             version,
             source,
             verdict,
@@ -66,6 +68,7 @@ impl InformerLoop {
         Some(AcceptedList {
             objects,
             memory,
+            shed,
             version,
             reason,
         })
@@ -76,9 +79,11 @@ impl InformerLoop {
         let AcceptedList {
             objects,
             memory,
+            shed,
             version,
             reason,
         } = list;
+        self.shed_with_list(&shed).await;
         let LoopParts { fifo, store, .. } = &mut self.parts;
         let summary = fifo.replace(objects, &version, store, reason, received);
         log!(
@@ -95,11 +100,12 @@ impl InformerLoop {
             tokio::task::yield_now().await;
         }
         self.feed_indexes().await;
-        self.publish();
         // From now on the store counts the objects.
         drop(memory);
+        self.publish();
         self.notify_listeners();
         self.parts.dropper.drop_later(self.parts.store.take_garbage());
+        self.count_bytes();
         if self.changes.capacity() > CHANGES_KEPT_MAX {
             let changes = Vec::with_capacity(BATCH_DELTAS_MAX);
             self.parts

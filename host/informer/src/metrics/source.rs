@@ -9,6 +9,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::{CounterFamily, EVENT_TYPES, InformerLabels, Series};
+use crate::cache_share::CacheShare;
 use crate::update_channel::EventKind;
 
 /// `store_resource_version` keeps this many digits: a float, as Prometheus stores it, cannot hold further ones. Source:
@@ -49,29 +50,46 @@ impl GaugeShare {
     }
 }
 
-/// Bytes of one list that is being received or applied. They are in the gauge until this is dropped.
+/// Bytes of one list that is being received or applied. They are in the gauge, and in the budget of all caches, until
+/// this is dropped.
 #[derive(Debug)]
 pub(crate) struct StagedBytes {
     metrics: Arc<SourceMetrics>,
-    bytes: i64,
+    cache: Arc<CacheShare>,
+    bytes: usize,
 }
 
 impl StagedBytes {
-    pub(crate) fn new(metrics: Arc<SourceMetrics>) -> Self {
-        Self { metrics, bytes: 0 }
+    pub(crate) fn new(metrics: Arc<SourceMetrics>, cache: Arc<CacheShare>) -> Self {
+        Self {
+            metrics,
+            cache,
+            bytes: 0,
+        }
     }
 
     pub(crate) fn add(&mut self, bytes: usize) {
-        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.bytes += bytes;
-        self.metrics.staged_bytes.add(bytes);
+        self.metrics.staged_bytes.add(signed(bytes));
+        self.cache.budget.add_staged(bytes);
+    }
+
+    pub(crate) fn remove(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.metrics.staged_bytes.add(-signed(bytes));
+        self.cache.budget.remove_staged(bytes);
     }
 }
 
 impl Drop for StagedBytes {
     fn drop(&mut self) {
-        self.metrics.staged_bytes.add(-self.bytes);
+        self.remove(self.bytes);
     }
+}
+
+fn signed(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 /// How many events of each type a frame contained; added to the counters once per frame.
@@ -113,6 +131,9 @@ pub(crate) struct SourceMetrics {
     pub(crate) delta_fifo_keys: GaugeShare,
     pub(crate) staged_bytes: GaugeShare,
     pub(crate) channel_bytes: GaugeShare,
+    pub(crate) shed_namespaces: GaugeShare,
+    pub(crate) sheds: Counter,
+    pub(crate) cache_returns: Counter,
     resource_version: Gauge,
     pub(crate) handler_panics: Counter,
     pub(crate) stop_undelivered: Counter,
@@ -140,6 +161,9 @@ impl SourceMetrics {
             delta_fifo_keys: part(&series.delta_fifo_keys),
             staged_bytes: part(&series.staged_bytes),
             channel_bytes: part(&series.channel_bytes),
+            shed_namespaces: part(&series.shed_namespaces),
+            sheds: series.sheds.get_or_create_owned(&labels),
+            cache_returns: series.cache_returns.get_or_create_owned(&labels),
             resource_version: series.store_resource_version.get_or_create_owned(&labels),
             handler_panics: series.handler_panics.get_or_create_owned(&labels),
             stop_undelivered: series.stop_undelivered.get_or_create_owned(&labels),
@@ -234,6 +258,7 @@ impl SourceMetrics {
             &self.delta_fifo_keys,
             &self.staged_bytes,
             &self.channel_bytes,
+            &self.shed_namespaces,
         ];
         for part in parts {
             part.set(0);

@@ -70,6 +70,7 @@ impl Reflector {
         let list = StagedList {
             objects: staged.objects,
             memory: staged.memory,
+            shed: staged.shed,
             version: version.clone(),
             source,
             verdict,
@@ -145,7 +146,7 @@ impl Reflector {
     /// All pages; an error names the page (from 0) on which it happened.
     async fn list_pages(&self, plan: &ListPlan) -> Result<FetchedList, (usize, ApiError)> {
         let mut staging = self.staging(plan);
-        let mut limits = ListLimits::new(&self.parts.options);
+        let mut limits = ListLimits::new(&self.parts.options, self.parts.cache.budget.max_bytes().is_some());
         let mut continuation = String::new();
         loop {
             let page = limits.pages();

@@ -14,10 +14,11 @@ pub(super) struct ListLimits {
 }
 
 impl ListLimits {
-    pub(super) fn new(options: &ReflectorOptions) -> Self {
+    /// `has_budget`: the budget of all caches limits the bytes that are kept.
+    pub(super) fn new(options: &ReflectorOptions, has_budget: bool) -> Self {
         Self {
             objects_max: options.list_objects_max,
-            bytes_max: options.list_bytes_max,
+            bytes_max: if has_budget { u64::MAX } else { options.list_bytes_max },
             bytes: 0,
             pages: 0,
         }

@@ -13,6 +13,7 @@ use informant_object::frames::{
 use informant_object::{Key, Object, ObjectError, ObjectHead, Shape, head};
 
 use super::ReflectorParts;
+use super::staged_heads::StagedHeads;
 use crate::metrics::StagedBytes;
 use crate::source_name::{SourceName, log};
 use crate::status::{OUTDATED_KEYS_MAX, StatusTracker};
@@ -38,6 +39,7 @@ pub(super) struct Staging<'a> {
     outdated: BTreeSet<Key>,
     /// The memory that they will take in the store.
     memory: StagedBytes,
+    heads: StagedHeads,
 }
 
 /// A complete staged list.
@@ -46,11 +48,14 @@ pub(super) struct Staged {
     pub(super) new_bytes: usize,
     pub(super) memory: StagedBytes,
     pub(super) outdated: BTreeSet<Key>,
+    /// Namespaces of which only heads are staged.
+    pub(super) shed: Vec<Box<str>>,
 }
 
 impl<'a> Staging<'a> {
     pub(super) fn new(parts: &'a ReflectorParts, known: Snapshot) -> Self {
         let objects = Vec::with_capacity(known.len());
+        let heads = StagedHeads::new(Arc::clone(&parts.cache), &known);
         Self {
             name: &parts.name,
             shape: &parts.shape,
@@ -61,7 +66,8 @@ impl<'a> Staging<'a> {
             positions: None,
             new_bytes: 0,
             outdated: BTreeSet::new(),
-            memory: StagedBytes::new(Arc::clone(&parts.metrics)),
+            memory: StagedBytes::new(Arc::clone(&parts.metrics), Arc::clone(&parts.cache)),
+            heads,
         }
     }
 
@@ -125,13 +131,32 @@ impl<'a> Staging<'a> {
             if let Some(known) = self.known.get(object.key()).filter(|known| is_same(known, &object)) {
                 return self.put(known.clone());
             }
+            let object = self.heads.form(object);
             self.new_bytes += object.size_bytes();
             self.memory.add(stored_bytes(&object));
-            return self.put(object);
+            self.heads.count(&object);
+            self.put(object);
+            return self.shed();
         }
         let (key, kind) = (object.key(), object.kind());
         if let Some(skipped) = self.status.count_skipped_to_warn("wrong-kind") {
             log!(warn, *self.name, %key, %kind, skipped, "list item skipped: unexpected kind");
+        }
+    }
+
+    /// Makes heads of the largest namespaces of the list while the budget of all caches is exceeded.
+    fn shed(&mut self) {
+        while self.heads.are_needed()
+            && let Some(shed) = self.heads.shed_largest(&self.objects, &self.known)
+        {
+            for object in &mut self.objects {
+                let Some(head) = shed.head_of(object, &self.known) else {
+                    continue;
+                };
+                self.memory.add(stored_bytes(&head));
+                self.memory.remove(stored_bytes(object));
+                *object = head;
+            }
         }
     }
 
@@ -187,6 +212,7 @@ impl<'a> Staging<'a> {
             new_bytes: self.new_bytes,
             memory: self.memory,
             outdated: self.outdated,
+            shed: self.heads.into_shed(),
         }
     }
 
@@ -267,7 +293,7 @@ impl<'a> Staging<'a> {
 
 /// Whether the objects are the same state with the same content.
 fn is_same(known: &Object, object: &Object) -> bool {
-    known.uid() == object.uid() && known.version() == object.version() && known.json() == object.json()
+    known.uid() == object.uid() && known.version() == object.version() && known.has_same_content(object)
 }
 
 /// Whether `object` has the kind and API version of the source.

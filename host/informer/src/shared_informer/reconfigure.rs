@@ -7,8 +7,9 @@ use informant_object::PointerError;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::start::{indexes_of, request_of};
+use super::start::indexes_of;
 use super::{InformerStopped, SharedInformer};
+use crate::api::CollectionRequest;
 use crate::informer_loop::{Candidate, Control, IndexersChange};
 use crate::reflector::ReflectorOptions;
 use crate::spec::SourceSpec;
@@ -81,7 +82,7 @@ impl SharedInformer {
         if spec.relist_notify_unchanged != before.relist_notify_unchanged {
             self.send_command(Control::NotifyUnchanged(spec.relist_notify_unchanged))?;
         }
-        let other_request = request_of(&spec) != request_of(&before);
+        let other_request = CollectionRequest::of(&spec) != CollectionRequest::of(&before);
         let shape_changed = !spec.keeps_same_shape(&before);
         if shape_changed && !self.source.shapes().is_empty() {
             self.source.add_shape(Arc::new(spec.shape()?));
@@ -89,8 +90,10 @@ impl SharedInformer {
         if other_request || shape_changed || reflector != reflector_before {
             self.start_candidate(&spec, reflector)?;
         }
+        let spec = Arc::new(spec);
+        self.read_spec.set(Arc::clone(&spec), spec.shape()?);
         let mut members = self.members();
-        members.spec = Arc::new(spec);
+        members.spec = spec;
         members.reflector = reflector;
         Ok(())
     }

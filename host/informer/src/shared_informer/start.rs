@@ -13,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{InformerOptions, Members, SharedInformer};
 use crate::api::{self, ApiError, CollectionRequest, ListQuery};
+use crate::bodies::{BodyParts, ReadSpec};
+use crate::cache_share::CacheShare;
 use crate::cluster_client::{ClusterClient, ClusterLink};
 use crate::environment::{BackgroundDropper, TokioEnvironment};
 use crate::informer_loop::{InformerLoop, LoopParts};
@@ -34,7 +36,7 @@ use crate::update_channel::{UpdateSender, channel};
 pub async fn try_request(client: &Client, spec: &SourceSpec) -> Result<(), ApiError> {
     // Only waits for the response, with a deadline: without randomness, so any seed will do.
     let environment: Arc<dyn Environment> = Arc::new(TokioEnvironment::current(0));
-    let request = request_of(spec).list(&ListQuery::ONE)?;
+    let request = CollectionRequest::of(spec).list(&ListQuery::ONE)?;
     api::open(client, &environment, request).await.map(drop)
 }
 
@@ -139,6 +141,9 @@ impl SharedInformer {
         }
         let status = status_of(&name, &source, &metrics, &environment, &options.reflector);
         let dropper = BackgroundDropper::new(&*environment);
+        let cache = Arc::new(CacheShare::join(catalog.budget()));
+        let link = ClusterLink::new(client.clone(), Arc::clone(&environment), Arc::clone(&metrics));
+        let read_spec = Arc::new(ReadSpec::new(Arc::clone(&spec), shape.clone()));
         let (sender, updates) = channel(options.channel_bytes_max, Arc::clone(&metrics));
         let (control, commands) = mpsc::unbounded_channel();
         let cancel = CancellationToken::new();
@@ -158,6 +163,13 @@ impl SharedInformer {
             status: Arc::clone(&status),
             metrics: Arc::clone(&metrics),
             dropper: dropper.clone(),
+            cache: Arc::clone(&cache),
+            bodies: BodyParts {
+                source: Arc::clone(&source),
+                spec: Arc::clone(&read_spec),
+                link,
+                metrics: Arc::clone(&metrics),
+            },
             native_indexes,
             durable: options.durable.clone(),
             reflector: reflector_cancel.clone(),
@@ -179,6 +191,8 @@ impl SharedInformer {
             status,
             metrics,
             dropper,
+            cache,
+            read_spec,
             cancel,
             durable: options.durable,
             deletes_queued: watch::Sender::new(false),
@@ -217,7 +231,7 @@ impl SharedInformer {
     ) {
         let reflector = Reflector::new(ReflectorParts {
             name: Arc::clone(&self.name),
-            request: request_of(spec),
+            request: CollectionRequest::of(spec),
             shape,
             link: ClusterLink::new(
                 self.client.clone(),
@@ -229,6 +243,7 @@ impl SharedInformer {
             updates,
             status: Arc::clone(&self.status),
             metrics: Arc::clone(&self.metrics),
+            cache: Arc::clone(&self.cache),
             options,
             generation,
             probation: (generation != FIRST_GENERATION).then(|| ReflectorProbation {
@@ -366,14 +381,4 @@ pub(super) fn indexes_of(spec: &SourceSpec, more: Vec<Box<dyn IndexFunc>>) -> Ve
         .iter()
         .map(|(name, pointer)| -> Box<dyn IndexFunc> { Box::new(PointerIndex::new(name.clone(), pointer.clone())) });
     pointers.chain(more).collect()
-}
-
-pub(super) fn request_of(spec: &SourceSpec) -> CollectionRequest {
-    let text = |selector: Option<String>| selector.unwrap_or_default();
-    CollectionRequest {
-        path: spec.path(),
-        label_selector: text(spec.label_selector.as_ref().map(ToString::to_string)),
-        field_selector: text(spec.field_selector.as_ref().map(ToString::to_string)),
-        metadata_only: spec.metadata_only,
-    }
 }

@@ -45,7 +45,8 @@ impl Object {
     /// The head of this object: apiVersion, kind, metadata, and `fields`, which [`Projection::of_head`] makes. Of
     /// annotations, neither what `kubectl apply` writes nor more than [`HEAD_ANNOTATIONS_BYTES_MAX`].
     ///
-    /// A head is its own head. An object whose text cannot be cut stays whole.
+    /// A head is its own head. An object whose text cannot be cut, or that is so small that nothing is saved, stays
+    /// whole.
     #[must_use]
     pub fn to_head(&self, fields: &Projection) -> Object {
         if self.is_head() {
@@ -53,7 +54,9 @@ impl Object {
         }
         let mut json = Vec::new();
         self.project(fields, &mut json);
-        cut(&json).map_or_else(|| self.clone(), |head| head.marked(self))
+        let head = cut(&json).map(|head| head.marked(self));
+        head.filter(|head| head.size_bytes() < self.size_bytes())
+            .unwrap_or_else(|| self.clone())
     }
 
     /// Whether this is only the head of an object.
@@ -82,6 +85,18 @@ impl Object {
             true => self.hash() == other.hash(),
             false => self.json() == other.json(),
         }
+    }
+
+    /// Whether both are the same object in memory, or one of them is a head of the state that the other is of.
+    #[must_use]
+    pub fn is_same_state(&self, other: &Object) -> bool {
+        let is_head_of = || {
+            (self.is_head() || other.is_head())
+                && self.uid() == other.uid()
+                && self.version() == other.version()
+                && !self.version().is_empty()
+        };
+        self.ptr_eq(other) || is_head_of()
     }
 
     /// Whether `payload` writes of this object what it writes of the whole one. Always true of a whole object.

@@ -132,7 +132,7 @@ async fn the_same_continue_token_twice_is_an_error() {
 
 #[test]
 fn a_list_has_a_limited_number_of_pages() {
-    let mut limits = ListLimits::new(&ReflectorOptions::default());
+    let mut limits = ListLimits::new(&ReflectorOptions::default(), false);
     let mut token = |page: usize| limits.page(&page.to_string(), &(page + 1).to_string());
     assert!((1..LIST_PAGES_MAX).all(|page| token(page).is_ok()));
     assert!(token(LIST_PAGES_MAX).is_err());

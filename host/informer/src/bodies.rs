@@ -1,0 +1,221 @@
+//! Reads objects of which the store has only the head, with the rights and the selectors of the source.
+//!
+//! ```text
+//! read_body ─▶ queue ─▶ on the page that is held? ─▶ LIST with fieldSelector=metadata.name=NAME
+//!                                └ many of one namespace: the next page of a LIST of the namespace
+//! ```
+//!
+//! All requests for bodies of a cluster share [`BODY_READS_PER_SECOND_MAX`](crate::BODY_READS_PER_SECOND_MAX).
+
+mod pages;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant_cache::{BodyAnswer, BodyUnavailable, Environment, ReadBodies, Source};
+use informant_object::Object;
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub(crate) use self::pages::{BodyPage, ReadSpec, page_objects};
+use self::walk::Walk;
+use crate::api::ApiError;
+use crate::cluster_client::ClusterLink;
+use crate::metrics::{CounterFamily, SourceMetrics};
+
+/// Requests for bodies that may wait for each source. Further ones are answered with [`BodyUnavailable::Busy`].
+pub(crate) const BODY_READS_QUEUED_MAX: usize = 256;
+
+/// How long the read of one body may take: 2 s.
+pub(crate) const BODY_READ_MAX: Duration = Duration::from_secs(2);
+
+/// How long the read of a page of bodies may take: 5 s.
+pub(crate) const BODY_PAGE_READ_MAX: Duration = Duration::from_secs(5);
+
+/// How long a page is held, and bodies are answered from it: 10 s.
+pub(crate) const BODY_PAGE_HELD_MAX: Duration = Duration::from_secs(10);
+
+/// What a source needs to read bodies.
+#[derive(Clone)]
+pub(crate) struct BodyParts {
+    pub(crate) source: Arc<Source>,
+    pub(crate) spec: Arc<ReadSpec>,
+    pub(crate) link: ClusterLink,
+    pub(crate) metrics: Arc<SourceMetrics>,
+}
+
+impl BodyParts {
+    /// From now on bodies of the source are read, until the guard is dropped.
+    pub(crate) fn start_reader(&self, environment: &dyn Environment) -> DropGuard {
+        let (requests, queue) = mpsc::channel(BODY_READS_QUEUED_MAX);
+        let metrics = Arc::clone(&self.metrics);
+        self.source.set_body_reader(Arc::new(BodyQueue { requests, metrics }));
+        let end = CancellationToken::new();
+        let (reader, ended) = (BodyReader::new(self.clone(), queue), end.clone());
+        let task = async move {
+            tokio::select! {
+                biased;
+                () = ended.cancelled() => {}
+                () = reader.run() => {}
+            }
+        };
+        environment.spawn("body-reader", Box::pin(task));
+        end.drop_guard()
+    }
+
+    /// `future`, for at most `limit`.
+    async fn at_most<T>(
+        &self,
+        limit: Duration,
+        future: impl Future<Output = Result<T, ApiError>>,
+    ) -> Result<T, BodyUnavailable> {
+        tokio::select! {
+            biased;
+            read = future => read.map_err(|error| BodyUnavailable::Failed(error.to_string())),
+            () = self.link.environment.sleep(limit) => Err(BodyUnavailable::Busy),
+        }
+    }
+}
+
+struct BodyRequest {
+    head: Object,
+    answer: BodyAnswer,
+}
+
+/// The end of the queue that the source has.
+struct BodyQueue {
+    requests: mpsc::Sender<BodyRequest>,
+    metrics: Arc<SourceMetrics>,
+}
+
+impl ReadBodies for BodyQueue {
+    fn read_body(&self, head: &Object, answer: BodyAnswer) {
+        let head = head.clone();
+        let (request, why) = match self.requests.try_send(BodyRequest { head, answer }) {
+            Ok(()) => return,
+            Err(mpsc::error::TrySendError::Full(request)) => (request, BodyUnavailable::Busy),
+            Err(mpsc::error::TrySendError::Closed(request)) => (request, BodyUnavailable::NoReader),
+        };
+        self.metrics.count(CounterFamily::BodyReads, label(Some(&why)));
+        (request.answer)(Err(why));
+    }
+}
+
+/// Answers the requests of one source, in order.
+struct BodyReader {
+    parts: BodyParts,
+    requests: mpsc::Receiver<BodyRequest>,
+    walk: Option<Walk>,
+}
+
+impl BodyReader {
+    fn new(parts: BodyParts, requests: mpsc::Receiver<BodyRequest>) -> Self {
+        Self {
+            parts,
+            requests,
+            walk: None,
+        }
+    }
+
+    async fn run(mut self) {
+        loop {
+            let environment = Arc::clone(&self.parts.link.environment);
+            let request = tokio::select! {
+                biased;
+                request = self.requests.recv() => request,
+                // Nobody asks: the page goes.
+                () = environment.sleep(BODY_PAGE_HELD_MAX), if self.walk.is_some() => {
+                    self.walk = None;
+                    continue;
+                }
+            };
+            let Some(BodyRequest { head, answer }) = request else {
+                return;
+            };
+            let body = self.read(&head).await;
+            self.parts
+                .metrics
+                .count(CounterFamily::BodyReads, label(body.as_ref().err()));
+            let is_read = body.is_ok();
+            answer(body);
+            if is_read {
+                self.parts.source.notify_body_read();
+            }
+        }
+    }
+
+    async fn read(&mut self, head: &Object) -> Result<Object, BodyUnavailable> {
+        if let Some(body) = self.read_on_page(head).await {
+            return Ok(body);
+        }
+        let page = self.read_page(head, Some(head.name()), 1, "").await?;
+        let mut found = page.objects.into_iter().filter(|body| body.name() == head.name());
+        match found.next() {
+            Some(body) if is_body_of(&body, head) => Ok(body),
+            // The API server answered with an older state than it sent before.
+            Some(body) if body.uid() == head.uid() => Err(BodyUnavailable::Busy),
+            _ => Err(BodyUnavailable::Gone),
+        }
+    }
+
+    /// The body from a page, if many of its namespace are asked for. Nothing if it is not there.
+    async fn read_on_page(&mut self, head: &Object) -> Option<Object> {
+        let now = self.parts.link.environment.now();
+        let mut walk = match self.walk.take() {
+            Some(walk) if walk.continues(head, now) => walk,
+            _ => Walk::new(head, now),
+        };
+        walk.count();
+        while let Some(continuation) = walk.next_page(head) {
+            let objects_max = page_objects(head.whole_bytes());
+            // A page that cannot be read ends the walk.
+            let page = self.read_page(head, None, objects_max, &continuation).await.ok()?;
+            walk.hold(page, self.parts.link.environment.now());
+        }
+        let body = walk.get(head, self.parts.link.environment.now());
+        self.walk = Some(walk);
+        body
+    }
+
+    async fn read_page(
+        &self,
+        head: &Object,
+        name: Option<&str>,
+        objects_max: usize,
+        continuation: &str,
+    ) -> Result<BodyPage, BodyUnavailable> {
+        let BodyParts { spec, link, .. } = &self.parts;
+        let limit = if name.is_some() {
+            BODY_READ_MAX
+        } else {
+            BODY_PAGE_READ_MAX
+        };
+        link.body_read_allowed().await;
+        let page = spec.read_page(link, head.namespace(), name, objects_max, continuation);
+        self.parts.at_most(limit, page).await
+    }
+}
+
+/// Whether `body` is the object of `head`, in the same or a newer state.
+fn is_body_of(body: &Object, head: &Object) -> bool {
+    let is_older = body
+        .version()
+        .number()
+        .zip(head.version().number())
+        .is_some_and(|(body, head)| body < head);
+    body.uid() == head.uid() && !is_older
+}
+
+/// The counter label for the result of a read.
+fn label(unavailable: Option<&BodyUnavailable>) -> &'static str {
+    match unavailable {
+        None => "ok",
+        Some(BodyUnavailable::Gone) => "gone",
+        Some(BodyUnavailable::Busy) => "busy",
+        Some(BodyUnavailable::Failed(_)) => "failed",
+        Some(BodyUnavailable::NoReader) => "stopped",
+    }
+}

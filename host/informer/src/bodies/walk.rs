@@ -1,0 +1,108 @@
+//! A walk over the bodies of one namespace: who asks for many asks for them in the order of their names, as LIST returns
+//! them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use informant_cache::Moment;
+use informant_object::Object;
+
+use super::pages::BodyPage;
+use super::{BODY_PAGE_HELD_MAX, is_body_of};
+
+/// So many requests for bodies of one namespace within [`WALK_BEGINS_WITHIN`] begin to read pages of it.
+pub(crate) const WALK_READS_MIN: u32 = 8;
+
+/// See [`WALK_READS_MIN`].
+pub(crate) const WALK_BEGINS_WITHIN: Duration = Duration::from_secs(2);
+
+/// So many pages are read at most until they reach the name that is asked for. Then the walk ends: a single read costs
+/// less.
+pub(crate) const PAGES_SKIPPED_MAX: usize = 8;
+
+pub(super) struct Walk {
+    namespace: Box<str>,
+    began: Moment,
+    requests: u32,
+    page: Option<HeldPage>,
+    /// Pages that were read for the last request.
+    skipped: usize,
+    has_ended: bool,
+}
+
+struct HeldPage {
+    objects: BTreeMap<Box<str>, Object>,
+    last: Box<str>,
+    continuation: String,
+    read: Moment,
+}
+
+impl Walk {
+    /// A walk that begins with a request for `head`.
+    pub(super) fn new(head: &Object, now: Moment) -> Self {
+        Self {
+            namespace: head.namespace().into(),
+            began: now,
+            requests: 0,
+            page: None,
+            skipped: 0,
+            has_ended: false,
+        }
+    }
+
+    /// Whether a request for `head` belongs to this walk.
+    pub(super) fn continues(&self, head: &Object, now: Moment) -> bool {
+        let is_recent = match &self.page {
+            Some(page) => now - page.read < BODY_PAGE_HELD_MAX,
+            None => now - self.began < WALK_BEGINS_WITHIN,
+        };
+        is_recent && head.namespace() == &*self.namespace
+    }
+
+    pub(super) fn count(&mut self) {
+        self.requests += 1;
+        self.skipped = 0;
+    }
+
+    /// The continue token of the page to read next, so that `head` may be on it. None if no page is to be read.
+    pub(super) fn next_page(&mut self, head: &Object) -> Option<String> {
+        if self.requests < WALK_READS_MIN || self.has_ended {
+            return None;
+        }
+        let next = match &self.page {
+            None => String::new(),
+            Some(page) if head.name() <= &*page.last || page.continuation.is_empty() => return None,
+            Some(page) => page.continuation.clone(),
+        };
+        self.has_ended = self.skipped == PAGES_SKIPPED_MAX;
+        self.skipped += 1;
+        (!self.has_ended).then_some(next)
+    }
+
+    pub(super) fn hold(&mut self, page: BodyPage, now: Moment) {
+        let last = page
+            .objects
+            .last()
+            .map_or_else(Box::default, |object| object.name().into());
+        // A page without objects has been passed.
+        let last = self
+            .page
+            .as_ref()
+            .map_or_else(Box::default, |page| page.last.clone())
+            .max(last);
+        let objects = page.objects.into_iter();
+        self.page = Some(HeldPage {
+            objects: objects.map(|object| (object.name().into(), object)).collect(),
+            last,
+            continuation: page.continuation,
+            read: now,
+        });
+    }
+
+    /// The body of `head`, if it is on the page.
+    pub(super) fn get(&self, head: &Object, now: Moment) -> Option<Object> {
+        let page = self.page.as_ref().filter(|page| now - page.read < BODY_PAGE_HELD_MAX)?;
+        let body = page.objects.get(head.name()).filter(|body| is_body_of(body, head));
+        body.cloned()
+    }
+}

@@ -1,0 +1,332 @@
+//! Shedding: when the budget of all caches is exceeded, the largest namespaces of the source become heads, and return
+//! when there is room again.
+//!
+//! ```text
+//! asked by the budget ─▶ largest namespace: heads ─▶ … until enough is free
+//! 60 s later, looked at every 10 s ─▶ smallest shed namespace that fits ─▶ LIST, page by page ─▶ whole again
+//! ```
+
+use std::time::Duration;
+
+use informant_cache::listener::{ChangeKind, ObjectChange};
+use informant_cache::{Environment, Moment};
+use informant_object::{KeyRef, Object};
+use tokio::sync::mpsc;
+use tokio_util::sync::DropGuard;
+
+use super::{InformerLoop, LoopParts};
+use crate::bodies::{BodyPage, BodyParts, page_objects};
+use crate::source_name::log;
+
+/// Objects that become heads between two points at which other tasks get a turn. Each is hashed: 32 of 900 KB take some
+/// 40 ms.
+const HEADS_PER_STEP: usize = 32;
+
+/// Nothing returns for so long after a namespace was shed: 60 s.
+const RETURN_AFTER: Duration = Duration::from_secs(60);
+
+/// How often the source looks whether a shed namespace is empty or has room again: 10 s.
+const RETURN_CHECK_PERIOD: Duration = Duration::from_secs(10);
+
+/// What a source has shed.
+#[derive(Default)]
+pub(super) struct Shedding {
+    /// When to look at shed namespaces. None while there are none.
+    check_at: Option<Moment>,
+    /// Nothing returns before.
+    return_from: Moment,
+    returning: Option<Returning>,
+    was_reported: bool,
+    /// Ends the task that reads bodies.
+    reader: Option<DropGuard>,
+}
+
+/// A namespace whose bodies are being read.
+struct Returning {
+    namespace: Box<str>,
+    pages: mpsc::Receiver<ReturnPage>,
+}
+
+/// One page of a returning namespace, or why it could not be read.
+type ReturnPage = Result<BodyPage, String>;
+
+pub(super) enum SheddingNews {
+    Check,
+    /// None: nothing more is read.
+    Page(Option<ReturnPage>),
+}
+
+impl Shedding {
+    pub(super) async fn news(&mut self, environment: &dyn Environment) -> SheddingNews {
+        match (&mut self.returning, self.check_at) {
+            (Some(returning), _) => SheddingNews::Page(returning.pages.recv().await),
+            (None, Some(at)) => {
+                environment.sleep(at - environment.now()).await;
+                SheddingNews::Check
+            }
+            (None, None) => std::future::pending().await,
+        }
+    }
+
+    fn set_shed(&mut self, now: Moment) {
+        self.return_from = now + RETURN_AFTER;
+        self.check_at.get_or_insert(now + RETURN_CHECK_PERIOD);
+    }
+}
+
+impl InformerLoop {
+    /// Tells the budget what the store takes. Not while readers have to let go of what was just replaced.
+    pub(super) fn count_bytes(&self) {
+        self.parts.cache.budget.set_stored_bytes(self.bytes());
+    }
+
+    fn bytes(&self) -> usize {
+        let stored = self.parts.store.published();
+        stored.bytes() + stored.index_bytes() + stored.held_bytes()
+    }
+
+    /// Frees what the budget asks for.
+    pub(super) async fn shed(&mut self) {
+        self.count_bytes();
+        let budget = &self.parts.cache.budget;
+        // What was replaced meanwhile may have been enough.
+        if !budget.is_exceeded() {
+            return budget.freed(false);
+        }
+        let (before, to_free) = (self.bytes(), budget.to_free_bytes());
+        let mut is_stuck = self.parts.store.head_fields().is_none() || self.parts.bodies.spec.is_metadata_only();
+        while !is_stuck && self.bytes() + to_free > before {
+            match self.parts.store.largest_whole_namespace() {
+                Some((namespace, _)) => self.shed_namespace(&namespace).await,
+                None => is_stuck = true,
+            }
+        }
+        self.count_bytes();
+        self.parts.cache.budget.freed(is_stuck);
+    }
+
+    async fn shed_namespace(&mut self, namespace: &str) {
+        self.begin_to_shed(namespace);
+        let mut is_left = true;
+        while is_left {
+            is_left = self.parts.store.shed_some(HEADS_PER_STEP);
+            self.publish_forms();
+            tokio::task::yield_now().await;
+        }
+        self.shed_finished();
+    }
+
+    /// Sheds the namespaces of which a list has only heads. Readers see it with the list.
+    pub(super) async fn shed_with_list(&mut self, namespaces: &[Box<str>]) {
+        for namespace in namespaces {
+            self.begin_to_shed(namespace);
+            while self.parts.store.shed_some(HEADS_PER_STEP) {
+                tokio::task::yield_now().await;
+            }
+            self.shed_finished();
+        }
+    }
+
+    fn begin_to_shed(&mut self, namespace: &str) {
+        let LoopParts {
+            name,
+            store,
+            environment,
+            bodies,
+            cache,
+            metrics,
+            ..
+        } = &mut self.parts;
+        let reader = &mut self.shedding.reader;
+        reader.get_or_insert_with(|| bodies.start_reader(&**environment));
+        store.shed_namespace(namespace);
+        metrics.sheds.inc();
+        if std::mem::replace(&mut self.shedding.was_reported, true) {
+            log!(debug, **name, shed_namespace = namespace, "cache budget reached again");
+            return;
+        }
+        log!(
+            warn,
+            **name,
+            shed_namespace = namespace,
+            max_bytes = cache.budget.max_bytes(),
+            code = "cache-shed",
+            "cache budget reached: of the objects of this namespace only heads are kept, and of further namespaces as \
+             needed; raise `[cache] max-bytes`, or keep less with `digest`, `drop`, `namespaces` or a selector"
+        );
+    }
+
+    fn shed_finished(&mut self) {
+        self.shedding.set_shed(self.parts.environment.now());
+        self.show_shed();
+    }
+
+    fn show_shed(&mut self) {
+        let shed = self.parts.store.shed_namespaces().len();
+        self.parts.metrics.shed_namespaces.set(shed);
+    }
+
+    /// Publishes other forms of the same states. Listeners take part, so that nobody holds the old ones.
+    fn publish_forms(&mut self) {
+        self.publish();
+        if self.synced {
+            self.push_changes();
+        }
+        drop(self.parts.store.take_garbage());
+    }
+
+    /// Native indexes were changed, and with them what heads have to keep.
+    pub(super) fn update_head_fields(&self) {
+        let fields = self.parts.store.head_fields().cloned();
+        self.parts.cache.set_head_fields(fields);
+    }
+
+    pub(super) async fn handle_shedding(&mut self, news: SheddingNews) {
+        match news {
+            SheddingNews::Check => self.check_shed(),
+            SheddingNews::Page(page) => self.restore_page(page).await,
+        }
+    }
+
+    /// Forgets shed namespaces that are empty, and lets the smallest other one return if there is room.
+    fn check_shed(&mut self) {
+        let now = self.parts.environment.now();
+        let mut left = Vec::new();
+        for (namespace, body_bytes) in self.parts.store.shed_namespaces() {
+            if body_bytes == 0 {
+                self.parts.store.unshed_namespace(&namespace);
+                self.parts.metrics.cache_returns.inc();
+            } else {
+                left.push((namespace, body_bytes));
+            }
+        }
+        self.shedding.check_at = (!left.is_empty()).then(|| now + RETURN_CHECK_PERIOD);
+        if let Some((namespace, bytes)) = left.into_iter().next()
+            && now >= self.shedding.return_from
+            && bytes <= self.parts.cache.budget.room_bytes()
+        {
+            self.begin_return(namespace);
+        }
+        self.show_shed();
+    }
+
+    /// From now on new states of objects in `namespace` are whole; the bodies of the others are read.
+    fn begin_return(&mut self, namespace: Box<str>) {
+        let objects_max = self.page_objects(&namespace);
+        let LoopParts {
+            store,
+            environment,
+            bodies,
+            ..
+        } = &mut self.parts;
+        store.unshed_namespace(&namespace);
+        let (pages, received) = mpsc::channel(1);
+        let read = read_pages(bodies.clone(), namespace.clone(), objects_max, pages);
+        environment.spawn("cache-return", Box::pin(read));
+        self.shedding.returning = Some(Returning {
+            namespace,
+            pages: received,
+        });
+    }
+
+    /// How many objects of the size of a first one of `namespace` a page has.
+    fn page_objects(&self, namespace: &str) -> usize {
+        let stored = self.parts.store.published();
+        let first = stored.after(Some(KeyRef::new(namespace, ""))).next();
+        page_objects(first.map_or(usize::MAX, Object::whole_bytes))
+    }
+
+    async fn restore_page(&mut self, page: Option<ReturnPage>) {
+        let Some(Returning { namespace, .. }) = &self.shedding.returning else {
+            return;
+        };
+        let namespace = namespace.clone();
+        if self.parts.store.is_shed(&namespace) {
+            // It was shed again meanwhile.
+            self.shedding.returning = None;
+            return;
+        }
+        let failure = match page {
+            Some(Ok(page)) => return self.restore_objects(&namespace, page).await,
+            Some(Err(error)) => error,
+            None => "its task has ended".to_owned(),
+        };
+        log!(
+            info,
+            *self.parts.name,
+            shed_namespace = &*namespace,
+            error = failure,
+            "bodies could not be read; only heads are kept until the next attempt"
+        );
+        self.shedding.returning = None;
+        self.shed_namespace(&namespace).await;
+    }
+
+    async fn restore_objects(&mut self, namespace: &str, page: BodyPage) {
+        for object in page.objects {
+            // What has changed since the page was read is whole already, or its event is on its way.
+            self.parts.store.restore_body(object);
+        }
+        self.publish_forms();
+        self.count_bytes();
+        if !page.continuation.is_empty() {
+            return;
+        }
+        self.shedding.returning = None;
+        self.parts.metrics.cache_returns.inc();
+        self.show_shed();
+        log!(
+            info,
+            *self.parts.name,
+            shed_namespace = namespace,
+            "cache has room again: the objects of this namespace are whole"
+        );
+    }
+
+    /// What index plugins receive that are not up to date: of objects of which the store has only the head, only the
+    /// head, because nobody knows how long they wait. None if all are whole.
+    pub(super) fn changes_as_stored(&self, changes: &[ObjectChange]) -> Option<Vec<ObjectChange>> {
+        let store = &self.parts.store;
+        let fields = store.head_fields().filter(|_| self.shedding.check_at.is_some())?;
+        let stored = |object: &Object| match store.is_shed(object.namespace()) {
+            true => object.to_head(fields),
+            false => object.clone(),
+        };
+        let changes = changes.iter().map(|change| ObjectChange {
+            kind: match &change.kind {
+                ChangeKind::Add(object) => ChangeKind::Add(stored(object)),
+                ChangeKind::Update { old, new } => ChangeKind::Update {
+                    old: old.clone(),
+                    new: stored(new),
+                },
+                delete @ ChangeKind::Delete { .. } => delete.clone(),
+            },
+            ..change.clone()
+        });
+        Some(changes.collect())
+    }
+}
+
+/// Reads all pages of `namespace`, until one fails or nobody receives them.
+async fn read_pages(bodies: BodyParts, namespace: Box<str>, objects_max: usize, pages: mpsc::Sender<ReturnPage>) {
+    let mut continuation = String::new();
+    loop {
+        bodies.link.body_read_allowed().await;
+        let read = bodies
+            .spec
+            .read_page(&bodies.link, &namespace, None, objects_max, &continuation)
+            .await;
+        let next = read
+            .as_ref()
+            .map_or_else(|_| String::new(), |page| page.continuation.clone());
+        let is_endless = !next.is_empty() && next == continuation;
+        let page = match read {
+            Ok(_) if is_endless => Err("a page names itself as the next one".to_owned()),
+            read => read.map_err(|error| error.to_string()),
+        };
+        if pages.send(page).await.is_err() || next.is_empty() || is_endless {
+            return;
+        }
+        continuation = next;
+    }
+}
