@@ -8,8 +8,6 @@
 //! All requests for bodies of a cluster share [`BODY_READS_PER_SECOND_MAX`](crate::BODY_READS_PER_SECOND_MAX).
 
 mod pages;
-#[cfg(test)]
-mod tests;
 mod walk;
 
 use std::sync::Arc;

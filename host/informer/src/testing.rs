@@ -20,7 +20,9 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use informant_apiserver::{ApiServer, Filter};
 use informant_cache::listener::{Delivery, DeliveryOutcome, ListenerOptions, NextDelivery};
-use informant_cache::{Catalog, Environment as _, EventContext, EventHandler, HandlerError, ListenerHandle, Reason};
+use informant_cache::{
+    CacheBudget, Catalog, Environment as _, EventContext, EventHandler, HandlerError, ListenerHandle, Reason,
+};
 use informant_object::{KeyRef, Object};
 use informant_spec::GroupVersionResource;
 use kube::Client;
@@ -182,6 +184,8 @@ pub(crate) struct RigOptions {
     pub(crate) informer: InformerOptions,
     /// Replaces the server's own service.
     pub(crate) client: Option<ClusterClient>,
+    /// The budget of all caches.
+    pub(crate) budget: CacheBudget,
 }
 
 impl Default for RigOptions {
@@ -190,6 +194,7 @@ impl Default for RigOptions {
             spec: pods(),
             informer: by_list(ReflectorOptions::default()),
             client: None,
+            budget: CacheBudget::default(),
         }
     }
 }
@@ -227,7 +232,7 @@ impl Rig {
     pub(crate) fn start_with(server: &ApiServer, options: RigOptions) -> Self {
         let mut registry = Registry::default();
         let metrics = InformerMetrics::register(&mut registry);
-        let catalog = Catalog::new();
+        let catalog = Catalog::with_budget(options.budget);
         let client = options
             .client
             .unwrap_or_else(|| Client::new(server.service(), "default").into());

@@ -10,3 +10,4 @@ mod random;
 mod reconfigure;
 mod registrations;
 mod resource_changes;
+mod shed;

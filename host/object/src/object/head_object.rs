@@ -182,7 +182,12 @@ fn cut(json: &[u8]) -> Option<Object> {
 mod tests {
     use super::*;
 
+    /// A ConfigMap of more than 1 KiB.
     fn object(annotations: &str, data: &str) -> Object {
+        of_data(annotations, &format!("{data}{}", "x".repeat(1_024)))
+    }
+
+    fn of_data(annotations: &str, data: &str) -> Object {
         let json = format!(
             r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"namespace":"a","name":"n","uid":"u","resourceVersion":"7","labels":{{"app":"web"}},"annotations":{{{annotations}}}}},"data":{{"k":"{data}"}},"status":{{"phase":"On"}}}}"#
         );
@@ -224,6 +229,20 @@ mod tests {
         assert!(head.has_same_content(&object("", "1").to_head(&fields(&[]))));
         assert!(!head.has_same_content(&other) && !head.has_same_content(&other.to_head(&fields(&[]))));
         assert!(one.has_same_content(&object("", "1")) && !one.has_same_content(&other));
+    }
+
+    #[test]
+    fn an_object_without_much_to_cut_stays_whole() {
+        let whole = of_data("", "1");
+        assert!(whole.to_head(&fields(&[])).ptr_eq(&whole));
+    }
+
+    #[test]
+    fn a_head_is_the_same_state_as_its_object() {
+        let (one, other) = (object("", "1"), object("", "1"));
+        let head = one.to_head(&fields(&[]));
+        assert!(head.is_same_state(&one) && one.is_same_state(&head) && one.is_same_state(&one));
+        assert!(!one.is_same_state(&other), "it may have another shape");
     }
 
     #[test]

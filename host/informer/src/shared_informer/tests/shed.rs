@@ -1,0 +1,295 @@
+//! The budget of all caches: what is shed, what is read again, and what returns.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use informant_apiserver::{Answer, ApiServer, Filter};
+use informant_cache::{BodyUnavailable, CacheBudget};
+use informant_object::{KeyRef, Object, Pointer};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::testing::log_lines::LogLines;
+use crate::testing::{Rig, RigOptions, api_server, pass, pods, put, settle};
+
+/// Room for 20 of the pods that [`put_large`] writes.
+const MAX_BYTES: usize = 100 * 1_024;
+
+fn with_budget(max_bytes: usize) -> RigOptions {
+    let mut spec = pods();
+    spec.indexes = vec![("node".to_owned(), Pointer::parse("/spec/nodeName").unwrap())];
+    RigOptions {
+        spec,
+        budget: CacheBudget::new(Some(max_bytes)),
+        ..RigOptions::default()
+    }
+}
+
+fn with_namespaces() -> ApiServer {
+    let server = api_server();
+    for name in ["small", "large"] {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        server.put("v1/namespaces", "", namespace).unwrap();
+    }
+    server
+}
+
+/// Writes a pod of some 5 KiB.
+fn put_large(server: &ApiServer, namespace: &str, number: usize) {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": namespace, "name": format!("pod-{number:03}")},
+        "spec": {"nodeName": "node-1", "text": "x".repeat(5_000)},
+    });
+    server.put("v1/pods", namespace, pod).unwrap();
+}
+
+/// A source with 5 large pods in the namespace `small`, to which 40 in `large` were added.
+async fn shed_by_events(server: &ApiServer) -> Rig {
+    (0..5).for_each(|number| put_large(server, "small", number));
+    let rig = Rig::start_with(server, with_budget(MAX_BYTES));
+    settle().await;
+    for number in 0..40 {
+        put_large(server, "large", number);
+        settle().await;
+    }
+    rig
+}
+
+fn heads_in(rig: &Rig, namespace: &str) -> usize {
+    let snapshot = rig.informer.snapshot();
+    let here = snapshot.iter().filter(|object| object.namespace() == namespace);
+    here.filter(|object| object.is_head()).count()
+}
+
+fn head(rig: &Rig, namespace: &str, number: usize) -> Object {
+    let name = format!("pod-{number:03}");
+    let snapshot = rig.informer.snapshot();
+    snapshot.get(KeyRef::new(namespace, &name)).unwrap().clone()
+}
+
+/// Asks for the body of `head`.
+fn ask(rig: &Rig, head: &Object) -> Receiver<Result<Object, BodyUnavailable>> {
+    let (sender, answer) = channel();
+    let source = rig.catalog.source(rig.informer.source()).unwrap();
+    source.read_body(head, Box::new(move |body| drop(sender.send(body))));
+    answer
+}
+
+async fn read(rig: &Rig, head: &Object) -> Result<Object, BodyUnavailable> {
+    let answer = ask(rig, head);
+    pass(3).await;
+    answer.try_recv().unwrap()
+}
+
+fn assert_complete(rig: &Rig) {
+    let (mut stored, mut truth) = (rig.stored(), rig.truth());
+    stored.sort_unstable();
+    truth.sort_unstable();
+    assert_eq!(stored, truth);
+}
+
+fn indexed(rig: &Rig) -> usize {
+    rig.informer.snapshot().by_index("node", "node-1").unwrap().count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_beyond_the_budget_shed_the_largest_namespace() {
+    let log = LogLines::read();
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    assert_eq!((heads_in(&rig, "large"), heads_in(&rig, "small")), (40, 0));
+    assert!(rig.catalog.budget().used_bytes() < MAX_BYTES);
+    assert_complete(&rig);
+    assert_eq!(indexed(&rig), 45);
+    assert_eq!(rig.metric(r#"shed_namespaces{informer="pods",cluster=""}"#) as u64, 1);
+    let warnings: Vec<_> = log.take().into_iter().filter(|line| line.starts_with("WARN")).collect();
+    insta::assert_snapshot!(warnings.join("\n"), @r#"WARN cache budget reached: of the objects of this namespace only heads are kept, and of further namespaces as needed; raise `[cache] max-bytes`, or keep less with `digest`, `drop`, `namespaces` or a selector informer="pods" resource="v1/pods" shed_namespace="large" max_bytes=102400 code="cache-shed""#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_beyond_the_budget_is_kept_as_heads() {
+    for watch_list in [false, true] {
+        let server = with_namespaces();
+        (0..5).for_each(|number| put_large(&server, "small", number));
+        (0..200).for_each(|number| put_large(&server, "large", number));
+        let mut options = with_budget(2 * MAX_BYTES);
+        options.informer.reflector.watch_list = watch_list;
+        options.informer.reflector.list_bytes_max = 1_024;
+        let rig = Rig::start_with(&server, options);
+        let calls = rig.record();
+        settle().await;
+        assert_eq!((heads_in(&rig, "large"), heads_in(&rig, "small")), (200, 0));
+        assert_complete(&rig);
+        assert_eq!(indexed(&rig), 205);
+        assert_eq!(calls.take().len(), 206);
+        let whole = read(&rig, &head(&rig, "large", 7)).await.unwrap();
+        assert!(!whole.is_head() && whole.size_bytes() > 5_000);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_of_a_shed_namespace_is_delivered() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    let calls = rig.record();
+    settle().await;
+    assert_eq!(calls.take().len(), 46);
+    put_large(&server, "large", 40);
+    settle().await;
+    assert_eq!(calls.take(), ["add pod-040"]);
+    assert_eq!(heads_in(&rig, "large"), 41);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_bodies_of_a_namespace_are_read_by_page() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    let before = rig.requests("list").len();
+    for number in 0..40 {
+        let head = head(&rig, "large", number);
+        let answer = ask(&rig, &head);
+        settle().await;
+        let body = answer.try_recv().unwrap().unwrap();
+        assert!(!body.is_head() && body.version() == head.version(), "{number}");
+    }
+    let lists = rig.requests("list").split_off(before);
+    assert_eq!(lists.len(), 8, "{lists:?}");
+    insta::assert_snapshot!(lists[6], @"fieldSelector=metadata.name%3Dpod-006&limit=1");
+    insta::assert_snapshot!(lists[7], @"limit=500");
+    assert_eq!(
+        rig.metric(r#"body_reads_total{informer="pods",cluster="",result="ok"}"#) as u64,
+        40
+    );
+    put_large(&server, "large", 3);
+    put(&server, "other", 1);
+    settle().await;
+    let body = read(&rig, &head(&rig, "large", 3)).await.unwrap();
+    assert_eq!(body.version(), head(&rig, "large", 3).version(), "the page is older");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_of_bodies_are_paced() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    pass(10).await;
+    let (asked, head) = (Instant::now(), head(&rig, "large", 0));
+    server
+        .faults()
+        .answer(Filter::any().verb("list"), 1, Answer::internal_error());
+    let answers: Vec<_> = (0..300).map(|_| ask(&rig, &head)).collect();
+    assert_eq!(answers[299].try_recv().unwrap().unwrap_err(), BodyUnavailable::Busy);
+    assert!(asked.elapsed() < Duration::from_millis(1));
+    pass(5).await;
+    assert!(matches!(answers[0].try_recv(), Ok(Err(BodyUnavailable::Failed(_)))));
+    assert!(answers[255].try_recv().unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_body_of_a_deleted_object_is_gone() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    let head = head(&rig, "large", 3);
+    server.delete("v1/pods", "large", "pod-003").unwrap();
+    assert_eq!(read(&rig, &head).await.unwrap_err(), BodyUnavailable::Gone);
+    put_large(&server, "large", 3);
+    assert_eq!(read(&rig, &head).await.unwrap_err(), BodyUnavailable::Gone);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_not_answered_in_time_is_busy() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    server.faults().hold(Filter::any().verb("list"), 1);
+    assert_eq!(
+        read(&rig, &head(&rig, "large", 3)).await.unwrap_err(),
+        BodyUnavailable::Busy
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_reads_bodies_of_a_stopped_source() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    let (head, source) = (
+        head(&rig, "large", 3),
+        rig.catalog.source(rig.informer.source()).unwrap(),
+    );
+    let _ = rig.informer.stop(Duration::from_secs(1)).await;
+    settle().await;
+    let (sender, answer) = channel();
+    source.read_body(&head, Box::new(move |body| drop(sender.send(body))));
+    assert_eq!(answer.try_recv().unwrap().unwrap_err(), BodyUnavailable::NoReader);
+    assert_eq!(rig.catalog.budget().used_bytes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shed_namespace_returns_when_there_is_room() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    let calls = rig.record();
+    for number in 6..40 {
+        server.delete("v1/pods", "large", &format!("pod-{number:03}")).unwrap();
+    }
+    pass(30).await;
+    assert_eq!(heads_in(&rig, "large"), 6, "too early");
+    calls.take();
+    pass(50).await;
+    assert_eq!(rig.informer.snapshot().heads(), 0);
+    assert_complete(&rig);
+    assert_eq!(indexed(&rig), 11);
+    assert_eq!(rig.metric(r#"shed_namespaces{informer="pods",cluster=""}"#) as u64, 0);
+    assert_eq!(
+        rig.metric(r#"cache_returns_total{informer="pods",cluster=""}"#) as u64,
+        1
+    );
+    assert_eq!(calls.take(), Vec::<String>::new(), "no object has changed");
+    put_large(&server, "large", 1);
+    settle().await;
+    assert_eq!(rig.informer.snapshot().heads(), 0, "whole from now on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_return_that_fails_is_tried_again() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    for number in 6..40 {
+        server.delete("v1/pods", "large", &format!("pod-{number:03}")).unwrap();
+    }
+    server
+        .faults()
+        .answer(Filter::any().verb("list"), 1, Answer::internal_error());
+    pass(80).await;
+    assert_eq!(heads_in(&rig, "large"), 6);
+    put_large(&server, "large", 1);
+    settle().await;
+    assert_eq!(heads_in(&rig, "large"), 6, "shed again");
+    pass(70).await;
+    assert_eq!(rig.informer.snapshot().heads(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_shed_namespace_is_forgotten() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    for number in 0..40 {
+        server.delete("v1/pods", "large", &format!("pod-{number:03}")).unwrap();
+    }
+    pass(11).await;
+    assert_eq!(rig.metric(r#"shed_namespaces{informer="pods",cluster=""}"#) as u64, 0);
+    put_large(&server, "large", 1);
+    settle().await;
+    assert_eq!(rig.informer.snapshot().heads(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_of_metadata_sheds_nothing() {
+    let server = with_namespaces();
+    (0..40).for_each(|number| put_large(&server, "large", number));
+    let mut options = with_budget(1_024);
+    options.spec.metadata_only = true;
+    options.spec.indexes.clear();
+    let rig = Rig::start_with(&server, options);
+    settle().await;
+    assert_eq!((rig.stored().len(), rig.informer.snapshot().heads()), (40, 0));
+}
