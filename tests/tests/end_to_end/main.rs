@@ -28,6 +28,7 @@ mod requeues;
 mod rights;
 mod scripts;
 mod secured;
+mod shed;
 mod ship_plugins;
 mod start;
 mod stop_and_clear;

@@ -80,12 +80,21 @@ async fn objects(daemon: &Daemon) -> Result<Option<usize>> {
 
 /// The resident memory of the process.
 pub(super) fn resident_bytes(daemon: &Daemon) -> Result<f64> {
+    memory_bytes(daemon, "VmRSS:")
+}
+
+/// This line of the process's memory.
+pub(super) fn memory_bytes(daemon: &Daemon, line_start: &str) -> Result<f64> {
     let id = daemon.process().id().context("the daemon runs")?;
     let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
     let kilobytes = status
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
-    Ok(kilobytes.context("no VmRSS in /proc")?.trim().parse::<f64>()? * 1_024.0)
+        .find_map(|line| line.strip_prefix(line_start)?.trim().strip_suffix(" kB"));
+    Ok(kilobytes
+        .with_context(|| format!("no {line_start} in /proc"))?
+        .trim()
+        .parse::<f64>()?
+        * 1_024.0)
 }
 
 /// An API server in this process, because only the daemon's memory is measured and nothing has to be posted.

@@ -89,7 +89,7 @@ impl InformerLoop {
         }
         // The object did not change between the lists.
         let is_same_version = old.version() == object.version() && !object.version().is_empty();
-        if is_same_version && !(may_differ_at_one_version(delta.reason) && !old.has_same_content(object)) {
+        if is_same_version && (!may_differ_at_one_version(delta.reason) || old.has_same_content(object)) {
             return ListedItem::Unchanged(old.clone());
         }
         let is_restored = delta.reason == Reason::Restored && !seeded_bug(SeededBug::RestoredStateRejected);

@@ -3,6 +3,7 @@
 //! A head is an [`Object`] like any other, with less text. It also has the hash and the size of the whole object, as
 //! text behind its JSON, so that whole objects do not pay for it.
 
+use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use triomphe::Arc;
@@ -145,7 +146,8 @@ impl Object {
         text.push_str(&self.0.slice);
         push_hash(whole.json(), &mut text);
         let size = u32::try_from(whole.size_bytes()).unwrap_or(u32::MAX);
-        text.push_str(&format!("{size:0SIZE_CHARS$x}"));
+        // Writing to a text does not fail.
+        let _ = write!(text, "{size:0SIZE_CHARS$x}");
         Object(Arc::from_header_and_str(header, &text))
     }
 
