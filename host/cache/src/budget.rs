@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(small.to_free_bytes(), 200);
         small.freed(true);
         large.set_stored_bytes(801);
-        assert_eq!(large.to_free_bytes(), 0, "nobody can free anything");
+        assert_eq!(large.to_free_bytes(), 0, "no source can free anything");
         large.set_stored_bytes(820);
         assert!(large.to_free_bytes() > 0, "it has grown");
     }

@@ -105,7 +105,7 @@ pub enum BodyUnavailable {
     /// The API server, or the connection to it, failed.
     #[error("the API server did not return it: {0}")]
     Failed(String),
-    /// The source is over, or has nobody who reads.
+    /// The source is over, or does not read.
     #[error("its informer does not read any more")]
     NoReader,
 }

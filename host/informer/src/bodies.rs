@@ -124,7 +124,7 @@ impl BodyReader {
             let request = tokio::select! {
                 biased;
                 request = self.requests.recv() => request,
-                // Nobody asks: the page goes.
+                // No call asks: the page goes.
                 () = environment.sleep(BODY_PAGE_HELD_MAX), if self.walk.is_some() => {
                     self.walk = None;
                     continue;

@@ -122,7 +122,7 @@ const COUNTERS: [(&str, &str, Reading); 23] = [
     ),
     (
         "listener_bodies_dropped",
-        "Objects reduced to metadata at the byte limit, because the cache has no more of them",
+        "Objects reduced to metadata at the byte limit, because the cache does not have the rest",
         |stats| stats.counters.bodies_dropped,
     ),
     (

@@ -10,7 +10,7 @@ use crate::memory_limit::memory_limit_bytes;
 /// components, connections and what the allocator cannot reuse.
 pub(crate) const BUDGET_DEFAULT_PERCENT: u64 = 60;
 
-/// The budget in bytes; none where nobody tells how much memory there is.
+/// The budget in bytes; none where it is not known how much memory there is.
 pub(super) fn max_bytes(section: &CacheSection) -> Option<usize> {
     section
         .max_bytes

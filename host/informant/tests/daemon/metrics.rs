@@ -79,9 +79,10 @@ fn without_series(family: &BTreeSet<String>) -> bool {
 
 /// Present once a plugin has called the Kubernetes API, deferred a write, sent an HTTP request, used `kv`, metrics of
 /// its own or a dry run, a cluster was silent for long, or the admin port has TLS, which does not happen here.
-const NOT_HERE: [&str; 18] = [
+const NOT_HERE: [&str; 19] = [
     "admin_certificate_expiry_timestamp_seconds",
     "admin_certificate_last_load_successful",
+    "body_reads_total",
     "plugin_dry_run",
     "plugin_effects_dropped_total",
     "plugin_effects_withheld_total",

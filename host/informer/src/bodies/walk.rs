@@ -1,5 +1,5 @@
-//! A walk over the bodies of one namespace: who asks for many asks for them in the order of their names, as LIST returns
-//! them.
+//! A walk over the bodies of one namespace. A handler that needs many asks for them in the order of their names, as
+//! LIST returns them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

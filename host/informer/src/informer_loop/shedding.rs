@@ -151,8 +151,7 @@ impl InformerLoop {
             shed_namespace = namespace,
             max_bytes = cache.budget.max_bytes(),
             code = "cache-shed",
-            "cache budget reached: of the objects of this namespace only heads are kept, and of further namespaces as \
-             needed; raise `[cache] max-bytes`, or keep less with `digest`, `drop`, `namespaces` or a selector"
+            "cache budget reached, only heads are kept; raise [cache] max-bytes, or use digest, drop or a selector"
         );
     }
 
@@ -166,7 +165,7 @@ impl InformerLoop {
         self.parts.metrics.shed_namespaces.set(shed);
     }
 
-    /// Publishes other forms of the same states. Listeners take part, so that nobody holds the old ones.
+    /// Publishes other forms of the same states. Listeners take part, so that none of them holds the old ones.
     fn publish_forms(&mut self) {
         self.publish();
         if self.synced {
@@ -284,7 +283,7 @@ impl InformerLoop {
     }
 
     /// What index plugins receive that are not up to date: of objects of which the store has only the head, only the
-    /// head, because nobody knows how long they wait. None if all are whole.
+    /// head, because it is not known how long they wait. None if all are whole.
     pub(super) fn changes_as_stored(&self, changes: &[ObjectChange]) -> Option<Vec<ObjectChange>> {
         let store = &self.parts.store;
         let fields = store.head_fields().filter(|_| self.shedding.check_at.is_some())?;
@@ -307,7 +306,7 @@ impl InformerLoop {
     }
 }
 
-/// Reads all pages of `namespace`, until one fails or nobody receives them.
+/// Reads all pages of `namespace`, until one fails or the loop stops to receive them.
 async fn read_pages(bodies: BodyParts, namespace: Box<str>, objects_max: usize, pages: mpsc::Sender<ReturnPage>) {
     let mut continuation = String::new();
     loop {

@@ -39,8 +39,8 @@ pub(crate) const INDEX_VALUES_DEFAULT: usize = 1_000;
 /// Most values that `index-values` returns: 10,000.
 pub(crate) const INDEX_VALUES_LIMIT_MAX: usize = 10_000;
 
-/// Most objects of one page of which the cache has only the head, so that each is read from the API server: 50. Then the
-/// page ends.
+/// Most objects of one page of which the cache has only the head, so that each is read from the API server: 50. Then
+/// the page ends.
 pub(crate) const PAGE_BODIES_MAX: usize = 50;
 
 /// Objects, keys or values examined before yielding to other guests: 256, about 0.2 ms of label matching.

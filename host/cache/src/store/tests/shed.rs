@@ -7,7 +7,7 @@ use informant_object::Shape;
 use super::*;
 use crate::{IndexFunc, IndexValues};
 
-/// An index by a field that nobody knows.
+/// An index by a field that is not known.
 struct AnyField;
 
 impl IndexFunc for AnyField {

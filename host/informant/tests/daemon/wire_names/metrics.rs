@@ -38,6 +38,7 @@ fn assert_of_plugins(text: &str) {
     informant_handler_lag_seconds histogram {le,plugin}
     informant_handler_seconds histogram {le,plugin}
     informant_listener_accepted counter {plugin}
+    informant_listener_bodies_dropped counter {plugin}
     informant_listener_bytes gauge {plugin}
     informant_listener_coalesced counter {plugin}
     informant_listener_deletes_cut counter {plugin}
@@ -101,6 +102,9 @@ fn assert_others(text: &str) {
     informant_admin_reviews counter {result,review}
     informant_build info {contract,version}
     informant_cache_bytes gauge {}
+    informant_cache_max_bytes gauge {}
+    informant_cache_returns counter {cluster,informer}
+    informant_cache_used_bytes gauge {}
     informant_config_last_reload_successful gauge {}
     informant_config_pending_sections gauge {}
     informant_config_reloads counter {result}
@@ -124,6 +128,8 @@ fn assert_others(text: &str) {
     informant_reflector_watch_events counter {cluster,informer,type}
     informant_reflector_watch_lists counter {cluster,informer,result}
     informant_reflector_watches counter {cluster,informer,result}
+    informant_shed counter {cluster,informer}
+    informant_shed_namespaces gauge {cluster,informer}
     informant_source_bookmark_age_seconds gauge {cluster,informer}
     informant_source_degraded gauge {cluster,expected,informer,namespace,resource,state}
     informant_source_epochs counter {cluster,informer}

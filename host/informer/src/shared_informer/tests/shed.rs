@@ -104,7 +104,7 @@ async fn events_beyond_the_budget_shed_the_largest_namespace() {
     assert_eq!(indexed(&rig), 45);
     assert_eq!(rig.metric(r#"shed_namespaces{informer="pods",cluster=""}"#) as u64, 1);
     let warnings: Vec<_> = log.take().into_iter().filter(|line| line.starts_with("WARN")).collect();
-    insta::assert_snapshot!(warnings.join("\n"), @r#"WARN cache budget reached: of the objects of this namespace only heads are kept, and of further namespaces as needed; raise `[cache] max-bytes`, or keep less with `digest`, `drop`, `namespaces` or a selector informer="pods" resource="v1/pods" shed_namespace="large" max_bytes=102400 code="cache-shed""#);
+    insta::assert_snapshot!(warnings.join("\n"), @r#"WARN cache budget reached, only heads are kept; raise [cache] max-bytes, or use digest, drop or a selector informer="pods" resource="v1/pods" shed_namespace="large" max_bytes=102400 code="cache-shed""#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,7 +208,7 @@ async fn a_body_that_is_not_answered_in_time_is_busy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_reads_bodies_of_a_stopped_source() {
+async fn bodies_of_a_stopped_source_are_not_read() {
     let server = with_namespaces();
     let rig = shed_by_events(&server).await;
     let (head, source) = (
