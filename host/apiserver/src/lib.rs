@@ -64,6 +64,7 @@ mod openapi;
 mod options;
 mod page;
 mod patch;
+pub mod json_path;
 pub mod printers;
 mod protobuf;
 mod query;

@@ -47,7 +47,7 @@ pub(crate) use freshness::VERSION_WAITS_MAX;
 pub(crate) use log_level::{LogLevelRequest, LogLevelView};
 pub(crate) use objects::STREAMS_MAX;
 pub(crate) use objects::{
-    ABSENT_FIELDS, AbsentFields, Freshness, INDEX_FAILURES, MISSING_SOURCES, MissingSource, SOURCES,
+    ABSENT_FIELDS, AbsentFields, Freshness, HEADS, INDEX_FAILURES, MISSING_SOURCES, MissingSource, SOURCES,
 };
 pub(crate) use plugins::{
     DeadLettersView, EffectView, EffectsView, FailedEventView, LoadedView, LogLineView, LogsView, Paused, PluginView,

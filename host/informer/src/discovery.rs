@@ -40,6 +40,38 @@ pub struct Discovered {
     pub kind: String,
     /// Whether it is namespaced.
     pub namespaced: bool,
+    /// Its singular and its short names.
+    pub other_names: Vec<String>,
+}
+
+impl Discovered {
+    /// Whether `name` means it: its plural, kind, singular or a short name, in any case, maybe with its group.
+    ///
+    /// Source: client-go `restmapper/shortcut.go`, apimachinery `DefaultRESTMapper.ResourcesFor`.
+    #[must_use]
+    pub fn is_meant_by(&self, name: &ResourceName) -> bool {
+        match name {
+            ResourceName::Exact(resource) => *resource == self.gvr,
+            ResourceName::Loose { name, rest } => {
+                let others = self.other_names.iter().map(String::as_str);
+                let mut names = [self.gvr.plural.as_str(), &self.kind].into_iter().chain(others);
+                names.any(|known| known.eq_ignore_ascii_case(name)) && is_in(&self.gvr, rest)
+            }
+        }
+    }
+}
+
+/// Whether a resource matches `rest`: nothing, a group, the prefix of a group's name up to a dot, or a version and a
+/// group.
+fn is_in(resource: &GroupVersionResource, rest: &str) -> bool {
+    let GroupVersionResource { group, version, .. } = resource;
+    let group_matches =
+        |wanted: &str| wanted == group || group.strip_prefix(wanted).is_some_and(|left| left.starts_with('.'));
+    if rest.is_empty() || group_matches(rest) {
+        return true;
+    }
+    let (wanted, of_group) = rest.split_once('.').unwrap_or((rest, ""));
+    wanted == version && group_matches(of_group)
 }
 
 /// Why a name could not be resolved to a watchable resource.

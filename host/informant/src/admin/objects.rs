@@ -16,8 +16,8 @@ use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
-use http::HeaderValue;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use informant_cache::{IndexError, Snapshot, Source};
 use informant_object::LabelSelector;
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,10 @@ pub(crate) const ABSENT_FIELDS: &str = "informant-absent-fields";
 /// The header with the number of objects that the queried index lacks because its function failed on them; absent if it
 /// lacks none.
 pub(crate) const INDEX_FAILURES: &str = "informant-index-failures";
+
+/// The header with the number of objects of which the cache has only the metadata, because its budget is reached; absent
+/// if there is none. A response for one name has the whole object.
+pub(crate) const HEADS: &str = "informant-heads";
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -103,7 +107,9 @@ pub(super) async fn get(
     Extension(caller): Extension<Caller>,
     Path(resource): Path<String>,
     query: Result<Query<ObjectsQuery>, QueryRejection>,
+    request_headers: HeaderMap,
 ) -> Result<Response, AdminError> {
+    let if_none_match = request_headers.get(IF_NONE_MATCH).cloned();
     let Query(query) = query.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let (filter, at_least) = (query.filter()?, query.freshness().parse()?);
     let asked = find::informer(&state.registry, &resource)?;
@@ -133,11 +139,23 @@ pub(super) async fn get(
             .map_err(|error| index_error(&state.registry, &informer.name, &error))?;
     }
     let headers = headers(&informer.by_cluster(), &sources, &snapshots);
+    let tag = entity_tag(&sources, &snapshots);
+    if if_none_match.as_ref() == Some(&tag) {
+        return Ok((StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response());
+    }
+    // Of one object the body is read.
+    let heads: usize = snapshots
+        .iter()
+        .filter(|_| query.name.is_none())
+        .map(Snapshot::heads)
+        .sum();
     let index_failures = filter.index_failures(&snapshots);
     let with_envelope = query.envelope.unwrap_or(false);
     let show_secrets = query.show_secrets.unwrap_or(false);
     let objects = sources.iter().zip(snapshots).map(|(source, snapshot)| SourceObjects {
         snapshot,
+        source: Some(Arc::clone(source)),
+        namespaced: is_namespaced(&informer.by_cluster(), source),
         redacted: secrets::are_secrets(source.info()) && !show_secrets,
         frame: if with_envelope {
             envelope(source)
@@ -164,7 +182,10 @@ pub(super) async fn get(
         }
         (None, Some(name)) => return Err(query.not_found(&informer.name, name)),
     };
-    let mut answer = (headers, body).into_response();
+    let mut answer = (headers, [(ETAG, tag)], body).into_response();
+    if heads > 0 {
+        answer.headers_mut().insert(HEADS, heads.into());
+    }
     if index_failures > 0 {
         answer.headers_mut().insert(INDEX_FAILURES, index_failures.into());
     }
@@ -203,6 +224,22 @@ async fn fresh_snapshots(
         false => source.snapshot(),
     });
     Ok(snapshots.collect())
+}
+
+/// What changes with every change of the objects, for clients that ask again.
+fn entity_tag(sources: &[Arc<Source>], snapshots: &[Snapshot]) -> HeaderValue {
+    let of_each = sources.iter().zip(snapshots);
+    let parts: Vec<_> = of_each
+        .map(|(source, snapshot)| format!("{}.{}", source.id().0, snapshot.generation()))
+        .collect();
+    plain_header(&format!("\"{}\"", parts.join("-")))
+}
+
+/// Whether the objects of a source have a namespace; also if that is not known.
+fn is_namespaced(places: &InformerStatuses, source: &Source) -> bool {
+    let place = places.get(&source.info().cluster);
+    let running = place.and_then(|place| sources::running(place, source));
+    running.is_none_or(|running| running.spec().namespaced)
 }
 
 /// The beginning and end of a line that includes the source of its object.

@@ -66,6 +66,11 @@ impl AdminArgs {
         done
     }
 
+    /// The namespace that the context of the kubeconfig names, if it names one.
+    pub(super) fn context_namespace(&self) -> Option<String> {
+        self.identity.context_namespace()
+    }
+
     /// An error if a flag needs TLS, which `server` does without: above all, no token is sent in the clear.
     fn refuse_without_tls(&self, server: &AdminServer) -> Result<()> {
         if let Some(flag) = self.identity.flag() {

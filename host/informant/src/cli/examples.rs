@@ -22,9 +22,12 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "get",
         &[
-            "informant get pods -n web",
+            "informant get po,svc -n web --show-labels",
+            "informant get pods --field-selector status.phase!=Running --sort-by .status.startTime",
+            "informant get pods -w",
             "informant get pods -A -l app=web,tier!=db -o wide",
             "informant get pods web-0 -n web -o yaml",
+            "informant get pods -o jsonpath='{.items[*].metadata.name}'",
             "informant get pods -A --index image=nginx:1.25 -o name",
             "informant get sources",
         ],

@@ -1,19 +1,30 @@
 //! `informant get`: objects from the cache of a running daemon, printed like kubectl does; and `informant get sources`.
 
+mod format;
 mod freshness;
 mod line;
 mod print;
+mod selected;
 mod sources;
+mod template;
+mod wanted;
+mod watch;
 mod wide;
 
-use anyhow::{Result, bail};
-use clap::{Args, ValueEnum};
-use informant_object::LabelSelector;
+use std::sync::OnceLock;
 
-use super::client::{AdminArgs, ObjectLines};
+use anyhow::{Result, bail};
+use clap::Args;
+use informant_object::{FieldSelector, LabelSelector};
+
+use super::client::{AdminArgs, AdminClient, ObjectLines};
 use super::{Exit, count, output};
 use crate::admin::{AbsentFields, Freshness};
+use format::Format;
+use line::Line;
 use print::{Printer, Style};
+use selected::SortBy;
+use wanted::{First, Wanted};
 
 /// The resource name that lists sources instead of objects.
 const SOURCES: &str = "sources";
@@ -21,16 +32,18 @@ const SOURCES: &str = "sources";
 /// `informant get`.
 #[derive(Debug, Args)]
 pub(super) struct GetArgs {
-    /// Informer name, or a resource that one informer watches: pods, v1/pods, Pod; or `sources`, for the status of each
-    /// source
-    #[arg(value_parser = Target::parse)]
-    resource: Target,
-    /// Show only the object of this name, also written RESOURCE/NAME; with `sources`, only this informer's sources
-    name: Option<String>,
-    /// Show only objects in this namespace [default: all]
+    /// Resources that one informer watches, or informer names, separated by commas: pods, po, v1/pods, deploy.apps, Pod;
+    /// or `sources`, for the status of each source
+    #[arg(value_parser = First::parse)]
+    resource: First,
+    /// Show only the objects of these names; also written RESOURCE/NAME, for each object; with `sources`, only this
+    /// informer's sources
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Show only objects in this namespace [default: the namespace of the kubeconfig's context, if it names one]
     #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
     namespace: Option<String>,
-    /// Show objects in all namespaces (the default; accepted for compatibility with kubectl)
+    /// Show objects in all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
     /// Show only objects in these clusters, named as in [cluster.NAME], separated by commas [default: all of the
@@ -46,6 +59,15 @@ pub(super) struct GetArgs {
     /// Show only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
     selector: Option<String>,
+    /// Show only objects with these values in fields: status.phase!=Running,spec.nodeName=node-1
+    #[arg(long, value_name = "SELECTOR", value_parser = selected::field_selector, default_value = "", hide_default_value = true)]
+    field_selector: FieldSelector,
+    /// Sort by the value of this field: .metadata.creationTimestamp, .status.startTime
+    #[arg(long, value_name = "JSONPATH", value_parser = SortBy::parse, conflicts_with = "watch")]
+    sort_by: Option<SortBy>,
+    /// After the objects, show each change, until you end it
+    #[arg(short, long)]
+    watch: bool,
     /// Wait up to 10s until the cache has seen this resource version, for example the one that your own write returned
     #[arg(long, value_name = "VERSION")]
     at_least: Option<String>,
@@ -55,58 +77,20 @@ pub(super) struct GetArgs {
     /// Show the data of Secrets, not only keys and sizes; needs a daemon that authenticates, and the right to read them
     #[arg(long)]
     show_secrets: bool,
-    /// Output format
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
+    /// Output format: table, wide, json, yaml, name or jsonpath=TEMPLATE
+    #[arg(short, long, value_name = "FORMAT", value_parser = Format::parse, default_value = "table")]
     output: Format,
+    /// Add a column with the labels to the table
+    #[arg(long)]
+    show_labels: bool,
     /// Omit the table's header row
     #[arg(long)]
     no_headers: bool,
     #[command(flatten)]
     admin: AdminArgs,
-}
-
-/// What is shown: `pods`, `apps/v1/deployments`, `pods/web`, `v1/pods/web` or `apps/v1/deployments/web`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Target {
-    resource: String,
-    name: Option<String>,
-}
-
-impl Target {
-    fn parse(text: &str) -> Result<Self, String> {
-        let parts: Vec<&str> = text.split('/').collect();
-        // The core group has no name, and one version.
-        let of_resource = match parts[..] {
-            ["v1", ..] => 2,
-            [_] | [_, _] => 1,
-            _ => 3,
-        };
-        let (resource, name) = parts.split_at(of_resource.min(parts.len()));
-        let name = match name {
-            [] => None,
-            [name] if !name.is_empty() => Some((*name).to_owned()),
-            _ => return Err("write RESOURCE or RESOURCE/NAME, for example pods/web or apps/v1/deployments/web".into()),
-        };
-        Ok(Self {
-            resource: resource.join("/"),
-            name,
-        })
-    }
-}
-
-/// Output formats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// NAMESPACE, NAME and AGE.
-    Table,
-    /// More columns: those of kubectl, or version and labels for kinds that kubectl has none for.
-    Wide,
-    /// One object, or a List.
-    Json,
-    /// One object, or a List.
-    Yaml,
-    /// kind/name, to pass to other commands.
-    Name,
+    /// The namespace of the kubeconfig's context, once it was needed.
+    #[arg(skip)]
+    context_namespace: OnceLock<Option<String>>,
 }
 
 fn index_and_value(text: &str) -> Result<(String, String), String> {
@@ -125,48 +109,74 @@ fn selector(text: &str) -> Result<String, String> {
 }
 
 pub(super) fn run(args: &GetArgs) -> Result<Exit> {
-    let Target { resource, name } = &args.resource;
-    if let (Some(first), Some(second)) = (name, &args.name) {
-        bail!("two names, {first} and {second}: write {resource}/{first} or {resource} {second}");
+    let wanted = wanted::of(&args.resource, &args.names)?;
+    if let Some(of_sources) = wanted.iter().find(|wanted| wanted.resource == SOURCES) {
+        return match (&wanted[..], &of_sources.names[..]) {
+            ([_], []) => sources::run(args, None),
+            ([_], [name]) => sources::run(args, Some(name)),
+            _ => bail!("`{SOURCES}` are shown alone, and for one informer or all"),
+        };
     }
-    if resource == SOURCES {
-        return sources::run(args);
+    args.admin.with_client(async |client| match args.watch {
+        true => watch::run(args, client, &wanted).await,
+        false => show(args, client, &wanted).await,
+    })
+}
+
+impl Wanted {
+    /// The name in each request for this resource.
+    fn requests(&self) -> Vec<Option<&str>> {
+        match &self.names[..] {
+            [] => vec![None],
+            names => names.iter().map(|name| Some(name.as_str())).collect(),
+        }
     }
-    let clusters = args.cluster.join(",");
-    args.admin
-        .with_client(async |client| show(args, client.get(resource, &args.query(&clusters)).await?).await)
 }
 
 impl GetArgs {
-    fn name(&self) -> Option<&str> {
-        self.name.as_deref().or(self.resource.name.as_deref())
+    /// The namespace of the objects: as given, or that of the kubeconfig's context, where it names one.
+    fn namespace(&self) -> Option<String> {
+        match self.all_namespaces {
+            true => None,
+            false => self.namespace.clone().or_else(|| {
+                let of_context = self.context_namespace.get_or_init(|| self.admin.context_namespace());
+                of_context.clone()
+            }),
+        }
     }
 
-    fn query<'a>(&'a self, clusters: &'a str) -> Vec<(&'static str, &'a str)> {
-        let index = self.index.as_ref();
+    fn query(&self, name: Option<&str>) -> Vec<(&'static str, String)> {
+        let index = self.index.clone();
+        let is_set = |flag: bool| flag.then(|| "true".to_owned());
         let all = [
-            ("namespace", self.namespace.as_deref()),
-            ("name", self.name()),
-            ("index", index.map(|(name, _)| name.as_str())),
-            ("value", index.map(|(_, value)| value.as_str())),
-            ("selector", self.selector.as_deref()),
-            ("cluster", (!clusters.is_empty()).then_some(clusters)),
-            ("at-least", self.at_least.as_deref()),
-            ("require-all", self.require_all.then_some("true")),
-            ("show-secrets", self.show_secrets.then_some("true")),
-            ("envelope", Some("true")),
+            ("namespace", self.namespace()),
+            ("name", name.map(str::to_owned)),
+            ("index", index.as_ref().map(|(name, _)| name.clone())),
+            ("value", index.map(|(_, value)| value)),
+            ("selector", self.selector.clone()),
+            (
+                "cluster",
+                Some(self.cluster.join(",")).filter(|names| !names.is_empty()),
+            ),
+            ("at-least", self.at_least.clone()),
+            ("require-all", is_set(self.require_all)),
+            ("show-secrets", is_set(self.show_secrets)),
+            ("envelope", is_set(true)),
         ];
         all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
     }
 
-    fn style(&self, fresh: &[Freshness], absent: AbsentFields) -> Style {
+    /// `several`: objects of other resources are shown, too; `alone`: a single object is shown without a list.
+    fn style(&self, fresh: &[Freshness], absent: AbsentFields, several: bool, alone: bool) -> Style {
         Style {
             absent,
-            format: self.output,
-            one_alone: self.name().is_some(),
+            format: self.output.clone(),
+            one_alone: alone,
+            each_alone: self.watch,
             with_cluster: freshness::clusters(fresh) == freshness::Count::Several,
-            with_namespace: self.namespace.is_none(),
-            with_kind: freshness::resources(fresh) == freshness::Count::Several,
+            with_namespace: self.namespace().is_none(),
+            with_kind: several || freshness::resources(fresh) == freshness::Count::Several,
+            with_labels: self.show_labels,
             with_headings: !self.no_headers,
         }
     }
@@ -184,66 +194,147 @@ fn index_warning(index: &str, objects: u64) -> Option<String> {
     ))
 }
 
-async fn show(args: &GetArgs, mut answer: ObjectLines) -> Result<Exit> {
-    let fresh = answer.freshness()?;
+/// Warnings about the answer, on stderr.
+fn show_notes(args: &GetArgs, answer: &ObjectLines, fresh: &[Freshness]) -> Result<()> {
     let missing = answer.missing_sources()?;
     for warning in freshness::missing(&missing)
         .into_iter()
-        .chain(freshness::warnings(&fresh))
+        .chain(freshness::warnings(fresh))
     {
         output::note(&warning);
     }
-    if let Some(warning) = args
-        .index
-        .as_ref()
-        .and_then(|(index, _)| index_warning(index, answer.index_failures()))
-    {
+    let of_index = args.index.as_ref();
+    if let Some(warning) = of_index.and_then(|(index, _)| index_warning(index, answer.index_failures())) {
         output::note(&warning);
     }
-    let mut printer = Printer::new(args.style(&fresh, answer.absent_fields()?));
-    while let Some(line) = answer.next_line().await? {
-        if !printer.object(&line)? {
+    if let Some(warning) = heads_warning(answer.heads()) {
+        output::note(&warning);
+    }
+    Ok(())
+}
+
+fn heads_warning(objects: u64) -> Option<String> {
+    (objects > 0).then(|| {
+        format!(
+            "warning: of {} the cache has only the metadata, because its budget is reached; name one to read all of it",
+            count(objects, "object")
+        )
+    })
+}
+
+async fn show(args: &GetArgs, client: &mut AdminClient, wanted: &[Wanted]) -> Result<Exit> {
+    let one_alone = matches!(wanted, [one] if one.names.len() == 1);
+    let mut shown = Shown {
+        args,
+        several: wanted.len() > 1,
+        one_alone,
+        printer: None,
+        printed: 0,
+        freshness: Vec::new(),
+        exit: Exit::Done,
+    };
+    for wanted in wanted {
+        if !shown.resource(client, wanted).await? {
             return Ok(Exit::Done);
         }
     }
-    let printed = printer.finish()?;
-    if matches!(args.output, Format::Table | Format::Wide) {
-        if printed == 0 {
-            let place = args
-                .namespace
-                .as_ref()
-                .map_or(String::new(), |namespace| format!(" in {namespace} namespace"));
-            output::note(&format!("No resources found{place}."));
-        }
-        output::note(&freshness::summary(&fresh));
-    }
-    Ok(Exit::Done)
+    shown.finish()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// What was shown so far.
+struct Shown<'a> {
+    args: &'a GetArgs,
+    several: bool,
+    one_alone: bool,
+    /// Of a table, the printer of the present resource; otherwise that of all.
+    printer: Option<Printer>,
+    printed: usize,
+    /// Lines about the freshness of each answer.
+    freshness: Vec<String>,
+    exit: Exit,
+}
 
-    #[test]
-    fn names_follow_resources_of_one_to_three_parts() {
-        let parsed = |text: &str| Target::parse(text).map(|target| (target.resource, target.name));
-        for (text, resource, name) in [
-            ("pods", "pods", None),
-            ("v1/pods", "v1/pods", None),
-            ("apps/v1/deployments", "apps/v1/deployments", None),
-            ("example.com/stable/*", "example.com/stable/*", None),
-            ("pods/web", "pods", Some("web")),
-            ("v1/pods/web", "v1/pods", Some("web")),
-            ("apps/v1/deployments/web", "apps/v1/deployments", Some("web")),
-        ] {
-            assert_eq!(
-                parsed(text),
-                Ok((resource.to_owned(), name.map(str::to_owned))),
-                "{text}"
-            );
+impl Shown<'_> {
+    /// Shows the objects of one resource. `false` if stdout was closed.
+    async fn resource(&mut self, client: &mut AdminClient, wanted: &Wanted) -> Result<bool> {
+        let mut lines = Vec::new();
+        for name in wanted.requests() {
+            let answer = client.get(&wanted.resource, &self.args.query(name)).await;
+            let mut answer = match answer {
+                Ok(answer) => answer,
+                // The others are shown.
+                Err(error) if !self.one_alone && name.is_some() && watch::is_not_found(&error) => {
+                    output::error(&error);
+                    self.exit = Exit::Failed;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            self.begin(&answer)?;
+            while let Some(line) = answer.next_line().await? {
+                let parsed = Line::parse(&line)?;
+                if !selected::matches(&self.args.field_selector, &parsed)? {
+                    continue;
+                }
+                match &self.args.sort_by {
+                    Some(by) => lines.push((by.key(&parsed)?, line)),
+                    None if self.print(&line)? => {}
+                    None => return Ok(false),
+                }
+            }
         }
-        for text in ["pods/", "v1/pods/a/b", "apps/v1/deployments/a/b"] {
-            assert!(parsed(text).is_err(), "{text}");
+        lines.sort_by(|one, other| one.0.compare(&other.0));
+        for (_, line) in &lines {
+            if !self.print(line)? {
+                return Ok(false);
+            }
         }
+        if self.args.output.is_table()
+            && let Some(printer) = self.printer.take()
+        {
+            self.printed += printer.finish()?;
+        }
+        Ok(true)
+    }
+
+    fn begin(&mut self, answer: &ObjectLines) -> Result<()> {
+        let (fresh, absent) = (answer.freshness()?, answer.absent_fields()?);
+        show_notes(self.args, answer, &fresh)?;
+        selected::check(&self.args.field_selector, &absent)?;
+        let summary = freshness::summary(&fresh);
+        if self.freshness.last() != Some(&summary) {
+            self.freshness.push(summary);
+        }
+        if self.printer.is_none() {
+            let style = self.args.style(&fresh, absent, self.several, self.one_alone);
+            self.printer = Some(Printer::new(style));
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, line: &[u8]) -> Result<bool> {
+        let Some(printer) = &mut self.printer else {
+            return Ok(true);
+        };
+        // Tables of several resources are separated.
+        if self.printed > 0 && printer.printed() == 0 && self.args.output.is_table() && !printer.blank_line()? {
+            return Ok(false);
+        }
+        printer.object(line)
+    }
+
+    fn finish(mut self) -> Result<Exit> {
+        if let Some(printer) = self.printer.take() {
+            self.printed += printer.finish()?;
+        }
+        if self.args.output.is_table() && self.exit == Exit::Done {
+            if self.printed == 0 {
+                let namespace = self.args.namespace();
+                let place = namespace.map_or(String::new(), |namespace| format!(" in {namespace} namespace"));
+                output::note(&format!("No resources found{place}."));
+            }
+            self.freshness.iter().for_each(|summary| output::note(summary));
+        }
+        Ok(self.exit)
     }
 }

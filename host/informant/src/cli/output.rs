@@ -3,10 +3,12 @@
 //! Everything but the log is printed here, and [escaped](crate::escape) on the way, except texts of this program. A
 //! closed stdout, as in `informant get … | head`, is not an error.
 
-use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
+use std::io::{self, BufWriter, StdoutLock, Write};
 
 use anyhow::{Context, Result};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use informant_config::Problems;
+use informant_spec::suggest::nearest;
 use serde::Serialize;
 
 use crate::admin::{AdminError, Code};
@@ -67,7 +69,7 @@ pub(super) fn json(document: &impl Serialize) -> Result<()> {
 
 pub(super) fn ignore_broken_pipe(result: io::Result<()>) -> Result<()> {
     match result {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.context("failed to write to stdout"),
     }
 }
@@ -81,6 +83,25 @@ pub(super) fn note(message: &str) {
 
 pub(super) fn problems(problems: &Problems) {
     problems.0.iter().for_each(|problem| note(&problem.to_string()));
+}
+
+/// Without advice that does not help: a flag that is not similar, and how to pass an unknown flag as a value.
+pub(super) fn without_misleading_tips(mut error: clap::Error) -> clap::Error {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    error.remove(ContextKind::Suggested);
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let (written, similar) = (text(ContextKind::InvalidArg), text(ContextKind::SuggestedArg));
+    if let (Some(written), Some(similar)) = (written, similar)
+        && nearest(written, [similar]).is_none()
+    {
+        error.remove(ContextKind::SuggestedArg);
+    }
+    error
 }
 
 /// An invalid command line, or the requested help, as clap prints it. Echoed arguments are cut and escaped.

@@ -214,9 +214,13 @@ mod tests {
             let gvr = GroupVersionResource::new("example.com", "v1", format!("things{number:03}"));
             let kind = format!("Thing{number}");
             let namespaced = number % 2 == 0;
-            served
-                .resources
-                .insert(gvr.clone(), Discovered { gvr, kind, namespaced });
+            let found = Discovered {
+                gvr: gvr.clone(),
+                kind,
+                namespaced,
+                other_names: Vec::new(),
+            };
+            served.resources.insert(gvr, found);
         }
         served
     }

@@ -66,6 +66,7 @@ mod tests {
                 gvr: gvr.clone(),
                 kind: plural.to_owned(),
                 namespaced: true,
+                other_names: Vec::new(),
             };
             served.resources.insert(gvr, found);
         }

@@ -77,39 +77,21 @@ impl ApiResource {
             gvr: self.gvr(),
             kind: self.kind,
             namespaced: self.namespaced,
+            other_names: std::iter::once(self.singular).chain(self.short_names).collect(),
         }
     }
 
     /// Whether `name` means it.
     pub(super) fn is_meant_by(&self, name: &ResourceName) -> bool {
-        match name {
-            ResourceName::Exact(resource) => *resource == self.gvr(),
-            ResourceName::Loose { name, rest } => self.is_called(name) && self.is_in(rest),
-        }
+        self.clone().into_discovered().is_meant_by(name)
     }
 
-    /// Whether `name` is its plural, singular or kind in any case, or a short name.
+    /// Whether `name` is one of its names, whatever its group.
     pub(super) fn is_called(&self, name: &str) -> bool {
-        self.plural.eq_ignore_ascii_case(name)
-            || self.singular.eq_ignore_ascii_case(name)
-            || self.kind.eq_ignore_ascii_case(name)
-            || self.short_names.iter().any(|short| short == name)
-    }
-
-    /// Whether it matches `rest`: nothing, a group, the prefix of a group's name up to a dot, or a version and a group.
-    pub(super) fn is_in(&self, rest: &str) -> bool {
-        let group_matches = |wanted: &str| {
-            wanted == self.group
-                || self
-                    .group
-                    .strip_prefix(wanted)
-                    .is_some_and(|left| left.starts_with('.'))
-        };
-        if rest.is_empty() || group_matches(rest) {
-            return true;
-        }
-        let (version, group) = rest.split_once('.').unwrap_or((rest, ""));
-        version == self.version && group_matches(group)
+        self.is_meant_by(&ResourceName::Loose {
+            name: name.to_owned(),
+            rest: String::new(),
+        })
     }
 }
 

@@ -223,6 +223,7 @@ async fn an_unavailable_group_keeps_its_known_resources() {
         gvr: metric.clone(),
         kind: "PodMetrics".to_owned(),
         namespaced: true,
+        other_names: Vec::new(),
     };
     before.resources.insert(metric.clone(), known);
     before.resources.insert(

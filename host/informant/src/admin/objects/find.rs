@@ -91,10 +91,7 @@ fn sources_of(running: &RunningInformer, resource: &str) -> Vec<SourceId> {
 }
 
 fn matches_resource(discovered: &Discovered, resource: &str) -> bool {
-    let (gvr, kind) = (&discovered.gvr, &discovered.kind);
-    let lower = resource.to_ascii_lowercase();
-    let (name, group) = lower.split_once('.').unwrap_or((&lower, &gvr.group));
-    group == gvr.group && (name == gvr.plural || name == kind.to_ascii_lowercase()) || resource == gvr.to_string()
+    ResourceName::parse(resource).is_ok_and(|name| discovered.is_meant_by(&name))
 }
 
 pub(super) struct QueryScope<'q> {

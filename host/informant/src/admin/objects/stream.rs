@@ -5,12 +5,14 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use futures::{StreamExt, stream};
-use informant_cache::{IndexError, IndexFailures, Snapshot};
+use informant_cache::{IndexError, IndexFailures, Snapshot, Source};
 use informant_object::{KeyRef, LabelSelector, Object};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::secrets;
 use crate::metrics::AnswerBytes;
@@ -20,6 +22,9 @@ pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
 /// How many objects are fetched from a snapshot at a time.
 const BATCH_OBJECTS: usize = 256;
+
+/// How long a response waits for the body of an object of which the cache has only the head: 5 s. Then it has the head.
+const BODY_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How many objects are visited before the task yields.
 const YIELD_OBJECTS: usize = 1_000;
@@ -35,6 +40,10 @@ pub(super) struct ObjectFilter {
 /// The objects of one source, and how to print them.
 pub(super) struct SourceObjects {
     pub(super) snapshot: Snapshot,
+    /// Reads bodies that the cache does not have.
+    pub(super) source: Option<Arc<Source>>,
+    /// Whether its objects have a namespace.
+    pub(super) namespaced: bool,
     /// Whether only keys and sizes of its Secrets' data are shown.
     pub(super) redacted: bool,
     /// The text before and after the object on each line.
@@ -60,10 +69,10 @@ struct SourceCursor {
 }
 
 impl ObjectFilter {
+    /// Whether the object matches. One that is cluster-scoped is in no namespace, and matches any.
     fn matches(&self, object: &Object) -> bool {
-        self.namespace
-            .as_deref()
-            .is_none_or(|namespace| namespace == object.namespace())
+        let in_namespace = |namespace: &str| object.namespace().is_empty() || namespace == object.namespace();
+        self.namespace.as_deref().is_none_or(in_namespace)
             && self.name.as_deref().is_none_or(|name| name == object.name())
             && (self.selector.is_everything() || self.selector.matches(object))
     }
@@ -84,8 +93,10 @@ impl ObjectFilter {
     }
 
     /// Up to one batch of objects that may match, in order, after `last`.
-    fn fetch(&self, snapshot: &Snapshot, last: Option<KeyRef<'_>>) -> VecDeque<Object> {
-        match (&self.index, &self.namespace, &self.name) {
+    fn fetch(&self, from: &SourceObjects, last: Option<KeyRef<'_>>) -> VecDeque<Object> {
+        let snapshot = &from.snapshot;
+        let namespace = self.namespace.as_ref().filter(|_| from.namespaced);
+        match (&self.index, namespace, &self.name) {
             // Checked before; a snapshot never loses an index.
             (Some((index, value)), _, _) => match snapshot.by_index_after(index, value, last) {
                 Ok(found) => found.take(BATCH_OBJECTS).cloned().collect(),
@@ -124,7 +135,7 @@ impl SourceCursor {
     fn next(&mut self, filter: &ObjectFilter) -> Option<Object> {
         if self.ahead.is_empty() && !self.exhausted {
             let last = self.last.as_ref().map(Object::key);
-            self.ahead = filter.fetch(&self.objects.snapshot, last);
+            self.ahead = filter.fetch(&self.objects, last);
             self.exhausted = self.ahead.len() < BATCH_OBJECTS;
             self.last = self.ahead.back().cloned();
         }
@@ -174,6 +185,10 @@ impl ObjectStream {
                 continue;
             };
             if self.filter.matches(&object) {
+                let object = match self.filter.name {
+                    Some(_) => cursor.objects.whole(object).await,
+                    None => object,
+                };
                 cursor.objects.push_line(&object, &mut chunk);
             }
             looked_at += 1;
@@ -187,6 +202,20 @@ impl ObjectStream {
 }
 
 impl SourceObjects {
+    /// The object with its body, if the cache has only its head and the API server answers in time.
+    async fn whole(&self, object: Object) -> Object {
+        let Some(source) = self.source.as_ref().filter(|_| object.is_head()) else {
+            return object;
+        };
+        let (sender, body) = oneshot::channel();
+        // The request may have ended.
+        source.read_body(&object, Box::new(move |body| drop(sender.send(body))));
+        match tokio::time::timeout(BODY_WAIT_MAX, body).await {
+            Ok(Ok(Ok(whole))) => whole,
+            _ => object,
+        }
+    }
+
     /// Appends an object as one line. The API server's JSON may have line breaks between its tokens.
     fn push_line(&self, object: &Object, chunk: &mut Vec<u8>) {
         chunk.extend_from_slice(self.frame.0.as_bytes());
@@ -207,8 +236,6 @@ impl SourceObjects {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use http_body_util::BodyExt;
     use informant_cache::{PointerIndex, StoreWriter};
     use informant_object::{Pointer, Shape};
@@ -251,6 +278,8 @@ mod tests {
     fn stream(snapshot: &Snapshot, filter: ObjectFilter) -> ObjectStream {
         let objects = SourceObjects {
             snapshot: snapshot.clone(),
+            source: None,
+            namespaced: true,
             redacted: false,
             frame: (String::new(), ""),
         };

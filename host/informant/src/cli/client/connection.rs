@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, IF_NONE_MATCH};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
@@ -117,9 +117,22 @@ impl AdminClient {
     }
 
     /// Requests objects. The daemon's own errors are [`AdminError`]s, here and in the other requests.
-    pub(in crate::cli) async fn get(&mut self, resource: &str, query: &[(&str, &str)]) -> Result<ObjectLines> {
+    pub(in crate::cli) async fn get(&mut self, resource: &str, query: &[(&str, String)]) -> Result<ObjectLines> {
         let response = self.request(Method::GET, &path(resource, query), Bytes::new()).await?;
         Ok(ObjectLines::new(response))
+    }
+
+    /// The same, and nothing if the daemon still has the state that it called `tag`.
+    pub(in crate::cli) async fn get_changed(
+        &mut self,
+        resource: &str,
+        query: &[(&str, String)],
+        tag: Option<&str>,
+    ) -> Result<Option<ObjectLines>> {
+        let path = path(resource, query);
+        let response = self.request_unless(Method::GET, &path, Bytes::new(), tag).await?;
+        let has_changed = response.status() != StatusCode::NOT_MODIFIED;
+        Ok(has_changed.then(|| ObjectLines::new(response)))
     }
 
     pub(in crate::cli) async fn read<T: DeserializeOwned>(&mut self, path: &str) -> Result<T> {
@@ -140,12 +153,25 @@ impl AdminClient {
     }
 
     async fn request(&mut self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>> {
+        self.request_unless(method, path, body, None).await
+    }
+
+    async fn request_unless(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        tag: Option<&str>,
+    ) -> Result<Response<Incoming>> {
         self.sender.ready().await.context("the daemon closed the connection")?;
         let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header(HOST, &self.host)
             .header(CONTENT_TYPE, "application/json");
+        if let Some(tag) = tag {
+            request = request.header(IF_NONE_MATCH, tag);
+        }
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, &token.header);
         }
@@ -155,7 +181,7 @@ impl AdminClient {
             .context("the daemon did not respond in time")?
             .map_err(|error| anyhow!("the daemon's response was cut off: {error}{}", self.tls_hint()))?;
         let status = response.status();
-        if status == StatusCode::OK {
+        if status == StatusCode::OK || (tag.is_some() && status == StatusCode::NOT_MODIFIED) {
             return Ok(response);
         }
         let body = read_body(response, ERROR_BYTES_MAX).await?;
@@ -204,7 +230,7 @@ async fn read_body(response: Response<Incoming>, bytes_max: usize) -> Result<Byt
     Ok(body.to_bytes())
 }
 
-fn path(resource: &str, query: &[(&str, &str)]) -> String {
+fn path(resource: &str, query: &[(&str, String)]) -> String {
     let mut path = String::from("/api/v1/get/");
     escape(resource, b"/", &mut path);
     for (number, (key, value)) in query.iter().enumerate() {
@@ -236,7 +262,10 @@ mod tests {
     fn queries_are_percent_encoded() {
         assert_eq!(path("apps/v1/deployments", &[]), "/api/v1/get/apps/v1/deployments");
         assert_eq!(
-            path("pods", &[("index", "image"), ("value", "a/b:1&c=ü")]),
+            path(
+                "pods",
+                &[("index", "image".to_owned()), ("value", "a/b:1&c=ü".to_owned())]
+            ),
             "/api/v1/get/pods?index=image&value=a%2Fb%3A1%26c%3D%C3%BC"
         );
     }

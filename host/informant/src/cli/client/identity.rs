@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use http::HeaderValue;
+use kube::config::Kubeconfig;
 use tokio::sync::OnceCell;
 
 use super::names;
@@ -57,6 +58,19 @@ impl ServiceAccount {
 }
 
 impl IdentityArgs {
+    /// The namespace that the context names. None without a kubeconfig; if it cannot be read, what needs it reports that.
+    pub(super) fn context_namespace(&self) -> Option<String> {
+        let read = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let config = read.ok()?;
+        let wanted = self.context.clone().or(config.current_context)?;
+        let mut contexts = config.contexts.into_iter();
+        let context = contexts.find(|context| context.name == wanted)?.context?;
+        context.namespace.filter(|namespace| !namespace.is_empty())
+    }
+
     /// The flag that asks for a token.
     pub(super) fn flag(&self) -> Option<&'static str> {
         if self.token_file.is_some() {

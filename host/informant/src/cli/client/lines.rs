@@ -3,12 +3,15 @@
 use anyhow::{Context, Result, bail};
 use bytes::Buf as _;
 use http::Response;
+use http::header::ETAG;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 
 use super::connection::SILENCE_MAX;
-use crate::admin::{ABSENT_FIELDS, AbsentFields, Freshness, INDEX_FAILURES, MISSING_SOURCES, MissingSource, SOURCES};
+use crate::admin::{
+    ABSENT_FIELDS, AbsentFields, Freshness, HEADS, INDEX_FAILURES, MISSING_SOURCES, MissingSource, SOURCES,
+};
 
 /// The longest object: as long as the longest line of a watch.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -60,6 +63,16 @@ impl ObjectLines {
     /// How many objects the queried index lacks because its function failed on them.
     pub(in crate::cli) fn index_failures(&self) -> u64 {
         self.header(INDEX_FAILURES).parse().unwrap_or_default()
+    }
+
+    /// Of how many objects the daemon has only the metadata.
+    pub(in crate::cli) fn heads(&self) -> u64 {
+        self.header(HEADS).parse().unwrap_or_default()
+    }
+
+    /// What the daemon calls this state of the objects.
+    pub(in crate::cli) fn tag(&self) -> Option<String> {
+        Some(self.header(ETAG.as_str()).to_owned()).filter(|tag| !tag.is_empty())
     }
 
     fn header(&self, name: &str) -> &str {

@@ -36,7 +36,11 @@ pub(super) struct Metadata {
     #[serde(default)]
     pub(super) namespace: String,
     pub(super) name: String,
+    #[serde(default)]
+    pub(super) resource_version: String,
     pub(super) creation_timestamp: Option<String>,
+    #[serde(default)]
+    pub(super) labels: Value,
 }
 
 impl<'a> Line<'a> {

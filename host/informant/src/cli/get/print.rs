@@ -5,15 +5,16 @@
 use std::io::{self, ErrorKind, Write};
 
 use anyhow::{Context, Result, ensure};
-use informant_apiserver::printers::Column;
+use informant_apiserver::printers::{self, Column};
 use informant_apiserver::tree;
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use serde_saphyr::SerializerOptions;
 
-use super::Format;
+use super::format::Format;
 use super::line::{Headline, Line};
+use super::template::Template;
 use super::wide;
 use crate::admin::AbsentFields;
 use crate::age;
@@ -28,10 +29,14 @@ pub(super) struct Style {
     pub(super) format: Format,
     /// Whether a single object is printed without a list, as when it was requested by name.
     pub(super) one_alone: bool,
+    /// Whether no object is in a list, as in a watch.
+    pub(super) each_alone: bool,
     pub(super) with_cluster: bool,
     pub(super) with_namespace: bool,
     /// Whether objects have different kinds, so that each is shown with its own.
     pub(super) with_kind: bool,
+    /// Whether a table has a column of labels.
+    pub(super) with_labels: bool,
     pub(super) with_headings: bool,
 }
 
@@ -52,6 +57,11 @@ enum Body {
         /// The first object, while it may be the only one.
         first: Option<Value>,
     },
+    /// What the template is applied to at the end.
+    Template {
+        template: Template,
+        objects: Vec<Value>,
+    },
 }
 
 struct Rows {
@@ -71,7 +81,7 @@ impl Printer {
     pub(super) fn new(style: Style) -> Self {
         let form = match style.format {
             Format::Json | Format::Yaml => Form::Json,
-            Format::Table | Format::Wide | Format::Name => Form::Text,
+            Format::Table | Format::Wide | Format::Name | Format::JsonPath(_) => Form::Text,
         };
         Self::to(output::stdout(form), style)
     }
@@ -80,11 +90,15 @@ impl Printer {
 impl<W: Write> Printer<W> {
     fn to(out: W, style: Style) -> Self {
         let list = |format| Body::List { format, first: None };
-        let body = match style.format {
+        let body = match &style.format {
             Format::Table | Format::Wide => Body::Rows(None),
             Format::Name => Body::Names,
             Format::Json => list(ListFormat::Json),
             Format::Yaml => list(ListFormat::Yaml),
+            Format::JsonPath(template) => Body::Template {
+                template: template.clone(),
+                objects: Vec::new(),
+            },
         };
         Self {
             out,
@@ -108,13 +122,21 @@ impl<W: Write> Printer<W> {
                 rows.table.row(out, row)
             }
             Body::Names => write_name(out, style, &line)?,
-            Body::List { format, first } => {
-                let object = if style.with_cluster {
-                    line.annotated()
+            Body::Template { template, objects } => {
+                let object = shown_object(style, &line)?;
+                if style.each_alone {
+                    out.write_all(template.render(&object).as_bytes())
                 } else {
-                    line.object()
-                }?;
+                    objects.push(object);
+                    Ok(())
+                }
+            }
+            Body::List { format, first } => {
+                let object = shown_object(style, &line)?;
                 format.check(&object)?;
+                if style.each_alone {
+                    return ignore_broken_pipe(format.alone_of_several(out, &object, number));
+                }
                 if number == 0 && style.one_alone {
                     *first = Some(object);
                     return Ok(true);
@@ -126,19 +148,60 @@ impl<W: Write> Printer<W> {
         ignore_broken_pipe(written)
     }
 
+    /// How many objects were given.
+    pub(super) fn printed(&self) -> usize {
+        self.printed
+    }
+
+    /// Prints an empty line. `false` if stdout was closed.
+    pub(super) fn blank_line(&mut self) -> Result<bool> {
+        ignore_broken_pipe(writeln!(self.out))
+    }
+
+    /// Prints what was kept to find the width of columns. `false` if stdout was closed.
+    pub(super) fn flush(&mut self) -> Result<bool> {
+        let out = &mut self.out;
+        let written = match &mut self.body {
+            Body::Rows(Some(rows)) => rows.table.finish(out),
+            _ => Ok(()),
+        };
+        ignore_broken_pipe(written.and_then(|()| self.out.flush()))
+    }
+
     /// Prints the rest. Returns the number of objects.
     pub(super) fn finish(mut self) -> Result<usize> {
         let out = &mut self.out;
         let written = match &mut self.body {
             Body::Rows(Some(rows)) => rows.table.finish(out),
             Body::Rows(None) | Body::Names => Ok(()),
+            Body::List { .. } if self.style.each_alone => Ok(()),
             Body::List { format, first } => match first.take() {
                 Some(only) => format.alone(out, &only),
                 None => format.end(out, self.printed),
             },
+            Body::Template { .. } if self.style.each_alone => Ok(()),
+            Body::Template { template, objects } => {
+                let mut objects = std::mem::take(objects);
+                let root = match objects.pop() {
+                    Some(only) if objects.is_empty() && self.style.one_alone => only,
+                    last => {
+                        objects.extend(last);
+                        json!({ "apiVersion": "v1", "kind": "List", "metadata": { "resourceVersion": "" }, "items": objects })
+                    }
+                };
+                out.write_all(template.render(&root).as_bytes())
+            }
         };
         ignore_broken_pipe(written.and_then(|()| self.out.flush()))?;
         Ok(self.printed)
+    }
+}
+
+/// The object as it is shown: with its cluster, if there are several.
+fn shown_object(style: &Style, line: &Line<'_>) -> Result<Value> {
+    match style.with_cluster {
+        true => line.annotated(),
+        false => line.object(),
     }
 }
 
@@ -170,6 +233,7 @@ impl Rows {
             [] => headings.extend(["NAME".to_owned(), "AGE".to_owned()]),
             columns => headings.extend(columns.iter().map(|column| column.name.to_uppercase())),
         }
+        headings.extend(style.with_labels.then(|| "LABELS".to_owned()));
         Self {
             table: StreamedTable::new(headings, style.with_headings),
             with_namespace,
@@ -180,6 +244,7 @@ impl Rows {
     fn row(&self, style: &Style, line: &Line<'_>, headline: Headline) -> Result<Vec<String>> {
         let kind = style.with_kind.then(|| headline.resource() + "/");
         let metadata = headline.metadata;
+        let labels = metadata.labels;
         let mut row = Vec::new();
         row.extend(style.with_cluster.then(|| line.cluster.to_owned()));
         row.extend(self.with_namespace.then_some(metadata.namespace));
@@ -194,6 +259,7 @@ impl Rows {
                 row.extend(cells);
             }
         }
+        row.extend(style.with_labels.then(|| printers::labels(&labels)));
         // Several kinds together have the name first.
         if let (Some(kind), Some(name)) = (kind, row.get_mut(prefix_at)) {
             name.insert_str(0, &kind);
@@ -251,6 +317,14 @@ impl ListFormat {
         }
     }
 
+    /// One of several objects that are no list.
+    fn alone_of_several(self, out: &mut impl Write, object: &Value, number: usize) -> io::Result<()> {
+        if matches!(self, Self::Yaml) && number > 0 {
+            writeln!(out, "---")?;
+        }
+        self.alone(out, object)
+    }
+
     fn end(self, out: &mut impl Write, printed: usize) -> io::Result<()> {
         match (self, printed) {
             (Self::Json, 0) => writeln!(out, "{JSON_BEGIN}],{JSON_END}"),
@@ -302,8 +376,6 @@ fn ignore_broken_pipe(written: io::Result<()>) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn line(cluster: &str, name: &str) -> Vec<u8> {
@@ -323,9 +395,11 @@ mod tests {
             absent: AbsentFields::default(),
             format,
             one_alone: false,
+            each_alone: false,
             with_cluster: true,
             with_namespace: true,
             with_kind: false,
+            with_labels: false,
             with_headings: true,
         };
         change(&mut style);

@@ -6,15 +6,19 @@ use std::io::{self, Write};
 use anyhow::{Result, bail};
 use informant_spec::suggest::did_you_mean;
 
-use super::{Format, GetArgs, SOURCES};
+use super::format::Format;
+use super::{GetArgs, SOURCES};
 use crate::admin::{SourceView, Sources};
 use crate::cli::table::{self, SourceColumns, or_dash};
 use crate::cli::{Exit, output};
 use crate::escape::Form;
 
-pub(super) fn run(args: &GetArgs) -> Result<Exit> {
-    if args.index.is_some() || args.selector.is_some() {
-        bail!("`{SOURCES}` have no labels and no indexes: remove -l and --index");
+pub(super) fn run(args: &GetArgs, name: Option<&str>) -> Result<Exit> {
+    if args.index.is_some() || args.selector.is_some() || args.show_labels {
+        bail!("`{SOURCES}` have no labels and no indexes: remove -l, --show-labels and --index");
+    }
+    if args.watch || args.sort_by.is_some() || !args.field_selector.is_everything() {
+        bail!("-w, --sort-by and --field-selector apply to objects only; `informant status` shows sources, too");
     }
     if args.require_all {
         bail!("--require-all applies to objects only: `{SOURCES}` shows sources that are not synced too");
@@ -23,41 +27,47 @@ pub(super) fn run(args: &GetArgs) -> Result<Exit> {
         bail!("--at-least applies to objects only; to wait for a source, use GET /api/v1/sources/ID?at-least=VERSION");
     }
     args.admin
-        .with_client(async |client| show(args, client.read("/api/v1/sources").await?))
+        .with_client(async |client| show(args, name, client.read("/api/v1/sources").await?))
 }
 
-fn show(args: &GetArgs, sources: Sources) -> Result<Exit> {
-    let items = match select(args, sources.items) {
+fn show(args: &GetArgs, name: Option<&str>, sources: Sources) -> Result<Exit> {
+    let items = match select(args, name, sources.items) {
         Ok(items) => items,
         Err(why) => {
             output::note(&format!("error: {why}"));
             return Ok(Exit::Failed);
         }
     };
-    if items.is_empty() && matches!(args.output, Format::Table | Format::Wide) {
+    if items.is_empty() && args.output.is_table() {
         let of = args.namespace.as_ref();
         let of = of.map_or_else(String::new, |namespace| format!(" for namespace {namespace}"));
         output::note(&format!("No sources found{of}."));
         return Ok(Exit::Done);
     }
-    match args.output {
+    match &args.output {
+        Format::JsonPath(template) => {
+            let document = serde_json::to_value(Sources { items })?;
+            output::to_stdout(|out| out.write_all(template.render(&document).as_bytes()))?;
+        }
         Format::Json => output::json(&Sources { items })?,
         Format::Yaml => {
             let document = serde_json::to_value(Sources { items })?;
             output::to_stdout_as(Form::Json, |out| super::print::yaml_document(&mut { out }, &document))?;
         }
-        Format::Name => output::to_stdout(|out| items.iter().try_for_each(|source| output::line(out, &name(source))))?,
+        Format::Name => {
+            output::to_stdout(|out| items.iter().try_for_each(|source| output::line(out, &name_of(source))))?
+        }
         Format::Table | Format::Wide => output::to_stdout(|out| {
             let with_headings = !args.no_headers;
-            write(out, &items, args.output == Format::Wide, with_headings)
+            write(out, &items, matches!(args.output, Format::Wide), with_headings)
         })?,
     }
     Ok(Exit::Done)
 }
 
 /// The requested sources. An unknown name or cluster is an error, as for objects.
-fn select(args: &GetArgs, mut sources: Vec<SourceView>) -> Result<Vec<SourceView>, String> {
-    if let Some(name) = args.name() {
+fn select(args: &GetArgs, name: Option<&str>, mut sources: Vec<SourceView>) -> Result<Vec<SourceView>, String> {
+    if let Some(name) = name {
         sources = of_name(name, sources)?;
     }
     for cluster in &args.cluster {
@@ -114,7 +124,7 @@ fn words<'w>(words: impl Iterator<Item = &'w str>) -> Vec<&'w str> {
 }
 
 /// `source/pods/east/default`, without the cluster or namespace if the source has none.
-fn name(source: &SourceView) -> String {
+fn name_of(source: &SourceView) -> String {
     let parts = [
         source.informer.as_str(),
         &source.cluster,
@@ -223,7 +233,7 @@ mod tests {
         pods       v1/pods    *           Live    12        104           2s ago   31s ago    1         7    3000    3         in-use      namespace,node   -
         ");
         assert_eq!(shown(&[source("pods", "")], false, false).lines().count(), 1);
-        assert_eq!(name(&source("pods", "east")), "source/pods/east");
+        assert_eq!(name_of(&source("pods", "east")), "source/pods/east");
     }
 
     #[test]

@@ -59,6 +59,7 @@ pub(crate) fn spec(status: &StatusHandle, section: &InformerSection, found: &Res
                 gvr: GroupVersionResource::new("", "", ""),
                 kind: String::new(),
                 namespaced: true,
+                other_names: Vec::new(),
             };
             (none, Some(served.resources.clone()))
         }

@@ -18,7 +18,13 @@ fn served(plurals: &[&str]) -> BTreeMap<GroupVersionResource, Discovered> {
     let found = wanted.map(|&(plural, kind, namespaced)| {
         let gvr = GroupVersionResource::new("", "v1", plural);
         let kind = kind.to_owned();
-        (gvr.clone(), Discovered { gvr, kind, namespaced })
+        let found = Discovered {
+            gvr: gvr.clone(),
+            kind,
+            namespaced,
+            other_names: Vec::new(),
+        };
+        (gvr, found)
     });
     found.collect()
 }
