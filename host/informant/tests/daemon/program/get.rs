@@ -1,8 +1,12 @@
 //! `informant get`, and the daemon it connects to.
 
-use serde_json::Value;
+use std::process::Stdio;
+use std::time::Duration;
 
-use super::{PODS, Program, output, transcript};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use super::{PODS, Program, informant, output, transcript};
 use crate::world::World;
 
 /// A daemon that watches two pods, and the command line that queries it.
@@ -254,6 +258,88 @@ async fn invalid_configuration_does_not_prevent_queries() {
     insta::assert_snapshot!(asked(&["get", "v1/pods/web-0", "web-1", "--admin", &named], "[admin\n").await, @"
     exit 1
     --
-    error: two names, web-0 and web-1: write v1/pods/web-0 or v1/pods web-1
+    error: two names, web-0 and web-1: write v1/pods/web-0 v1/pods/web-1, or v1/pods web-0 web-1
     ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_takes_what_kubectl_takes() {
+    let daemon = Daemon::of_two_pods().await;
+    for name in ["po", "pod", "Pod", "v1/pods"] {
+        let shown = daemon.get(&[name, "-o", "name"]).await;
+        assert!(shown.contains("pod/a-longer-name-0\npod/web-0"), "{name}: {shown}");
+    }
+    insta::assert_snapshot!(daemon.get(&["pods", "web-0", "a-longer-name-0", "--no-headers", "-n", "default"]).await, @"
+    exit 0
+    web-0             DAYS
+    a-longer-name-0   DAYS
+    --
+    fresh as of …
+    ");
+    insta::assert_snapshot!(daemon.get(&["po/web-0", "po/gone", "-o", "name"]).await, @r#"
+    exit 1
+    pod/web-0
+    --
+    error: informer pods has no object "gone"
+    "#);
+    insta::assert_snapshot!(daemon.get(&["pods", "--sort-by", ".metadata.name", "-o", "jsonpath={range .items[*]}{.metadata.name},{end}{\"\\n\"}"]).await, @"
+    exit 0
+    a-longer-name-0,web-0,
+    --
+    ");
+    insta::assert_snapshot!(daemon.get(&["pods", "web-0", "-o", "jsonpath={.spec.nodeName}{\"\\n\"}"]).await, @"
+    exit 0
+    node-1
+    --
+    ");
+    insta::assert_snapshot!(daemon.get(&["pods", "--field-selector", "metadata.name!=web-0", "-o", "name"]).await, @"
+    exit 0
+    pod/a-longer-name-0
+    --
+    ");
+    insta::assert_snapshot!(daemon.get(&["pods", "web-0", "--show-labels", "-n", "default"]).await, @"");
+    insta::assert_snapshot!(daemon.get(&["pods,po", "-n", "default", "--no-headers"]).await, @"");
+    insta::assert_snapshot!(daemon.get(&["pods", "--show-kind"]).await, @"");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_takes_the_namespace_of_the_context() {
+    let daemon = Daemon::of_two_pods().await;
+    let context = |namespace: &str| {
+        let kubeconfig = serde_json::json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "mine",
+            "contexts": [{ "name": "mine", "context": { "cluster": "c", "namespace": namespace } }],
+        });
+        daemon.world.write("mine", kubeconfig.to_string().as_bytes());
+        daemon.world.path("mine").display().to_string()
+    };
+    let file = context("default");
+    let of_context = daemon.get(&["pods", "web-0", "--kubeconfig", &file]).await;
+    insta::assert_snapshot!(of_context, @"");
+    let file = context("elsewhere");
+    insta::assert_snapshot!(daemon.get(&["pods", "--kubeconfig", &file]).await, @"
+    exit 0
+    --
+    No resources found in elsewhere namespace.
+    fresh as of …
+    ");
+    let all = daemon.get(&["pods", "-A", "-o", "name", "--kubeconfig", &file]).await;
+    assert!(all.contains("pod/web-0"), "{all}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_shows_each_change_while_it_watches() {
+    let daemon = Daemon::of_two_pods().await;
+    let args = ["get", "pods", "-w", "-o", "name", "--admin", &daemon.address];
+    let mut watch = informant(&daemon.world, &args).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut next = async || {
+        let line = tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await;
+        line.expect("a line in time").unwrap().expect("a line")
+    };
+    assert_eq!([next().await, next().await], ["pod/a-longer-name-0", "pod/web-0"]);
+    daemon.world.create_pod("later", "nginx");
+    assert_eq!(next().await, "pod/later");
+    daemon.world.server.delete("v1/pods", "default", "web-0").unwrap();
+    assert_eq!(next().await, "pod/web-0");
 }
