@@ -10,6 +10,7 @@ mod grants;
 mod http;
 mod namespaces;
 mod selections;
+mod whole_objects;
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -75,6 +76,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     findings.problems.extend(key_files(&config, args.offline));
     findings.problems.extend(http::check(&config, args.offline));
     findings.problems.extend(admin::certificate(&config, args.offline));
+    findings.problems.extend(whole_objects::warnings(&config));
     if args.strict {
         findings.problems.extend(components::unpinned(&config));
     }
