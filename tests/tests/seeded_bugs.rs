@@ -22,7 +22,7 @@ const BY_SCENARIO: [SeededBug; 3] = [
 ];
 
 /// The clause that has to show each of these bugs.
-const BY_CLAUSE: [(SeededBug, Clause); 15] = [
+const BY_CLAUSE: [(SeededBug, Clause); 18] = [
     (SeededBug::EveryDeleteMarked, Clause::TombstoneMarked),
     (SeededBug::ShortLivedObjectVanishes, Clause::Resumable),
     (SeededBug::NewIncarnationMissed, Clause::AtLeastOnce),
@@ -38,6 +38,9 @@ const BY_CLAUSE: [(SeededBug, Clause); 15] = [
     (SeededBug::KeysStoredLate, Clause::RememberedWithSuccess),
     (SeededBug::KeysBeforeWrites, Clause::RememberedWithWrites),
     (SeededBug::LaneFollowsSource, Clause::InstanceKept),
+    (SeededBug::BudgetIgnored, Clause::BudgetKept),
+    (SeededBug::ShedForever, Clause::BudgetKept),
+    (SeededBug::OldBodyTaken, Clause::ShedNeverOlder),
 ];
 
 /// The effects of a run with a bug: the violated clauses, or a panic.

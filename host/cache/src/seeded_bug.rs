@@ -111,6 +111,12 @@ seeded_bugs! {
     SuspectsNotLimited,
     /// A key moves to another lane when its source is replaced.
     LaneFollowsSource,
+    /// A source that is asked to free bytes of the budget frees none.
+    BudgetIgnored,
+    /// A namespace that was shed does not return.
+    ShedForever,
+    /// The body of an object is taken from a page, whatever its state.
+    OldBodyTaken,
 }
 
 impl SeededBug {

@@ -89,11 +89,15 @@ pub enum Clause {
     RememberedWithWrites,
     /// A handler of several instances receives all events of an object in one of them.
     InstanceKept,
+    /// The caches take no more than their budget, unless nothing is left to shed; what was shed returns.
+    BudgetKept,
+    /// The body of a shed object is of the state of its head, or of a newer one.
+    ShedNeverOlder,
 }
 
 impl Clause {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Ordered,
         Self::OneAtATime,
         Self::NoInvention,
@@ -116,6 +120,8 @@ impl Clause {
         Self::RememberedWithSuccess,
         Self::RememberedWithWrites,
         Self::InstanceKept,
+        Self::BudgetKept,
+        Self::ShedNeverOlder,
     ];
 
     /// Its name as in `docs/explanation/delivery.md`.
@@ -144,6 +150,8 @@ impl Clause {
             Self::RememberedWithSuccess => "remembered with success",
             Self::RememberedWithWrites => "remembered with writes",
             Self::InstanceKept => "instance kept",
+            Self::BudgetKept => "budget kept",
+            Self::ShedNeverOlder => "shed never older",
         }
     }
 }
@@ -368,6 +376,13 @@ impl Checker {
                     self.violate(at, Clause::IndexCoherent, message);
                 }
             }
+            Entry::BodyRead { head, body } => {
+                if body.incarnation() != head.incarnation() || body.version < head.version {
+                    let message = format!("the body of {head} is of {body}");
+                    self.violate(at, Clause::ShedNeverOlder, message);
+                }
+            }
+            Entry::CacheAtRest { .. } => self.cache_at_rest(at, entry),
             Entry::AtRest {
                 informer,
                 cluster,

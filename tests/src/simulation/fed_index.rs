@@ -43,6 +43,11 @@ pub(super) struct FedIndex {
 }
 
 impl FedIndex {
+    /// Whether a seed has such an index.
+    pub(super) fn is_in(seed: u64) -> bool {
+        Rng::new(seed ^ SALT).percent(SEEDS_PERCENT)
+    }
+
     /// The index of a seed; most seeds have none.
     pub(super) fn of_seed(world: &Arc<World>, seed: u64) -> Option<Self> {
         let mut rng = Rng::new(seed ^ SALT);

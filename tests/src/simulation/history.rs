@@ -281,6 +281,26 @@ pub enum Entry {
         /// The same index computed by a scan over the store.
         scan: Vec<(String, Vec<String>)>,
     },
+    /// A handler read the body of an object of which it received only the head.
+    BodyRead {
+        /// The state of the head.
+        head: ObjectVersion,
+        /// The state of the body.
+        body: ObjectVersion,
+    },
+    /// At rest: what the caches, which have a budget, take.
+    CacheAtRest {
+        /// The budget.
+        max_bytes: usize,
+        /// What counts as used.
+        used_bytes: usize,
+        /// What the stores take.
+        bytes: usize,
+        /// Objects that are stored whole.
+        whole: usize,
+        /// The bytes that the smallest shed namespace lacks, if there is one.
+        least_shed_bytes: Option<usize>,
+    },
     /// Everything is at rest: no further events can come.
     AtRest {
         /// The informer.

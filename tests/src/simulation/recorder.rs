@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use informant_cache::listener::{ListenerOptions, Notification};
 use informant_cache::{Environment, HandlerError, Moment, Reason};
-use informant_object::{KeyRef, SourceId};
+use informant_object::{KeyRef, Object, SourceId};
 
 use super::history::{Call, Ended, Entry, EventKind, ObjectVersion};
 use super::rng::Rng;
@@ -113,6 +113,7 @@ impl CallRecorder {
             }
             Notification::Synced => return self.synced(source, instance),
         };
+        self.read_body(what, source);
         let stored = what.key().and_then(|key| self.watched.version_at(key));
         self.world.record(Entry::Begin(Call {
             handler: self.id,
@@ -124,6 +125,24 @@ impl CallRecorder {
             stored,
             instance,
         }));
+    }
+
+    /// Reads what the handler received only the head of.
+    fn read_body(&self, what: &Notification, source: SourceId) {
+        let (Notification::Add(object) | Notification::Update { new: object, .. }) = what else {
+            return;
+        };
+        let Some(source) = self.world.catalog.source(source).filter(|_| object.is_head()) else {
+            return;
+        };
+        let (world, head) = (Arc::clone(&self.world), version_of_object(object));
+        let answer = move |body: Result<Object, _>| {
+            if let Ok(body) = body {
+                let body = version_of_object(&body);
+                world.record(Entry::BodyRead { head, body });
+            }
+        };
+        source.read_body(object, Box::new(answer));
     }
 
     /// Every object that existed when the handler was added, and has not changed since, must have been attempted.

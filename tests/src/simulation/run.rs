@@ -21,6 +21,12 @@ pub(super) const REST_DEADLINE: Duration = Duration::from_secs(1_800);
 /// One seed in so many has a WebAssembly handler.
 const GUEST_SEEDS: u64 = 20;
 
+/// In how many percent of the seeds the caches have a budget.
+const CACHE_SEEDS_PERCENT: u64 = 40;
+
+/// Separates the random numbers of the budget from those of others.
+const CACHE_SALT: u64 = 0x6361_6368_652d_6d78;
+
 /// The result of a run.
 pub struct Run {
     /// Everything that happened.
@@ -50,12 +56,20 @@ pub(super) fn run_world(world: impl Future<Output = History>) -> Run {
     Run { history, violations }
 }
 
+/// The budget of the caches; most seeds have none. The scripted indexer does not read bodies.
+fn cache_bytes_max(seed: u64) -> Option<usize> {
+    let mut rng = Rng::new(seed ^ CACHE_SALT);
+    let has_budget = rng.percent(CACHE_SEEDS_PERCENT) && !FedIndex::is_in(seed);
+    has_budget.then(|| rng.pick(&[1_000, 12_000, 30_000, 60_000]))
+}
+
 async fn play(seed: u64) -> History {
     let mut rng = Rng::new(seed);
     let setting = Setting {
         history_events_max: rng.pick(&[3, 20, 10_000]),
         paging_at_zero: rng.percent(50),
         server_knows_watch_list: rng.percent(80),
+        cache_bytes_max: cache_bytes_max(seed),
         ..Setting::default()
     };
     let world = World::new(seed, &setting);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use informant_apiserver::{ApiServer, Options, Replica, ServerSnapshot, ServiceError};
-use informant_cache::{Catalog, Environment};
+use informant_cache::{CacheBudget, Catalog, Environment, Snapshot};
 use informant_informer::{InformerMetrics, TokioEnvironment};
 use informant_object::Object;
 use kube::client::Body;
@@ -26,6 +26,9 @@ pub(super) const GROUP: &str = "group";
 /// The label in which a handler stores the value that it saw.
 pub(super) const SEEN: &str = "seen";
 
+/// The padding of an object where the caches have a budget.
+const PADDING_BYTES: usize = 1_500;
+
 /// How many versions one step writes at most: a delete and a create.
 const WRITES_AT_ONCE: u64 = 2;
 
@@ -40,6 +43,8 @@ pub(super) struct Setting {
     pub(super) server_knows_watch_list: bool,
     /// How far a watch may lag before the server closes it.
     pub(super) watch_backlog_events_max: usize,
+    /// The budget of all caches. With one, objects are so large that shedding them saves bytes.
+    pub(super) cache_bytes_max: Option<usize>,
 }
 
 impl Default for Setting {
@@ -49,6 +54,7 @@ impl Default for Setting {
             paging_at_zero: false,
             server_knows_watch_list: true,
             watch_backlog_events_max: 4_096,
+            cache_bytes_max: None,
         }
     }
 }
@@ -89,7 +95,7 @@ impl World {
             options,
             on_replica: Arc::default(),
             environment: Arc::new(TokioEnvironment::current(seed)),
-            catalog: Catalog::new(),
+            catalog: Catalog::with_budget(CacheBudget::new(setting.cache_bytes_max)),
             metrics: InformerMetrics::register(&mut Default::default()),
             trouble: AtomicBool::new(true),
             informers: Mutex::default(),
@@ -181,8 +187,26 @@ impl World {
         kube::Client::new(service, "default")
     }
 
+    /// Records what the caches take, and what they keep, if they have a budget.
+    fn record_cache(&self) {
+        let budget = self.catalog.budget();
+        let Some(max_bytes) = budget.max_bytes() else { return };
+        let sources = self.catalog.all();
+        let snapshots: Vec<_> = sources.iter().map(|source| source.snapshot()).collect();
+        let bytes = |snapshot: &Snapshot| snapshot.bytes() + snapshot.index_bytes() + snapshot.held_bytes();
+        let shed = snapshots.iter().flat_map(Snapshot::shed_namespaces);
+        self.record(Entry::CacheAtRest {
+            max_bytes,
+            used_bytes: budget.used_bytes(),
+            bytes: snapshots.iter().map(bytes).sum(),
+            whole: snapshots.iter().map(|snapshot| snapshot.len() - snapshot.heads()).sum(),
+            least_shed_bytes: shed.map(|(_, bytes)| bytes).min(),
+        });
+    }
+
     /// Records that everything is at rest, for each informer.
     pub(super) fn record_rest(&self) {
+        self.record_cache();
         for watched in self.informers() {
             watched.check_index(self);
             self.record(Entry::AtRest {
@@ -244,12 +268,18 @@ fn with_random(file: &[u8], seed: u64) -> Vec<u8> {
 
 /// Writes.
 impl World {
+    /// What makes an object worth to be shed, if there is a budget.
+    fn padding(&self) -> String {
+        let bytes = self.catalog.budget().max_bytes().map_or(0, |_| PADDING_BYTES);
+        "x".repeat(bytes)
+    }
+
     /// Creates or replaces an object, and records it.
     pub(super) fn put(&self, namespace: &str, name: &str, value: &str, group: &str) -> ObjectVersion {
         let object = serde_json::json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": name, "namespace": namespace, "labels": {GROUP: group}},
-            "data": {"value": value},
+            "data": {"value": value, "padding": self.padding()},
         });
         let written = self
             .server()
@@ -267,6 +297,10 @@ impl World {
     /// Stores the value of an object in one of its labels, as a handler does that writes to what it watches; records
     /// it. Does nothing if the object is deleted or has the label already.
     pub(super) fn note_seen(&self, object: &Object) {
+        // The value is not there.
+        if object.is_head() {
+            return;
+        }
         let (namespace, name) = (object.namespace(), object.name());
         let object_json: serde_json::Value = serde_json::from_slice(object.json()).expect("the server sends JSON");
         let patch = serde_json::json!({"metadata": {"labels": {SEEN: object_json["data"]["value"]}}});

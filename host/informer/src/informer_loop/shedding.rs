@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use informant_cache::listener::{ChangeKind, ObjectChange};
+use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_cache::{Environment, Moment};
 use informant_object::{KeyRef, Object};
 use tokio::sync::mpsc;
@@ -94,7 +95,9 @@ impl InformerLoop {
             return budget.freed(false);
         }
         let (before, to_free) = (self.bytes(), budget.to_free_bytes());
-        let mut is_stuck = self.parts.store.head_fields().is_none() || self.parts.bodies.spec.is_metadata_only();
+        let mut is_stuck = self.parts.store.head_fields().is_none()
+            || self.parts.bodies.spec.is_metadata_only()
+            || seeded_bug(SeededBug::BudgetIgnored);
         while !is_stuck && self.bytes() + to_free > before {
             match self.parts.store.largest_whole_namespace() {
                 Some((namespace, _)) => self.shed_namespace(&namespace).await,
@@ -202,6 +205,7 @@ impl InformerLoop {
         self.shedding.check_at = (!left.is_empty()).then(|| now + RETURN_CHECK_PERIOD);
         if let Some((namespace, bytes)) = left.into_iter().next()
             && now >= self.shedding.return_from
+            && !seeded_bug(SeededBug::ShedForever)
             && bytes <= self.parts.cache.budget.room_bytes()
         {
             self.begin_return(namespace);

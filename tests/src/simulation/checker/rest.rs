@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::history::ObjectVersion;
+use super::super::history::{Entry, ObjectVersion};
 use super::{Checker, Clause, Handler, KeyState};
 
 impl Checker {
@@ -24,6 +24,41 @@ impl Checker {
             .collect();
         for (clause, message) in findings {
             self.violate(at, clause, message);
+        }
+    }
+}
+
+/// What returns leaves this part of the budget free.
+const RETURN_BELOW_PERCENT: usize = informant_cache::RETURN_BELOW_PERCENT;
+
+impl Checker {
+    /// The budget holds, and what was shed is back where there is room.
+    pub(super) fn cache_at_rest(&mut self, at: usize, entry: &Entry) {
+        let Entry::CacheAtRest {
+            max_bytes,
+            used_bytes,
+            bytes,
+            whole,
+            least_shed_bytes,
+        } = entry
+        else {
+            return;
+        };
+        let mut found = Vec::new();
+        if used_bytes != bytes {
+            found.push(format!("{used_bytes} bytes are counted, and {bytes} are stored"));
+        }
+        if bytes > max_bytes && *whole > 0 {
+            found.push(format!("{bytes} of {max_bytes} bytes are stored, and {whole} objects are whole"));
+        }
+        let allowed = max_bytes / 100 * RETURN_BELOW_PERCENT;
+        if let Some(shed) = least_shed_bytes
+            && bytes + shed <= allowed
+        {
+            found.push(format!("{shed} bytes are shed, although only {bytes} of {max_bytes} are stored"));
+        }
+        for message in found {
+            self.violate(at, Clause::BudgetKept, message);
         }
     }
 }

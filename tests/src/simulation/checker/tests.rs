@@ -1,6 +1,7 @@
 use super::super::history::{Call, Ended, Entry, EventKind, History, ObjectVersion, Selection};
 use super::{Clause, check};
 
+mod cache;
 mod deferred;
 mod instances;
 mod restart;
