@@ -18,6 +18,7 @@
 #![expect(clippy::print_stdout, reason = "the benchmark's table is its result")]
 
 mod admin;
+mod budget;
 mod control;
 mod cores;
 mod figure;
@@ -94,6 +95,12 @@ pub struct Args {
     /// authorized `get` takes
     #[arg(long, value_name = "PODS")]
     pub admin: Option<u32>,
+    /// Measure only the budget of the caches, with this number of pods
+    #[arg(long, value_name = "PODS")]
+    pub budget: Option<u32>,
+    /// The budget of the caches
+    #[arg(long, value_name = "BYTES", default_value = "2GiB")]
+    pub max_bytes: String,
     /// Also write the tables to this file
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -126,6 +133,9 @@ async fn measure(args: &Args) -> Result<bool> {
     println!("{cores}");
     if let Some(objects) = args.writes {
         return writes::measure(&cores, objects, args.rounds).await;
+    }
+    if let Some(objects) = args.budget {
+        return budget::measure(&cores, objects, &args.max_bytes, args.rounds).await;
     }
     if let Some(objects) = args.admin {
         return admin::measure(&cores, objects, args.rounds).await;

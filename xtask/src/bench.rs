@@ -45,6 +45,9 @@ enum Part {
     /// Measure the admin port, and fail if a bound is missed: how long events wait while it is busy, compared with
     /// another server that is as busy, and how long an authorized `get` takes.
     Admin,
+    /// Measure the budget of the caches, and fail if a bound is missed: a million pods with 2 GiB, of which most are kept
+    /// as heads. The API server takes 10 GB of memory for them.
+    Budget,
 }
 
 /// What is measured about plugins.
@@ -64,11 +67,18 @@ const WRITTEN_PODS: &str = "10000";
 /// Pods in the cache in a measurement of the admin port.
 const CACHED_PODS: &str = "1000";
 
+/// Pods in a measurement of the budget of the caches.
+const SHED_PODS: &str = "1000000";
+
 /// Builds a release of Informant and measures it.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match args.part {
         Some(Part::Plugins { only }) => return plugins(only),
-        Some(Part::Admin) => return admin(),
+        Some(Part::Admin) => return cached("the admin port", &["--admin", CACHED_PODS]),
+        Some(Part::Budget) => {
+            let arguments = ["--budget", SHED_PODS, "--rounds", "1"];
+            return cached("the budget of the caches", &arguments);
+        }
         None => {}
     }
     if args.library {
@@ -115,15 +125,13 @@ fn plugins(only: Option<Measured>) -> Result<ExitCode> {
     Ok(exit_code(is_met))
 }
 
-/// Measures the admin port.
-fn admin() -> Result<ExitCode> {
-    report::step("the admin port (release build)");
+/// Measures a part that needs one plugin.
+fn cached(what: &str, arguments: &[&str]) -> Result<ExitCode> {
+    report::step(&format!("{what} (release build)"));
     guests::add_target(guests::TARGET)?;
     guests::build_packages(&["guest-measured".to_owned()])?;
     let mut command = benchmark()?;
-    Ok(exit_code(
-        cargo::status(command.args(["--admin", CACHED_PODS]))?.success(),
-    ))
+    Ok(exit_code(cargo::status(command.args(arguments))?.success()))
 }
 
 /// Builds a release of Informant and the benchmark, which measures it.

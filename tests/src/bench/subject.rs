@@ -14,6 +14,7 @@
 //! CPU and memory are read from /proc for all subjects.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -223,6 +224,14 @@ impl Handler {
         };
         config_of(watch_list, component, options)
     }
+}
+
+/// How long it may take until all pods are read that do not fit into the budget.
+pub(super) const BUDGET_DONE_WITHIN: Duration = Duration::from_secs(3_600);
+
+/// For the measurement of the budget: the caches take this at most.
+pub(super) fn budget_config(component: &Path, max_bytes: &str) -> String {
+    format!("[cache]\nmax-bytes = \"{max_bytes}\"\n\n{}", config_of("", component, ""))
 }
 
 /// For the measurement of swaps: the handler logs each event and continues where the previous version stopped.

@@ -164,6 +164,7 @@ impl Reflector {
                 .map_err(|error| (page, error))?;
             continuation = head.continue_token;
             if continuation.is_empty() || seeded_bug(SeededBug::FirstPageTakenForList) {
+                shed_rest(&mut staging).await;
                 return Ok(FetchedList {
                     staged: staging.finish(),
                     version: head.version,
@@ -209,6 +210,13 @@ impl Reflector {
             }
         }
         Ok(splitter.finish()?)
+    }
+}
+
+/// Makes heads of what is left to be shed of a complete list.
+pub(super) async fn shed_rest(staging: &mut Staging<'_>) {
+    while staging.shed_some(ITEMS_PER_YIELD) {
+        tokio::task::yield_now().await;
     }
 }
 

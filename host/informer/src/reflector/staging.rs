@@ -13,10 +13,14 @@ use informant_object::frames::{
 use informant_object::{Key, Object, ObjectError, ObjectHead, Shape, head};
 
 use super::ReflectorParts;
-use super::staged_heads::StagedHeads;
+use super::staged_heads::{ShedList, StagedHeads};
 use crate::metrics::StagedBytes;
 use crate::source_name::{SourceName, log};
 use crate::status::{OUTDATED_KEYS_MAX, StatusTracker};
+
+/// Objects that are looked at for each item while the list is shed: heads are made much faster than items come, and no
+/// item waits long.
+const HEADS_PER_ITEM: usize = 64;
 
 /// A list that is being received.
 ///
@@ -40,6 +44,8 @@ pub(super) struct Staging<'a> {
     /// The memory that they will take in the store.
     memory: StagedBytes,
     heads: StagedHeads,
+    /// The namespace whose objects are becoming heads, and how many were looked at.
+    shedding: Option<(ShedList, usize)>,
 }
 
 /// A complete staged list.
@@ -68,6 +74,7 @@ impl<'a> Staging<'a> {
             outdated: BTreeSet::new(),
             memory: StagedBytes::new(Arc::clone(&parts.metrics), Arc::clone(&parts.cache)),
             heads,
+            shedding: None,
         }
     }
 
@@ -136,7 +143,8 @@ impl<'a> Staging<'a> {
             self.memory.add(stored_bytes(&object));
             self.heads.count(&object);
             self.put(object);
-            return self.shed();
+            self.shed_some(HEADS_PER_ITEM);
+            return;
         }
         let (key, kind) = (object.key(), object.kind());
         if let Some(skipped) = self.status.count_skipped_to_warn("wrong-kind") {
@@ -144,20 +152,25 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// Makes heads of the largest namespaces of the list while the budget of all caches is exceeded.
-    fn shed(&mut self) {
-        while self.heads.are_needed()
-            && let Some(shed) = self.heads.shed_largest(&self.objects, &self.known)
-        {
-            for object in &mut self.objects {
-                let Some(head) = shed.head_of(object, &self.known) else {
-                    continue;
-                };
-                self.memory.add(stored_bytes(&head));
-                self.memory.remove(stored_bytes(object));
-                *object = head;
-            }
+    /// While the budget of all caches is exceeded, makes heads of the largest namespaces of the list. Looks at
+    /// `objects_max` objects; returns whether some are left.
+    pub(super) fn shed_some(&mut self, objects_max: usize) -> bool {
+        let next = self.shedding.take().or_else(|| {
+            let largest = self.heads.are_needed().then(|| self.heads.shed_largest(&self.objects, &self.known));
+            largest.flatten().map(|largest| (largest, 0))
+        });
+        let Some((shed, from)) = next else { return false };
+        let end = self.objects.len().min(from + objects_max);
+        for object in self.objects.get_mut(from..end).into_iter().flatten() {
+            let Some(head) = shed.head_of(object, &self.known) else { continue };
+            self.memory.add(stored_bytes(&head));
+            self.memory.remove(stored_bytes(object));
+            *object = head;
         }
+        if end < self.objects.len() {
+            self.shedding = Some((shed, end));
+        }
+        true
     }
 
     /// Skips and counts an item that cannot be parsed.

@@ -18,7 +18,7 @@ use informant_object::ResourceVersion;
 use informant_object::frames::{Line, LineSplitter, WatchEventType, WatchLine};
 
 use super::Reflector;
-use super::list::{FetchedList, result_label};
+use super::list::{FetchedList, result_label, shed_rest};
 use super::paging::ListPlan;
 use super::staging::Staging;
 use super::watch::{BOOKMARK_SILENCE_MAX, OpenWatch};
@@ -191,6 +191,7 @@ impl Reflector {
                 within.map_err(StreamFailure::Refused)?;
                 if let Some(version) = self.stage_frame(&frame_bytes, open, &mut staging, &mut since_yield)? {
                     open.received = frame.received;
+                    shed_rest(&mut staging).await;
                     return Ok(FetchedList {
                         staged: staging.finish(),
                         version,
