@@ -128,20 +128,22 @@ impl InformerLoop {
     /// Runs until it receives a stop, or until all senders are gone.
     pub(crate) async fn run(mut self) {
         loop {
+            self.shed_step();
             tokio::select! {
                 biased;
                 control = self.parts.control.recv() => match control {
                     Some(control) => if self.handle(control).await.is_break() { break },
                     None => break,
                 },
-                () = self.parts.cache.asked() => self.shed().await,
+                () = self.parts.cache.asked() => self.begin_to_free(),
                 first = candidate::first_message(&mut self.candidate), if self.candidate.is_some() => self.candidate_listed(first).await,
                 updates = self.parts.updates.recv(), if self.has_reflector && !self.paused => match updates {
                     Some(updates) => self.receive(updates).await,
                     None => self.has_reflector = false,
                 },
-                news = self.shedding.news(&*self.parts.environment) => self.handle_shedding(news).await,
+                news = self.shedding.news(&*self.parts.environment) => self.handle_shedding(news),
                 () = self.feeds.woken(&*self.parts.environment, self.parts.source) => self.handle_feed_news(),
+                () = tokio::task::yield_now(), if self.shedding.is_freeing() => {}
             }
         }
         self.end();

@@ -33,7 +33,10 @@ struct Round {
 /// Measures `rounds` rounds with `objects` pods each and the budget `max_bytes`, and prints them. Returns whether all
 /// meet the targets.
 pub(super) async fn measure(cores: &Cores, objects: u32, max_bytes: &str, rounds: u32) -> Result<bool> {
-    println!("\nbudget of the caches: {} pods, max-bytes = {max_bytes}", thousands(f64::from(objects)));
+    println!(
+        "\nbudget of the caches: {} pods, max-bytes = {max_bytes}",
+        thousands(f64::from(objects))
+    );
     let mut met = true;
     for number in 1..=rounds {
         let round = measure_round(cores, objects, max_bytes).await?;
@@ -59,16 +62,42 @@ async fn measure_round(cores: &Cores, objects: u32, max_bytes: &str) -> Result<R
     let component = guests::component("guest-measured")?;
     let config = budget_config(&component, max_bytes);
     let began = Instant::now();
-    let daemon = Daemon::start_under(&cores.subject(), rig.cluster.folder(), &rig.cluster.kubeconfig(), &config).await?;
-    wait_for(&daemon, "objects in the cache", async || Ok(source(&daemon).await?["objects"].as_u64()), objects).await?;
+    let daemon = Daemon::start_under(
+        &cores.subject(),
+        rig.cluster.folder(),
+        &rig.cluster.kubeconfig(),
+        &config,
+    )
+    .await?;
+    wait_for(
+        &daemon,
+        "objects in the cache",
+        async || Ok(source(&daemon).await?["objects"].as_u64()),
+        objects,
+    )
+    .await?;
     let synced_seconds = began.elapsed().as_secs_f64();
-    wait_for(&daemon, "handled pods", async || handled(&daemon).await.map(Some), objects).await?;
+    wait_for(
+        &daemon,
+        "handled pods",
+        async || handled(&daemon).await.map(Some),
+        objects,
+    )
+    .await?;
     let handled_seconds = began.elapsed().as_secs_f64();
     let heads = source(&daemon).await?["heads"].as_u64().unwrap_or_default();
     let peak_bytes = usage::of(daemon.process().id().context("the daemon has ended")?)?.peak_bytes;
-    let (code, out, _) = daemon.command(&["get", "pods", "--index", "node=node-1", "-o", "name"]).await?;
+    let (code, out, _) = daemon
+        .command(&["get", "pods", "--index", "node=node-1", "-o", "name"])
+        .await?;
     daemon.write_config(&budget_config(&component, LEAST)).await?;
-    wait_for(&daemon, "shed pods", async || Ok(source(&daemon).await?["heads"].as_u64()), objects).await?;
+    wait_for(
+        &daemon,
+        "shed pods",
+        async || Ok(source(&daemon).await?["heads"].as_u64()),
+        objects,
+    )
+    .await?;
     let bytes = source(&daemon).await?["bytes"].as_f64().unwrap_or(f64::INFINITY);
     Ok(Round {
         synced_seconds,

@@ -19,9 +19,14 @@ use super::{InformerLoop, LoopParts};
 use crate::bodies::{BodyPage, BodyParts, page_objects};
 use crate::source_name::log;
 
-/// Objects that become heads between two points at which other tasks get a turn. Each is hashed: 32 of 900 KB take some
-/// 40 ms.
-const HEADS_PER_STEP: usize = 32;
+/// Objects that become heads between two points at which events are processed and other tasks get a turn.
+const HEADS_PER_STEP: usize = 256;
+
+/// Bytes of these objects: each is hashed, 1 MiB in some 2 ms.
+const HEADS_BYTES_PER_STEP: usize = 1_024 * 1_024;
+
+/// The same before a list is applied, whose objects wait.
+const HEADS_WITH_LIST_PER_STEP: usize = 32;
 
 /// Nothing returns for so long after a namespace was shed: 60 s.
 const RETURN_AFTER: Duration = Duration::from_secs(60);
@@ -37,9 +42,19 @@ pub(super) struct Shedding {
     /// Nothing returns before.
     return_from: Moment,
     returning: Option<Returning>,
+    freeing: Option<Freeing>,
     was_reported: bool,
     /// Ends the task that reads bodies.
     reader: Option<DropGuard>,
+}
+
+/// What the budget asked for, until it is done.
+#[derive(Clone, Copy)]
+struct Freeing {
+    /// The bytes that the store may have.
+    until_bytes: usize,
+    /// How many objects of the namespaces that are being shed become heads in a step. None if there is none.
+    objects_per_step: Option<usize>,
 }
 
 /// A namespace whose bodies are being read.
@@ -69,6 +84,11 @@ impl Shedding {
         }
     }
 
+    /// Whether [steps](InformerLoop::shed_step) are left.
+    pub(super) fn is_freeing(&self) -> bool {
+        self.freeing.is_some()
+    }
+
     fn set_shed(&mut self, now: Moment) {
         self.return_from = now + RETURN_AFTER;
         self.check_at.get_or_insert(now + RETURN_CHECK_PERIOD);
@@ -86,44 +106,72 @@ impl InformerLoop {
         stored.bytes() + stored.index_bytes() + stored.held_bytes()
     }
 
-    /// Frees what the budget asks for.
-    pub(super) async fn shed(&mut self) {
+    /// The budget asks for bytes: they are freed [step by step](Self::shed_step).
+    pub(super) fn begin_to_free(&mut self) {
         self.count_bytes();
         let budget = &self.parts.cache.budget;
         // What was replaced meanwhile may have been enough.
         if !budget.is_exceeded() {
             return budget.freed(false);
         }
-        let (before, to_free) = (self.bytes(), budget.to_free_bytes());
-        let mut is_stuck = self.parts.store.head_fields().is_none()
-            || self.parts.bodies.spec.is_metadata_only()
-            || seeded_bug(SeededBug::BudgetIgnored);
-        while !is_stuck && self.bytes() + to_free > before {
-            match self.parts.store.largest_whole_namespace() {
-                Some((namespace, _)) => self.shed_namespace(&namespace).await,
-                None => is_stuck = true,
-            }
-        }
-        self.count_bytes();
-        self.parts.cache.budget.freed(is_stuck);
+        let until_bytes = self.bytes().saturating_sub(budget.to_free_bytes());
+        self.shedding.freeing = Some(Freeing {
+            until_bytes,
+            objects_per_step: None,
+        });
     }
 
-    async fn shed_namespace(&mut self, namespace: &str) {
-        self.begin_to_shed(namespace);
-        let mut is_left = true;
-        while is_left {
-            is_left = self.parts.store.shed_some(HEADS_PER_STEP);
+    /// Makes some heads, or decides what is shed next.
+    pub(super) fn shed_step(&mut self) {
+        let Some(Freeing {
+            until_bytes,
+            objects_per_step,
+        }) = self.shedding.freeing
+        else {
+            return;
+        };
+        if let Some(objects) = objects_per_step {
+            let is_left = self.parts.store.shed_some(objects);
             self.publish_forms();
-            tokio::task::yield_now().await;
+            if is_left {
+                return;
+            }
+            self.shed_finished();
         }
-        self.shed_finished();
+        if self.bytes() <= until_bytes {
+            return self.end_freeing(false);
+        }
+        let can_shed = self.parts.store.head_fields().is_some()
+            && !self.parts.bodies.spec.is_metadata_only()
+            && !seeded_bug(SeededBug::BudgetIgnored);
+        let largest = self.parts.store.largest_whole_namespace().filter(|_| can_shed);
+        match largest {
+            Some((namespace, _)) => self.shed_in_steps(&namespace, until_bytes),
+            None => self.end_freeing(true),
+        }
+    }
+
+    /// Sheds this namespace, and others until the store has no more than `until_bytes`.
+    fn shed_in_steps(&mut self, namespace: &str, until_bytes: usize) {
+        let objects = HEADS_BYTES_PER_STEP / self.object_bytes(namespace).max(1);
+        self.begin_to_shed(namespace);
+        self.shedding.freeing = Some(Freeing {
+            until_bytes,
+            objects_per_step: Some(objects.clamp(1, HEADS_PER_STEP)),
+        });
+    }
+
+    fn end_freeing(&mut self, is_stuck: bool) {
+        self.shedding.freeing = None;
+        self.count_bytes();
+        self.parts.cache.budget.freed(is_stuck);
     }
 
     /// Sheds the namespaces of which a list has only heads. Readers see it with the list.
     pub(super) async fn shed_with_list(&mut self, namespaces: &[Box<str>]) {
         for namespace in namespaces {
             self.begin_to_shed(namespace);
-            while self.parts.store.shed_some(HEADS_PER_STEP) {
+            while self.parts.store.shed_some(HEADS_WITH_LIST_PER_STEP) {
                 tokio::task::yield_now().await;
             }
             self.shed_finished();
@@ -183,10 +231,10 @@ impl InformerLoop {
         self.parts.cache.set_head_fields(fields);
     }
 
-    pub(super) async fn handle_shedding(&mut self, news: SheddingNews) {
+    pub(super) fn handle_shedding(&mut self, news: SheddingNews) {
         match news {
             SheddingNews::Check => self.check_shed(),
-            SheddingNews::Page(page) => self.restore_page(page).await,
+            SheddingNews::Page(page) => self.restore_page(page),
         }
     }
 
@@ -215,7 +263,7 @@ impl InformerLoop {
 
     /// From now on new states of objects in `namespace` are whole; the bodies of the others are read.
     fn begin_return(&mut self, namespace: Box<str>) {
-        let objects_max = self.page_objects(&namespace);
+        let objects_max = page_objects(self.object_bytes(&namespace));
         let LoopParts {
             store,
             environment,
@@ -232,14 +280,14 @@ impl InformerLoop {
         });
     }
 
-    /// How many objects of the size of a first one of `namespace` a page has.
-    fn page_objects(&self, namespace: &str) -> usize {
+    /// The size of the first object of `namespace`, whole.
+    fn object_bytes(&self, namespace: &str) -> usize {
         let stored = self.parts.store.published();
         let first = stored.after(Some(KeyRef::new(namespace, ""))).next();
-        page_objects(first.map_or(usize::MAX, Object::whole_bytes))
+        first.map_or(usize::MAX, Object::whole_bytes)
     }
 
-    async fn restore_page(&mut self, page: Option<ReturnPage>) {
+    fn restore_page(&mut self, page: Option<ReturnPage>) {
         let Some(Returning { namespace, .. }) = &self.shedding.returning else {
             return;
         };
@@ -250,7 +298,7 @@ impl InformerLoop {
             return;
         }
         let failure = match page {
-            Some(Ok(page)) => return self.restore_objects(&namespace, page).await,
+            Some(Ok(page)) => return self.restore_objects(&namespace, page),
             Some(Err(error)) => error,
             None => "its task has ended".to_owned(),
         };
@@ -262,10 +310,10 @@ impl InformerLoop {
             "bodies could not be read; only heads are kept until the next attempt"
         );
         self.shedding.returning = None;
-        self.shed_namespace(&namespace).await;
+        self.shed_in_steps(&namespace, usize::MAX);
     }
 
-    async fn restore_objects(&mut self, namespace: &str, page: BodyPage) {
+    fn restore_objects(&mut self, namespace: &str, page: BodyPage) {
         for object in page.objects {
             // What has changed since the page was read is whole already, or its event is on its way.
             self.parts.store.restore_body(object);

@@ -156,13 +156,18 @@ impl<'a> Staging<'a> {
     /// `objects_max` objects; returns whether some are left.
     pub(super) fn shed_some(&mut self, objects_max: usize) -> bool {
         let next = self.shedding.take().or_else(|| {
-            let largest = self.heads.are_needed().then(|| self.heads.shed_largest(&self.objects, &self.known));
+            let largest = self
+                .heads
+                .are_needed()
+                .then(|| self.heads.shed_largest(&self.objects, &self.known));
             largest.flatten().map(|largest| (largest, 0))
         });
         let Some((shed, from)) = next else { return false };
         let end = self.objects.len().min(from + objects_max);
         for object in self.objects.get_mut(from..end).into_iter().flatten() {
-            let Some(head) = shed.head_of(object, &self.known) else { continue };
+            let Some(head) = shed.head_of(object, &self.known) else {
+                continue;
+            };
             self.memory.add(stored_bytes(&head));
             self.memory.remove(stored_bytes(object));
             *object = head;

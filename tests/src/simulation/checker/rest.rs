@@ -49,13 +49,17 @@ impl Checker {
             found.push(format!("{used_bytes} bytes are counted, and {bytes} are stored"));
         }
         if bytes > max_bytes && *whole > 0 {
-            found.push(format!("{bytes} of {max_bytes} bytes are stored, and {whole} objects are whole"));
+            found.push(format!(
+                "{bytes} of {max_bytes} bytes are stored, and {whole} objects are whole"
+            ));
         }
         let allowed = max_bytes / 100 * RETURN_BELOW_PERCENT;
         if let Some(shed) = least_shed_bytes
             && bytes + shed <= allowed
         {
-            found.push(format!("{shed} bytes are shed, although only {bytes} of {max_bytes} are stored"));
+            found.push(format!(
+                "{shed} bytes are shed, although only {bytes} of {max_bytes} are stored"
+            ));
         }
         for message in found {
             self.violate(at, Clause::BudgetKept, message);

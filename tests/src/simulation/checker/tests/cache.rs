@@ -32,5 +32,9 @@ fn bodies_older_than_their_heads_are_detected() {
     assert_eq!(read(object("a", "u", 5)), NOTHING);
     assert_eq!(read(object("a", "u", 6)), NOTHING);
     assert_eq!(read(object("a", "u", 4)), [Clause::ShedNeverOlder]);
-    assert_eq!(read(object("a", "v", 6)), [Clause::ShedNeverOlder], "another incarnation");
+    assert_eq!(
+        read(object("a", "v", 6)),
+        [Clause::ShedNeverOlder],
+        "another incarnation"
+    );
 }
