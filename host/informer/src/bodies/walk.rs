@@ -14,7 +14,7 @@ use super::{BODY_PAGE_HELD_MAX, is_body_of};
 pub(crate) const WALK_READS_MIN: u32 = 8;
 
 /// See [`WALK_READS_MIN`].
-pub(crate) const WALK_BEGINS_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const WALK_BEGINS_WITHIN: Duration = Duration::from_secs(10);
 
 /// So many pages are read at most until they reach the name that is asked for. Then the walk ends: a single read costs
 /// less.

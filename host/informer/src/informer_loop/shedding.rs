@@ -241,6 +241,11 @@ impl InformerLoop {
     /// Forgets shed namespaces that are empty, and lets the smallest other one return if there is room.
     fn check_shed(&mut self) {
         let now = self.parts.environment.now();
+        // A namespace of which nothing is shed yet looks like an empty one.
+        if self.shedding.is_freeing() {
+            self.shedding.check_at = Some(now + RETURN_CHECK_PERIOD);
+            return;
+        }
         let mut left = Vec::new();
         for (namespace, body_bytes) in self.parts.store.shed_namespaces() {
             if body_bytes == 0 {
