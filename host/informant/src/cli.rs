@@ -187,7 +187,8 @@ impl Cli {
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> clap::error::Result<Self> {
         let parsed = command.try_get_matches_from_mut(arguments);
-        let parsed = parsed.and_then(|found| Self::from_arg_matches(&found).map_err(|error| error.format(&mut command)));
+        let parsed =
+            parsed.and_then(|found| Self::from_arg_matches(&found).map_err(|error| error.format(&mut command)));
         parsed.map_err(output::without_misleading_tips)
     }
 

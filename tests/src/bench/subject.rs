@@ -231,7 +231,10 @@ pub(super) const BUDGET_DONE_WITHIN: Duration = Duration::from_secs(3_600);
 
 /// For the measurement of the budget: the caches take this at most.
 pub(super) fn budget_config(component: &Path, max_bytes: &str) -> String {
-    format!("[cache]\nmax-bytes = \"{max_bytes}\"\n\n{}", config_of("", component, ""))
+    format!(
+        "[cache]\nmax-bytes = \"{max_bytes}\"\n\n{}",
+        config_of("", component, "")
+    )
 }
 
 /// For the measurement of swaps: the handler logs each event and continues where the previous version stopped.

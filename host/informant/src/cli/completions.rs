@@ -46,8 +46,8 @@ mod tests {
     fn every_shell_gets_commands_and_flags() {
         for shell in Shell::value_variants() {
             let script = String::from_utf8(script(*shell)).unwrap();
-            for word in ["informant", "requeue", "token-file", "show-labels"] {
-                assert_eq!(script.contains(word), word != "show-labels", "{shell}: {word}");
+            for word in ["informant", "requeue", "token-file", "show-kind"] {
+                assert_eq!(script.contains(word), word != "show-kind", "{shell}: {word}");
             }
             assert!(
                 !script.contains(crate::guests::COMPILE),

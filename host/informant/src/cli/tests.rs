@@ -131,17 +131,17 @@ fn help_of_get() {
     insta::assert_snapshot!(help(&["get"]), @r"
     Show objects from the cache of a running `informant run`
 
-    Usage: informant get [OPTIONS] <RESOURCE> [NAME]
+    Usage: informant get [OPTIONS] <RESOURCE> [NAME]...
 
     Arguments:
-      <RESOURCE>  Informer name, or a resource that one informer watches: pods, v1/pods, Pod; or `sources`, for the status of each source
-      [NAME]      Show only the object of this name, also written RESOURCE/NAME; with `sources`, only this informer's sources
+      <RESOURCE>  Resources that one informer watches, or informer names, separated by commas: pods, po, v1/pods, deploy.apps, Pod; or `sources`, for the status of each source
+      [NAME]...   Show only the objects of these names; also written RESOURCE/NAME, for each object; with `sources`, only this informer's sources
 
     Options:
       -n, --namespace <NAMESPACE>
-              Show only objects in this namespace [default: all]
+              Show only objects in this namespace [default: the namespace of the kubeconfig's context, if it names one]
       -A, --all-namespaces
-              Show objects in all namespaces (the default; accepted for compatibility with kubectl)
+              Show objects in all namespaces
           --cluster <NAME>
               Show only objects in these clusters, named as in [cluster.NAME], separated by commas [default: all of the informer's]
           --all-clusters
@@ -150,6 +150,12 @@ fn help_of_get() {
               Show only objects with this value in this index
       -l, --selector <SELECTOR>
               Show only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
+          --field-selector <SELECTOR>
+              Show only objects with these values in fields: status.phase!=Running,spec.nodeName=node-1
+          --sort-by <JSONPATH>
+              Sort by the value of this field: .metadata.creationTimestamp, .status.startTime
+      -w, --watch
+              After the objects, show each change, until you end it
           --at-least <VERSION>
               Wait up to 10s until the cache has seen this resource version, for example the one that your own write returned
           --require-all
@@ -157,7 +163,9 @@ fn help_of_get() {
           --show-secrets
               Show the data of Secrets, not only keys and sizes; needs a daemon that authenticates, and the right to read them
       -o, --output <FORMAT>
-              Output format [default: table] [possible values: table, wide, json, yaml, name]
+              Output format: table, wide, json, yaml, name or jsonpath=TEMPLATE [default: table]
+          --show-labels
+              Add a column with the labels to the table
           --no-headers
               Omit the table's header row
           --admin <ADDRESS:PORT|https://HOST:PORT>

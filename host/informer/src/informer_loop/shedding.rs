@@ -51,8 +51,8 @@ pub(super) struct Shedding {
 /// What the budget asked for, until it is done.
 #[derive(Clone, Copy)]
 struct Freeing {
-    /// The bytes that the store may have.
-    until_bytes: usize,
+    /// The bytes that the store may have; none if everything is to be shed.
+    until_bytes: Option<usize>,
     /// How many objects of the namespaces that are being shed become heads in a step. None if there is none.
     objects_per_step: Option<usize>,
 }
@@ -110,11 +110,15 @@ impl InformerLoop {
     pub(super) fn begin_to_free(&mut self) {
         self.count_bytes();
         let budget = &self.parts.cache.budget;
+        if budget.to_free_bytes() == 0 {
+            return;
+        }
         // What was replaced meanwhile may have been enough.
         if !budget.is_exceeded() {
             return budget.freed(false);
         }
-        let until_bytes = self.bytes().saturating_sub(budget.to_free_bytes());
+        // More than the store has is asked for: all of it is shed.
+        let until_bytes = self.bytes().checked_sub(budget.to_free_bytes());
         self.shedding.freeing = Some(Freeing {
             until_bytes,
             objects_per_step: None,
@@ -138,7 +142,7 @@ impl InformerLoop {
             }
             self.shed_finished();
         }
-        if self.bytes() <= until_bytes {
+        if until_bytes.is_some_and(|until| self.bytes() <= until) {
             return self.end_freeing(false);
         }
         let can_shed = self.parts.store.head_fields().is_some()
@@ -152,7 +156,7 @@ impl InformerLoop {
     }
 
     /// Sheds this namespace, and others until the store has no more than `until_bytes`.
-    fn shed_in_steps(&mut self, namespace: &str, until_bytes: usize) {
+    fn shed_in_steps(&mut self, namespace: &str, until_bytes: Option<usize>) {
         let objects = HEADS_BYTES_PER_STEP / self.object_bytes(namespace).max(1);
         self.begin_to_shed(namespace);
         self.shedding.freeing = Some(Freeing {
@@ -315,7 +319,7 @@ impl InformerLoop {
             "bodies could not be read; only heads are kept until the next attempt"
         );
         self.shedding.returning = None;
-        self.shed_in_steps(&namespace, usize::MAX);
+        self.shed_in_steps(&namespace, Some(usize::MAX));
     }
 
     fn restore_objects(&mut self, namespace: &str, page: BodyPage) {

@@ -23,10 +23,11 @@ pub(super) struct StagedHeads {
 }
 
 impl StagedHeads {
-    pub(super) fn new(cache: Arc<CacheShare>, known: &Snapshot) -> Self {
+    /// Objects that are metadata only have no smaller heads.
+    pub(super) fn new(cache: Arc<CacheShare>, known: &Snapshot, metadata_only: bool) -> Self {
         let shed_before = known.shed_namespaces().into_iter().map(|(namespace, _)| namespace);
         Self {
-            fields: cache.head_fields(),
+            fields: cache.head_fields().filter(|_| !metadata_only),
             cache,
             shed_before: shed_before.collect(),
             shed: BTreeSet::new(),

@@ -61,7 +61,7 @@ pub(super) struct Staged {
 impl<'a> Staging<'a> {
     pub(super) fn new(parts: &'a ReflectorParts, known: Snapshot) -> Self {
         let objects = Vec::with_capacity(known.len());
-        let heads = StagedHeads::new(Arc::clone(&parts.cache), &known);
+        let heads = StagedHeads::new(Arc::clone(&parts.cache), &known, parts.request.metadata_only);
         Self {
             name: &parts.name,
             shape: &parts.shape,

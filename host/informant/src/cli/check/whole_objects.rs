@@ -66,9 +66,15 @@ mod tests {
 
     #[test]
     fn whole_objects_of_users_are_warned_of() {
-        insta::assert_snapshot!(found("[informer.maps]\nresource = \"v1/configmaps\"\n"), @"");
+        insta::assert_snapshot!(found("[informer.maps]\nresource = \"v1/configmaps\"\n"), @r#"
+        warning: config.toml:1:11: [informer.maps] keeps whole ConfigMaps of all namespaces: one user can fill the cache, and then it has only the metadata of the largest namespaces
+          help: keep less with `digest = ["/data"]`, `drop`, `namespaces` or a selector, or set `max-bytes` in [cache]
+        "#);
         for resource in ["cm", "ConfigMap", "secrets", "secret.v1"] {
-            assert!(!found(&format!("[informer.x]\nresource = \"{resource}\"\n")).is_empty(), "{resource}");
+            assert!(
+                !found(&format!("[informer.x]\nresource = \"{resource}\"\n")).is_empty(),
+                "{resource}"
+            );
         }
         for without in [
             "namespaces = [\"a\"]",

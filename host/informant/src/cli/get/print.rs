@@ -556,6 +556,8 @@ mod tests {
                 absent: AbsentFields::default(),
                 format,
                 one_alone: false,
+                each_alone: false,
+                with_labels: false,
                 with_cluster: false,
                 with_namespace: true,
                 with_kind: false,

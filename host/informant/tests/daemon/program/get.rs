@@ -297,9 +297,32 @@ async fn get_takes_what_kubectl_takes() {
     pod/a-longer-name-0
     --
     ");
-    insta::assert_snapshot!(daemon.get(&["pods", "web-0", "--show-labels", "-n", "default"]).await, @"");
-    insta::assert_snapshot!(daemon.get(&["pods,po", "-n", "default", "--no-headers"]).await, @"");
-    insta::assert_snapshot!(daemon.get(&["pods", "--show-kind"]).await, @"");
+    insta::assert_snapshot!(daemon.get(&["pods", "web-0", "--show-labels", "-n", "default"]).await, @"
+    exit 0
+    NAME    AGE    LABELS
+    web-0   DAYS   app=web
+    --
+    fresh as of …
+    ");
+    insta::assert_snapshot!(daemon.get(&["pods,po", "-n", "default", "--no-headers"]).await, @"
+    exit 0
+    pod/a-longer-name-0   DAYS
+    pod/web-0             DAYS
+
+    pod/a-longer-name-0   DAYS
+    pod/web-0             DAYS
+    --
+    fresh as of …
+    ");
+    insta::assert_snapshot!(daemon.get(&["pods", "--show-kind"]).await, @"
+    exit 2
+    --
+    error: unexpected argument '--show-kind' found
+
+    Usage: informant get <RESOURCE> [NAME]...
+
+    For more information, try '--help'.
+    ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -315,7 +338,13 @@ async fn get_takes_the_namespace_of_the_context() {
     };
     let file = context("default");
     let of_context = daemon.get(&["pods", "web-0", "--kubeconfig", &file]).await;
-    insta::assert_snapshot!(of_context, @"");
+    insta::assert_snapshot!(of_context, @"
+    exit 0
+    NAME    AGE
+    web-0   DAYS
+    --
+    fresh as of …
+    ");
     let file = context("elsewhere");
     insta::assert_snapshot!(daemon.get(&["pods", "--kubeconfig", &file]).await, @"
     exit 0
