@@ -13,7 +13,8 @@ pub const SHED_TO_PERCENT: usize = 90;
 /// Up to how much of the budget what was shed may return: 70 %.
 pub const RETURN_BELOW_PERCENT: usize = 70;
 
-/// A source that could free nothing is asked again when it has grown by this part of the budget: a 64th.
+/// A source that could free nothing is asked again when it has grown by this part of the budget since it was smallest:
+/// a 64th.
 const ASK_AGAIN_PART: usize = 64;
 
 const NO_LIMIT: usize = usize::MAX;
@@ -44,9 +45,10 @@ struct Member {
     staged_bytes: AtomicUsize,
     /// What it is asked to free; 0: nothing.
     to_free_bytes: AtomicUsize,
-    /// It could free nothing when it had this many bytes.
+    /// The fewest bytes that it has had since it could free nothing.
     stuck_at_bytes: AtomicUsize,
-    is_stuck: AtomicBool,
+    /// It could free nothing when it was last asked.
+    could_not: AtomicBool,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -100,7 +102,7 @@ impl CacheBudget {
             staged_bytes: AtomicUsize::new(0),
             to_free_bytes: AtomicUsize::new(0),
             stuck_at_bytes: AtomicUsize::new(0),
-            is_stuck: AtomicBool::new(false),
+            could_not: AtomicBool::new(false),
             wake: Box::new(wake),
         });
         self.members().push(Arc::clone(&member));
@@ -129,7 +131,7 @@ impl CacheBudget {
             if members.iter().any(|member| member.is_asked()) {
                 return;
             }
-            let free = members.iter().filter(|member| !member.is_stuck.load(Ordering::Relaxed));
+            let free = members.iter().filter(|member| !member.is_stuck(self.max()));
             let Some(largest) = free.max_by_key(|member| member.stored()) else {
                 return;
             };
@@ -163,6 +165,12 @@ impl Member {
         self.stored() + self.staged_bytes.load(Ordering::Relaxed)
     }
 
+    /// Whether it has nothing to free, by what it said and has stored since.
+    fn is_stuck(&self, max_bytes: usize) -> bool {
+        let again_from = self.stuck_at_bytes.load(Ordering::Relaxed) + max_bytes / ASK_AGAIN_PART;
+        self.could_not.load(Ordering::Relaxed) && self.stored() <= again_from
+    }
+
     fn is_asked(&self) -> bool {
         self.to_free_bytes.load(Ordering::Relaxed) > 0
     }
@@ -176,11 +184,8 @@ impl BudgetShare {
             return;
         }
         self.budget.changed(before, bytes);
+        self.member.stuck_at_bytes.fetch_min(bytes, Ordering::Relaxed);
         if bytes > before && self.budget.is_exceeded() {
-            let again_from = self.member.stuck_at_bytes.load(Ordering::Relaxed) + self.budget.max() / ASK_AGAIN_PART;
-            if bytes > again_from {
-                self.member.is_stuck.store(false, Ordering::Relaxed);
-            }
             self.budget.ask();
         }
     }
@@ -205,7 +210,7 @@ impl BudgetShare {
     #[must_use]
     pub fn sheds_staged(&self) -> bool {
         let own = self.member.bytes();
-        let is_smaller = |member: &Arc<Member>| member.bytes() <= own || member.is_stuck.load(Ordering::Relaxed);
+        let is_smaller = |member: &Arc<Member>| member.bytes() <= own || member.is_stuck(self.budget.max());
         self.budget.is_exceeded() && self.budget.members().iter().all(is_smaller)
     }
 
@@ -232,16 +237,22 @@ impl BudgetShare {
     pub fn freed(&self, is_stuck: bool) {
         let Member {
             stuck_at_bytes,
-            is_stuck: stuck,
+            could_not,
             to_free_bytes,
             ..
         } = &*self.member;
         stuck_at_bytes.store(self.member.stored(), Ordering::Relaxed);
-        stuck.store(is_stuck, Ordering::Relaxed);
+        could_not.store(is_stuck, Ordering::Relaxed);
         to_free_bytes.store(0, Ordering::Relaxed);
         if self.budget.is_exceeded() {
             self.budget.ask();
         }
+    }
+
+    /// The source stores nothing more, and is not asked again.
+    pub fn leave(&self) {
+        self.set_stored_bytes(0);
+        self.freed(true);
     }
 
     /// How many bytes may return before [`RETURN_BELOW_PERCENT`] of the budget are in use.
@@ -322,6 +333,15 @@ mod tests {
         assert_eq!(large.to_free_bytes(), 0, "no source can free anything");
         large.set_stored_bytes(820);
         assert!(large.to_free_bytes() > 0, "it has grown");
+        large.freed(true);
+        large.set_stored_bytes(720);
+        large.set_stored_bytes(740);
+        assert!(large.to_free_bytes() > 0, "it has shrunk, and grown since");
+        large.freed(true);
+        small.set_stored_bytes(0);
+        large.set_stored_bytes(900);
+        small.set_stored_bytes(200);
+        assert!(large.to_free_bytes() > 0, "it has grown while there was room");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod pages;
 mod walk;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
@@ -50,10 +51,14 @@ impl BodyParts {
     /// From now on bodies of the source are read, until the guard is dropped.
     pub(crate) fn start_reader(&self, environment: &dyn Environment) -> DropGuard {
         let (requests, queue) = mpsc::channel(BODY_READS_QUEUED_MAX);
-        let metrics = Arc::clone(&self.metrics);
-        self.source.set_body_reader(Arc::new(BodyQueue { requests, metrics }));
+        let has_refused = Arc::new(AtomicBool::new(false));
+        self.source.set_body_reader(Arc::new(BodyQueue {
+            requests,
+            metrics: Arc::clone(&self.metrics),
+            has_refused: Arc::clone(&has_refused),
+        }));
         let end = CancellationToken::new();
-        let (reader, ended) = (BodyReader::new(self.clone(), queue), end.clone());
+        let (reader, ended) = (BodyReader::new(self.clone(), queue, has_refused), end.clone());
         let task = async move {
             tokio::select! {
                 biased;
@@ -88,6 +93,7 @@ struct BodyRequest {
 struct BodyQueue {
     requests: mpsc::Sender<BodyRequest>,
     metrics: Arc<SourceMetrics>,
+    has_refused: Arc<AtomicBool>,
 }
 
 impl ReadBodies for BodyQueue {
@@ -99,6 +105,7 @@ impl ReadBodies for BodyQueue {
             Err(mpsc::error::TrySendError::Closed(request)) => (request, BodyUnavailable::NoReader),
         };
         self.metrics.count(CounterFamily::BodyReads, label(Some(&why)));
+        self.has_refused.store(true, Ordering::Relaxed);
         (request.answer)(Err(why));
     }
 }
@@ -107,14 +114,17 @@ impl ReadBodies for BodyQueue {
 struct BodyReader {
     parts: BodyParts,
     requests: mpsc::Receiver<BodyRequest>,
+    /// A body could not be read since the last one that was: what waits for it may try again with the next one.
+    has_refused: Arc<AtomicBool>,
     walk: Option<Walk>,
 }
 
 impl BodyReader {
-    fn new(parts: BodyParts, requests: mpsc::Receiver<BodyRequest>) -> Self {
+    fn new(parts: BodyParts, requests: mpsc::Receiver<BodyRequest>, has_refused: Arc<AtomicBool>) -> Self {
         Self {
             parts,
             requests,
+            has_refused,
             walk: None,
         }
     }
@@ -138,9 +148,17 @@ impl BodyReader {
             self.parts
                 .metrics
                 .count(CounterFamily::BodyReads, label(body.as_ref().err()));
-            let is_read = body.is_ok();
+            let is_read = match &body {
+                Ok(_) => true,
+                // A change or a delete of the object follows.
+                Err(BodyUnavailable::Gone) => false,
+                Err(_) => {
+                    self.has_refused.store(true, Ordering::Relaxed);
+                    false
+                }
+            };
             answer(body);
-            if is_read {
+            if is_read && self.has_refused.swap(false, Ordering::Relaxed) {
                 self.parts.source.notify_body_read();
             }
         }

@@ -15,6 +15,15 @@ pub(crate) struct CacheShare {
     head_fields: Mutex<Option<Arc<Projection>>>,
 }
 
+/// The membership of the loop, which is the only one to answer the budget. Ends with the loop, also if that panics.
+pub(crate) struct Membership(pub(crate) Arc<CacheShare>);
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.0.budget.leave();
+    }
+}
+
 impl CacheShare {
     pub(crate) fn join(budget: &CacheBudget) -> Self {
         let asked = Arc::new(Notify::new());

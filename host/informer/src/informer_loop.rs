@@ -35,7 +35,7 @@ use index_feeds::{IndexFeeds, IndexWarnings};
 use shedding::Shedding;
 
 use crate::bodies::BodyParts;
-use crate::cache_share::CacheShare;
+use crate::cache_share::{CacheShare, Membership};
 use crate::durable_source::DurableSource;
 use crate::environment::BackgroundDropper;
 use crate::metrics::SourceMetrics;
@@ -81,6 +81,7 @@ pub(crate) struct InformerLoop {
     /// Bytes of the objects that were queued since the last batch.
     queued_bytes: usize,
     shedding: Shedding,
+    _membership: Membership,
     /// What to deliver to listeners once the root is published.
     changes: Vec<ObjectChange>,
     /// How many of `changes` were sent to index plugins.
@@ -110,6 +111,7 @@ impl InformerLoop {
             batch: Batch::new(),
             queued_bytes: 0,
             shedding: Shedding::default(),
+            _membership: Membership(Arc::clone(&parts.cache)),
             changes: Vec::with_capacity(BATCH_DELTAS_MAX),
             listeners: Vec::new(),
             fed_changes: 0,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
+use crate::delivery::Awaited;
 use crate::delivery::lanes::Lane;
 use crate::delivery::options::{RETRY_AFTER_MAX, RETRY_ERROR_BYTES_MAX};
 use crate::listener::queue::Queue;
@@ -50,7 +51,9 @@ impl Listener {
         let Some(id) = self.queue.answered(token) else { return };
         let slot = self.queue.slots.get_mut(id);
         let (source, lane) = (slot.source, slot.lane);
-        let owed_to_sync = std::mem::take(&mut slot.first.owed_to_sync);
+        // Without the body there was no call.
+        let lacked_body = matches!(outcome, DeliveryOutcome::NotReady(Awaited::Body(_)));
+        let owed_to_sync = !lacked_body && std::mem::take(&mut slot.first.owed_to_sync);
         let result = outcome.as_str();
         if let DeliveryOutcome::Trapped(_) | DeliveryOutcome::TimedOut(_) = outcome {
             self.suspect(id, now);
@@ -80,7 +83,12 @@ impl Listener {
                 self.succeed(id);
             }
             _ if self.is_outdated_synced(id) => self.drop_outdated(id),
-            DeliveryOutcome::NotReady(awaited) => self.wait_for(id, token, awaited, now),
+            DeliveryOutcome::NotReady(awaited) => {
+                if lacked_body {
+                    self.was_not_called(id);
+                }
+                self.wait_for(id, token, awaited, now);
+            }
             _ if self.options.on_failure == FailurePolicy::Skip => self.skip(id),
             DeliveryOutcome::Permanent(error) => self.give_up(id, result, error, now),
             DeliveryOutcome::RetryAfter(error, wait) => {

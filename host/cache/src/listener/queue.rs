@@ -181,6 +181,12 @@ impl Queue {
         }
     }
 
+    /// Whether the slot is there and waits for something that was not ready.
+    pub(super) fn is_waiting(&self, id: SlotId) -> bool {
+        let slot = self.slots.try_get(id);
+        slot.is_some_and(|slot| matches!(slot.call(), CallState::WaitsOn(_)))
+    }
+
     /// Makes what waits for something that `is_ready` ready, or lets it wait for the end of its key's interval.
     pub(super) fn wake(&mut self, is_ready: impl Fn(Awaited) -> bool) {
         if self.slots.counts().waiting > 0 {
@@ -237,6 +243,10 @@ impl Queue {
                     slot.calls = 0;
                     if let Some(retry) = &mut slot.retry {
                         (retry.attempts, retry.crashes) = (0, Crashes::default());
+                    }
+                    // The body of the older state is no longer waited for.
+                    if matches!(slot.call(), CallState::WaitsOn(Awaited::Body(_))) {
+                        self.make_ready(id);
                     }
                 }
             }

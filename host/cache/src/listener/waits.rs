@@ -60,7 +60,10 @@ impl Listener {
     /// Calls again what has waited for too long.
     pub(super) fn end_waits(&mut self, now: Moment) {
         while let Some((_, id)) = self.waits.timers.pop_due(now) {
-            self.queue.make_ready(id);
+            // The wait for a body ends with a newer state.
+            if self.queue.is_waiting(id) {
+                self.queue.make_ready(id);
+            }
         }
     }
 
@@ -72,12 +75,7 @@ impl Listener {
 
     /// Drops the timers of slots that wait no longer.
     pub(super) fn forget_ended_waits(&mut self) {
-        let slots = &self.queue.slots;
-        let waits = |id| {
-            slots
-                .try_get(id)
-                .is_some_and(|slot| matches!(slot.call(), CallState::WaitsOn(_)))
-        };
-        self.waits.timers.retain(waits);
+        let queue = &self.queue;
+        self.waits.timers.retain(|id| queue.is_waiting(id));
     }
 }

@@ -186,7 +186,6 @@ impl InformerLoop {
     /// The source is over: frees its content in the background.
     pub(super) fn end(mut self) {
         self.remove_all_feeds();
-        self.parts.cache.budget.set_stored_bytes(0);
         let parts = self.parts;
         parts.dropper.drop_later((parts.store.into_garbage(), self.batch));
     }

@@ -48,12 +48,13 @@ impl Buffers {
         let delivery = match head_to_read(delivery, rule) {
             None => delivery,
             Some(head) => match bodies.read(delivery.source, head).await {
-                Ok(body) => {
+                // A newer state would overtake events, and what the store has.
+                Ok(body) if body.version() == head.version() => {
                     read = with_body(delivery, body);
                     &read
                 }
-                // Also of an object that is gone: its delete follows.
-                Err(_) => {
+                // Also of an object that is gone or has changed: its delete, or the newer state, follows.
+                Ok(_) | Err(_) => {
                     let awaited = Awaited::Body(delivery.source);
                     return DeliveryResult::Answered(DeliveryOutcome::NotReady(awaited));
                 }
