@@ -11,7 +11,7 @@ use crate::delivery::options::NOT_READY_WAIT_MAX;
 use crate::delivery::timers::Timers;
 use crate::delivery::{Awaited, DeliveryToken};
 use crate::listener::Listener;
-use crate::listener::slots::{CallState, SlotId};
+use crate::listener::slots::SlotId;
 
 /// What waits for sources and indexes, and what became ready while calls were made.
 #[derive(Debug, Default)]
