@@ -45,8 +45,8 @@ enum Part {
     /// Measure the admin port, and fail if a bound is missed: how long events wait while it is busy, compared with
     /// another server that is as busy, and how long an authorized `get` takes.
     Admin,
-    /// Measure the budget of the caches, and fail if a bound is missed: a million pods with 2 GiB, of which most are kept
-    /// as heads. The API server takes 10 GB of memory for them.
+    /// Measure the budget of the caches, and fail if a bound is missed: a million pods with 2 GiB, of which most are
+    /// kept as heads. The API server takes 10 GB of memory for them.
     Budget,
 }
 

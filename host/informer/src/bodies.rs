@@ -5,7 +5,8 @@
 //!                                └ many of one namespace: the next page of a LIST of the namespace
 //! ```
 //!
-//! All requests for bodies of a cluster share [`BODY_READS_PER_SECOND_MAX`](crate::cluster_client::BODY_READS_PER_SECOND_MAX).
+//! All requests for bodies of a cluster share
+//! [`BODY_READS_PER_SECOND_MAX`](crate::cluster_client::BODY_READS_PER_SECOND_MAX).
 
 mod pages;
 mod walk;

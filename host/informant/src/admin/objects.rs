@@ -57,8 +57,8 @@ pub(crate) const ABSENT_FIELDS: &str = "informant-absent-fields";
 /// lacks none.
 pub(crate) const INDEX_FAILURES: &str = "informant-index-failures";
 
-/// The header with the number of objects of which the cache has only the metadata, because its budget is reached; absent
-/// if there is none. A response for one name has the whole object.
+/// The header with the number of objects of which the cache has only the metadata, because its budget is reached;
+/// absent if there is none. A response for one name has the whole object.
 pub(crate) const HEADS: &str = "informant-heads";
 
 #[derive(Debug, Default, Deserialize)]

@@ -32,8 +32,8 @@ const SOURCES: &str = "sources";
 /// `informant get`.
 #[derive(Debug, Args)]
 pub(super) struct GetArgs {
-    /// Resources that one informer watches, or informer names, separated by commas: pods, po, v1/pods, deploy.apps, Pod;
-    /// or `sources`, for the status of each source
+    /// Resources that one informer watches, or informer names, separated by commas: pods, po, v1/pods, deploy.apps,
+    /// Pod; or `sources`, for the status of each source
     #[arg(value_parser = First::parse)]
     resource: First,
     /// Show only the objects of these names; also written RESOURCE/NAME, for each object; with `sources`, only this

@@ -281,7 +281,7 @@ async fn json_members_and_headers() {
     dead-letters: items items[].ageMs items[].attempts items[].cluster items[].error items[].event items[].informer items[].name items[].namespace items[].plugin items[].reason items[].resource items[].result items[].source
     retries: items items[].ageMs items[].attempts items[].cluster items[].error items[].event items[].informer items[].name items[].namespace items[].nextMs items[].plugin items[].reason items[].resource items[].result items[].source total
     get?envelope: {"cluster", "object", "source"}
-    get, headers: content-type date informant-fresh-as-of informant-index-failures informant-sources informant-state
+    get, headers: content-type date etag informant-fresh-as-of informant-index-failures informant-sources informant-state
     metrics, headers: content-length content-type date vary
     header informant-sources: [].ageMs [].cluster [].id [].namespace [].resource [].state [].version
     error: code freshAsOf freshAsOf.epoch freshAsOf.resourceVersion freshAsOf.source freshAsOf.state message
@@ -317,7 +317,7 @@ async fn headers_of_an_incomplete_answer() {
         format!("header informant-absent-fields: {}", headers["informant-absent-fields"]),
     ];
     assert_snapshot!(lists.join("\n"), @r#"
-    content-type date informant-absent-fields informant-fresh-as-of informant-missing-sources informant-sources informant-state
+    content-type date etag informant-absent-fields informant-fresh-as-of informant-missing-sources informant-sources informant-state
     header informant-missing-sources: [].cluster [].namespace [].reason [].resource [].state
     header informant-absent-fields: {"metadataOnly":false,"drop":["/spec"]}
     "#);

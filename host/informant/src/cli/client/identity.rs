@@ -58,7 +58,8 @@ impl ServiceAccount {
 }
 
 impl IdentityArgs {
-    /// The namespace that the context names. None without a kubeconfig; if it cannot be read, what needs it reports that.
+    /// The namespace that the context names. None without a kubeconfig, or if it cannot be read: what needs it reports
+    /// that.
     pub(super) fn context_namespace(&self) -> Option<String> {
         let read = match &self.kubeconfig {
             Some(path) => Kubeconfig::read_from(path),

@@ -53,7 +53,7 @@ impl First {
     }
 }
 
-/// What the arguments ask for, in their order. Neighbours of one resource are one.
+/// What the arguments ask for, in their order. Those of one resource that follow each other are one.
 pub(super) fn of(first: &First, more: &[String]) -> Result<Vec<Wanted>> {
     let (resource, name) = match first {
         First::Resources(resources) => {
