@@ -321,3 +321,32 @@ pub(crate) fn for_each_change(before: &Snapshot, entries: &[JournalEntry], mut e
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use informant_cache::StoreWriter;
+    use informant_object::Shape;
+
+    use super::*;
+
+    #[test]
+    fn shedding_and_returning_are_no_changes() {
+        let text = format!(
+            r#"{{"metadata":{{"namespace":"a","name":"b","uid":"u","resourceVersion":"7"}},"data":{{"k":"{}"}}}}"#,
+            "x".repeat(1_024)
+        );
+        let whole = Object::parse(text.as_bytes(), &Shape::verbatim()).unwrap();
+        let mut writer = StoreWriter::new();
+        writer.add(whole.clone());
+        let before = writer.publish();
+        writer.shed_namespace("a");
+        while writer.shed_some(1) {}
+        let shed = writer.publish();
+        writer.unshed_namespace("a");
+        assert!(writer.restore_body(whole));
+        let after = writer.publish();
+        assert_eq!(shed.heads(), 1);
+        assert!(difference(&before, &shed, Moment::ZERO).is_empty());
+        assert!(difference(&shed, &after, Moment::ZERO).is_empty());
+    }
+}

@@ -374,6 +374,8 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use informant_object::Projection;
+
     use super::*;
 
     fn secret() -> Object {
@@ -411,6 +413,19 @@ mod tests {
             Err(RowError::Encrypted)
         );
         assert_eq!(open(3, secret().key(), None), Err(RowError::Encrypted));
+    }
+
+    #[test]
+    fn a_head_is_not_stored_as_the_whole_object() {
+        let text = format!(
+            r#"{{"kind":"Secret","metadata":{{"namespace":"a","name":"b","uid":"u","resourceVersion":"7"}},"data":{{"k":"{}"}}}}"#,
+            "x".repeat(1_024)
+        );
+        let whole = Object::parse(text.as_bytes(), &Shape::verbatim()).unwrap();
+        let head = whole.to_head(&Projection::of_head(&[]));
+        let row = encode_state(3, &head, StoredContent::Whole, None);
+        let kept = decode_state(3, head.key(), &row, None).unwrap();
+        assert!(kept.is_of(&whole) && kept.object().is_none());
     }
 
     #[test]

@@ -76,13 +76,13 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     findings.problems.extend(key_files(&config, args.offline));
     findings.problems.extend(http::check(&config, args.offline));
     findings.problems.extend(admin::certificate(&config, args.offline));
-    findings.problems.extend(whole_objects::warnings(&config));
     if args.strict {
         findings.problems.extend(components::unpinned(&config));
     }
     let guests = Guests::with_keys(config.state.is_set)?;
     let (inspections, found) = guests.block_on(components::inspect(&config, guests.host()));
     findings.add(found);
+    findings.problems.extend(whole_objects::warnings(&config, &inspections));
     if !args.offline {
         let (flags, required) = (args.cluster_args.flags(), args.cluster.is_some());
         let report = guests.block_on(cluster::check(&config, &clusters, &flags, required));

@@ -106,3 +106,75 @@ impl Walk {
         body.cloned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use informant_object::Shape;
+
+    use super::*;
+
+    fn object(name: &str, version: u64) -> Object {
+        let json = format!(
+            r#"{{"metadata":{{"namespace":"a","name":"{name}","uid":"u-{name}","resourceVersion":"{version}"}}}}"#
+        );
+        Object::parse(json.as_bytes(), &Shape::verbatim()).unwrap()
+    }
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn page(names: &[&str], continuation: &str) -> BodyPage {
+        BodyPage {
+            objects: names.iter().map(|name| object(name, 5)).collect(),
+            continuation: continuation.to_owned(),
+        }
+    }
+
+    /// A walk that reads pages.
+    fn begun() -> Walk {
+        let mut walk = Walk::new(&object("b", 5), at(0));
+        (0..WALK_READS_MIN).for_each(|_| walk.count());
+        walk
+    }
+
+    #[test]
+    fn pages_are_read_once_many_bodies_are_asked_for() {
+        let head = object("b", 5);
+        let mut walk = Walk::new(&head, at(0));
+        for _ in 1..WALK_READS_MIN {
+            walk.count();
+            assert_eq!(walk.next_page(&head), None);
+        }
+        walk.count();
+        assert_eq!(walk.next_page(&head).as_deref(), Some(""));
+        walk.hold(page(&["a", "b"], "next"), at(1));
+        assert_eq!(walk.next_page(&head), None);
+        assert!(walk.get(&head, at(1)).is_some());
+        assert_eq!(walk.next_page(&object("c", 5)).as_deref(), Some("next"));
+        walk.hold(page(&["c"], ""), at(2));
+        assert_eq!(walk.next_page(&object("d", 5)), None, "it was the last page");
+    }
+
+    #[test]
+    fn a_page_answers_neither_newer_heads_nor_for_long() {
+        let mut walk = begun();
+        walk.hold(page(&["a", "b"], ""), at(1));
+        assert!(walk.get(&object("b", 6), at(1)).is_none());
+        assert!(walk.get(&object("b", 4), at(1)).is_some());
+        assert!(walk.get(&object("b", 5), at(11)).is_none());
+        assert!(walk.continues(&object("b", 5), at(10)) && !walk.continues(&object("b", 5), at(11)));
+    }
+
+    #[test]
+    fn a_walk_far_before_the_name_ends() {
+        let (mut walk, far) = (begun(), object("z", 5));
+        for number in 0..PAGES_SKIPPED_MAX {
+            assert!(walk.next_page(&far).is_some(), "{number}");
+            walk.hold(page(&["a"], "next"), at(1));
+        }
+        assert_eq!(walk.next_page(&far), None);
+        walk.count();
+        assert_eq!(walk.next_page(&far), None, "single reads from now on");
+    }
+}

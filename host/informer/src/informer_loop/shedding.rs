@@ -367,10 +367,13 @@ impl InformerLoop {
     }
 }
 
+/// Pages of a returning namespace: with one object on each, more than a namespace has.
+const RETURN_PAGES_MAX: usize = 200_000;
+
 /// Reads all pages of `namespace`, until one fails or the loop stops to receive them.
 async fn read_pages(bodies: BodyParts, namespace: Box<str>, objects_max: usize, pages: mpsc::Sender<ReturnPage>) {
     let mut continuation = String::new();
-    loop {
+    for number in 1_usize.. {
         bodies.link.body_read_allowed().await;
         let read = bodies
             .spec
@@ -379,9 +382,9 @@ async fn read_pages(bodies: BodyParts, namespace: Box<str>, objects_max: usize, 
         let next = read
             .as_ref()
             .map_or_else(|_| String::new(), |page| page.continuation.clone());
-        let is_endless = !next.is_empty() && next == continuation;
+        let is_endless = !next.is_empty() && (next == continuation || number == RETURN_PAGES_MAX);
         let page = match read {
-            Ok(_) if is_endless => Err("a page names itself as the next one".to_owned()),
+            Ok(_) if is_endless => Err("the list has no end".to_owned()),
             read => read.map_err(|error| error.to_string()),
         };
         if pages.send(page).await.is_err() || next.is_empty() || is_endless {

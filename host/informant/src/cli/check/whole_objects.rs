@@ -1,7 +1,11 @@
 //! Does an informer keep what any user may write, in any size? One tenant could then fill the cache for all.
 
 use informant_config::{Config, InformerSection, Problem, Resources};
+use informant_object::Payload;
+use informant_plugin_host::{EventRule, Inspection};
 use informant_spec::ResourceName;
+
+use super::components::Inspections;
 
 /// Kinds whose whole content belongs to users, by each of their names.
 const OF_USERS: &[(&str, &[&str])] = &[
@@ -10,7 +14,8 @@ const OF_USERS: &[(&str, &[&str])] = &[
 ];
 
 /// A warning for each informer that keeps all ConfigMaps or Secrets as they are, unless the caches have a budget.
-pub(super) fn warnings(config: &Config) -> Vec<Problem> {
+/// It names the plugins that would miss the old states of shed objects.
+pub(super) fn warnings(config: &Config, inspections: &Inspections<'_>) -> Vec<Problem> {
     if config.cache.max_bytes.is_some() {
         return Vec::new();
     }
@@ -22,11 +27,32 @@ pub(super) fn warnings(config: &Config) -> Vec<Problem> {
              only the metadata of the largest namespaces"
         );
         let problem = config.problem(section.position, message).warning();
-        Some(problem.help(
-            "keep less with `digest = [\"/data\"]`, `drop`, `namespaces` or a selector, or set `max-bytes` in [cache]",
-        ))
+        let mut help = "keep less with `digest = [\"/data\"]`, `drop`, `namespaces` or a selector, or set `max-bytes` in \
+                        [cache]"
+            .to_owned();
+        let losing = that_want_old(config, inspections, informer, kind);
+        if !losing.is_empty() {
+            help.push_str("; without their data there is no old state of an update, which is asked for by ");
+            help.push_str(&losing.join(", "));
+        }
+        Some(problem.help(help))
     });
     problems.collect()
+}
+
+/// The plugins that read `informer` and ask for old states of its objects.
+fn that_want_old(config: &Config, inspections: &Inspections<'_>, informer: &str, kind: &str) -> Vec<String> {
+    let reads = |plugin: &str| {
+        let section = config.plugins.get(plugin);
+        section.is_some_and(|section| section.spec.informers.iter().any(|(_, name)| name == informer))
+    };
+    let wants_old = |inspection: &Inspection| {
+        let of_kind = |rule: &&EventRule| rule.kind == "*" || kind.strip_suffix('s') == Some(rule.kind.as_str());
+        let mut rules = inspection.manifest.events.iter().filter(of_kind);
+        rules.any(|rule| rule.old && matches!(rule.payload, Payload::Whole | Payload::Fields(_)))
+    };
+    let plugins = inspections.iter().filter(|(plugin, inspection)| reads(plugin) && wants_old(inspection));
+    plugins.map(|(plugin, _)| format!("[plugin.{plugin}]")).collect()
 }
 
 fn keeps_everything(section: &InformerSection) -> bool {
@@ -60,7 +86,7 @@ mod tests {
 
     fn found(config: &str) -> String {
         let config = Config::parse(&SourceFile::new("config.toml", config.to_owned())).unwrap();
-        let lines = warnings(&config).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let lines = warnings(&config, &Inspections::new()).iter().map(ToString::to_string).collect::<Vec<_>>();
         lines.join("\n")
     }
 
