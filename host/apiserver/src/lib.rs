@@ -26,7 +26,7 @@
 //! their store, from `state` on what answers requests:
 //!
 //! ```layers
-//! body clock printers random tls tree
+//! body clock json_path printers random tls tree
 //! kinds status definitions options
 //! stored
 //! history protobuf query table

@@ -27,9 +27,10 @@ pub(super) fn warnings(config: &Config, inspections: &Inspections<'_>) -> Vec<Pr
              only the metadata of the largest namespaces"
         );
         let problem = config.problem(section.position, message).warning();
-        let mut help = "keep less with `digest = [\"/data\"]`, `drop`, `namespaces` or a selector, or set `max-bytes` in \
+        let mut help =
+            "keep less with `digest = [\"/data\"]`, `drop`, `namespaces` or a selector, or set `max-bytes` in \
                         [cache]"
-            .to_owned();
+                .to_owned();
         let losing = that_want_old(config, inspections, informer, kind);
         if !losing.is_empty() {
             help.push_str("; without their data there is no old state of an update, which is asked for by ");
@@ -51,7 +52,9 @@ fn that_want_old(config: &Config, inspections: &Inspections<'_>, informer: &str,
         let mut rules = inspection.manifest.events.iter().filter(of_kind);
         rules.any(|rule| rule.old && matches!(rule.payload, Payload::Whole | Payload::Fields(_)))
     };
-    let plugins = inspections.iter().filter(|(plugin, inspection)| reads(plugin) && wants_old(inspection));
+    let plugins = inspections
+        .iter()
+        .filter(|(plugin, inspection)| reads(plugin) && wants_old(inspection));
     plugins.map(|(plugin, _)| format!("[plugin.{plugin}]")).collect()
 }
 
@@ -86,7 +89,10 @@ mod tests {
 
     fn found(config: &str) -> String {
         let config = Config::parse(&SourceFile::new("config.toml", config.to_owned())).unwrap();
-        let lines = warnings(&config, &Inspections::new()).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let lines = warnings(&config, &Inspections::new())
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>();
         lines.join("\n")
     }
 
