@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 const HASH_BYTES: usize = 16;
 
 /// The length of a hash in hexadecimal.
-pub(crate) const HASH_CHARS: usize = 2 * HASH_BYTES;
+const HASH_CHARS: usize = 2 * HASH_BYTES;
 
 const BEGINNING: &str = "\"sha256:";
 
@@ -15,16 +15,11 @@ pub(crate) const DIGEST_BYTES: usize = BEGINNING.len() + HASH_CHARS + 1;
 
 /// Appends the digest of the JSON text `value`, a JSON string of [`DIGEST_BYTES`].
 pub(crate) fn push_digest(value: &[u8], out: &mut String) {
-    out.push_str(BEGINNING);
-    push_hash(value, out);
-    out.push('"');
-}
-
-/// Appends the hash of `value`, [`HASH_CHARS`] hexadecimal digits.
-pub(crate) fn push_hash(value: &[u8], out: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.push_str(BEGINNING);
     for byte in &Sha256::digest(value)[..HASH_BYTES] {
         out.push(char::from(DIGITS[usize::from(byte >> 4)]));
         out.push(char::from(DIGITS[usize::from(byte & 15)]));
     }
+    out.push('"');
 }

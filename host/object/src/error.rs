@@ -50,6 +50,14 @@ pub enum ObjectError {
         /// Its length.
         bytes: usize,
     },
+    /// A head field with more bytes than one may have.
+    #[error("{field} has {bytes} bytes, more than {HEAD_FIELD_BYTES_MAX}")]
+    FieldTooLong {
+        /// The field, as `metadata.name`.
+        field: &'static str,
+        /// Its length.
+        bytes: u32,
+    },
     /// Something follows the object.
     #[error("byte {at}: expected nothing after the object, found {found}")]
     Trailing {
@@ -92,7 +100,10 @@ impl ObjectError {
             | ObjectError::Trailing { at, .. }
             | ObjectError::NotAString { at, .. }
             | ObjectError::BadEscape { at, .. } => *at += by,
-            ObjectError::Empty { .. } | ObjectError::TooLarge { .. } | ObjectError::NoName => {}
+            ObjectError::Empty { .. }
+            | ObjectError::TooLarge { .. }
+            | ObjectError::FieldTooLong { .. }
+            | ObjectError::NoName => {}
         }
         self
     }
@@ -100,6 +111,10 @@ impl ObjectError {
 
 /// Longest object: positions are kept in 32 bits. The API server takes about 3 MiB, etcd 1.5 MiB.
 pub const OBJECT_BYTES_MAX: usize = 1 << 30;
+
+/// Longest apiVersion, kind, name, namespace, uid and version: their lengths are kept in 16 bits. API servers take
+/// names of at most 253 bytes.
+pub const HEAD_FIELD_BYTES_MAX: usize = u16::MAX as usize;
 
 /// A byte as an error message shows it.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -35,20 +35,18 @@ pub struct Object(Arc<HeaderSlice<Head, str>>);
 /// Where the head fields are in the text of an [`Object`].
 #[derive(Clone, Copy)]
 struct Head {
-    /// The version as a number; `u64::MAX` if it is not one.
-    number: u64,
     /// Length of the JSON. It is followed by the unescaped head fields that contain escapes.
     json_bytes: u32,
-    namespace: Span,
-    name: Span,
-    uid: Span,
-    version: Span,
-    api_version: Span,
-    kind: Span,
     metadata: Span,
     labels: Span,
     spec: Span,
     status: Span,
+    namespace: ShortSpan,
+    name: ShortSpan,
+    uid: ShortSpan,
+    version: ShortSpan,
+    api_version: ShortSpan,
+    kind: ShortSpan,
 }
 
 /// A piece of the text.
@@ -58,7 +56,13 @@ struct Span {
     bytes: u32,
 }
 
-const NO_NUMBER: u64 = u64::MAX;
+/// A piece of the text of at most [`HEAD_FIELD_BYTES_MAX`](crate::HEAD_FIELD_BYTES_MAX). Packed: each object has six.
+#[derive(Clone, Copy, Default)]
+#[repr(Rust, packed(2))]
+struct ShortSpan {
+    start: u32,
+    bytes: u16,
+}
 
 impl Object {
     /// Reads the one object that `json` holds, in one scan, into one allocation.
@@ -94,41 +98,37 @@ impl Object {
     /// `metadata.namespace`; empty for a cluster-scoped object.
     #[must_use]
     pub fn namespace(&self) -> &str {
-        self.span(self.0.header.namespace)
+        self.field(self.0.header.namespace)
     }
 
     /// `metadata.name`; never empty.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.span(self.0.header.name)
+        self.field(self.0.header.name)
     }
 
     /// `metadata.uid`; empty if absent.
     #[must_use]
     pub fn uid(&self) -> &str {
-        self.span(self.0.header.uid)
+        self.field(self.0.header.uid)
     }
 
     /// `metadata.resourceVersion`; empty if absent.
     #[must_use]
     pub fn version(&self) -> VersionRef<'_> {
-        let number = self.0.header.number;
-        VersionRef::with_number(
-            self.span(self.0.header.version),
-            (number != NO_NUMBER).then_some(number),
-        )
+        VersionRef::new(self.field(self.0.header.version))
     }
 
     /// `apiVersion`; empty only if neither the text nor the [`Shape`] had it.
     #[must_use]
     pub fn api_version(&self) -> &str {
-        self.span(self.0.header.api_version)
+        self.field(self.0.header.api_version)
     }
 
     /// `kind`; empty only if neither the text nor the [`Shape`] had it.
     #[must_use]
     pub fn kind(&self) -> &str {
-        self.span(self.0.header.kind)
+        self.field(self.0.header.kind)
     }
 
     /// The value of `metadata`: a JSON object.
@@ -141,7 +141,7 @@ impl Object {
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         let unrounded = size_of::<usize>() + size_of::<Head>() + self.0.slice.len();
-        unrounded.next_multiple_of(align_of::<Head>())
+        unrounded.next_multiple_of(align_of::<usize>())
     }
 
     /// Whether both are the same allocation.
@@ -196,11 +196,18 @@ impl Object {
     /// The members that hold most of an object's bytes: walks to other members skip them.
     fn known_spans(&self) -> KnownSpans {
         let head = &self.0.header;
-        let status = if self.is_head() { Span::default() } else { head.status };
-        [head.metadata, head.spec, status].map(Span::range)
+        let [spec, status] = match self.is_head() {
+            true => <[Span; 2]>::default(),
+            false => [head.spec, head.status],
+        };
+        [head.metadata, spec, status].map(Span::range)
     }
 
     fn span(&self, span: Span) -> &str {
+        &self.0.slice[span.range()]
+    }
+
+    fn field(&self, span: ShortSpan) -> &str {
         &self.0.slice[span.range()]
     }
 }
@@ -264,6 +271,13 @@ impl Span {
     fn range(self) -> Range<usize> {
         let start = self.start as usize;
         start..start + self.bytes as usize
+    }
+}
+
+impl ShortSpan {
+    fn range(self) -> Range<usize> {
+        let start = self.start as usize;
+        start..start + usize::from(self.bytes)
     }
 }
 

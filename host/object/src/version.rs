@@ -62,11 +62,6 @@ impl<'a> VersionRef<'a> {
         }
     }
 
-    /// A version whose number was parsed before.
-    pub(crate) fn with_number(text: &'a str, number: Option<u64>) -> VersionRef<'a> {
-        VersionRef { text, number }
-    }
-
     /// The text as the API server wrote it.
     #[must_use]
     pub fn as_str(self) -> &'a str {
@@ -94,7 +89,7 @@ impl<'a> VersionRef<'a> {
 
 /// The number of a decimal version; `None` for an empty text, other characters, leading zeros, or more than 64
 /// bits.
-pub(crate) fn decimal(text: &str) -> Option<u64> {
+fn decimal(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let canonical = text == "0" || !text.starts_with('0');
     if digits && canonical { text.parse().ok() } else { None }

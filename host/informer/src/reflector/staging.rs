@@ -322,7 +322,7 @@ pub(super) fn has_expected_type(object: &Object, shape: &Shape) -> bool {
 pub(super) fn skip_reason(error: &ObjectError) -> &'static str {
     match error {
         ObjectError::NoName => "no-name",
-        ObjectError::TooLarge { .. } => "too-long",
+        ObjectError::TooLarge { .. } | ObjectError::FieldTooLong { .. } => "too-long",
         _ => "not-json",
     }
 }

@@ -5,14 +5,13 @@ use std::ops::Range;
 
 use triomphe::{Arc, HeaderSlice};
 
-use super::{Head, NO_NUMBER, Object, Span};
+use super::{Head, Object, ShortSpan, Span};
 use crate::cut::Cuts;
 use crate::digest::push_digest;
 use crate::error::{OBJECT_BYTES_MAX, ObjectError};
 use crate::head::{HeadScan, ObjectHead, RawHead};
 use crate::scanner::{JsonCursor, Text};
 use crate::shape::{Shape, Splice};
-use crate::version::decimal;
 
 /// Capacity of the buffers for assembling an object that each thread keeps for the next one, in bytes. Larger buffers
 /// are freed.
@@ -204,20 +203,18 @@ impl Assembly<'_> {
     fn head(&mut self, json_bytes: usize, raw: &RawHead) -> Result<Head, ObjectError> {
         let metadata = &raw.metadata;
         let api_version_bytes = self.api_version.map_or(0, |splice| splice.text.len());
-        let version = self.field(metadata.version, "metadata.resourceVersion")?;
         Ok(Head {
-            number: self.result(version).and_then(decimal).unwrap_or(NO_NUMBER),
             json_bytes: narrow(json_bytes),
             namespace: self.field(metadata.namespace, "metadata.namespace")?,
             name: self.field(metadata.name, "metadata.name")?,
             uid: self.field(metadata.uid, "metadata.uid")?,
-            version,
+            version: self.field(metadata.version, "metadata.resourceVersion")?,
             api_version: match self.api_version {
-                Some(splice) => self.spliced(splice, 1),
+                Some(splice) => self.spliced(splice, 1, "apiVersion")?,
                 None => self.field(raw.api_version, "apiVersion")?,
             },
             kind: match self.kind {
-                Some(splice) => self.spliced(splice, 1 + api_version_bytes),
+                Some(splice) => self.spliced(splice, 1 + api_version_bytes, "kind")?,
                 None => self.field(raw.kind, "kind")?,
             },
             metadata: self.moved(metadata.span.clone()),
@@ -228,26 +225,27 @@ impl Assembly<'_> {
     }
 
     /// Where a head field is in the result; one that contains escapes is appended to it first.
-    fn field(&mut self, text: Option<Text>, field: &'static str) -> Result<Span, ObjectError> {
+    fn field(&mut self, text: Option<Text>, field: &'static str) -> Result<ShortSpan, ObjectError> {
         let Some(text) = text else {
-            return Ok(Span::default());
+            return Ok(ShortSpan::default());
         };
         if text.is_plain(self.source) {
-            return Ok(self.moved(text.start()..text.end()));
+            return ShortSpan::of(self.moved(text.start()..text.end()), field);
         }
         let decoded = text.decode(self.source).ok_or(ObjectError::BadEscape {
             at: text.start(),
             field,
         })?;
-        Ok(self.append(&decoded))
+        ShortSpan::of(self.append(&decoded), field)
     }
 
     /// Where the value of a splice is whose text was inserted at `at`.
-    fn spliced(&mut self, splice: &Splice, at: usize) -> Span {
-        match &splice.plain_value {
+    fn spliced(&mut self, splice: &Splice, at: usize, field: &'static str) -> Result<ShortSpan, ObjectError> {
+        let span = match &splice.plain_value {
             Some(value) => Span::new(at + value.start..at + value.end),
             None => self.append(&splice.value),
-        }
+        };
+        ShortSpan::of(span, field)
     }
 
     fn append(&mut self, text: &str) -> Span {
@@ -264,16 +262,6 @@ impl Assembly<'_> {
         let moved = |at: usize| self.cuts.moved(at) + self.spliced_bytes();
         Span::new(moved(piece.start)..moved(piece.end))
     }
-
-    /// The text of a piece of the result.
-    fn result(&self, span: Span) -> Option<&str> {
-        let whole = if self.out.is_empty() {
-            &self.source[self.range.clone()]
-        } else {
-            self.out.as_bytes()
-        };
-        std::str::from_utf8(&whole[span.range()]).ok()
-    }
 }
 
 impl Span {
@@ -285,8 +273,39 @@ impl Span {
     }
 }
 
+impl ShortSpan {
+    fn of(Span { start, bytes }: Span, field: &'static str) -> Result<ShortSpan, ObjectError> {
+        match u16::try_from(bytes) {
+            Ok(bytes) => Ok(ShortSpan { start, bytes }),
+            Err(_) => Err(ObjectError::FieldTooLong { field, bytes }),
+        }
+    }
+}
+
 /// Positions fit: the source has at most [`OBJECT_BYTES_MAX`] bytes, decoding and splicing do not double it, and
 /// digests make the text at most 40 times as long.
 fn narrow(position: usize) -> u32 {
     u32::try_from(position).expect("objects are far shorter than 4 GiB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::HEAD_FIELD_BYTES_MAX;
+
+    fn of_name(bytes: usize) -> Result<Object, ObjectError> {
+        let name = "n".repeat(bytes);
+        let json = format!(r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}}}}"#);
+        Object::parse(json.as_bytes(), &Shape::verbatim())
+    }
+
+    #[test]
+    fn longest_name_is_read_and_a_longer_one_refused() {
+        assert_eq!(
+            of_name(HEAD_FIELD_BYTES_MAX).unwrap().name().len(),
+            HEAD_FIELD_BYTES_MAX
+        );
+        let error = of_name(HEAD_FIELD_BYTES_MAX + 1).unwrap_err();
+        insta::assert_snapshot!(error, @"metadata.name has 65536 bytes, more than 65535");
+    }
 }

@@ -1,15 +1,15 @@
 //! Heads: what is kept of an object when there is no room for all of it.
 //!
-//! A head is an [`Object`] like any other, with less text. It also has the hash and the size of the whole object, as
-//! text behind its JSON, so that whole objects do not pay for it.
+//! A head is an [`Object`] like any other, with less text. It also has the hash and the size of the whole object, where
+//! whole objects have the positions of spec and status.
 
-use std::fmt::Write as _;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::LazyLock;
 
 use triomphe::Arc;
 
 use super::{Head, Object, Span};
-use crate::digest::{HASH_CHARS, push_hash};
+use crate::allocation_bytes;
 use crate::pointer::{Pointer, PointerToken};
 use crate::projection::{Payload, Projection};
 use crate::shape::Shape;
@@ -17,13 +17,14 @@ use crate::shape::Shape;
 /// The most bytes of annotations that a head keeps: 4 KiB. Of an object with more, it keeps none.
 pub const HEAD_ANNOTATIONS_BYTES_MAX: usize = 4 * 1_024;
 
-/// Characters behind the JSON of a head: the hash of the whole text, and the size of the whole object, in hexadecimal.
-const TRAILER_CHARS: usize = HASH_CHARS + SIZE_CHARS;
-
-const SIZE_CHARS: usize = 8;
-
-/// Marks a head: no field begins there.
+/// Marks a head that has all of its object's metadata: no field begins there.
 const MARK: u32 = u32::MAX;
+
+/// Marks a head that has not all annotations of its object.
+const MARK_CUT: u32 = MARK - 1;
+
+/// The key is secret, so that nobody can write two states of an object that have one hash.
+static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// `kubectl apply` writes the whole object into this annotation.
 const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
@@ -56,24 +57,23 @@ impl Object {
         let mut json = Vec::new();
         self.project(fields, &mut json);
         let head = cut(&json).map(|head| head.marked(self));
-        head.filter(|head| head.size_bytes() < self.size_bytes())
-            .unwrap_or_else(|| self.clone())
+        let saves = |head: &Object| allocation_bytes(head.size_bytes()) < allocation_bytes(self.size_bytes());
+        head.filter(saves).unwrap_or_else(|| self.clone())
     }
 
     /// Whether this is only the head of an object.
     #[must_use]
     pub fn is_head(&self) -> bool {
-        self.0.header.status.start == MARK
+        self.0.header.status.start >= MARK_CUT
     }
 
     /// The size of the whole object's allocation in bytes, as [`size_bytes`](Self::size_bytes) of it; also of a head.
     #[must_use]
     pub fn whole_bytes(&self) -> usize {
-        if !self.is_head() {
-            return self.size_bytes();
+        match self.is_head() {
+            true => self.0.header.status.bytes as usize,
+            false => self.size_bytes(),
         }
-        let (_, size) = self.trailer().split_at(HASH_CHARS);
-        usize::from_str_radix(size, 16).unwrap_or(usize::MAX)
     }
 
     /// Whether both have the same text; by its hash, if one of them is a head.
@@ -128,42 +128,50 @@ impl Object {
 
     /// Whether a head has all annotations of its object.
     fn has_annotations(&self) -> bool {
-        self.0.header.status.bytes == 0
+        self.0.header.status.start == MARK
     }
 
     /// This cut text as the head of `whole`.
     fn marked(&self, whole: &Object) -> Object {
-        let own = &self.0.header;
         let header = Head {
-            spec: Span::default(),
+            spec: Span::of_hash(hash(whole)),
             status: Span {
-                start: MARK,
-                bytes: u32::from(self.metadata() != whole.metadata()),
+                start: match self.metadata() == whole.metadata() {
+                    true => MARK,
+                    false => MARK_CUT,
+                },
+                bytes: u32::try_from(whole.size_bytes()).unwrap_or(u32::MAX),
             },
-            ..*own
+            ..self.0.header
         };
-        let mut text = String::with_capacity(self.0.slice.len() + TRAILER_CHARS);
-        text.push_str(&self.0.slice);
-        push_hash(whole.json(), &mut text);
-        let size = u32::try_from(whole.size_bytes()).unwrap_or(u32::MAX);
-        // Writing to a text does not fail.
-        let _ = write!(text, "{size:0SIZE_CHARS$x}");
-        Object(Arc::from_header_and_str(header, &text))
+        Object(Arc::from_header_and_str(header, &self.0.slice))
     }
 
     /// The hash of the whole text.
-    fn hash(&self) -> std::borrow::Cow<'_, str> {
-        if self.is_head() {
-            return self.trailer().split_at(HASH_CHARS).0.into();
+    fn hash(&self) -> u64 {
+        match self.is_head() {
+            true => self.0.header.spec.hash(),
+            false => hash(self),
         }
-        let mut hash = String::with_capacity(HASH_CHARS);
-        push_hash(self.json(), &mut hash);
-        hash.into()
+    }
+}
+
+impl Span {
+    /// Holds a hash instead of a position.
+    fn of_hash(hash: u64) -> Span {
+        Span {
+            start: (hash >> 32) as u32,
+            bytes: hash as u32,
+        }
     }
 
-    fn trailer(&self) -> &str {
-        &self.0.slice[self.0.slice.len() - TRAILER_CHARS..]
+    fn hash(self) -> u64 {
+        u64::from(self.start) << 32 | u64::from(self.bytes)
     }
+}
+
+fn hash(whole: &Object) -> u64 {
+    HASHER.hash_one(whole.json())
 }
 
 /// The object in `json`, without the annotations that a head does not keep.
@@ -236,7 +244,13 @@ mod tests {
     #[test]
     fn an_object_without_much_to_cut_stays_whole() {
         let whole = of_data("", "1");
-        assert!(whole.to_head(&fields(&[])).ptr_eq(&whole));
+        assert!(whole.to_head(&fields(&["/data", "/status"])).ptr_eq(&whole));
+    }
+
+    #[test]
+    fn a_head_takes_no_more_than_its_text() {
+        let head = object("", "").to_head(&fields(&[]));
+        assert_eq!(head.size_bytes(), (head.json().len() + 80).next_multiple_of(8));
     }
 
     #[test]
