@@ -130,6 +130,20 @@ struct Members {
     stopped: bool,
 }
 
+impl Members {
+    /// No consumer yet, and the first reflector.
+    fn new(spec: &Arc<SourceSpec>, reflector: ReflectorOptions) -> Members {
+        Members {
+            spec: Arc::clone(spec),
+            reflector,
+            generation: FIRST_GENERATION,
+            handlers: Vec::new(),
+            listeners: Vec::new(),
+            stopped: false,
+        }
+    }
+}
+
 /// The informer was stopped: it accepts no commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the informer was stopped; start it again to register with it")]

@@ -207,7 +207,7 @@ impl HeldRoots {
     }
 
     /// An object that only held roots have was replaced between the last one that has it and the next one. So these
-    /// roots keep at most what was replaced in between, and no more than they have.
+    /// roots keep at most what was replaced in between, and at most what they have.
     fn bytes(&self, replaced_bytes: u64) -> usize {
         let mut replaced_until = replaced_bytes;
         let mut sum = 0;

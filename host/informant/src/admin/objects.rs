@@ -183,19 +183,31 @@ pub(super) async fn get(
         (None, Some(name)) => return Err(query.not_found(&informer.name, name)),
     };
     let mut answer = (headers, [(ETAG, tag)], body).into_response();
+    let absent = AbsentFields::of(&informer.by_cluster());
+    add_remarks(answer.headers_mut(), heads, index_failures, &missing, absent);
+    Ok(answer)
+}
+
+/// Adds to `headers` what a reader has to know about the objects of an answer. Nothing to know, no header.
+fn add_remarks(
+    headers: &mut HeaderMap,
+    heads: usize,
+    index_failures: usize,
+    missing: &[MissingSource],
+    absent: Option<AbsentFields>,
+) {
     if heads > 0 {
-        answer.headers_mut().insert(HEADS, heads.into());
+        headers.insert(HEADS, heads.into());
     }
     if index_failures > 0 {
-        answer.headers_mut().insert(INDEX_FAILURES, index_failures.into());
+        headers.insert(INDEX_FAILURES, index_failures.into());
     }
     if !missing.is_empty() {
-        answer.headers_mut().insert(MISSING_SOURCES, json_header(&missing));
+        headers.insert(MISSING_SOURCES, json_header(&missing));
     }
-    if let Some(absent) = AbsentFields::of(&informer.by_cluster()) {
-        answer.headers_mut().insert(ABSENT_FIELDS, json_header(&absent));
+    if let Some(absent) = absent {
+        headers.insert(ABSENT_FIELDS, json_header(&absent));
     }
-    Ok(answer)
 }
 
 /// A snapshot of each source; those that may hold a requested object have reached the requested version.

@@ -155,7 +155,7 @@ impl InformerLoop {
         }
     }
 
-    /// Sheds this namespace, and others until the store has no more than `until_bytes`.
+    /// Sheds this namespace, and others until the store has at most `until_bytes`.
     fn shed_in_steps(&mut self, namespace: &str, until_bytes: Option<usize>) {
         let objects = HEADS_BYTES_PER_STEP / self.object_bytes(namespace).max(1);
         self.begin_to_shed(namespace);

@@ -152,10 +152,7 @@ impl SharedInformer {
             name: Arc::clone(&name),
             source: source.id(),
             namespace: spec.namespace.clone(),
-            fifo: DeltaFifo::new(DeltaFifoOptions {
-                skip_unchanged: !spec.relist_notify_unchanged,
-                hash_seed: environment.random(),
-            }),
+            fifo: fifo_of(&spec, &*environment),
             store,
             updates,
             control: commands,
@@ -199,14 +196,7 @@ impl SharedInformer {
             loop_ended,
             channel_bytes_max: options.channel_bytes_max,
             reconfigure_lock: tokio::sync::Mutex::default(),
-            members: std::sync::Mutex::new(Members {
-                spec: Arc::clone(&spec),
-                reflector: options.reflector,
-                generation: FIRST_GENERATION,
-                handlers: Vec::new(),
-                listeners: Vec::new(),
-                stopped: false,
-            }),
+            members: std::sync::Mutex::new(Members::new(&spec, options.reflector)),
         };
         informer.start_reflector(
             &spec,
@@ -289,6 +279,14 @@ fn status_of(
         status.set_watch_list(WatchListUse::Off);
     }
     Arc::new(status)
+}
+
+/// The queue between the reflector and the loop.
+fn fifo_of(spec: &SourceSpec, environment: &dyn Environment) -> DeltaFifo {
+    DeltaFifo::new(DeltaFifoOptions {
+        skip_unchanged: !spec.relist_notify_unchanged,
+        hash_seed: environment.random(),
+    })
 }
 
 /// Runs the loop as a task. The receiver shows `true` once it has ended.

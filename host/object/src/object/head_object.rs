@@ -23,7 +23,7 @@ const MARK: u32 = u32::MAX;
 /// Marks a head that has not all annotations of its object.
 const MARK_CUT: u32 = MARK - 1;
 
-/// The key is secret, so that nobody can write two states of an object that have one hash.
+/// The key is secret, so that no author of objects can make two states that have one hash.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// `kubectl apply` writes the whole object into this annotation.

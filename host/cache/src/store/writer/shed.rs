@@ -62,7 +62,7 @@ impl StoreWriter {
         !self.shed.is_empty() && self.shed.contains(namespace)
     }
 
-    /// Looks at no more than `objects_max` objects of shed namespaces and makes heads of them. Returns whether some are
+    /// Looks at up to `objects_max` objects of shed namespaces and makes heads of them. Returns whether some are
     /// left to look at.
     pub fn shed_some(&mut self, objects_max: usize) -> bool {
         let Some(Shedding { namespace, last }) = self.shedding.last_mut() else {
