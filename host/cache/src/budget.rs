@@ -1,4 +1,4 @@
-//! The budget of all caches of a process, and the shares of the sources in it.
+//! The budget of all caches of a process, budgets of parts of them, and the shares of the sources in these.
 //!
 //! Counting costs an event two atomic operations. Above the budget, the source with the most bytes is asked to free
 //! some, one at a time, until [`SHED_TO_PERCENT`] are left. How it does that is its own business.
@@ -19,7 +19,8 @@ const ASK_AGAIN_PART: usize = 64;
 
 const NO_LIMIT: usize = usize::MAX;
 
-/// The bytes that the caches of a process may take. A clone is the same budget. By default there is no limit.
+/// The bytes that caches may take: all those of a process, or some. A clone is the same budget. By default there is no
+/// limit.
 #[derive(Clone, Default)]
 pub struct CacheBudget(Arc<Budget>);
 
@@ -52,9 +53,9 @@ struct Member {
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
-/// A source's share of the budget. Dropping it returns its bytes.
+/// A source's share of its budgets. Dropping it returns its bytes.
 pub struct BudgetShare {
-    budget: CacheBudget,
+    budgets: Vec<CacheBudget>,
     member: Arc<Member>,
 }
 
@@ -93,10 +94,10 @@ impl CacheBudget {
         self.used_bytes() > self.max()
     }
 
-    /// Adds a source. `wake` is called, under no lock, when it is [to free](BudgetShare::to_free_bytes) bytes; it must
-    /// be quick.
+    /// Adds a source whose bytes count in each of `budgets`. `wake` is called, under no lock, when it is
+    /// [to free](BudgetShare::to_free_bytes) bytes; it must be quick.
     #[must_use]
-    pub fn join(&self, wake: impl Fn() + Send + Sync + 'static) -> BudgetShare {
+    pub fn join(budgets: Vec<CacheBudget>, wake: impl Fn() + Send + Sync + 'static) -> BudgetShare {
         let member = Arc::new(Member {
             stored_bytes: AtomicUsize::new(0),
             staged_bytes: AtomicUsize::new(0),
@@ -105,11 +106,10 @@ impl CacheBudget {
             could_not: AtomicBool::new(false),
             wake: Box::new(wake),
         });
-        self.members().push(Arc::clone(&member));
-        BudgetShare {
-            budget: self.clone(),
-            member,
+        for budget in &budgets {
+            budget.members().push(Arc::clone(&member));
         }
+        BudgetShare { budgets, member }
     }
 
     fn max(&self) -> usize {
@@ -136,7 +136,7 @@ impl CacheBudget {
                 return;
             };
             let excess = self.used_bytes().saturating_sub(self.percent(SHED_TO_PERCENT));
-            largest.to_free_bytes.store(excess, Ordering::Relaxed);
+            largest.to_free_bytes.fetch_max(excess, Ordering::Relaxed);
             Arc::clone(largest)
         };
         (asked.wake)();
@@ -183,47 +183,47 @@ impl BudgetShare {
         if before == bytes {
             return;
         }
-        self.budget.changed(before, bytes);
+        self.changed(before, bytes);
         self.member.stuck_at_bytes.fetch_min(bytes, Ordering::Relaxed);
-        if bytes > before && self.budget.is_exceeded() {
-            self.budget.ask();
+        if bytes > before {
+            self.ask();
         }
     }
 
     /// A list that is being received has so many bytes more.
     pub fn add_staged(&self, bytes: usize) {
         self.member.staged_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.budget.changed(0, bytes);
-        if self.budget.is_exceeded() {
-            self.budget.ask();
-        }
+        self.changed(0, bytes);
+        self.ask();
     }
 
     /// A list that was received has so many bytes less: they are stored, or heads, or the list was dropped.
     pub fn remove_staged(&self, bytes: usize) {
         self.member.staged_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.budget.changed(bytes, 0);
+        self.changed(bytes, 0);
     }
 
-    /// Whether a list that is being received has to keep only heads: the budget is exceeded, and no other source that
-    /// could free bytes takes more than this one.
+    /// Whether a list that is being received has to keep only heads: a budget is exceeded, and none of its other
+    /// sources that could free bytes takes more than this one.
     #[must_use]
     pub fn sheds_staged(&self) -> bool {
         let own = self.member.bytes();
-        let is_smaller = |member: &Arc<Member>| member.bytes() <= own || member.is_stuck(self.budget.max());
-        self.budget.is_exceeded() && self.budget.members().iter().all(is_smaller)
+        self.budgets.iter().any(|budget| {
+            let is_smaller = |member: &Arc<Member>| member.bytes() <= own || member.is_stuck(budget.max());
+            budget.is_exceeded() && budget.members().iter().all(is_smaller)
+        })
     }
 
-    /// The limit of the whole budget in bytes.
+    /// The smallest limit of its budgets in bytes.
     #[must_use]
     pub fn max_bytes(&self) -> Option<usize> {
-        self.budget.max_bytes()
+        self.budgets.iter().filter_map(CacheBudget::max_bytes).min()
     }
 
-    /// Whether the whole budget is exceeded.
+    /// Whether one of its budgets is exceeded.
     #[must_use]
     pub fn is_exceeded(&self) -> bool {
-        self.budget.is_exceeded()
+        self.budgets.iter().any(CacheBudget::is_exceeded)
     }
 
     /// How many bytes the source is asked to free; 0: none.
@@ -244,9 +244,7 @@ impl BudgetShare {
         stuck_at_bytes.store(self.member.stored(), Ordering::Relaxed);
         could_not.store(is_stuck, Ordering::Relaxed);
         to_free_bytes.store(0, Ordering::Relaxed);
-        if self.budget.is_exceeded() {
-            self.budget.ask();
-        }
+        self.ask();
     }
 
     /// The source stores nothing more, and is not asked again.
@@ -255,19 +253,37 @@ impl BudgetShare {
         self.freed(true);
     }
 
-    /// How many bytes may return before [`RETURN_BELOW_PERCENT`] of the budget are in use.
+    /// How many bytes may return before [`RETURN_BELOW_PERCENT`] of one of its budgets are in use.
     #[must_use]
     pub fn room_bytes(&self) -> usize {
-        let allowed = self.budget.percent(RETURN_BELOW_PERCENT);
-        allowed.saturating_sub(self.budget.used_bytes())
+        let room = |budget: &CacheBudget| {
+            let allowed = budget.percent(RETURN_BELOW_PERCENT);
+            allowed.saturating_sub(budget.used_bytes())
+        };
+        self.budgets.iter().map(room).min().unwrap_or(NO_LIMIT)
+    }
+
+    fn changed(&self, before: usize, after: usize) {
+        for budget in &self.budgets {
+            budget.changed(before, after);
+        }
+    }
+
+    /// Asks for bytes in each budget that is exceeded.
+    fn ask(&self) {
+        for budget in self.budgets.iter().filter(|budget| budget.is_exceeded()) {
+            budget.ask();
+        }
     }
 }
 
 impl Drop for BudgetShare {
     fn drop(&mut self) {
         let is_own = |member: &Arc<Member>| Arc::ptr_eq(member, &self.member);
-        self.budget.members().retain(|member| !is_own(member));
-        self.budget.changed(self.member.bytes(), 0);
+        for budget in &self.budgets {
+            budget.members().retain(|member| !is_own(member));
+        }
+        self.changed(self.member.bytes(), 0);
     }
 }
 
@@ -296,7 +312,7 @@ mod tests {
     fn share(budget: &CacheBudget) -> (BudgetShare, Arc<AtomicUsize>) {
         let woken = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&woken);
-        let share = budget.join(move || {
+        let share = CacheBudget::join(vec![budget.clone()], move || {
             counter.fetch_add(1, Ordering::Relaxed);
         });
         (share, woken)
@@ -342,6 +358,27 @@ mod tests {
         large.set_stored_bytes(900);
         small.set_stored_bytes(200);
         assert!(large.to_free_bytes() > 0, "it has grown while there was room");
+    }
+
+    #[test]
+    fn each_budget_of_a_source_is_kept() {
+        let (all, some) = (CacheBudget::new(Some(1_000)), CacheBudget::new(Some(100)));
+        let (large, _) = share(&all);
+        let small = CacheBudget::join(vec![all.clone(), some.clone()], || {});
+        large.set_stored_bytes(600);
+        small.set_stored_bytes(110);
+        assert_eq!((large.to_free_bytes(), small.to_free_bytes()), (0, 20));
+        assert_eq!((small.max_bytes(), large.max_bytes()), (Some(100), Some(1_000)));
+        small.set_stored_bytes(90);
+        small.freed(false);
+        assert_eq!((small.room_bytes(), large.room_bytes()), (0, 10));
+        small.add_staged(20);
+        assert!(small.sheds_staged() && !large.sheds_staged());
+        small.freed(true);
+        small.add_staged(300);
+        assert_eq!((large.to_free_bytes(), small.to_free_bytes()), (110, 0));
+        drop(small);
+        assert_eq!((all.used_bytes(), some.used_bytes()), (600, 0));
     }
 
     #[test]

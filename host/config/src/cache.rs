@@ -18,7 +18,12 @@ pub(crate) fn read(root: &Table<'_>) -> CacheSection {
     let Some(table) = root.table("cache") else {
         return CacheSection::default();
     };
-    let max_bytes = table.size_bytes("max-bytes", BUDGET_BYTES_MIN..=BUDGET_BYTES_MAX);
+    let max_bytes = read_max_bytes(&table);
     table.finish(&[]);
     CacheSection { max_bytes }
+}
+
+/// `max-bytes` of `[cache]`, or of an informer.
+pub(crate) fn read_max_bytes(table: &Table<'_>) -> Option<usize> {
+    table.size_bytes("max-bytes", BUDGET_BYTES_MIN..=BUDGET_BYTES_MAX)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use informant_object::{FieldSelector, LabelSelector, Pointer, PointerError, Shape};
 use informant_spec::{Exclude, Required};
 
+use crate::cache;
 use crate::name;
 use crate::pointers;
 use crate::resources::{self, Resources};
@@ -54,6 +55,8 @@ pub struct InformerSection {
     pub watch_list: bool,
     /// Native indexes by name.
     pub indexes: Vec<(String, Pointer)>,
+    /// The budget of its caches in each cluster, in bytes; `None`: that of all caches.
+    pub cache_bytes_max: Option<usize>,
     /// What is persisted; `None`: nothing.
     pub durable: Option<Durable>,
     /// Whether readiness depends on its first sync.
@@ -100,6 +103,7 @@ fn read_keys(table: &Table<'_>) -> Option<InformerSection> {
         metadata_only: table.boolean("metadata-only").unwrap_or(false),
         watch_list: table.boolean("watch-list").unwrap_or(true),
         indexes: read_indexes(table),
+        cache_bytes_max: cache::read_max_bytes(table),
         durable: state::read_durable(table, resource.as_ref().map(|resource| resource.value.as_str())),
         required: read_required(table, Required::Once),
         exclude: resources::read_exclude(table, &exclude_entries),

@@ -1,4 +1,4 @@
-//! [`CacheShare`]: a source's part in the budget of all caches, as its reflector and its loop share it.
+//! [`CacheShare`]: a source's part in the budgets of caches, as its reflector and its loop share it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,11 +25,11 @@ impl Drop for Membership {
 }
 
 impl CacheShare {
-    pub(crate) fn join(budget: &CacheBudget) -> Self {
+    pub(crate) fn join(budgets: Vec<CacheBudget>) -> Self {
         let asked = Arc::new(Notify::new());
         let notify = Arc::clone(&asked);
         Self {
-            budget: budget.join(move || notify.notify_one()),
+            budget: CacheBudget::join(budgets, move || notify.notify_one()),
             asked,
             head_fields: Mutex::default(),
         }

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use informant_cache::{Catalog, Environment, IndexFeedHandle, ListenerHandle, SourceState};
+use informant_cache::{CacheBudget, Catalog, Environment, IndexFeedHandle, ListenerHandle, SourceState};
 use informant_spec::GroupVersionResource;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +41,8 @@ pub struct InformerSpec {
     pub reflector: ReflectorOptions,
     /// Opens the durable storage of the sources as they start.
     pub durable: Option<Arc<dyn DurableSources>>,
+    /// The bytes that the caches of its sources may take together; none: as many as the catalog's budget allows.
+    pub cache_bytes_max: Option<usize>,
 }
 
 /// An informer with any number of namespaces and resources. Cheap to clone; a clone is the same informer.
@@ -57,6 +59,7 @@ struct Parts {
     environment: Arc<dyn Environment>,
     catalog: Catalog,
     metrics: InformerMetrics,
+    budget: CacheBudget,
     /// Serializes changes.
     reconfigure_lock: tokio::sync::Mutex<()>,
     /// Notified when a source has drained.
@@ -89,6 +92,7 @@ impl InformerSpec {
             resources: None,
             reflector: ReflectorOptions::default(),
             durable: None,
+            cache_bytes_max: None,
         }
     }
 
@@ -177,6 +181,7 @@ impl NamedInformer {
             environment,
             catalog,
             metrics: metrics.clone(),
+            budget: CacheBudget::new(spec.cache_bytes_max),
             reconfigure_lock: tokio::sync::Mutex::default(),
             drained: tokio::sync::Notify::new(),
             members: Mutex::new(Members {
@@ -384,6 +389,7 @@ impl Parts {
         let options = InformerOptions {
             reflector: whole.reflector,
             durable: durable.flatten(),
+            budget: self.budget.clone(),
             ..InformerOptions::default()
         };
         SharedInformer::start_in(spec, client, environment, catalog, visibility, metrics, options).map(Arc::new)

@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use informant_cache::listener::ListenerOptions;
 use informant_cache::{
-    Catalog, Environment, EventHandler, IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle, Snapshot, Source,
+    CacheBudget, Catalog, Environment, EventHandler, IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle,
+    Snapshot, Source,
 };
 use informant_object::SourceId;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -52,6 +53,8 @@ pub struct InformerOptions {
     pub durable: Option<DurableSource>,
     /// Native indexes other than pointers, in addition to [`SourceSpec::indexes`].
     pub index_funcs: Vec<Box<dyn IndexFunc>>,
+    /// A budget that it shares with some sources, besides the catalog's. Default: without a limit.
+    pub budget: CacheBudget,
 }
 
 /// Decides which sources are durable, and opens their storage.
@@ -71,6 +74,7 @@ impl Default for InformerOptions {
             channel_bytes_max: CHANNEL_BYTES_MAX,
             durable: None,
             index_funcs: Vec::new(),
+            budget: CacheBudget::default(),
         }
     }
 }
@@ -128,20 +132,6 @@ struct Members {
     /// Listeners that others pull from.
     listeners: Vec<ListenerHandle>,
     stopped: bool,
-}
-
-impl Members {
-    /// No consumer yet, and the first reflector.
-    fn new(spec: &Arc<SourceSpec>, reflector: ReflectorOptions) -> Members {
-        Members {
-            spec: Arc::clone(spec),
-            reflector,
-            generation: FIRST_GENERATION,
-            handlers: Vec::new(),
-            listeners: Vec::new(),
-            stopped: false,
-        }
-    }
 }
 
 /// The informer was stopped: it accepts no commands.

@@ -97,6 +97,7 @@ fn complete_configuration_is_read() {
         metadata_only: false,
         watch_list: true,
         indexes: [ ( "image", "/spec/containers/*/image", ), ( "node", "/spec/nodeName", ), ],
+        cache_bytes_max: None,
         durable: None,
         required: Always,
     }

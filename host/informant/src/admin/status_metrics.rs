@@ -305,8 +305,14 @@ impl StatusCollector {
     fn encode_memory(&self, encoder: &mut DescriptorEncoder<'_>, of_plugins: usize) -> fmt::Result {
         let mut sum = of_plugins as u64 + self.1.all_answer_bytes();
         let mut sources: BTreeMap<(String, String), (usize, usize)> = BTreeMap::new();
+        let mut limits = Vec::new();
         for entry in self.0.informers() {
             for (cluster, status) in entry.by_cluster() {
+                if let InformerPhase::Running(running) = &status.phase
+                    && let Some(bytes) = running.shared.spec().cache_bytes_max
+                {
+                    limits.push((entry.name.clone(), cluster.clone(), bytes));
+                }
                 let (index, held) = sources.entry((entry.name.clone(), cluster)).or_default();
                 for source in running_in(&status) {
                     let (snapshot, status) = (source.snapshot(), source.status());
@@ -332,6 +338,14 @@ impl StatusCollector {
         let help =
             "Memory of all caches, with lists and events on their way, states that wait for plugins, and answers";
         gauge(sum).encode(encoder.encode_descriptor("cache_bytes", help, None, MetricType::Gauge)?)?;
+        if !limits.is_empty() {
+            let help = "The budget of an informer's caches (max-bytes of its section)";
+            let mut family = encoder.encode_descriptor("informer_cache_max_bytes", help, None, MetricType::Gauge)?;
+            for (informer, cluster, bytes) in &limits {
+                let labels = [("informer", informer.as_str()), ("cluster", cluster.as_str())];
+                gauge(*bytes as u64).encode(family.encode_family(&labels)?)?;
+            }
+        }
         let budget = self.0.catalog().budget();
         if let Some(bytes) = budget.max_bytes() {
             let help = "The budget of all caches (max-bytes of [cache], or the default)";

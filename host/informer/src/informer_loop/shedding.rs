@@ -1,4 +1,4 @@
-//! Shedding: when the budget of all caches is exceeded, the largest namespaces of the source become heads, and return
+//! Shedding: when the budget of the caches is exceeded, the largest namespaces of the source become heads, and return
 //! when there is room again.
 //!
 //! ```text
@@ -206,7 +206,7 @@ impl InformerLoop {
             shed_namespace = namespace,
             max_bytes = cache.budget.max_bytes(),
             code = "cache-shed",
-            "cache budget reached, only heads are kept; raise [cache] max-bytes, or use digest, drop or a selector"
+            "cache budget reached, only heads are kept; raise max-bytes, or use digest, drop or a selector"
         );
     }
 

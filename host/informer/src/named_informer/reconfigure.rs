@@ -105,6 +105,7 @@ impl NamedInformer {
             started.insert(scope, self.0.start_source(source, &spec, visibility)?);
         }
         reconfigure_all(&kept, spec.reflector, before.reflector).await?;
+        self.0.budget.set_max_bytes(spec.cache_bytes_max);
         // Only now, because a change that is rejected must not cancel one that was accepted. Sources of that one are
         // built again if they are still wanted.
         self.0.members().pending = None;

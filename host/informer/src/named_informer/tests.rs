@@ -1,5 +1,6 @@
 //! Several namespaces under one name, and their changes, on the embedded API server.
 
+mod budget;
 mod durable;
 mod random;
 mod resources;

@@ -141,7 +141,7 @@ impl SharedInformer {
         }
         let status = status_of(&name, &source, &metrics, &environment, &options.reflector);
         let dropper = BackgroundDropper::new(&*environment);
-        let cache = Arc::new(CacheShare::join(catalog.budget()));
+        let cache = Arc::new(CacheShare::join(vec![catalog.budget().clone(), options.budget]));
         let link = ClusterLink::new(client.clone(), Arc::clone(&environment), Arc::clone(&metrics));
         let read_spec = Arc::new(ReadSpec::new(Arc::clone(&spec), shape.clone()));
         let (sender, updates) = channel(options.channel_bytes_max, Arc::clone(&metrics));
@@ -257,6 +257,20 @@ impl SharedInformer {
             drop(end_guard);
         };
         self.environment.spawn("reflector", Box::pin(task));
+    }
+}
+
+impl Members {
+    /// No consumer yet, and the first reflector.
+    fn new(spec: &Arc<SourceSpec>, reflector: ReflectorOptions) -> Members {
+        Members {
+            spec: Arc::clone(spec),
+            reflector,
+            generation: FIRST_GENERATION,
+            handlers: Vec::new(),
+            listeners: Vec::new(),
+            stopped: false,
+        }
     }
 }
 

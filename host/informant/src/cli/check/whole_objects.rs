@@ -13,7 +13,7 @@ const OF_USERS: &[(&str, &[&str])] = &[
     ("Secrets", &["secrets", "secret"]),
 ];
 
-/// A warning for each informer that keeps all ConfigMaps or Secrets as they are, unless the caches have a budget.
+/// A warning for each informer that keeps all ConfigMaps or Secrets as they are, unless it or all caches have a budget.
 /// It names the plugins that would miss the old states of shed objects.
 pub(super) fn warnings(config: &Config, inspections: &Inspections<'_>) -> Vec<Problem> {
     if config.cache.max_bytes.is_some() {
@@ -28,8 +28,8 @@ pub(super) fn warnings(config: &Config, inspections: &Inspections<'_>) -> Vec<Pr
         );
         let problem = config.problem(section.position, message).warning();
         let mut help =
-            "keep less with `digest = [\"/data\"]`, `drop`, `namespaces` or a selector, or set `max-bytes` in \
-                        [cache]"
+            "keep less with `digest = [\"/data\"]`, `drop`, `namespaces` or a selector, or set `max-bytes` here or \
+             in [cache]"
                 .to_owned();
         let losing = that_want_old(config, inspections, informer, kind);
         if !losing.is_empty() {
@@ -65,6 +65,7 @@ fn keeps_everything(section: &InformerSection) -> bool {
         && section.drop.is_empty()
         && section.digest.is_empty()
         && !section.metadata_only
+        && section.cache_bytes_max.is_none()
 }
 
 fn kind_of(section: &InformerSection) -> Option<&'static str> {
@@ -100,7 +101,7 @@ mod tests {
     fn whole_objects_of_users_are_warned_of() {
         insta::assert_snapshot!(found("[informer.maps]\nresource = \"v1/configmaps\"\n"), @r#"
         warning: config.toml:1:11: [informer.maps] keeps whole ConfigMaps of all namespaces: one user can fill the cache, and then it has only the metadata of the largest namespaces
-          help: keep less with `digest = ["/data"]`, `drop`, `namespaces` or a selector, or set `max-bytes` in [cache]
+          help: keep less with `digest = ["/data"]`, `drop`, `namespaces` or a selector, or set `max-bytes` here or in [cache]
         "#);
         for resource in ["cm", "ConfigMap", "secrets", "secret.v1"] {
             assert!(
@@ -114,6 +115,7 @@ mod tests {
             "drop = [\"/data\"]",
             "digest = [\"/data\"]",
             "metadata-only = true",
+            "max-bytes = \"100MiB\"",
             "[cache]\nmax-bytes = \"100MiB\"",
         ] {
             let config = format!("[informer.x]\nresource = \"v1/secrets\"\n{without}\n");

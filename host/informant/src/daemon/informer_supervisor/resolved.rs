@@ -91,5 +91,6 @@ pub(crate) fn spec(status: &StatusHandle, section: &InformerSection, found: &Res
             ..ReflectorOptions::default()
         },
         durable: None,
+        cache_bytes_max: section.cache_bytes_max,
     }
 }

@@ -104,7 +104,7 @@ async fn events_beyond_the_budget_shed_the_largest_namespace() {
     assert_eq!(indexed(&rig), 45);
     assert_eq!(rig.metric(r#"shed_namespaces{informer="pods",cluster=""}"#) as u64, 1);
     let warnings: Vec<_> = log.take().into_iter().filter(|line| line.starts_with("WARN")).collect();
-    insta::assert_snapshot!(warnings.join("\n"), @r#"WARN cache budget reached, only heads are kept; raise [cache] max-bytes, or use digest, drop or a selector informer="pods" resource="v1/pods" shed_namespace="large" max_bytes=102400 code="cache-shed""#);
+    insta::assert_snapshot!(warnings.join("\n"), @r#"WARN cache budget reached, only heads are kept; raise max-bytes, or use digest, drop or a selector informer="pods" resource="v1/pods" shed_namespace="large" max_bytes=102400 code="cache-shed""#);
 }
 
 #[tokio::test(start_paused = true)]
