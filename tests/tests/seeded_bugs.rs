@@ -22,7 +22,7 @@ const BY_SCENARIO: [SeededBug; 3] = [
 ];
 
 /// The clause that has to show each of these bugs.
-const BY_CLAUSE: [(SeededBug, Clause); 18] = [
+const BY_CLAUSE: [(SeededBug, Clause); 19] = [
     (SeededBug::EveryDeleteMarked, Clause::TombstoneMarked),
     (SeededBug::ShortLivedObjectVanishes, Clause::Resumable),
     (SeededBug::NewIncarnationMissed, Clause::AtLeastOnce),
@@ -41,6 +41,7 @@ const BY_CLAUSE: [(SeededBug, Clause); 18] = [
     (SeededBug::BudgetIgnored, Clause::BudgetKept),
     (SeededBug::ShedForever, Clause::BudgetKept),
     (SeededBug::OldBodyTaken, Clause::ShedNeverOlder),
+    (SeededBug::BarrierIgnored, Clause::BarrierKept),
 ];
 
 /// The effects of a run with a bug: the violated clauses, or a panic.

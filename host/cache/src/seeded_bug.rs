@@ -115,6 +115,8 @@ seeded_bugs! {
     BudgetIgnored,
     /// A namespace that was shed does not return.
     ShedForever,
+    /// First calls do not wait for what they may read.
+    BarrierIgnored,
     /// The body of an object is taken from a page, whatever its state.
     OldBodyTaken,
 }

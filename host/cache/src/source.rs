@@ -249,6 +249,24 @@ impl Source {
         self.of_pattern.load(Ordering::Acquire) && unreadable && !self.is_synced()
     }
 
+    /// What of it cannot be read yet: itself, or some of `indexes`. Nothing of one that is
+    /// [left out](Self::is_left_out).
+    #[must_use]
+    pub fn not_ready(&self, indexes: &[Arc<str>]) -> Vec<String> {
+        let info = self.info();
+        if self.is_left_out() {
+            return Vec::new();
+        }
+        if !self.is_synced() {
+            return vec![format!("{info} is {}", self.state())];
+        }
+        let snapshot = self.snapshot();
+        let lacking = indexes.iter().filter(|index| !snapshot.has_index(index));
+        lacking
+            .map(|index| format!("index {index} of {info} is not filled"))
+            .collect()
+    }
+
     /// Its objects may have this shape from now on.
     pub fn add_shape(&self, shape: Arc<Shape>) {
         let mut shapes = lock(&self.shapes);

@@ -15,7 +15,7 @@
 //! Its modules, lowest layer first; none imports from a layer above its own:
 //!
 //! ```layers
-//! environment spec durable_source cache_share
+//! environment spec durable_source cache_share call_barrier
 //! metrics update_channel source_name
 //! api cluster_client handler status
 //! discovery bodies
@@ -28,6 +28,7 @@
 mod api;
 mod bodies;
 mod cache_share;
+mod call_barrier;
 mod cluster_client;
 mod discovery;
 mod durable_source;
@@ -46,6 +47,7 @@ mod testing;
 mod update_channel;
 
 pub use api::{ApiError, ApiErrorCause, LoginFailed, WithoutLogin};
+pub use call_barrier::{CallBarrier, Released};
 pub use cluster_client::{
     CLUSTER_SILENCE_MAX, ClusterClient, PROBE_MAX, RECOVERIES_PER_SECOND_MAX, RECOVERY_PROBE_PERIOD,
 };

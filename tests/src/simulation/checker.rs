@@ -93,11 +93,13 @@ pub enum Clause {
     BudgetKept,
     /// The body of a shed object is of the state of its head, or of a newer one.
     ShedNeverOlder,
+    /// The first calls of a handler come when all that it may read is there, or has been waited for long enough.
+    BarrierKept,
 }
 
 impl Clause {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Ordered,
         Self::OneAtATime,
         Self::NoInvention,
@@ -122,6 +124,7 @@ impl Clause {
         Self::InstanceKept,
         Self::BudgetKept,
         Self::ShedNeverOlder,
+        Self::BarrierKept,
     ];
 
     /// Its name as in `docs/explanation/delivery.md`.
@@ -152,6 +155,7 @@ impl Clause {
             Self::InstanceKept => "instance kept",
             Self::BudgetKept => "budget kept",
             Self::ShedNeverOlder => "shed never older",
+            Self::BarrierKept => "barrier kept",
         }
     }
 }
@@ -380,6 +384,17 @@ impl Checker {
                 if body.incarnation() != head.incarnation() || body.version < head.version {
                     let message = format!("the body of {head} is of {body}");
                     self.violate(at, Clause::ShedNeverOlder, message);
+                }
+            }
+            Entry::Released {
+                handler,
+                waited_ms,
+                wait_max_ms,
+                missing,
+            } => {
+                if !missing.is_empty() && waited_ms < wait_max_ms {
+                    let message = format!("handler {handler} is called after {waited_ms} ms without {missing:?}");
+                    self.violate(at, Clause::BarrierKept, message);
                 }
             }
             Entry::CacheAtRest { .. } => self.cache_at_rest(at, entry),

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::history::Entry;
 use super::rng::Rng;
 use super::watched::Watched;
-use super::world::{World, sorted, version_of};
+use super::world::{World, locked, sorted, version_of};
 
 /// In how many percent of the seeds there is such an index.
 const SEEDS_PERCENT: u64 = 30;
@@ -22,7 +22,7 @@ const SEEDS_PERCENT: u64 = 30;
 const SALT: u64 = 0x6665_6564_2d69_6478;
 
 /// The name of the index.
-const INDEX: &str = "fed";
+pub(super) const INDEX: &str = "fed";
 
 /// The value under which the history lists the objects on which the worker failed.
 const FAILED: &str = "failed";
@@ -115,7 +115,9 @@ impl FedIndex {
     async fn attach_to_all(&self) {
         for watched in self.world.informers() {
             // It may be stopped meanwhile.
-            let _ = watched.named.add_index_feed(self.feed.clone()).await;
+            if watched.named.add_index_feed(self.feed.clone()).await.is_ok() {
+                locked(&self.world.indexed).insert(watched.id);
+            }
         }
     }
 
@@ -123,6 +125,7 @@ impl FedIndex {
         let informers = self.world.informers();
         let at = self.rng.below(informers.len() as u64) as usize;
         if let Some(watched) = informers.get(at) {
+            locked(&self.world.indexed).remove(&watched.id);
             watched.named.remove_index_feed(&self.feed);
         }
     }
@@ -209,7 +212,7 @@ fn record_of(world: &World, watched: &Watched) {
 }
 
 /// What queries find in the snapshots that answer, and whether all do.
-fn contents(snapshots: &[Snapshot]) -> (BTreeMap<String, Vec<String>>, bool) {
+pub(super) fn contents(snapshots: &[Snapshot]) -> (BTreeMap<String, Vec<String>>, bool) {
     let (mut found, mut is_ready) = (BTreeMap::<String, Vec<String>>::new(), true);
     for snapshot in snapshots {
         let Ok(values) = snapshot.index_values(INDEX) else {

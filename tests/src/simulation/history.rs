@@ -174,6 +174,17 @@ pub enum Entry {
         #[serde(default)]
         forgets_suspects: bool,
     },
+    /// The handler that is registered next waited until all that its calls may read was there.
+    Released {
+        /// The handler.
+        handler: u32,
+        /// How long it waited.
+        waited_ms: u64,
+        /// How long it waits at most.
+        wait_max_ms: u64,
+        /// What readers of the cache find missing.
+        missing: Vec<String>,
+    },
     /// The handler just registered continues after the kill of the process that ran another one: a durable informer.
     Resumed {
         /// The handler.

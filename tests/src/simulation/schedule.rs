@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use informant_apiserver::{Ending, Filter, ServerSnapshot};
 use informant_cache::Environment;
-use informant_informer::ReflectorOptions;
+use informant_informer::{CallBarrier, ReflectorOptions};
 
+use self::barrier::WaitingHandler;
 use self::guests::GuestSchedule;
 use super::handler::Handler;
 use super::history::Selection;
@@ -17,6 +18,7 @@ use super::rng::Rng;
 use super::watched::Watched;
 use super::world::World;
 
+mod barrier;
 mod faults;
 mod guests;
 mod handlers;
@@ -41,6 +43,8 @@ pub(super) struct Schedule {
     rng: Rng,
     handlers: Vec<Handler>,
     handlers_ever: u32,
+    /// Handlers that wait for what they may read.
+    barrier: CallBarrier<WaitingHandler>,
     /// Whether informers may change their selection.
     reconfigures: bool,
     /// Whether the server's database may be restored from a backup.
@@ -61,6 +65,7 @@ impl Schedule {
             rng,
             handlers: Vec::new(),
             handlers_ever: 0,
+            barrier: CallBarrier::default(),
         }
     }
 
@@ -75,6 +80,7 @@ impl Schedule {
         for _ in 0..steps {
             self.step().await;
             self.change_guest().await;
+            self.release_handlers();
             // Most steps follow each other closely: that is where races occur.
             let pause = if self.rng.percent(60) {
                 self.rng.below(20)
@@ -84,6 +90,7 @@ impl Schedule {
             self.world.environment.sleep(Duration::from_millis(pause)).await;
         }
         self.end_faults();
+        self.release_rest().await;
     }
 
     async fn step(&mut self) {
@@ -163,6 +170,7 @@ impl Schedule {
             return;
         }
         let watched = &informers[self.rng.below(informers.len() as u64) as usize];
+        self.forget_handlers_of(watched);
         let (going, staying) = std::mem::take(&mut self.handlers)
             .into_iter()
             .partition(|handler| handler.watched.id == watched.id);

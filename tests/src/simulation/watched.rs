@@ -174,6 +174,7 @@ fn spec(id: u32, selection: &Selection, reflector: ReflectorOptions) -> Informer
         namespaces: selection.namespaces.clone(),
         reflector,
         durable: None,
+        cache_bytes_max: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The environment of a run: the server with a second replica, the informers on it, the history.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -71,6 +71,8 @@ pub(super) struct World {
     /// Whether handlers may fail.
     pub(super) trouble: AtomicBool,
     pub(super) informers: Mutex<Vec<Arc<Watched>>>,
+    /// The informers to which the scripted index was added.
+    pub(super) indexed: Mutex<BTreeSet<u32>>,
     /// The number of informers so far.
     pub(super) informers_ever: AtomicU32,
     /// Every written state, as the server answered it.
@@ -99,6 +101,7 @@ impl World {
             metrics: InformerMetrics::register(&mut Default::default()),
             trouble: AtomicBool::new(true),
             informers: Mutex::default(),
+            indexed: Mutex::default(),
             informers_ever: AtomicU32::new(0),
             past: Mutex::default(),
             history: Mutex::default(),

@@ -1,14 +1,14 @@
 //! The barrier before a plugin's first calls: those about the objects of a cluster wait until everything that the
 //! plugin may read of that cluster is there: its sources, and the indexes over them, its own and those of others.
 //!
-//! Until then the plugin's listener is not attached to its informers in that cluster, so nothing is queued for it: its
-//! cursors start later. A cluster that is down holds its own objects only, and `wait-for-max` bounds the wait.
+//! Until then the plugin's listener is not attached to its informers in that cluster ([`CallBarrier`]): its cursors
+//! start later. `wait-for-max` bounds the wait.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::{Catalog, ReadyWatch};
+use informant_informer::CallBarrier;
 use informant_plugin_host::Plugin;
 use informant_spec::WaitFor;
 use tokio::sync::Notify;
@@ -29,21 +29,13 @@ const LOADING_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How many of the missing sources and indexes are named.
 const MISSING_NAMED_MAX: usize = 5;
 
-/// What a plugin's calls wait for, by cluster.
-pub(super) struct CallBarrier {
-    held: BTreeMap<String, HeldCluster>,
-    /// Clusters whose calls began before everything was ready.
-    overdue: BTreeSet<String>,
+/// What a plugin's calls wait for.
+pub(super) struct PluginBarrier {
+    barrier: CallBarrier<Arc<RunningInformer>>,
     news: Arc<Notify>,
     _watch: ReadyWatch,
     /// When to look at what is ready.
     look_at: Option<Instant>,
-}
-
-/// The informers in one cluster whose events wait.
-struct HeldCluster {
-    since: Instant,
-    informers: Vec<Arc<RunningInformer>>,
 }
 
 /// What a barrier reads.
@@ -54,13 +46,12 @@ pub(super) struct Needed<'a> {
     pub(super) informers: Vec<&'a str>,
 }
 
-impl CallBarrier {
+impl PluginBarrier {
     pub(super) fn new(catalog: &Catalog) -> Self {
         let news = Arc::new(Notify::new());
         let notify = Arc::clone(&news);
         Self {
-            held: BTreeMap::new(),
-            overdue: BTreeSet::new(),
+            barrier: CallBarrier::default(),
             _watch: catalog.watch_ready(move |_| notify.notify_one()),
             news,
             look_at: None,
@@ -69,7 +60,7 @@ impl CallBarrier {
 
     /// Waits until it is time to [look](Self::release). Cancel safe.
     pub(super) async fn news(&mut self) {
-        if self.held.is_empty() && self.overdue.is_empty() {
+        if self.barrier.is_over() {
             std::future::pending::<()>().await;
         }
         let look_at = match self.look_at {
@@ -87,73 +78,39 @@ impl CallBarrier {
 
     /// Holds the events of an informer until its cluster is ready.
     pub(super) fn hold(&mut self, cluster: &str, informer: Arc<RunningInformer>) {
-        let held = self.held.entry(cluster.to_owned()).or_insert_with(|| HeldCluster {
-            since: Instant::now(),
-            informers: Vec::new(),
-        });
-        held.informers.push(informer);
+        self.barrier.hold(cluster, informer, Instant::now());
     }
 
     /// No longer holds the events of an informer. Returns whether it did.
     pub(super) fn forget(&mut self, cluster: &str, informer: &Arc<RunningInformer>) -> bool {
-        let Some(held) = self.held.get_mut(cluster) else {
-            return false;
-        };
-        let before = held.informers.len();
-        held.informers.retain(|other| !Arc::ptr_eq(other, informer));
-        let was_held = held.informers.len() < before;
-        if held.informers.is_empty() {
-            self.held.remove(cluster);
-        }
-        was_held
+        self.barrier.forget(cluster, |other| Arc::ptr_eq(other, informer))
     }
 
     /// Holds nothing any more: the plugin handles no events.
     pub(super) fn release_all(&mut self) {
-        self.held.clear();
-        self.overdue.clear();
+        self.barrier.clear();
     }
 
     /// Returns the informers whose events are delivered from now on: their cluster is ready, or has waited for
     /// `wait-for-max`. And the first of what is not ready, for the plugin's status.
     pub(super) fn release(&mut self, needed: &Needed<'_>) -> (Vec<Arc<RunningInformer>>, Option<String>) {
         self.look_at = None;
-        let (mut released, mut first_missing) = (Vec::new(), None);
-        if self.held.is_empty() && self.overdue.is_empty() {
-            return (released, first_missing);
-        }
         let (plugin, spec) = (needed.plugin.name(), needed.plugin.spec());
-        self.overdue.retain(|cluster| {
-            let missing = needed.first_missing(cluster);
-            let is_missing = missing.is_some();
-            first_missing = first_missing.take().or(missing);
-            is_missing
-        });
-        for cluster in self.held.keys().cloned().collect::<Vec<_>>() {
-            let waited = self.held[&cluster].since.elapsed();
+        let wait_max = (spec.wait_for == WaitFor::All).then_some(spec.wait_for_max);
+        let released = self.barrier.release(Instant::now(), wait_max, |cluster, waited| {
             let loading = || needed.being_loaded().filter(|_| waited < LOADING_WAIT_MAX);
-            let missing = needed.first_missing(&cluster).or_else(loading);
-            let is_over = waited >= spec.wait_for_max;
-            if missing.is_some() && !is_over && spec.wait_for == WaitFor::All {
-                first_missing = first_missing.take().or(missing);
-                continue;
-            }
-            if missing.is_some() && spec.wait_for == WaitFor::All {
-                let missing = needed.named_missing(&cluster);
-                let (cluster_name, waited_seconds) = ((!cluster.is_empty()).then_some(&cluster), waited.as_secs());
-                tracing::warn!(
-                    plugin,
-                    cluster = cluster_name,
-                    missing,
-                    waited_seconds,
-                    "not everything that the plugin may read is ready; calling it without"
-                );
-                first_missing = first_missing.take().or(Some(missing));
-                self.overdue.insert(cluster.clone());
-            }
-            released.extend(self.held.remove(&cluster).into_iter().flat_map(|held| held.informers));
+            needed.first_missing(cluster).or_else(loading)
+        });
+        for (cluster, waited) in released.overdue {
+            tracing::warn!(
+                plugin,
+                cluster = (!cluster.is_empty()).then_some(&cluster),
+                missing = needed.named_missing(&cluster),
+                waited_seconds = waited.as_secs(),
+                "not everything that the plugin may read is ready; calling it without"
+            );
         }
-        (released, first_missing)
+        (released.informers, released.missing)
     }
 }
 
@@ -211,17 +168,7 @@ impl Needed<'_> {
             if missing.len() >= max {
                 return;
             }
-            if source.is_left_out() {
-                continue;
-            }
-            let (info, snapshot) = (source.info(), source.snapshot());
-            match source.is_synced() {
-                false => missing.push(format!("{info} is {}", source.state())),
-                true => {
-                    let lacking = indexes.iter().filter(|index| !snapshot.has_index(index));
-                    missing.extend(lacking.map(|index| format!("index {index} of {info} is not filled")));
-                }
-            }
+            missing.extend(source.not_ready(&indexes));
         }
     }
 

@@ -17,7 +17,7 @@ use informant_informer::NamedInformer;
 use informant_plugin_host::{Plugin, Swapped};
 use tokio::sync::watch;
 
-use super::call_barrier::{CallBarrier, Needed};
+use super::call_barrier::{Needed, PluginBarrier};
 use super::status_registry::{InformerPhase, InformerStatuses, PluginEntry, RunningInformer, StatusRegistry};
 
 /// A plugin and the informers it is attached to.
@@ -25,7 +25,7 @@ pub(super) struct PluginAttachments {
     pub(super) plugin: Plugin,
     entry: Arc<PluginEntry>,
     registry: StatusRegistry,
-    barrier: CallBarrier,
+    barrier: PluginBarrier,
     /// The informers to which its indexes are yet to be added for the first time.
     expected: BTreeMap<String, ExpectedIndexes>,
     /// The plugin's informers by name, and by cluster as far as they run.
@@ -59,7 +59,7 @@ impl PluginAttachments {
         let mut attachments = Self {
             plugin,
             entry: Arc::clone(entry),
-            barrier: CallBarrier::new(registry.catalog()),
+            barrier: PluginBarrier::new(registry.catalog()),
             registry: registry.clone(),
             expected,
             informers: BTreeMap::new(),

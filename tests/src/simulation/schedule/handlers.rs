@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use informant_cache::Environment;
 use informant_cache::listener::{ListenerOptions, Pause, RetryOptions};
+use tokio::time::Instant;
 
-use super::super::handler::Handler;
 use super::super::recorder::Script;
 use super::super::watched::Watched;
 use super::Schedule;
+use super::barrier::WaitingHandler;
 
 /// The interval of the handlers that have one.
 const MIN_INTERVAL: Duration = Duration::from_secs(3);
@@ -49,10 +50,19 @@ impl Schedule {
             "handler {id} is added to informer {}: {script:?}, {} pending, native: {native}",
             watched.id, options.pending_events_max
         ));
-        let rng = self.rng.split();
-        let start = if native { Handler::start_native } else { Handler::start };
-        let handler = start(&self.world, watched, id, script, options, rng);
-        self.handlers.push(handler);
+        let handler = WaitingHandler {
+            watched: Arc::clone(watched),
+            id,
+            script,
+            options,
+            native,
+            rng: self.rng.split(),
+            since: Instant::now(),
+        };
+        match WaitingHandler::waits(id) {
+            true => self.hold(handler),
+            false => self.handlers.push(handler.start(&self.world)),
+        }
     }
 
     fn options(&mut self) -> ListenerOptions {

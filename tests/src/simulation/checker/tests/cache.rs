@@ -38,3 +38,18 @@ fn bodies_older_than_their_heads_are_detected() {
         "another incarnation"
     );
 }
+
+#[test]
+fn calls_before_what_they_read_are_detected() {
+    let released = |waited_ms, missing: &[&str]| {
+        clauses(vec![Entry::Released {
+            handler: 0,
+            waited_ms,
+            wait_max_ms: 1_000,
+            missing: missing.iter().map(|&name| name.to_owned()).collect(),
+        }])
+    };
+    assert_eq!(released(0, &[]), NOTHING);
+    assert_eq!(released(999, &["an index"]), [Clause::BarrierKept]);
+    assert_eq!(released(1_000, &["an index"]), NOTHING, "it has waited for long enough");
+}
