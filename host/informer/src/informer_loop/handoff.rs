@@ -23,6 +23,9 @@ pub(crate) struct SourceHandoff {
     /// `None` for all namespaces.
     pub(crate) namespace: Option<String>,
     pub(crate) snapshot: Snapshot,
+    /// Whether the cluster was rolled back since this state, or may have been: its versions say nothing about what is
+    /// newer, and the source that replaces it is right.
+    pub(crate) is_lost: bool,
 }
 
 impl SourceHandoff {
@@ -82,13 +85,14 @@ impl InformerLoop {
             if index % BATCH_DELTAS_MAX == BATCH_DELTAS_MAX - 1 {
                 tokio::task::yield_now().await;
             }
-            let mut covering = from.iter().filter(|handoff| handoff.covers(object.key()));
-            push_difference(
-                covering.find_map(|handoff| handoff.get(object.key())),
-                object,
-                now,
-                &mut changes,
-            );
+            let known = from
+                .iter()
+                .filter(|handoff| handoff.covers(object.key()))
+                .find_map(|handoff| {
+                    let known = handoff.get(object.key())?;
+                    Some((handoff, known))
+                });
+            push_difference(known, object, now, &mut changes);
         }
         for handoff in &from {
             push_vanished(handoff, namespace.as_deref(), &snapshot, now, &mut changes);
@@ -162,8 +166,13 @@ impl InformerLoop {
 }
 
 /// Adds the changes from the state that another source delivered under this name to `object`.
-fn push_difference(known: Option<&Object>, object: &Object, now: Moment, changes: &mut Vec<ObjectChange>) {
-    let Some(known) = known else {
+fn push_difference(
+    known: Option<(&SourceHandoff, &Object)>,
+    object: &Object,
+    now: Moment,
+    changes: &mut Vec<ObjectChange>,
+) {
+    let Some((handoff, known)) = known else {
         return changes.push(reconfigured(ChangeKind::Add(object.clone()), now));
     };
     if known.uid() != object.uid() {
@@ -176,7 +185,7 @@ fn push_difference(known: Option<&Object>, object: &Object, now: Moment, changes
         return changes.push(reconfigured(ChangeKind::Add(object.clone()), now));
     }
     // The delivered state is newer: this source's watch will send it.
-    let is_behind = object.version() < known.version();
+    let is_behind = !handoff.is_lost && object.version() < known.version();
     if is_behind || object.has_same_content(known) {
         return;
     }
@@ -199,7 +208,7 @@ fn push_vanished(
     let seen = holds.version().and_then(|version| version.number());
     let is_seen = |object: &Object| {
         let own = object.version().number();
-        seen.zip(own).is_none_or(|(seen, own)| own <= seen)
+        known.is_lost || seen.zip(own).is_none_or(|(seen, own)| own <= seen)
     };
     let gone = known.snapshot.iter().filter(|object| {
         let key = object.key();

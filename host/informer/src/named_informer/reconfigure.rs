@@ -262,7 +262,10 @@ impl NamedInformer {
             // A stopped source has delivered everything it will.
             quiesced.extend(source.quiesce().await.ok());
         }
-        self.catch_up(cancel, &started, &quiesced).await;
+        let has_caught_up = self.catch_up(cancel, &started, &quiesced).await;
+        for handoff in &mut quiesced {
+            handoff.is_lost = !has_caught_up;
+        }
         self.deliver_after_draining(&started).await;
         let Ok(transfers) = self.swap_in(&started, &draining, removed, &quiesced) else {
             return;
@@ -294,19 +297,26 @@ impl NamedInformer {
     }
 
     /// Waits until the new sources have seen at least as much as the quiesced ones: the last events of those are on
-    /// their way to the new ones too.
-    async fn catch_up(&self, cancel: &CancellationToken, started: &Sources, quiesced: &[SourceHandoff]) {
+    /// their way to the new ones too. Returns false if that does not come to pass, because the cluster was rolled back
+    /// at this very moment, or a watch is silent.
+    async fn catch_up(&self, cancel: &CancellationToken, started: &Sources, quiesced: &[SourceHandoff]) -> bool {
         let until = self.0.environment.now() + CATCH_UP_MAX;
+        let began = epochs(started);
         while is_behind(started, quiesced) && !cancel.is_cancelled() {
+            if epochs(started) != began {
+                return false;
+            }
             if self.0.environment.now() > until {
-                return tracing::warn!(
+                tracing::warn!(
                     informer = self.name(),
                     waited_seconds = CATCH_UP_MAX.as_secs(),
                     "new sources still behind the ones they replace; replacing them anyway"
                 );
+                return false;
             }
             self.0.environment.sleep(CATCH_UP_STEP).await;
         }
+        true
     }
 
     /// Swaps the sources for all lookups from now on, and transfers the listeners to the new ones.

@@ -90,16 +90,13 @@ impl World {
     }
 
     fn start_counted(server: &ApiServer, spec: InformerSpec, metrics: &InformerMetrics) -> Self {
+        Self::start_with(Client::new(server.service(), "default"), spec, metrics)
+    }
+
+    fn start_with(client: Client, spec: InformerSpec, metrics: &InformerMetrics) -> Self {
         let environment = Arc::new(TokioEnvironment::current(3));
         let catalog = Catalog::new();
-        let informer = NamedInformer::start(
-            spec,
-            Client::new(server.service(), "default"),
-            environment.clone(),
-            catalog.clone(),
-            metrics,
-        )
-        .unwrap();
+        let informer = NamedInformer::start(spec, client, environment.clone(), catalog.clone(), metrics).unwrap();
         let listener = ListenerHandle::new(ListenerOptions::default());
         let (lines, open) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(1)));
         tokio::spawn(drive(

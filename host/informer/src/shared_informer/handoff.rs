@@ -19,6 +19,7 @@ impl SharedInformer {
             resource: self.spec().resource.clone(),
             namespace: self.spec().namespace.clone(),
             snapshot: self.snapshot(),
+            is_lost: false,
         }
     }
 
