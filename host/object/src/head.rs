@@ -66,8 +66,8 @@ const PARTIAL_GROUP: &str = "meta.k8s.io/";
 /// Where the head fields are in the text.
 #[derive(Debug, Default)]
 pub(crate) struct RawHead {
-    pub(crate) api_version: Option<Text>,
-    pub(crate) kind: Option<Text>,
+    pub(crate) has_api_version: bool,
+    pub(crate) has_kind: bool,
     pub(crate) metadata: RawMetadata,
     /// The value of `spec`; empty if absent or cut.
     pub(crate) spec: Range<usize>,
@@ -89,17 +89,10 @@ pub(crate) struct RawMetadata {
 }
 
 impl RawHead {
-    /// Whether any head field contains escapes.
+    /// Whether a head field of metadata contains escapes.
     pub(crate) fn holds_escapes(&self) -> bool {
         let metadata = &self.metadata;
-        let fields = [
-            self.api_version,
-            self.kind,
-            metadata.namespace,
-            metadata.name,
-            metadata.uid,
-            metadata.version,
-        ];
+        let fields = [metadata.namespace, metadata.name, metadata.uid, metadata.version];
         fields.iter().flatten().any(|text| text.is_escaped())
     }
 }
@@ -180,11 +173,11 @@ impl<'s> HeadScan<'s> {
             let value =
                 string_or_null(cursor, "apiVersion")?.filter(|value| !self.is_partial(*value, text, PARTIAL_GROUP));
             let spliced = self.shape.is_some_and(|shape| shape.splice_api_version().is_some());
-            return Ok(replace_unless_spliced(&mut self.found.api_version, value, spliced));
+            return Ok(keep_first(&mut self.found.has_api_version, value, spliced));
         } else if name.is(text, "kind") {
             let value = string_or_null(cursor, "kind")?.filter(|value| !self.is_partial(*value, text, PARTIAL_KIND));
             let spliced = self.shape.is_some_and(|shape| shape.splice_kind().is_some());
-            return Ok(replace_unless_spliced(&mut self.found.kind, value, spliced));
+            return Ok(keep_first(&mut self.found.has_kind, value, spliced));
         } else if self.shape.is_some_and(Shape::is_metadata_only) {
             return cursor.skip_discarded().map(|()| true);
         }
@@ -256,14 +249,14 @@ impl<'s> HeadScan<'s> {
     }
 }
 
-/// Stores the value of apiVersion or kind; returns whether the member is to be cut. An empty one is cut if there is a
-/// value to insert: it counts as absent.
-fn replace_unless_spliced(found: &mut Option<Text>, value: Option<Text>, spliced: bool) -> bool {
-    let is_cut = value.is_none() && spliced;
-    if !is_cut {
-        *found = value;
+/// Notes whether apiVersion or kind has a value; returns whether the member is to be cut. An empty one is cut if there is a
+/// value to insert: it counts as absent. So is a second one: readers disagree about which of two counts.
+fn keep_first(has_value: &mut bool, value: Option<Text>, spliced: bool) -> bool {
+    if *has_value {
+        return true;
     }
-    is_cut
+    *has_value = value.is_some();
+    value.is_none() && spliced
 }
 
 /// Skips a head field and returns it. `None` for null and for the empty string.

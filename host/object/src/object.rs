@@ -45,8 +45,6 @@ struct Head {
     name: ShortSpan,
     uid: ShortSpan,
     version: ShortSpan,
-    api_version: ShortSpan,
-    kind: ShortSpan,
 }
 
 /// A piece of the text.
@@ -56,7 +54,7 @@ struct Span {
     bytes: u32,
 }
 
-/// A piece of the text of at most [`HEAD_FIELD_BYTES_MAX`](crate::HEAD_FIELD_BYTES_MAX). Packed: each object has six.
+/// A piece of the text of at most [`HEAD_FIELD_BYTES_MAX`](crate::HEAD_FIELD_BYTES_MAX). Packed: each object has four.
 #[derive(Clone, Copy, Default)]
 #[repr(Rust, packed(2))]
 struct ShortSpan {
@@ -119,16 +117,16 @@ impl Object {
         VersionRef::new(self.field(self.0.header.version))
     }
 
-    /// `apiVersion`; empty only if neither the text nor the [`Shape`] had it.
+    /// `apiVersion`, read on demand; empty only if neither the text nor the [`Shape`] had it.
     #[must_use]
-    pub fn api_version(&self) -> &str {
-        self.field(self.0.header.api_version)
+    pub fn api_version(&self) -> Cow<'_, str> {
+        self.root_text("apiVersion").unwrap_or_default()
     }
 
-    /// `kind`; empty only if neither the text nor the [`Shape`] had it.
+    /// `kind`, read on demand; empty only if neither the text nor the [`Shape`] had it.
     #[must_use]
-    pub fn kind(&self) -> &str {
-        self.field(self.0.header.kind)
+    pub fn kind(&self) -> Cow<'_, str> {
+        self.root_text("kind").unwrap_or_default()
     }
 
     /// The value of `metadata`: a JSON object.
@@ -201,6 +199,24 @@ impl Object {
             false => [head.spec, head.status],
         };
         [head.metadata, spec, status].map(Span::range)
+    }
+
+    /// The first text that is not empty under `name`. API servers and [`Shape`] write apiVersion and kind first.
+    fn root_text(&self, name: &str) -> Option<Cow<'_, str>> {
+        let text = self.text();
+        let mut cursor = JsonCursor::over_checked(text, self.known_spans());
+        let mut members = cursor.enter_object().ok()?;
+        loop {
+            let is_wanted = cursor.next_member(&mut members).ok()??.is(text.as_bytes(), name);
+            if !is_wanted || cursor.peek() != Some(b'"') {
+                cursor.skip_value().ok()?;
+                continue;
+            }
+            let value = cursor.string("a string").ok()?.decode_in(text)?;
+            if !value.is_empty() {
+                return Some(value);
+            }
+        }
     }
 
     fn span(&self, span: Span) -> &str {

@@ -99,7 +99,7 @@ fn write_metadata(object: &Object, out: &mut Vec<u8>) {
     for (name, value) in [("\"apiVersion\":", object.api_version()), ("\"kind\":", object.kind())] {
         if !value.is_empty() {
             out.extend_from_slice(name.as_bytes());
-            serde_json::to_writer(&mut *out, value).expect("a string is JSON, and a Vec takes it");
+            serde_json::to_writer(&mut *out, &*value).expect("a string is JSON, and a Vec takes it");
             out.push(b',');
         }
     }

@@ -2,7 +2,6 @@
 //! dropped fields.
 
 use std::fmt;
-use std::ops::Range;
 
 use crate::paths::PathSet;
 use crate::pointer::{Pointer, PointerError};
@@ -43,17 +42,9 @@ struct Compiled {
     metadata_only: bool,
     /// What is dropped, and what becomes a digest.
     paths: PathSet,
-    api_version: Option<Splice>,
-    kind: Option<Splice>,
-}
-
-/// A member ready to be inserted: `"kind":"Pod",`.
-#[derive(Clone, Debug)]
-pub(crate) struct Splice {
-    pub(crate) text: String,
-    pub(crate) value: String,
-    /// Position of the value in `text`, without its quotes; `None` if it had to be escaped.
-    pub(crate) plain_value: Option<Range<usize>>,
+    /// Ready to be inserted: `"apiVersion":"v1",`.
+    api_version: Option<String>,
+    kind: Option<String>,
 }
 
 impl Shape {
@@ -74,8 +65,8 @@ impl Shape {
         let compiled = Compiled {
             metadata_only: false,
             paths: PathSet::new(&drop),
-            api_version: Splice::new("apiVersion", &api_version),
-            kind: Splice::new("kind", &kind),
+            api_version: splice("apiVersion", &api_version),
+            kind: splice("kind", &kind),
         };
         Ok(Shape {
             api_version,
@@ -122,7 +113,7 @@ impl Shape {
         Shape::new(api_version, kind, Vec::new(), false).expect("nothing is dropped that is needed")
     }
 
-    /// Objects as received: nothing inserted, nothing cut.
+    /// Objects as received: nothing inserted, nothing cut but a second apiVersion or kind.
     #[must_use]
     pub fn verbatim() -> Shape {
         Shape::new("", "", Vec::new(), true).expect("nothing is dropped")
@@ -132,12 +123,12 @@ impl Shape {
         &self.compiled.paths
     }
 
-    pub(crate) fn splice_api_version(&self) -> Option<&Splice> {
-        self.compiled.api_version.as_ref()
+    pub(crate) fn splice_api_version(&self) -> Option<&str> {
+        self.compiled.api_version.as_deref()
     }
 
-    pub(crate) fn splice_kind(&self) -> Option<&Splice> {
-        self.compiled.kind.as_ref()
+    pub(crate) fn splice_kind(&self) -> Option<&str> {
+        self.compiled.kind.as_deref()
     }
 }
 
@@ -168,22 +159,9 @@ fn covers_read(pointer: &Pointer) -> Option<PointerError> {
     })
 }
 
-impl Splice {
-    fn new(member: &str, value: &str) -> Option<Splice> {
-        if value.is_empty() {
-            return None;
-        }
-        let quoted = serde_json::Value::from(value).to_string();
-        let plain = quoted.len() == value.len() + 2;
-        let start = member.len() + 4;
-        let text = format!("\"{member}\":{quoted},");
-        let plain_value = plain.then_some(start..start + value.len());
-        Some(Splice {
-            text,
-            value: value.to_owned(),
-            plain_value,
-        })
-    }
+fn splice(member: &str, value: &str) -> Option<String> {
+    let quoted = || serde_json::Value::from(value).to_string();
+    (!value.is_empty()).then(|| format!("\"{member}\":{},", quoted()))
 }
 
 /// apiVersion (`v1`, `apps/v1`) and kind (`Pod`), as in every object.
@@ -266,7 +244,7 @@ mod tests {
             object.text(),
             @r#"{"data":"sha256:f6b0c53fbb79c7d72563414477109d0e","kind":"ConfigMap","list":[{"value":"sha256:6b86b273ff34fce19d6b804eff5a3f57"},{"value":"sha256:038966de9f6b9a901b20b4c6ca8b2a46","b":3}],"apiVersion":"v1","spec":{"c":4},"metadata":{"annotations":{"a":"sha256:ba2df4903a2c14e86dc3bcca58911b44","b":"y"},"labels":{"d":"e"},"name":"n","uid":"u","resourceVersion":"7"}}"#
         );
-        assert_eq!((object.name(), object.uid(), object.kind()), ("n", "u", "ConfigMap"));
+        assert_eq!((object.name(), object.uid(), &*object.kind()), ("n", "u", "ConfigMap"));
         assert_eq!(
             (object.version().number(), object.label("d").as_deref()),
             (Some(7), Some("e"))

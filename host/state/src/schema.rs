@@ -394,7 +394,7 @@ mod tests {
         let kept = decode_state(3, secret().key(), &row, None).unwrap();
         assert!(kept.is_of(&secret()));
         let object = kept.object().unwrap();
-        assert_eq!((object.kind(), object.label("l").as_deref()), ("Secret", Some("1")));
+        assert_eq!((&*object.kind(), object.label("l").as_deref()), ("Secret", Some("1")));
     }
 
     #[test]

@@ -171,6 +171,12 @@ fn pod(number: u32) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use informant_apiserver::{ApiServer, Options};
+    use informant_cache::stored_bytes;
+    use informant_object::{Object, Pointer, Projection, Shape};
+
+    use crate::bench::targets::SHED_POD_BYTES;
+
     #[test]
     fn pod_and_managed_fields_have_realistic_sizes() {
         let bytes = super::pod(1).to_string().len();
@@ -180,5 +186,18 @@ mod tests {
             (30..42).contains(&(100 * managed / bytes)),
             "{managed} of {bytes} bytes"
         );
+    }
+
+    #[test]
+    fn a_shed_pod_takes_no_more_than_its_target() {
+        let number = 999_999;
+        let server = ApiServer::new(Options::default());
+        server.put("v1/pods", "default", super::pod(number)).unwrap();
+        let mut pod = server.get("v1/pods", "default", &super::name(number)).unwrap().unwrap();
+        pod["metadata"]["resourceVersion"] = "1000004".into();
+        let pod = Object::parse(pod.to_string().as_bytes(), &Shape::of("v1", "Pod")).unwrap();
+        let node = Pointer::parse("/spec/nodeName").unwrap();
+        let bytes = stored_bytes(&pod.to_head(&Projection::of_head(&[node])));
+        assert!(bytes as f64 <= SHED_POD_BYTES, "{bytes} bytes");
     }
 }

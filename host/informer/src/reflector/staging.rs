@@ -316,7 +316,7 @@ fn is_same(known: &Object, object: &Object) -> bool {
 
 /// Whether `object` has the kind and API version of the source.
 pub(super) fn has_expected_type(object: &Object, shape: &Shape) -> bool {
-    object.kind() == shape.kind && object.api_version() == shape.api_version
+    *object.kind() == shape.kind && *object.api_version() == shape.api_version
 }
 
 pub(super) fn skip_reason(error: &ObjectError) -> &'static str {

@@ -11,7 +11,7 @@ use crate::digest::push_digest;
 use crate::error::{OBJECT_BYTES_MAX, ObjectError};
 use crate::head::{HeadScan, ObjectHead, RawHead};
 use crate::scanner::{JsonCursor, Text};
-use crate::shape::{Shape, Splice};
+use crate::shape::Shape;
 
 /// Capacity of the buffers for assembling an object that each thread keeps for the next one, in bytes. Larger buffers
 /// are freed.
@@ -35,8 +35,8 @@ struct Assembly<'a> {
     /// Where the object begins and ends in `source`.
     range: Range<usize>,
     cuts: &'a Cuts,
-    api_version: Option<&'a Splice>,
-    kind: Option<&'a Splice>,
+    api_version: Option<&'a str>,
+    kind: Option<&'a str>,
     /// The new text: JSON, then head fields that had to be unescaped.
     out: &'a mut String,
 }
@@ -140,8 +140,8 @@ impl Scratch {
             source: json,
             range: range.clone(),
             cuts: &self.cuts,
-            api_version: head.api_version.map_or_else(|| shape.splice_api_version(), |_| None),
-            kind: head.kind.map_or_else(|| shape.splice_kind(), |_| None),
+            api_version: shape.splice_api_version().filter(|_| !head.has_api_version),
+            kind: shape.splice_kind().filter(|_| !head.has_kind),
             out: &mut self.text,
         };
         assembly.finish(head).map(Object)
@@ -170,11 +170,7 @@ impl Assembly<'_> {
     }
 
     fn spliced_bytes(&self) -> usize {
-        [self.api_version, self.kind]
-            .into_iter()
-            .flatten()
-            .map(|splice| splice.text.len())
-            .sum()
+        [self.api_version, self.kind].into_iter().flatten().map(str::len).sum()
     }
 
     /// Copies the kept parts of the object, with digests, and inserts the splices after its opening brace. An object
@@ -184,7 +180,7 @@ impl Assembly<'_> {
         self.out.reserve(self.spliced_bytes() + self.range.len());
         self.out.push('{');
         for splice in [self.api_version, self.kind].into_iter().flatten() {
-            self.out.push_str(&splice.text);
+            self.out.push_str(splice);
         }
         let mut from = self.range.start + 1;
         for cut in self.cuts.iter() {
@@ -202,21 +198,12 @@ impl Assembly<'_> {
 
     fn head(&mut self, json_bytes: usize, raw: &RawHead) -> Result<Head, ObjectError> {
         let metadata = &raw.metadata;
-        let api_version_bytes = self.api_version.map_or(0, |splice| splice.text.len());
         Ok(Head {
             json_bytes: narrow(json_bytes),
             namespace: self.field(metadata.namespace, "metadata.namespace")?,
             name: self.field(metadata.name, "metadata.name")?,
             uid: self.field(metadata.uid, "metadata.uid")?,
             version: self.field(metadata.version, "metadata.resourceVersion")?,
-            api_version: match self.api_version {
-                Some(splice) => self.spliced(splice, 1, "apiVersion")?,
-                None => self.field(raw.api_version, "apiVersion")?,
-            },
-            kind: match self.kind {
-                Some(splice) => self.spliced(splice, 1 + api_version_bytes, "kind")?,
-                None => self.field(raw.kind, "kind")?,
-            },
             metadata: self.moved(metadata.span.clone()),
             labels: self.moved(metadata.labels.clone()),
             spec: self.moved(raw.spec.clone()),
@@ -236,22 +223,9 @@ impl Assembly<'_> {
             at: text.start(),
             field,
         })?;
-        ShortSpan::of(self.append(&decoded), field)
-    }
-
-    /// Where the value of a splice is whose text was inserted at `at`.
-    fn spliced(&mut self, splice: &Splice, at: usize, field: &'static str) -> Result<ShortSpan, ObjectError> {
-        let span = match &splice.plain_value {
-            Some(value) => Span::new(at + value.start..at + value.end),
-            None => self.append(&splice.value),
-        };
-        ShortSpan::of(span, field)
-    }
-
-    fn append(&mut self, text: &str) -> Span {
         let start = self.out.len();
-        self.out.push_str(text);
-        Span::new(start..self.out.len())
+        self.out.push_str(&decoded);
+        ShortSpan::of(Span::new(start..self.out.len()), field)
     }
 
     /// Where a piece of the source is in the result. The empty range means "absent".

@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn a_head_takes_no_more_than_its_text() {
         let head = object("", "").to_head(&fields(&[]));
-        assert_eq!(head.size_bytes(), (head.json().len() + 80).next_multiple_of(8));
+        assert_eq!(head.size_bytes(), (head.json().len() + 68).next_multiple_of(8));
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl IndexActor {
             ..
         } = &mut self.slot;
         let object = &job.object;
-        let Some(rule) = version.manifest.index_rule(object.api_version(), object.kind()) else {
+        let Some(rule) = version.manifest.index_rule(&object.api_version(), &object.kind()) else {
             return Ok(no_values(&version.manifest));
         };
         let Some(instance) = instance else {

@@ -266,7 +266,7 @@ fn stored_content_is_returned_as_configured() {
         let Notification::Delete { last: Some(last), .. } = process.take().unwrap().notification else {
             panic!("a delete with a state");
         };
-        assert_eq!((last.kind(), last.uid()), ("Pod", "u1"));
+        assert_eq!((&*last.kind(), last.uid()), ("Pod", "u1"));
         assert_eq!(last.text().contains("spec"), has_spec);
     }
 }

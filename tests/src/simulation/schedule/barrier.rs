@@ -40,7 +40,11 @@ impl WaitingHandler {
     }
 
     pub(super) fn start(self, world: &Arc<World>) -> Handler {
-        let start = if self.native { Handler::start_native } else { Handler::start };
+        let start = if self.native {
+            Handler::start_native
+        } else {
+            Handler::start
+        };
         start(world, &self.watched, self.id, self.script, self.options, self.rng)
     }
 }
@@ -68,7 +72,9 @@ impl Schedule {
         let not_ready = |watched: &Arc<Watched>| {
             let indexes = indexes(world, watched);
             let sources = watched.named.sources();
-            let sources = sources.iter().filter_map(|source| world.catalog.source(source.source()));
+            let sources = sources
+                .iter()
+                .filter_map(|source| world.catalog.source(source.source()));
             let not_ready = sources.flat_map(|source| source.not_ready(&indexes)).next();
             not_ready
         };
@@ -80,7 +86,10 @@ impl Schedule {
                 handler: handler.id,
                 waited_ms: waited.as_millis() as u64,
                 wait_max_ms: WAIT_MAX.as_millis() as u64,
-                missing: informers.iter().flat_map(|watched| missing(&self.world, watched)).collect(),
+                missing: informers
+                    .iter()
+                    .flat_map(|watched| missing(&self.world, watched))
+                    .collect(),
             });
             self.handlers.push(handler.start(&self.world));
         }

@@ -373,7 +373,7 @@ async fn metadata_only_sources_keep_the_resources_kind() {
         settle().await;
         assert_eq!(rig.stored(), rig.truth());
         for pod in rig.informer.snapshot().iter() {
-            assert_eq!((pod.api_version(), pod.kind()), ("v1", "Pod"));
+            assert_eq!((&*pod.api_version(), &*pod.kind()), ("v1", "Pod"));
             assert!(
                 !pod.text().contains("nodeName") && !pod.text().contains("Partial"),
                 "{}",
