@@ -37,8 +37,7 @@ fn documented() -> BTreeMap<String, BTreeSet<String>> {
             if labels.contains("informer") {
                 labels.insert("cluster".to_owned());
             }
-            let prefix = if name.starts_with("process_") { "" } else { "informant_" };
-            metrics.insert(format!("{prefix}{name}"), labels);
+            metrics.insert(name.to_owned(), labels);
         }
     }
     metrics

@@ -190,6 +190,7 @@ impl DaemonMetrics {
             "Discoveries of an informer's resource, by result",
             self.discoveries.clone(),
         );
+        crate::logging::register_recent_lines(registry);
         registry.register("plugin_loads", "Components loaded or refused", self.loads.clone());
         registry.register(
             "config_reloads",

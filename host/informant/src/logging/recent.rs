@@ -4,9 +4,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
 use jiff::Timestamp;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
@@ -55,6 +58,29 @@ struct Ring {
 /// Those of this process, by plugin.
 static RINGS: Mutex<BTreeMap<String, Ring>> = Mutex::new(BTreeMap::new());
 
+/// Of the lines of all plugins. Global, because [`RINGS`] is.
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: Gauge,
+    dropped: Counter,
+}
+
+static KEPT: LazyLock<Kept> = LazyLock::new(Kept::default);
+
+/// Registers what is kept, and what was dropped.
+pub(crate) fn register_recent_lines(registry: &mut Registry) {
+    registry.register(
+        "plugin_recent_log_bytes",
+        "Bytes of the log lines kept for `informant plugin logs`",
+        KEPT.bytes.clone(),
+    );
+    registry.register(
+        "plugin_recent_log_dropped",
+        "Log lines about plugins that are no longer kept",
+        KEPT.dropped.clone(),
+    );
+}
+
 /// The lines about `plugin` from number `from` on.
 pub(crate) fn recent_lines(plugin: &str, from: u64) -> RecentLines {
     lock(&RINGS)
@@ -66,12 +92,19 @@ pub(crate) fn recent_lines(plugin: &str, from: u64) -> RecentLines {
 impl Ring {
     fn push(&mut self, line: RecentLine) {
         self.bytes += line.text.len();
+        KEPT.bytes.inc_by(line.text.len() as i64);
         self.next += 1;
         self.lines.push_back(line);
         while self.bytes > RECENT_BYTES_MAX {
-            let Some(oldest) = self.lines.pop_front() else { break };
-            self.bytes -= oldest.text.len();
+            self.drop_oldest();
         }
+    }
+
+    fn drop_oldest(&mut self) {
+        let Some(oldest) = self.lines.pop_front() else { return };
+        self.bytes -= oldest.text.len();
+        KEPT.bytes.dec_by(oldest.text.len() as i64);
+        KEPT.dropped.inc();
     }
 
     fn since(&self, from: u64) -> RecentLines {
@@ -93,7 +126,10 @@ fn keep(rings: &mut BTreeMap<String, Ring>, plugin: String, line: RecentLine) {
         let last = |ring: &Ring| ring.lines.back().map(|line| line.at);
         let quietest = rings.iter().min_by_key(|(_, ring)| last(ring));
         if let Some(name) = quietest.map(|(name, _)| name.clone()) {
-            rings.remove(&name);
+            let mut ring = rings.remove(&name).unwrap_or_default();
+            while !ring.lines.is_empty() {
+                ring.drop_oldest();
+            }
         }
     }
     rings.entry(plugin).or_default().push(line);

@@ -46,7 +46,8 @@ fn scraped(text: &str) -> Families {
     families.collect()
 }
 
-/// The families in the table of docs/reference/metrics.md: `a{x}`, `b{y}`, or `a`, `b` `{x}` for all in the row.
+/// The families in the table of docs/reference/metrics.md, without `informant_`: `a{x}`, `b{y}`, or `a`, `b` `{x}` for all
+/// in the row.
 fn documented(page: &str) -> Families {
     let section = page
         .split("\n## Metrics\n")
@@ -66,7 +67,8 @@ fn documented(page: &str) -> Families {
                 .trim_end_matches('}')
                 .split(',')
                 .filter(|label| !label.is_empty());
-            families.insert(name.to_owned(), labels.map(str::to_owned).collect());
+            let name = name.strip_prefix("informant_").unwrap_or(name).to_owned();
+            families.insert(name, labels.map(str::to_owned).collect());
         }
     }
     families

@@ -2,6 +2,7 @@
 
 use informant_plugin_host::PluginState;
 
+use crate::indexes::Loop;
 use crate::scripts::{attached, can_run, run};
 use crate::world::{World, idle};
 
@@ -50,4 +51,34 @@ async fn a_script_out_of_memory_starts_from_scratch() {
             insta::assert_snapshot!(world.metrics("informant_plugin_restarts"), @r#"informant_plugin_restarts_total{plugin="hello",reason="memory"} 5"#);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_script_out_of_memory_starts_from_scratch() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let fills = r#"
+        const kept = [];
+        export function index(pod) {
+          if (pod.metadata.name === "fills") for (;;) kept.push(new Array(10_000).fill(0));
+          return { kept: `${kept.length}` };
+        }
+    "#;
+    let plugin = run(&world, fills, |spec| spec.limits.memory_bytes = 8 << 20).await;
+    let mut informer = Loop::new(&world, &plugin);
+    for name in ["before", "fills", "later"] {
+        informer.apply(name, "");
+    }
+    informer.attach().await;
+    assert_eq!(informer.under("kept", "0"), ["before", "later"]);
+    let failures = informer.feed.failures();
+    assert_eq!(failures.len(), 1, "{failures:?}");
+    let (named, limit) = (
+        "ran out of memory: it requested",
+        r#"limits.memory = "8MiB" of [plugin.hello]"#,
+    );
+    let error = &failures[0].error;
+    assert!(error.contains(named) && error.contains(limit), "{error}");
 }

@@ -30,7 +30,7 @@ pub(crate) struct LogsView {
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct LogLineView {
-    /// In RFC 3339.
+    /// In RFC 3339, to the millisecond.
     pub time: String,
     /// `ERROR`, `WARN`, `INFO`, `DEBUG` or `TRACE`.
     pub level: String,
@@ -47,7 +47,7 @@ pub(in crate::admin) async fn logs(
     known(&state.registry, &name)?;
     let recent = logging::recent_lines(&name, from);
     let items = recent.lines.into_iter().map(|line| LogLineView {
-        time: line.at.to_string(),
+        time: format!("{:.3}", line.at),
         level: line.level.to_string(),
         line: line.text,
     });

@@ -5,15 +5,20 @@
 use std::fmt;
 use std::time::Duration;
 
+use http_body_util::Limited;
 use informant_cache::Environment;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
+use kube::client::Body;
 use kube::{Api, Client};
 
 /// How long one request about a Lease may take: 5 s. Then it has failed; the next one comes with the next renewal.
 const REQUEST_MAX: Duration = Duration::from_secs(5);
+
+/// The longest answer about a Lease that is read: 1 MiB, far more than a Lease has. A longer one is an error.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// Where one Lease is, and how to reach it.
 pub(super) struct LeaseClient {
@@ -42,6 +47,14 @@ impl LeaseClient {
     /// The Lease `name` in the client's namespace.
     pub(super) fn new(client: Client, name: &str) -> Self {
         let namespace = client.default_namespace().to_owned();
+        let limited = tower::service_fn(move |request: http::Request<Body>| {
+            let client = client.clone();
+            async move {
+                let response = client.send(request).await?;
+                Ok::<_, kube::Error>(response.map(|body| Limited::new(body, ANSWER_BYTES_MAX)))
+            }
+        });
+        let client = Client::new(limited, namespace.clone());
         Self {
             api: Api::namespaced(client, &namespace),
             namespace,
