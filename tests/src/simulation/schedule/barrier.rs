@@ -72,11 +72,10 @@ impl Schedule {
         let not_ready = |watched: &Arc<Watched>| {
             let indexes = indexes(world, watched);
             let sources = watched.named.sources();
-            let sources = sources
+            sources
                 .iter()
-                .filter_map(|source| world.catalog.source(source.source()));
-            let not_ready = sources.flat_map(|source| source.not_ready(&indexes)).next();
-            not_ready
+                .filter_map(|source| world.catalog.source(source.source()))
+                .find_map(|source| source.not_ready(&indexes).into_iter().next())
         };
         let first_missing = |_: &str, _| informers.iter().find_map(not_ready);
         let released = self.barrier.release(now, Some(WAIT_MAX), first_missing);
