@@ -27,7 +27,7 @@ use informant_spec::suggest::did_you_mean;
 use crate::escape::{self, Escaped, Form};
 use crate::sync::lock;
 use recent::KeepRecent;
-pub(crate) use recent::{recent_lines, register_recent_lines};
+pub(crate) use recent::recent_lines;
 
 /// Informant's crates, whose names begin the targets of their lines.
 const CRATES: [&str; 9] = [

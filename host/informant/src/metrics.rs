@@ -5,7 +5,7 @@ mod server;
 mod text_format;
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use informant_informer::InformerMetrics;
 use informant_plugin_host::PluginMetrics;
@@ -37,6 +37,16 @@ pub struct Metrics {
     pub daemon: DaemonMetrics,
     pub(crate) servers: ServerMetrics,
 }
+
+/// The log lines that are kept for `informant plugin logs`.
+#[derive(Debug, Default)]
+pub(crate) struct KeptLines {
+    pub(crate) bytes: Gauge,
+    pub(crate) dropped: Counter,
+}
+
+/// Global, because the log and the lines are.
+pub(crate) static KEPT_LINES: LazyLock<KeptLines> = LazyLock::new(KeptLines::default);
 
 #[derive(Clone, Debug, Default)]
 pub struct DaemonMetrics {
@@ -190,7 +200,16 @@ impl DaemonMetrics {
             "Discoveries of an informer's resource, by result",
             self.discoveries.clone(),
         );
-        crate::logging::register_recent_lines(registry);
+        registry.register(
+            "plugin_recent_log_bytes",
+            "Bytes of the log lines kept for `informant plugin logs`",
+            KEPT_LINES.bytes.clone(),
+        );
+        registry.register(
+            "plugin_recent_log_dropped",
+            "Log lines about plugins that are no longer kept",
+            KEPT_LINES.dropped.clone(),
+        );
         registry.register("plugin_loads", "Components loaded or refused", self.loads.clone());
         registry.register(
             "config_reloads",

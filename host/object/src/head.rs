@@ -249,8 +249,8 @@ impl<'s> HeadScan<'s> {
     }
 }
 
-/// Notes whether apiVersion or kind has a value; returns whether the member is to be cut. An empty one is cut if there is a
-/// value to insert: it counts as absent. So is a second one: readers disagree about which of two counts.
+/// Notes whether apiVersion or kind has a value; returns whether the member is to be cut. An empty one is cut if there
+/// is a value to insert: it counts as absent. So is a second one: readers disagree about which of two counts.
 fn keep_first(has_value: &mut bool, value: Option<Text>, spliced: bool) -> bool {
     if *has_value {
         return true;

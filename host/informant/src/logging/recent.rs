@@ -4,12 +4,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::{LazyLock, Mutex};
+use std::sync::Mutex;
 
 use jiff::Timestamp;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
@@ -18,6 +15,7 @@ use tracing_subscriber::layer;
 
 use super::PlainVisitor;
 use crate::escape;
+use crate::metrics::KEPT_LINES;
 use crate::sync::lock;
 
 /// Text of the lines kept for one plugin: 64 KiB, a few hundred lines. Above it the oldest are dropped, and counted in
@@ -58,29 +56,6 @@ struct Ring {
 /// Those of this process, by plugin.
 static RINGS: Mutex<BTreeMap<String, Ring>> = Mutex::new(BTreeMap::new());
 
-/// Of the lines of all plugins. Global, because [`RINGS`] is.
-#[derive(Debug, Default)]
-struct Kept {
-    bytes: Gauge,
-    dropped: Counter,
-}
-
-static KEPT: LazyLock<Kept> = LazyLock::new(Kept::default);
-
-/// Registers what is kept, and what was dropped.
-pub(crate) fn register_recent_lines(registry: &mut Registry) {
-    registry.register(
-        "plugin_recent_log_bytes",
-        "Bytes of the log lines kept for `informant plugin logs`",
-        KEPT.bytes.clone(),
-    );
-    registry.register(
-        "plugin_recent_log_dropped",
-        "Log lines about plugins that are no longer kept",
-        KEPT.dropped.clone(),
-    );
-}
-
 /// The lines about `plugin` from number `from` on.
 pub(crate) fn recent_lines(plugin: &str, from: u64) -> RecentLines {
     lock(&RINGS)
@@ -92,7 +67,7 @@ pub(crate) fn recent_lines(plugin: &str, from: u64) -> RecentLines {
 impl Ring {
     fn push(&mut self, line: RecentLine) {
         self.bytes += line.text.len();
-        KEPT.bytes.inc_by(line.text.len() as i64);
+        KEPT_LINES.bytes.inc_by(line.text.len() as i64);
         self.next += 1;
         self.lines.push_back(line);
         while self.bytes > RECENT_BYTES_MAX {
@@ -103,8 +78,8 @@ impl Ring {
     fn drop_oldest(&mut self) {
         let Some(oldest) = self.lines.pop_front() else { return };
         self.bytes -= oldest.text.len();
-        KEPT.bytes.dec_by(oldest.text.len() as i64);
-        KEPT.dropped.inc();
+        KEPT_LINES.bytes.dec_by(oldest.text.len() as i64);
+        KEPT_LINES.dropped.inc();
     }
 
     fn since(&self, from: u64) -> RecentLines {

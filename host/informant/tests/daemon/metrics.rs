@@ -46,8 +46,8 @@ fn scraped(text: &str) -> Families {
     families.collect()
 }
 
-/// The families in the table of docs/reference/metrics.md, without `informant_`: `a{x}`, `b{y}`, or `a`, `b` `{x}` for all
-/// in the row.
+/// The families in the table of docs/reference/metrics.md, without `informant_`: `a{x}`, `b{y}`, or `a`, `b` `{x}` for
+/// all in the row.
 fn documented(page: &str) -> Families {
     let section = page
         .split("\n## Metrics\n")
