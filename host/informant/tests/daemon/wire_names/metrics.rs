@@ -81,6 +81,8 @@ fn assert_of_plugins(text: &str) {
     informant_plugin_log_dropped_bytes counter {plugin}
     informant_plugin_memory_bytes gauge {plugin}
     informant_plugin_not_ready gauge {plugin}
+    informant_plugin_recent_log_bytes gauge {}
+    informant_plugin_recent_log_dropped counter {}
     informant_plugin_refused gauge {plugin}
     informant_plugin_reloads counter {plugin,result}
     informant_plugin_restarts counter {plugin,reason}
