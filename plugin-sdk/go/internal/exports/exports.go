@@ -75,13 +75,20 @@ func Restore(state []uint8) done {
 	return doneOf(Plugin.Restore(state))
 }
 
+// refOf copies the texts. The arguments of a call share a chunk of memory, which a text that the plugin keeps would keep.
 func refOf(about contract.ObjectRef) host.ObjectRef {
+	texts := about.Namespace + about.Name + about.Uid + about.ResourceVersion
+	cut := func(length int) string {
+		text := texts[:length]
+		texts = texts[length:]
+		return text
+	}
 	return host.ObjectRef{
 		Source:          about.Source,
-		Namespace:       about.Namespace,
-		Name:            about.Name,
-		UID:             about.Uid,
-		ResourceVersion: about.ResourceVersion,
+		Namespace:       cut(len(about.Namespace)),
+		Name:            cut(len(about.Name)),
+		UID:             cut(len(about.Uid)),
+		ResourceVersion: cut(len(about.ResourceVersion)),
 	}
 }
 

@@ -1,6 +1,9 @@
 package host
 
 import (
+	"bytes"
+	"strings"
+
 	kube "informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_kube"
 	kv "informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_kv"
 	log "informant.example/plugin-sdk/go/internal/gen/contract/imports/informant_plugin_log"
@@ -10,8 +13,16 @@ import (
 	wit "informant.example/plugin-sdk/go/internal/wit/types"
 )
 
-// component asks Informant by the imports of the component.
+// component asks Informant by the imports of the component. It copies the texts and small documents that it returns: they
+// share a chunk of memory, which each of them that the plugin keeps would keep.
 type component struct{}
+
+func cloned(texts []string) []string {
+	for at, text := range texts {
+		texts[at] = strings.Clone(text)
+	}
+	return texts
+}
 
 func (component) Log(level uint8, message string, fields [][2]string) {
 	pairs := make([]wit.Tuple2[string, string], len(fields))
@@ -24,8 +35,8 @@ func (component) Log(level uint8, message string, fields [][2]string) {
 func answer[T any](result wit.Result[T, types.HostError]) (T, *Error) {
 	if result.IsErr() {
 		var none T
-		refused := Error(result.Err())
-		return none, &refused
+		refused := result.Err()
+		return none, &Error{refused.Code, strings.Clone(refused.Message)}
 	}
 	return result.Ok(), nil
 }
@@ -39,16 +50,16 @@ func sourceOf(info store.SourceInfo) SourceInfo {
 	source := SourceInfo{
 		ID:         info.Id,
 		State:      info.State,
-		Informer:   info.Informer,
-		Cluster:    info.Cluster,
-		APIVersion: info.ApiVersion,
-		Kind:       info.Kind,
-		Resource:   info.Resource,
+		Informer:   strings.Clone(info.Informer),
+		Cluster:    strings.Clone(info.Cluster),
+		APIVersion: strings.Clone(info.ApiVersion),
+		Kind:       strings.Clone(info.Kind),
+		Resource:   strings.Clone(info.Resource),
 		Namespaced: info.Namespaced,
 		Partial:    info.Partial,
 	}
 	if info.Namespace.IsSome() {
-		source.Namespace, source.HasNamespace = info.Namespace.Some(), true
+		source.Namespace, source.HasNamespace = strings.Clone(info.Namespace.Some()), true
 	}
 	return source
 }
@@ -69,7 +80,7 @@ func (component) Sources(informer string) ([]SourceInfo, *Error) {
 
 func (component) Version(source uint32) (string, bool, *Error) {
 	version, err := answer(store.Version(source))
-	return version.Version, version.Synced, err
+	return strings.Clone(version.Version), version.Synced, err
 }
 
 func (component) Get(source uint32, namespace, name string, pointers []string) ([]byte, bool, *Error) {
@@ -108,7 +119,7 @@ func pageOf(result wit.Result[store.Page, types.HostError]) ([]Item, string, *Er
 	for at, item := range page.Items {
 		items[at] = Item(item)
 	}
-	return items, page.Cursor, err
+	return items, strings.Clone(page.Cursor), err
 }
 
 func (component) List(informer string, query Query) ([]Item, string, *Error) {
@@ -123,13 +134,14 @@ func (component) IndexKeys(informer string, sources []uint32, index, value strin
 	found, err := answer(store.IndexKeys(informer, sources, index, value))
 	keys := make([]ObjectKey, len(found))
 	for at, key := range found {
-		keys[at] = ObjectKey(key)
+		keys[at] = ObjectKey{key.Source, strings.Clone(key.Namespace), strings.Clone(key.Name)}
 	}
 	return keys, err
 }
 
 func (component) IndexValues(informer string, sources []uint32, index, cursor string, limit uint32) ([]string, *Error) {
-	return answer(store.IndexValues(informer, sources, index, cursor, limit))
+	values, err := answer(store.IndexValues(informer, sources, index, cursor, limit))
+	return cloned(values), err
 }
 
 func apiAnswer[T any](result wit.Result[T, kube.ApiError]) (T, *APIError) {
@@ -141,8 +153,8 @@ func apiAnswer[T any](result wit.Result[T, kube.ApiError]) (T, *APIError) {
 	return none, &APIError{
 		Code:         refused.Code,
 		Status:       refused.Status,
-		Reason:       refused.Reason,
-		Message:      refused.Message,
+		Reason:       strings.Clone(refused.Reason),
+		Message:      strings.Clone(refused.Message),
 		RetryAfterMS: refused.RetryAfterMs,
 	}
 }
@@ -158,7 +170,7 @@ func (component) KubeGet(at Address) ([]byte, *APIError) {
 
 func (component) KubeList(at Address, options []byte) ([][]byte, string, string, *APIError) {
 	page, err := apiAnswer(kube.List(kube.Address(at), options))
-	return page.Items, page.Cursor, page.ResourceVersion, err
+	return page.Items, strings.Clone(page.Cursor), strings.Clone(page.ResourceVersion), err
 }
 
 func (component) KubeCreate(at Address, object, options []byte) ([]byte, *APIError) {
@@ -198,7 +210,7 @@ func (component) KVGet(key string) ([]byte, bool, *Error) {
 	if err != nil || !value.IsSome() {
 		return nil, false, err
 	}
-	return value.Some(), true, nil
+	return bytes.Clone(value.Some()), true, nil
 }
 
 func (component) KVSet(key string, value []byte) *Error {
@@ -214,7 +226,8 @@ func (component) KVDelete(key string) *Error {
 }
 
 func (component) KVList(prefix, cursor string, limit uint32) ([]string, *Error) {
-	return answer(kv.List(prefix, cursor, limit))
+	keys, err := answer(kv.List(prefix, cursor, limit))
+	return cloned(keys), err
 }
 
 func labelsOf(labels []Label) []metrics.Label {
