@@ -6,14 +6,14 @@ use anyhow::{Context, Result};
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
 };
-use wit_component::{ComponentEncoder, StringEncoding};
+use wit_component_for_go::{ComponentEncoder, StringEncoding};
 
 /// Makes a component of a core module with the roles of the contract and, if it imports them, HTTP requests.
 pub(crate) fn make(contract: &Path, http: &Path, module: &Path, component: &Path) -> Result<()> {
     let mut core = std::fs::read(module).with_context(|| format!("failed to read {}", module.display()))?;
     for (wit, world) in [(contract, Some("full")), (http, None)] {
         let (resolve, world) = crate::read(wit, world)?;
-        let metadata = wit_component::metadata::encode(&resolve, world, StringEncoding::UTF8, None, false)?;
+        let metadata = wit_component_for_go::metadata::encode(&resolve, world, StringEncoding::UTF8, None, false)?;
         let name = format!("component-type:{}", resolve.worlds[world].name);
         push_section(&mut core, &name, &metadata);
     }
