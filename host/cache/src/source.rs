@@ -27,6 +27,10 @@ pub struct SourceInfo {
     pub resource: String,
     /// The namespace it is limited to; none for all, and for cluster-scoped kinds.
     pub namespace: Option<String>,
+    /// Whether its objects have namespaces.
+    pub namespaced: bool,
+    /// Whether it may lack objects that exist, because of a selector.
+    pub partial: bool,
 }
 
 /// The state of a source.
@@ -383,6 +387,8 @@ mod tests {
             kind: "Pod".to_owned(),
             resource: "v1/pods".to_owned(),
             namespace: Some("default".to_owned()),
+            namespaced: true,
+            partial: false,
         };
         Source::new(SourceId(1), info, Readiness::default())
     }

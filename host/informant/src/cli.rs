@@ -34,6 +34,7 @@ mod plugin_logs;
 mod rbac;
 mod requeue;
 mod run;
+mod schema;
 mod status;
 mod table;
 
@@ -114,6 +115,8 @@ enum PluginCommand {
     Build(build::BuildArgs),
     /// Show a component's roles, imports and manifest
     Inspect(inspect::InspectArgs),
+    /// Print the JSON schema of a plugin's manifest, or of the context that it receives
+    Schema(schema::SchemaArgs),
     /// List the plugins of a running `informant run`
     List(plugin::ListArgs),
     /// List the events on which a plugin failed for good
@@ -214,6 +217,7 @@ impl Cli {
                 PluginCommand::New(args) => new::run(&args),
                 PluginCommand::Build(args) => build::run(&args),
                 PluginCommand::Inspect(args) => inspect::run(&args),
+                PluginCommand::Schema(args) => schema::run(&args),
                 PluginCommand::List(args) => plugin::list(&args),
                 PluginCommand::DeadLetters(args) => failures::dead_letters(&args),
                 PluginCommand::Retries(args) => failures::retries(&args),

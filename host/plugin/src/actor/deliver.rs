@@ -62,7 +62,7 @@ impl Buffers {
         };
         let called = match &delivery.notification {
             Notification::Synced => {
-                let called = instance.on_synced(delivery.source.0).await;
+                let called = instance.on_synced(delivery.source.0, call_of(delivery)).await;
                 called.map(|called| called.map(|answer| answer.map(|()| None)))
             }
             Notification::Add(_) | Notification::Update { .. } | Notification::Delete { .. } => match &rule.event {
@@ -88,10 +88,7 @@ impl Buffers {
         (event, objects): (&EventRule, &SelectedObjects),
         instance: &mut Instance,
     ) -> Option<Called<Handled>> {
-        let call = Call {
-            reason: delivery.reason.into(),
-            attempt: delivery.attempt,
-        };
+        let call = call_of(delivery);
         let source = delivery.source.0;
         match &delivery.notification {
             Notification::Add(object) if !objects.contain(object) => {
@@ -206,6 +203,13 @@ impl Buffers {
                 *buffer = Vec::new();
             }
         }
+    }
+}
+
+fn call_of(delivery: &Delivery) -> Call {
+    Call {
+        reason: delivery.reason.into(),
+        attempt: delivery.attempt,
     }
 }
 
