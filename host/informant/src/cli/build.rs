@@ -20,7 +20,8 @@ use informant_spec::{Content, ContentSource};
 
 use super::inspect::ConfigOfPlugin;
 use super::{Exit, output};
-use crate::guests::{self, Guests};
+use crate::guests::Guests;
+use crate::script_runners;
 
 const ESBUILD: &str = "esbuild";
 
@@ -68,7 +69,7 @@ pub(super) fn run(args: &BuildArgs) -> Result<Exit> {
     let script = output.with_extension("js");
     let built = match args.component {
         true => {
-            let runner = guests::script_runner()?;
+            let runner = script_runners::javascript()?;
             let runner = runner.context(
                 "this informant was built without its script runner, so it cannot make a component; build it with \
                  `cargo xtask build`",
@@ -172,9 +173,9 @@ fn esbuild_for(file: &Path) -> Option<PathBuf> {
 }
 
 fn check(content: &Content, args: &BuildArgs) -> Result<()> {
-    let config = args.config.read(content.origin().path())?;
-    let guests = Guests::for_inspection()?;
-    let inspected = guests.block_on(guests.host().inspect(content, config));
+    let of_plugin = args.config.read(content.origin().path())?;
+    let guests = Guests::for_inspection(&of_plugin.runners)?;
+    let inspected = guests.block_on(guests.host().inspect(content, of_plugin.config));
     inspected.context("nothing was written, because Informant would refuse it")?;
     Ok(())
 }

@@ -257,7 +257,7 @@ impl PluginSupervisor {
     /// Loads the plugin, or the last good version if it is refused.
     fn load(&self, attempt: &mut Attempt, content: Result<Content, LoadError>) {
         self.entry.set_section(Arc::clone(&self.wanted));
-        self.entry.set_phase(PluginPhase::Loading);
+        self.entry.set_phase(PluginPhase::Loading(self.host.clone()));
         let catalog = self.registry.catalog();
         let expect = |name: &str| (name.to_owned(), catalog.expect_indexes(name));
         attempt.expected = self.wanted.informers().map(|(name, _)| expect(name)).collect();
