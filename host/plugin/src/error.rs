@@ -68,7 +68,11 @@ pub enum LoadProblem {
     #[error(
         "not WebAssembly: {found}; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)"
     )]
-    NotWasm { found: String },
+    NotWasm {
+        found: String,
+        /// Whether it is text of no known form.
+        is_text: bool,
+    },
     #[error(
         "invalid WebAssembly at byte {offset} of {length}: {cause}; the file may be truncated, so copy or build it again"
     )]

@@ -144,7 +144,7 @@ impl Runtime {
         let component = PluginComponent::new(bytes, digest, &self.artifacts, &self.offer).await;
         match (component, Suffix::of(content.origin().path())) {
             // Probably a script in a language without a runner.
-            (Err(LoadProblem::NotWasm { .. }), Some(suffix)) => Err(self.runners.unknown(&suffix).into()),
+            (Err(LoadProblem::NotWasm { is_text: true, .. }), Some(suffix)) => Err(self.runners.unknown(&suffix).into()),
             (Ok(component), _) if component.runner.is_some() && component.script.is_none() => {
                 Err(RunnerProblem::IsPlugin.into())
             }
@@ -154,8 +154,12 @@ impl Runtime {
 
     /// The runner of the script in `content`, with that script.
     async fn script(&self, content: &Content, suffix: &Suffix) -> Result<PluginComponent<GuestState>, LoadProblem> {
-        let script = Script::new(content)?;
+        let mut script = Script::new(content)?;
         let runner = self.runners.get(suffix)?;
+        if suffix.is_typed() {
+            let (digest, text) = (content.digest(), Arc::clone(content.bytes()));
+            script.text = self.artifacts.erased(digest, text, &script.name).await?;
+        }
         let file = async {
             let (source, key) = (runner.source().clone(), suffix.runner());
             Ok(self.blocking(move || source.read(&key)).await??)

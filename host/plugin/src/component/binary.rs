@@ -30,9 +30,8 @@ pub(crate) struct Surface {
 /// Errors: [`LoadProblem::NotWasm`], [`LoadProblem::CoreModule`], [`LoadProblem::Broken`].
 pub(crate) fn surface(bytes: &[u8]) -> Result<Surface, LoadProblem> {
     if !bytes.starts_with(b"\0asm") {
-        return Err(LoadProblem::NotWasm {
-            found: looks_like(bytes),
-        });
+        let (found, is_text) = looks_like(bytes);
+        return Err(LoadProblem::NotWasm { found, is_text });
     }
     let mut surface = Surface::default();
     let mut depth = 0u32;
@@ -86,33 +85,40 @@ fn broken(bytes: &[u8], error: &wasmparser::BinaryReaderError) -> LoadProblem {
     }
 }
 
-/// Describes a file that does not start like WebAssembly.
-fn looks_like(bytes: &[u8]) -> String {
+/// Describes a file that does not start like WebAssembly, and says whether it is text of no known form.
+fn looks_like(bytes: &[u8]) -> (String, bool) {
+    if let Some(known) = known_form(bytes) {
+        return (known.to_owned(), false);
+    }
+    match std::str::from_utf8(&bytes[..bytes.len().min(24)]) {
+        Ok(text) => (format!("it starts with the text {text:?}"), true),
+        Err(_) => (format!("it starts with the bytes {:02x?}", &bytes[..bytes.len().min(8)]), false),
+    }
+}
+
+fn known_form(bytes: &[u8]) -> Option<&'static str> {
     let begins = String::from_utf8_lossy(&bytes[..bytes.len().min(40)])
         .trim_start()
         .to_lowercase();
     if bytes.is_empty() {
-        return "the file is empty".to_owned();
+        return Some("the file is empty");
     }
     if bytes.iter().take(4_096).all(|byte| *byte == 0) {
-        return "it starts with zeros, as after a failed copy or download".to_owned();
+        return Some("it starts with zeros, as after a failed copy or download");
     }
     if begins.starts_with("<!doctype html") || begins.starts_with("<html") {
-        return "it is an HTML page, as from a download that required a login".to_owned();
+        return Some("it is an HTML page, as from a download that required a login");
     }
     if begins.starts_with("(component") || begins.starts_with("(module") {
-        return "it is WebAssembly text; convert it with `wasm-tools parse`".to_owned();
+        return Some("it is WebAssembly text; convert it with `wasm-tools parse`");
     }
     if bytes.starts_with(&[0x1f, 0x8b]) || bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"\x28\xb5\x2f\xfd") {
-        return "it is compressed; unpack it first".to_owned();
+        return Some("it is compressed; unpack it first");
     }
     if bytes.starts_with(b"\x7fELF") {
-        return "it is a native executable (or a compiled artifact)".to_owned();
+        return Some("it is a native executable (or a compiled artifact)");
     }
-    match std::str::from_utf8(&bytes[..bytes.len().min(24)]) {
-        Ok(text) => format!("it starts with the text {text:?}"),
-        Err(_) => format!("it starts with the bytes {:02x?}", &bytes[..bytes.len().min(8)]),
-    }
+    None
 }
 
 #[cfg(test)]
