@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! js: INFORMANT_SCRIPT_RUNNER, [script-runners] js, the built-in one
-//! py: [script-runners] py, informant-runner-python.wasm beside the program or in ../lib/informant
+//! py: [script-runners] py, informant-runner-python.wasm next to the program or in ../lib/informant
 //! ```
 
 use std::borrow::Cow;
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_release_are_beside_the_program_or_in_lib() {
+    fn files_of_the_release_are_near_the_program() {
         let folders = folders();
         let program = std::env::current_exe().unwrap();
         assert_eq!(folders[0].join(program.file_name().unwrap()), program);

@@ -13,7 +13,7 @@ use crate::json_error::explain;
 use informant_spec::Digest;
 
 pub use self::runner::RunnerProblem;
-pub(crate) use self::runner::{dotted, language};
+pub(crate) use self::runner::language;
 
 /// A component that was not loaded or not swapped in. Whatever was running keeps running unchanged.
 #[derive(Debug)]

@@ -84,7 +84,17 @@ fn script_runners_add_languages_of_scripts() {
     insta::assert_snapshot!(refusal(&format!(
         "[script-runners]\nRB = \"ruby.wasm\"\nmjs = \"other.wasm\"\npy = \"\"\nlua = 1\n{pods}\
          [plugin.a]\ncomponent = \"a.py\"\ninformers = [\"pods\"]\n"
-    )), @"");
+    )), @r#"
+    error: config.toml:2:1: `RB` is not the suffix of a script
+      help: 1 to 16 lower-case letters and digits, without the dot: py = "FILE"
+    error: config.toml:3:1: `mjs` has no runner of its own: it runs with that of `js`
+      help: write js = "other.wasm"
+    error: config.toml:4:6: `py` is empty
+      help: name the runner's file: py = "/usr/local/lib/informant/RUNNER.wasm"
+    error: config.toml:5:7: `lua` must be a string, not a whole number
+    error: config.toml:9:13: `component` names a script
+      help: write script = "a.py"
+    "#);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use clap::Args;
 use informant_config::show_size;
 use informant_plugin_host::limits::SCRIPT_BYTES_MAX;
 use informant_plugin_host::script_component;
-use informant_spec::{Content, ContentSource};
+use informant_spec::{Content, ContentSource, Language};
 
 use super::inspect::ConfigOfPlugin;
 use super::{Exit, output};
@@ -25,8 +25,11 @@ use crate::script_runners;
 
 const ESBUILD: &str = "esbuild";
 
-/// Extensions of files that only a bundler understands.
+/// Suffixes of files that are bundled for a component, too.
 const TYPED: [&str; 5] = ["ts", "mts", "cts", "tsx", "jsx"];
+
+/// Those of them that cannot be scripts: more than erasing types makes JavaScript of them.
+const BUNDLED: [&str; 3] = ["cts", "tsx", "jsx"];
 
 /// Its arguments. The script runner provides the module `informant` and implements ECMAScript 2023.
 const ARGUMENTS: [&str; 9] = [
@@ -61,7 +64,7 @@ pub(super) struct BuildArgs {
 
 pub(super) fn run(args: &BuildArgs) -> Result<Exit> {
     let output = output_of(args)?;
-    let text = match args.component && !is_typed(&args.file) {
+    let text = match args.component && !has_suffix(&args.file, &TYPED) {
         true => fs::read(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?,
         false => bundle(&args.file)?,
     };
@@ -100,8 +103,12 @@ fn output_of(args: &BuildArgs) -> Result<PathBuf> {
         .output
         .clone()
         .unwrap_or_else(|| args.file.with_extension(extension));
+    let is_fit = match ContentSource::from(&output).language() {
+        Language::Wasm => args.component,
+        Language::Script(suffix) => !args.component && suffix.language() == Some("JavaScript"),
+    };
     ensure!(
-        ContentSource::from(&output).language().is_script() != args.component,
+        is_fit,
         "the output {} must end in .{extension}",
         output.display()
     );
@@ -114,11 +121,14 @@ fn output_of(args: &BuildArgs) -> Result<PathBuf> {
     Ok(output)
 }
 
-/// Whether only a bundler understands the file, by its extension.
-pub(super) fn is_typed(file: &Path) -> bool {
-    file.extension()
-        .and_then(OsStr::to_str)
-        .is_some_and(|extension| TYPED.contains(&extension))
+/// Whether only a bundler makes a script of the file.
+pub(super) fn needs_bundler(file: &Path) -> bool {
+    has_suffix(file, &BUNDLED)
+}
+
+fn has_suffix(file: &Path, suffixes: &[&str]) -> bool {
+    let suffix = file.extension().and_then(OsStr::to_str);
+    suffix.is_some_and(|suffix| suffixes.contains(&suffix))
 }
 
 /// One script of `file` and everything that it imports but `informant`. Passes on the messages of esbuild.

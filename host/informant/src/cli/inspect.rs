@@ -50,7 +50,7 @@ enum Format {
 
 pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     ensure!(
-        !build::is_typed(&args.file),
+        !build::needs_bundler(&args.file),
         "{0} is not a plugin yet: build it with `informant plugin build {0}`, and inspect the result",
         args.file.display()
     );

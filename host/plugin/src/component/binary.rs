@@ -68,8 +68,10 @@ pub(crate) fn surface(bytes: &[u8]) -> Result<Surface, LoadProblem> {
             Payload::CustomSection(section) if section.name() == SDK_SECTION => {
                 surface.sdk = surface.sdk.or_else(|| document(section.data()));
             }
+            // What the component says overrides what is said by a module in it.
             Payload::CustomSection(section) if section.name() == RUNNER_SECTION => {
-                surface.runner = surface.runner.or_else(|| document(section.data()));
+                let runner = document(section.data());
+                surface.runner = if depth == 0 { runner } else { surface.runner.or(runner) };
             }
             _ => {}
         }

@@ -83,7 +83,7 @@ pub(crate) fn language(suffix: &Suffix) -> String {
 }
 
 /// `.js, .mjs`.
-pub(crate) fn dotted(suffixes: &[String]) -> String {
+fn dotted(suffixes: &[String]) -> String {
     let suffixes: Vec<String> = suffixes.iter().map(|suffix| format!(".{suffix}")).collect();
     suffixes.join(", ")
 }

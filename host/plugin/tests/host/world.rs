@@ -157,7 +157,7 @@ impl World {
     pub(crate) fn with_cluster(cluster: Arc<dyn KubeApi>) -> World {
         World::of(
             tempfile::tempdir().unwrap(),
-            World::shared_cache(),
+            World::scripts_cache(),
             script_runners(),
             Some(cluster),
         )
@@ -167,7 +167,7 @@ impl World {
     pub(crate) fn for_scripts() -> World {
         World::of(
             tempfile::tempdir().unwrap(),
-            World::shared_cache(),
+            World::scripts_cache(),
             script_runners(),
             None,
         )
@@ -175,10 +175,10 @@ impl World {
 
     /// As [`for_scripts`](Self::for_scripts), with these runners.
     pub(crate) fn with_runners(runners: RunnerSources) -> World {
-        World::of(tempfile::tempdir().unwrap(), World::shared_cache(), runners, None)
+        World::of(tempfile::tempdir().unwrap(), World::scripts_cache(), runners, None)
     }
 
-    fn shared_cache() -> PathBuf {
+    pub(crate) fn scripts_cache() -> PathBuf {
         Path::new(env!("CARGO_TARGET_TMPDIR")).join("script-runner")
     }
 
@@ -234,7 +234,7 @@ impl World {
     pub(crate) fn for_scripts_with_http(kube: Option<Arc<dyn KubeApi>>, http: Arc<dyn HttpClient>) -> World {
         let cache = tempfile::tempdir().unwrap();
         let keys = Some(Keys::default());
-        World::of_parts(cache, World::shared_cache(), script_runners(), kube, keys, Some(http))
+        World::of_parts(cache, World::scripts_cache(), script_runners(), kube, keys, Some(http))
     }
 
     fn of(
