@@ -36,6 +36,7 @@ mod reload;
 mod requeues;
 mod resources;
 mod secured;
+mod script_runners;
 mod selections;
 mod socket;
 mod stopping;

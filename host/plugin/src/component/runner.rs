@@ -290,6 +290,22 @@ mod tests {
     }
 
     #[test]
+    fn others_see_that_a_runner_is_prepared() {
+        let source = RunnerSource::Configured(PathBuf::from("python.wasm"));
+        let runners = ScriptRunners::<()>::new(RunnerSources::from([(suffix("py"), source)]));
+        let runner = runners.get(&suffix("py")).unwrap();
+        assert_eq!(runner.compiling(), None);
+        let preparing = Preparing::new(&runner.preparing_since, Moment::ZERO);
+        let expected = CompilingRunner {
+            language: "Python".to_owned(),
+            since: Moment::ZERO,
+        };
+        assert_eq!(runner.compiling(), Some(expected));
+        drop(preparing);
+        assert_eq!(runner.compiling(), None);
+    }
+
+    #[test]
     fn a_missing_runner_is_reported_with_its_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let shown = |result: Result<RunnerFile, RunnerProblem>| {
