@@ -28,8 +28,8 @@ use informant_cache::listener::{ChangeKind, ListenerHandle, ObjectChange};
 use informant_cache::{BoxFuture, Catalog, Environment, Moment, Reason, Snapshot};
 use informant_object::{Object, Shape, SourceId};
 use informant_plugin_host::{
-    Compiler, HostOptions, KubeApi, KubeCall, KubeFuture, Plugin, PluginHost, PluginMetrics, RunnerSource, RunnerSources,
-    Services,
+    Compiler, HostOptions, KubeApi, KubeCall, KubeFuture, Plugin, PluginHost, PluginMetrics, RunnerSource,
+    RunnerSources, Services,
 };
 use informant_spec::{Content, PluginSpec, Suffix};
 use prometheus_client::registry::Registry;

@@ -94,7 +94,9 @@ mod tests {
     #[test]
     fn the_configuration_overrides_the_runners_of_the_release() {
         let section = |keys: &[&str]| {
-            let files = keys.iter().map(|key| (Suffix::new(key).unwrap(), PathBuf::from(format!("{key}.wasm"))));
+            let files = keys
+                .iter()
+                .map(|key| (Suffix::new(key).unwrap(), PathBuf::from(format!("{key}.wasm"))));
             ScriptRunnersSection(files.collect::<BTreeMap<_, _>>())
         };
         let shown = |section: &ScriptRunnersSection, of_variable: Option<Vec<u8>>| {
@@ -108,7 +110,10 @@ mod tests {
         };
         let released = "py /usr/bin/informant-runner-python.wasm";
         assert_eq!(shown(&section(&[]), None), [released]);
-        assert_eq!(shown(&section(&["js", "rb"]), None), ["js js.wasm", released, "rb rb.wasm"]);
+        assert_eq!(
+            shown(&section(&["js", "rb"]), None),
+            ["js js.wasm", released, "rb rb.wasm"]
+        );
         assert_eq!(
             shown(&section(&["js", "py"]), Some(vec![0])),
             ["js of the variable", "py py.wasm"]

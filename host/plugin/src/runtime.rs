@@ -144,7 +144,9 @@ impl Runtime {
         let component = PluginComponent::new(bytes, digest, &self.artifacts, &self.offer).await;
         match (component, Suffix::of(content.origin().path())) {
             // Probably a script in a language without a runner.
-            (Err(LoadProblem::NotWasm { is_text: true, .. }), Some(suffix)) => Err(self.runners.unknown(&suffix).into()),
+            (Err(LoadProblem::NotWasm { is_text: true, .. }), Some(suffix)) => {
+                Err(self.runners.unknown(&suffix).into())
+            }
             (Ok(component), _) if component.runner.is_some() && component.script.is_none() => {
                 Err(RunnerProblem::IsPlugin.into())
             }
@@ -164,9 +166,7 @@ impl Runtime {
             let (source, key) = (runner.source().clone(), suffix.runner());
             Ok(self.blocking(move || source.read(&key)).await??)
         };
-        let component = runner
-            .component(file, &self.artifacts, &self.offer, &*self.env)
-            .await?;
+        let component = runner.component(file, &self.artifacts, &self.offer, &*self.env).await?;
         Ok(component.with_script(Arc::new(script), content.digest()))
     }
 

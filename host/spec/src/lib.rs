@@ -17,8 +17,8 @@
 //! plugin
 //! ```
 //!
-//! - `digest`, `language`, `content`: what a plugin is made of and written in, where that comes from, and the sha256 that
-//!   pins and identifies it.
+//! - `digest`, `language`, `content`: what a plugin is made of and written in, where that comes from, and the sha256
+//!   that pins and identifies it.
 //! - `resource`, `resource_name`, `resource_pattern`: a resource as the API server names it, as people write it, and
 //!   several at once.
 //! - `selection`: which objects.

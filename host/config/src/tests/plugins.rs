@@ -78,7 +78,12 @@ fn script_runners_add_languages_of_scripts() {
         "[script-runners]\nrb = \"ruby.wasm\"\npy = \"/opt/python.wasm\"\n{pods}\
          [plugin.a]\nscript = \"a.rb\"\ninformers = [\"pods\"]\n"
     ));
-    let files: Vec<String> = config.script_runners.0.iter().map(|(suffix, file)| format!("{suffix} {}", file.display())).collect();
+    let files: Vec<String> = config
+        .script_runners
+        .0
+        .iter()
+        .map(|(suffix, file)| format!("{suffix} {}", file.display()))
+        .collect();
     assert_eq!(files, ["py /opt/python.wasm", "rb ./ruby.wasm"]);
     assert_eq!(config.plugins["a"].spec.content.language().suffix(), "rb");
     insta::assert_snapshot!(refusal(&format!(

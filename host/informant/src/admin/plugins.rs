@@ -31,7 +31,8 @@ use informant_cache::listener::{DeadLetter, ListenerStats, RetriedKey, SlowedKey
 use informant_cache::{Catalog, Environment, IndexFeedHandle, Moment};
 use informant_object::SourceId;
 use informant_plugin_host::{
-    ClosedHost, CompilingRunner, KvUsage, Plugin, PluginHost, PluginState, PluginStatus, RunnerStatus, StuckOn, WritingKey,
+    ClosedHost, CompilingRunner, KvUsage, Plugin, PluginHost, PluginState, PluginStatus, RunnerStatus, StuckOn,
+    WritingKey,
 };
 
 pub(crate) use self::commands::{Paused, RequeueRequest, Requeued, Restarted, Resumed};
@@ -40,8 +41,8 @@ pub(crate) use self::failures::{DeadLettersView, FailedEventView, RetriesView};
 pub(crate) use self::logs::{LogLineView, LogsView};
 use self::views::KvView;
 pub(crate) use self::views::{
-    ClosedHostView, DeadLetterView, LoadedView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView, RetryView, RunnerView,
-    SLOWED_SHOWN_MAX, SUSPECTS_SHOWN_MAX, SlowedView, StuckView, WritingKeyView,
+    ClosedHostView, DeadLetterView, LoadedView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView, RetryView,
+    RunnerView, SLOWED_SHOWN_MAX, SUSPECTS_SHOWN_MAX, SlowedView, StuckView, WritingKeyView,
 };
 use super::AdminState;
 use super::error::{AdminError, Code};

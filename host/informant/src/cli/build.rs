@@ -107,11 +107,7 @@ fn output_of(args: &BuildArgs) -> Result<PathBuf> {
         Language::Wasm => args.component,
         Language::Script(suffix) => !args.component && suffix.language() == Some("JavaScript"),
     };
-    ensure!(
-        is_fit,
-        "the output {} must end in .{extension}",
-        output.display()
-    );
+    ensure!(is_fit, "the output {} must end in .{extension}", output.display());
     ensure!(
         output != args.file,
         "the output would replace {0}: name another file, as in `informant plugin build {0} --output {1}-bundle.js`",

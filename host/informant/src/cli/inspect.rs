@@ -146,7 +146,11 @@ fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io:
         &sdk.map_or_else(|| "unknown".to_owned(), |sdk| format!("{} {}", sdk.language, sdk.sdk)),
     )?;
     if let Some(runner) = &inspection.runner {
-        let RunnerStatus { language, version, digest } = &**runner;
+        let RunnerStatus {
+            language,
+            version,
+            digest,
+        } = &**runner;
         line("runner", &format!("{language} {version}, sha256 {}", digest.short()))?;
     }
     line("roles", &inspection.roles.to_string())?;

@@ -18,7 +18,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use informant_cache::{Environment, Moment};
-use informant_config::{AdminSection, Config, HealthSection, HttpSection, Problems, ScriptRunnersSection, SourceFile, StateSection};
+use informant_config::{
+    AdminSection, Config, HealthSection, HttpSection, Problems, ScriptRunnersSection, SourceFile, StateSection,
+};
 
 use super::cache_budget;
 use super::config_reader::{CheckedText, ConfigTexts};

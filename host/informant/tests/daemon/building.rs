@@ -198,7 +198,10 @@ fn typescript_is_inspected_without_a_build() {
     let project = project(None, &files);
     for file in ["good.ts", "large.ts"] {
         let said = plugin(&project, &["inspect", file]);
-        assert!(said.starts_with('0') && said.contains("roles     event-handler"), "{said}");
+        assert!(
+            said.starts_with('0') && said.contains("roles     event-handler"),
+            "{said}"
+        );
     }
     let refusals = ["enum.ts", "syntax.ts", "nested.ts"];
     let refusals = refusals.map(|file| plugin(&project, &["inspect", file]));

@@ -57,7 +57,10 @@ async fn a_refused_script_runs_when_its_runner_is_installed() {
     std::fs::write(world.path("lua.wasm"), runner).unwrap();
     daemon.reload();
     let running = in_state("running").await;
-    assert_eq!((&running["runner"]["language"], &running["runner"]["version"]), (&"Lua".into(), &"5.4".into()));
+    assert_eq!(
+        (&running["runner"]["language"], &running["runner"]["version"]),
+        (&"Lua".into(), &"5.4".into())
+    );
     daemon.wait_for_events("greeter", "add", 1.0).await;
     daemon.stop().await;
 }
@@ -69,14 +72,30 @@ async fn inspect_finds_the_runner_in_the_configuration() {
     std::fs::write(world.path("greeter.lua"), GREETER).unwrap();
     std::fs::write(world.path("lua.wasm"), runner).unwrap();
     world.configure(CONFIG);
-    let args = ["plugin", "inspect", "greeter.lua", "--config", "config.toml", "-o", "json"];
-    let inspected = informant(&world, &args).current_dir(world.path(".")).output().await.unwrap();
+    let args = [
+        "plugin",
+        "inspect",
+        "greeter.lua",
+        "--config",
+        "config.toml",
+        "-o",
+        "json",
+    ];
+    let inspected = informant(&world, &args)
+        .current_dir(world.path("."))
+        .output()
+        .await
+        .unwrap();
     let inspected: Value = serde_json::from_slice(&inspected.stdout).unwrap();
     assert_eq!(inspected["runner"]["language"], "Lua");
     let checked = transcript(&world, &["check", "--offline"]).await;
     assert!(checked.contains("plugin greeter: greeter "), "{checked}");
     let without = ["plugin", "inspect", "greeter.lua"];
-    let without = informant(&world, &without).current_dir(world.path(".")).output().await.unwrap();
+    let without = informant(&world, &without)
+        .current_dir(world.path("."))
+        .output()
+        .await
+        .unwrap();
     let message = String::from_utf8(without.stderr).unwrap();
     let expected = "no script runner is known for .lua files; scripts end in .js, .mjs, .ts, .mts, .py; to add";
     assert!(message.contains(expected), "{message}");

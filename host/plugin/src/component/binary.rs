@@ -9,8 +9,8 @@ mod section;
 use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload};
 
 pub(crate) use self::section::EmbeddedScript;
-pub use self::section::{RunnerInfo, SdkInfo};
 use self::section::{RUNNER_SECTION, SCRIPT_SECTION, SDK_SECTION, document};
+pub use self::section::{RunnerInfo, SdkInfo};
 use crate::error::LoadProblem;
 
 /// The names a component imports and exports, in its order.
@@ -68,7 +68,7 @@ pub(crate) fn surface(bytes: &[u8]) -> Result<Surface, LoadProblem> {
             Payload::CustomSection(section) if section.name() == SDK_SECTION => {
                 surface.sdk = surface.sdk.or_else(|| document(section.data()));
             }
-            // What the component says overrides what is said by a module in it.
+            // The section of the component overrides that of a module in it.
             Payload::CustomSection(section) if section.name() == RUNNER_SECTION => {
                 let runner = document(section.data());
                 surface.runner = if depth == 0 { runner } else { surface.runner.or(runner) };
@@ -94,7 +94,10 @@ fn looks_like(bytes: &[u8]) -> (String, bool) {
     }
     match std::str::from_utf8(&bytes[..bytes.len().min(24)]) {
         Ok(text) => (format!("it starts with the text {text:?}"), true),
-        Err(_) => (format!("it starts with the bytes {:02x?}", &bytes[..bytes.len().min(8)]), false),
+        Err(_) => (
+            format!("it starts with the bytes {:02x?}", &bytes[..bytes.len().min(8)]),
+            false,
+        ),
     }
 }
 

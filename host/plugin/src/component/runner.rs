@@ -4,8 +4,8 @@
 //! suffix of the script ──▶ ScriptRunners ──▶ ScriptRunner ──first script──▶ read, check, compile ──▶ shared by all
 //! ```
 //!
-//! A script runner is a component of the public contract with a custom section `informant:runner` ([`RunnerInfo`]), which
-//! is read without running it. There is no private interface between it and the host (see [`super::script`]). It is
+//! A script runner is a component of the public contract with a custom section `informant:runner` ([`RunnerInfo`]),
+//! which is read without running it. There is no private interface between it and the host (see [`super::script`]). It is
 //! prepared when the first script of its language is loaded, and stays as it is until the process ends: a program that
 //! runs no script of a language pays nothing for it. What fails is tried again for the next script.
 
@@ -140,7 +140,9 @@ impl RunnerFile {
     fn check(&self, key: &Suffix) -> Result<RunnerInfo, RunnerProblem> {
         let runner = || self.path.clone();
         let surface = binary::surface(&self.bytes).map_err(|problem| self.refused(problem))?;
-        let info = surface.runner.ok_or_else(|| RunnerProblem::NoSection { runner: runner() })?;
+        let info = surface
+            .runner
+            .ok_or_else(|| RunnerProblem::NoSection { runner: runner() })?;
         let version = InterfaceVersion::parse(&info.contract);
         if !version.is_some_and(|version| version.is_compatible_with(&offered_version())) {
             return Err(RunnerProblem::Contract {
@@ -195,7 +197,10 @@ impl<T> ScriptRunners<T> {
     /// The problem of a suffix that has no runner.
     pub(crate) fn unknown(&self, suffix: &Suffix) -> RunnerProblem {
         let added = self.0.keys().filter(|key| key.language().is_none()).cloned();
-        let known: Vec<String> = Suffix::known().chain(added).map(|suffix| format!(".{suffix}")).collect();
+        let known: Vec<String> = Suffix::known()
+            .chain(added)
+            .map(|suffix| format!(".{suffix}"))
+            .collect();
         RunnerProblem::UnknownSuffix {
             suffix: suffix.clone(),
             known: known.join(", "),
@@ -270,7 +275,8 @@ mod tests {
             path: PathBuf::from("lua.wasm"),
             bytes: wat::parse_str(text).unwrap().into(),
         };
-        file.check(&suffix("lua")).map_or_else(|problem| problem.to_string(), |info| info.version)
+        file.check(&suffix("lua"))
+            .map_or_else(|problem| problem.to_string(), |info| info.version)
     }
 
     #[test]

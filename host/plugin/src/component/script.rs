@@ -4,8 +4,8 @@
 //! handler.js ──stdin──▶ its script runner, an ordinary component ──describe──▶ manifest, roles ──▶ instances
 //! ```
 //!
-//! A script is run by the *script runner* of its language, a component with an interpreter ([`super::runner`]). There is
-//! no private interface between the two: the runner exports the roles of the contract and reads its program from
+//! A script is run by the *script runner* of its language, a component with an interpreter ([`super::runner`]). There
+//! is no private interface between the two: the runner exports the roles of the contract and reads its program from
 //! standard input, like any interpreter, with the file's name as its first argument. Its manifest activates the roles
 //! that the script has (`roles`). So a script has the limits, the sandbox and the lifecycle of any plugin, and the
 //! runner is compiled once for all scripts of its language and all their versions.

@@ -7,7 +7,7 @@
 //! A compiler reads untrusted input: a small component can take hours or all memory, which wasmtime does not treat as a
 //! bug. So the daemon compiles in a child process ([`Compiler::Child`]) that has nothing but its pipes: no environment,
 //! no files, no network, little memory, little time (`confine`, as far as the system can). Its memory is freed when it
-//! ends. Parsers of scripts are no better, so they run there, too. `child` is this process's side, `worker` the child's.
+//! ends. A parser of scripts is no better, so it runs there, too. `child` is this process's side, `worker` the child's.
 
 mod child;
 mod confine;
@@ -166,7 +166,10 @@ impl CompileQueue {
             }
             Compiler::Child(child) => {
                 let limits = ERASE_LIMITS;
-                let child = ChildCompiler { limits, ..child.clone() };
+                let child = ChildCompiler {
+                    limits,
+                    ..child.clone()
+                };
                 self.in_child(Work::EraseTypes, child, text).await
             }
         }

@@ -145,7 +145,11 @@ impl Eraser<'_> {
     /// Blanks an element of a list, with the comma after it.
     fn element(&mut self, span: Span) {
         let next = self.blanks.next(span.end);
-        let end = if self.blanks.symbol_at(next) == "," { next + 1 } else { span.end };
+        let end = if self.blanks.symbol_at(next) == "," {
+            next + 1
+        } else {
+            span.end
+        };
         self.blanks.blank(Span::new(span.start, end));
     }
 
@@ -237,11 +241,19 @@ impl<'a> Visit<'a> for Eraser<'_> {
     }
 
     fn visit_decorator(&mut self, it: &Decorator<'a>) {
-        self.refuse(it.span, "a decorator", "call a function with the class or method instead");
+        self.refuse(
+            it.span,
+            "a decorator",
+            "call a function with the class or method instead",
+        );
     }
 
     fn visit_ts_type_assertion(&mut self, it: &TSTypeAssertion<'a>) {
-        self.refuse(it.span, "a type in front of an expression", "write it behind: EXPRESSION as TYPE");
+        self.refuse(
+            it.span,
+            "a type in front of an expression",
+            "write it behind: EXPRESSION as TYPE",
+        );
     }
 
     fn visit_ts_type_annotation(&mut self, it: &TSTypeAnnotation<'a>) {
@@ -331,14 +343,19 @@ impl<'a> Visit<'a> for Eraser<'_> {
             self.blanks.blank_word_near(it.span.start, "abstract");
         }
         let head_end = [
-            it.heritage.as_ref().and_then(|heritage| heritage.type_arguments.as_ref().map(|types| types.span.end)),
+            it.heritage
+                .as_ref()
+                .and_then(|heritage| heritage.type_arguments.as_ref().map(|types| types.span.end)),
             it.heritage.as_ref().map(|heritage| heritage.expression.span().end),
             it.type_parameters.as_ref().map(|types| types.span.end),
             it.id.as_ref().map(|id| id.span.end),
         ];
         if !it.implements.is_empty() {
             let end = head_end.into_iter().flatten().next();
-            let start = end.map_or_else(|| self.blanks.find_word(it.span, "implements"), |end| self.blanks.next(end));
+            let start = end.map_or_else(
+                || self.blanks.find_word(it.span, "implements"),
+                |end| self.blanks.next(end),
+            );
             self.blanks.blank(Span::new(start, it.body.span.start));
         }
         self.visit_decorators(&it.decorators);

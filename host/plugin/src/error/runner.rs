@@ -77,9 +77,7 @@ pub enum RunnerProblem {
 
 /// The language of files with this suffix, as messages name it.
 pub(crate) fn language(suffix: &Suffix) -> String {
-    suffix
-        .language()
-        .map_or_else(|| format!(".{suffix}"), str::to_owned)
+    suffix.language().map_or_else(|| format!(".{suffix}"), str::to_owned)
 }
 
 /// `.js, .mjs`.

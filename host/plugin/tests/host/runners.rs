@@ -89,7 +89,11 @@ async fn the_suffix_of_a_script_selects_its_runner() {
     }
     let languages = Languages::new();
     let runner = languages.write("lua.wasm", lua_runner(CONTRACT));
-    let plugin = languages.world.load(languages.spec("handler.lua", GREETING)).await.unwrap();
+    let plugin = languages
+        .world
+        .load(languages.spec("handler.lua", GREETING))
+        .await
+        .unwrap();
     plugin.start().await;
     let mut pods = attached(&languages.world, &plugin).await;
     pods.apply("a");
@@ -138,7 +142,10 @@ async fn a_script_without_a_runner_is_refused_with_the_remedy() {
     languages.write("lua.wasm", lua_runner("0.1.0"));
     refusals.push(languages.refusal("handler.lua", "").await);
     let python = json!({ "language": "Python", "suffixes": ["py"], "version": "1.0", "contract": CONTRACT });
-    languages.write("lua.wasm", with_section(&wat::parse_str("(component)").unwrap(), &python));
+    languages.write(
+        "lua.wasm",
+        with_section(&wat::parse_str("(component)").unwrap(), &python),
+    );
     refusals.push(languages.refusal("handler.lua", "").await);
     let lua = json!({ "language": "Lua", "suffixes": ["lua"], "version": "1.0", "contract": CONTRACT });
     languages.write("lua.wasm", with_section(&wat::parse_str("(component)").unwrap(), &lua));
@@ -146,7 +153,11 @@ async fn a_script_without_a_runner_is_refused_with_the_remedy() {
     insta::assert_snapshot!(refusals.join("\n"), @"");
     // The next attempt reads the file again.
     languages.write("lua.wasm", lua_runner(CONTRACT));
-    languages.world.load(languages.spec("handler.lua", GREETING)).await.unwrap();
+    languages
+        .world
+        .load(languages.spec("handler.lua", GREETING))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -193,7 +204,10 @@ export const onAdd = (pod: Pod, event: { uid: string }): void => {
 };
 "#;
     let plugin = languages.world.load(languages.spec("handler.ts", text)).await.unwrap();
-    assert_eq!((plugin.manifest().name.as_str(), plugin.digest()), ("handler", Digest::of(text.as_bytes())));
+    assert_eq!(
+        (plugin.manifest().name.as_str(), plugin.digest()),
+        ("handler", Digest::of(text.as_bytes()))
+    );
     plugin.start().await;
     let mut pods = attached(&languages.world, &plugin).await;
     pods.apply("a");
@@ -206,7 +220,10 @@ export const onAdd = (pod: Pod, event: { uid: string }): void => {
     // What is left of it is kept, and used by the next host.
     let kept = World::scripts_cache().join(format!("{}-erased-1.js", plugin.digest()));
     let erased = fs::read_to_string(kept).unwrap();
-    assert!(erased.contains("export const onAdd = (pod     , event                 )       => {"), "{erased}");
+    assert!(
+        erased.contains("export const onAdd = (pod     , event                 )       => {"),
+        "{erased}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

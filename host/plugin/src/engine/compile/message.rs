@@ -88,9 +88,10 @@ pub(super) struct RequestHead {
 impl RequestHead {
     pub(super) fn to_bytes(self) -> [u8; REQUEST_HEAD_BYTES] {
         let mut bytes = [0; REQUEST_HEAD_BYTES];
-        for (place, number) in bytes
-            .chunks_exact_mut(8)
-            .zip([self.work as u64, self.memory_bytes, self.cpu_seconds, self.length])
+        for (place, number) in
+            bytes
+                .chunks_exact_mut(8)
+                .zip([self.work as u64, self.memory_bytes, self.cpu_seconds, self.length])
         {
             place.copy_from_slice(&number.to_le_bytes());
         }

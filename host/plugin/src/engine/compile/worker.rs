@@ -14,9 +14,9 @@ use crate::engine::erase::erase_types;
 #[cfg(unix)]
 const NICE: i32 = 10;
 
-/// The main function of a program that is run as a [`super::ChildCompiler`]: compiles the component on stdin, or
-/// erases the types of a script, within the limits sent with it, and writes the result to stdout. Call it first in `main`, before any thread is created
-/// or file opened.
+/// The main function of a program that is run as a [`super::ChildCompiler`]: compiles the component on stdin, or erases
+/// the types of a script, within the limits sent with it, and writes the result to stdout. Call it first in `main`,
+/// before any thread is created or file opened.
 #[must_use]
 pub fn compile_worker() -> ExitCode {
     match work() {

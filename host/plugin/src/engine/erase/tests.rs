@@ -18,8 +18,14 @@ fn types_of_variables_and_functions_are_blanked() {
             "function f<T extends A>(this: T, a?: string, ...b: T[]): asserts a is B {}",
             "function f             (         a         , ...b     )                 {}",
         ),
-        ("const f = async <T,>(a: T): Promise<T> => a;", "const f = async     (a   )             => a;"),
-        ("const f = (a: A = {} as A): a is B => !!a;", "const f = (a    = {}     )         => !!a;"),
+        (
+            "const f = async <T,>(a: T): Promise<T> => a;",
+            "const f = async     (a   )             => a;",
+        ),
+        (
+            "const f = (a: A = {} as A): a is B => !!a;",
+            "const f = (a    = {}     )         => !!a;",
+        ),
         ("try {} catch (e: unknown) {}", "try {} catch (e         ) {}"),
         ("for (const a of b as A[]) {}", "for (const a of b       ) {}"),
         ("const { a, b }: C = d;", "const { a, b }    = d;"),
@@ -31,7 +37,10 @@ fn types_in_expressions_are_blanked() {
     check(&[
         ("a!.b!();", "a .b ();"),
         ("(a as B).c = d satisfies E as F;", "(a     ).c = d                 ;"),
-        ("f<A>(b); new C<D>(); e?.<F>(g); h<I>`j`;", "f   (b); new C   (); e?.   (g); h   `j`;"),
+        (
+            "f<A>(b); new C<D>(); e?.<F>(g); h<I>`j`;",
+            "f   (b); new C   (); e?.   (g); h   `j`;",
+        ),
         ("const a = f<B>;", "const a = f   ;"),
         ("`${a as B}`", "`${a     }`"),
         ("a /* b */ as /* c */ D /* e */;", "a                      /* e */;"),
@@ -42,14 +51,26 @@ fn types_in_expressions_are_blanked() {
 fn declarations_of_types_leave_a_semicolon() {
     check(&[
         ("type A = { b: string };", ";                      "),
-        ("interface A<B> extends C {\n  d(): E;\n}", ";                         \n         \n "),
-        ("declare const a: B;\nexport declare function c(): D;", ";                  \n;                              "),
-        ("declare module \"a\" { export const b: C }", ";                                       "),
+        (
+            "interface A<B> extends C {\n  d(): E;\n}",
+            ";                         \n         \n ",
+        ),
+        (
+            "declare const a: B;\nexport declare function c(): D;",
+            ";                  \n;                              ",
+        ),
+        (
+            "declare module \"a\" { export const b: C }",
+            ";                                       ",
+        ),
         ("declare global { var a: B }", ";                          "),
         ("namespace A { export type B = C }", ";                                "),
         ("export type { A } from \"b\";", ";                          "),
         ("export type * from \"b\";", ";                      "),
-        ("function f(a: A): B;\nfunction f(a) {}", ";                   \nfunction f(a) {}"),
+        (
+            "function f(a: A): B;\nfunction f(a) {}",
+            ";                   \nfunction f(a) {}",
+        ),
         ("export function f(a: A): B;", ";                          "),
         ("export default interface A {}", ";                            "),
         ("declare enum A { B }", ";                   "),
@@ -60,8 +81,14 @@ fn declarations_of_types_leave_a_semicolon() {
 fn imports_and_exports_of_types_are_blanked() {
     check(&[
         ("import type { A } from \"b\";", ";                          "),
-        ("import { type A, b, type C } from \"d\";", "import {         b,        } from \"d\";"),
-        ("import a, { type B as C } from \"d\";", "import a, {             } from \"d\";"),
+        (
+            "import { type A, b, type C } from \"d\";",
+            "import {         b,        } from \"d\";",
+        ),
+        (
+            "import a, { type B as C } from \"d\";",
+            "import a, {             } from \"d\";",
+        ),
         ("export { type A, b };", "export {         b };"),
         ("import type a = require(\"b\");", ";                            "),
     ]);
@@ -74,7 +101,10 @@ fn classes_keep_their_code() {
             "abstract class A<B> extends C<D> implements E, F<G> { }",
             "         class A    extends C                       { }",
         ),
-        ("export default class implements A { }", "export default class              { }"),
+        (
+            "export default class implements A { }",
+            "export default class              { }",
+        ),
         ("export abstract class A { }", "export          class A { }"),
         (
             "class A { private readonly b: C = 1; public static d?: E; f!: G }",
@@ -88,7 +118,10 @@ fn classes_keep_their_code() {
             "class A { abstract b(): C; declare d: E; [f: string]: G; h(): I; h() {} }",
             "class A { ;                ;             ;               ;       h() {} }",
         ),
-        ("class A { public; get = 1; static readonly = 2 }", "class A { public; get = 1; static readonly = 2 }"),
+        (
+            "class A { public; get = 1; static readonly = 2 }",
+            "class A { public; get = 1; static readonly = 2 }",
+        ),
     ]);
 }
 
@@ -98,7 +131,10 @@ fn statements_stay_apart_without_semicolons() {
         ("const a = b as C\n(d)", "const a = b;    \n(d)"),
         ("const a = b satisfies C\n[d].e()", "const a = b;           \n[d].e()"),
         ("const a = b\ntype C = D\n(e)", "const a = b\n;         \n(e)"),
-        ("class A { b = 1\npublic [c]() {} }", "class A { b = 1\n;      [c]() {} }"),
+        (
+            "class A { b = 1\npublic [c]() {} }",
+            "class A { b = 1\n;      [c]() {} }",
+        ),
         ("class A { get: B\nc() {} }", "class A { get;  \nc() {} }"),
         ("a as B\n+ c", "a     \n+ c"),
     ]);

@@ -26,7 +26,13 @@ async fn with_output(script: &str, time: Duration) -> Result<Vec<u8>, String> {
             memory_bytes: 64 << 20,
         },
     };
-    run(Work::Compile, compiler, Arc::new(TokioTime), Arc::from(&b"component"[..])).await
+    run(
+        Work::Compile,
+        compiler,
+        Arc::new(TokioTime),
+        Arc::from(&b"component"[..]),
+    )
+    .await
 }
 
 const LONG: Duration = Duration::from_secs(60);
