@@ -27,13 +27,14 @@ use clap::Args;
 use informant_config::show_size;
 use informant_plugin_host::limits::SCRIPT_BYTES_MAX;
 use informant_plugin_host::script_component;
-use informant_spec::Content;
+use informant_spec::{Content, ContentSource, Language as Spoken};
 
-pub(super) use self::source::is_typed;
-use self::source::{Language, Source};
+pub(super) use self::source::needs_bundler;
+use self::source::{Language, Source, is_typed};
 use super::inspect::ConfigOfPlugin;
 use super::{Exit, output};
-use crate::guests::{self, Guests};
+use crate::guests::Guests;
+use crate::script_runners;
 
 /// `informant plugin build`.
 #[derive(Debug, Args)]
@@ -119,9 +120,11 @@ fn output_of(args: &BuildArgs, source: &Source) -> Result<PathBuf> {
         (None, _) => source.folder.join(format!("{}.{extension}", source.name)),
     };
     let output = output.strip_prefix(".").unwrap_or(&output).to_owned();
-    let is_script_file = output.extension().is_some_and(|found| found == "js" || found == "mjs");
-    let is_right = if is_script { is_script_file } else { !is_script_file };
-    ensure!(is_right, "the output {} must end in .{extension}", output.display());
+    let is_fit = match ContentSource::from(&output).language() {
+        Spoken::Wasm => !is_script,
+        Spoken::Script(suffix) => is_script && suffix.language() == Some("JavaScript"),
+    };
+    ensure!(is_fit, "the output {} must end in .{extension}", output.display());
     let is_input = |file: &PathBuf| *file == output || file.strip_prefix(".").is_ok_and(|file| file == output);
     ensure!(
         !source.files.iter().any(is_input),
@@ -151,7 +154,7 @@ fn script_with_runner(args: &BuildArgs, file: &Path, output: &Path) -> Result<Ve
         true => script::bundle(file, &args.conditions)?,
         false => fs::read(file).with_context(|| format!("cannot read {}", file.display()))?,
     };
-    let runner = guests::script_runner()?.context(
+    let runner = script_runners::javascript()?.context(
         "this informant was built without its script runner, so it cannot make a component; build it with `cargo \
          xtask build`",
     )?;
@@ -162,9 +165,9 @@ fn script_with_runner(args: &BuildArgs, file: &Path, output: &Path) -> Result<Ve
 }
 
 fn check(content: &Content, args: &BuildArgs) -> Result<()> {
-    let config = args.config.read(content.origin().path())?;
-    let guests = Guests::for_inspection()?;
-    let inspected = guests.block_on(guests.host().inspect(content, config));
+    let of_plugin = args.config.read(content.origin().path())?;
+    let guests = Guests::for_inspection(&of_plugin.runners)?;
+    let inspected = guests.block_on(guests.host().inspect(content, of_plugin.config));
     inspected.context("nothing was written, because Informant would refuse it")?;
     Ok(())
 }

@@ -116,6 +116,7 @@ fn typescript_from_template_to_script() {
     let said = greeter.run("npm", &["test"]);
     assert!(said.contains("pass 1"), "{said}");
     greeter.run("npm", &["run", "check"]);
+    greeter.check_component("handler.ts");
     let said = greeter.informant(&["plugin", "build"]);
     assert!(said.starts_with("handler.js: "), "{said}");
     greeter.check_component("handler.js");

@@ -12,8 +12,11 @@ const CORE_MODULE: &str = "core.wasm";
 /// Suffixes of files that esbuild bundles.
 const SCRIPTS: [&str; 8] = ["js", "mjs", "cjs", "ts", "mts", "cts", "tsx", "jsx"];
 
-/// Suffixes of scripts that need a bundler: they contain more than JavaScript.
+/// Those of them that contain more than JavaScript.
 const TYPED: [&str; 5] = ["ts", "mts", "cts", "tsx", "jsx"];
+
+/// Suffixes of files that cannot be scripts: more than erasing types makes JavaScript of them.
+const BUNDLED: [&str; 3] = ["cts", "tsx", "jsx"];
 
 /// Suffixes of C++, for a message.
 const CPP: [&str; 3] = ["cpp", "cc", "cxx"];
@@ -74,9 +77,14 @@ impl Source {
     }
 }
 
-/// Whether only a bundler understands the file, by its suffix.
+/// Whether the file has more than JavaScript, and is bundled for a component, too.
 pub(super) fn is_typed(file: &Path) -> bool {
     has_suffix(file, &TYPED)
+}
+
+/// Whether only a bundler makes a script of the file.
+pub(in crate::cli) fn needs_bundler(file: &Path) -> bool {
+    has_suffix(file, &BUNDLED)
 }
 
 fn of_file(file: &Path) -> Result<Source> {

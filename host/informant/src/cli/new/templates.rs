@@ -11,8 +11,9 @@ use clap::ValueEnum;
 pub(super) enum Language {
     /// JavaScript, which needs no build.
     Js,
-    /// TypeScript, bundled by esbuild.
+    /// TypeScript, which needs none either.
     Ts,
+    /// Python, which needs none without packages.
     Python,
     Rust,
     Go,
@@ -133,11 +134,11 @@ impl Language {
     pub(super) const fn commands(self) -> [&'static str; 3] {
         match self {
             Language::Js => ["", "node --test", "informant check --offline"],
-            Language::Ts => [" && npm install", "npm test", "informant plugin build"],
+            Language::Ts => [" && npm install", "npm test", "informant check --offline"],
             Language::Python => [
                 " && python3 -m venv .venv && . .venv/bin/activate",
-                "pip install {{sdk}} componentize-py==0.25.1 && python3 -m unittest",
-                "informant plugin build",
+                "pip install {{sdk}} && python3 -m unittest",
+                "informant check --offline",
             ],
             Language::Rust => ["", "cargo test", "informant plugin build"],
             Language::Go => ["", "go test ./...", "informant plugin build"],

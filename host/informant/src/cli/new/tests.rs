@@ -104,11 +104,11 @@ fn the_next_commands_end_the_output() {
     created greeter, a plugin in TypeScript. Next:
       cd greeter && npm install
       npm test
-      informant plugin build
+      informant check --offline
     created greeter, a plugin in Python. Next:
       cd greeter && python3 -m venv .venv && . .venv/bin/activate
-      pip install ../sdk componentize-py==0.25.1 && python3 -m unittest
-      informant plugin build
+      pip install ../sdk && python3 -m unittest
+      informant check --offline
     created greeter, a plugin in Rust. Next:
       cd greeter
       cargo test
