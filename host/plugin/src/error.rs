@@ -82,7 +82,7 @@ pub enum LoadProblem {
         cause: String,
     },
     #[error(
-        "a core module, not a component; Rust: build with --target wasm32-wasip2; others: wasm-tools component new"
+        "a core module, not a component; make one of it: informant plugin build FILE -o NAME.wasm (Rust: build with --target wasm32-wasip2)"
     )]
     CoreModule,
     #[error("its sha256 is {found}, but config.toml pins {pinned}; change `sha256` if the new file is the right one")]
