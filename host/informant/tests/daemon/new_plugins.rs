@@ -32,7 +32,11 @@ impl Greeter {
         let parent = tempfile::tempdir().unwrap();
         symlink(root(), parent.path().join("informant")).unwrap();
         let greeter = Greeter { parent, tools };
-        let said = greeter.run_in("", env!("CARGO_BIN_EXE_informant"), &["plugin", "new", "--lang", lang, "greeter"]);
+        let said = greeter.run_in(
+            "",
+            env!("CARGO_BIN_EXE_informant"),
+            &["plugin", "new", "--lang", lang, "greeter"],
+        );
         assert!(said.starts_with("created greeter, a plugin in "), "{said}");
         greeter
     }
@@ -175,7 +179,10 @@ fn a_broken_build_leaves_the_component() {
         .output()
         .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.ends_with("error: zig cannot build greeter.c; its messages are above\n"), "{said}");
+    assert!(
+        said.ends_with("error: zig cannot build greeter.c; its messages are above\n"),
+        "{said}"
+    );
     assert_eq!(fs::read_to_string(greeter.path("greeter.wasm")).unwrap(), "as before");
 }
 
@@ -183,11 +190,31 @@ fn a_broken_build_leaves_the_component() {
 fn missing_toolchains_are_named_with_their_installation() {
     let empty = tempfile::tempdir().unwrap();
     for (name, text, expected) in [
-        ("go.mod", "module greeter\n", "go is not installed, which compiles ./go.mod: install Go 1.26 or newer"),
-        ("Cargo.toml", "[package]\nname = \"greeter\"\n", "cargo is not installed, which compiles ./Cargo.toml: install Rust with rustup"),
-        ("greeter.c", "", "zig is not installed, which compiles ./greeter.c: run `pip install ziglang==0.17.0`"),
-        ("greeter.py", "", "componentize-py is not installed, which builds ./greeter.py: run `pip install componentize-py"),
-        ("greeter.ts", "", "esbuild is not installed, which bundles TypeScript and packages: run `npm install"),
+        (
+            "go.mod",
+            "module greeter\n",
+            "go is not installed, which compiles ./go.mod: install Go 1.26 or newer",
+        ),
+        (
+            "Cargo.toml",
+            "[package]\nname = \"greeter\"\n",
+            "cargo is not installed, which compiles ./Cargo.toml: install Rust with rustup",
+        ),
+        (
+            "greeter.c",
+            "",
+            "zig is not installed, which compiles ./greeter.c: run `pip install ziglang==0.17.0`",
+        ),
+        (
+            "greeter.py",
+            "",
+            "componentize-py is not installed, which builds ./greeter.py: run `pip install componentize-py",
+        ),
+        (
+            "greeter.ts",
+            "",
+            "esbuild is not installed, which bundles TypeScript and packages: run `npm install",
+        ),
     ] {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(name), text).unwrap();

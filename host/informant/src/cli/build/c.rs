@@ -88,7 +88,10 @@ fn find_sdk(source: &Source, named: Option<&Path>, included: &[PathBuf]) -> Resu
     if let Some(named) = named {
         let candidates = [named.to_owned(), named.join("c")];
         return candidates.iter().find(has_header).cloned().with_context(|| {
-            format!("{} has no {HEADER}: name the folder of the C SDK with --sdk", named.display())
+            format!(
+                "{} has no {HEADER}: name the folder of the C SDK with --sdk",
+                named.display()
+            )
         });
     }
     included.iter().find(has_header).cloned().with_context(|| {
@@ -174,7 +177,11 @@ mod tests {
         fs::write(at("sdk/informant.h"), "").unwrap();
         fs::write(at("greeter.c"), "#include <informant.h>\n").unwrap();
         let source = source(folder.path());
-        let message = |error: anyhow::Error| error.to_string().replace(&folder.path().display().to_string(), "FOLDER");
+        let message = |error: anyhow::Error| {
+            error
+                .to_string()
+                .replace(&folder.path().display().to_string(), "FOLDER")
+        };
         let error = find_sdk(&source, None, &included_folders(folder.path()).unwrap()).unwrap_err();
         insta::assert_snapshot!(message(error), @"cannot find the C SDK for FOLDER/greeter.c: name its folder with --sdk, or add `-I FOLDER` to CompileFlags in FOLDER/.clangd");
         fs::write(at(".clangd"), "CompileFlags:\n  Add: [-Wall, -Isdk, -Isdk/gen]\n").unwrap();
@@ -193,7 +200,9 @@ mod tests {
         let source = source(folder.path());
         let sdk = find_sdk(&source, Some(folder.path()), &[]).unwrap();
         let error = bindings(&source, &sdk).unwrap_err();
-        let error = error.to_string().replace(&folder.path().display().to_string(), "FOLDER");
+        let error = error
+            .to_string()
+            .replace(&folder.path().display().to_string(), "FOLDER");
         insta::assert_snapshot!(error, @"the bindings FOLDER/gen-http are missing: run `cargo xtask c-bindings` in the clone of Informant, or use the archive informant-c-sdk-VERSION.tar.gz of a release");
     }
 }

@@ -21,9 +21,18 @@ use wit_parser::{Resolve, WorldId};
 
 /// The packages of a plugin's world, each after those that it needs: WASI's for HTTP requests, and the contract.
 const PACKAGES: [(&str, &str); 4] = [
-    ("io.wit", include_str!("../../../../../plugin-sdk/rust/wit-http/deps/io.wit")),
-    ("clocks.wit", include_str!("../../../../../plugin-sdk/rust/wit-http/deps/clocks.wit")),
-    ("http.wit", include_str!("../../../../../plugin-sdk/rust/wit-http/deps/http.wit")),
+    (
+        "io.wit",
+        include_str!("../../../../../plugin-sdk/rust/wit-http/deps/io.wit"),
+    ),
+    (
+        "clocks.wit",
+        include_str!("../../../../../plugin-sdk/rust/wit-http/deps/clocks.wit"),
+    ),
+    (
+        "http.wit",
+        include_str!("../../../../../plugin-sdk/rust/wit-http/deps/http.wit"),
+    ),
     ("informant.wit", include_str!("../../../../../wit/informant.wit")),
 ];
 
@@ -116,7 +125,10 @@ impl CoreModule {
             }
             _ => "Informant provides WASI and the interfaces of its contract only",
         };
-        bail!("{} imports {name} from {module:?}, which no plugin has: {hint}", file.display())
+        bail!(
+            "{} imports {name} from {module:?}, which no plugin has: {hint}",
+            file.display()
+        )
     }
 
     /// Refuses programs, and libraries that are no plugins.
@@ -161,7 +173,9 @@ fn full_world() -> Result<(Resolve, WorldId)> {
     for (name, text) in PACKAGES {
         resolve.push_str(name, text)?;
     }
-    let text = format!("package informant:built;\nworld plugin {{ include informant:plugin/full@{CONTRACT}; import {HTTP}; }}");
+    let text = format!(
+        "package informant:built;\nworld plugin {{ include informant:plugin/full@{CONTRACT}; import {HTTP}; }}"
+    );
     let package = resolve.push_str("plugin.wit", &text)?;
     let world = resolve.select_world(&[package], Some("plugin"))?;
     Ok((resolve, world))

@@ -30,8 +30,15 @@ pub(super) fn build(source: &Source) -> Result<Vec<u8>> {
     let scratch = scratch_folder()?;
     let core = scratch.path().join("core.wasm");
     let mut command = go(source);
-    command.args(["build", "-buildmode=c-shared", LINKER_FLAGS, "-o"]).arg(&core).arg(".");
-    match GO.run(command.env("CGO_ENABLED", "0"), &module, "the package must be main, with an empty func main()") {
+    command
+        .args(["build", "-buildmode=c-shared", LINKER_FLAGS, "-o"])
+        .arg(&core)
+        .arg(".");
+    match GO.run(
+        command.env("CGO_ENABLED", "0"),
+        &module,
+        "the package must be main, with an empty func main()",
+    ) {
         Ok(_) => read_result(&core, &GO),
         Err(failed) => {
             refuse_cgo(&cgo_files(source))?;
@@ -43,16 +50,24 @@ pub(super) fn build(source: &Source) -> Result<Vec<u8>> {
 /// `go` in the folder, for WebAssembly.
 fn go(source: &Source) -> Command {
     let mut command = Command::new("go");
-    command.current_dir(&source.folder).env("GOOS", "wasip1").env("GOARCH", "wasm");
+    command
+        .current_dir(&source.folder)
+        .env("GOOS", "wasip1")
+        .env("GOARCH", "wasm");
     command
 }
 
 /// The files that need a C compiler. Empty if Go cannot list them.
 fn cgo_files(source: &Source) -> String {
     let mut command = go(source);
-    command.args(["list", "-e", "-deps", "-f", CGO_FILES, "."]).env("CGO_ENABLED", "1");
+    command
+        .args(["list", "-e", "-deps", "-f", CGO_FILES, "."])
+        .env("CGO_ENABLED", "1");
     let listed = command.stdin(Stdio::null()).stderr(Stdio::null()).output();
-    listed.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).into_owned())
+    listed.map_or_else(
+        |_| String::new(),
+        |output| String::from_utf8_lossy(&output.stdout).into_owned(),
+    )
 }
 
 fn refuse_cgo(files: &str) -> Result<()> {

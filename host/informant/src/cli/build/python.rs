@@ -31,7 +31,8 @@ const APP: &str = "informant_app";
 const EXPORTS: &str = "informant.component";
 
 /// Prints where the SDK is installed.
-const FIND_SDK: &str = "import informant, os; print(os.path.dirname(os.path.dirname(os.path.abspath(informant.__file__))))";
+const FIND_SDK: &str =
+    "import informant, os; print(os.path.dirname(os.path.dirname(os.path.abspath(informant.__file__))))";
 
 /// Prints a file with native code of each installed distribution: `NAME MODULE FILE`.
 const FIND_NATIVE: &str = "\
@@ -57,7 +58,13 @@ pub(super) fn build(source: &Source, sdk: Option<&Path>) -> Result<Vec<u8>> {
     let app = write_app(file, scratch.path())?;
     let component = scratch.path().join("plugin.wasm");
     let mut command = python.componentize();
-    command.arg("componentize").arg(app).arg("-p").arg(scratch.path()).arg("-p").arg(sdk);
+    command
+        .arg("componentize")
+        .arg(app)
+        .arg("-p")
+        .arg(scratch.path())
+        .arg("-p")
+        .arg(sdk);
     let output = COMPONENTIZE.run_and_read(command.arg("-o").arg(&component), file)?;
     if !output.status.success() {
         let messages = [output.stdout, output.stderr].concat();
@@ -81,7 +88,9 @@ impl Python {
 
     /// A program of the virtual environment, or one of `PATH`.
     fn program(&self, name: &str) -> Command {
-        let Some(venv) = &self.venv else { return Command::new(name) };
+        let Some(venv) = &self.venv else {
+            return Command::new(name);
+        };
         let in_venv = venv.join("bin").join(name);
         let mut command = Command::new(if in_venv.is_file() { in_venv } else { name.into() });
         // componentize-py reads the packages in it.
@@ -94,7 +103,11 @@ impl Python {
     }
 
     fn python(&self, code: &str) -> Command {
-        let name = if is_there(self.program("python3").arg("--version")) { "python3" } else { "python" };
+        let name = if is_there(self.program("python3").arg("--version")) {
+            "python3"
+        } else {
+            "python"
+        };
         let mut command = self.program(name);
         command.args(["-c", code]).stdin(Stdio::null());
         command
@@ -106,11 +119,17 @@ impl Python {
         if let Some(named) = named {
             let candidates = [named.to_owned(), named.join("python")];
             return candidates.iter().find(has_package).cloned().with_context(|| {
-                format!("{} has no package {PACKAGE}: name the folder of the Python SDK with --sdk", named.display())
+                format!(
+                    "{} has no package {PACKAGE}: name the folder of the Python SDK with --sdk",
+                    named.display()
+                )
             });
         }
         let found = self.python(FIND_SDK).stderr(Stdio::null()).output();
-        let found = found.ok().filter(|output| output.status.success()).map(|output| output.stdout);
+        let found = found
+            .ok()
+            .filter(|output| output.status.success())
+            .map(|output| output.stdout);
         let found = found.map(|text| PathBuf::from(String::from_utf8_lossy(&text).trim()));
         found.filter(|folder| has_package(&folder)).with_context(|| {
             format!(
@@ -124,17 +143,22 @@ impl Python {
     /// The distributions with native code, as [`FIND_NATIVE`] prints them.
     fn native_code(&self) -> String {
         let listed = self.python(FIND_NATIVE).stderr(Stdio::null()).output();
-        listed.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).into_owned())
+        listed.map_or_else(
+            |_| String::new(),
+            |output| String::from_utf8_lossy(&output.stdout).into_owned(),
+        )
     }
 }
 
 /// Names a distribution with native code that the messages of a failed build are about.
 fn refuse_native_code(distributions: &str, messages: &str) -> Result<()> {
     let is_word = |character: char| character.is_alphanumeric() || character == '_';
-    let words: Vec<&str> = messages.split(|character| !is_word(character)).collect();
+    let words: Vec<&str> = messages.split(|character: char| !is_word(character)).collect();
     for line in distributions.lines() {
         let mut parts = line.split('\t');
-        let (Some(name), Some(module), Some(file)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let (Some(name), Some(module), Some(file)) = (parts.next(), parts.next(), parts.next()) else {
+            continue;
+        };
         if words.contains(&module) {
             bail!(
                 "the package {name} has native code ({file}), which does not run in WebAssembly: use a package in pure \
@@ -151,7 +175,10 @@ fn write_app(file: &Path, folder: &Path) -> Result<String> {
     let module = file.file_stem().unwrap_or_default().to_string_lossy();
     let is_module = |character: char| character.is_ascii_alphanumeric() || character == '_';
     if !module.chars().all(is_module) {
-        bail!("{} is not the name of a module: use letters, digits and '_'", file.display());
+        bail!(
+            "{} is not the name of a module: use letters, digits and '_'",
+            file.display()
+        );
     }
     if text.contains(EXPORTS) {
         return Ok(module.into_owned());
@@ -169,7 +196,7 @@ fn copy_modules(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from).with_context(failed)? {
         let path = entry.with_context(failed)?.path();
         let name = path.file_name().unwrap_or_default();
-        if name.to_string_lossy().starts_with(['.', '_']) && path.is_dir() {
+        if name.to_string_lossy().starts_with('.') && path.is_dir() {
             continue;
         }
         if path.is_dir() && !path.join("pyvenv.cfg").is_file() && has_modules(&path) {
@@ -189,8 +216,8 @@ fn is_module(file: &Path) -> bool {
 
 /// Whether a folder is a package, or has modules.
 fn has_modules(folder: &Path) -> bool {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.into_iter().any(|entry| is_module(&entry.path()))
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| is_module(&entry.path()))
 }
 
 #[cfg(test)]
@@ -223,13 +250,23 @@ mod tests {
         let own = file("app.py", "from informant.component import *\nimport greeter\n");
         assert_eq!(write_app(&own, to.path()).unwrap(), "app");
         let error = write_app(&file("my-app.py", ""), to.path()).unwrap_err().to_string();
-        assert!(error.ends_with("my-app.py is not the name of a module: use letters, digits and '_'"), "{error}");
+        assert!(
+            error.ends_with("my-app.py is not the name of a module: use letters, digits and '_'"),
+            "{error}"
+        );
     }
 
     #[test]
     fn modules_are_copied_without_environments() {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        for name in ["greeter.py", "helpers/__init__.py", ".venv/a.py", "env/b.py", "env/pyvenv.cfg", "data.csv"] {
+        for name in [
+            "greeter.py",
+            "helpers/__init__.py",
+            ".venv/a.py",
+            "env/b.py",
+            "env/pyvenv.cfg",
+            "data.csv",
+        ] {
             let path = from.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 
 use super::source::Source;
@@ -32,7 +32,14 @@ pub(super) fn build(source: &Source) -> Result<Vec<u8>> {
     CARGO.check_version(program("cargo").arg("--version"), &manifest)?;
     check_target(&mut program("rustc"), &manifest)?;
     let mut command = program("cargo");
-    command.args(["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
+    command.args([
+        "build",
+        "--release",
+        "--target",
+        TARGET,
+        "--message-format",
+        "json-render-diagnostics",
+    ]);
     let messages = CARGO.run(&mut command, &manifest, "")?;
     let manifest_path = manifest.canonicalize().unwrap_or_else(|_| manifest.clone());
     let file = artifact(&String::from_utf8_lossy(&messages), &manifest_path, &manifest)?;
@@ -55,9 +62,12 @@ fn check_target(rustc: &mut Command, manifest: &Path) -> Result<()> {
 
 /// The component among cargo's messages that belongs to the crate at `manifest_path`.
 fn artifact(messages: &str, manifest_path: &Path, manifest: &Path) -> Result<PathBuf> {
-    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let messages = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let of_crate = messages.filter(|message| {
-        message["reason"] == "compiler-artifact" && message["manifest_path"].as_str().map(Path::new) == Some(manifest_path)
+        message["reason"] == "compiler-artifact"
+            && message["manifest_path"].as_str().map(Path::new) == Some(manifest_path)
     });
     let mut modules = Vec::new();
     let mut programs = Vec::new();
@@ -65,7 +75,10 @@ fn artifact(messages: &str, manifest_path: &Path, manifest: &Path) -> Result<Pat
         let files = message["filenames"].as_array().into_iter().flatten();
         let files = files.filter_map(Value::as_str).map(PathBuf::from);
         let files = files.filter(|file| file.extension().is_some_and(|suffix| suffix == "wasm"));
-        match message["target"]["crate_types"].as_array().is_some_and(|types| types.contains(&"bin".into())) {
+        match message["target"]["crate_types"]
+            .as_array()
+            .is_some_and(|types| types.contains(&"bin".into()))
+        {
             true => programs.extend(files),
             false => modules.extend(files),
         }
@@ -81,9 +94,10 @@ fn artifact(messages: &str, manifest_path: &Path, manifest: &Path) -> Result<Pat
              `crate-type = [\"cdylib\"]` to {0}",
             manifest.display()
         ),
-        [_, ..] => Err(anyhow::anyhow!("cargo built several modules")).with_context(|| {
-            format!("{}: build each of them with cargo itself", manifest.display())
-        }),
+        [_, ..] => bail!(
+            "{} builds several modules: build each of them with cargo itself",
+            manifest.display()
+        ),
     }
 }
 
@@ -102,7 +116,11 @@ mod tests {
     }
 
     fn found(messages: &str) -> String {
-        match artifact(messages, Path::new("/greeter/Cargo.toml"), Path::new("greeter/Cargo.toml")) {
+        match artifact(
+            messages,
+            Path::new("/greeter/Cargo.toml"),
+            Path::new("greeter/Cargo.toml"),
+        ) {
             Ok(file) => file.display().to_string(),
             Err(error) => format!("{error:#}"),
         }

@@ -107,6 +107,9 @@ mod tests {
             selection(&both),
             ["--main-fields=browser,module,main", "--conditions=browser,worker"]
         );
-        assert_eq!(selection(&both[1..]), ["--main-fields=module,main", "--conditions=worker"]);
+        assert_eq!(
+            selection(&both[1..]),
+            ["--main-fields=module,main", "--conditions=worker"]
+        );
     }
 }

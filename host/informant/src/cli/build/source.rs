@@ -69,7 +69,9 @@ impl Source {
             "{0} is not a file or folder; `informant plugin new --lang LANGUAGE NAME` creates a plugin",
             path.display()
         );
-        let project = PROJECT_FILES.iter().find(|(name, _)| path.file_name() == Some(OsStr::new(name)));
+        let project = PROJECT_FILES
+            .iter()
+            .find(|(name, _)| path.file_name() == Some(OsStr::new(name)));
         match project {
             Some((_, language)) => of_project(*language, &folder_of(path)),
             None => of_file(path),
@@ -166,12 +168,14 @@ fn of_project(language: Language, folder: &Path) -> Result<Source> {
         name,
     };
     match language {
-        Language::Rust => Ok(by_tool(toml_name(&folder.join("Cargo.toml"), "package")?.with_context(|| {
-            format!(
-                "{} has no [package]: name the folder of the plugin's crate, not that of the workspace",
-                folder.join("Cargo.toml").display()
-            )
-        })?)),
+        Language::Rust => Ok(by_tool(
+            toml_name(&folder.join("Cargo.toml"), "package")?.with_context(|| {
+                format!(
+                    "{} has no [package]: name the folder of the plugin's crate, not that of the workspace",
+                    folder.join("Cargo.toml").display()
+                )
+            })?,
+        )),
         Language::Go => Ok(by_tool(module_name(&folder.join("go.mod"))?)),
         Language::Python => {
             let name = toml_name(&folder.join("pyproject.toml"), "project")?;
@@ -189,7 +193,11 @@ fn of_project(language: Language, folder: &Path) -> Result<Source> {
 /// The files of a language in a folder. C takes all of them, other languages the one that is named like the project, or
 /// the only one.
 fn of_files(language: Language, folder: &Path, files: Vec<PathBuf>, project: Option<String>) -> Result<Source> {
-    let is_named = |file: &&PathBuf| project.as_deref().is_some_and(|name| stem(file) == module_of(name, language));
+    let is_named = |file: &&PathBuf| {
+        project
+            .as_deref()
+            .is_some_and(|name| stem(file) == module_of(name, language))
+    };
     let entry = match files.as_slice() {
         _ if language == Language::C => None,
         [only] => Some(only.clone()),
@@ -233,9 +241,14 @@ fn module_of(name: &str, language: Language) -> String {
 /// if the file lacks the table or the name.
 fn toml_name(file: &Path, table: &str) -> Result<Option<String>> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let lines = text.lines().map(str::trim).skip_while(|line| *line != format!("[{table}]"));
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .skip_while(|line| *line != format!("[{table}]"));
     let of_table = lines.skip(1).take_while(|line| !line.starts_with('['));
-    let name = of_table.filter_map(|line| line.split_once('=')).find(|(key, _)| key.trim() == "name");
+    let name = of_table
+        .filter_map(|line| line.split_once('='))
+        .find(|(key, _)| key.trim() == "name");
     let value = name.and_then(|(_, value)| value.trim().get(1..)?.split(['"', '\'']).next());
     Ok(value.map(str::to_owned))
 }
@@ -245,7 +258,10 @@ fn module_name(file: &Path) -> Result<String> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let module = text.lines().find_map(|line| line.trim().strip_prefix("module "));
     let module = module.with_context(|| format!("{} has no line `module NAME`", file.display()))?;
-    let is_major = |part: &&str| part.strip_prefix('v').is_some_and(|digits| digits.parse::<u32>().is_ok());
+    let is_major = |part: &&str| {
+        part.strip_prefix('v')
+            .is_some_and(|digits| digits.parse::<u32>().is_ok())
+    };
     let mut parts = module.trim().trim_matches('"').rsplit('/');
     let name = parts.find(|part| !is_major(part));
     Ok(name.unwrap_or("plugin").to_owned())
@@ -291,7 +307,9 @@ fn names_in(folder: &Path) -> Result<Vec<String>> {
 
 /// Files with one of these suffixes that are no tests.
 fn sources(folder: &Path, names: &[String], suffixes: &[&str], is_test: impl Fn(&str) -> bool) -> Vec<PathBuf> {
-    let names = names.iter().filter(|name| has_suffix(Path::new(name), suffixes) && !is_test(name));
+    let names = names
+        .iter()
+        .filter(|name| has_suffix(Path::new(name), suffixes) && !is_test(name));
     names.map(|name| folder.join(name)).collect()
 }
 
@@ -307,7 +325,9 @@ fn is_python_test(name: &str) -> bool {
 
 /// Whether a file is a test, a declaration of types, or the configuration of a tool.
 fn is_script_test(name: &str) -> bool {
-    [".test.", ".spec.", ".d.", ".config."].iter().any(|part| name.contains(part))
+    [".test.", ".spec.", ".d.", ".config."]
+        .iter()
+        .any(|part| name.contains(part))
 }
 
 fn has_suffix(file: &Path, suffixes: &[&str]) -> bool {

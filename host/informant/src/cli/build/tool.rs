@@ -70,17 +70,22 @@ impl Tool {
 
     /// The error of a build that failed.
     pub(super) fn failed(&self, path: &Path, remedy: &str) -> Error {
-        let remedy = if remedy.is_empty() { String::new() } else { format!(" ({remedy})") };
-        anyhow!("{} cannot build {}; its messages are above{remedy}", self.name, path.display())
+        let remedy = if remedy.is_empty() {
+            String::new()
+        } else {
+            format!(" ({remedy})")
+        };
+        anyhow!(
+            "{} cannot build {}; its messages are above{remedy}",
+            self.name,
+            path.display()
+        )
     }
 
     /// The error of a program that is not installed.
     pub(super) fn missing(&self, path: &Path) -> Error {
         let Tool {
-            name,
-            purpose,
-            install,
-            ..
+            name, purpose, install, ..
         } = self;
         anyhow!("{name} is not installed, which {purpose} {}: {install}", path.display())
     }
@@ -120,7 +125,9 @@ pub(super) fn read_result(file: &Path, tool: &Tool) -> Result<Vec<u8>> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             bail!("{} has ended without an error, but wrote no module", tool.name)
         }
-        Err(error) => Err(error).with_context(|| format!("cannot read {}, the result of {}", file.display(), tool.name)),
+        Err(error) => {
+            Err(error).with_context(|| format!("cannot read {}, the result of {}", file.display(), tool.name))
+        }
     }
 }
 
@@ -132,9 +139,9 @@ pub(super) fn scratch_folder() -> Result<tempfile::TempDir> {
 
 /// The first version in a text: `(1, 26)` in "go version go1.26.8 linux/amd64".
 fn version_in(text: &str) -> Option<Version> {
-    let words = text.split(|character: char| !character.is_ascii_digit() && character != '.');
-    words.into_iter().find_map(|word| {
-        let mut numbers = word.split('.').map(str::parse);
+    let mut words = text.split(|character: char| !character.is_ascii_digit() && character != '.');
+    words.find_map(|word| {
+        let mut numbers = word.split('.').map(str::parse::<u32>);
         match (numbers.next(), numbers.next()) {
             (Some(Ok(major)), Some(Ok(minor))) => Some((major, minor)),
             _ => None,
@@ -181,7 +188,8 @@ mod tests {
         insta::assert_snapshot!(absent.unwrap_err(), @"go is not installed, which compiles greeter/go.mod: install Go 1.26 or newer from https://go.dev/dl");
         let old = TOOL.check_version(Command::new("echo").arg("go version go1.21.3"), path);
         insta::assert_snapshot!(old.unwrap_err(), @"go 1.21 is too old for greeter/go.mod, which needs 1.26: install Go 1.26 or newer from https://go.dev/dl");
-        TOOL.check_version(Command::new("echo").arg("go version go1.30"), path).unwrap();
+        TOOL.check_version(Command::new("echo").arg("go version go1.30"), path)
+            .unwrap();
     }
 
     #[test]

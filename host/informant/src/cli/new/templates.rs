@@ -24,9 +24,9 @@ pub(super) enum Language {
 pub(super) type File = (&'static str, &'static str);
 
 /// A file of a template. The path in the new folder is the last argument, if it differs.
-macro_rules! file {
+macro_rules! template {
     ($folder:literal, $name:literal) => {
-        file!($folder, $name, $name)
+        template!($folder, $name, $name)
     };
     ($folder:literal, $name:literal, $path:literal) => {
         ($path, include_str!(concat!("templates/", $folder, "/", $name)))
@@ -34,64 +34,67 @@ macro_rules! file {
 }
 
 /// The types of the API, for editors.
-const TYPES: File = ("informant.d.ts", include_str!("../../../../../plugin-sdk/javascript/informant.d.ts"));
+const TYPES: File = (
+    "informant.d.ts",
+    include_str!("../../../../../plugin-sdk/javascript/informant.d.ts"),
+);
 
 const JS: &[File] = &[
-    file!("js", "handler.js"),
-    file!("js", "handler.test.js"),
-    file!("js", "config.toml"),
-    file!("js", "package.json"),
-    file!("js", "jsconfig.json"),
-    file!("js", "gitignore", ".gitignore"),
-    file!("js", "README.md"),
+    template!("js", "handler.js"),
+    template!("js", "handler.test.js"),
+    template!("js", "config.toml"),
+    template!("js", "package.json"),
+    template!("js", "jsconfig.json"),
+    template!("js", "gitignore", ".gitignore"),
+    template!("js", "README.md"),
     TYPES,
 ];
 
 const TS: &[File] = &[
-    file!("ts", "handler.ts"),
-    file!("ts", "handler.test.ts"),
-    file!("ts", "config.toml"),
-    file!("ts", "package.json"),
-    file!("ts", "tsconfig.json"),
-    file!("ts", "gitignore", ".gitignore"),
-    file!("ts", "README.md"),
+    template!("ts", "handler.ts"),
+    template!("ts", "handler.test.ts"),
+    template!("ts", "config.toml"),
+    template!("ts", "package.json"),
+    template!("ts", "tsconfig.json"),
+    template!("ts", "gitignore", ".gitignore"),
+    template!("ts", "README.md"),
     TYPES,
 ];
 
 const PYTHON: &[File] = &[
-    file!("python", "handler.py"),
-    file!("python", "test_handler.py"),
-    file!("python", "config.toml"),
-    file!("python", "pyproject.toml"),
-    file!("python", "gitignore", ".gitignore"),
-    file!("python", "README.md"),
+    template!("python", "handler.py"),
+    template!("python", "test_handler.py"),
+    template!("python", "config.toml"),
+    template!("python", "pyproject.toml"),
+    template!("python", "gitignore", ".gitignore"),
+    template!("python", "README.md"),
 ];
 
 const RUST: &[File] = &[
-    file!("rust", "src/lib.rs"),
-    file!("rust", "config.toml"),
-    file!("rust", "Cargo.toml"),
-    file!("rust", "gitignore", ".gitignore"),
-    file!("rust", "README.md"),
+    template!("rust", "src/lib.rs"),
+    template!("rust", "config.toml"),
+    template!("rust", "Cargo.toml"),
+    template!("rust", "gitignore", ".gitignore"),
+    template!("rust", "README.md"),
 ];
 
 const GO: &[File] = &[
-    file!("go", "handler.go"),
-    file!("go", "handler_test.go"),
-    file!("go", "config.toml"),
-    file!("go", "go.mod"),
-    file!("go", "gitignore", ".gitignore"),
-    file!("go", "README.md"),
+    template!("go", "handler.go"),
+    template!("go", "handler_test.go"),
+    template!("go", "config.toml"),
+    template!("go", "go.mod"),
+    template!("go", "gitignore", ".gitignore"),
+    template!("go", "README.md"),
 ];
 
 const C: &[File] = &[
-    file!("c", "handler.c", "{{name}}.c"),
-    file!("c", "handler_test.c", "{{name}}_test.c"),
-    file!("c", "config.toml"),
-    file!("c", "Makefile"),
-    file!("c", "clangd", ".clangd"),
-    file!("c", "gitignore", ".gitignore"),
-    file!("c", "README.md"),
+    template!("c", "handler.c", "{{name}}.c"),
+    template!("c", "handler_test.c", "{{name}}_test.c"),
+    template!("c", "config.toml"),
+    template!("c", "Makefile"),
+    template!("c", "clangd", ".clangd"),
+    template!("c", "gitignore", ".gitignore"),
+    template!("c", "README.md"),
 ];
 
 impl Language {

@@ -57,10 +57,16 @@ fn each_language_gets_a_complete_folder() {
         run(&arguments("who-runs", *language, folder.clone())).unwrap();
         let files = files_below(&folder);
         for (name, text) in &files {
-            assert!(!text.contains("{{") || name == "informant.d.ts", "{language:?} {name}: {text}");
+            assert!(
+                !text.contains("{{") || name == "informant.d.ts",
+                "{language:?} {name}: {text}"
+            );
         }
         let has = |name: &str| files.iter().any(|(found, _)| found == name);
-        assert!(has("config.toml") && has(".gitignore") && has("README.md"), "{language:?}: {files:?}");
+        assert!(
+            has("config.toml") && has(".gitignore") && has("README.md"),
+            "{language:?}: {files:?}"
+        );
         let is_test = |(name, text): &(String, String)| name.contains("test") || text.contains("#[test]");
         assert!(files.iter().any(is_test), "{language:?}: {files:?}");
         let config = crate::config_file::load(&folder.join("config.toml")).unwrap();
@@ -95,7 +101,10 @@ fn the_sdk_is_named_relative_to_the_new_folder() {
 #[test]
 fn the_next_commands_end_the_output() {
     let shown = |language| next_commands(Path::new("greeter"), language, |text| text.replace("{{sdk}}", "../sdk"));
-    let all: Vec<String> = Language::value_variants().iter().map(|language| shown(*language)).collect();
+    let all: Vec<String> = Language::value_variants()
+        .iter()
+        .map(|language| shown(*language))
+        .collect();
     insta::assert_snapshot!(all.join("\n"), @"
     created greeter, a plugin in JavaScript. Next:
       cd greeter
@@ -135,7 +144,10 @@ fn nothing_is_written_over_what_exists() {
     let file = beside.path().join("file");
     fs::write(&file, "").unwrap();
     let refused = refusal(&arguments("greeter", Language::Js, file), &beside);
-    assert!(refused.starts_with("FOLDER/file exists and is not an empty folder"), "{refused}");
+    assert!(
+        refused.starts_with("FOLDER/file exists and is not an empty folder"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -163,6 +175,9 @@ fn templates_are_those_of_the_table() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/new/templates");
     let on_disk = files_below(&root).len();
     let types = 2;
-    let in_table: usize = Language::value_variants().iter().map(|language| language.files().len()).sum();
+    let in_table: usize = Language::value_variants()
+        .iter()
+        .map(|language| language.files().len())
+        .sum();
     assert_eq!(in_table - types, on_disk);
 }

@@ -50,7 +50,10 @@ fn exports_of(component: &[u8]) -> Vec<String> {
 fn a_module_gets_the_roles_that_it_exports() {
     let sync = ("sync-handler", "on-synced", "(param i32 i32 i32) (result i32)");
     let component = from_core_module(&module(&LIFECYCLE, ""), Path::new("core.wasm")).unwrap();
-    assert_eq!(exports_of(&component), [format!("informant:plugin/lifecycle@{CONTRACT}")]);
+    assert_eq!(
+        exports_of(&component),
+        [format!("informant:plugin/lifecycle@{CONTRACT}")]
+    );
     let component = from_core_module(&module(&[&LIFECYCLE[..], &[sync]].concat(), ""), Path::new("core.wasm")).unwrap();
     assert_eq!(
         exports_of(&component),
@@ -87,5 +90,8 @@ fn modules_that_make_no_plugin_are_refused_with_the_remedy() {
 #[test]
 fn a_missing_function_of_a_role_is_named() {
     let text = refusal(&module(&LIFECYCLE[..1], ""));
-    assert!(text.contains("makes no component for contract") && text.contains("init"), "{text}");
+    assert!(
+        text.contains("makes no component for contract") && text.contains("init"),
+        "{text}"
+    );
 }

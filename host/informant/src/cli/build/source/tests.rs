@@ -54,13 +54,24 @@ fn folders_are_built_by_what_they_contain() {
         (&[GO, ("cgo.c", "")], "Go who-runs []"),
         (&[("greeter.c", ""), ("greeter_test.c", "")], "C greeter [greeter.c]"),
         (&[("a.c", ""), ("b.c", "")], "C greeter [a.c b.c]"),
-        (&[("handler.py", ""), ("test_handler.py", "")], "Python handler [handler.py]"),
         (
-            &[("pyproject.toml", "[project]\nname = \"who-runs\"\n"), ("handler.py", ""), ("conftest.py", "")],
+            &[("handler.py", ""), ("test_handler.py", "")],
+            "Python handler [handler.py]",
+        ),
+        (
+            &[
+                ("pyproject.toml", "[project]\nname = \"who-runs\"\n"),
+                ("handler.py", ""),
+                ("conftest.py", ""),
+            ],
             "Python who-runs [handler.py]",
         ),
         (
-            &[("pyproject.toml", "[project]\nname = \"who-runs\"\n"), ("who_runs.py", ""), ("util.py", "")],
+            &[
+                ("pyproject.toml", "[project]\nname = \"who-runs\"\n"),
+                ("who_runs.py", ""),
+                ("util.py", ""),
+            ],
             "Python who-runs [who_runs.py]",
         ),
         (
