@@ -217,6 +217,25 @@ fn bodies_that_the_store_lacks_count_and_are_dropped() {
 }
 
 #[test]
+fn a_vanished_object_that_the_store_lacks_returns_its_bytes() {
+    let mut rig = keyed();
+    rig.set("a", 1);
+    rig.drain();
+    rig.store(PODS).shed_namespace("default");
+    rig.delete("a");
+    let bytes = rig.stats().bytes;
+    for version in 2..10 {
+        rig.write(PODS, state("a", &format!("u{version}"), version, 10_000));
+        assert!(rig.stats().bytes > bytes + 10_000, "{}", rig.stats().bytes);
+        rig.delete("a");
+        assert_eq!(rig.stats().bytes, bytes);
+    }
+    assert_eq!(rig.counters().vanished, 8);
+    assert_eq!(rig.drain(), "delete a@1 watch\n");
+    assert_eq!(rig.stats().bytes, 0);
+}
+
+#[test]
 fn deletes_are_cut_to_metadata_above_the_byte_limit() {
     let size = state("a", "u", 1, 10_000).size_bytes();
     let mut rig = Rig::new(ListenerOptions {
