@@ -39,6 +39,8 @@ pub(crate) const BODY_PAGE_READ_MAX: Duration = Duration::from_secs(5);
 /// How long a page is held, and bodies are answered from it: 10 s.
 pub(crate) const BODY_PAGE_HELD_MAX: Duration = Duration::from_secs(10);
 
+const IGNORES_SELECTOR: &str = "it sent other objects than the one that was asked for";
+
 /// What a source needs to read bodies.
 #[derive(Clone)]
 pub(crate) struct BodyParts {
@@ -170,11 +172,13 @@ impl BodyReader {
             return Ok(body);
         }
         let page = self.read_page(head, Some(head.name()), 1, "").await?;
+        let is_cut = page.is_cut;
         let mut found = page.objects.into_iter().filter(|body| body.name() == head.name());
         match found.next() {
             Some(body) if is_body_of(&body, head) => Ok(body),
             // The API server answered with an older state than it sent before.
             Some(body) if body.uid() == head.uid() => Err(BodyUnavailable::Busy),
+            None if is_cut => Err(BodyUnavailable::Failed(IGNORES_SELECTOR.to_owned())),
             _ => Err(BodyUnavailable::Gone),
         }
     }
@@ -188,7 +192,8 @@ impl BodyReader {
         };
         walk.count();
         while let Some(continuation) = walk.next_page(head) {
-            let objects_max = page_objects(head.whole_bytes());
+            let mean = self.parts.source.snapshot().mean_whole_bytes(head.namespace());
+            let objects_max = page_objects(mean.unwrap_or_else(|| head.whole_bytes()));
             // A page that cannot be read ends the walk.
             let page = self.read_page(head, None, objects_max, &continuation).await.ok()?;
             walk.hold(page, self.parts.link.environment.now());

@@ -209,6 +209,13 @@ impl Snapshot {
         self.0.usage.shed_namespaces()
     }
 
+    /// The memory that an object of `namespace` would take on average if all of them were whole, as of the newest
+    /// snapshot. None if there are none.
+    #[must_use]
+    pub fn mean_whole_bytes(&self, namespace: &str) -> Option<usize> {
+        self.0.usage.mean_whole_bytes(namespace)
+    }
+
     /// The memory that the entries of the indexes take, without the texts of values.
     #[must_use]
     pub fn index_bytes(&self) -> usize {

@@ -41,6 +41,7 @@ pub(super) struct StoreUsage {
 /// The objects of a namespace.
 #[derive(Clone, Copy, Debug, Default)]
 struct NamespaceUsage {
+    objects: usize,
     bytes: usize,
     /// What the bodies would add of which only the heads are stored.
     body_bytes: usize,
@@ -97,6 +98,13 @@ impl StoreUsage {
         Some((namespace.clone(), usage.bytes))
     }
 
+    /// See [`Snapshot::mean_whole_bytes`](super::Snapshot::mean_whole_bytes).
+    pub(super) fn mean_whole_bytes(&self, namespace: &str) -> Option<usize> {
+        let namespaces = lock(&self.namespaces);
+        let usage = namespaces.get(namespace)?;
+        (usage.bytes + usage.body_bytes).checked_div(usage.objects)
+    }
+
     /// The shed namespaces with the bytes of their bodies, the smallest first.
     pub(super) fn shed_namespaces(&self) -> Vec<(Box<str>, usize)> {
         let namespaces = lock(&self.namespaces);
@@ -123,9 +131,10 @@ pub(super) struct NamespaceTally {
     removed: Sums,
 }
 
-/// Bytes of objects, and of the bodies that heads lack.
+/// Objects, their bytes, and those of the bodies that heads lack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
+    objects: usize,
     bytes: usize,
     body_bytes: usize,
 }
@@ -133,6 +142,7 @@ struct Sums {
 impl Sums {
     fn add(&mut self, object: Option<&Object>) {
         let Some(object) = object else { return };
+        self.objects += 1;
         self.bytes += stored_bytes(object);
         self.body_bytes += object.whole_bytes() - object.size_bytes();
     }
@@ -165,6 +175,7 @@ impl NamespaceTally {
         let mut namespaces = lock(&usage.namespaces);
         let before = namespaces.get(self.namespace.as_str()).copied().unwrap_or_default();
         let after = NamespaceUsage {
+            objects: (before.objects + added.objects).saturating_sub(removed.objects),
             bytes: (before.bytes + added.bytes).saturating_sub(removed.bytes),
             body_bytes: (before.body_bytes + added.body_bytes).saturating_sub(removed.body_bytes),
             ..before

@@ -24,6 +24,7 @@ pub(super) struct Walk {
     namespace: Box<str>,
     began: Moment,
     requests: u32,
+    /// Bodies behind a page that was cut are read singly.
     page: Option<HeldPage>,
     /// Pages that were read for the last request.
     skipped: usize,
@@ -128,6 +129,7 @@ mod tests {
         BodyPage {
             objects: names.iter().map(|name| object(name, 5)).collect(),
             continuation: continuation.to_owned(),
+            is_cut: false,
         }
     }
 

@@ -36,12 +36,19 @@ fn with_namespaces() -> ApiServer {
 
 /// Writes a pod of some 5 KiB.
 fn put_large(server: &ApiServer, namespace: &str, number: usize) {
-    let pod = json!({
+    put_sized(server, namespace, number, 5_000);
+}
+
+fn put_sized(server: &ApiServer, namespace: &str, number: usize, bytes: usize) {
+    server.put("v1/pods", namespace, pod(namespace, number, bytes)).unwrap();
+}
+
+fn pod(namespace: &str, number: usize, bytes: usize) -> serde_json::Value {
+    json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"namespace": namespace, "name": format!("pod-{number:03}")},
-        "spec": {"nodeName": "node-1", "text": "x".repeat(5_000)},
-    });
-    server.put("v1/pods", namespace, pod).unwrap();
+        "spec": {"nodeName": "node-1", "text": "x".repeat(bytes)},
+    })
 }
 
 /// A source with 5 large pods in the namespace `small`, to which 40 in `large` were added.
@@ -292,4 +299,42 @@ async fn a_source_of_metadata_sheds_nothing() {
     let rig = Rig::start_with(&server, options);
     settle().await;
     assert_eq!((rig.stored().len(), rig.informer.snapshot().heads()), (40, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_with_too_many_bytes_is_read_again_smaller() {
+    let server = with_namespaces();
+    for number in 0..72 {
+        put_sized(&server, "large", number, if number < 60 { 2_000 } else { 1_000_000 });
+    }
+    let options = with_budget(MAX_BYTES);
+    let budget = options.budget.clone();
+    let rig = Rig::start_with(&server, options);
+    settle().await;
+    assert_eq!(heads_in(&rig, "large"), 72);
+    let before = rig.requests("list").len();
+    budget.set_max_bytes(None);
+    pass(80).await;
+    assert_eq!(rig.informer.snapshot().heads(), 0);
+    assert_complete(&rig);
+    let lists = rig.requests("list").split_off(before);
+    let limits: Vec<_> = lists.iter().filter_map(|list| list.rsplit_once("limit=")).collect();
+    let limits: Vec<_> = limits.iter().map(|(_, limit)| *limit).collect();
+    assert_eq!(limits, ["24", "24", "24", "10", "10", "10"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_ignores_the_selector_is_cut_off() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    let items: Vec<_> = (100..112).map(|number| pod("large", number, 1_000_000)).collect();
+    let list = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": items});
+    let answer = Answer::Raw {
+        code: 200,
+        content_type: "application/json".to_owned(),
+        body: list.to_string(),
+    };
+    server.faults().answer(Filter::any().verb("list"), 1, answer);
+    let body = read(&rig, &head(&rig, "large", 3)).await;
+    assert!(matches!(body, Err(BodyUnavailable::Failed(_))), "{body:?}");
 }
