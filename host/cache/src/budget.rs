@@ -177,7 +177,7 @@ impl Member {
 }
 
 impl BudgetShare {
-    /// What the store of the source takes now, with its indexes and older snapshots that are held.
+    /// What the store of the source takes now, with its indexes and what older snapshots hold.
     pub fn set_stored_bytes(&self, bytes: usize) {
         let before = self.member.stored_bytes.swap(bytes, Ordering::Relaxed);
         if before == bytes {

@@ -26,8 +26,10 @@ pub(super) struct Root {
     pub(super) bytes: usize,
     /// How many objects are heads.
     pub(super) heads: usize,
-    /// The sum of the bytes of all objects that were ever replaced or removed.
+    /// The sum of the bytes of all objects that were ever replaced by another state, or removed.
     pub(super) replaced_bytes: u64,
+    /// The sum of the bytes of all objects that were ever replaced by another form of the same state.
+    pub(super) reformed_bytes: u64,
     /// Shared by all roots of a writer.
     pub(super) usage: Arc<StoreUsage>,
     /// In order of declaration; `postings` has the same order.

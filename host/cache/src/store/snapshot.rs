@@ -231,6 +231,13 @@ impl Snapshot {
         self.0.usage.held_bytes(&self.0)
     }
 
+    /// [`held_bytes`](Self::held_bytes) without objects that were only replaced by another form of the same state: by
+    /// their heads, or by whole ones again.
+    #[must_use]
+    pub fn held_states_bytes(&self) -> usize {
+        self.0.usage.held_states_bytes(&self.0)
+    }
+
     /// The namespaces whose objects take the most memory, at most `count`, the largest first, with their bytes, as of
     /// the newest snapshot. Cluster-scoped objects are in the namespace "".
     #[must_use]

@@ -64,7 +64,13 @@ impl StoreUsage {
 
     /// See [`Snapshot::held_bytes`](super::Snapshot::held_bytes); `newest` is the newest root.
     pub(super) fn held_bytes(&self, newest: &Root) -> usize {
-        lock(&self.held).bytes(newest.replaced_bytes)
+        let until = newest.replaced_bytes + newest.reformed_bytes;
+        lock(&self.held).bytes(until, |held| held.replaced_bytes + held.reformed_bytes)
+    }
+
+    /// See [`Snapshot::held_states_bytes`](super::Snapshot::held_states_bytes).
+    pub(super) fn held_states_bytes(&self, newest: &Root) -> usize {
+        lock(&self.held).bytes(newest.replaced_bytes, |held| held.replaced_bytes)
     }
 
     /// The namespaces whose objects take the most memory, the largest first.
@@ -197,6 +203,7 @@ struct HeldRoot {
     root: Weak<Root>,
     bytes: usize,
     replaced_bytes: u64,
+    reformed_bytes: u64,
 }
 
 impl HeldRoots {
@@ -214,18 +221,19 @@ impl HeldRoots {
             root: Arc::downgrade(root),
             bytes: root.bytes,
             replaced_bytes: root.replaced_bytes,
+            reformed_bytes: root.reformed_bytes,
         });
     }
 
     /// An object that only held roots have was replaced between the last one that has it and the next one. So these
-    /// roots keep at most what was replaced in between, and at most what they have.
-    fn bytes(&self, replaced_bytes: u64) -> usize {
-        let mut replaced_until = replaced_bytes;
+    /// roots keep at most what was replaced in between, and at most what they have. `replaced_bytes` is what was ever
+    /// replaced before a root.
+    fn bytes(&self, mut replaced_until: u64, replaced_bytes: impl Fn(&HeldRoot) -> u64) -> usize {
         let mut sum = 0;
         for held in self.0.iter().rev().filter(|held| !held.is_free()) {
-            let replaced = replaced_until.saturating_sub(held.replaced_bytes);
+            let replaced = replaced_until.saturating_sub(replaced_bytes(held));
             sum += usize::try_from(replaced).unwrap_or(usize::MAX).min(held.bytes);
-            replaced_until = held.replaced_bytes;
+            replaced_until = replaced_bytes(held);
         }
         sum
     }

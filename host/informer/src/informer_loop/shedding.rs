@@ -101,9 +101,16 @@ impl InformerLoop {
         self.parts.cache.budget.set_stored_bytes(self.bytes());
     }
 
+    /// What older snapshots hold of objects that became heads does not count: it would grow by what is shed, until all
+    /// is.
     fn bytes(&self) -> usize {
+        self.own_bytes() + self.parts.store.published().held_states_bytes()
+    }
+
+    /// What can be shed, with the indexes.
+    fn own_bytes(&self) -> usize {
         let stored = self.parts.store.published();
-        stored.bytes() + stored.index_bytes() + stored.held_bytes()
+        stored.bytes() + stored.index_bytes()
     }
 
     /// The budget asks for bytes: they are freed [step by step](Self::shed_step).
@@ -118,7 +125,7 @@ impl InformerLoop {
             return budget.freed(false);
         }
         // More than the store has is asked for: all of it is shed.
-        let until_bytes = self.bytes().checked_sub(budget.to_free_bytes());
+        let until_bytes = self.own_bytes().checked_sub(budget.to_free_bytes());
         self.shedding.freeing = Some(Freeing {
             until_bytes,
             objects_per_step: None,
@@ -142,7 +149,7 @@ impl InformerLoop {
             }
             self.shed_finished();
         }
-        if until_bytes.is_some_and(|until| self.bytes() <= until) {
+        if until_bytes.is_some_and(|until| self.own_bytes() <= until) {
             return self.end_freeing(false);
         }
         let can_shed = self.parts.store.head_fields().is_some()

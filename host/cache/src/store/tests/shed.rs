@@ -79,6 +79,25 @@ fn a_shed_namespace_keeps_heads_and_its_index_values() {
 }
 
 #[test]
+fn bytes_held_by_readers_tell_states_from_forms() {
+    let mut writer = indexed();
+    writer.add(pod("a", "x", 1, "n1"));
+    writer.add(pod("b", "y", 1, "n1"));
+    let before = writer.publish();
+    let whole = stored_bytes(before.get(KeyRef::new("a", "x")).unwrap());
+    writer.shed_namespace("a");
+    while writer.shed_some(9) {}
+    let shed = writer.publish();
+    assert_eq!((shed.held_bytes(), shed.held_states_bytes()), (whole, 0));
+    writer.add(pod("b", "y", 2, "n1"));
+    let changed = writer.publish();
+    drop(shed);
+    assert_eq!((changed.held_bytes(), changed.held_states_bytes()), (2 * whole, whole));
+    drop(before);
+    assert_eq!((changed.held_bytes(), changed.held_states_bytes()), (0, 0));
+}
+
+#[test]
 fn a_body_returns_only_to_its_own_head() {
     let mut writer = indexed();
     writer.shed_namespace("a");

@@ -144,6 +144,7 @@ impl StoreWriter {
             self.root.epoch = from.root.epoch;
             self.root.generation = from.root.generation;
             self.root.replaced_bytes = from.root.replaced_bytes;
+            self.root.reformed_bytes = from.root.reformed_bytes;
             self.dirty = true;
         }
         is_complete

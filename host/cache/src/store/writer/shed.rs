@@ -113,7 +113,7 @@ impl StoreWriter {
             usage,
             heads,
             bytes,
-            replaced_bytes,
+            reformed_bytes,
             ..
         } = &mut self.root;
         let Some(stored) = objects.get_mut(&key) else {
@@ -121,7 +121,7 @@ impl StoreWriter {
         };
         let (before, after) = (stored_bytes(&stored.object), stored_bytes(&object));
         *bytes = *bytes + after - before;
-        *replaced_bytes += before as u64;
+        *reformed_bytes += before as u64;
         count(&mut self.tally, usage, heads, Some(&stored.object), Some(&object));
         stored.object = object;
         self.dirty = true;

@@ -338,3 +338,21 @@ async fn an_api_server_that_ignores_the_selector_is_cut_off() {
     let body = read(&rig, &head(&rig, "large", 3)).await;
     assert!(matches!(body, Err(BodyUnavailable::Failed(_))), "{body:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_old_snapshot_does_not_shed_other_namespaces() {
+    let server = with_namespaces();
+    (0..15).for_each(|number| put_large(&server, "small", number));
+    (0..3).for_each(|number| put_large(&server, "large", number));
+    let rig = Rig::start_with(&server, with_budget(MAX_BYTES));
+    settle().await;
+    let held = rig.informer.snapshot();
+    for number in 3..5 {
+        put_large(&server, "large", number);
+        settle().await;
+    }
+    assert_eq!((heads_in(&rig, "small"), heads_in(&rig, "large")), (15, 0));
+    assert!(rig.informer.snapshot().held_bytes() > 15 * 5_000);
+    assert!(rig.catalog.budget().used_bytes() < MAX_BYTES);
+    drop(held);
+}
