@@ -41,6 +41,10 @@ pub(crate) const BODY_PAGE_HELD_MAX: Duration = Duration::from_secs(10);
 
 const IGNORES_SELECTOR: &str = "it sent other objects than the one that was asked for";
 
+/// Namespaces of a source of which pages may be held: 4. With more, the one that was read longest ago has to begin
+/// again with single reads.
+pub(crate) const BODY_WALKS_MAX: usize = 4;
+
 /// What a source needs to read bodies.
 #[derive(Clone)]
 pub(crate) struct BodyParts {
@@ -109,7 +113,7 @@ impl ReadBodies for BodyQueue {
         };
         self.metrics.count(CounterFamily::BodyReads, label(Some(&why)));
         self.has_refused.store(true, Ordering::Relaxed);
-        (request.answer)(Err(why));
+        request.answer.send(Err(why));
     }
 }
 
@@ -119,7 +123,8 @@ struct BodyReader {
     requests: mpsc::Receiver<BodyRequest>,
     /// A body could not be read since the last one that was: what waits for it may try again with the next one.
     has_refused: Arc<AtomicBool>,
-    walk: Option<Walk>,
+    /// By when they were last read, the newest last.
+    walks: Vec<Walk>,
 }
 
 impl BodyReader {
@@ -128,7 +133,7 @@ impl BodyReader {
             parts,
             requests,
             has_refused,
-            walk: None,
+            walks: Vec::new(),
         }
     }
 
@@ -138,32 +143,36 @@ impl BodyReader {
             let request = tokio::select! {
                 biased;
                 request = self.requests.recv() => request,
-                // No call asks: the page goes.
-                () = environment.sleep(BODY_PAGE_HELD_MAX), if self.walk.is_some() => {
-                    self.walk = None;
+                // No call asks: the pages go.
+                () = environment.sleep(BODY_PAGE_HELD_MAX), if !self.walks.is_empty() => {
+                    self.walks.clear();
                     continue;
                 }
             };
             let Some(BodyRequest { head, answer }) = request else {
                 return;
             };
-            let body = self.read(&head).await;
-            self.parts
-                .metrics
-                .count(CounterFamily::BodyReads, label(body.as_ref().err()));
-            let is_read = match &body {
-                Ok(_) => true,
-                // A change or a delete of the object follows.
-                Err(BodyUnavailable::Gone) => false,
-                Err(_) => {
-                    self.has_refused.store(true, Ordering::Relaxed);
-                    false
-                }
+            // The call gave up: it is as late as an answer after that.
+            let body = match answer.is_closed() {
+                true => Err(BodyUnavailable::Busy),
+                false => self.read(&head).await,
             };
-            answer(body);
-            if is_read && self.has_refused.swap(false, Ordering::Relaxed) {
-                self.parts.source.notify_body_read();
+            self.answer(answer, body);
+        }
+    }
+
+    /// A call that gets no body, but for one that is gone, is to be made again: with the next one that gets one.
+    fn answer(&self, answer: BodyAnswer, body: Result<Object, BodyUnavailable>) {
+        let BodyParts { metrics, source, .. } = &self.parts;
+        metrics.count(CounterFamily::BodyReads, label(body.as_ref().err()));
+        let (is_read, is_gone) = (body.is_ok(), matches!(body, Err(BodyUnavailable::Gone)));
+        let is_taken = answer.send(body);
+        if is_read && is_taken {
+            if self.has_refused.swap(false, Ordering::Relaxed) {
+                source.notify_body_read();
             }
+        } else if !is_gone {
+            self.has_refused.store(true, Ordering::Relaxed);
         }
     }
 
@@ -186,9 +195,11 @@ impl BodyReader {
     /// The body from a page, if many of its namespace are asked for. Nothing if it is not there.
     async fn read_on_page(&mut self, head: &Object) -> Option<Object> {
         let now = self.parts.link.environment.now();
-        let mut walk = match self.walk.take() {
-            Some(walk) if walk.continues(head, now) => walk,
-            _ => Walk::new(head, now),
+        self.walks.retain(|walk| walk.is_recent(now));
+        let held = self.walks.iter().position(|walk| walk.is_of(head));
+        let mut walk = match held {
+            Some(at) => self.walks.remove(at),
+            None => Walk::new(head, now),
         };
         walk.count();
         while let Some(continuation) = walk.next_page(head) {
@@ -199,7 +210,10 @@ impl BodyReader {
             walk.hold(page, self.parts.link.environment.now());
         }
         let body = walk.get(head, self.parts.link.environment.now());
-        self.walk = Some(walk);
+        if self.walks.len() == BODY_WALKS_MAX {
+            self.walks.remove(0);
+        }
+        self.walks.push(walk);
         body
     }
 

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use informant_apiserver::{Answer, ApiServer, Filter};
-use informant_cache::{BodyUnavailable, CacheBudget};
+use informant_cache::{AnswerBody, BodyUnavailable, CacheBudget};
 use informant_object::{KeyRef, Object, Pointer};
 use serde_json::json;
 use tokio::time::Instant;
@@ -355,4 +355,68 @@ async fn an_old_snapshot_does_not_shed_other_namespaces() {
     assert!(rig.informer.snapshot().held_bytes() > 15 * 5_000);
     assert!(rig.catalog.budget().used_bytes() < MAX_BYTES);
     drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_of_alternating_namespaces_are_read_by_page() {
+    let server = with_namespaces();
+    for number in 0..30 {
+        put_large(&server, "small", number);
+        put_large(&server, "large", number);
+    }
+    let rig = Rig::start_with(&server, with_budget(MAX_BYTES));
+    settle().await;
+    assert_eq!((heads_in(&rig, "small"), heads_in(&rig, "large")), (30, 30));
+    let before = rig.requests("list").len();
+    for number in 0..30 {
+        for namespace in ["small", "large"] {
+            let answer = ask(&rig, &head(&rig, namespace, number));
+            settle().await;
+            assert!(answer.try_recv().unwrap().is_ok());
+        }
+    }
+    assert_eq!(rig.requests("list").len() - before, 2 * 8);
+}
+
+/// A call that gave up waiting for a body.
+struct GivenUp(bool);
+
+impl AnswerBody for GivenUp {
+    fn is_closed(&self) -> bool {
+        self.0
+    }
+
+    fn send(self: Box<Self>, _body: Result<Object, BodyUnavailable>) -> bool {
+        false
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_no_call_waits_for_are_not_read() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    let source = rig.catalog.source(rig.informer.source()).unwrap();
+    let before = rig.requests("list").len();
+    for _ in 0..100 {
+        source.read_body(&head(&rig, "large", 1), Box::new(GivenUp(true)));
+    }
+    let answer = ask(&rig, &head(&rig, "large", 2));
+    settle().await;
+    assert!(answer.try_recv().unwrap().is_ok());
+    assert_eq!(rig.requests("list").len() - before, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_body_that_is_taken_wakes_refused_calls() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    let source = rig.catalog.source(rig.informer.source()).unwrap();
+    let (sender, woken) = channel();
+    let _watch = rig.catalog.watch_ready(move |ready| drop(sender.send(ready)));
+    source.read_body(&head(&rig, "large", 1), Box::new(GivenUp(true)));
+    source.read_body(&head(&rig, "large", 1), Box::new(GivenUp(false)));
+    settle().await;
+    assert_eq!(woken.try_iter().count(), 0);
+    read(&rig, &head(&rig, "large", 2)).await.unwrap();
+    assert_eq!(woken.try_iter().count(), 1);
 }
