@@ -412,7 +412,7 @@ async fn only_a_body_that_is_taken_wakes_refused_calls() {
     let rig = shed_by_events(&server).await;
     let source = rig.catalog.source(rig.informer.source()).unwrap();
     let (sender, woken) = channel();
-    let _watch = rig.catalog.watch_ready(move |ready| drop(sender.send(ready)));
+    let _watch = rig.catalog.watch_ready(move |ready| sender.send(ready).unwrap());
     source.read_body(&head(&rig, "large", 1), Box::new(GivenUp(true)));
     source.read_body(&head(&rig, "large", 1), Box::new(GivenUp(false)));
     settle().await;
