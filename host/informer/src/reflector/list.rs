@@ -70,7 +70,7 @@ impl Reflector {
         let list = StagedList {
             objects: staged.objects,
             memory: staged.memory,
-            shed: staged.shed,
+            heads: staged.heads,
             version: version.clone(),
             source,
             verdict,

@@ -7,6 +7,7 @@ use informant_cache::{Snapshot, stored_bytes};
 use informant_object::{Object, Projection};
 
 use crate::cache_share::CacheShare;
+use crate::update_channel::ListHeads;
 
 /// After so many bytes of objects that became heads other tasks get a turn: 1 MiB is hashed in some 2 ms.
 const HEADS_BYTES_PER_STEP: usize = 1_024 * 1_024;
@@ -132,9 +133,12 @@ impl StagedHeads {
         !self.waiting.is_empty()
     }
 
-    /// The namespaces that the list sheds.
-    pub(super) fn into_shed(self) -> Vec<Box<str>> {
-        self.shed.into_iter().collect()
+    /// What the list sheds.
+    pub(super) fn into_shed(self) -> ListHeads {
+        ListHeads {
+            fields: self.fields.filter(|_| !self.shed.is_empty()),
+            namespaces: self.shed.into_iter().collect(),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use super::staged_heads::StagedHeads;
 use crate::metrics::StagedBytes;
 use crate::source_name::{SourceName, log};
 use crate::status::{OUTDATED_KEYS_MAX, StatusTracker};
+use crate::update_channel::ListHeads;
 
 /// A list that is being received.
 ///
@@ -48,8 +49,7 @@ pub(super) struct Staged {
     pub(super) new_bytes: usize,
     pub(super) memory: StagedBytes,
     pub(super) outdated: BTreeSet<Key>,
-    /// Namespaces of which only heads are staged.
-    pub(super) shed: Vec<Box<str>>,
+    pub(super) heads: ListHeads,
 }
 
 impl<'a> Staging<'a> {
@@ -215,7 +215,7 @@ impl<'a> Staging<'a> {
             new_bytes: self.new_bytes,
             memory: self.memory,
             outdated: self.outdated,
-            shed: self.heads.into_shed(),
+            heads: self.heads.into_shed(),
         }
     }
 

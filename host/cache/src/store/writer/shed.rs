@@ -141,11 +141,16 @@ impl StoreWriter {
         self.root.usage.shed_namespaces()
     }
 
-    /// The first native index whose field heads may lack.
-    pub(super) fn late_functions(&self) -> usize {
-        match self.root.heads {
-            0 => usize::MAX,
-            _ => self.late_functions,
-        }
+    /// From now on [`add`](Self::add) may receive heads, which keep `fields`.
+    pub fn expect_heads(&mut self, fields: &Projection) {
+        let is_kept = |function: &&Arc<dyn IndexFunc>| {
+            let read = function.fields();
+            read.is_some_and(|read| read.iter().all(|field| fields.covers(field)))
+        };
+        self.late_for_added = self.root.functions.iter().take_while(is_kept).count();
+        self.late_functions = match self.root.heads {
+            0 => self.late_for_added,
+            _ => self.late_functions.min(self.late_for_added),
+        };
     }
 }
