@@ -202,6 +202,12 @@ impl Snapshot {
         self.0.heads
     }
 
+    /// Namespaces that were shed completely since `older`, a state of the same store. None if there are none; an empty
+    /// list if there are too many to know them.
+    pub(crate) fn shed_since(&self, older: &Snapshot) -> Option<&[Box<str>]> {
+        self.0.sheds.since(&older.0.sheds)
+    }
+
     /// The namespaces of which only heads are stored, as of the newest snapshot, with the bytes that the bodies of
     /// their objects would add, the smallest first.
     #[must_use]

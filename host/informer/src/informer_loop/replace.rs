@@ -106,6 +106,10 @@ impl InformerLoop {
         // From now on the store counts the objects.
         drop(memory);
         self.publish();
+        // Queues count what the store no longer keeps, also if nothing has changed.
+        if self.synced && self.changes.is_empty() && !heads.namespaces.is_empty() {
+            self.push_changes();
+        }
         self.notify_listeners();
         self.parts.dropper.drop_later(self.parts.store.take_garbage());
         self.count_bytes();

@@ -145,6 +145,7 @@ impl StoreWriter {
             self.root.version = from.root.version.clone();
             self.root.epoch = from.root.epoch;
             self.root.generation = from.root.generation;
+            self.root.sheds = from.root.sheds.clone();
             self.root.replaced_bytes = from.root.replaced_bytes;
             self.root.reformed_bytes = from.root.reformed_bytes;
             self.dirty = true;

@@ -77,7 +77,11 @@ impl StoreWriter {
         let keys: Vec<Key> = here.take(objects_max).map(|(key, _)| key.clone()).collect();
         match keys.last() {
             Some(key) if keys.len() == objects_max => *last = Some(key.clone()),
-            _ => drop(self.shedding.pop()),
+            _ => {
+                self.root.sheds.push(namespace.clone());
+                self.shedding.pop();
+                self.dirty = true;
+            }
         }
         for key in keys {
             self.shed_object(&key);
