@@ -181,6 +181,9 @@ impl InformerLoop {
     /// Sheds the namespaces of which a list has only heads. Readers see it with the list.
     pub(super) async fn shed_with_list(&mut self, namespaces: &[Box<str>]) {
         for namespace in namespaces {
+            if self.parts.store.is_shed(namespace) {
+                continue;
+            }
             self.begin_to_shed(namespace);
             while self.parts.store.shed_some(HEADS_WITH_LIST_PER_STEP) {
                 tokio::task::yield_now().await;

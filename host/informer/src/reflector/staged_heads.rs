@@ -20,7 +20,7 @@ pub(super) struct StagedHeads {
     fields: Option<Arc<Projection>>,
     /// Namespaces that were shed before the list.
     shed_before: BTreeSet<Box<str>>,
-    /// Namespaces that the list sheds.
+    /// Namespaces that the list sheds: it has heads of them.
     shed: BTreeSet<Box<str>>,
     /// New whole objects by namespace, once they were needed.
     whole: Option<BTreeMap<Box<str>, WholeObjects>>,
@@ -52,13 +52,20 @@ impl StagedHeads {
         }
     }
 
-    /// The form in which `object` is staged.
-    pub(super) fn form(&self, object: Object) -> Object {
-        let is_shed = |set: &BTreeSet<Box<str>>| !set.is_empty() && set.contains(object.namespace());
-        match &self.fields {
-            Some(fields) if is_shed(&self.shed) || is_shed(&self.shed_before) => object.to_head(fields),
-            _ => object,
+    /// The form in which `object` is staged. A namespace that was shed before may return until the list is complete:
+    /// once the list has a head of it, the list sheds it, too.
+    pub(super) fn form(&mut self, object: Object) -> Object {
+        let Some(fields) = &self.fields else { return object };
+        let namespace = object.namespace();
+        let is_shed = self.shed.contains(namespace);
+        if !is_shed && !self.shed_before.contains(namespace) {
+            return object;
         }
+        let head = object.to_head(fields);
+        if !is_shed && head.is_head() {
+            self.shed.insert(namespace.into());
+        }
+        head
     }
 
     /// A new object is staged at `position`.

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use informant_apiserver::{Answer, ApiServer, Filter};
+use informant_apiserver::{Answer, ApiServer, Ending, Filter};
 use informant_cache::{AnswerBody, BodyUnavailable, CacheBudget};
 use informant_object::{KeyRef, Object, Pointer};
 use serde_json::json;
@@ -419,4 +419,31 @@ async fn only_a_body_that_is_taken_wakes_refused_calls() {
     assert_eq!(woken.try_iter().count(), 0);
     read(&rig, &head(&rig, "large", 2)).await.unwrap();
     assert_eq!(woken.try_iter().count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_returning_during_a_list_has_no_heads_left() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    for number in 6..40 {
+        server.delete("v1/pods", "large", &format!("pod-{number:03}")).unwrap();
+    }
+    pass(30).await;
+    server.faults().hold(Filter::any().verb("list"), 1);
+    server.faults().compact();
+    server.faults().drop_watches(&Filter::any(), Ending::Expired);
+    put_large(&server, "large", 1);
+    pass(50).await;
+    server.faults().release();
+    pass(5).await;
+    assert_complete(&rig);
+    assert!(
+        matches!(heads_in(&rig, "large"), 0 | 6),
+        "{} of 6 are heads",
+        heads_in(&rig, "large")
+    );
+    pass(70).await;
+    put_large(&server, "large", 2);
+    settle().await;
+    assert_eq!(rig.informer.snapshot().heads(), 0);
 }
