@@ -77,6 +77,24 @@ impl StagedHeads {
         }
     }
 
+    /// A new object is no longer staged.
+    pub(super) fn forget(&mut self, object: &Object) {
+        if !object.is_head()
+            && let Some(of) = self.whole.as_mut().and_then(|whole| whole.get_mut(object.namespace()))
+        {
+            of.bytes = of.bytes.saturating_sub(stored_bytes(object));
+        }
+    }
+
+    /// An object is staged at `position` now.
+    pub(super) fn moved(&mut self, object: &Object, position: usize) {
+        if self.shed.contains(object.namespace()) {
+            self.waiting.push(position);
+        } else if let Some(of) = self.whole.as_mut().and_then(|whole| whole.get_mut(object.namespace())) {
+            of.positions.push(position);
+        }
+    }
+
     /// Makes heads of objects among `objects`, if more have to become heads; `known` has those that are not new. Looks
     /// at no more than `objects_max`, and makes a head of no further one after [`HEADS_BYTES_PER_STEP`]. `replaced`
     /// receives each object and its head. Returns whether some may be left.
@@ -125,7 +143,8 @@ impl StagedHeads {
             }
             whole
         });
-        let mut largest: Vec<_> = whole.iter().map(|(namespace, of)| (of.bytes, namespace.clone())).collect();
+        let some = whole.iter().filter(|(_, of)| of.bytes > 0);
+        let mut largest: Vec<_> = some.map(|(namespace, of)| (of.bytes, namespace.clone())).collect();
         largest.sort_unstable_by(|a, b| b.cmp(a));
         let excess = self.cache.budget.excess_bytes();
         let mut covered = 0;
@@ -151,7 +170,12 @@ impl StagedHeads {
 
 /// The store's own objects take no memory of the list: the loop sheds them with the namespace.
 fn is_new_and_whole(object: &Object, known: &Snapshot) -> bool {
-    !object.is_head() && !known.get(object.key()).is_some_and(|known| known.ptr_eq(object))
+    !object.is_head() && is_new(object, known)
+}
+
+/// Whether `known` does not have `object` itself.
+pub(super) fn is_new(object: &Object, known: &Snapshot) -> bool {
+    !known.get(object.key()).is_some_and(|known| known.ptr_eq(object))
 }
 
 fn add(whole: &mut BTreeMap<Box<str>, WholeObjects>, object: &Object, position: usize) {

@@ -13,7 +13,7 @@ use informant_object::frames::{
 use informant_object::{Key, Object, ObjectError, ObjectHead, Shape, head};
 
 use super::ReflectorParts;
-use super::staged_heads::StagedHeads;
+use super::staged_heads::{StagedHeads, is_new};
 use crate::metrics::StagedBytes;
 use crate::source_name::{SourceName, log};
 use crate::status::{OUTDATED_KEYS_MAX, StatusTracker};
@@ -249,8 +249,10 @@ impl<'a> Staging<'a> {
             match positions.entry(object.key().to_key()) {
                 Entry::Vacant(entry) => drop(entry.insert(position)),
                 Entry::Occupied(entry) => {
-                    self.objects[*entry.get()] = object;
-                    return *entry.get();
+                    let position = *entry.get();
+                    let older = std::mem::replace(&mut self.objects[position], object);
+                    self.forget(&older);
+                    return position;
                 }
             }
         }
@@ -276,10 +278,21 @@ impl<'a> Staging<'a> {
         self.outdated.remove(key);
         let positions = self.index_positions();
         let Some(position) = positions.remove(key) else { return };
-        self.objects.swap_remove(position);
+        let object = self.objects.swap_remove(position);
+        self.forget(&object);
         if let Some(moved) = self.objects.get(position) {
+            self.heads.moved(moved, position);
             let key = moved.key().to_key();
             self.index_positions().insert(key, position);
+        }
+    }
+
+    /// An object is no longer staged: its bytes are given back, unless the store has it.
+    fn forget(&mut self, object: &Object) {
+        if is_new(object, &self.known) {
+            self.memory.remove(stored_bytes(object));
+            self.new_bytes = self.new_bytes.saturating_sub(object.size_bytes());
+            self.heads.forget(object);
         }
     }
 
