@@ -31,11 +31,14 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 static ANNOTATIONS: LazyLock<Pointer> = LazyLock::new(|| pointer("/metadata/annotations"));
 
-static ANNOTATIONS_ONLY: LazyLock<Projection> =
-    LazyLock::new(|| Projection::new(std::slice::from_ref(&*ANNOTATIONS)));
+static ANNOTATIONS_ONLY: LazyLock<Projection> = LazyLock::new(|| Projection::new(std::slice::from_ref(&*ANNOTATIONS)));
 
-static WITHOUT_LAST_APPLIED: LazyLock<Shape> =
-    LazyLock::new(|| dropping(pointer(&format!("/metadata/annotations/{}", LAST_APPLIED.replace('/', "~1")))));
+static WITHOUT_LAST_APPLIED: LazyLock<Shape> = LazyLock::new(|| {
+    dropping(pointer(&format!(
+        "/metadata/annotations/{}",
+        LAST_APPLIED.replace('/', "~1")
+    )))
+});
 
 static WITHOUT_ANNOTATIONS: LazyLock<Shape> = LazyLock::new(|| dropping(ANNOTATIONS.clone()));
 
@@ -130,7 +133,9 @@ impl Object {
         match field.tokens() {
             [first] => is_named(Some(first), "apiVersion") || is_named(Some(first), "kind") || self.has_all_of(first),
             [first, second, ..] if is_named(Some(first), "metadata") && !may_be(second, "annotations") => true,
-            [first, second, third, ..] if is_named(Some(first), "metadata") && is_named(Some(second), "annotations") => {
+            [first, second, third, ..]
+                if is_named(Some(first), "metadata") && is_named(Some(second), "annotations") =>
+            {
                 self.has_annotations() || (!may_be(third, LAST_APPLIED) && self.has_other_annotations())
             }
             [first, ..] => self.has_all_of(first),
@@ -328,7 +333,10 @@ mod tests {
         let applied = r#""kubectl.kubernetes.io/last-applied-configuration":"{…}""#;
         let head = object(applied, "").to_head(&fields(&[]));
         assert!(head.holds(&payload(&["/metadata/labels"])));
-        assert!(head.holds(&payload(&["/metadata/annotations/x"])), "the others are there");
+        assert!(
+            head.holds(&payload(&["/metadata/annotations/x"])),
+            "the others are there"
+        );
         for missing in [Payload::Metadata, payload(&["/metadata"]), payload(&["/metadata/*/x"])] {
             assert!(!head.holds(&missing), "{missing:?}");
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use informant_object::{Key, KeyRef};
 
-use super::StoreWriter;
 use super::super::root::StoredObject;
+use super::StoreWriter;
 use super::shed::fields_of;
 use crate::index::{IndexConflict, IndexError, IndexFailures, IndexFunc, Postings};
 
@@ -134,7 +134,10 @@ impl StoreWriter {
     pub fn copy_objects(&mut self, from: &StoreWriter, objects_max: usize) -> bool {
         let is_kept = |function: &&Arc<dyn IndexFunc>| self.root.functions.iter().any(|own| Arc::ptr_eq(own, function));
         let slots = from.root.functions.iter().enumerate();
-        let kept: Vec<usize> = slots.filter(|(_, function)| is_kept(function)).map(|(slot, _)| slot).collect();
+        let kept: Vec<usize> = slots
+            .filter(|(_, function)| is_kept(function))
+            .map(|(slot, _)| slot)
+            .collect();
         let objects = from.root.objects.range(after(self.top.as_ref())).take(objects_max);
         let objects: Vec<StoredObject> = objects.map(|(_, stored)| stored.clone()).collect();
         let is_complete = objects.len() < objects_max;
