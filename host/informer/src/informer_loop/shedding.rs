@@ -417,7 +417,9 @@ async fn read_complete_page(
             return Ok(page);
         }
         if objects >= *objects_max {
-            return Err(format!("the API server sent more than the {objects_max} objects of a page"));
+            return Err(format!(
+                "the API server sent more than the {objects_max} objects of a page"
+            ));
         }
         *objects_max = (objects / 2).max(1);
     }
