@@ -162,7 +162,10 @@ fn listed_heads_that_lack_an_indexed_field_are_named() {
     writer.expect_heads(&fields);
     writer.add(pod("a", "x", 2, "n1").to_head(&fields));
     let snapshot = writer.publish();
-    assert_eq!((absent(&snapshot, "node"), on_node(&snapshot, "n1")), (vec![], vec!["a/x".to_owned()]));
+    assert_eq!(
+        (absent(&snapshot, "node"), on_node(&snapshot, "n1")),
+        (vec![], vec!["a/x".to_owned()])
+    );
 }
 
 #[test]
@@ -196,9 +199,8 @@ fn changed_indexes_keep_what_heads_lack() {
         while !copy.copy_objects(writer, 1) {}
         copy
     }
-    let by_name = || -> Box<dyn IndexFunc> {
-        Box::new(PointerIndex::new("name", Pointer::parse("/metadata/name").unwrap()))
-    };
+    let by_name =
+        || -> Box<dyn IndexFunc> { Box::new(PointerIndex::new("name", Pointer::parse("/metadata/name").unwrap())) };
     let mut writer = StoreWriter::new();
     writer.add_indexers(vec![by_name()]).unwrap();
     writer.shed_namespace("a");
