@@ -96,8 +96,8 @@ impl StagedHeads {
     }
 
     /// Makes heads of objects among `objects`, if more have to become heads; `known` has those that are not new. Looks
-    /// at no more than `objects_max`, and makes a head of no further one after [`HEADS_BYTES_PER_STEP`]. `replaced`
-    /// receives each object and its head. Returns whether some may be left.
+    /// at `objects_max` at most, and at none after [`HEADS_BYTES_PER_STEP`] of them became heads. `replaced` receives
+    /// each object and its head. Returns whether some may be left.
     pub(super) fn shed_some(
         &mut self,
         objects: &mut [Object],
@@ -234,7 +234,7 @@ mod tests {
         let whole = objects.iter().filter(|object| !object.is_head()).count();
         assert!(
             whole * 6_000 > max_bytes / 3,
-            "{whole}: no more than necessary becomes a head"
+            "{whole}: what there is room for stays whole"
         );
     }
 }

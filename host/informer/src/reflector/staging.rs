@@ -150,8 +150,8 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// While the budget of all caches is exceeded, makes heads of the largest namespaces of the list. Looks at no more
-    /// than `objects_max` objects; returns whether some may be left.
+    /// While the budget of all caches is exceeded, makes heads of the largest namespaces of the list. Looks at
+    /// `objects_max` objects at most; returns whether some may be left.
     pub(super) fn shed_some(&mut self, objects_max: usize) -> bool {
         let memory = &mut self.memory;
         let new_bytes = &mut self.new_bytes;
