@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informant_cache::{BodyUnavailable, Catalog, Environment, Source};
+use informant_cache::{AnswerBody, BodyUnavailable, Catalog, Environment, Source};
 use informant_object::{Object, SourceId};
 use tokio::sync::oneshot;
 
@@ -33,8 +33,20 @@ impl Bodies<'_> {
 /// The object that `head` is of, whole, without a limit of time.
 pub(crate) async fn read_body(source: &Source, head: &Object) -> Result<Object, BodyUnavailable> {
     let (sender, answer) = oneshot::channel();
-    // The call may no longer wait.
-    source.read_body(head, Box::new(move |body| drop(sender.send(body))));
+    source.read_body(head, Box::new(WaitingCall(sender)));
     // The source ended with the request.
     answer.await.unwrap_or(Err(BodyUnavailable::NoReader))
+}
+
+/// A call that waits for a body, until it gives up.
+struct WaitingCall(oneshot::Sender<Result<Object, BodyUnavailable>>);
+
+impl AnswerBody for WaitingCall {
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    fn send(self: Box<Self>, body: Result<Object, BodyUnavailable>) -> bool {
+        self.0.send(body).is_ok()
+    }
 }

@@ -250,7 +250,7 @@ impl Queue {
                     }
                 }
             }
-            // An add holds no bytes, and its end was never added.
+            // Its end was never added.
             Folded::Vanished { owed_to_sync } => {
                 self.counters.vanished += 1;
                 if owed_to_sync {
@@ -261,6 +261,7 @@ impl Queue {
                 } else {
                     slot.rest.pop_back();
                     self.states -= 1;
+                    self.bytes -= bytes_before;
                 }
             }
         }
