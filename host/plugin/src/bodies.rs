@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::engine::wait::{TooLate, at_most};
 
 /// How long an event or an index value waits for a body: 5 s. Then the event waits for a later one, as after an answer
-/// `not-ready`, and the object is not in the index.
+/// `not-ready`, and the index value is tried again.
 pub(crate) const BODY_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Reads bodies for calls.
