@@ -66,7 +66,10 @@ pub(crate) enum LossSubject {
     Namespace(String, String),
     /// A cluster-scoped object: its cluster and name.
     Object(String, String),
-    /// No object: `init`, or the end of a list.
+    /// The end of a list. How many objects `on-synced` goes through is up to those who create them, and how often it is
+    /// called for one list is bounded, so it leads to no quarantine.
+    Sync,
+    /// No object: `init`.
     Plugin,
 }
 
@@ -74,7 +77,7 @@ impl LossSubject {
     pub(crate) fn of(catalog: &Catalog, source: SourceId, key: Option<KeyRef<'_>>) -> LossSubject {
         let cluster = || catalog.info(source).map_or_else(String::new, |info| info.cluster);
         match key {
-            None => LossSubject::Plugin,
+            None => LossSubject::Sync,
             Some(KeyRef { namespace: "", name }) => LossSubject::Object(cluster(), name.to_owned()),
             Some(key) => LossSubject::Namespace(cluster(), key.namespace.to_owned()),
         }
@@ -130,6 +133,7 @@ impl FailureHistory {
             on_probation,
         } = loss;
         let points = match kind {
+            _ if about == LossSubject::Sync => 0,
             TrapKind::Timeout => TIMEOUT_POINTS,
             TrapKind::Trap | TrapKind::Memory => 1,
             // The plugin is being stopped.
@@ -191,7 +195,7 @@ fn is_spread<'a>(losses: impl Iterator<Item = &'a Loss>) -> bool {
         match subject {
             LossSubject::Namespace(..) => namespaces += 1,
             LossSubject::Object(..) => objects += 1,
-            LossSubject::Plugin => {}
+            LossSubject::Sync | LossSubject::Plugin => {}
         }
     }
     namespaces >= QUARANTINE_NAMESPACES || objects >= QUARANTINE_OBJECTS
@@ -327,6 +331,20 @@ mod tests {
         }
         assert_eq!(traps, LOSS_POINTS_MAX);
         assert!(now < at(30_000), "{now}");
+    }
+
+    #[test]
+    fn crashes_of_on_synced_never_lead_to_quarantine() {
+        let (mut failures, mut now) = (FailureHistory::default(), Moment::ZERO);
+        for in_a_row in 1..100 {
+            let about = LossSubject::of(&Catalog::new(), SourceId(1), None);
+            let sync = NewLoss {
+                about,
+                in_a_row,
+                ..loss(TrapKind::Timeout, "")
+            };
+            now += wait(failures.record(sync, now));
+        }
     }
 
     #[test]
