@@ -114,8 +114,9 @@ impl Listener {
             counters,
             ..
         } = &mut self.queue;
-        if let Some(key) = slots.get(id).key().filter(|_| self.options.limits_suspects) {
-            counters.suspects_forgotten += u64::from(suspects.add(key, now));
+        let slot = slots.get(id);
+        if let Some(key) = slot.key().filter(|_| self.options.limits_suspects) {
+            counters.suspects_forgotten += u64::from(suspects.add(slot.source, key, now));
         }
     }
 

@@ -189,8 +189,7 @@ impl IndexActor {
                     TrapKind::Trap | TrapKind::Memory | TrapKind::Aborted => self.counters.trap.inc(),
                 };
                 let error = truncated(report.to_string());
-                let catalog = &self.slot.context.runtime.services.catalog;
-                let about = LossSubject::of(catalog, job.source, Some(job.key.as_ref()));
+                let about = LossSubject::of(Some(job.key.as_ref()));
                 self.slot.record_loss(&report, about);
                 Err(error)
             }

@@ -208,9 +208,7 @@ impl EventWorker {
             }
         }
         if let Some(report) = loss {
-            let catalog = &self.slot.context.runtime.services.catalog;
-            let about = LossSubject::of(catalog, delivery.source, delivery.key());
-            self.slot.record_loss(&report, about);
+            self.slot.record_loss(&report, LossSubject::of(delivery.key()));
         }
         (now, has_committed)
     }
