@@ -1,4 +1,5 @@
-//! Suspect namespaces: those with an object whose call cost the handler its instance, a short time ago.
+//! Suspect namespaces: those with an object whose call cost the handler its instance, or whose body kept it waiting, a
+//! short time ago.
 //!
 //! Calls about their objects get a share of the handler's time, all together, one at a time. So objects that crash the
 //! handler delay those of other namespaces by a bounded share of time, however many there are. Namespaces of one name in
@@ -30,7 +31,7 @@ pub(crate) struct Suspects {
     next_sweep: Moment,
 }
 
-/// When calls about namespaces, or about cluster-scoped objects, crashed last: by cluster and name.
+/// When calls about namespaces, or about cluster-scoped objects, crashed or were held up last: by cluster and name.
 #[derive(Debug, Default)]
 struct Crashes(BTreeMap<Box<str>, BTreeMap<Box<str>, Moment>>);
 
@@ -100,7 +101,7 @@ impl Suspects {
         self.in_cluster_of(source, |cluster| crashes.contains(cluster, name))
     }
 
-    /// A call about `key` crashed. Returns whether another namespace was forgotten for it: the one whose crash is the
+    /// A call about `key` crashed or was held up. Returns whether another namespace was forgotten for it: the one whose crash is the
     /// oldest of more than [`SUSPECTS_MAX`].
     pub(crate) fn add(&mut self, source: SourceId, key: KeyRef<'_>, now: Moment) -> bool {
         let cluster = self.in_cluster_of(source, Box::<str>::from);

@@ -120,6 +120,15 @@ impl Listener {
         }
     }
 
+    /// An object has held up the handler.
+    pub(super) fn held_up(&mut self, source: SourceId, key: KeyRef<'_>, began: Moment, now: Moment) {
+        if self.options.limits_suspects {
+            let Queue { suspects, counters, .. } = &mut self.queue;
+            counters.suspects_forgotten += u64::from(suspects.add(source, key, now));
+            suspects.charge(began, now);
+        }
+    }
+
     /// Takes back a delivery whose call was not made.
     pub(super) fn give_back(&mut self, token: DeliveryToken) {
         self.queue.suspects.ended(token, false, Moment::ZERO);
