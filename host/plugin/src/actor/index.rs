@@ -139,7 +139,9 @@ impl IndexActor {
     fn with_body(&mut self, job: IndexJob, feed: &IndexFeedHandle) -> Option<IndexJob> {
         let job = self.jobs.queue_behind(job, feed)?;
         let InstanceSlot { context, version, .. } = &self.slot;
-        let rule = version.manifest.index_rule(&job.object.api_version(), &job.object.kind());
+        let rule = version
+            .manifest
+            .index_rule(&job.object.api_version(), &job.object.kind());
         if rule.is_none_or(|rule| job.object.holds(&rule.payload)) {
             return Some(job);
         }

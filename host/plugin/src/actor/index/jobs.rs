@@ -290,7 +290,10 @@ mod tests {
         let mut rig = Rig::new([Reply::Fails]);
         assert_eq!(rig.work_after(0), "z");
         assert!(rig.is_ready(rig.whole) && !rig.is_ready(rig.shed));
-        assert_eq!(rig.feed.state(rig.shed), Some(IndexState::Backfilling { done: 2, total: 2 }));
+        assert_eq!(
+            rig.feed.state(rig.shed),
+            Some(IndexState::Backfilling { done: 2, total: 2 })
+        );
         assert_eq!(rig.jobs.next_end(), Some(rig.now + BODY_READ_PAUSE));
         assert_eq!(rig.work_after(999), "");
         assert_eq!(rig.work_after(1), "a b");
