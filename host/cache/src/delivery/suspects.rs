@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use informant_object::{KeyRef, SourceId};
 
-use crate::{Catalog, Moment};
 use crate::delivery::DeliveryToken;
 use crate::delivery::options::{SUSPECT_BURST, SUSPECT_SHARE_PERCENT, SUSPECT_TIME, SUSPECTS_MAX};
+use crate::{Catalog, Moment};
 
 /// Between two searches for namespaces that are suspect no longer, which visit all.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -71,7 +71,11 @@ impl Crashes {
     /// `NAME`, or `CLUSTER/NAME` if the cluster has a name.
     fn names(&self) -> impl Iterator<Item = String> {
         let of_cluster = |(cluster, names): (&Box<str>, &BTreeMap<Box<str>, Moment>)| {
-            let prefix = if cluster.is_empty() { String::new() } else { format!("{cluster}/") };
+            let prefix = if cluster.is_empty() {
+                String::new()
+            } else {
+                format!("{cluster}/")
+            };
             let named = names.keys().map(|name| format!("{prefix}{name}"));
             named.collect::<Vec<_>>()
         };
@@ -104,7 +108,7 @@ impl Suspects {
     /// A call about `key` crashed or was held up. Returns whether another namespace was forgotten for it: the one whose crash is the
     /// oldest of more than [`SUSPECTS_MAX`].
     pub(crate) fn add(&mut self, source: SourceId, key: KeyRef<'_>, now: Moment) -> bool {
-        let cluster = self.in_cluster_of(source, Box::<str>::from);
+        let cluster: Box<str> = self.in_cluster_of(source, |cluster| cluster.into());
         match key.namespace {
             "" => self.names.add(&cluster, key.name, now),
             namespace => self.namespaces.add(&cluster, namespace, now),
@@ -302,6 +306,9 @@ mod tests {
             (contains("web", "b"), contains("", "node-1"))
         });
         assert_eq!(are_suspect, [(true, false), (true, false), (false, true)]);
-        assert_eq!(suspects.list(9), (2, vec!["dev/web".to_owned(), "prod/node-1".to_owned()]));
+        assert_eq!(
+            suspects.list(9),
+            (2, vec!["dev/web".to_owned(), "prod/node-1".to_owned()])
+        );
     }
 }
