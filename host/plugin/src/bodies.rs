@@ -65,7 +65,11 @@ mod tests {
         let holds_up = |error, millis| has_held_up(Err(error), Duration::from_millis(millis));
         assert_eq!([1_000, 1_001].map(|millis| holds_up(&gone, millis)), [false, true]);
         for failed in [BodyUnavailable::Busy, BodyUnavailable::Failed("500".to_owned())] {
-            assert_eq!([100, 101].map(|millis| holds_up(&failed, millis)), [false, true], "{failed}");
+            assert_eq!(
+                [100, 101].map(|millis| holds_up(&failed, millis)),
+                [false, true],
+                "{failed}"
+            );
         }
     }
 }

@@ -82,12 +82,7 @@ impl Buffers {
         }
     }
 
-    async fn read(
-        &mut self,
-        source: SourceId,
-        head: &Object,
-        bodies: Bodies<'_>,
-    ) -> Result<Object, BodyUnavailable> {
+    async fn read(&mut self, source: SourceId, head: &Object, bodies: Bodies<'_>) -> Result<Object, BodyUnavailable> {
         let began = bodies.env.now();
         let body = bodies.read(source, head).await;
         let now = bodies.env.now();
