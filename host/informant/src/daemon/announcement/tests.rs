@@ -271,7 +271,11 @@ async fn renewal_that_only_conflicts_has_failed() {
     let reads = u32::try_from(READS_MAX).unwrap();
     world.server.faults().answer(leases().verb("update"), reads, conflict);
     sleep(RENEW_EVERY).await;
-    assert!(process.reason().contains("others wrote it 3 times"), "{}", process.reason());
+    assert!(
+        process.reason().contains("others wrote it 3 times"),
+        "{}",
+        process.reason()
+    );
     sleep(RENEW_EVERY).await;
     assert_eq!(process.other(), None);
 }
