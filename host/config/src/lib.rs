@@ -13,7 +13,7 @@
 //! source units name
 //! problem
 //! table
-//! listen pointers resources state cache http allow_http
+//! listen pointers resources script_runners state cache http allow_http
 //! allow cluster health informer
 //! admin plugin
 //! references
@@ -22,7 +22,8 @@
 //! - `source`, `problem`: a text with positions, and what is wrong in it.
 //! - `table`, `units`, `name`: typed access to a table, whose getters are the list of its keys.
 //! - One module for each section, with what belongs to it: `admin`, `cache`, `cluster`, `health`, `http`, `informer`,
-//!   `plugin`, `state`; `allow`, `allow_http`, `listen`, `pointers` and `resources` read parts of them.
+//!   `plugin`, `script_runners`, `state`; `allow`, `allow_http`, `listen`, `pointers` and `resources` read parts of
+//!   them.
 //! - `references`: checks across sections.
 
 mod admin;
@@ -40,6 +41,7 @@ mod pointers;
 mod problem;
 mod references;
 mod resources;
+mod script_runners;
 mod source;
 mod state;
 mod table;
@@ -63,6 +65,7 @@ pub use plugin::{PluginPositions, PluginSection};
 pub use problem::{Problem, Problems, Severity};
 pub use references::WATCHES_MAX;
 pub use resources::Resources;
+pub use script_runners::ScriptRunnersSection;
 pub use source::{FilePosition, Located, SourceFile, TextHash};
 pub use state::{Durable, StateSection};
 pub use units::show_size;
@@ -80,6 +83,7 @@ pub struct Config {
     pub http: HttpSection,
     pub cache: CacheSection,
     pub state: StateSection,
+    pub script_runners: ScriptRunnersSection,
     pub informers: BTreeMap<String, InformerSection>,
     pub plugins: BTreeMap<String, PluginSection>,
     pub hash: TextHash,
@@ -165,9 +169,10 @@ fn read(root: &Table<'_>) -> Config {
         .into_iter()
         .filter_map(|(name, table)| Some((name, informer::read(&table)?)))
         .collect();
+    let script_runners = script_runners::read(root);
     let mut plugins: BTreeMap<_, _> = sections(root, "plugin")
         .into_iter()
-        .filter_map(|(name, table)| plugin::read(&name, &table).map(|section| (name, section)))
+        .filter_map(|(name, table)| plugin::read(&name, &table, &script_runners).map(|section| (name, section)))
         .collect();
     let clusters = cluster::read(root);
     references::validate(root, &clusters, &informers, &plugins);
@@ -188,6 +193,7 @@ fn read(root: &Table<'_>) -> Config {
         http: http::read(root),
         cache: cache::read(root),
         state: state::read(root),
+        script_runners,
         informers,
         plugins,
         hash: root.reporter().file().hash(),

@@ -7,13 +7,14 @@ use std::time::Duration;
 use informant_object::LabelSelector;
 use informant_spec::{
     ContentSource, Digest, EventSelection, HttpGrant, INSTANCES_MAX, KubeGrant, Limits, OnFailure, PluginSpec,
-    ReplayPolicy, Required, RetryPolicy, WAIT_FOR_MAX_DEFAULT, WaitFor,
+    ReplayPolicy, Required, RetryPolicy, Suffix, WAIT_FOR_MAX_DEFAULT, WaitFor,
 };
 
 use crate::allow;
 use crate::http;
 use crate::informer::{LABEL_SELECTOR_HELP, RESYNC_MAX, RESYNC_MIN, read_namespaces, read_parsed, read_required};
 use crate::name;
+use crate::script_runners::ScriptRunnersSection;
 use crate::source::{FilePosition, Located};
 use crate::table::{Planned, Table};
 
@@ -122,14 +123,14 @@ impl PluginSection {
     }
 }
 
-pub(crate) fn read(name: &str, table: &Table<'_>) -> Option<PluginSection> {
-    let section = read_keys(name, table);
+pub(crate) fn read(name: &str, table: &Table<'_>, runners: &ScriptRunnersSection) -> Option<PluginSection> {
+    let section = read_keys(name, table, runners);
     table.finish(PLANNED);
     section
 }
 
-fn read_keys(name: &str, table: &Table<'_>) -> Option<PluginSection> {
-    let component = read_content(table);
+fn read_keys(name: &str, table: &Table<'_>, runners: &ScriptRunnersSection) -> Option<PluginSection> {
+    let component = read_content(table, runners);
     let informers = read_informers(table);
     let selection = read_selection(table);
     let config = read_config(table);
@@ -181,7 +182,7 @@ fn read_keys(name: &str, table: &Table<'_>) -> Option<PluginSection> {
 }
 
 /// `component = "NAME.wasm"` or `script = "NAME.js"`.
-fn read_content(table: &Table<'_>) -> Option<Located<ContentSource>> {
+fn read_content(table: &Table<'_>, runners: &ScriptRunnersSection) -> Option<Located<ContentSource>> {
     match (table.has("component"), table.has("script")) {
         (true, true) => {
             let message = format!("{} has both `component` and `script`", table.title());
@@ -189,38 +190,45 @@ fn read_content(table: &Table<'_>) -> Option<Located<ContentSource>> {
             table.refuse(table.value_position("script"), message, help);
             None
         }
-        (false, true) => read_script(table),
-        _ => read_component(table),
+        (false, true) => read_script(table, runners),
+        _ => read_component(table, runners),
     }
 }
 
-fn read_script(table: &Table<'_>) -> Option<Located<ContentSource>> {
+fn read_script(table: &Table<'_>, runners: &ScriptRunnersSection) -> Option<Located<ContentSource>> {
     let text = table.string("script")?;
-    if is_script(&text.value) && !text.value.contains("://") {
-        return Some(located(table, &text));
+    if let Some(suffix) = script_suffix(&text.value, runners).filter(|_| !text.value.contains("://")) {
+        return Some(Located {
+            value: ContentSource::script(table.file(&text.value), suffix),
+            position: text.position,
+        });
     }
-    let message = "`script` must name a file that ends in .js or .mjs";
-    let help = match Path::new(&text.value).extension().and_then(OsStr::to_str) {
-        Some("ts" | "mts") => "build it, and name the result: informant plugin build NAME.ts",
-        Some("wasm") => "for a component use component = \"NAME.wasm\"",
-        _ => "scripts are JavaScript modules: script = \"NAME.js\"",
+    let known: Vec<String> = runners.suffixes().map(|suffix| format!(".{suffix}")).collect();
+    let (last, others) = known.split_last()?;
+    let message = format!("`script` must name a file that ends in {} or {last}", others.join(", "));
+    let suffix = Path::new(&text.value).extension().and_then(OsStr::to_str);
+    let help = match suffix {
+        _ if text.value.contains("://") => "download the script first, and set its file".to_owned(),
+        Some(suffix @ ("cts" | "tsx" | "jsx")) => {
+            format!("build it, and name the result: informant plugin build NAME.{suffix}")
+        }
+        Some("wasm") => "for a component use component = \"NAME.wasm\"".to_owned(),
+        Some(suffix) if Suffix::new(suffix).is_some() => {
+            format!("for another language, name its runner: [script-runners] {suffix} = \"FILE\"")
+        }
+        _ => "write the name of a script: script = \"NAME.js\"".to_owned(),
     };
     table.refuse(text.position, message, help);
     None
 }
 
-fn is_script(file: &str) -> bool {
-    ContentSource::from(file).language().is_script()
+/// The suffix of a file that a runner can run.
+fn script_suffix(file: &str, runners: &ScriptRunnersSection) -> Option<Suffix> {
+    let suffix = Suffix::of(Path::new(file))?;
+    runners.suffixes().any(|known| known == suffix).then_some(suffix)
 }
 
-fn located(table: &Table<'_>, text: &Located<String>) -> Located<ContentSource> {
-    Located {
-        value: table.file(&text.value).into(),
-        position: text.position,
-    }
-}
-
-fn read_component(table: &Table<'_>) -> Option<Located<ContentSource>> {
+fn read_component(table: &Table<'_>, runners: &ScriptRunnersSection) -> Option<Located<ContentSource>> {
     let text = table.required_string(
         "component",
         "set its file: component = \"plugins/NAME.wasm\", or script = \"NAME.js\"",
@@ -234,12 +242,15 @@ fn read_component(table: &Table<'_>) -> Option<Located<ContentSource>> {
         table.report(text.position, "`component` is empty");
         return None;
     }
-    if is_script(&text.value) {
+    if script_suffix(&text.value, runners).is_some() {
         let help = format!("write script = \"{}\"", text.value);
         table.refuse(text.position, "`component` names a script", help);
         return None;
     }
-    Some(located(table, &text))
+    Some(Located {
+        value: table.file(&text.value).into(),
+        position: text.position,
+    })
 }
 
 fn read_sha256(table: &Table<'_>) -> Option<Digest> {

@@ -20,7 +20,7 @@ use informant_cache::{Catalog, Environment, Reason, Snapshot};
 use informant_config::HttpSection;
 use informant_informer::TokioEnvironment;
 use informant_object::{Object, Shape, SourceId};
-use informant_plugin_host::{Compiler, HostOptions, Plugin, PluginHost, PluginMetrics, Services};
+use informant_plugin_host::{Compiler, HostOptions, Plugin, PluginHost, PluginMetrics, RunnerSources, Services};
 use informant_spec::{Content, HttpGrant, PluginSpec};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -145,7 +145,7 @@ impl World {
                 http: Some(Arc::new(sender)),
             },
             metrics: PluginMetrics::register(&mut Registry::default()),
-            script_runner: None,
+            script_runners: RunnerSources::new(),
         })?;
         Ok(World {
             host,

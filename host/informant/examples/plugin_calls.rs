@@ -28,9 +28,10 @@ use informant_cache::listener::{ChangeKind, ListenerHandle, ObjectChange};
 use informant_cache::{BoxFuture, Catalog, Environment, Moment, Reason, Snapshot};
 use informant_object::{Object, Shape, SourceId};
 use informant_plugin_host::{
-    Compiler, HostOptions, KubeApi, KubeCall, KubeFuture, Plugin, PluginHost, PluginMetrics, Services,
+    Compiler, HostOptions, KubeApi, KubeCall, KubeFuture, Plugin, PluginHost, PluginMetrics, RunnerSource,
+    RunnerSources, Services,
 };
-use informant_spec::{Content, PluginSpec};
+use informant_spec::{Content, PluginSpec, Suffix};
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 
@@ -240,9 +241,7 @@ impl Handler {
                 http: None,
             },
             metrics: PluginMetrics::register(&mut Registry::default()),
-            script_runner: std::fs::read(built("informant_script_runner.wasm")?)
-                .ok()
-                .map(Cow::Owned),
+            script_runners: script_runners()?,
         })?;
         let content = Content::new(spec.content.clone(), std::fs::read(spec.content.path())?);
         let plugin = host.load(spec, content).await?;
@@ -388,4 +387,11 @@ impl Environment for RealTime {
     fn random(&self) -> u64 {
         self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
     }
+}
+
+/// The built script runner, if there is one.
+fn script_runners() -> Result<RunnerSources> {
+    let runner = std::fs::read(built("informant_script_runner.wasm")?).ok();
+    let runner = runner.map(|bytes| RunnerSource::BuiltIn(Cow::Owned(bytes)));
+    Ok(Suffix::new("js").zip(runner).into_iter().collect())
 }

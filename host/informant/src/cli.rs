@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! informant run | check | get | status | explain | log-level | rbac | apiserver | completions
-//! informant plugin build | inspect | list | effects | logs
+//! informant plugin new | build | inspect | list | effects | logs
 //! informant plugin dead-letters | retries | requeue | trigger | pause | resume | restart
 //! ```
 //!
@@ -27,6 +27,7 @@ mod get;
 mod inspect;
 mod kubectl;
 mod log_level;
+mod new;
 mod output;
 mod plugin;
 mod plugin_logs;
@@ -108,7 +109,9 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum PluginCommand {
-    /// Bundle a script with what it imports, or make a component of it
+    /// Create a folder with a handler, its test and a configuration to try it
+    New(new::NewArgs),
+    /// Build a component or a script from the sources of a plugin
     Build(build::BuildArgs),
     /// Show a component's roles, imports and manifest
     Inspect(inspect::InspectArgs),
@@ -211,6 +214,7 @@ impl Cli {
             Command::Rbac(args) => rbac::run(&args),
             Command::Apiserver(args) => apiserver::run(&args),
             Command::Plugin { command } => match command {
+                PluginCommand::New(args) => new::run(&args),
                 PluginCommand::Build(args) => build::run(&args),
                 PluginCommand::Inspect(args) => inspect::run(&args),
                 PluginCommand::Schema(args) => schema::run(&args),

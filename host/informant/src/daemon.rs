@@ -64,10 +64,10 @@ pub use stop::ShutdownReport;
 use crate::activities::Activities;
 use crate::cluster::ClusterAccess;
 use crate::directories;
-use crate::guests;
 use crate::http_client::{HttpSender, SystemResolver};
 use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
+use crate::script_runners;
 use crate::server::{ConnectionLimits, HttpServer, LocalServer, LocalSocket, SocketProblem, bind};
 use admin_certificate::{IdentityParts, server_identity};
 use announcement::{Announcer, AnnouncerParts};
@@ -285,7 +285,7 @@ fn plugin_host(
             ))),
         },
         metrics: metrics.plugins.clone(),
-        script_runner: guests::script_runner()?,
+        script_runners: script_runners::sources(&options.config.script_runners)?,
     })
     .context("cannot create the WebAssembly engine")
 }

@@ -1,19 +1,17 @@
-//! A plugin host for inspecting components, not for running them, and the component that runs scripts.
+//! A plugin host for inspecting components and scripts, not for running them.
 
-use std::borrow::Cow;
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use informant_cache::Catalog;
+use informant_config::ScriptRunnersSection;
 use informant_informer::TokioEnvironment;
-use informant_plugin_host::limits::COMPONENT_BYTES_MAX;
 use informant_plugin_host::{Compiler, HostOptions, KeyValue, NoKeys, PluginHost, Services};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::directories;
-use crate::files::read_regular_file;
 use crate::metrics::Metrics;
+use crate::script_runners;
 
 /// The hidden command that compiles a component in a separate process.
 pub(crate) const COMPILE: &str = "compile-component";
@@ -25,13 +23,13 @@ pub(crate) struct Guests {
 }
 
 impl Guests {
-    /// Creates one, in which plugins find no keys.
-    pub(crate) fn for_inspection() -> Result<Self> {
-        Self::with_keys(true)
+    /// Creates one with these script runners, in which plugins find no keys.
+    pub(crate) fn for_inspection(runners: &ScriptRunnersSection) -> Result<Self> {
+        Self::with_keys(true, runners)
     }
 
-    /// Creates one, in which plugins find no keys, or are denied to use any.
-    pub(crate) fn with_keys(has_keys: bool) -> Result<Self> {
+    /// Creates one with these script runners, in which plugins find no keys, or are denied to use any.
+    pub(crate) fn with_keys(has_keys: bool, runners: &ScriptRunnersSection) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("guest")
@@ -50,7 +48,7 @@ impl Guests {
                 http: None,
             },
             metrics: Metrics::new().plugins,
-            script_runner: script_runner()?,
+            script_runners: script_runners::sources(runners)?,
         })
         .context("cannot create the WebAssembly engine")?;
         Ok(Self {
@@ -77,29 +75,6 @@ impl Drop for Guests {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
-    }
-}
-
-/// The file of another runner: to try one, or for programs that were built without.
-pub(crate) const SCRIPT_RUNNER_VARIABLE: &str = "INFORMANT_SCRIPT_RUNNER";
-
-/// The embedded runner. `None` if the program was built by cargo alone, not by `cargo xtask`.
-const EMBEDDED_SCRIPT_RUNNER: Option<&[u8]> = include!(concat!(env!("OUT_DIR"), "/script_runner.rs"));
-
-/// The component that runs scripts: the embedded one, or the file in `INFORMANT_SCRIPT_RUNNER`.
-/// Errors: if the variable names a file that cannot be read.
-pub(crate) fn script_runner() -> Result<Option<Cow<'static, [u8]>>> {
-    match std::env::var_os(SCRIPT_RUNNER_VARIABLE).filter(|file| !file.is_empty()) {
-        Some(file) => {
-            let bytes = read_regular_file(Path::new(&file), COMPONENT_BYTES_MAX).with_context(|| {
-                format!(
-                    "cannot read the script runner {} ({SCRIPT_RUNNER_VARIABLE})",
-                    file.display()
-                )
-            })?;
-            Ok(Some(Cow::Owned(bytes)))
-        }
-        None => Ok(EMBEDDED_SCRIPT_RUNNER.map(Cow::Borrowed)),
     }
 }
 

@@ -20,7 +20,8 @@
 //! ```layers
 //! sync
 //! activities age config_file directories escape exit files key_file kube_api memory_limit metrics runbooks
-//! cluster guests http_client logging rbac server
+//! cluster http_client logging rbac script_runners server
+//! guests
 //! daemon
 //! admin signals
 //! cli
@@ -46,6 +47,7 @@ mod memory_limit;
 mod metrics;
 mod rbac;
 mod runbooks;
+mod script_runners;
 mod server;
 mod signals;
 mod sync;

@@ -178,6 +178,7 @@ impl PluginContext {
                 roles: version.component.roles,
                 digest: version.component.digest,
                 previous_digest: None,
+                runner: version.component.runner.clone(),
                 rolled_back: None,
                 restarts: 0,
                 reloads: 0,

@@ -11,6 +11,7 @@
 
 pub(crate) mod last_good;
 
+mod erased;
 mod private_dir;
 
 use std::collections::BTreeMap;

@@ -5,6 +5,7 @@ pub(crate) mod imports;
 pub(crate) mod interface_name;
 pub(crate) mod manifest;
 pub(crate) mod roles;
+pub(crate) mod runner;
 pub(crate) mod script;
 pub(crate) mod stubs;
 
@@ -16,6 +17,7 @@ use wasmtime::component::{InstancePre, Linker};
 use crate::artifacts::{Artifact, Artifacts};
 use crate::component::binary::SdkInfo;
 use crate::component::roles::{ExportedRoles, Indices, Roles};
+use crate::component::runner::RunnerStatus;
 use crate::component::script::Script;
 use crate::error::LoadProblem;
 
@@ -43,6 +45,8 @@ pub(crate) struct ComponentFacts {
     /// The contract version that it exports.
     pub(crate) contract: String,
     pub(crate) sdk: Option<SdkInfo>,
+    /// The script runner that the component is, or contains.
+    pub(crate) runner: Option<Arc<RunnerStatus>>,
     /// The script to run, if the component is the script runner: the plugin's file, or a part of it.
     pub(crate) script: Option<Arc<Script>>,
 }
@@ -95,10 +99,18 @@ impl<T> PluginComponent<T> {
             .script
             .as_ref()
             .and_then(|script| bytes.strip_suffix(&script.section[..]));
-        let artifact = match code {
-            Some(code) => artifacts.get(Digest::of(code), Arc::from(code)).await?,
-            None => artifacts.get(digest, bytes).await?,
+        let (code_digest, code) = match code {
+            Some(code) => (Digest::of(code), Arc::from(code)),
+            None => (digest, bytes),
         };
+        let artifact = artifacts.get(code_digest, code).await?;
+        let runner = surface.runner.map(|info| {
+            Arc::new(RunnerStatus {
+                language: info.language,
+                version: info.version,
+                digest: code_digest,
+            })
+        });
         roles::check_types(&artifact.component)?;
         let own = stubs::linker_with_stubs(&artifact.component, offer)
             .map_err(|error| LoadProblem::ImportType(format!("{error:#}")))?;
@@ -119,6 +131,7 @@ impl<T> PluginComponent<T> {
                 stubs: stubs.to_vec(),
                 contract,
                 sdk: surface.sdk,
+                runner,
                 script: surface.script.map(|script| Arc::new(Script::embedded(script))),
             }),
             pre,

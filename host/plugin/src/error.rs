@@ -1,5 +1,7 @@
 //! Errors of loading a component. Each message says what was found and what to change.
 
+mod runner;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,6 +10,9 @@ use crate::bindings::{CONTRACT, PACKAGE};
 use crate::engine::limiter::Mib;
 use crate::engine::trap::TrapReport;
 use informant_spec::Digest;
+
+pub use self::runner::RunnerProblem;
+pub(crate) use self::runner::language;
 
 /// A component that was not loaded or not swapped in. Whatever was running keeps running unchanged.
 #[derive(Debug)]
@@ -22,7 +27,7 @@ pub struct LoadError {
 pub enum LoadProblem {
     #[error("cannot be read: {0}")]
     Unreadable(std::io::Error),
-    #[error("{found}, not a regular file: set `component` or `script` to a .wasm or .js file")]
+    #[error("{found}, not a regular file: set `component` to a .wasm file, or `script` to a script")]
     NotRegular {
         /// What it is, with an article.
         found: &'static str,
@@ -54,14 +59,19 @@ pub enum LoadProblem {
         column: usize,
         byte: u8,
     },
-    #[error(
-        "this Informant was built without its script runner; build it with `cargo xtask`, which includes it, or set INFORMANT_SCRIPT_RUNNER to the runner's file"
-    )]
-    NoScriptRunner,
+    #[error(transparent)]
+    Runner(#[from] RunnerProblem),
+    /// Its types cannot be erased.
+    #[error("{0}")]
+    Types(String),
     #[error(
         "not WebAssembly: {found}; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)"
     )]
-    NotWasm { found: String },
+    NotWasm {
+        found: String,
+        /// Whether it is text of no known form.
+        is_text: bool,
+    },
     #[error(
         "invalid WebAssembly at byte {offset} of {length}: {cause}; the file may be truncated, so copy or build it again"
     )]
@@ -72,7 +82,7 @@ pub enum LoadProblem {
         cause: String,
     },
     #[error(
-        "a core module, not a component; Rust: build with --target wasm32-wasip2; others: wasm-tools component new"
+        "a core module, not a component; make one of it: informant plugin build FILE -o NAME.wasm (Rust: build with --target wasm32-wasip2)"
     )]
     CoreModule,
     #[error("its sha256 is {found}, but config.toml pins {pinned}; change `sha256` if the new file is the right one")]

@@ -1,11 +1,10 @@
 //! The plugin host: what all plugins share, and the steps from a file to a running plugin.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use informant_cache::{Environment, ListenerHandle};
-use informant_spec::{Content, Digest, PluginSpec};
+use informant_spec::{Content, Digest, Language, PluginSpec};
 use tokio::runtime::Handle;
 
 use crate::actor::PluginContext;
@@ -16,7 +15,7 @@ use crate::capability::Services;
 use crate::component::binary::SdkInfo;
 use crate::component::manifest::Manifest;
 use crate::component::roles::Roles;
-use crate::component::script::ScriptRunner;
+use crate::component::runner::{CompilingRunner, RunnerSources, RunnerStatus, ScriptRunners};
 use crate::engine;
 use crate::engine::compile::{CompileQueue, Compiler};
 use crate::engine::scheduler::CpuScheduler;
@@ -41,8 +40,8 @@ pub struct HostOptions {
     pub compiler: Compiler,
     pub services: Services,
     pub metrics: PluginMetrics,
-    /// The component that runs scripts; none: scripts are rejected.
-    pub script_runner: Option<Cow<'static, [u8]>>,
+    /// The components that run scripts. Scripts without one are rejected.
+    pub script_runners: RunnerSources,
 }
 
 /// Loads plugins. Cheap to clone.
@@ -57,6 +56,8 @@ pub struct Inspection {
     pub imports: Vec<String>,
     /// Whether it is a script, or contains one: then it imports all interfaces.
     pub runs_script: bool,
+    /// The runner of the script.
+    pub runner: Option<Arc<RunnerStatus>>,
     /// What a script imports by name from "informant", as far as its text shows.
     pub script_imports: Vec<String>,
     /// Functions of a newer contract that it imports. A call traps.
@@ -78,6 +79,7 @@ impl Inspection {
             roles: component.roles,
             imports: component.imports.clone(),
             runs_script: component.script.is_some(),
+            runner: component.runner.clone(),
             script_imports: component
                 .script
                 .as_ref()
@@ -117,7 +119,7 @@ impl PluginHost {
             compiler,
             services,
             metrics,
-            script_runner,
+            script_runners,
         } = options;
         let compile_queue = CompileQueue::new(compiler, &engine, Arc::clone(&env), handle.clone());
         let artifacts = Artifacts::open(
@@ -133,7 +135,7 @@ impl PluginHost {
             artifacts,
             ticker: Ticker::start(&engine).map_err(HostError::Ticker)?,
             offer: guest::offer(&engine).map_err(engine_error)?,
-            script_runner: ScriptRunner::new(script_runner),
+            runners: ScriptRunners::new(script_runners),
             engine,
             env,
             services,
@@ -155,6 +157,12 @@ impl PluginHost {
         let described = self.0.describe(content, None, &config).await;
         let version = described.map_err(|problem| LoadError::new(content.origin().path(), problem))?;
         Ok(Inspection::of(&version))
+    }
+
+    /// The script runner that plugins in this language wait for: it is being read and compiled.
+    #[must_use]
+    pub fn compiling_runner(&self, language: &Language) -> Option<CompilingRunner> {
+        self.0.compiling_runner(language)
     }
 
     /// Loads a plugin with this content: validates, compiles and describes the component, creates its

@@ -20,7 +20,7 @@
 //! - `bodies`: objects of which the cache has only the head, read whole.
 //! - `error`: what is wrong with a component, in words that say what to change.
 //! - `artifacts`: compiled components on disk, and the last good version of each plugin.
-//! - `component`: what a file must be: names, roles, imports, manifest, scripts. Knows no capability.
+//! - `component`: what a file must be: names, roles, imports, manifest, scripts and their runners. Knows no capability.
 //! - `series`: metrics over the plugins that live.
 //! - `output`, `effects`: a guest's output; dry run: what a plugin would have done.
 //! - `capability`: the interfaces `store`, `kube`, `kv`, `metrics`, `log` and wasi:http, each in one module.
@@ -94,11 +94,12 @@ pub use capability::kv::key_value::{KeyValue, KvChange, KvHandled, KvHeld, KvOpe
 pub use component::binary::SdkInfo;
 pub use component::manifest::{EventRule, IndexRule, Indexes, Manifest, MetricDeclaration, MetricKind, Requirement};
 pub use component::roles::{Role, Roles};
+pub use component::runner::{CompilingRunner, RunnerSource, RunnerSources, RunnerStatus};
 pub use component::script::script_component;
 pub use effects::{Effect, EffectKind, EffectList};
 pub use engine::compile::{ChildCompiler, CompileLimits, Compiler, compile_worker};
 pub use engine::trap::{TrapKind, TrapReport};
-pub use error::{HostError, LoadError, LoadProblem, ManifestError};
+pub use error::{HostError, LoadError, LoadProblem, ManifestError, RunnerProblem};
 pub use host::{HostOptions, Inspection, PluginHost};
 pub use metrics::PluginMetrics;
 pub use plugin::{Plugin, PreparedChange, Stopped, Swapped};

@@ -220,6 +220,7 @@ impl Plugin {
             roles: status.roles,
             digest: status.digest,
             previous_digest: status.previous_digest,
+            runner: status.runner.clone(),
             memory_bytes: status.memory_bytes(),
             rolled_back: status.rolled_back.clone(),
             restarts: status.restarts,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use informant_cache::{Environment, listener};
-use informant_spec::{Content, Digest, INSTANCES_MAX, Language, OnFailure, PluginSpec};
+use informant_spec::{Content, Digest, INSTANCES_MAX, Language, OnFailure, PluginSpec, Suffix};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -15,13 +15,14 @@ use crate::artifacts::last_good::LastGood;
 use crate::bodies::Bodies;
 use crate::capability::parts::PluginParts;
 use crate::capability::{Capabilities, PluginCapabilities, Services};
-use crate::component::script::{Script, ScriptRunner};
+use crate::component::runner::{CompilingRunner, ScriptRunners};
+use crate::component::script::Script;
 use crate::component::{Offer, PluginComponent};
 use crate::effects::Effects;
 use crate::engine::scheduler::CpuScheduler;
 use crate::engine::ticker::Ticker;
 use crate::engine::watchdog::CallWatchdog;
-use crate::error::LoadProblem;
+use crate::error::{LoadProblem, RunnerProblem};
 use crate::instance::config::PluginConfig;
 use crate::instance::guest::{GuestState, InstanceResources};
 use crate::instance::version::LoadedVersion;
@@ -39,7 +40,7 @@ pub(crate) struct Runtime {
     pub(crate) blocking_pool: Option<Handle>,
     pub(crate) offer: Arc<Offer<GuestState>>,
     pub(crate) artifacts: Artifacts,
-    pub(crate) script_runner: ScriptRunner<GuestState>,
+    pub(crate) runners: ScriptRunners<GuestState>,
     pub(crate) last_good: LastGood,
     pub(crate) scheduler: Arc<CpuScheduler>,
 }
@@ -124,15 +125,8 @@ impl Runtime {
             return Err(LoadProblem::Pin { found: digest, pinned });
         }
         let component = match content.language() {
-            Language::JavaScript => {
-                let script = Script::new(content)?;
-                self.script_runner
-                    .run(script, digest, &self.artifacts, &self.offer)
-                    .await?
-            }
-            Language::Wasm => {
-                PluginComponent::new(Arc::clone(content.bytes()), digest, &self.artifacts, &self.offer).await?
-            }
+            Language::Script(suffix) => self.script(content, suffix).await?,
+            Language::Wasm => self.component(content).await?,
         };
         let context = config.context.clone();
         let resources = InstanceResources {
@@ -143,6 +137,45 @@ impl Runtime {
         let watchdog = CallWatchdog::new(Arc::clone(&self.env), config.spec.limits.call, CancellationToken::new());
         self.on_guests(async move { LoadedVersion::describe(component, &context, resources, watchdog).await })
             .await?
+    }
+
+    async fn component(&self, content: &Content) -> Result<PluginComponent<GuestState>, LoadProblem> {
+        let (bytes, digest) = (Arc::clone(content.bytes()), content.digest());
+        let component = PluginComponent::new(bytes, digest, &self.artifacts, &self.offer).await;
+        match (component, Suffix::of(content.origin().path())) {
+            // Probably a script in a language without a runner.
+            (Err(LoadProblem::NotWasm { is_text: true, .. }), Some(suffix)) => {
+                Err(self.runners.unknown(&suffix).into())
+            }
+            (Ok(component), _) if component.runner.is_some() && component.script.is_none() => {
+                Err(RunnerProblem::IsPlugin.into())
+            }
+            (component, _) => component,
+        }
+    }
+
+    /// The runner of the script in `content`, with that script.
+    async fn script(&self, content: &Content, suffix: &Suffix) -> Result<PluginComponent<GuestState>, LoadProblem> {
+        let mut script = Script::new(content)?;
+        let runner = self.runners.get(suffix)?;
+        if suffix.is_typed() {
+            let (digest, text) = (content.digest(), Arc::clone(content.bytes()));
+            script.text = self.artifacts.erased(digest, text, &script.name).await?;
+        }
+        let file = async {
+            let (source, key) = (runner.source().clone(), suffix.runner());
+            Ok(self.blocking(move || source.read(&key)).await??)
+        };
+        let component = runner.component(file, &self.artifacts, &self.offer, &*self.env).await?;
+        Ok(component.with_script(Arc::new(script), content.digest()))
+    }
+
+    /// The runner that plugins in this language wait for.
+    pub(crate) fn compiling_runner(&self, language: &Language) -> Option<CompilingRunner> {
+        match language {
+            Language::Script(suffix) => self.runners.get(suffix).ok()?.compiling(),
+            Language::Wasm => None,
+        }
     }
 
     /// Runs `work`, which calls a guest, on the guests' runtime.

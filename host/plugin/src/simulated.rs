@@ -21,7 +21,7 @@ use crate::artifacts::last_good::LastGood;
 use crate::artifacts::{Artifact, Artifacts};
 use crate::capability::Services;
 use crate::component::Offer;
-use crate::component::script::ScriptRunner;
+use crate::component::runner::{RunnerSources, ScriptRunners};
 use crate::engine;
 use crate::engine::compile::{CompileQueue, Compiler};
 use crate::engine::scheduler::CpuScheduler;
@@ -83,7 +83,7 @@ impl PluginHost {
             artifacts: Artifacts::compiled(&engine, compile_queue, handle, metrics.artifacts.clone(), compiled),
             ticker: Ticker::stopped(),
             offer: Arc::clone(&guests.offer),
-            script_runner: ScriptRunner::new(None),
+            runners: ScriptRunners::new(RunnerSources::new()),
             engine,
             env,
             services,

@@ -1,5 +1,7 @@
 //! A plugin's status.
 
+use std::sync::Arc;
+
 use informant_cache::Moment;
 use informant_cache::index_feed::IndexJob;
 use informant_cache::listener::Delivery;
@@ -10,6 +12,7 @@ use crate::capability::http::ClosedHost;
 use crate::capability::kube::writes::WritesStatus;
 use crate::capability::kv::key_value::KvUsage;
 use crate::component::roles::Roles;
+use crate::component::runner::RunnerStatus;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PluginState {
@@ -45,6 +48,8 @@ pub struct PluginStatus {
     pub digest: Digest,
     /// The component that ran before the last swap: the target of a rollback.
     pub previous_digest: Option<Digest>,
+    /// The runner of the script, if it is one.
+    pub runner: Option<Arc<RunnerStatus>>,
     /// Why the last good version runs instead of the one in its file: that one was rejected, or failed soon after it
     /// was swapped in.
     pub rolled_back: Option<String>,

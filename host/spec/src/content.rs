@@ -5,21 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::digest::Digest;
+use crate::language::{Language, Suffix};
 
-/// Where the content of a plugin comes from.
+/// Where the content of a plugin comes from, and what it is written in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentSource {
     /// A file.
-    File(PathBuf),
-}
-
-/// What a plugin is written in, as far as running it differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Language {
-    /// A component, whatever it was compiled from.
-    Wasm,
-    /// A JavaScript module, which the script runner runs.
-    JavaScript,
+    File(PathBuf, Language),
 }
 
 /// What a plugin is made of at one point in time: a component, or a script. Cheap to clone.
@@ -27,54 +19,47 @@ pub enum Language {
 pub struct Content {
     bytes: Arc<[u8]>,
     digest: Digest,
-    language: Language,
     origin: ContentSource,
 }
 
 impl ContentSource {
-    /// What it contains. A file's extension tells.
+    /// The script in a file with this suffix, whether or not a runner is known for it.
     #[must_use]
-    pub fn language(&self) -> Language {
-        let ContentSource::File(path) = self;
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("js" | "mjs") => Language::JavaScript,
-            _ => Language::Wasm,
-        }
+    pub fn script(path: impl Into<PathBuf>, suffix: Suffix) -> ContentSource {
+        ContentSource::File(path.into(), Language::Script(suffix))
+    }
+
+    /// What it contains.
+    #[must_use]
+    pub const fn language(&self) -> &Language {
+        let ContentSource::File(_, language) = self;
+        language
     }
 
     #[must_use]
     pub fn path(&self) -> &Path {
-        let ContentSource::File(path) = self;
+        let ContentSource::File(path, _) = self;
         path
+    }
+
+    /// Another file with content in the same language.
+    #[must_use]
+    pub fn at(&self, path: impl Into<PathBuf>) -> ContentSource {
+        ContentSource::File(path.into(), self.language().clone())
     }
 }
 
 impl<P: Into<PathBuf>> From<P> for ContentSource {
     fn from(path: P) -> ContentSource {
-        ContentSource::File(path.into())
+        let path = path.into();
+        let language = Language::of(&path);
+        ContentSource::File(path, language)
     }
 }
 
 impl fmt::Display for ContentSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.path().display().fmt(f)
-    }
-}
-
-impl Language {
-    /// Whether it is run by a script runner.
-    #[must_use]
-    pub const fn is_script(self) -> bool {
-        matches!(self, Language::JavaScript)
-    }
-
-    /// The extension of its files.
-    #[must_use]
-    pub const fn extension(self) -> &'static str {
-        match self {
-            Language::Wasm => "wasm",
-            Language::JavaScript => "js",
-        }
     }
 }
 
@@ -85,7 +70,6 @@ impl Content {
         let (origin, bytes) = (origin.into(), bytes.into());
         Content {
             digest: Digest::of(&bytes),
-            language: origin.language(),
             origin,
             bytes,
         }
@@ -104,8 +88,8 @@ impl Content {
 
     /// What they are.
     #[must_use]
-    pub const fn language(&self) -> Language {
-        self.language
+    pub const fn language(&self) -> &Language {
+        self.origin.language()
     }
 
     /// Where they come from.
@@ -118,24 +102,5 @@ impl Content {
 impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Content({}, {})", self.origin, self.digest.short())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scripts_are_recognized_by_their_extension() {
-        for (name, expected) in [
-            ("handler.js", true),
-            ("a/handler.mjs", true),
-            ("handler.wasm", false),
-            ("js", false),
-            ("handler.js/plugin", false),
-            ("handler.ts", false),
-        ] {
-            assert_eq!(ContentSource::from(name).language().is_script(), expected, "{name}");
-        }
     }
 }

@@ -8,7 +8,7 @@
 //! allows, which resource a pattern covers. Pure: no I/O, no async, no clock, and neither TOML nor WebAssembly.
 //!
 //! ```layers
-//! digest suggest
+//! digest suggest language
 //! content
 //! resource
 //! resource_name resource_pattern
@@ -17,7 +17,8 @@
 //! plugin
 //! ```
 //!
-//! - `digest`, `content`: what a plugin is made of, where that comes from, and the sha256 that pins and identifies it.
+//! - `digest`, `language`, `content`: what a plugin is made of and written in, where that comes from, and the sha256
+//!   that pins and identifies it.
 //! - `resource`, `resource_name`, `resource_pattern`: a resource as the API server names it, as people write it, and
 //!   several at once.
 //! - `selection`: which objects.
@@ -30,6 +31,7 @@ mod content;
 mod digest;
 mod http_grant;
 mod kube_grant;
+mod language;
 mod limits;
 mod plugin;
 mod policy;
@@ -39,12 +41,13 @@ mod resource_pattern;
 mod selection;
 pub mod suggest;
 
-pub use content::{Content, ContentSource, Language};
+pub use content::{Content, ContentSource};
 pub use digest::{Digest, DigestError};
 pub use http_grant::{HttpGrant, HttpGrantError, HttpTarget};
 pub use kube_grant::{
     KubeGrant, KubeResource, KubeResourceError, KubeVerb, ResourceAttributes, allow_line, is_name, is_segment, unmet,
 };
+pub use language::{Language, Suffix};
 pub use limits::{INSTANCES_MAX, Limits};
 pub use plugin::{PluginSpec, WAIT_FOR_MAX_DEFAULT};
 pub use policy::{OnFailure, ReplayPolicy, Required, RetryPolicy, StoredContent, WaitFor};

@@ -27,6 +27,8 @@ mod program;
 #[cfg(target_family = "wasm")]
 mod rejections;
 #[cfg(target_family = "wasm")]
+mod runner_section;
+#[cfg(target_family = "wasm")]
 mod sdk_section;
 #[cfg(target_family = "wasm")]
 mod thrown;

@@ -36,7 +36,7 @@ script = "both.js"
 informers = ["pods"]
 
 [plugin.typed]
-script = "typed.ts"
+script = "typed.tsx"
 informers = ["pods"]
 
 [plugin.swapped]
@@ -50,18 +50,55 @@ informers = ["pods"]
 [plugin.nameless]
 script = ""
 informers = ["pods"]
+
+[plugin.foreign]
+script = "foreign.rb"
+informers = ["pods"]
 "#
     ), @r#"
     error: config.toml:7:10: [plugin.both] has both `component` and `script`
       help: keep one of them: a plugin is one file
-    error: config.toml:11:10: `script` must name a file that ends in .js or .mjs
-      help: build it, and name the result: informant plugin build NAME.ts
-    error: config.toml:15:10: `script` must name a file that ends in .js or .mjs
+    error: config.toml:11:10: `script` must name a file that ends in .js, .mjs, .ts, .mts or .py
+      help: build it, and name the result: informant plugin build NAME.tsx
+    error: config.toml:15:10: `script` must name a file that ends in .js, .mjs, .ts, .mts or .py
       help: for a component use component = "NAME.wasm"
     error: config.toml:19:13: `component` names a script
       help: write script = "other.mjs"
-    error: config.toml:23:10: `script` must name a file that ends in .js or .mjs
-      help: scripts are JavaScript modules: script = "NAME.js"
+    error: config.toml:23:10: `script` must name a file that ends in .js, .mjs, .ts, .mts or .py
+      help: write the name of a script: script = "NAME.js"
+    error: config.toml:27:10: `script` must name a file that ends in .js, .mjs, .ts, .mts or .py
+      help: for another language, name its runner: [script-runners] rb = "FILE"
+    "#);
+}
+
+#[test]
+fn script_runners_add_languages_of_scripts() {
+    let pods = "[informer.pods]\nresource = \"v1/pods\"\n";
+    let config = accepted(&format!(
+        "[script-runners]\nrb = \"ruby.wasm\"\npy = \"/opt/python.wasm\"\n{pods}\
+         [plugin.a]\nscript = \"a.rb\"\ninformers = [\"pods\"]\n"
+    ));
+    let files: Vec<String> = config
+        .script_runners
+        .0
+        .iter()
+        .map(|(suffix, file)| format!("{suffix} {}", file.display()))
+        .collect();
+    assert_eq!(files, ["py /opt/python.wasm", "rb ./ruby.wasm"]);
+    assert_eq!(config.plugins["a"].spec.content.language().suffix(), "rb");
+    insta::assert_snapshot!(refusal(&format!(
+        "[script-runners]\nRB = \"ruby.wasm\"\nmjs = \"other.wasm\"\npy = \"\"\nlua = 1\n{pods}\
+         [plugin.a]\ncomponent = \"a.py\"\ninformers = [\"pods\"]\n"
+    )), @r#"
+    error: config.toml:2:1: `RB` is not the suffix of a script
+      help: 1 to 16 lower-case letters and digits, without the dot: py = "FILE"
+    error: config.toml:3:1: `mjs` has no runner of its own: it runs with that of `js`
+      help: write js = "other.wasm"
+    error: config.toml:4:6: `py` is empty
+      help: name the runner's file: py = "/usr/local/lib/informant/RUNNER.wasm"
+    error: config.toml:5:7: `lua` must be a string, not a whole number
+    error: config.toml:9:13: `component` names a script
+      help: write script = "a.py"
     "#);
 }
 

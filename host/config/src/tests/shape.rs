@@ -106,7 +106,7 @@ fn complete_configuration_is_read() {
     insta::assert_snapshot!(field_by_field(&plugin.spec), @r#"
     PluginSpec {
         name: "greeter",
-        content: File( "etc/plugins/greeter.wasm", ),
+        content: File( "etc/plugins/greeter.wasm", Wasm, ),
         sha256: Some( Digest(0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef), ),
         config: Object { "greeting": String("hello"), "list": Array [ Number(1), String("b"), ], "on": Bool(true), "ratio": Number(0.5), "since": String("1979-05-27"), "times": Number(3), },
         informers: [ ( "main", "pods", ), ],

@@ -16,7 +16,7 @@ use http::StatusCode;
 use informant_cache::{Source, SourceState};
 use informant_config::Resources;
 use informant_informer::ReflectorStatus;
-use informant_plugin_host::{PluginState, PluginStatus};
+use informant_plugin_host::{CompilingRunner, PluginHost, PluginState, PluginStatus};
 use informant_spec::Required;
 
 use super::{AdminState, sources};
@@ -279,7 +279,7 @@ fn plugin(entry: &PluginEntry) -> ReadinessCheck {
     let gating = Gating::of(required, counts);
     let runbook = super::plugins::runbook(&phase);
     let (passed, text) = match phase {
-        PluginPhase::Loading => (false, "loading".to_owned()),
+        PluginPhase::Loading(host) => (false, loading(entry, &host)),
         PluginPhase::Refused { .. } => (false, format!("refused{ERROR_WITHHELD}")),
         PluginPhase::Running(plugin) => loaded_plugin(&plugin.status()),
         PluginPhase::Stopped => (false, "stopped".to_owned()),
@@ -290,6 +290,15 @@ fn plugin(entry: &PluginEntry) -> ReadinessCheck {
         gating,
         text,
         runbook,
+    }
+}
+
+/// Names the runner that a script waits for.
+fn loading(entry: &PluginEntry, host: &PluginHost) -> String {
+    let section = entry.section();
+    match host.compiling_runner(section.spec.content.language()) {
+        Some(CompilingRunner { language, .. }) => format!("loading: compiling the {language} runner"),
+        None => "loading".to_owned(),
     }
 }
 

@@ -30,7 +30,10 @@ use axum::extract::State;
 use informant_cache::listener::{DeadLetter, ListenerStats, RetriedKey, SlowedKey};
 use informant_cache::{Catalog, Environment, IndexFeedHandle, Moment};
 use informant_object::SourceId;
-use informant_plugin_host::{ClosedHost, KvUsage, Plugin, PluginState, PluginStatus, StuckOn, WritingKey};
+use informant_plugin_host::{
+    ClosedHost, CompilingRunner, KvUsage, Plugin, PluginHost, PluginState, PluginStatus, RunnerStatus, StuckOn,
+    WritingKey,
+};
 
 pub(crate) use self::commands::{Paused, RequeueRequest, Requeued, Restarted, Resumed};
 pub(crate) use self::effects::{EffectView, EffectsView};
@@ -39,7 +42,7 @@ pub(crate) use self::logs::{LogLineView, LogsView};
 use self::views::KvView;
 pub(crate) use self::views::{
     ClosedHostView, DeadLetterView, LoadedView, PluginView, Plugins, RETRIES_SHOWN_MAX, ReloadView, RetryView,
-    SLOWED_SHOWN_MAX, SUSPECTS_SHOWN_MAX, SlowedView, StuckView, WritingKeyView,
+    RunnerView, SLOWED_SHOWN_MAX, SUSPECTS_SHOWN_MAX, SlowedView, StuckView, WritingKeyView,
 };
 use super::AdminState;
 use super::error::{AdminError, Code};
@@ -68,7 +71,7 @@ pub(super) fn known(registry: &StatusRegistry, name: &str) -> Result<Arc<PluginE
 pub(super) fn loaded(registry: &StatusRegistry, name: &str) -> Result<Plugin, AdminError> {
     match known(registry, name)?.phase() {
         PluginPhase::Running(plugin) => Ok(plugin),
-        PluginPhase::Loading => Err(AdminError::new(
+        PluginPhase::Loading(_) => Err(AdminError::new(
             Code::NotReady,
             format!("plugin {name} is being loaded"),
         )),
@@ -97,7 +100,7 @@ impl Origin {
 fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -> PluginView {
     let origin = |source| Origin::of(catalog, source);
     let (state, because, loaded) = match entry.phase() {
-        PluginPhase::Loading => ("loading", None, None),
+        PluginPhase::Loading(host) => ("loading", compiling_runner(entry, &host, environment.now()), None),
         PluginPhase::Refused { reason } => ("refused", Some(reason.to_string()), None),
         PluginPhase::Stopped => ("stopped", None, None),
         PluginPhase::Running(plugin) => {
@@ -137,6 +140,14 @@ fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -
     }
 }
 
+/// That a script waits until the runner of its language is compiled.
+fn compiling_runner(entry: &PluginEntry, host: &PluginHost, now: Moment) -> Option<String> {
+    let section = entry.section();
+    let CompilingRunner { language, since } = host.compiling_runner(section.spec.content.language())?;
+    let seconds = age_ms(now, since) / 1_000;
+    Some(format!("compiling the {language} runner, {seconds} s so far"))
+}
+
 /// The runbook for a plugin that is not called, or fails on everything.
 pub(super) fn runbook(phase: &PluginPhase) -> Option<Runbook> {
     match phase {
@@ -156,6 +167,7 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
         roles: status.roles.to_string(),
         sha256: status.digest.to_string(),
         previous_sha256: status.previous_digest.map(|digest| digest.to_string()),
+        runner: status.runner.as_deref().map(runner),
         memory_bytes: status.memory_bytes,
         instances: status.instances,
         restarts: status.restarts,
@@ -212,6 +224,14 @@ fn writing_key(key: &WritingKey, Origin { cluster, resource }: Origin) -> Writin
         resource,
         target: key.target.clone(),
         wait_ms: u64::try_from(key.wait.as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+fn runner(runner: &RunnerStatus) -> RunnerView {
+    RunnerView {
+        language: runner.language.clone(),
+        version: runner.version.clone(),
+        sha256: runner.digest.to_string(),
     }
 }
 
@@ -292,7 +312,7 @@ pub(super) fn loading_behind(registry: &StatusRegistry, informer: &str) -> Optio
     let entries = registry.plugins();
     let loading = entries.iter().find(|entry| {
         let names_it = entry.section().informers().any(|(name, _)| name == informer);
-        names_it && matches!(entry.phase(), PluginPhase::Loading)
+        names_it && matches!(entry.phase(), PluginPhase::Loading(_))
     });
     loading.map(|entry| entry.name.clone())
 }

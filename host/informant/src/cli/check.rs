@@ -79,7 +79,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     if args.strict {
         findings.problems.extend(components::unpinned(&config));
     }
-    let guests = Guests::with_keys(config.state.is_set)?;
+    let guests = Guests::with_keys(config.state.is_set, &config.script_runners)?;
     let (inspections, found) = guests.block_on(components::inspect(&config, guests.host()));
     findings.add(found);
     findings.problems.extend(whole_objects::warnings(&config, &inspections));

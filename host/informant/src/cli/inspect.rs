@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use informant_config::{PluginSection, show_size};
+use informant_config::{Config, PluginSection, ScriptRunnersSection, show_size};
 use informant_object::Payload;
-use informant_plugin_host::{EventRule, Inspection, Manifest};
+use informant_plugin_host::{EventRule, Inspection, Manifest, RunnerStatus};
 use informant_spec::allow_line;
 use serde_json::json;
 
@@ -50,14 +50,14 @@ enum Format {
 
 pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     ensure!(
-        !build::is_typed(&args.file),
+        !build::needs_bundler(&args.file),
         "{0} is not a plugin yet: build it with `informant plugin build {0}`, and inspect the result",
         args.file.display()
     );
-    let config = args.config.read(&args.file)?;
-    let guests = Guests::for_inspection()?;
-    let content = read_content(&args.file.as_path().into())?;
-    let inspection = guests.block_on(guests.host().inspect(&content, config))?;
+    let of_plugin = args.config.read(&args.file)?;
+    let guests = Guests::for_inspection(&of_plugin.runners)?;
+    let content = read_content(&of_plugin.runners.source(&args.file))?;
+    let inspection = guests.block_on(guests.host().inspect(&content, of_plugin.config))?;
     match args.output {
         Format::Text => output::to_stdout(|out| show(out, args, &inspection)),
         Format::Json => output::json(&as_json(args, &inspection)),
@@ -66,12 +66,33 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// What the configuration file has for a component or script.
+pub(super) struct OfPlugin {
+    /// The plugin's `config`.
+    pub(super) config: serde_json::Value,
+    /// The runners of scripts.
+    pub(super) runners: ScriptRunnersSection,
+}
+
 impl ConfigOfPlugin {
-    /// The `config` of the plugin in the configuration file that has the component or script `file`. Empty without a
+    /// What the configuration file has for the plugin with the component or script `file`. Empty without a
     /// configuration file.
-    pub(super) fn read(&self, file: &Path) -> Result<serde_json::Value> {
-        let Some(path) = &self.config else { return Ok(json!({})) };
+    pub(super) fn read(&self, file: &Path) -> Result<OfPlugin> {
+        let Some(path) = &self.config else {
+            return Ok(OfPlugin {
+                config: json!({}),
+                runners: ScriptRunnersSection::default(),
+            });
+        };
         let config = config_file::load(path)?;
+        Ok(OfPlugin {
+            config: self.plugin_config(&config, path, file)?,
+            runners: config.script_runners,
+        })
+    }
+
+    /// The `config` of the plugin that has `file`, in the configuration at `path`.
+    fn plugin_config(&self, config: &Config, path: &Path, file: &Path) -> Result<serde_json::Value> {
         if let Some(name) = &self.plugin {
             let section = config.plugins.get(name);
             let section = section.with_context(|| format!("{} has no [plugin.{name}]", path.display()))?;
@@ -124,6 +145,14 @@ fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io:
         "sdk",
         &sdk.map_or_else(|| "unknown".to_owned(), |sdk| format!("{} {}", sdk.language, sdk.sdk)),
     )?;
+    if let Some(runner) = &inspection.runner {
+        let RunnerStatus {
+            language,
+            version,
+            digest,
+        } = &**runner;
+        line("runner", &format!("{language} {version}, sha256 {}", digest.short()))?;
+    }
     line("roles", &inspection.roles.to_string())?;
     if manifest.parallel {
         line("parallel", "yes: `limits.instances` may be above 1")?;
@@ -236,6 +265,11 @@ fn as_json(args: &InspectArgs, inspection: &Inspection) -> serde_json::Value {
         "sizeBytes": inspection.size_bytes,
         "contract": inspection.contract,
         "sdk": inspection.sdk,
+        "runner": inspection.runner.as_ref().map(|runner| json!({
+            "language": runner.language,
+            "version": runner.version,
+            "sha256": runner.digest.to_string(),
+        })),
         "roles": inspection.roles.names().collect::<Vec<_>>(),
         "events": manifest.events.iter().filter(|_| inspection.roles.wants_events()).map(|rule| json!({
             "apiVersion": rule.api_version,

@@ -169,7 +169,7 @@ impl Needed<'_> {
         let is_needed = |entry: &PluginEntry| {
             let section = entry.section();
             let is_read = section.informers().any(|(name, _)| self.informers.contains(&name));
-            is_read && matches!(entry.phase(), PluginPhase::Loading)
+            is_read && matches!(entry.phase(), PluginPhase::Loading(_))
         };
         let loading = self.registry.plugins().into_iter().find(|entry| is_needed(entry))?;
         Some(format!("plugin {} is being loaded", loading.name))

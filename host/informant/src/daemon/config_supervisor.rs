@@ -305,7 +305,7 @@ impl ConfigSupervisor {
         let (commands, receiver) = commands();
         let (reply, pending) = Pending::new(Section::Plugin(name.to_owned()), SectionChange::Added);
         let supervisor = PluginSupervisor {
-            entry: parts.registry.add_plugin(name, Arc::clone(&wanted)),
+            entry: parts.registry.add_plugin(name, Arc::clone(&wanted), &parts.host),
             wanted: Arc::clone(&wanted),
             registry: parts.registry.clone(),
             host: parts.host.clone(),

@@ -18,7 +18,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use informant_cache::{Environment, Moment};
-use informant_config::{AdminSection, Config, HealthSection, HttpSection, Problems, SourceFile, StateSection};
+use informant_config::{
+    AdminSection, Config, HealthSection, HttpSection, Problems, ScriptRunnersSection, SourceFile, StateSection,
+};
 
 use super::cache_budget;
 use super::config_reader::{CheckedText, ConfigTexts};
@@ -33,7 +35,7 @@ use crate::metrics::Metrics;
 /// How long a section may take until it shows as pending: 30 s. It continues in the background.
 pub(crate) const SECTION_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Why `[admin]`, `[health]` and `[state]` are pending.
+/// Why `[admin]`, `[health]`, `[http]`, `[script-runners]` and `[state]` are pending.
 const RESTART: &str = "takes effect after a restart";
 
 pub(super) struct ConfigWatcher {
@@ -42,6 +44,7 @@ pub(super) struct ConfigWatcher {
     admin: AdminSection,
     health: HealthSection,
     http: HttpSection,
+    script_runners: ScriptRunnersSection,
     state: StateSection,
     registry: StatusRegistry,
     supervisor: ConfigSupervisor,
@@ -107,6 +110,7 @@ impl ConfigWatcher {
             admin: config.admin.clone(),
             health: config.health.clone(),
             http: config.http.clone(),
+            script_runners: config.script_runners.clone(),
             state: config.state.clone(),
             registry,
             supervisor,
@@ -184,6 +188,7 @@ impl ConfigWatcher {
             (Section::Admin, config.admin != self.admin),
             (Section::Health, config.health != self.health),
             (Section::Http, config.http != self.http),
+            (Section::ScriptRunners, config.script_runners != self.script_runners),
             (Section::State, config.state != self.state),
         ] {
             configuration.set_pending(section, differs.then(|| RESTART.into()));

@@ -82,6 +82,8 @@ pub enum Section {
     Health,
     /// `[http]`
     Http,
+    /// `[script-runners]`
+    ScriptRunners,
     /// `[state]`
     State,
     /// `[informer.NAME]`, in one of its clusters (empty for the only one)
@@ -154,6 +156,7 @@ impl fmt::Display for Section {
             Self::Admin => f.write_str("admin"),
             Self::Health => f.write_str("health"),
             Self::Http => f.write_str("http"),
+            Self::ScriptRunners => f.write_str("script-runners"),
             Self::State => f.write_str("state"),
             Self::Informer(name, cluster) if cluster.is_empty() => write!(f, "informer.{name}"),
             Self::Informer(name, cluster) => write!(f, "informer.{name} in cluster {cluster}"),

@@ -257,7 +257,7 @@ impl PluginSupervisor {
     /// Loads the plugin, or the last good version if it is refused.
     fn load(&self, attempt: &mut Attempt, content: Result<Content, LoadError>) {
         self.entry.set_section(Arc::clone(&self.wanted));
-        self.entry.set_phase(PluginPhase::Loading);
+        self.entry.set_phase(PluginPhase::Loading(self.host.clone()));
         let catalog = self.registry.catalog();
         let expect = |name: &str| (name.to_owned(), catalog.expect_indexes(name));
         attempt.expected = self.wanted.informers().map(|(name, _)| expect(name)).collect();
@@ -319,6 +319,7 @@ impl PluginSupervisor {
             }
             (Prepared::Loaded(Err(error)), _) => {
                 attempt.expected.clear();
+                attempt.forget_if_blameless(Some(&error));
                 self.metrics.daemon.loaded(&self.entry.name, false);
                 let component = &self.wanted.spec.content;
                 tracing::error!(
@@ -343,6 +344,7 @@ impl PluginSupervisor {
                     Ok(change) => plugin.apply(change).await,
                     Err(error) => Err(error),
                 };
+                attempt.forget_if_blameless(swapped.as_ref().err());
                 match (swapped, for_section) {
                     (Ok(swapped), true) => self.reconfigured(running, attempt, swapped.as_ref()).await,
                     (Ok(swapped), false) => self.reloaded(running, swapped.as_ref()).await,
@@ -438,6 +440,13 @@ impl Attempt {
             reply.set_step("waits for its file to be read");
         }
         self.content.read(for_section);
+    }
+
+    /// If the content was refused because of its runner, the same content is the next attempt.
+    fn forget_if_blameless(&mut self, refused: Option<&LoadError>) {
+        if refused.is_some_and(|error| matches!(error.problem(), LoadProblem::Runner(_))) {
+            self.content.tried = None;
+        }
     }
 
     /// Prepares a version in a task of its own, in place of another one.

@@ -10,7 +10,7 @@ use informant_cache::{Catalog, Source};
 use informant_config::{InformerSection, PluginSection};
 use informant_informer::{Discovered, Exclusion, NamedInformer, UnusedExclusion};
 use informant_object::SourceId;
-use informant_plugin_host::Plugin;
+use informant_plugin_host::{Plugin, PluginHost};
 use informant_spec::{Exclude, ResourcePattern};
 use tokio::sync::watch;
 
@@ -102,8 +102,8 @@ pub struct PluginEntry {
 
 #[derive(Clone)]
 pub enum PluginPhase {
-    /// It is being compiled and started.
-    Loading,
+    /// It is being compiled and started, by this host.
+    Loading(PluginHost),
     /// It could not be loaded; a change of its file or section triggers the next attempt.
     Refused {
         reason: Arc<str>,
@@ -116,7 +116,7 @@ pub enum PluginPhase {
 impl std::fmt::Debug for PluginPhase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Loading => f.write_str("Loading"),
+            Self::Loading(_) => f.write_str("Loading"),
             Self::Refused { reason } => f.debug_struct("Refused").field("reason", reason).finish(),
             Self::Running(plugin) => f.debug_tuple("Running").field(&plugin.name()).finish(),
             Self::Stopped => f.write_str("Stopped"),
@@ -201,12 +201,12 @@ impl StatusRegistry {
         }
     }
 
-    /// Adds a plugin that is about to be loaded.
-    pub(super) fn add_plugin(&self, name: &str, section: Arc<PluginSection>) -> Arc<PluginEntry> {
+    /// Adds a plugin that `host` is about to load.
+    pub(super) fn add_plugin(&self, name: &str, section: Arc<PluginSection>, host: &PluginHost) -> Arc<PluginEntry> {
         let entry = Arc::new(PluginEntry {
             name: name.to_owned(),
             section: Mutex::new(section),
-            phase: watch::Sender::new(PluginPhase::Loading),
+            phase: watch::Sender::new(PluginPhase::Loading(host.clone())),
             missing: Mutex::default(),
         });
         let mut plugins = self.0.plugins.write().unwrap_or_else(PoisonError::into_inner);

@@ -172,11 +172,40 @@ fn a_script_that_cannot_be_built_leaves_the_output() {
 }
 
 #[test]
-fn inspect_of_typescript_names_the_command_that_builds_it() {
-    let project = project(None, &[("handler.ts", "export const onAdd = () => {};")]);
-    let said = plugin(&project, &["inspect", "handler.ts"]);
-    let expected = "1 error: handler.ts is not a plugin yet: build it with `informant plugin build handler.ts`, and";
+fn inspect_of_tsx_names_the_command_that_builds_it() {
+    let project = project(None, &[("handler.tsx", "export const onAdd = () => {};")]);
+    let said = plugin(&project, &["inspect", "handler.tsx"]);
+    let expected = "1 error: handler.tsx is not a plugin yet: build it with `informant plugin build handler.tsx`, and";
     assert!(said.starts_with(expected), "{said}");
+}
+
+/// In the process that compiles, which is confined.
+#[test]
+fn typescript_is_inspected_without_a_build() {
+    if std::env::var_os("INFORMANT_TESTS_WITHOUT_SCRIPTS").is_some() {
+        return;
+    }
+    let nested = format!("const a = {}1{};", "(".repeat(200_000), ")".repeat(200_000));
+    let elements = "  1 as b,\n".repeat(90_000);
+    let large = format!("export const onAdd = (pod: {{ a: 1 }}) => {{}};\nconst a: b[] = [\n{elements}];\n");
+    let files = [
+        ("good.ts", "export const onAdd = (pod: { a: 1 }): void => {};"),
+        ("large.ts", &large),
+        ("enum.ts", "export const onAdd = () => {};\n  enum Phase { Failed }"),
+        ("syntax.ts", "export const onAdd = (pod: ) => {};"),
+        ("nested.ts", &nested),
+    ];
+    let project = project(None, &files);
+    for file in ["good.ts", "large.ts"] {
+        let said = plugin(&project, &["inspect", file]);
+        assert!(
+            said.starts_with('0') && said.contains("roles     event-handler"),
+            "{said}"
+        );
+    }
+    let refusals = ["enum.ts", "syntax.ts", "nested.ts"];
+    let refusals = refusals.map(|file| plugin(&project, &["inspect", file]));
+    insta::assert_snapshot!(refusals.join(""), @"");
 }
 
 #[test]

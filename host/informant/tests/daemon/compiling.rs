@@ -10,7 +10,9 @@ use std::time::Duration;
 use informant::Metrics;
 use informant_cache::{Catalog, Environment};
 use informant_informer::TokioEnvironment;
-use informant_plugin_host::{ChildCompiler, CompileLimits, Compiler, HostOptions, PluginHost, PluginState, Services};
+use informant_plugin_host::{
+    ChildCompiler, CompileLimits, Compiler, HostOptions, PluginHost, PluginState, RunnerSources, Services,
+};
 use informant_spec::{Content, PluginSpec};
 use tokio::runtime::Handle;
 
@@ -35,7 +37,7 @@ fn host(folder: &Path, limits: CompileLimits) -> PluginHost {
             http: None,
         },
         metrics: Metrics::new().plugins,
-        script_runner: None,
+        script_runners: RunnerSources::new(),
     })
     .unwrap()
 }

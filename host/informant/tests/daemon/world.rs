@@ -176,6 +176,11 @@ impl Running {
         self.daemon.as_ref().unwrap().health_address()
     }
 
+    /// As on SIGHUP.
+    pub(crate) fn reload(&self) {
+        self.daemon.as_ref().unwrap().reload();
+    }
+
     pub(crate) async fn get(&self, path: &str) -> (u16, String) {
         http_get(self.address(), path).await
     }

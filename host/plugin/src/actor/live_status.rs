@@ -14,6 +14,7 @@ use crate::actor::streak::{FAILING_CALLS, Streak};
 use crate::actor::{ActorKind, PluginContext};
 use crate::component::manifest::Manifest;
 use crate::component::roles::Roles;
+use crate::component::runner::RunnerStatus;
 use crate::status::{PluginState, Reload, StuckOn};
 
 /// One of a plugin's instances.
@@ -73,6 +74,7 @@ pub(crate) struct LiveStatus {
     pub(crate) roles: Roles,
     pub(crate) digest: Digest,
     pub(crate) previous_digest: Option<Digest>,
+    pub(crate) runner: Option<Arc<RunnerStatus>>,
     /// Why the last good version runs instead of the configured one.
     pub(crate) rolled_back: Option<String>,
     pub(crate) restarts: u64,

@@ -1,7 +1,7 @@
 //! The last good version of each plugin, kept for rollbacks.
 //!
 //! ```text
-//! artifacts/DIGEST.wasm, DIGEST.js      components and scripts that were loaded
+//! artifacts/DIGEST.wasm, DIGEST.js, …   components and scripts that were loaded
 //! artifacts/last-good/NAME-HASH         the digest of the last good one of a plugin
 //! ```
 //!
@@ -73,14 +73,14 @@ impl LastGood {
             .ok()?;
         let kept = self.kept(source.language(), digest)?;
         let bytes = fs::read(&kept).ok()?;
-        let content = Content::new(kept, bytes);
+        let content = Content::new(source.at(kept), bytes);
         (content.digest() == digest).then_some(content)
     }
 
-    /// The extension tells a component from a script.
-    fn kept(&self, language: Language, digest: Digest) -> Option<PathBuf> {
-        let extension = language.extension();
-        Some(self.directory.as_ref()?.join(format!("{digest}.{extension}")))
+    /// The suffix tells a component from a script.
+    fn kept(&self, language: &Language, digest: Digest) -> Option<PathBuf> {
+        let suffix = language.suffix();
+        Some(self.directory.as_ref()?.join(format!("{digest}.{suffix}")))
     }
 
     /// The name is for people; the hash distinguishes plugins of two configurations and makes unusual names safe.

@@ -4,19 +4,14 @@
 //! component, what it imports, and which interfaces it exports. Names only; wasmtime checks the types in
 //! [`crate::component::roles`].
 
-use serde::{Deserialize, Serialize};
+mod section;
+
 use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload};
 
+pub(crate) use self::section::EmbeddedScript;
+use self::section::{RUNNER_SECTION, SCRIPT_SECTION, SDK_SECTION, document};
+pub use self::section::{RunnerInfo, SdkInfo};
 use crate::error::LoadProblem;
-
-/// The custom section that every SDK writes, into the component or a module in it.
-const SDK_SECTION: &str = "informant-sdk";
-
-/// Bytes of [`SDK_SECTION`] that are read: 4 KiB. A longer one is ignored.
-const SDK_SECTION_BYTES_MAX: usize = 4 << 10;
-
-/// The custom section that makes the script runner a plugin of its own: the script that it runs.
-const SCRIPT_SECTION: &str = "informant-script";
 
 /// The names a component imports and exports, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,74 +20,18 @@ pub(crate) struct Surface {
     pub(crate) exports: Vec<String>,
     /// None: built without an SDK, or with one that does not say.
     pub(crate) sdk: Option<SdkInfo>,
+    /// What it says of itself if it is a script runner.
+    pub(crate) runner: Option<RunnerInfo>,
     /// The script that it contains, if it is a script runner with one.
     pub(crate) script: Option<EmbeddedScript>,
-}
-
-/// A script in a component: the content of its custom section `informant-script`, `NAME\0TEXT`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EmbeddedScript {
-    /// The file that it was made from: what errors and stack traces show.
-    pub(crate) name: String,
-    pub(crate) text: Vec<u8>,
-    pub(crate) section: Vec<u8>,
-}
-
-impl EmbeddedScript {
-    pub(crate) fn new(name: &str, text: &[u8]) -> EmbeddedScript {
-        let content = [
-            &leb128(SCRIPT_SECTION.len()),
-            SCRIPT_SECTION.as_bytes(),
-            name.as_bytes(),
-            b"\0",
-            text,
-        ]
-        .concat();
-        EmbeddedScript {
-            name: name.to_owned(),
-            text: text.to_owned(),
-            section: [&[0], &leb128(content.len())[..], &content].concat(),
-        }
-    }
-
-    fn parse(content: &[u8]) -> Option<EmbeddedScript> {
-        let end = content.iter().position(|byte| *byte == 0)?;
-        let name = str::from_utf8(&content[..end]).ok()?;
-        Some(EmbeddedScript::new(name, &content[end + 1..]))
-    }
-}
-
-/// An unsigned number in WebAssembly's encoding.
-fn leb128(mut number: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    loop {
-        let low = (number & 0x7f) as u8;
-        number >>= 7;
-        if number == 0 {
-            bytes.push(low);
-            return bytes;
-        }
-        bytes.push(low | 0x80);
-    }
-}
-
-/// What a component was built with: the JSON document in its custom section `informant-sdk`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SdkInfo {
-    /// The SDK's language, such as `rust`.
-    pub language: String,
-    pub sdk: String,
-    /// The contract version that the SDK was made for.
-    pub contract: String,
 }
 
 /// Reads the surface of the component that `bytes` are.
 /// Errors: [`LoadProblem::NotWasm`], [`LoadProblem::CoreModule`], [`LoadProblem::Broken`].
 pub(crate) fn surface(bytes: &[u8]) -> Result<Surface, LoadProblem> {
     if !bytes.starts_with(b"\0asm") {
-        return Err(LoadProblem::NotWasm {
-            found: looks_like(bytes),
-        });
+        let (found, is_text) = looks_like(bytes);
+        return Err(LoadProblem::NotWasm { found, is_text });
     }
     let mut surface = Surface::default();
     let mut depth = 0u32;
@@ -125,11 +64,14 @@ pub(crate) fn surface(bytes: &[u8]) -> Result<Surface, LoadProblem> {
             Payload::CustomSection(section) if depth == 0 && section.name() == SCRIPT_SECTION => {
                 surface.script = EmbeddedScript::parse(section.data());
             }
-            // At any depth: compilers put it into the module that they make.
-            Payload::CustomSection(section)
-                if section.name() == SDK_SECTION && section.data().len() <= SDK_SECTION_BYTES_MAX =>
-            {
-                surface.sdk = surface.sdk.or_else(|| serde_json::from_slice(section.data()).ok());
+            // At any depth: compilers put them into the module that they make.
+            Payload::CustomSection(section) if section.name() == SDK_SECTION => {
+                surface.sdk = surface.sdk.or_else(|| document(section.data()));
+            }
+            // The section of the component overrides that of a module in it.
+            Payload::CustomSection(section) if section.name() == RUNNER_SECTION => {
+                let runner = document(section.data());
+                surface.runner = if depth == 0 { runner } else { surface.runner.or(runner) };
             }
             _ => {}
         }
@@ -145,33 +87,43 @@ fn broken(bytes: &[u8], error: &wasmparser::BinaryReaderError) -> LoadProblem {
     }
 }
 
-/// Describes a file that does not start like WebAssembly.
-fn looks_like(bytes: &[u8]) -> String {
+/// Describes a file that does not start like WebAssembly, and says whether it is text of no known form.
+fn looks_like(bytes: &[u8]) -> (String, bool) {
+    if let Some(known) = known_form(bytes) {
+        return (known.to_owned(), false);
+    }
+    match std::str::from_utf8(&bytes[..bytes.len().min(24)]) {
+        Ok(text) => (format!("it starts with the text {text:?}"), true),
+        Err(_) => (
+            format!("it starts with the bytes {:02x?}", &bytes[..bytes.len().min(8)]),
+            false,
+        ),
+    }
+}
+
+fn known_form(bytes: &[u8]) -> Option<&'static str> {
     let begins = String::from_utf8_lossy(&bytes[..bytes.len().min(40)])
         .trim_start()
         .to_lowercase();
     if bytes.is_empty() {
-        return "the file is empty".to_owned();
+        return Some("the file is empty");
     }
     if bytes.iter().take(4_096).all(|byte| *byte == 0) {
-        return "it starts with zeros, as after a failed copy or download".to_owned();
+        return Some("it starts with zeros, as after a failed copy or download");
     }
     if begins.starts_with("<!doctype html") || begins.starts_with("<html") {
-        return "it is an HTML page, as from a download that required a login".to_owned();
+        return Some("it is an HTML page, as from a download that required a login");
     }
     if begins.starts_with("(component") || begins.starts_with("(module") {
-        return "it is WebAssembly text; convert it with `wasm-tools parse`".to_owned();
+        return Some("it is WebAssembly text; convert it with `wasm-tools parse`");
     }
     if bytes.starts_with(&[0x1f, 0x8b]) || bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"\x28\xb5\x2f\xfd") {
-        return "it is compressed; unpack it first".to_owned();
+        return Some("it is compressed; unpack it first");
     }
     if bytes.starts_with(b"\x7fELF") {
-        return "it is a native executable (or a compiled artifact)".to_owned();
+        return Some("it is a native executable (or a compiled artifact)");
     }
-    match std::str::from_utf8(&bytes[..bytes.len().min(24)]) {
-        Ok(text) => format!("it starts with the text {text:?}"),
-        Err(_) => format!("it starts with the bytes {:02x?}", &bytes[..bytes.len().min(8)]),
-    }
+    None
 }
 
 #[cfg(test)]

@@ -1,28 +1,24 @@
-//! Scripts: plugins that are a JavaScript file instead of a component.
+//! Scripts: plugins that are a file of source text instead of a component.
 //!
 //! ```text
-//! handler.js ──stdin──▶ the script runner, an ordinary component ──describe──▶ manifest, roles ──▶ instances
+//! handler.js ──stdin──▶ its script runner, an ordinary component ──describe──▶ manifest, roles ──▶ instances
 //! ```
 //!
-//! A script is run by the *script runner*, a component with a JavaScript engine that ships with Informant. There is no
-//! private interface between the two: the runner exports the roles of the contract and reads its program from standard
-//! input, like any interpreter, with the file's name as its first argument. Its manifest activates the roles that the
-//! script exports (`roles`). So a script has the limits, the sandbox and the lifecycle of any plugin, and the runner is
-//! compiled once for all scripts and all their versions.
+//! A script is run by the *script runner* of its language, a component with an interpreter ([`super::runner`]). There
+//! is no private interface between the two: the runner exports the roles of the contract and reads its program from
+//! standard input, like any interpreter, with the file's name as its first argument. Its manifest activates the roles
+//! that the script has (`roles`). So a script has the limits, the sandbox and the lifecycle of any plugin, and the
+//! runner is compiled once for all scripts of its language and all their versions.
 //!
 //! A component in JavaScript is the runner with the script in a custom section ([`script_component`]). It runs like a
 //! script, with the runner that it brings instead of the one that ships with Informant.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use informant_spec::{Content, Digest};
-use tokio::sync::OnceCell;
+use informant_spec::Content;
 
-use crate::artifacts::Artifacts;
 use crate::component::binary::EmbeddedScript;
-use crate::component::{Offer, PluginComponent};
 use crate::error::LoadProblem;
 
 /// Bytes of a script: 1 MiB, the size limit of a ConfigMap. A longer one, bundled from libraries, can be a component
@@ -37,12 +33,6 @@ pub(crate) struct Script {
     /// The file's name, without its folder: what errors and stack traces show.
     pub(crate) name: String,
     pub(crate) text: Bytes,
-}
-
-/// The component that runs scripts, prepared when the first script is loaded.
-pub(crate) struct ScriptRunner<T: 'static> {
-    component: Option<Cow<'static, [u8]>>,
-    ready: OnceCell<PluginComponent<T>>,
 }
 
 /// The component that runs `text` with `runner`, the script runner. `name` is the name of the script's file, which
@@ -118,32 +108,6 @@ impl Script {
 
 fn is_of_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_' || letter == '$'
-}
-
-impl<T> ScriptRunner<T> {
-    pub(crate) fn new(component: Option<Cow<'static, [u8]>>) -> ScriptRunner<T> {
-        ScriptRunner {
-            component,
-            ready: OnceCell::new(),
-        }
-    }
-
-    /// The plugin component of `script`, which has this digest.
-    /// Errors: [`LoadProblem::NoScriptRunner`], and the errors of the runner itself.
-    pub(crate) async fn run(
-        &self,
-        script: Script,
-        digest: Digest,
-        artifacts: &Artifacts,
-        offer: &Offer<T>,
-    ) -> Result<PluginComponent<T>, LoadProblem> {
-        let make = || async {
-            let component = self.component.as_ref().ok_or(LoadProblem::NoScriptRunner)?;
-            PluginComponent::new(Arc::from(&component[..]), Digest::of(component), artifacts, offer).await
-        };
-        let runner = self.ready.get_or_try_init(make).await?;
-        Ok(runner.with_script(Arc::new(script), digest))
-    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! Compiles components to native code.
+//! Compiles components to native code, and erases the types of TypeScript.
 //!
 //! ```text
-//! component ──▶ CompileQueue ──one at a time──▶ this process, or a child with time and memory limits ──▶ native code
+//! component, script ──▶ CompileQueue ──▶ this process, or a child with time and memory limits ──▶ native code, text
 //! ```
 //!
 //! A compiler reads untrusted input: a small component can take hours or all memory, which wasmtime does not treat as a
 //! bug. So the daemon compiles in a child process ([`Compiler::Child`]) that has nothing but its pipes: no environment,
 //! no files, no network, little memory, little time (`confine`, as far as the system can). Its memory is freed when it
-//! ends. `child` is this process's side, `worker` the child's.
+//! ends. A parser of scripts is no better, so it runs there, too. `child` is this process's side, `worker` the child's.
 
 mod child;
 mod confine;
@@ -22,10 +22,14 @@ use std::time::Duration;
 use informant_cache::Environment;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 use wasmtime::Engine;
 
+use message::Work;
 pub use worker::compile_worker;
+
+use super::erase::erase_types;
 
 /// Bytes of a component's file: 64 MiB. Python's has 18, StarlingMonkey's 12; a much larger file is something else.
 pub const COMPONENT_BYTES_MAX: usize = 64 << 20;
@@ -47,6 +51,15 @@ pub(crate) const ARTIFACT_BYTES_MAX: usize = 512 << 20;
 
 /// Components compiled at a time: 1. One takes up to 350 MiB and uses several cores.
 const COMPILING_MAX: usize = 1;
+
+/// Scripts whose types are erased at a time: 2. They do not wait for components, which take seconds.
+const ERASING_MAX: usize = 2;
+
+/// The limits of erasing the types of one script. 1 MiB of TypeScript takes 0.2 s and 100 MiB.
+const ERASE_LIMITS: CompileLimits = CompileLimits {
+    time: Duration::from_secs(5),
+    memory_bytes: 256 << 20,
+};
 
 #[derive(Clone, Debug, Default)]
 pub enum Compiler {
@@ -113,6 +126,7 @@ pub(crate) struct CompileQueue {
     env: Arc<dyn Environment>,
     handle: Handle,
     turns: Semaphore,
+    erasing: Semaphore,
 }
 
 impl CompileQueue {
@@ -123,6 +137,7 @@ impl CompileQueue {
             env,
             handle,
             turns: Semaphore::new(COMPILING_MAX),
+            erasing: Semaphore::new(ERASING_MAX),
         }
     }
 
@@ -131,19 +146,52 @@ impl CompileQueue {
     /// limit that it reached.
     pub(crate) async fn compile(&self, component: Arc<[u8]>) -> Result<Vec<u8>, String> {
         let _turn = self.turns.acquire().await;
-        let compiled = match &self.compiler {
+        match &self.compiler {
             Compiler::InProcess => {
                 let engine = self.engine.clone();
-                self.handle.spawn_blocking(move || compile(&engine, &component)).await
+                self.in_process(move || compile(&engine, &component)).await
+            }
+            Compiler::Child(child) => self.in_child(Work::Compile, child.clone(), component).await,
+        }
+    }
+
+    /// The JavaScript that is left of a TypeScript module. If the future is dropped, the child is killed. Errors: what
+    /// cannot be erased, after its line and column, or the limit that it reached.
+    pub(crate) async fn erase_types(&self, text: Arc<[u8]>) -> Result<Vec<u8>, String> {
+        let _turn = self.erasing.acquire().await;
+        match &self.compiler {
+            Compiler::InProcess => {
+                let erase = move || erase_types(&text).map(String::into_bytes);
+                self.in_process(erase).await
             }
             Compiler::Child(child) => {
-                // On the guests' runtime, wherever the caller is: that one is known to have I/O enabled.
-                let work = child::compile(child.clone(), Arc::clone(&self.env), component);
-                AbortOnDropHandle::new(self.handle.spawn(work)).await
+                let limits = ERASE_LIMITS;
+                let child = ChildCompiler {
+                    limits,
+                    ..child.clone()
+                };
+                self.in_child(Work::EraseTypes, child, text).await
             }
-        };
-        compiled.map_err(|_| "interrupted, because Informant is stopping".to_owned())?
+        }
     }
+
+    async fn in_process(
+        &self,
+        work: impl FnOnce() -> Result<Vec<u8>, String> + Send + 'static,
+    ) -> Result<Vec<u8>, String> {
+        self.handle.spawn_blocking(work).await.map_err(interrupted)?
+    }
+
+    /// On the guests' runtime, wherever the caller is: that one is known to have I/O enabled.
+    async fn in_child(&self, work: Work, child: ChildCompiler, input: Arc<[u8]>) -> Result<Vec<u8>, String> {
+        let work = child::run(work, child, Arc::clone(&self.env), input);
+        let answer = AbortOnDropHandle::new(self.handle.spawn(work)).await;
+        answer.map_err(interrupted)?
+    }
+}
+
+fn interrupted(_: JoinError) -> String {
+    "interrupted, because Informant is stopping".to_owned()
 }
 
 /// Takes from 50 ms (Rust, C) to some seconds and 300 MiB (JavaScript, Python), on all cores.

@@ -80,6 +80,7 @@ impl Plugin {
         status.reloads += 1;
         status.rolled_back = None;
         status.manifest = Arc::clone(&version.manifest);
+        status.runner.clone_from(&version.component.runner);
         let previous_roles = std::mem::replace(&mut status.roles, version.component.roles);
         let previous = std::mem::replace(&mut status.digest, version.component.digest);
         if previous != status.digest {

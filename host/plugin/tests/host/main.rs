@@ -30,6 +30,7 @@ mod requeues;
 mod retries;
 mod rollbacks;
 mod rules;
+mod runners;
 mod script_cache;
 mod scripts;
 mod starts;

@@ -52,7 +52,7 @@ async fn files_that_are_not_components_are_rejected() {
     plugin "greeter": FOLDER/page.wasm: not WebAssembly: it is an HTML page, as from a download that required a login; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
     plugin "greeter": FOLDER/zeroes.wasm: not WebAssembly: it starts with zeros, as after a failed copy or download; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
     plugin "greeter": FOLDER/truncated.wasm: invalid WebAssembly at byte POSITION of 20000: unexpected end-of-file; the file may be truncated, so copy or build it again
-    plugin "greeter": FOLDER/module.wasm: a core module, not a component; Rust: build with --target wasm32-wasip2; others: wasm-tools component new
+    plugin "greeter": FOLDER/module.wasm: a core module, not a component; make one of it: informant plugin build FILE -o NAME.wasm (Rust: build with --target wasm32-wasip2)
     "#);
 }
 

@@ -14,9 +14,9 @@ use informant_cache::{Catalog, Environment, ListenerHandle, Reason, Snapshot, So
 use informant_object::{Key, Object, ResourceVersion, Shape, SourceId};
 use informant_plugin_host::{
     Compiler, HostOptions, HttpClient, Inspection, KeyValue, KubeApi, LoadError, LoadProblem, Plugin, PluginHost,
-    PluginMetrics, Services, Swapped, script_component,
+    PluginMetrics, RunnerSource, RunnerSources, Services, Swapped, script_component,
 };
-use informant_spec::{Content, ContentSource, PluginSpec};
+use informant_spec::{Content, ContentSource, PluginSpec, Suffix};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -89,6 +89,12 @@ pub(crate) fn script_runner() -> Option<Cow<'static, [u8]>> {
     std::fs::read(path).ok().map(Cow::Owned)
 }
 
+/// The runners of a host with the built script runner.
+pub(crate) fn script_runners() -> RunnerSources {
+    let runner = script_runner().map(RunnerSource::BuiltIn);
+    Suffix::new("js").zip(runner).into_iter().collect()
+}
+
 /// A host with nothing loaded.
 pub(crate) struct World {
     pub(crate) host: PluginHost,
@@ -144,15 +150,15 @@ impl World {
 
     pub(crate) fn with_cache(cache: tempfile::TempDir) -> World {
         let cache_dir = cache.path().to_owned();
-        World::of(cache, cache_dir, script_runner(), None)
+        World::of(cache, cache_dir, script_runners(), None)
     }
 
     /// With a cluster to act on.
     pub(crate) fn with_cluster(cluster: Arc<dyn KubeApi>) -> World {
         World::of(
             tempfile::tempdir().unwrap(),
-            World::shared_cache(),
-            script_runner(),
+            World::scripts_cache(),
+            script_runners(),
             Some(cluster),
         )
     }
@@ -161,13 +167,18 @@ impl World {
     pub(crate) fn for_scripts() -> World {
         World::of(
             tempfile::tempdir().unwrap(),
-            World::shared_cache(),
-            script_runner(),
+            World::scripts_cache(),
+            script_runners(),
             None,
         )
     }
 
-    fn shared_cache() -> PathBuf {
+    /// As [`for_scripts`](Self::for_scripts), with these runners.
+    pub(crate) fn with_runners(runners: RunnerSources) -> World {
+        World::of(tempfile::tempdir().unwrap(), World::scripts_cache(), runners, None)
+    }
+
+    pub(crate) fn scripts_cache() -> PathBuf {
         Path::new(env!("CARGO_TARGET_TMPDIR")).join("script-runner")
     }
 
@@ -176,7 +187,7 @@ impl World {
         World::of(
             tempfile::tempdir().unwrap(),
             World::conformance_cache(),
-            script_runner(),
+            script_runners(),
             Some(cluster),
         )
     }
@@ -187,7 +198,7 @@ impl World {
         World::of_parts(
             cache,
             World::conformance_cache(),
-            script_runner(),
+            script_runners(),
             None,
             keys,
             Some(http),
@@ -202,43 +213,43 @@ impl World {
     pub(crate) fn without_runner() -> World {
         let cache = tempfile::tempdir().unwrap();
         let cache_dir = cache.path().to_owned();
-        World::of(cache, cache_dir, None, None)
+        World::of(cache, cache_dir, RunnerSources::new(), None)
     }
 
     /// Without keys for plugins.
     pub(crate) fn without_state() -> World {
         let cache = tempfile::tempdir().unwrap();
         let cache_dir = cache.path().to_owned();
-        World::of_parts(cache, cache_dir, None, None, None, None)
+        World::of_parts(cache, cache_dir, RunnerSources::new(), None, None, None)
     }
 
     /// With other services to call, and without scripts.
     pub(crate) fn with_http(http: Arc<dyn HttpClient>) -> World {
         let cache = tempfile::tempdir().unwrap();
         let cache_dir = cache.path().to_owned();
-        World::of_parts(cache, cache_dir, None, None, None, Some(http))
+        World::of_parts(cache, cache_dir, RunnerSources::new(), None, None, Some(http))
     }
 
     /// With other services that scripts may call, and perhaps a cluster to act on.
     pub(crate) fn for_scripts_with_http(kube: Option<Arc<dyn KubeApi>>, http: Arc<dyn HttpClient>) -> World {
         let cache = tempfile::tempdir().unwrap();
         let keys = Some(Keys::default());
-        World::of_parts(cache, World::shared_cache(), script_runner(), kube, keys, Some(http))
+        World::of_parts(cache, World::scripts_cache(), script_runners(), kube, keys, Some(http))
     }
 
     fn of(
         cache: tempfile::TempDir,
         cache_dir: PathBuf,
-        script_runner: Option<Cow<'static, [u8]>>,
+        script_runners: RunnerSources,
         kube: Option<Arc<dyn KubeApi>>,
     ) -> World {
-        World::of_parts(cache, cache_dir, script_runner, kube, Some(Keys::default()), None)
+        World::of_parts(cache, cache_dir, script_runners, kube, Some(Keys::default()), None)
     }
 
     fn of_parts(
         cache: tempfile::TempDir,
         cache_dir: PathBuf,
-        script_runner: Option<Cow<'static, [u8]>>,
+        script_runners: RunnerSources,
         kube: Option<Arc<dyn KubeApi>>,
         keys: Option<Keys>,
         http: Option<Arc<dyn HttpClient>>,
@@ -260,7 +271,7 @@ impl World {
                 http,
             },
             metrics: PluginMetrics::register(&mut registry),
-            script_runner,
+            script_runners,
         })
         .unwrap();
         World {

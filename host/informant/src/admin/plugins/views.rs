@@ -27,6 +27,16 @@ pub(crate) struct PluginView {
     pub loaded: Option<LoadedView>,
 }
 
+/// The component that runs a script.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunnerView {
+    pub language: String,
+    pub version: String,
+    /// The digest of the runner's file.
+    pub sha256: String,
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LoadedView {
@@ -37,6 +47,9 @@ pub(crate) struct LoadedView {
     pub sha256: String,
     /// The digest of the previous component.
     pub previous_sha256: Option<String>,
+    /// The runner of a script; none for a component without one.
+    #[serde(default)]
+    pub runner: Option<RunnerView>,
     /// Linear memory of all instances.
     pub memory_bytes: usize,
     /// Live instances.

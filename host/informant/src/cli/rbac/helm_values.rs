@@ -73,7 +73,8 @@ fn restart_sections(config: &Config) -> String {
         cluster,
     } = &config.admin;
     let admin = (listen, socket, hosts, tls.as_ref().map(|tls| &tls.value), cluster);
-    format!("{:?}", (admin, &config.health, http, &config.state))
+    let runners = &config.script_runners;
+    format!("{:?}", (admin, &config.health, http, runners, &config.state))
 }
 
 fn is_config_map_key(name: &str) -> bool {

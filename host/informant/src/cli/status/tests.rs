@@ -85,6 +85,7 @@ fn loaded() -> LoadedView {
         roles: "event-handler".into(),
         sha256: "00".repeat(32),
         previous_sha256: None,
+        runner: None,
         memory_bytes: 1 << 20,
         instances: 1,
         restarts: 0,

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
 use super::confine::Confinement;
-use super::message::{ANSWER_HEAD_BYTES, REPORT_BYTES, RequestHead, answer_of, take_report};
+use super::message::{ANSWER_HEAD_BYTES, REPORT_BYTES, RequestHead, Work, answer_of, take_report};
 use super::{ARTIFACT_BYTES_MAX, COMPILE_THREADS_MAX, ChildCompiler};
 use crate::engine::limiter::Mib;
 
@@ -22,13 +22,14 @@ struct ChildOutput {
     status: ExitStatus,
 }
 
-/// Compiles `component` in a child, which is killed at its time limit or when this future is dropped, and reaped in any
-/// case.
-/// Errors: why there is no artifact, as a message.
-pub(super) async fn compile(
+/// Does `work` on `input` in a child, which is killed at its time limit or when this future is dropped, and reaped in
+/// any case.
+/// Errors: why there is no result, as a message.
+pub(super) async fn run(
+    work: Work,
     compiler: ChildCompiler,
     env: Arc<dyn Environment>,
-    component: Arc<[u8]>,
+    input: Arc<[u8]>,
 ) -> Result<Vec<u8>, String> {
     let limits = compiler.limits;
     let late = env.sleep(limits.time);
@@ -36,11 +37,11 @@ pub(super) async fn compile(
         .map_err(|error| format!("cannot start the compiler, {}: {error}", compiler.program.display()))?;
     let output = tokio::select! {
         biased;
-        output = communicate(&mut child, &compiler, &component) => output.map_err(|error| format!("cannot communicate with the compiler: {error}"))?,
+        output = communicate(&mut child, work, &compiler, &input) => output.map_err(|error| format!("cannot communicate with the compiler: {error}"))?,
         () = late => {
             // Ends when it is reaped.
             let _ = child.kill().await;
-            return Err(format!("it takes longer than {:?}, the limit for compiling one component", limits.time));
+            return Err(format!("it takes longer than {:?}, the limit for {}", limits.time, work.as_str()));
         }
     };
     let ChildOutput {
@@ -49,7 +50,7 @@ pub(super) async fn compile(
         status,
     } = output;
     let Some(confinement) = take_report(&mut answer) else {
-        return Err(exit_error(status, &stderr_text, limits.memory_bytes));
+        return Err(exit_error(work, status, &stderr_text, limits.memory_bytes));
     };
     log_once(confinement);
     if answer.len() > ARTIFACT_BYTES_MAX {
@@ -60,7 +61,7 @@ pub(super) async fn compile(
     }
     match answer_of(answer) {
         Some(answer) if status.success() => answer,
-        _ => Err(exit_error(status, &stderr_text, limits.memory_bytes)),
+        _ => Err(exit_error(work, status, &stderr_text, limits.memory_bytes)),
     }
 }
 
@@ -98,21 +99,27 @@ fn spawn(compiler: &ChildCompiler) -> std::io::Result<Child> {
     command.spawn()
 }
 
-/// Sends the component and waits for the end.
-async fn communicate(child: &mut Child, compiler: &ChildCompiler, component: &[u8]) -> std::io::Result<ChildOutput> {
+/// Sends the input and waits for the end.
+async fn communicate(
+    child: &mut Child,
+    work: Work,
+    compiler: &ChildCompiler,
+    input: &[u8],
+) -> std::io::Result<ChildOutput> {
     let (Some(mut stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
         return Err(std::io::Error::other("it has no pipes"));
     };
     let head = RequestHead {
+        work,
         memory_bytes: compiler.limits.memory_bytes,
         cpu_seconds: compiler.limits.time.as_secs().saturating_add(1) * threads() as u64,
-        length: component.len() as u64,
+        length: input.len() as u64,
     };
     let send = async {
         // If a child ends before it has read everything, its status says why.
         if stdin.write_all(&head.to_bytes()).await.is_ok() {
-            let _ = stdin.write_all(component).await;
+            let _ = stdin.write_all(input).await;
             let _ = stdin.flush().await;
         }
     };
@@ -141,7 +148,7 @@ fn threads() -> usize {
 }
 
 /// Explains why a child ended without an answer.
-fn exit_error(status: ExitStatus, stderr_text: &str, memory_bytes: u64) -> String {
+fn exit_error(work: Work, status: ExitStatus, stderr_text: &str, memory_bytes: u64) -> String {
     let last_line = stderr_text.lines().rev().map(str::trim).find(|line| !line.is_empty());
     // Rust's messages for an allocation that failed, the operating system's for a mapping.
     let no_memory = [
@@ -152,7 +159,10 @@ fn exit_error(status: ExitStatus, stderr_text: &str, memory_bytes: u64) -> Strin
     ];
     if no_memory.iter().any(|sign| stderr_text.contains(sign)) {
         let limit = Mib(usize::try_from(memory_bytes).unwrap_or(usize::MAX));
-        return format!("it needs more than {limit} of memory, the limit for compiling one component");
+        return format!("it needs more than {limit} of memory, the limit for {}", work.as_str());
+    }
+    if work == Work::EraseTypes && stderr_text.contains("overflowed its stack") {
+        return "it is nested too deeply to be parsed".to_owned();
     }
     match last_line {
         Some(last_line) => format!("the compiler ended with {status}: {last_line}"),

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! report    "confined", flags: u64, little-endian. Written before the request is read
-//! request   memory limit, CPU seconds, length: u64 each, little-endian; then the component. The pipe stays open until
-//! the answer is complete
-//! answer    "artifact" or "refused!", length: u64; then the native code or wasmtime's message
+//! request   work, memory limit, CPU seconds, length: u64 each, little-endian; then the component or script. The pipe
+//!           stays open until the answer is complete
+//! answer    "artifact" or "refused!", length: u64; then the native code or text, or what is wrong with the input
 //! ```
 
 use super::confine::{Confinement, Landlock};
@@ -12,8 +12,8 @@ use super::confine::{Confinement, Landlock};
 /// Bytes of a report.
 pub(super) const REPORT_BYTES: usize = 16;
 
-/// Bytes of a request before the component.
-pub(super) const REQUEST_HEAD_BYTES: usize = 24;
+/// Bytes of a request before the component or script.
+pub(super) const REQUEST_HEAD_BYTES: usize = 32;
 
 /// Bytes of an answer before its text.
 pub(super) const ANSWER_HEAD_BYTES: usize = 16;
@@ -59,9 +59,27 @@ pub(super) fn take_report(output: &mut Vec<u8>) -> Option<Confinement> {
     })
 }
 
+/// What a child does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    Compile,
+    EraseTypes,
+}
+
+impl Work {
+    /// The work, as messages about its limits name it.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Work::Compile => "compiling one component",
+            Work::EraseTypes => "erasing the types of a script",
+        }
+    }
+}
+
 /// The header of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RequestHead {
+    pub(super) work: Work,
     pub(super) memory_bytes: u64,
     pub(super) cpu_seconds: u64,
     pub(super) length: u64,
@@ -70,9 +88,10 @@ pub(super) struct RequestHead {
 impl RequestHead {
     pub(super) fn to_bytes(self) -> [u8; REQUEST_HEAD_BYTES] {
         let mut bytes = [0; REQUEST_HEAD_BYTES];
-        for (place, number) in bytes
-            .chunks_exact_mut(8)
-            .zip([self.memory_bytes, self.cpu_seconds, self.length])
+        for (place, number) in
+            bytes
+                .chunks_exact_mut(8)
+                .zip([self.work as u64, self.memory_bytes, self.cpu_seconds, self.length])
         {
             place.copy_from_slice(&number.to_le_bytes());
         }
@@ -87,9 +106,13 @@ impl RequestHead {
                 .fold(0, |all, byte| all << 8 | u64::from(*byte))
         };
         RequestHead {
-            memory_bytes: number(0),
-            cpu_seconds: number(8),
-            length: number(16),
+            work: match number(0) {
+                0 => Work::Compile,
+                _ => Work::EraseTypes,
+            },
+            memory_bytes: number(8),
+            cpu_seconds: number(16),
+            length: number(24),
         }
     }
 }
@@ -147,12 +170,15 @@ mod tests {
 
     #[test]
     fn messages_survive_a_round_trip() {
-        let head = RequestHead {
-            memory_bytes: 2 << 30,
-            cpu_seconds: 480,
-            length: 0x0102_0304_0506_0708,
-        };
-        assert_eq!(RequestHead::of_bytes(head.to_bytes()), head);
+        for work in [Work::Compile, Work::EraseTypes] {
+            let head = RequestHead {
+                work,
+                memory_bytes: 2 << 30,
+                cpu_seconds: 480,
+                length: 0x0102_0304_0506_0708,
+            };
+            assert_eq!(RequestHead::of_bytes(head.to_bytes()), head);
+        }
         for answer in [Ok(vec![1, 2, 3]), Err("no component".to_owned()), Ok(Vec::new())] {
             let mut bytes = answer_head(&answer).to_vec();
             bytes.extend(match &answer {

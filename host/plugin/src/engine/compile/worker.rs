@@ -1,21 +1,22 @@
-//! The child's side: confines itself, reads a component, limits itself, compiles, answers, exits.
+//! The child's side: confines itself, reads a component or script, limits itself, does the work, answers, exits.
 
 use std::io::{Read as _, Write as _};
 use std::process::ExitCode;
 
 use super::compile;
 use super::confine::confine;
-use super::message::{REQUEST_HEAD_BYTES, RequestHead, answer_head, report};
+use super::message::{REQUEST_HEAD_BYTES, RequestHead, Work, answer_head, report};
 use crate::engine;
 use crate::engine::compile::COMPONENT_BYTES_MAX;
+use crate::engine::erase::erase_types;
 
 /// The niceness of the compiler.
 #[cfg(unix)]
 const NICE: i32 = 10;
 
-/// The main function of a program that is run as a [`super::ChildCompiler`]: compiles the component on stdin, within
-/// the limits sent with it, and writes the native code to stdout. Call it first in `main`, before any thread is created
-/// or file opened.
+/// The main function of a program that is run as a [`super::ChildCompiler`]: compiles the component on stdin, or erases
+/// the types of a script, within the limits sent with it, and writes the result to stdout. Call it first in `main`,
+/// before any thread is created or file opened.
 #[must_use]
 pub fn compile_worker() -> ExitCode {
     match work() {
@@ -40,26 +41,31 @@ fn work() -> Result<(), String> {
     let mut head = [0; REQUEST_HEAD_BYTES];
     stdin
         .read_exact(&mut head)
-        .map_err(|error| format!("no component on stdin ({error}): Informant runs this command itself"))?;
+        .map_err(|error| format!("no work on stdin ({error}): Informant runs this command itself"))?;
     let head = RequestHead::of_bytes(head);
-    // Before the first byte of the component is read.
+    // Before the first byte of the input is read.
     limit_resources(head)?;
     let length = usize::try_from(head.length).unwrap_or(usize::MAX);
     if length > COMPONENT_BYTES_MAX {
-        return Err(format!("the component is too large: {length} bytes"));
+        return Err(format!("the input is too large: {length} bytes"));
     }
-    let mut component = vec![0; length];
+    let mut input = vec![0; length];
     stdin
-        .read_exact(&mut component)
-        .map_err(|error| format!("the component is incomplete: {error}"))?;
+        .read_exact(&mut input)
+        .map_err(|error| format!("the input is incomplete: {error}"))?;
     drop(stdin);
     std::thread::Builder::new()
         .name("end-of-input".to_owned())
         .spawn(exit_when_stdin_closes)
         .map_err(|error| format!("failed to spawn a thread: {error}"))?;
-    // Without the pool: its address space would exceed the limit, and the code does not depend on it.
-    let engine = engine::on_demand().map_err(|error| format!("{error:#}"))?;
-    let answer = compile(&engine, &component);
+    let answer = match head.work {
+        Work::Compile => {
+            // Without the pool: its address space would exceed the limit, and the code does not depend on it.
+            let engine = engine::on_demand().map_err(|error| format!("{error:#}"))?;
+            compile(&engine, &input)
+        }
+        Work::EraseTypes => erase_types(&input).map(String::into_bytes),
+    };
     let text = match &answer {
         Ok(artifact) => artifact.as_slice(),
         Err(words) => words.as_bytes(),
@@ -101,8 +107,13 @@ fn exit_when_stdin_closes() {
 fn limit_resources(head: RequestHead) -> Result<(), String> {
     use rustix::process::{Resource, Rlimit, setrlimit};
     // Reaching a limit ends the process, as intended. It opens and writes no files.
+    let memory = match head.work {
+        Work::Compile => Resource::As,
+        // The program's own mappings, and what its allocator has reserved, may be larger than this limit.
+        Work::EraseTypes => Resource::Data,
+    };
     let limits = [
-        (Resource::As, head.memory_bytes),
+        (memory, head.memory_bytes),
         (Resource::Cpu, head.cpu_seconds),
         (Resource::Core, 0),
         (Resource::Fsize, 0),

@@ -26,14 +26,20 @@ async fn with_output(script: &str, time: Duration) -> Result<Vec<u8>, String> {
             memory_bytes: 64 << 20,
         },
     };
-    compile(compiler, Arc::new(TokioTime), Arc::from(&b"component"[..])).await
+    run(
+        Work::Compile,
+        compiler,
+        Arc::new(TokioTime),
+        Arc::from(&b"component"[..]),
+    )
+    .await
 }
 
 const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn the_childs_answer_is_the_artifact() {
-    let script = r"head -c 33 >/dev/null; printf 'artifact\005\000\000\000\000\000\000\000bytes'";
+    let script = r"head -c 41 >/dev/null; printf 'artifact\005\000\000\000\000\000\000\000bytes'";
     assert_eq!(with(script, LONG).await, Ok(b"bytes".to_vec()));
     let script = r"printf 'refused!\002\000\000\000\000\000\000\000no'";
     assert_eq!(with(script, LONG).await, Err("no".to_owned()));
@@ -126,7 +132,7 @@ async fn a_missing_compiler_is_reported() {
         arguments: Vec::new(),
         limits: CompileLimits::default(),
     };
-    let refused = compile(compiler, Arc::new(TokioTime), Arc::from(&b""[..]))
+    let refused = run(Work::Compile, compiler, Arc::new(TokioTime), Arc::from(&b""[..]))
         .await
         .unwrap_err();
     insta::assert_snapshot!(refused, @"cannot start the compiler, /no/such/program: No such file or directory (os error 2)");
