@@ -111,6 +111,8 @@ func TestOptionsAreWritten(t *testing.T) {
 		informant.For[Pod]("v1", "Pod", informant.Fields("/spec/nodeName"), informant.ChangedOnly(), informant.Old(),
 			informant.Namespaces("a", ""), informant.LabelSelector("x=y")).OnDelete(done)
 		informant.For[struct{}]("v1", "Node").OnAdd(done)
+		informant.For[Pod]("v1", "Event", informant.NoPayload()).OnAdd(done)
+		informant.For[Pod]("v1", "Secret", informant.MetadataOnly()).OnAdd(done)
 		informant.Needs("v1/pods", informant.Patch, informant.Delete).Namespaces("a").Names("b").Subresources("status")
 		informant.Counter("seen", "Seen texts", "text")
 		informant.Histogram("sizes", "Bytes", []float64{2, 4})
@@ -118,7 +120,8 @@ func TestOptionsAreWritten(t *testing.T) {
 		informant.WaitUntilSeen()
 	}, `"roles":["event-handler"],"events":[{"apiVersion":"v1","kind":"Pod","payload":{"fields":["/spec/nodeName"]},`+
 		`"old":true,"changedOnly":true,"namespaces":["a",""],"labelSelector":"x=y"},`+
-		`{"apiVersion":"v1","kind":"Node","payload":"none"}],`+
+		`{"apiVersion":"v1","kind":"Node","payload":"none"},{"apiVersion":"v1","kind":"Event","payload":"none"},`+
+		`{"apiVersion":"v1","kind":"Secret","payload":"metadata"}],`+
 		`"needs":[{"kube":{"verbs":["patch","delete"],"resource":"v1/pods","namespaces":["a"],"names":["b"],`+
 		`"subresources":["status"]}}],`+
 		`"metrics":[{"name":"seen","type":"counter","help":"Seen texts","labels":["text"]},`+
@@ -140,7 +143,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 	checkRefused(t, func() {}, "the plugin registers nothing")
 	checkRefused(t, func() {
 		informant.For[struct{}]("v1", "Pod", informant.ChangedOnly()).OnUpsert(done)
-	}, "v1 Pod: ChangedOnly and Old compare the payload, but the type has no fields")
+	}, "v1 Pod: ChangedOnly and Old compare the payload, but there is none")
 	checkRefused(t, func() {
 		informant.For[Pod]("v1", "Pod").OnAdd(done)
 		informant.For[Pod]("v1", "Pod").OnUpdate(done)
