@@ -12,6 +12,8 @@ mod cluster_tools;
 mod demo;
 mod deny;
 mod dist;
+mod go_bindings;
+mod go_plugins;
 mod go_tools;
 mod guests;
 mod js_tools;
@@ -62,6 +64,8 @@ enum Command {
     Guests(guests::Args),
     /// Generate the bindings of the C SDK: plugin-sdk/c/gen and gen-http.
     CBindings,
+    /// Generate the bindings of the Go SDK, plugin-sdk/go/internal/gen, which are committed (requires Go, for gofmt).
+    GoBindings,
     /// Render deploy/informant.yaml and deploy/kustomize from deploy/chart (requires Go, which builds helm).
     Chart(chart::Args),
     /// Build kube-apiserver, kubectl and etcd from tests/go.mod (requires Go).
@@ -94,6 +98,7 @@ fn run(args: Args) -> Result<ExitCode> {
         Command::Sim(args) => sim::run(&args),
         Command::Guests(args) => guests::build_all(&args).map(|()| ExitCode::SUCCESS),
         Command::CBindings => c_bindings::generate().map(|_| ExitCode::SUCCESS),
+        Command::GoBindings => go_bindings::generate().map(|()| ExitCode::SUCCESS),
         Command::Chart(args) => chart::run(&args),
         Command::ClusterTools => cluster_tools::build().map(|()| ExitCode::SUCCESS),
         Command::GoTools => go_tools::build_all().map(|()| ExitCode::SUCCESS),

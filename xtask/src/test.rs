@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 
 use crate::{
-    book, c_plugins, cargo, chart, cluster_tools, deny, dist, go_tools, guests, js_tools, report, schema,
+    book, c_plugins, cargo, chart, cluster_tools, deny, dist, go_plugins, go_tools, guests, js_tools, report, schema,
     script_runner, sim, workspace, zig,
 };
 
@@ -66,6 +66,11 @@ const STEPS: &[Step] = &[
         what: "plugins in C",
         missing: zig::missing,
         run: |_| c_plugins::build(),
+    },
+    Step {
+        what: "plugins in Go",
+        missing: go_plugins::missing,
+        run: |_| go_plugins::build(),
     },
     Step {
         what: "esbuild and TypeScript",
