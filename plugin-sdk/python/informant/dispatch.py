@@ -29,6 +29,16 @@ class Failed(Exception):
         super().__init__(failure.message)
         self.failure = failure
 
+    @property
+    def kind(self) -> str:
+        """``retryable``, ``retry-after`` or ``permanent``."""
+        return self.failure.kind
+
+    @property
+    def message(self) -> str:
+        """Why it failed, with file and line."""
+        return self.failure.message
+
 
 class Dispatcher:
     """One instance of a plugin, whose functions are in ``registry``."""

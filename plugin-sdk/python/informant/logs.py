@@ -66,15 +66,34 @@ _handler = InformantHandler()
 
 
 def install(level: str | None) -> None:
-    """Sends all records of at least this level to the host; ``None`` sends none."""
+    """Sends the records of all loggers to the host, and to nothing else, from this level on; ``None`` sends none."""
     root = logging.getLogger()
     for other in root.handlers[:]:
         root.removeHandler(other)
     root.addHandler(_handler)
-    root.setLevel(_LEVELS.get(level, TRACE) if level is not None else logging.CRITICAL + 1)
+    root.setLevel(number_of(level))
     logging.addLevelName(TRACE, "TRACE")
 
 
-def remove() -> None:
-    """Ends what ``install`` did."""
-    logging.getLogger().removeHandler(_handler)
+def number_of(level: str | None) -> int:
+    """The number of ``logging`` for a level of the contract."""
+    return logging.CRITICAL + 1 if level is None else _LEVELS.get(level, TRACE)
+
+
+class Joined:
+    """Sends the records of all loggers to the host, too, while a block runs."""
+
+    def __init__(self, level: str | None) -> None:
+        self._level = number_of(level)
+
+    def __enter__(self) -> None:
+        root = logging.getLogger()
+        self._before = root.level
+        root.addHandler(_handler)
+        root.setLevel(self._level)
+        logging.addLevelName(TRACE, "TRACE")
+
+    def __exit__(self, *_: Any) -> None:
+        root = logging.getLogger()
+        root.setLevel(self._before)
+        root.removeHandler(_handler)
