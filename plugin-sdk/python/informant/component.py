@@ -19,7 +19,7 @@ import random
 import sys
 from typing import Any, NoReturn
 
-from . import blocked, events, logs
+from . import blocked, events, failure, logs
 from . import host as _host
 from . import registry as _registry
 from .bindings import Bindings, Err, types
@@ -177,3 +177,5 @@ def _app_folder() -> str:
 
 _APP = _app_folder()
 blocked.install(_is_of_app)
+if _APP:
+    failure.use_own(lambda file: file.startswith(_APP))

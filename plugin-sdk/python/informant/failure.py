@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import traceback
-from types import FrameType, TracebackType
-from typing import NamedTuple
+from itertools import groupby
+from types import TracebackType
+from typing import Callable, NamedTuple
 
 from .errors import Refused, consequence
 
 #: The most functions that a message lists, innermost first.
 FUNCTIONS_MAX = 5
 
-#: Where the SDK and the standard library are. What is elsewhere is the plugin's own code.
-_SDK = os.path.dirname(os.path.abspath(__file__))
-_LIBRARIES = (_SDK + os.sep, os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<frozen ")
+#: Where the SDK and the standard library are, of which a component has two folders.
+_FOLDERS = (os.path.dirname(__file__), os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(json.__file__)))
+_LIBRARIES = (*(os.path.abspath(folder) + os.sep for folder in _FOLDERS), "<frozen ")
 
 
 class Failure(NamedTuple):
@@ -27,9 +29,19 @@ class Failure(NamedTuple):
     after_ms: int = 0
 
 
-def is_own(file: str) -> bool:
-    """Whether a file is the plugin's own code."""
-    return not file.startswith(_LIBRARIES) or "site-packages" in file
+def _is_elsewhere(file: str) -> bool:
+    """Whether a file is neither of the SDK nor of a library."""
+    return not file.startswith(_LIBRARIES) and "site-packages" not in file
+
+
+#: Whether a file is the plugin's own code.
+is_own: Callable[[str], bool] = _is_elsewhere
+
+
+def use_own(predicate: Callable[[str], bool]) -> None:
+    """Says which files are the plugin's own code."""
+    global is_own
+    is_own = predicate
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -60,7 +72,7 @@ def message_of(error: BaseException) -> str:
     if not frames:
         return what
     file, line, _ = frames[-1]
-    names = [function for _, _, function in reversed(frames) if not function.startswith("<")]
+    names = [function for function, _ in groupby(name for _, _, name in reversed(frames) if not name.startswith("<"))]
     called = f" (in {' < '.join(names[:FUNCTIONS_MAX])})" if len(names) > 1 else ""
     return f"{shown_file(file)}:{line}: {what}{called}"
 
@@ -91,11 +103,3 @@ def shown_file(file: str) -> str:
         if folder and file.startswith(folder.rstrip(os.sep) + os.sep):
             return file[len(folder.rstrip(os.sep)) + 1 :]
     return os.path.basename(file)
-
-
-def calling_frame() -> FrameType | None:
-    """The innermost frame of the plugin's own code."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not is_own(frame.f_code.co_filename):
-        frame = frame.f_back
-    return frame

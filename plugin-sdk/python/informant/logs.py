@@ -73,6 +73,10 @@ def install(level: str | None) -> None:
     root.addHandler(_handler)
     root.setLevel(number_of(level))
     logging.addLevelName(TRACE, "TRACE")
+    # What no line shows, and what costs time in each record: threads, processes, and the calling function.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging.logAsyncioTasks = False
+    logging._srcfile = None  # type: ignore[assignment]
 
 
 def number_of(level: str | None) -> int:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Iterator, NamedTuple
+
+from .errors import Permanent
 
 #: Parts of an object that every kind has or may have. If one is missing, it reads as empty, so that
 #: ``pod.status.phase`` is ``None`` for a pod without a status.
 _SECTIONS = frozenset({"metadata", "spec", "status"})
+
+
+#: The levels of an object that is read. Deeper ones would exhaust the stack of the component.
+DEPTH_MAX = 500
+
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 class Fields(dict):  # type: ignore[type-arg]
@@ -140,12 +150,27 @@ def _of_metadata(of: Object, name: str) -> str:
     return value or ""
 
 
-def parse_object(document: bytes | str, origin: Any = None) -> Object:
+def parse_object(document: bytes, origin: Any = None) -> Object:
     """The object of a JSON document. ``origin`` has ``source``, ``namespace``, ``name`` and ``uid``."""
+    if _may_be_too_deep(document):
+        raise Permanent(f"the object has more than {DEPTH_MAX} levels: name the fields that you need (fields=[...])")
     parsed = json.loads(document, object_hook=Fields)
     if not isinstance(parsed, dict):
         raise TypeError(f"an object is a JSON object, not {type(parsed).__name__}")
     return Object(parsed, origin=origin)
+
+
+def _may_be_too_deep(document: bytes) -> bool:
+    """Whether a document has more than ``DEPTH_MAX`` levels. Up to twice as many may pass."""
+    if document.count(b"{") + document.count(b"[") <= DEPTH_MAX:
+        return False
+    brackets = _STRINGS.sub(b"", document).translate(None, _NO_BRACKETS)
+    for _ in range(DEPTH_MAX):
+        if not brackets:
+            return False
+        # The innermost level.
+        brackets = brackets.replace(b"{}", b"").replace(b"[]", b"")
+    return bool(brackets)
 
 
 def _unescape(part: str) -> str:

@@ -11,7 +11,7 @@ import importlib
 import sys
 from typing import Any
 
-from informant import blocked, component, script
+from informant import blocked, component, failure, script
 from informant.component import EventHandler, IndexFuncs, Lifecycle, State, SyncHandler
 from informant.dispatch import Dispatcher, Failed
 from informant.failure import Failure
@@ -21,23 +21,22 @@ __all__ = ["EventHandler", "IndexFuncs", "Lifecycle", "State", "SyncHandler"]
 #: The modules that scripts can import.
 MODULES = """
     __future__ abc argparse array ast base64 binascii bisect calendar cmath codecs collections collections.abc
-    configparser contextlib contextvars copy csv dataclasses datetime decimal difflib email email.message email.policy
-    email.utils enum errno fnmatch fractions functools gc graphlib hashlib heapq hmac html html.parser importlib inspect
-    io ipaddress itertools json keyword linecache locale logging logging.handlers math numbers operator os os.path
-    pathlib pickle posixpath pprint queue random re reprlib secrets shlex stat statistics string struct sys tempfile
-    textwrap time timeit tokenize token tomllib traceback types typing unicodedata unittest unittest.mock urllib
-    urllib.error urllib.parse uuid warnings weakref xml xml.dom xml.dom.minidom xml.etree xml.etree.ElementTree yaml
-    zlib zoneinfo
+    configparser contextlib copy csv dataclasses datetime decimal difflib email.utils enum errno fnmatch fractions
+    functools gc graphlib hashlib heapq hmac html inspect io ipaddress itertools json keyword linecache logging math
+    numbers operator os os.path pathlib pprint random re reprlib secrets shlex stat statistics string struct sys
+    textwrap time tomllib traceback types typing unicodedata urllib urllib.parse uuid warnings weakref
+    xml.etree.ElementTree yaml zlib
 """.split()
 
 #: Text encodings, which Python loads by name.
 ENCODINGS = """
-    ascii base64_codec cp1252 cp437 hex_codec idna iso8859_1 iso8859_15 latin_1 punycode quopri_codec
-    raw_unicode_escape rot_13 undefined unicode_escape utf_16 utf_16_be utf_16_le utf_32 utf_8 utf_8_sig
+    ascii cp1252 idna iso8859_1 latin_1 punycode raw_unicode_escape unicode_escape utf_16 utf_16_be utf_16_le utf_32
+    utf_8 utf_8_sig
 """.split()
 
-#: Nested calls after which Python raises RecursionError. More would exhaust the stack of the component, a trap.
-RECURSION_MAX = 400
+#: Nested calls after which Python raises RecursionError. Calls that pass through C need most: with more than 200 they
+#: exhaust the 512 KiB of stack that Informant provides, which is a trap.
+RECURSION_MAX = 200
 
 
 def load(context: dict[str, Any]) -> Dispatcher:
@@ -47,8 +46,8 @@ def load(context: dict[str, Any]) -> Dispatcher:
     name = sys.argv[1]
     text = sys.stdin.buffer.read()
     sys.setrecursionlimit(RECURSION_MAX)
-    dispatcher = script.load(name, text, context)
-    return dispatcher
+    failure.use_own(lambda file: file == name)
+    return script.load(name, text, context)
 
 
 def _represent_objects_as_dicts() -> None:

@@ -23,7 +23,8 @@ PACKAGE = "informant:plugin"
 CONTRACT = "0.3.0"
 
 #: The stack of WebAssembly code that Informant provides: 512 KiB, wasmtime's default.
-STACK_BYTES = 512 << 10
+import os as _os
+STACK_BYTES = int(_os.environ.get("STACK", 512 << 10))
 
 #: The limit of a plugin's memory, by default.
 MEMORY_BYTES = 64 << 20
