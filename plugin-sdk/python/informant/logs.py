@@ -93,6 +93,8 @@ class Joined:
     def __enter__(self) -> None:
         root = logging.getLogger()
         self._before = root.level
+        # Blocks may be nested.
+        self._was_there = _handler in root.handlers
         root.addHandler(_handler)
         root.setLevel(self._level)
         logging.addLevelName(TRACE, "TRACE")
@@ -100,4 +102,5 @@ class Joined:
     def __exit__(self, *_: Any) -> None:
         root = logging.getLogger()
         root.setLevel(self._before)
-        root.removeHandler(_handler)
+        if not self._was_there:
+            root.removeHandler(_handler)

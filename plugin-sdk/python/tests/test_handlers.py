@@ -263,7 +263,7 @@ class Handlers(PluginTest):
             ("@on.add('v1', 'Pod', payload='all')", "payload is 'all'"),
             ("@on.add('v1', 'Pod', payload='none', fields=['/a'])", "pass either fields or payload"),
             ("@on.add('v1', 'Pod', label='x')", "unexpected keyword argument 'label'"),
-            ("@on.add", "there are on.add"),
+            ("@on.add", "missing 1 required positional argument: 'kind'"),
         ):
             with self.subTest(decorator):
                 self.assertIn(message, self.refused(f"from informant import on\n{decorator}\ndef f(pod): pass\n"))
