@@ -23,8 +23,7 @@ PACKAGE = "informant:plugin"
 CONTRACT = "0.3.0"
 
 #: The stack of WebAssembly code that Informant provides: 512 KiB, wasmtime's default.
-import os as _os
-STACK_BYTES = int(_os.environ.get("STACK", 512 << 10))
+STACK_BYTES = 512 << 10
 
 #: The limit of a plugin's memory, by default.
 MEMORY_BYTES = 64 << 20
@@ -100,6 +99,12 @@ class Instance:
         self.store.set_wasi_http()
         self.instance = linker.instantiate(self.store, component)
         self._functions: dict[str, Any] = {}
+
+    def close(self) -> None:
+        """Ends the instance."""
+        self._functions.clear()
+        self.store.close()
+        self._folder.cleanup()
 
     @property
     def stdout(self) -> str:
