@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from componentize_py_types import Err, Ok
 from wit_world.imports import kube, kv, log, metrics, store
@@ -15,7 +16,7 @@ try:
     from wit_world.imports import informant_plugin_types as types
 except ImportError:
     # A world without wasi:http, in which there is only one interface of this name.
-    from wit_world.imports import types  # type: ignore[no-redef]
+    from wit_world.imports import types
 
 try:
     from . import wasi_http as _wasi_http
@@ -133,9 +134,7 @@ class Bindings:
         call = kube.defer_update if deferred else kube.update
         return _asked(call, _at(address), object, options)  # type: ignore[no-any-return]
 
-    def kube_patch(
-        self, address: Address, kind: str, document: bytes, options: bytes, deferred: bool
-    ) -> bytes | None:
+    def kube_patch(self, address: Address, kind: str, document: bytes, options: bytes, deferred: bool) -> bytes | None:
         call = kube.defer_patch if deferred else kube.patch
         return _asked(call, _at(address), _PATCH_KINDS[kind], document, options)  # type: ignore[no-any-return]
 
@@ -166,7 +165,7 @@ class Bindings:
     def metrics_observe(self, name: str, value: float, labels: Labels) -> None:
         _asked(metrics.observe, name, value, _labels(labels))
 
-    def metrics_replace(self, name: str, samples: list[tuple[float, Labels]]) -> None:
+    def metrics_replace(self, name: str, samples: Sequence[tuple[float, Labels]]) -> None:
         rows = [metrics.Sample(value, _labels(labels)) for value, labels in samples]
         _asked(metrics.replace, name, rows)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 #: By module, why it cannot work and what to do.
 BLOCKED = {

@@ -170,7 +170,7 @@ def _app_folder() -> str:
         file = frame.f_globals.get("__file__")
         name = str(frame.f_globals.get("__name__", ""))
         if file and not name.startswith(("informant.", "importlib")) and not frame.f_code.co_filename.startswith("<"):
-            return os.path.dirname(file) + os.sep
+            return f"{os.path.dirname(file)}{os.sep}"
         frame = frame.f_back  # type: ignore[assignment]
     return ""
 

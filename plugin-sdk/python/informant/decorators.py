@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Callable, Iterable, Literal, TypeVar, Union
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, TypeVar
 
 from . import registry as _registry
 from .errors import Refused, delay_ms
@@ -13,14 +14,13 @@ from .registry import Handler, check_type
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: A text, or a function that returns it once the plugin's config is known.
-Text = Union[str, Callable[[], str]]
+Text = str | Callable[[], str]
 
 #: Texts, a single one, or a function that returns them once the plugin's config is known.
-Texts = Union[str, Iterable[str], Callable[[], Iterable[str]]]
+Texts = str | Iterable[str] | Callable[[], Iterable[str]]
 
 #: How much of an object a handler receives, instead of single fields.
 Payload = Literal["whole", "metadata", "none"]
-
 
 
 class On:

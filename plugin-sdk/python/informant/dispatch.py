@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Any, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from . import events, logs
 from . import host as _host
@@ -192,7 +192,7 @@ _ASKED_FOR = ("trigger", "requeue-after")
 class _Reporting:
     """The frame of a call: an exception becomes ``Failed``, and the instance keeps running."""
 
-    __slots__ = ("registry", "about", "before")
+    __slots__ = ("about", "before", "registry")
 
     def __init__(self, registry: Registry, about: Any, source: int | None) -> None:
         self.registry = registry

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Union
+from typing import Any
 
 #: The longest delay that the contract can express: about 49 days.
 DELAY_MS_MAX = 2**32 - 1
 
 #: Seconds, or a timedelta.
-Duration = Union[int, float, timedelta]
+Duration = int | float | timedelta
 
 
 def delay_ms(duration: Any) -> int | None:

@@ -83,7 +83,7 @@ class _OfSource:
 class Source(_OfSource):
     """A source: the objects of one resource in one cluster, of which an informer may have several."""
 
-    __slots__ = ("id", "_source_id")
+    __slots__ = ("_source_id", "id")
 
     def __init__(self, id: int) -> None:
         self.id = self._source_id = id
@@ -153,7 +153,7 @@ class Call:
 class Event(_OfSource):
     """The object that a call is about, and why the call is made. As text it is ``namespace/name``."""
 
-    __slots__ = ("_about", "_call", "_document", "_old", "type", "final_state_unknown")
+    __slots__ = ("_about", "_call", "_document", "_old", "final_state_unknown", "type")
 
     #: ``add``, ``update`` or ``delete``; in an index function ``index``.
     type: str

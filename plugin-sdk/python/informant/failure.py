@@ -6,9 +6,10 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from itertools import groupby
 from types import TracebackType
-from typing import Callable, NamedTuple
+from typing import NamedTuple
 
 from .errors import Refused, consequence
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json as _json
 import re
 import time
-from typing import Any, Iterator, Mapping, Union
+from collections.abc import Iterator, Mapping
+from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 from . import host as _host
@@ -36,7 +37,7 @@ _EXCERPT_MAX = 200
 #: Characters of a URL that are sent as they are; others are escaped.
 _SAFE = "!#$%&'()*+,-./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]_abcdefghijklmnopqrstuvwxyz~"
 
-Body = Union[str, bytes, bytearray, memoryview]
+Body = str | bytes | bytearray | memoryview
 
 
 class Headers(Mapping[str, str]):
@@ -151,7 +152,7 @@ def request(
         dropped: frozenset[str] = frozenset()
         if _origin(scheme, authority) != before:
             dropped |= _CREDENTIALS
-        if response.status == 303 and method != "HEAD" or response.status < 303 and method == "POST":
+        if (response.status == 303 and method != "HEAD") or (response.status < 303 and method == "POST"):
             method, content = "GET", b""
             dropped |= _OF_BODY
         pairs = [(name, value) for name, value in pairs if name not in dropped]

@@ -10,7 +10,8 @@ uid, which events and objects bring with them.
 from __future__ import annotations
 
 import json
-from typing import Any, Iterator, Literal, Mapping, Sequence, Union
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from . import events
 from . import host as _host
@@ -20,7 +21,7 @@ from .host import Address
 from .objects import Object, Origin, parse_object
 
 #: What a call is about: an event, an object that was read, or ``kube.address(...)``.
-Target = Union[Event, Object, Address]
+Target = Event | Object | Address
 
 PatchType = Literal["merge", "json", "strategic"]
 
@@ -30,9 +31,7 @@ PAGE_MAX = 500
 __all__ = ["address", "apply", "create", "delete", "now", "patch", "update"]
 
 
-def address(
-    resource: str, namespace: str = "", name: str = "", *, subresource: str = "", cluster: str = ""
-) -> Address:
+def address(resource: str, namespace: str = "", name: str = "", *, subresource: str = "", cluster: str = "") -> Address:
     """The address of an object, or of the objects in a namespace: ``kube.address("apps/v1/deployments", "web")``.
 
     ``cluster`` is by default that of the object that the call is about.
@@ -239,8 +238,8 @@ def _address(target: Any, subresource: str) -> Address:
 def _object(at: Address, document: bytes) -> Object:
     object = parse_object(document)
     metadata = object.metadata
-    text = [metadata.get(member) or "" for member in ("namespace", "name", "uid")]
-    return Object(object, origin=Origin(None, *text, cluster=at.cluster, resource=at.resource))
+    namespace, name, uid = (metadata.get(member) or "" for member in ("namespace", "name", "uid"))
+    return Object(object, origin=Origin(None, namespace, name, uid, at.cluster, at.resource))
 
 
 def _with_metadata(document: Any, type: str, labels: Any, annotations: Any) -> Any:

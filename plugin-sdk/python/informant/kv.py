@@ -7,7 +7,8 @@ sees its own changes. ``kv`` can be used in handlers and in ``on.startup``.
 from __future__ import annotations
 
 import json
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from . import host as _host
 

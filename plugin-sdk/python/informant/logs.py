@@ -15,7 +15,13 @@ TRACE = 5
 #: The plugin's own logger. Any other of ``logging`` is logged, too.
 log = logging.getLogger("informant.plugin")
 
-_LEVELS = {"trace": TRACE, "debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
+_LEVELS = {
+    "trace": TRACE,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+}
 
 #: Members of every record: what is not among them was passed as ``extra``.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -75,8 +81,8 @@ def install(level: str | None) -> None:
     logging.addLevelName(TRACE, "TRACE")
     # What no line shows, and what costs time in each record: threads, processes, and the calling function.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    logging.logAsyncioTasks = False
-    logging._srcfile = None  # type: ignore[assignment]
+    logging.logAsyncioTasks = False  # type: ignore[attr-defined,unused-ignore]
+    logging._srcfile = None
 
 
 def number_of(level: str | None) -> int:

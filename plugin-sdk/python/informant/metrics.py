@@ -11,14 +11,15 @@ Changes take effect when the handler has succeeded.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Sequence, Tuple, Union
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from . import host as _host
 from . import registry as _registry
 from .errors import Refused
 
 #: The value of a series and its labels: ``(3, {"node": "a"})``.
-Sample = Tuple[Union[int, float], Mapping[str, Any]]
+Sample = tuple[int | float, Mapping[str, Any]]
 
 __all__ = ["Counter", "Gauge", "Histogram", "counter", "gauge", "histogram"]
 
@@ -87,9 +88,7 @@ def histogram(
     return Histogram(name, labels)
 
 
-def _declare(
-    type: str, name: str, help: str | None, labels: Sequence[str], buckets: Sequence[float] | None
-) -> None:
+def _declare(type: str, name: str, help: str | None, labels: Sequence[str], buckets: Sequence[float] | None) -> None:
     if isinstance(labels, str):
         raise Refused(f"metrics: the labels of {name} are {labels!r}; pass a list: labels=[{labels!r}]")
     if any(metric["name"] == name for metric in _registry.active.metrics):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Iterable, Mapping, Union
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from .errors import Refused
 
@@ -37,7 +38,7 @@ class Handler:
 class Rule:
     """Which objects of one type a plugin receives, from what its handlers say. Handlers of a type share its rule."""
 
-    __slots__ = ("api_version", "kind", "payload", "fields", "old", "changed_only", "namespaces", "selector", "by")
+    __slots__ = ("api_version", "by", "changed_only", "fields", "kind", "namespaces", "old", "payload", "selector")
 
     def __init__(self, api_version: str, kind: str) -> None:
         self.api_version = api_version
@@ -59,9 +60,9 @@ class Rule:
             if payload is not None:
                 raise Refused(f"{where}: pass either fields or payload")
             self.fields.append(fields)
-        elif payload is not None and _RANK[payload] > _RANK.get(self.payload or "none", 0):
-            self.payload = payload
-        elif payload == "none" and self.payload is None:
+        elif (payload is not None and _RANK[payload] > _RANK.get(self.payload or "none", 0)) or (
+            payload == "none" and self.payload is None
+        ):
             self.payload = payload
 
     def agree(self, where: str, option: str, value: Any) -> None:
@@ -85,7 +86,7 @@ _RANK = {"none": 0, "metadata": 1, "whole": 2}
 class Handlers:
     """The rule of one type, and the functions that handle its objects."""
 
-    __slots__ = ("rule", "add", "update", "delete")
+    __slots__ = ("add", "delete", "rule", "update")
 
     def __init__(self, api_version: str, kind: str) -> None:
         self.rule = Rule(api_version, kind)
@@ -97,7 +98,7 @@ class Handlers:
 class Indexer:
     """The rule of one type, and the functions that compute its index values, by the name of the index."""
 
-    __slots__ = ("rule", "functions")
+    __slots__ = ("functions", "rule")
 
     def __init__(self, api_version: str, kind: str) -> None:
         self.rule = Rule(api_version, kind)

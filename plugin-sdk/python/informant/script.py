@@ -5,7 +5,8 @@ from __future__ import annotations
 import linecache
 import sys
 import types
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from . import registry as _registry
 from .dispatch import Dispatcher, Failed

@@ -7,7 +7,8 @@ is about; ``clusters="all"`` reads all clusters of the informer.
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Literal, NamedTuple, Sequence, Union
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
 
 from . import events
 from . import host as _host
@@ -16,7 +17,7 @@ from .events import Event, Source
 from .objects import Object, Origin, parse_object
 
 #: The name of an informer, or an event or source that stands for its informer.
-Informer = Union[str, Event, Source]
+Informer = str | Event | Source
 
 __all__ = ["ObjectKey", "by_index", "find", "get", "index_keys", "index_values", "list", "source", "sources"]
 
@@ -144,8 +145,8 @@ def _pages(
 def _object(source: int, document: bytes) -> Object:
     object = parse_object(document)
     metadata = object.metadata
-    text = [metadata.get(member) or "" for member in ("namespace", "name", "uid")]
-    return Object(object, origin=Origin(source, *text))
+    namespace, name, uid = (metadata.get(member) or "" for member in ("namespace", "name", "uid"))
+    return Object(object, origin=Origin(source, namespace, name, uid))
 
 
 def _pointers(fields: Sequence[str]) -> Any:
@@ -196,7 +197,7 @@ def _sources_to_read(informer: Informer, clusters: str | None) -> Any:
     raise HostError(
         "not-ready",
         f"informer {name!r} has no source in cluster {cluster!r}, only in: "
-        f"{', '.join(_clusters(events.sources_of(name)))}; to read these, pass clusters=\"all\"",
+        f'{", ".join(_clusters(events.sources_of(name)))}; to read these, pass clusters="all"',
     )
 
 

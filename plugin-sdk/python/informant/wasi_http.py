@@ -52,7 +52,11 @@ _CODES: dict[Any, tuple[str, str]] = {
     wasi.ErrorCode_DestinationUnavailable: ("unavailable", "Informant is stopping, or has no network"),
 }
 
-_LATE = (wasi.ErrorCode_HttpResponseTimeout, wasi.ErrorCode_ConnectionReadTimeout, wasi.ErrorCode_ConnectionWriteTimeout)
+_LATE = (
+    wasi.ErrorCode_HttpResponseTimeout,
+    wasi.ErrorCode_ConnectionReadTimeout,
+    wasi.ErrorCode_ConnectionWriteTimeout,
+)
 _BROKEN = (wasi.ErrorCode_HttpResponseIncomplete, wasi.ErrorCode_ConnectionTerminated)
 
 
@@ -89,7 +93,11 @@ def _outgoing(request: HttpRequest) -> Any:
             fields.append(name, value.encode())
         except Err as error:
             is_forbidden = isinstance(error.value, wasi.HeaderError_Forbidden)
-            why = f"plugins cannot set the header {name}" if is_forbidden else f"the header {name} or its value is invalid"
+            why = (
+                f"plugins cannot set the header {name}"
+                if is_forbidden
+                else f"the header {name} or its value is invalid"
+            )
             raise HttpError("invalid", why) from None
     outgoing = wasi.OutgoingRequest(fields)
     method = _METHODS.get(request.method)

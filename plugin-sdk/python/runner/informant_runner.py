@@ -53,6 +53,7 @@ def load(context: dict[str, Any]) -> Dispatcher:
 def _represent_objects_as_dicts() -> None:
     """PyYAML writes dicts, and refuses classes that derive from it."""
     import yaml
+
     from informant import Fields, Object
 
     for dumper in (yaml.SafeDumper, yaml.Dumper):

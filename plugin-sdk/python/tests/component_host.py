@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from wasmtime import Config, Engine, Store, WasiConfig
 from wasmtime.component import Component, Linker, Record, Variant
@@ -280,5 +281,3 @@ def _about(key: tuple[int, str, str], object: Any) -> Record:
     metadata = object["metadata"]
     uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
     return record(source=key[0], namespace=key[1], name=key[2], uid=uid, resource_version=version)
-
-

@@ -59,7 +59,9 @@ class Runner(unittest.TestCase):
 
     def test_the_example_reports_and_hands_over_its_state(self) -> None:
         manifest = self.example().describe()
-        self.assertEqual((manifest["name"], manifest["roles"]), ("crash-loop-python", ["event-handler", "sync-handler", "state"]))
+        self.assertEqual(
+            (manifest["name"], manifest["roles"]), ("crash-loop-python", ["event-handler", "sync-handler", "state"])
+        )
         first, second = self.example(), self.example()
         first.init(config={"min-restarts": 2})
         waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
@@ -95,8 +97,10 @@ class Runner(unittest.TestCase):
                 log.info("%s", [store.get(event, "web", "a").name, store.find("pods", "web", "none")])
                 log.info("%s", [found.key for found in store.list("pods", label_selector="!x", fields=["/metadata"])])
                 log.info("%s", [found.key for found in store.by_index("pods", "node", "n")])
-                log.info("%s %s", list(store.index_keys("pods", "node", "n"))[0].name, list(store.index_values("pods", "node")))
-                kube.create(kube.address("v1/configmaps", "web"), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})
+                (key,) = store.index_keys("pods", "node", "n")
+                log.info("%s %s", key.name, list(store.index_values("pods", "node")))
+                config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+                kube.create(kube.address("v1/configmaps", "web"), config_map)
                 kube.update(event, dict(pod))
                 kube.patch(event, labels={"a": "b"})
                 kube.apply(event, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
@@ -146,7 +150,8 @@ class Runner(unittest.TestCase):
         self.assertEqual(host.logs[0].fields, {"n": "1"})
         writes = [(write.verb, write.object) for write in host.cluster.writes]
         self.assertEqual(
-            writes, [("create", "web/c"), ("update", "web/a"), ("patch", "web/a"), ("patch", "web/a"), ("delete", "web/a")]
+            writes,
+            [("create", "web/c"), ("update", "web/a"), ("patch", "web/a"), ("patch", "web/a"), ("delete", "web/a")],
         )
         self.assertEqual(dict(host.keys), {"k": {"ü": 1}})
         expected = {("count", (("a", "x"),)): 2, ("gauge", (("a", "z"),)): 3, ("age", ()): [0.5]}
@@ -180,7 +185,10 @@ class Runner(unittest.TestCase):
                 return {}[len(seen)]
             """
         )
-        kinds = [(failed.kind, failed.message, failed.after_ms) for failed in (self.fails(instance.put, pod(name)) for name in ("a", "retry", "never"))]
+        kinds = [
+            (failed.kind, failed.message, failed.after_ms)
+            for failed in (self.fails(instance.put, pod(name)) for name in ("a", "retry", "never"))
+        ]
         self.assertEqual(
             kinds,
             [
@@ -247,7 +255,16 @@ class Runner(unittest.TestCase):
         self.assertIn("the object has more than 500 levels", failed.message)
 
     def test_instances_have_different_random_numbers(self) -> None:
-        text = "import random\nfrom informant import log, on\n@on.startup\ndef f(): log.info('%s', random.random())\n@on.synced\ndef g(): pass\n"
+        text = """
+            import random
+            from informant import log, on
+
+            @on.startup
+            def start(): log.info("%s", random.random())
+
+            @on.synced
+            def synced(): pass
+            """
         first, second = self.start(text), self.start(text)
         self.assertNotEqual(first.host.logs, second.host.logs)
 
@@ -288,7 +305,7 @@ class Runner(unittest.TestCase):
                 self.send_response(429 if self.path == "/busy" else 200)
                 self.send_header("Retry-After", "7")
                 self.end_headers()
-                self.wfile.write(b'{"ok": true}' )
+                self.wfile.write(b'{"ok": true}')
 
             def log_message(self, *_: Any) -> None:
                 pass
@@ -304,7 +321,8 @@ class Runner(unittest.TestCase):
             @on.upsert("v1", "Pod")
             def f(pod):
                 port = pod.labels["port"]
-                answer = http.post(f"http://127.0.0.1:{port}/{pod.name}", json={"x": "y" * 100_000}, headers={"X-Key": "k"})
+                body = {"x": "y" * 100_000}
+                answer = http.post(f"http://127.0.0.1:{port}/{pod.name}", json=body, headers={"X-Key": "k"})
                 answer.ensure_ok()
                 log.info("%s %s", answer.status, answer.json())
                 try:
@@ -367,7 +385,7 @@ class BuiltComponent(unittest.TestCase):
                 with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                     file.write(textwrap.dedent(text))
             output = os.path.join(folder, "app.wasm")
-            call = "import sys; sys.path.insert(0, sys.argv.pop(1)); from componentize_py import script; sys.exit(script())"
+            call = "import sys; sys.path.insert(0, sys.argv.pop(1)); import componentize_py; componentize_py.script()"
             paths = ["-p", folder, "-p", ROOT]
             command = [sys.executable, "-I", "-c", call, str(COMPONENTIZE), "componentize", *paths, "app", "-o", output]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -384,7 +402,9 @@ class BuiltComponent(unittest.TestCase):
         lines = [line.message for line in instance.host.logs]
         self.assertEqual(lines[0], "hello web/a")
         self.assertIn("socket does not work in Informant", lines[1])
-        with self.assertRaisesRegex(Failure, "handlers.py:15: AttributeError: 'NoneType' object has no attribute 'more'"):
+        with self.assertRaisesRegex(
+            Failure, "handlers.py:15: AttributeError: 'NoneType' object has no attribute 'more'"
+        ):
             instance.put(pod("bad"))
 
 

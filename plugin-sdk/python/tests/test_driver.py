@@ -3,10 +3,11 @@ from __future__ import annotations
 import os
 import unittest
 
+from support import PluginTest, pod
+
 from informant.testing import Driver
 from informant.testing.projection import project
 from informant.testing.selector import matches, parse
-from support import PluginTest, pod
 
 TEXT = """
 from informant import log, on

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import unittest
 
+from support import PluginTest, pod
+
 from informant import HostError, HttpError, KubeError, Permanent, RetryAfter
 from informant.errors import consequence, delay_ms
-from support import PluginTest, pod
 
 
 class Failures(PluginTest):
@@ -30,7 +31,9 @@ class Failures(PluginTest):
         driver = self.start("from informant import on\n@on.add('v1', 'Pod')\ndef f(pod): 1 / 0\n")
         self.fails(driver.put, pod())
         line = driver.logs[-1]
-        self.assertEqual((line.level, line.message), ("debug", "web/a: handler.py:3: ZeroDivisionError: division by zero"))
+        self.assertEqual(
+            (line.level, line.message), ("debug", "web/a: handler.py:3: ZeroDivisionError: division by zero")
+        )
         trace = line.fields["traceback"]
         self.assertNotIn("dispatch", trace)
         self.assertIn("def f(pod): 1 / 0", trace)

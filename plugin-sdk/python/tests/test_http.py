@@ -5,10 +5,11 @@ import unittest
 from email.utils import formatdate
 from typing import Any
 
+from support import PluginTest, pod
+
 from informant import http
 from informant.host import HttpAnswer, HttpRequest
 from informant.testing import Driver
-from support import PluginTest, pod
 
 CALLS = """
 from informant import HttpError, http, log, on
@@ -31,7 +32,8 @@ class Http(PluginTest):
     def test_a_request_has_method_headers_and_body(self) -> None:
         driver = self.call(
             """
-    answer = http.post("https://Hooks.example.com/a b?x=ü#top", json={"text": str(event)}, headers={"Idempotency-Key": event.id})
+    headers = {"Idempotency-Key": event.id}
+    answer = http.post("https://Hooks.example.com/a b?x=ü#top", json={"text": str(event)}, headers=headers)
     log.info("%s %s %s", answer.status, answer.ok, answer.json())
     """.strip(),
             lambda request: (201, {"Content-Type": "application/json"}, {"id": 7}),
@@ -83,7 +85,9 @@ class Http(PluginTest):
         ):
             with self.subTest(status):
                 answer = (status, headers, "why")
-                failed = self.fails(self.call, 'http.get("http://a.example/x").ensure_ok()', lambda _: answer)
+                failed = self.fails(
+                    self.call, 'http.get("http://a.example/x").ensure_ok()', lambda _, answer=answer: answer
+                )
                 self.assertEqual((failed.kind, failed.failure.after_ms), (kind, after))
                 self.assertIn(f"http://a.example answered {status}: why", failed.message)
 

@@ -3,9 +3,10 @@ from __future__ import annotations
 import unittest
 from typing import Any
 
+from support import PluginTest, pod
+
 from informant import KubeError
 from informant.testing import Driver, Write
-from support import PluginTest, pod
 
 CALLS = """
 from informant import KubeError, kube, log, on, store
@@ -33,7 +34,9 @@ class Kube(PluginTest):
         self.assertEqual(driver.object("web/a")["spec"], {"nodeName": "n"})
 
     def test_labels_and_annotations_are_merged_into_the_patch(self) -> None:
-        driver = self.call('kube.patch(pod, {"metadata": {"labels": {"a": "1"}}}, labels={"app": None}, annotations={"n": "v"})')
+        driver = self.call(
+            'kube.patch(pod, {"metadata": {"labels": {"a": "1"}}}, labels={"app": None}, annotations={"n": "v"})'
+        )
         document = {"metadata": {"labels": {"a": "1", "app": None}, "annotations": {"n": "v"}}}
         self.assertEqual(driver.writes[0].document, document)
         self.assertEqual(driver.object("web/a")["metadata"]["labels"], {"a": "1"})
@@ -53,10 +56,16 @@ class Kube(PluginTest):
         document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {}}
         kube.create(kube.address("v1/configmaps", "web"), document)
         kube.apply(kube.address("v1/configmaps", "web", "c"), {**document, "data": {"k": "v"}}, force=True)
-        kube.update(kube.address("v1/configmaps", "web", "old"), {**document, "metadata": {"namespace": "web", "name": "old"}})
+        metadata = {"namespace": "web", "name": "old"}
+        kube.update(kube.address("v1/configmaps", "web", "old"), {**document, "metadata": metadata})
         kube.delete(store.find("pods", "web", "b"), propagation_policy="Foreground")
         """.strip(),
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "web", "name": "old"}, "data": {"x": "y"}},
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"namespace": "web", "name": "old"},
+                "data": {"x": "y"},
+            },
             pod("b"),
         )
         verbs = [(write.verb, write.resource, write.object) for write in driver.writes]

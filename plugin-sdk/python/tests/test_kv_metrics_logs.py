@@ -28,7 +28,12 @@ class Kv(PluginTest):
 
     def test_more_keys_than_a_page_are_listed(self) -> None:
         driver = self.start(
-            "from informant import kv, log, on\n@on.synced\ndef f(): log.info('%d %d', len([*kv.list()]), len([*kv.list('14')]))\n"
+            """
+            from informant import kv, log, on
+
+            @on.synced
+            def f(): log.info("%d %d", len([*kv.list()]), len([*kv.list("14")]))
+            """
         )
         for number in range(1_500):
             driver.kv[f"{number:04}"] = None
@@ -128,7 +133,9 @@ class Logs(PluginTest):
         self.assertTrue(lines[4].message.endswith("ZeroDivisionError: division by zero"))
 
     def test_levels_that_informant_does_not_log_cost_nothing(self) -> None:
-        text = "from informant import log, on\n@on.add('v1', 'Pod')\ndef f(pod):\n    log.info('i')\n    log.error('e')\n"
+        text = (
+            "from informant import log, on\n@on.add('v1', 'Pod')\ndef f(pod):\n    log.info('i')\n    log.error('e')\n"
+        )
         for level, expected in (("warn", ["e"]), (None, [])):
             driver = self.start(text, log_level=level)
             driver.put(pod())

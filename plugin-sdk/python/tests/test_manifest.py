@@ -101,7 +101,9 @@ class Manifest(PluginTest):
         driver = self.start(text, config={"name": "picture", "namespaces": ["web"]})
         self.assertEqual(driver.manifest["indexes"]["names"], ["picture"])
         self.assertEqual(driver.manifest["events"][0]["namespaces"], ["web"])
-        self.assertEqual(driver.index({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}), {"picture": ["x"]})
+        self.assertEqual(
+            driver.index({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}), {"picture": ["x"]}
+        )
 
     def test_a_plugin_that_handles_nothing_is_refused(self) -> None:
         message = self.refused("def on_add(pod): pass\n")

@@ -88,7 +88,7 @@ class Objects(unittest.TestCase):
             return b'{"a":[' * (levels // 2) + json.dumps(text).encode() + b"]}" * (levels // 2)
 
         self.assertIn("a", parse_object(nested(DEPTH_MAX)))
-        self.assertIn("a", parse_object(nested(20, "[{\\\"" * 5_000)))
+        self.assertIn("a", parse_object(nested(20, '[{\\"' * 5_000)))
         with self.assertRaisesRegex(Permanent, "more than 500 levels"):
             parse_object(nested(4 * DEPTH_MAX))
 

@@ -50,7 +50,9 @@ class Settings(PluginTest):
         self.assertIn("config: `url` is missing: set it to a string", self.refused(TEXT))
 
     def test_settings_can_be_read_at_the_top_level(self) -> None:
-        text = "from informant import on, settings\nc = settings(a=1)\nb = c.a + 1\n@on.synced\ndef f(): assert b == 3\n"
+        text = (
+            "from informant import on, settings\nc = settings(a=1)\nb = c.a + 1\n@on.synced\ndef f(): assert b == 3\n"
+        )
         self.start(text, config={"a": 2}).synced()
         message = self.refused("from informant import settings\nc = settings(abc=1)\nc.abd\n")
         self.assertIn("handler.py:3: AttributeError: there is no setting abd; did you mean abc?", message)

@@ -31,7 +31,9 @@ class State(PluginTest):
     def test_members_follow_what_the_next_version_declares(self) -> None:
         driver = self.start(TEXT)
         driver.put(pod(uid="u"))
-        next_version = TEXT.replace('{"pods": {}, "count": 0}', '{"pods": {}, "since": "now"}').replace("seen.count", "x=0;x")
+        next_version = TEXT.replace('{"pods": {}, "count": 0}', '{"pods": {}, "since": "now"}').replace(
+            "seen.count", "x=0;x"
+        )
         driver.swap(self.write(next_version, "next.py"))
         self.assertEqual(driver.state, {"pods": {"a": "u"}, "since": "now"})
 
@@ -53,7 +55,13 @@ class State(PluginTest):
         driver = self.start(TEXT)
         driver.put(pod())
         self.fails(driver.swap, self.write("1 / 0", "next.py"))
-        self.fails(driver.swap, self.write("from informant import on, state\nstate({}, migrate=lambda old: 1)\n@on.synced\ndef f(): pass\n", "next.py"))
+        self.fails(
+            driver.swap,
+            self.write(
+                "from informant import on, state\nstate({}, migrate=lambda old: 1)\n@on.synced\ndef f(): pass\n",
+                "next.py",
+            ),
+        )
         driver.put(pod("b"))
         self.assertEqual(driver.state.count, 2)
 

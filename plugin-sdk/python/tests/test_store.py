@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import unittest
 
+from support import PluginTest, pod
+
 from informant import HostError
 from informant.testing import Driver
-from support import PluginTest, pod
 
 READS = """
 from informant import index, log, on, store
@@ -132,7 +133,12 @@ class Indexes(PluginTest):
 
     def test_only_declared_fields_are_there(self) -> None:
         driver = self.start(
-            "from informant import index\n@index('x', 'v1', 'Pod', fields=['/spec'])\ndef x(pod): return pod.status.phase\n"
+            """
+            from informant import index
+
+            @index("x", "v1", "Pod", fields=["/spec"])
+            def x(pod): return pod.status.phase
+            """
         )
         self.assertEqual(driver.index(pod(status={"phase": "Running"})), {"x": []})
 
@@ -146,7 +152,9 @@ class Indexes(PluginTest):
     def test_other_values_are_errors(self) -> None:
         for value in ("{}", "[[]]", "b'x'", "object()"):
             with self.subTest(value):
-                driver = self.start(f"from informant import index\n@index('x', 'v1', 'Pod')\ndef x(pod): return {value}\n")
+                driver = self.start(
+                    f"from informant import index\n@index('x', 'v1', 'Pod')\ndef x(pod): return {value}\n"
+                )
                 self.assertIn("a value is a string, a number or a boolean", self.fails(driver.index, pod()).message)
 
     def test_wrong_declarations_are_refused(self) -> None:

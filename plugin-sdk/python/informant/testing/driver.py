@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any, Callable, Iterator, Mapping, NamedTuple
+from typing import Any, NamedTuple
 
 from .. import blocked, events, logs, script
 from .. import host as _host
@@ -274,16 +275,14 @@ class Driver:
         about = _about(self.host.cluster.key_of(object), object)
         with self._calling("index", is_index=True):
             values = self._indexer.index(about, projection.document(object, rule.get("payload", "whole")))
-        return dict(zip(self.manifest["indexes"]["names"], values))
+        return dict(zip(self.manifest["indexes"]["names"], values, strict=True))
 
     def save(self) -> bytes:
         """The state that the plugin hands over to its next version."""
         with self._calling("save"):
             return self._instance.save()
 
-    def swap(
-        self, plugin: str | os.PathLike[str] | None = None, *, config: Mapping[str, Any] | None = None
-    ) -> None:
+    def swap(self, plugin: str | os.PathLike[str] | None = None, *, config: Mapping[str, Any] | None = None) -> None:
         """Replaces the plugin by another version, or by itself, which receives its state. The cache and ``kv`` stay.
 
         If the new version fails, the previous one keeps running.

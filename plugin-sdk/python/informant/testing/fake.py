@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, MutableMapping
-from typing import Any, Callable, NamedTuple
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from typing import Any, NamedTuple
 
 from .. import events
 from ..errors import HostError, HttpError, KubeError
@@ -118,7 +118,7 @@ class FakeHost:
             self.cluster.deferred.clear()
 
     def _check(self, interface: str) -> None:
-        if interface not in _ALLOWED.get(self.phase, ()) or self.is_index and self.phase == "init":
+        if interface not in _ALLOWED.get(self.phase, ()) or (self.is_index and self.phase == "init"):
             where = "an index function" if self.phase == "index" else self.phase or "code outside of a call"
             message = f"{interface} cannot be used in {where}"
             if interface == "kube":
@@ -236,7 +236,7 @@ class FakeHost:
                 continue
             document = _shown(object, query.pointers) or b""
             size += len(document)
-            if query.limit and len(items) == query.limit or items and size > self.page_bytes_max:
+            if (query.limit and len(items) == query.limit) or (items and size > self.page_bytes_max):
                 return items, last
             last = cursor
             items.append((key[0], document))
@@ -263,9 +263,7 @@ class FakeHost:
     def kube_update(self, address: Address, object: bytes, options: bytes, deferred: bool) -> bytes | None:
         return self._write("update", deferred, address, object, options)
 
-    def kube_patch(
-        self, address: Address, kind: str, document: bytes, options: bytes, deferred: bool
-    ) -> bytes | None:
+    def kube_patch(self, address: Address, kind: str, document: bytes, options: bytes, deferred: bool) -> bytes | None:
         return self._write("patch", deferred, address, kind, document, options)
 
     def kube_delete(self, address: Address, options: bytes, deferred: bool) -> None:
@@ -337,7 +335,7 @@ class FakeHost:
         observed: Any = self.series.setdefault(self._series(name, ("histogram",), labels), [])
         observed.append(_finite(value))
 
-    def metrics_replace(self, name: str, samples: list[tuple[float, Labels]]) -> None:
+    def metrics_replace(self, name: str, samples: Sequence[tuple[float, Labels]]) -> None:
         rows = {self._series(name, ("gauge",), labels): _finite(value) for value, labels in samples}
         if not samples:
             self._series(name, ("gauge",), None)
