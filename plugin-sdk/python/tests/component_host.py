@@ -38,6 +38,31 @@ def record(**members: Any) -> Record:
     return made
 
 
+def custom_sections(path: str) -> dict[str, bytes]:
+    """The custom sections of a component, by name, except those of the modules in it."""
+    with open(path, "rb") as file:
+        data = file.read()
+
+    def number(at: int) -> tuple[int, int]:
+        value = shift = 0
+        while True:
+            byte = data[at]
+            value |= (byte & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 0x80:
+                return value, at
+
+    sections, at = {}, 8
+    while at < len(data):
+        id = data[at]
+        size, begin = number(at + 1)
+        at = begin + size
+        if id == 0:
+            length, name = number(begin)
+            sections[data[name : name + length].decode()] = data[name + length : at]
+    return sections
+
+
 def engine_of(cache: bool = True) -> Engine:
     """An engine like that of Informant."""
     config = Config()

@@ -1,11 +1,12 @@
 """Tests of the built script runner, and of a component: in wasmtime, over the fake host of the test kit.
 
-``cargo xtask python`` sets the environment variables and installs what the tests need.
+``cargo xtask python-runner`` sets the environment variables and installs what the tests need.
 """
 
 from __future__ import annotations
 
 import http.server
+import json
 import os
 import subprocess
 import sys
@@ -23,7 +24,7 @@ RUNNER = os.environ.get("INFORMANT_PYTHON_RUNNER")
 COMPONENTIZE = os.environ.get("INFORMANT_COMPONENTIZE_PY")
 
 if RUNNER is not None:
-    from component_host import Component, Failure, Instance, engine_of
+    from component_host import Component, Failure, Instance, custom_sections, engine_of
 
     ENGINE = engine_of()
 
@@ -79,6 +80,24 @@ class Runner(unittest.TestCase):
                 "info: source 0 is synced; in all sources 1 containers crash-looping, 0 OOM kills seen",
             ],
         )
+
+    def test_the_runner_says_what_it_runs(self) -> None:
+        sections = custom_sections(str(RUNNER))
+        described = json.loads(sections["informant:runner"])
+        instance = self.start(
+            """
+            import sys
+            from informant import CONTRACT, log, on
+
+            @on.upsert("v1", "Pod")
+            def f(pod): log.info("%d.%d.%d %s", *sys.version_info[:3], CONTRACT)
+            """
+        )
+        instance.put(pod())
+        version, contract = instance.host.logs[0].message.split()
+        expected = {"language": "python", "suffixes": ["py"], "version": version, "contract": contract}
+        self.assertEqual(described, expected)
+        self.assertEqual(json.loads(sections["informant-sdk"])["contract"], contract)
 
     def test_every_import_of_the_contract_can_be_called(self) -> None:
         instance = self.start(

@@ -1,9 +1,36 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import unittest
 
-from support import PluginTest
+from support import ROOT, PluginTest
+
+from informant.host import CONTRACT, LEVELS, REASONS
+
+
+class Contract(unittest.TestCase):
+    def test_the_contract_in_the_package_is_that_of_the_project(self) -> None:
+        copies = [os.path.join(ROOT, *path) for path in (("informant", "wit", "deps"), ("..", "..", "wit"))]
+        texts = []
+        for folder in copies:
+            with open(os.path.join(folder, "informant.wit"), encoding="utf-8") as file:
+                texts.append(file.read())
+        self.assertEqual(*texts, "copy wit/informant.wit to plugin-sdk/python/informant/wit/deps")
+        self.assertIn(f"package informant:plugin@{CONTRACT};", texts[0])
+
+    def test_reasons_and_levels_are_those_of_the_contract(self) -> None:
+        with open(os.path.join(ROOT, "informant", "wit", "deps", "informant.wit"), encoding="utf-8") as file:
+            text = file.read()
+
+        def cases(enum: str) -> tuple[str, ...]:
+            body = re.search(rf"enum {enum} {{(.*?)}}", text, re.DOTALL)
+            assert body is not None
+            return tuple(re.findall(r"([a-z-]+),?", re.sub(r"//.*", "", body[1])))
+
+        self.assertEqual(cases("reason"), REASONS)
+        self.assertEqual(cases("level"), LEVELS)
 
 
 class Manifest(PluginTest):
