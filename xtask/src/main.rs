@@ -20,6 +20,7 @@ mod js_tools;
 mod lines;
 mod peers;
 mod pip;
+mod python_runner;
 mod report;
 mod schema;
 mod script_runner;
@@ -62,6 +63,8 @@ enum Command {
     Sim(sim::Args),
     /// Build the plugins, the script runner and the test guests as WebAssembly components.
     Guests(guests::Args),
+    /// Build the runner of Python scripts, and test the Python SDK (requires Python, which installs componentize-py).
+    PythonRunner,
     /// Generate the bindings of the C SDK: plugin-sdk/c/gen and gen-http.
     CBindings,
     /// Generate the bindings of the Go SDK, plugin-sdk/go/internal/gen, which are committed (requires Go, for gofmt).
@@ -97,6 +100,7 @@ fn run(args: Args) -> Result<ExitCode> {
         Command::Bench(args) => bench::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Guests(args) => guests::build_all(&args).map(|()| ExitCode::SUCCESS),
+        Command::PythonRunner => python_runner::build_and_test().map(|()| ExitCode::SUCCESS),
         Command::CBindings => c_bindings::generate().map(|_| ExitCode::SUCCESS),
         Command::GoBindings => go_bindings::generate().map(|()| ExitCode::SUCCESS),
         Command::Chart(args) => chart::run(&args),
