@@ -135,6 +135,9 @@ func fieldText(value slog.Value) string {
 	if err != nil {
 		return text(fmt.Sprint(value.Any()))
 	}
+	if written := ""; json.Unmarshal(document, &written) == nil && string(document) != "null" {
+		return text(written)
+	}
 	return string(document)
 }
 

@@ -131,6 +131,8 @@ func (p payload) document() any {
 	switch {
 	case p.kind == none:
 		return "none"
+	case p.kind == onlyMetadata:
+		return "metadata"
 	case len(p.pointers) > 0:
 		return fields{p.pointers}
 	default:
@@ -150,12 +152,12 @@ func check(handled, indexed []*rule) error {
 	}
 	for _, r := range handled {
 		if r.payload.kind == none && (r.changedOnly || r.old) {
-			return fmt.Errorf("%v: ChangedOnly and Old compare the payload, but the type has no fields", r)
+			return fmt.Errorf("%v: ChangedOnly and Old compare the payload, but there is none", r)
 		}
 	}
 	for _, r := range indexed {
 		if r.payload.kind == none {
-			return fmt.Errorf("%v: its type has no fields, so there is nothing to index", r)
+			return fmt.Errorf("%v: without a payload there is nothing to index", r)
 		}
 	}
 	return nil

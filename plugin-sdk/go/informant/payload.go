@@ -15,6 +15,7 @@ type payloadKind int
 
 const (
 	whole payloadKind = iota
+	onlyMetadata
 	none
 )
 

@@ -46,6 +46,16 @@ func Fields(pointers ...string) Option {
 	return func(r *rule) { r.payload = payload{kind: whole, pointers: pointers} }
 }
 
+// MetadataOnly delivers only the metadata.
+func MetadataOnly() Option {
+	return func(r *rule) { r.payload = payload{kind: onlyMetadata} }
+}
+
+// NoPayload delivers no object: the handler receives a zero T.
+func NoPayload() Option {
+	return func(r *rule) { r.payload = payload{kind: none} }
+}
+
 // For registers a kind of objects, such as For[Pod]("v1", "Pod"). "*" stands for every apiVersion or kind. T is a struct
 // of your own, a type of k8s.io/api, a map, or [Object].
 //

@@ -29,7 +29,7 @@ type Plugin struct {
 	document []byte
 	reason   informant.Reason
 	requeues map[key]requeue
-	failed   map[key]func(attempt uint32) error
+	failed   map[key]func() error
 }
 
 type requeue struct {
@@ -82,7 +82,7 @@ func StartWith(t testing.TB, context map[string]any) (*Plugin, error) {
 		},
 		reason:   informant.ReasonWatch,
 		requeues: map[key]requeue{},
-		failed:   map[key]func(uint32) error{},
+		failed:   map[key]func() error{},
 	}
 	maps.Copy(p.context, context)
 	if p.context["config"] == nil {
@@ -92,14 +92,20 @@ func StartWith(t testing.TB, context map[string]any) (*Plugin, error) {
 	host.Current = p.fake
 	transport := http.DefaultTransport
 	http.DefaultTransport = refuseRequests{}
-	t.Cleanup(func() {
+	stop := func() {
 		host.Current = nil
 		http.DefaultTransport = transport
-	})
-	if err := p.describe(); err != nil {
+	}
+	err := p.describe()
+	if err == nil {
+		err = p.init()
+	}
+	if err != nil {
+		stop()
 		return nil, err
 	}
-	return p, p.init()
+	t.Cleanup(stop)
+	return p, nil
 }
 
 type refuseRequests struct{}
@@ -467,7 +473,7 @@ func (p *Plugin) handle(
 		delete(p.requeues, at)
 	}
 	if err != nil && !informant.IsTerminal(err) {
-		p.failed[at] = func(uint32) error { return again(attempt + 1) }
+		p.failed[at] = func() error { return again(attempt + 1) }
 	}
 	return err
 }
@@ -477,7 +483,7 @@ func (p *Plugin) handle(
 func (p *Plugin) Retry() error {
 	var all []error
 	for _, at := range slices.SortedFunc(maps.Keys(p.failed), compareKeys) {
-		all = append(all, p.failed[at](0))
+		all = append(all, p.failed[at]())
 	}
 	return errors.Join(all...)
 }

@@ -8,6 +8,14 @@ use wasi_preview1_component_adapter_provider::{
 };
 use wit_component_for_go::{ComponentEncoder, StringEncoding};
 
+/// The custom section that `informant plugin inspect` shows.
+const SECTION_NAME: &str = "informant-sdk";
+const SECTION: &str = concat!(
+    r#"{"language":"go","sdk":""#,
+    env!("CARGO_PKG_VERSION"),
+    r#"","contract":"0.3.0"}"#
+);
+
 /// Makes a component of a core module with the roles of the contract and, if it imports them, HTTP requests.
 pub(crate) fn make(contract: &Path, http: &Path, module: &Path, component: &Path) -> Result<()> {
     let mut core = std::fs::read(module).with_context(|| format!("failed to read {}", module.display()))?;
@@ -17,13 +25,14 @@ pub(crate) fn make(contract: &Path, http: &Path, module: &Path, component: &Path
         let name = format!("component-type:{}", resolve.worlds[world].name);
         push_section(&mut core, &name, &metadata);
     }
+    push_section(&mut core, SECTION_NAME, SECTION.as_bytes());
     let bytes = ComponentEncoder::default()
         .module(&core)
         .and_then(|encoder| {
             let name = WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME;
             encoder.validate(true).adapter(name, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER)
         })
-        .and_then(|mut encoder| encoder.encode())
+        .and_then(|encoder| encoder.encode())
         .with_context(|| format!("{} does not make a component", module.display()))?;
     std::fs::write(component, bytes).with_context(|| format!("failed to write {}", component.display()))
 }

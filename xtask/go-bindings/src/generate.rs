@@ -14,12 +14,12 @@ const INTERNAL: &str = "informant.example/plugin-sdk/go/internal";
 /// dependencies.
 const RUN_TIME: &str = "go.bytecodealliance.org/pkg/wit/";
 
-pub(crate) fn run(contract: &Path, http: &Path, internal: &Path) -> Result<()> {
-    write(&internal.join("gen/contract"), &generate(contract, Some("full"), "contract")?)?;
+pub(crate) fn run(contract: &Path, http: &Path, folder: &Path) -> Result<()> {
+    write(&folder.join("contract"), &generate(contract, Some("full"), "contract")?)?;
     let mut client = generate(http, None, "http")?;
     // A client exports nothing.
     client.remove("exports/wit_exports/wit_exports.go");
-    write(&internal.join("gen/http"), &client)
+    write(&folder.join("http"), &client)
 }
 
 /// The bindings of a world in the folder `wit`, for the folder `name`.

@@ -1,7 +1,7 @@
 //! The tools of the Go SDK that need crates of the component model.
 //!
-//! - `informant-go-bindings generate CONTRACT HTTP INTERNAL` reads the folders with WIT, and writes `INTERNAL/gen/contract`,
-//!   with the roles and functions of every plugin, and `INTERNAL/gen/http`, for plugins that send HTTP requests.
+//! - `informant-go-bindings generate CONTRACT HTTP FOLDER` reads the folders with WIT, and writes `FOLDER/contract`,
+//!   with the roles and functions of every plugin, and `FOLDER/http`, for plugins that send HTTP requests.
 //! - `informant-go-bindings component CONTRACT HTTP MODULE COMPONENT` makes a component of a core module that Go has
 //!   built from the SDK.
 //!
@@ -33,11 +33,11 @@ fn main() -> ExitCode {
 fn run() -> Result<()> {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     match &arguments[..] {
-        [what, contract, http, internal] if what == Path::new("generate") => generate::run(contract, http, internal),
+        [what, contract, http, folder] if what == Path::new("generate") => generate::run(contract, http, folder),
         [what, contract, http, module, component] if what == Path::new("component") => {
             component::make(contract, http, module, component)
         }
-        _ => bail!("usage: informant-go-bindings {{generate CONTRACT HTTP INTERNAL | component CONTRACT HTTP MODULE COMPONENT}}"),
+        _ => bail!("usage: informant-go-bindings {{generate CONTRACT HTTP FOLDER | component CONTRACT HTTP MODULE COMPONENT}}"),
     }
 }
 
