@@ -7,7 +7,7 @@
 
 /* The custom section that names the SDK and the contract for `informant plugin inspect`. The attribute `section` would make a data segment. */
 __asm__(".section \".custom_section.informant-sdk\",\"\",@\n"
-        ".ascii \"{\\\"language\\\":\\\"c\\\",\\\"sdk\\\":\\\"0.1.0\\\",\\\"contract\\\":\\\"0.2.0\\\"}\"\n"
+        ".ascii \"{\\\"language\\\":\\\"c\\\",\\\"sdk\\\":\\\"0.1.0\\\",\\\"contract\\\":\\\"0.3.0\\\"}\"\n"
         ".text\n");
 
 /* Defaults for functions that a plugin does not define. They return "ok", and Informant does not call them: the manifest lists the roles. */
@@ -35,8 +35,8 @@ DEFAULT informant_result informant_on_delete(const informant_event *event, json 
     (void)event, (void)last, (void)final_state_unknown;
     return informant_ok();
 }
-DEFAULT informant_result informant_on_synced(uint32_t source) {
-    (void)source;
+DEFAULT informant_result informant_on_synced(const informant_synced *synced) {
+    (void)synced;
     return informant_ok();
 }
 DEFAULT informant_result informant_index(const informant_event *event, json object, informant_index_values *values) {
@@ -58,7 +58,8 @@ void *informant_allocate(size_t size) {
     if (memory == NULL) {
         static const char MESSAGE[] = "out of memory";
         contract_string_t line = {(uint8_t *)MESSAGE, sizeof MESSAGE - 1};
-        informant_plugin_log_log(INFORMANT_ERROR, &line);
+        contract_list_tuple2_string_string_t none = {NULL, 0};
+        informant_plugin_log_log(INFORMANT_ERROR, &line, &none);
         __builtin_trap();
     }
     return memory;
@@ -93,14 +94,40 @@ informant_result informant_retryable(const char *format, ...) { FAIL(INFORMANT_R
 informant_result informant_retry_after(uint32_t milliseconds, const char *format, ...) { FAIL(INFORMANT_RETRY_AFTER, milliseconds); }
 informant_result informant_permanent(const char *format, ...) { FAIL(INFORMANT_PERMANENT, 0); }
 
+static contract_string_t borrowed(const char *text) { return (contract_string_t){(uint8_t *)text, strlen(text)}; }
+
+static void log_line(informant_level level, const informant_field *fields, size_t count, const char *format, va_list arguments) {
+    char *text = format_message(format, arguments);
+    contract_string_t line = borrowed(text);
+    contract_list_tuple2_string_string_t list = {informant_allocate(count * sizeof(contract_tuple2_string_string_t)), count};
+    for (size_t i = 0; i < count; i++)
+        list.ptr[i] = (contract_tuple2_string_string_t){borrowed(fields[i].name), borrowed(fields[i].value)};
+    informant_plugin_log_log((informant_plugin_log_level_t)level, &line, &list);
+    free(list.ptr);
+    free(text);
+}
+
 void informant_log(informant_level level, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    log_line(level, NULL, 0, format, arguments);
+    va_end(arguments);
+}
+
+void informant_log_fields(informant_level level, const informant_field *fields, size_t count, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    log_line(level, fields, count, format, arguments);
+    va_end(arguments);
+}
+
+void informant_panic_at(const char *file, int line, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     char *text = format_message(format, arguments);
     va_end(arguments);
-    contract_string_t line = {(uint8_t *)text, strlen(text)};
-    informant_plugin_log_log((informant_plugin_log_level_t)level, &line);
-    free(text);
+    informant_log(INFORMANT_ERROR, "panicked at %s:%d: %s", file, line, text);
+    __builtin_trap();
 }
 
 /* --- conversion between the contract's types and the SDK's --- */
@@ -162,12 +189,12 @@ static char *event_of(informant_event *event, const informant_plugin_types_objec
     size_t others = about->namespace_.len + about->name.len + about->uid.len + about->resource_version.len + 4;
     char *memory = informant_allocate(others + key), *at = memory;
     event->source = about->source;
-    event->namespace = copy_to(&at, about->namespace_);
+    event->namespace_ = copy_to(&at, about->namespace_);
     event->name = copy_to(&at, about->name);
     event->uid = copy_to(&at, about->uid);
     event->resource_version = copy_to(&at, about->resource_version);
     event->key = at;
-    snprintf(at, key, "%s%s%s", event->namespace, *event->namespace ? "/" : "", event->name);
+    snprintf(at, key, "%s%s%s", event->namespace_, *event->namespace_ ? "/" : "", event->name);
     event->reason = call ? call->reason : INFORMANT_PLUGIN_TYPES_REASON_INITIAL;
     event->attempt = call ? call->attempt : 0;
     return memory;
@@ -189,7 +216,7 @@ bool informant_address(const informant_event *event, informant_plugin_kube_addre
     if (!informant_plugin_store_source(event->source, &source, error)) return false;
     /* Takes two members of the source, which then owns them no longer. */
     *address = (informant_plugin_kube_address_t){.cluster = source.cluster, .resource = source.resource,
-                                                 .namespace_ = copied(event->namespace), .name = copied(event->name)};
+                                                 .namespace_ = copied(event->namespace_), .name = copied(event->name)};
     source.cluster = source.resource = (contract_string_t){NULL, 0};
     informant_plugin_store_source_info_free(&source);
     return true;
@@ -285,8 +312,10 @@ bool exports_informant_plugin_event_handler_on_delete(informant_plugin_types_obj
     return ok;
 }
 
-bool exports_informant_plugin_sync_handler_on_synced(uint32_t source, informant_plugin_types_failure_t *err) {
-    return succeeded(informant_on_synced(source), err);
+bool exports_informant_plugin_sync_handler_on_synced(uint32_t source, informant_plugin_types_call_t *call,
+                                                     informant_plugin_types_failure_t *err) {
+    informant_synced synced = {source, call->reason, call->attempt};
+    return succeeded(informant_on_synced(&synced), err);
 }
 
 struct informant_index_values {

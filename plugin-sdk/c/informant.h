@@ -19,18 +19,29 @@
 #include "contract.h"
 #include "json.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The manifest, a JSON document (docs/reference/manifest.md). If it depends on the configuration, define informant_describe instead. */
 extern const char informant_manifest[];
 
 /* The object that a call is about, and why the call is made. */
 typedef struct {
     uint32_t source;
-    const char *namespace, *name, *uid, *resource_version;
+    const char *namespace_, *name, *uid, *resource_version;
     /* "namespace/name", or "name" for a cluster-scoped object: for logs. */
     const char *key;
     informant_plugin_types_reason_t reason;
     uint32_t attempt;
 } informant_event;
+
+/* The source of which the plugin has received every object, and why it is told so. */
+typedef struct {
+    uint32_t source;
+    informant_plugin_types_reason_t reason;
+    uint32_t attempt;
+} informant_synced;
 
 /* The result of a call. */
 typedef enum {
@@ -62,6 +73,15 @@ informant_result informant_permanent(const char *format, ...) INFORMANT_PRINTS(1
 /* Writes a line to Informant's log. */
 typedef enum { INFORMANT_TRACE, INFORMANT_DEBUG, INFORMANT_INFO, INFORMANT_WARN, INFORMANT_ERROR } informant_level;
 void informant_log(informant_level level, const char *format, ...) INFORMANT_PRINTS(2, 3);
+/* As informant_log, with `count` fields. A value that is JSON ("3", "true", "[1]") is logged as such, any other as text. */
+typedef struct {
+    const char *name, *value;
+} informant_field;
+void informant_log_fields(informant_level level, const informant_field *fields, size_t count, const char *format, ...) INFORMANT_PRINTS(4, 5);
+
+/* Logs the message and where the call is in the source, and traps: the instance is lost, and Informant starts another. abort() says nothing. */
+#define informant_panic(...) informant_panic_at(__FILE__, __LINE__, __VA_ARGS__)
+void informant_panic_at(const char *file, int line, const char *format, ...) INFORMANT_PRINTS(3, 4) __attribute__((noreturn));
 
 /* Allocates memory. If there is none left, logs that and traps. In WebAssembly, address 0 is ordinary memory: writing through an unchecked
  * NULL from malloc corrupts it without a trap. */
@@ -82,15 +102,15 @@ bool informant_sources(const informant_event *event, const char *informer, contr
  * instance. Called to describe the plugin, and again in each instance before informant_init. */
 informant_result informant_describe(json context, const char **manifest);
 /* Called once in each instance, before any other function. Members of `context`: `config` (the `config` table of the plugin's section),
- * `plugin`, `informant`, `contract`, `offers`, `role` ("events" or "index"), `instance`, `instances`, `because`, `previous`, `logLevel`;
- * wit/informant.wit says what they are. Of the host, only informant_log and the functions of kv can be called. */
+ * `plugin`, `informant`, `contract`, `offers`, `roles`, `limits`, `role` ("events" or "index"), `instance`, `instances`, `because`, `previous`,
+ * `logLevel`; wit/informant.wit says what they are. Of the host, only informant_log and the functions of kv can be called. */
 informant_result informant_init(json context);
 informant_result informant_on_add(const informant_event *event, json object);
 /* `old` is absent unless the manifest requests it and the previous state is still known. */
 informant_result informant_on_update(const informant_event *event, json old, json object);
 /* `last` is absent if only the key is known. */
 informant_result informant_on_delete(const informant_event *event, json last, bool final_state_unknown);
-informant_result informant_on_synced(uint32_t source);
+informant_result informant_on_synced(const informant_synced *synced);
 
 /* Computes the values of one object for the plugin's indexes: call informant_index_value for each value. `index` is one of `indexes.names` in
  * the manifest; another name fails the call. */
@@ -110,6 +130,10 @@ informant_result informant_restore(const uint8_t *state, size_t length);
  * would never be called. The compiler then warns that it has "no previous prototype". */
 #if defined(__GNUC__) && !defined(__cplusplus)
 #pragma GCC diagnostic warning "-Wmissing-prototypes"
+#endif
+
+#ifdef __cplusplus
+}
 #endif
 
 #endif

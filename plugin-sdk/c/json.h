@@ -14,6 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A value: its begin, and the end of the document. If it is absent, begin is NULL. */
 typedef struct {
     const char *begin, *end;
@@ -43,5 +47,9 @@ int64_t json_integer_or(json value, int64_t fallback);
 
 /* A copy of a string, unescaped and terminated with 0, to be freed. "" if the value is not a string. NULL if there is no memory. */
 char *json_string(json value);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -52,6 +52,10 @@ declare module "informant" {
     /** Why the instance is created: `start`, `swap`, `rebuild`, `resume`, or an unknown one of a later version of
      * Informant; absent while the manifest is read. */
     readonly because?: string;
+    /** The names of the roles that Informant calls: `event-handler` and so on. */
+    readonly roles: readonly string[];
+    /** The memory of one instance in bytes, and the longest that one call may take. */
+    readonly limits: { readonly memoryBytes: number; readonly callMs: number };
     readonly [member: string]: any;
   }
 
@@ -65,6 +69,10 @@ declare module "informant" {
     readonly kind: string;
     /** As `kube` wants it: `v1/pods`, `apps/v1/deployments`. */
     readonly resource: string;
+    /** Whether objects of the resource have namespaces. */
+    readonly namespaced: boolean;
+    /** Whether the source may lack objects that exist, because of a selector. An object that is not found may exist then. */
+    readonly partial: boolean;
   }
 
   /** A source of an informer: a kind in a cluster. As text it is `source NUMBER`. */
@@ -212,7 +220,13 @@ declare module "informant" {
   type DeleteHandler<T = any> = (last: T | undefined, event: DeleteEvent<T>) => Result | Promise<Result>;
 
   /** `onSynced`: called when the handler has received every object of a source. */
-  type SyncHandler = (source: Source) => void | Promise<void>;
+  type SyncHandler = (source: Source, call: Call) => void | Promise<void>;
+
+  /** Why the call is made, and which attempt it is: 0 is the first. */
+  interface Call {
+    readonly reason: Reason;
+    readonly attempt: number;
+  }
 
   type IndexValue = string | number | boolean | null | undefined;
 
@@ -229,8 +243,8 @@ declare module "informant" {
   const context: Context;
 
   /**
-   * Writes lines to Informant's log, labeled with the plugin's name. Values other than strings are written as JSON.
-   * `console` does the same.
+   * Writes lines to Informant's log, labeled with the plugin's name. `log.info("restarted", { restarts: 3 })` writes a
+   * line with fields. Of other arguments, those that are no strings are written as JSON, as `console` does.
    */
   const log: Readonly<Record<"trace" | "debug" | "info" | "warn" | "error", (...values: unknown[]) => void>>;
 
@@ -246,8 +260,8 @@ declare module "informant" {
   /** A host call failed. */
   class HostError extends Error {
     /**
-     * For `store`, `kv` and `metrics`: denied, not-ready, not-found, unknown-informer, unknown-index, too-large, timeout, stale,
-     * unavailable, unsupported, invalid, other.
+     * For `store`, `kv` and `metrics`: denied, not-here, not-ready, not-found, unknown-informer, unknown-index,
+     * too-large, exhausted, conflict, timeout, stale, unavailable, unsupported, invalid, other.
      */
     readonly code: string;
   }
@@ -429,7 +443,7 @@ declare module "informant" {
    * Calls the Kubernetes API server with Informant's identity. Informant checks every call against `allow.kube` in the
    * plugin's section. A call that is not granted throws a KubeError with the code `denied`; its message contains the
    * line that would grant it. Reads cost the API server work: read what informers cache from `store`. In `index` every
-   * call is denied. Writes return the object as stored.
+   * call fails with `not-here`. Writes return the object as stored.
    */
   const kube: Writes<any> & {
     /** The address of an object's status: `kube.patch(kube.status(event), { status: { … } })`. */
@@ -450,12 +464,14 @@ declare module "informant" {
    */
   class KubeError extends HostError {
     /**
-     * denied, forbidden, unauthorized, not-found, already-exists, conflict, invalid, expired, too-large,
+     * denied, not-here, forbidden, unauthorized, not-found, already-exists, conflict, invalid, expired, too-large,
      * too-many-requests, timeout, unavailable, unsupported, other.
      */
     readonly code: string;
     /** The HTTP status of the API server's response, if there was one. */
     readonly status?: number;
+    /** The `reason` of the API server's Status: `AlreadyExists`, `Expired` and so on. */
+    readonly reason?: string;
     /** How long the API server asks the client to wait before it retries. */
     readonly retryAfterMs?: number;
     /** Whether a write may have succeeded although no response arrived. */

@@ -20,7 +20,7 @@ const FLAGS: &str = "-target wasm32-wasi -mexec-model=reactor -std=c11 -Os -s -W
 const SECTION: &str = concat!(
     r#"informant-sdk{"language":"c","sdk":""#,
     env!("CARGO_PKG_VERSION"),
-    r#"","contract":"0.2.0"}"#
+    r#"","contract":"0.3.0"}"#
 );
 
 /// The test guests: their sources, how many of the bindings they use, and the names of their components.

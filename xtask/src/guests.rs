@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::{c_plugins, cargo, js_tools, report, script_runner, workspace, zig};
+use crate::{c_plugins, cargo, go_plugins, js_tools, report, script_runner, workspace, zig};
 
 /// The target of plugins.
 pub(crate) const TARGET: &str = "wasm32-wasip2";
@@ -24,6 +24,8 @@ enum Language {
     Script,
     /// Plugins in C.
     C,
+    /// Plugins in Go.
+    Go,
 }
 
 /// Builds all components and installs the tools for tests, or builds those that `args` select. Reports those that it
@@ -34,6 +36,11 @@ pub(crate) fn build_all(args: &Args) -> Result<()> {
         build()?;
     }
     build_with_zig(&wants)?;
+    match go_plugins::missing() {
+        _ if !wants(Language::Go) => {}
+        Some(why) => report::skipped("plugins in Go", why),
+        None => go_plugins::build_components()?,
+    }
     match js_tools::missing() {
         _ if !args.only.is_empty() => Ok(()),
         Some(why) => {

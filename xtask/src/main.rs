@@ -12,12 +12,15 @@ mod cluster_tools;
 mod demo;
 mod deny;
 mod dist;
+mod go_bindings;
+mod go_plugins;
 mod go_tools;
 mod guests;
 mod js_tools;
 mod lines;
 mod peers;
 mod pip;
+mod python_runner;
 mod report;
 mod schema;
 mod script_runner;
@@ -60,8 +63,12 @@ enum Command {
     Sim(sim::Args),
     /// Build the plugins, the script runner and the test guests as WebAssembly components.
     Guests(guests::Args),
+    /// Build the runner of Python scripts, and test the Python SDK (requires Python, which installs componentize-py).
+    PythonRunner,
     /// Generate the bindings of the C SDK: plugin-sdk/c/gen and gen-http.
     CBindings,
+    /// Generate the bindings of the Go SDK, plugin-sdk/go/internal/gen, which are committed (requires Go, for gofmt).
+    GoBindings,
     /// Render deploy/informant.yaml and deploy/kustomize from deploy/chart (requires Go, which builds helm).
     Chart(chart::Args),
     /// Build kube-apiserver, kubectl and etcd from tests/go.mod (requires Go).
@@ -93,7 +100,9 @@ fn run(args: Args) -> Result<ExitCode> {
         Command::Bench(args) => bench::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Guests(args) => guests::build_all(&args).map(|()| ExitCode::SUCCESS),
+        Command::PythonRunner => python_runner::build_and_test().map(|()| ExitCode::SUCCESS),
         Command::CBindings => c_bindings::generate().map(|_| ExitCode::SUCCESS),
+        Command::GoBindings => go_bindings::generate().map(|()| ExitCode::SUCCESS),
         Command::Chart(args) => chart::run(&args),
         Command::ClusterTools => cluster_tools::build().map(|()| ExitCode::SUCCESS),
         Command::GoTools => go_tools::build_all().map(|()| ExitCode::SUCCESS),

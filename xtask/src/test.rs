@@ -7,8 +7,8 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 
 use crate::{
-    book, c_plugins, cargo, chart, cluster_tools, deny, dist, go_tools, guests, js_tools, report, schema,
-    script_runner, sim, workspace, zig,
+    book, c_plugins, cargo, chart, cluster_tools, deny, dist, go_plugins, go_tools, guests, js_tools, python_runner, report,
+    schema, script_runner, sim, workspace, zig,
 };
 
 /// How to run the checks.
@@ -63,9 +63,19 @@ const STEPS: &[Step] = &[
         run: |_| script_runner::build(),
     },
     Step {
+        what: "Python SDK and its script runner",
+        missing: python_runner::missing,
+        run: |_| python_runner::build_and_test(),
+    },
+    Step {
         what: "plugins in C",
         missing: zig::missing,
         run: |_| c_plugins::build(),
+    },
+    Step {
+        what: "plugins in Go",
+        missing: go_plugins::missing,
+        run: |_| go_plugins::build(),
     },
     Step {
         what: "esbuild and TypeScript",

@@ -112,7 +112,7 @@
 {{- fail (printf "\npodLabels has %s, which the chart sets itself. Remove it." $label) }}
 {{- end }}
 {{- end }}
-{{- $own := ternary (list "config" "cache" "state") (list "config" "cache") .Values.state.enabled }}
+{{- $own := ternary (list "config" "cache" "run" "state") (list "config" "cache" "run") .Values.state.enabled }}
 {{- range .Values.extraVolumes }}
 {{- if has .name $own }}
 {{- fail (printf "\nextraVolumes has a volume `%s`, which is the name of one of the chart's. Choose another name." .name) }}

@@ -70,6 +70,8 @@ impl EventPath {
             kind: "Pod".to_owned(),
             resource: "v1/pods".to_owned(),
             namespace: None,
+            namespaced: true,
+            partial: false,
         });
         let mut store = StoreWriter::publishing_to(&catalog, source).expect("it was just added");
         let node = PointerIndex::new("node", pointer("/spec/nodeName"));

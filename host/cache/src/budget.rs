@@ -124,6 +124,11 @@ impl CacheBudget {
         }
     }
 
+    /// By how many bytes it is above [`SHED_TO_PERCENT`].
+    fn excess_bytes(&self) -> usize {
+        self.used_bytes().saturating_sub(self.percent(SHED_TO_PERCENT))
+    }
+
     /// Asks the largest source that can free bytes, unless one is at it.
     fn ask(&self) {
         let asked = {
@@ -135,8 +140,7 @@ impl CacheBudget {
             let Some(largest) = free.max_by_key(|member| member.stored()) else {
                 return;
             };
-            let excess = self.used_bytes().saturating_sub(self.percent(SHED_TO_PERCENT));
-            largest.to_free_bytes.fetch_max(excess, Ordering::Relaxed);
+            largest.to_free_bytes.fetch_max(self.excess_bytes(), Ordering::Relaxed);
             Arc::clone(largest)
         };
         (asked.wake)();
@@ -177,7 +181,7 @@ impl Member {
 }
 
 impl BudgetShare {
-    /// What the store of the source takes now, with its indexes and older snapshots that are held.
+    /// What the store of the source takes now, with its indexes and what older snapshots hold.
     pub fn set_stored_bytes(&self, bytes: usize) {
         let before = self.member.stored_bytes.swap(bytes, Ordering::Relaxed);
         if before == bytes {
@@ -224,6 +228,12 @@ impl BudgetShare {
     #[must_use]
     pub fn is_exceeded(&self) -> bool {
         self.budgets.iter().any(CacheBudget::is_exceeded)
+    }
+
+    /// By how many bytes one of its budgets is above [`SHED_TO_PERCENT`]: the one that is so by most.
+    #[must_use]
+    pub fn excess_bytes(&self) -> usize {
+        self.budgets.iter().map(CacheBudget::excess_bytes).max().unwrap_or(0)
     }
 
     /// How many bytes the source is asked to free; 0: none.

@@ -72,7 +72,8 @@ pub use listener::ListenerHandle;
 pub use log_throttle::{LinesDue, LogThrottle};
 pub use readiness::{Awaited, ReadyWatch};
 pub use source::{
-    BodyAnswer, BodyUnavailable, ReadBodies, SOURCE_ERROR_BYTES_MAX, Source, SourceInfo, SourceState, SourceStatus,
+    AnswerBody, BodyAnswer, BodyUnavailable, ReadBodies, SOURCE_ERROR_BYTES_MAX, Source, SourceInfo, SourceState,
+    SourceStatus,
 };
 pub use store::{
     Cursor, GARBAGE_ROOTS_MAX, Garbage, IndexFilling, OBJECTS_BETWEEN_YIELDS_MAX, Snapshot, StoreWriter, stored_bytes,

@@ -27,6 +27,10 @@ pub struct SourceInfo {
     pub resource: String,
     /// The namespace it is limited to; none for all, and for cluster-scoped kinds.
     pub namespace: Option<String>,
+    /// Whether its objects have namespaces.
+    pub namespaced: bool,
+    /// Whether it may lack objects that exist, because of a selector.
+    pub partial: bool,
 }
 
 /// The state of a source.
@@ -90,8 +94,26 @@ pub trait ReadBodies: Send + Sync {
     fn read_body(&self, head: &Object, answer: BodyAnswer);
 }
 
-/// Takes the answer to a [`ReadBodies::read_body`].
-pub type BodyAnswer = Box<dyn FnOnce(Result<Object, BodyUnavailable>) + Send>;
+/// Takes the answer to a [`ReadBodies::read_body`]. A closure always does.
+pub trait AnswerBody: Send {
+    /// Whether the answer is no longer waited for, so that the body need not be read.
+    fn is_closed(&self) -> bool {
+        false
+    }
+
+    /// Answers. Returns whether the answer was waited for.
+    fn send(self: Box<Self>, body: Result<Object, BodyUnavailable>) -> bool;
+}
+
+/// See [`AnswerBody`].
+pub type BodyAnswer = Box<dyn AnswerBody>;
+
+impl<F: FnOnce(Result<Object, BodyUnavailable>) + Send> AnswerBody for F {
+    fn send(self: Box<Self>, body: Result<Object, BodyUnavailable>) -> bool {
+        self(body);
+        true
+    }
+}
 
 /// Why a body was not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -294,7 +316,9 @@ impl Source {
         let reader = lock(&self.body_reader).clone();
         match reader {
             Some(reader) => reader.read_body(head, answer),
-            None => answer(Err(BodyUnavailable::NoReader)),
+            None => {
+                answer.send(Err(BodyUnavailable::NoReader));
+            }
         }
     }
 
@@ -383,6 +407,8 @@ mod tests {
             kind: "Pod".to_owned(),
             resource: "v1/pods".to_owned(),
             namespace: Some("default".to_owned()),
+            namespaced: true,
+            partial: false,
         };
         Source::new(SourceId(1), info, Readiness::default())
     }

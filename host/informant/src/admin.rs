@@ -123,11 +123,12 @@ pub(crate) struct AnnouncementView {
 
 impl AnnouncementView {
     fn of(announcement: &Announcement) -> Self {
-        let (state, reason, lease, other) = match announcement {
-            Announcement::Off { reason } => ("off", Some(reason), None, None),
-            Announcement::Failing { reason } => ("failing", Some(reason), None, None),
-            Announcement::Announced { lease, other } => ("announced", None, Some(lease), other.as_ref()),
+        let (state, reason, lease) = match announcement {
+            Announcement::Off { reason } => ("off", Some(reason), None),
+            Announcement::Failing { reason, .. } => ("failing", Some(reason), None),
+            Announcement::Announced { lease, .. } => ("announced", None, Some(lease)),
         };
+        let other = announcement.other();
         let text = |value: Option<&Arc<str>>| value.map(ToString::to_string);
         Self {
             state: state.to_owned(),

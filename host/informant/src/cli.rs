@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! informant run | check | get | status | explain | log-level | rbac | apiserver | completions
-//! informant plugin build | inspect | list | effects | logs
+//! informant plugin new | build | inspect | list | effects | logs
 //! informant plugin dead-letters | retries | requeue | trigger | pause | resume | restart
 //! ```
 //!
@@ -27,12 +27,14 @@ mod get;
 mod inspect;
 mod kubectl;
 mod log_level;
+mod new;
 mod output;
 mod plugin;
 mod plugin_logs;
 mod rbac;
 mod requeue;
 mod run;
+mod schema;
 mod status;
 mod table;
 
@@ -107,10 +109,14 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum PluginCommand {
-    /// Bundle a script with what it imports, or make a component of it
+    /// Create a folder with a handler, its test and a configuration to try it
+    New(new::NewArgs),
+    /// Build a component or a script from the sources of a plugin
     Build(build::BuildArgs),
     /// Show a component's roles, imports and manifest
     Inspect(inspect::InspectArgs),
+    /// Print the JSON schema of a plugin's manifest, or of the context that it receives
+    Schema(schema::SchemaArgs),
     /// List the plugins of a running `informant run`
     List(plugin::ListArgs),
     /// List the events on which a plugin failed for good
@@ -208,8 +214,10 @@ impl Cli {
             Command::Rbac(args) => rbac::run(&args),
             Command::Apiserver(args) => apiserver::run(&args),
             Command::Plugin { command } => match command {
+                PluginCommand::New(args) => new::run(&args),
                 PluginCommand::Build(args) => build::run(&args),
                 PluginCommand::Inspect(args) => inspect::run(&args),
+                PluginCommand::Schema(args) => schema::run(&args),
                 PluginCommand::List(args) => plugin::list(&args),
                 PluginCommand::DeadLetters(args) => failures::dead_letters(&args),
                 PluginCommand::Retries(args) => failures::retries(&args),

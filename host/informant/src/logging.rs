@@ -4,6 +4,7 @@
 //! host as events with a `plugin` field. Secrets and tokens are never logged: no code logs objects, request headers or
 //! kubeconfigs.
 
+mod json;
 mod recent;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Dispatch, Event, Level, Subscriber};
 use tracing_subscriber::field::RecordFields;
@@ -26,6 +28,7 @@ use informant_spec::suggest::did_you_mean;
 
 use crate::escape::{self, Escaped, Form};
 use crate::sync::lock;
+use json::JsonLines;
 use recent::KeepRecent;
 pub(crate) use recent::recent_lines;
 
@@ -77,6 +80,9 @@ const REDUNDANT_MESSAGE: &str = "Server cert bypassed";
 /// The host functions of wasmtime: at level `trace` they log their arguments, such as the path of a request, which may
 /// be a secret. No filter shows them.
 const SECRET_TARGET: &str = "wasmtime_wasi";
+
+/// The field of a guest's line with those of the guest's own: a JSON object.
+const GUEST_FIELDS: &str = "fields";
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -205,9 +211,7 @@ fn subscriber(
         }
         LogFormat::Json => {
             let builder = builder
-                .json()
-                .with_current_span(false)
-                .with_span_list(false)
+                .event_format(JsonLines)
                 .with_writer(JsonWriter(writer))
                 .with_filter_reloading();
             let handle = builder.reload_handle();
@@ -284,6 +288,8 @@ impl PlainVisitor<'_> {
         }
         let writer = &mut self.writer;
         match field.name() {
+            // Those of a guest, which must not be taken for Informant's own.
+            GUEST_FIELDS => write_guest_fields(writer, value),
             // A message is one line, whatever its source.
             "message" => writer.write_str(&escape::line(value)),
             name if writer.has_ansi_escapes() => {
@@ -310,6 +316,25 @@ impl Visit for PlainVisitor<'_> {
     }
 }
 
+/// Writes the fields of a guest's line, a JSON object: `fields.restarts=3 fields.node=worker-1`.
+fn write_guest_fields(writer: &mut Writer<'_>, object: &str) -> fmt::Result {
+    let Ok(Value::Object(members)) = serde_json::from_str(object) else {
+        return write!(writer, "fields={}", escape::line(object));
+    };
+    for (number, (name, value)) in members.iter().enumerate() {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        };
+        let separator = if number == 0 { "" } else { " " };
+        write!(writer, "{separator}fields.")?;
+        write_value(writer, name)?;
+        writer.write_char('=')?;
+        write_value(writer, &text)?;
+    }
+    Ok(())
+}
+
 fn write_value(writer: &mut Writer<'_>, value: &str) -> fmt::Result {
     let needs_quotes = |letter: char| letter.is_whitespace() || matches!(letter, '"' | '=');
     if value.is_empty() || value.contains(needs_quotes) || !escape::is_harmless(value) {
@@ -329,7 +354,7 @@ mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -429,6 +454,26 @@ mod tests {
             assert!(line["timestamp"].is_string() && line.get("target").is_none(), "{line}");
         }
         assert_eq!(lines.len(), 2);
+    }
+
+    #[test]
+    fn fields_of_a_guest_are_its_own() {
+        let log = || {
+            let fields = r#"{"nodes":["a","b"],"plugin":"x y","restarts":3}"#;
+            tracing::info!(plugin = "greeter", stream = "log", fields, "restarted");
+        };
+        assert_eq!(
+            without_times(&logged_by(LogFormat::Plain, "info", log)),
+            [
+                r#"INFO restarted plugin=greeter stream=log fields.nodes="["a","b"]" fields.plugin="x y" fields.restarts=3"#
+            ]
+        );
+        let line: Value = serde_json::from_str(&logged_by(LogFormat::Json, "info", log)).unwrap();
+        assert_eq!(
+            line["fields"],
+            json!({ "message": "restarted", "plugin": "greeter", "stream": "log",
+                "fields": { "nodes": ["a", "b"], "plugin": "x y", "restarts": 3 } })
+        );
     }
 
     #[test]

@@ -39,6 +39,12 @@ pub(crate) const BODY_PAGE_READ_MAX: Duration = Duration::from_secs(5);
 /// How long a page is held, and bodies are answered from it: 10 s.
 pub(crate) const BODY_PAGE_HELD_MAX: Duration = Duration::from_secs(10);
 
+const IGNORES_SELECTOR: &str = "it sent other objects than the one that was asked for";
+
+/// Namespaces of a source of which pages may be held: 4. With more, the one that was read longest ago has to begin
+/// again with single reads.
+pub(crate) const BODY_WALKS_MAX: usize = 4;
+
 /// What a source needs to read bodies.
 #[derive(Clone)]
 pub(crate) struct BodyParts {
@@ -107,7 +113,7 @@ impl ReadBodies for BodyQueue {
         };
         self.metrics.count(CounterFamily::BodyReads, label(Some(&why)));
         self.has_refused.store(true, Ordering::Relaxed);
-        (request.answer)(Err(why));
+        request.answer.send(Err(why));
     }
 }
 
@@ -117,7 +123,8 @@ struct BodyReader {
     requests: mpsc::Receiver<BodyRequest>,
     /// A body could not be read since the last one that was: what waits for it may try again with the next one.
     has_refused: Arc<AtomicBool>,
-    walk: Option<Walk>,
+    /// By when they were last read, the newest last.
+    walks: Vec<Walk>,
 }
 
 impl BodyReader {
@@ -126,7 +133,7 @@ impl BodyReader {
             parts,
             requests,
             has_refused,
-            walk: None,
+            walks: Vec::new(),
         }
     }
 
@@ -136,32 +143,36 @@ impl BodyReader {
             let request = tokio::select! {
                 biased;
                 request = self.requests.recv() => request,
-                // No call asks: the page goes.
-                () = environment.sleep(BODY_PAGE_HELD_MAX), if self.walk.is_some() => {
-                    self.walk = None;
+                // No call asks: the pages go.
+                () = environment.sleep(BODY_PAGE_HELD_MAX), if !self.walks.is_empty() => {
+                    self.walks.clear();
                     continue;
                 }
             };
             let Some(BodyRequest { head, answer }) = request else {
                 return;
             };
-            let body = self.read(&head).await;
-            self.parts
-                .metrics
-                .count(CounterFamily::BodyReads, label(body.as_ref().err()));
-            let is_read = match &body {
-                Ok(_) => true,
-                // A change or a delete of the object follows.
-                Err(BodyUnavailable::Gone) => false,
-                Err(_) => {
-                    self.has_refused.store(true, Ordering::Relaxed);
-                    false
-                }
+            // The call gave up: it is as late as an answer after that.
+            let body = match answer.is_closed() {
+                true => Err(BodyUnavailable::Busy),
+                false => self.read(&head).await,
             };
-            answer(body);
-            if is_read && self.has_refused.swap(false, Ordering::Relaxed) {
-                self.parts.source.notify_body_read();
+            self.answer(answer, body);
+        }
+    }
+
+    /// A call that gets no body, but for one that is gone, is to be made again: with the next one that gets one.
+    fn answer(&self, answer: BodyAnswer, body: Result<Object, BodyUnavailable>) {
+        let BodyParts { metrics, source, .. } = &self.parts;
+        metrics.count(CounterFamily::BodyReads, label(body.as_ref().err()));
+        let (is_read, is_gone) = (body.is_ok(), matches!(body, Err(BodyUnavailable::Gone)));
+        let is_taken = answer.send(body);
+        if is_read && is_taken {
+            if self.has_refused.swap(false, Ordering::Relaxed) {
+                source.notify_body_read();
             }
+        } else if !is_gone {
+            self.has_refused.store(true, Ordering::Relaxed);
         }
     }
 
@@ -170,11 +181,13 @@ impl BodyReader {
             return Ok(body);
         }
         let page = self.read_page(head, Some(head.name()), 1, "").await?;
+        let is_cut = page.is_cut;
         let mut found = page.objects.into_iter().filter(|body| body.name() == head.name());
         match found.next() {
             Some(body) if is_body_of(&body, head) => Ok(body),
             // The API server answered with an older state than it sent before.
             Some(body) if body.uid() == head.uid() => Err(BodyUnavailable::Busy),
+            None if is_cut => Err(BodyUnavailable::Failed(IGNORES_SELECTOR.to_owned())),
             _ => Err(BodyUnavailable::Gone),
         }
     }
@@ -182,19 +195,25 @@ impl BodyReader {
     /// The body from a page, if many of its namespace are asked for. Nothing if it is not there.
     async fn read_on_page(&mut self, head: &Object) -> Option<Object> {
         let now = self.parts.link.environment.now();
-        let mut walk = match self.walk.take() {
-            Some(walk) if walk.continues(head, now) => walk,
-            _ => Walk::new(head, now),
+        self.walks.retain(|walk| walk.is_recent(now));
+        let held = self.walks.iter().position(|walk| walk.is_of(head));
+        let mut walk = match held {
+            Some(at) => self.walks.remove(at),
+            None => Walk::new(head, now),
         };
         walk.count();
         while let Some(continuation) = walk.next_page(head) {
-            let objects_max = page_objects(head.whole_bytes());
+            let mean = self.parts.source.snapshot().mean_whole_bytes(head.namespace());
+            let objects_max = page_objects(mean.unwrap_or_else(|| head.whole_bytes()));
             // A page that cannot be read ends the walk.
             let page = self.read_page(head, None, objects_max, &continuation).await.ok()?;
             walk.hold(page, self.parts.link.environment.now());
         }
         let body = walk.get(head, self.parts.link.environment.now());
-        self.walk = Some(walk);
+        if self.walks.len() == BODY_WALKS_MAX {
+            self.walks.remove(0);
+        }
+        self.walks.push(walk);
         body
     }
 

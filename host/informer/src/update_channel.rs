@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use informant_cache::{ListSource, ListVerdict, Moment};
 use informant_object::frames::RecoveredHead;
-use informant_object::{Object, ResourceVersion};
+use informant_object::{Object, Projection, ResourceVersion};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::metrics::{SourceMetrics, StagedBytes};
@@ -56,13 +56,21 @@ pub(crate) struct StagedList {
     pub(crate) objects: Vec<Object>,
     /// Counts them until they are in the store.
     pub(crate) memory: StagedBytes,
-    /// Namespaces of which it has only heads: the store sheds them.
-    pub(crate) shed: Vec<Box<str>>,
+    pub(crate) heads: ListHeads,
     pub(crate) version: ResourceVersion,
     /// How the list was requested.
     pub(crate) source: ListSource,
     /// Sent as soon as the list is checked; later updates wait in the channel.
     pub(crate) verdict: oneshot::Sender<ListVerdict>,
+}
+
+/// The heads in a list.
+#[derive(Debug)]
+pub(crate) struct ListHeads {
+    /// Namespaces of which the list has only heads: the store sheds them.
+    pub(crate) namespaces: Vec<Box<str>>,
+    /// What the heads keep; none if there are none.
+    pub(crate) fields: Option<Arc<Projection>>,
 }
 
 /// A message: the updates that were ready.

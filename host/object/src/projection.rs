@@ -3,7 +3,7 @@
 use crate::error::ObjectError;
 use crate::object::Object;
 use crate::paths::{Child, Level, Matcher, PathSet};
-use crate::pointer::Pointer;
+use crate::pointer::{Pointer, PointerToken};
 use crate::scanner::{JsonCursor, KnownSpans, Text, Walk};
 
 /// Which fields of an object a document contains. Built once, used for each object.
@@ -46,6 +46,19 @@ impl Projection {
     #[must_use]
     pub fn pointers(&self) -> &[Pointer] {
         &self.pointers
+    }
+
+    /// Whether everything that `field` may point to is included.
+    #[must_use]
+    pub fn covers(&self, field: &Pointer) -> bool {
+        let field = field.tokens();
+        let is_type_meta = matches!(field, [PointerToken::Name(name)] if matches!(&**name, "apiVersion" | "kind"));
+        let covers = |pointer: &Pointer| {
+            let tokens = pointer.tokens();
+            let mut both = tokens.iter().zip(field);
+            tokens.len() <= field.len() && both.all(|(this, other)| *this == PointerToken::Any || this == other)
+        };
+        is_type_meta || self.pointers.iter().any(covers)
     }
 
     /// Appends the document for `text`, an object. If it is malformed on the path of a pointer, it is appended whole:

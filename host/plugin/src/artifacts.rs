@@ -196,7 +196,7 @@ impl Artifacts {
             None => {
                 let (began, metrics) = (Instant::now(), &self.directory.metrics);
                 metrics.artifact("miss");
-                let artifact = self.compile_queue.compile(bytes).await.map_err(LoadProblem::Compile)?;
+                let artifact = self.compile_queue.compile(bytes).await.map_err(refused)?;
                 metrics.compiled(began.elapsed().as_secs_f64());
                 let directory = Arc::clone(&self.directory);
                 self.handle
@@ -211,6 +211,14 @@ impl Artifacts {
         in_use.retain(|_, artifact| artifact.strong_count() > 0);
         in_use.insert(digest, Arc::downgrade(&artifact));
         Ok(artifact)
+    }
+}
+
+/// The problem of a component that does not compile, with wasmtime's message.
+fn refused(message: String) -> LoadProblem {
+    match message.contains("component model async feature") {
+        true => LoadProblem::Async(message),
+        false => LoadProblem::Compile(message),
     }
 }
 

@@ -3,10 +3,26 @@
 //! The world is `full`, so that one set of bindings has every role; `component::roles` finds those of a
 //! component. Exports take borrowed arguments: on its way into a guest an event is copied once and allocates nothing.
 
-/// The contract version that this Informant supports.
-pub const CONTRACT: &str = "0.2.0";
+/// The contract version that this Informant supports: that of the package in `wit/informant.wit`.
+pub const CONTRACT: &str = version_in(include_str!("../../../wit/informant.wit"));
 
 pub(crate) const PACKAGE: &str = "informant:plugin";
+
+/// What the line `package informant:plugin@VERSION;` of the contract says.
+const fn version_in(wit: &str) -> &str {
+    const BEFORE: &[u8] = b"\npackage informant:plugin@";
+    let bytes = wit.as_bytes();
+    let (mut at, mut matched) = (0, 0);
+    while matched < BEFORE.len() {
+        matched = if bytes[at] == BEFORE[matched] { matched + 1 } else { 0 };
+        at += 1;
+    }
+    let mut length = 0;
+    while bytes[at + length] != b';' {
+        length += 1;
+    }
+    wit.split_at(at).1.split_at(length).0
+}
 
 wasmtime::component::bindgen!({
     path: "../../wit",
@@ -36,3 +52,46 @@ wasmtime::component::bindgen!({
     exports: { default: async },
     ownership: Borrowing { duplicate_if_necessary: true },
 });
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// What refers to the contract's version outside of `wit/informant.wit`.
+    const PLACES: [&str; 9] = [
+        "README.md",
+        "SECURITY.md",
+        "plugin-sdk/c/informant.c",
+        "plugin-sdk/rust/src/bindings.rs",
+        "plugin-sdk/rust/src/lib.rs",
+        "plugin-sdk/script-runner/src/bindings.rs",
+        "plugin-sdk/script-runner/src/sdk_section.rs",
+        "wit/draft/roles.wit",
+        "xtask/src/c_plugins.rs",
+    ];
+
+    /// The versions of the contract in a text: those of 0.y.z in lines about it, besides that of an SDK.
+    fn versions(text: &str) -> Vec<&str> {
+        let about = text.lines().filter(|line| {
+            line.contains("informant:plugin") || line.contains("contract") || line.trim_start().starts_with("\"0.")
+        });
+        let words = about.flat_map(|line| line.split(|letter: char| !letter.is_ascii_digit() && letter != '.'));
+        words
+            .filter(|word| word.split('.').filter(|part| !part.is_empty()).count() == 3 && word.starts_with("0."))
+            .filter(|word| *word != env!("CARGO_PKG_VERSION"))
+            .collect()
+    }
+
+    #[test]
+    fn every_place_has_the_version_of_the_contract() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for place in PLACES {
+            let text = std::fs::read_to_string(root.join(place)).unwrap();
+            let found = versions(&text);
+            let others: Vec<_> = found.iter().filter(|version| **version != CONTRACT).collect();
+            assert!(!found.is_empty() && others.is_empty(), "{place}: {found:?}");
+        }
+    }
+}

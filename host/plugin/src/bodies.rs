@@ -2,15 +2,31 @@
 
 use std::time::Duration;
 
-use informant_cache::{BodyUnavailable, Catalog, Environment, Source};
+use informant_cache::{AnswerBody, BodyUnavailable, Catalog, Environment, Source};
 use informant_object::{Object, SourceId};
 use tokio::sync::oneshot;
 
 use crate::engine::wait::{TooLate, at_most};
 
 /// How long an event or an index value waits for a body: 5 s. Then the event waits for a later one, as after an answer
-/// `not-ready`, and the object is not in the index.
+/// `not-ready`, and the index value is tried again.
 pub(crate) const BODY_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// A read that took longer than this has held up its worker, which could have called for objects of other namespaces:
+/// 1 s.
+const BODY_SLOW: Duration = Duration::from_secs(1);
+
+/// The same for a read that failed, of which there may be one for each object of a namespace: 100 ms.
+const FAILED_BODY_SLOW: Duration = Duration::from_millis(100);
+
+/// Whether a body that took so long has held up its worker.
+pub(crate) fn has_held_up(body: Result<&Object, &BodyUnavailable>, took: Duration) -> bool {
+    let limit = match body {
+        Ok(_) | Err(BodyUnavailable::Gone) => BODY_SLOW,
+        Err(BodyUnavailable::Busy | BodyUnavailable::Failed(_) | BodyUnavailable::NoReader) => FAILED_BODY_SLOW,
+    };
+    took > limit
+}
 
 /// Reads bodies for calls.
 #[derive(Clone, Copy)]
@@ -33,8 +49,39 @@ impl Bodies<'_> {
 /// The object that `head` is of, whole, without a limit of time.
 pub(crate) async fn read_body(source: &Source, head: &Object) -> Result<Object, BodyUnavailable> {
     let (sender, answer) = oneshot::channel();
-    // The call may no longer wait.
-    source.read_body(head, Box::new(move |body| drop(sender.send(body))));
+    source.read_body(head, Box::new(WaitingCall(sender)));
     // The source ended with the request.
     answer.await.unwrap_or(Err(BodyUnavailable::NoReader))
+}
+
+/// A call that waits for a body, until it gives up.
+struct WaitingCall(oneshot::Sender<Result<Object, BodyUnavailable>>);
+
+impl AnswerBody for WaitingCall {
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    fn send(self: Box<Self>, body: Result<Object, BodyUnavailable>) -> bool {
+        self.0.send(body).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_and_failed_reads_hold_up_a_worker() {
+        let gone = BodyUnavailable::Gone;
+        let holds_up = |error, millis| has_held_up(Err(error), Duration::from_millis(millis));
+        assert_eq!([1_000, 1_001].map(|millis| holds_up(&gone, millis)), [false, true]);
+        for failed in [BodyUnavailable::Busy, BodyUnavailable::Failed("500".to_owned())] {
+            assert_eq!(
+                [100, 101].map(|millis| holds_up(&failed, millis)),
+                [false, true],
+                "{failed}"
+            );
+        }
+    }
 }

@@ -79,7 +79,8 @@ fn config() -> Config {
     let mut config = Config::new();
     config
         .wasm_component_model(true)
-        // Costs a microsecond per call and enables WASI 0.3, which no plugin language emits yet.
+        // Costs a microsecond per call, and enables the functions of WASI 0.3, which the contract does not use: its
+        // functions are not `async`.
         .concurrency_support(false)
         .epoch_interruption(true)
         .max_wasm_stack(WASM_STACK_BYTES_MAX)

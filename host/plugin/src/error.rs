@@ -6,10 +6,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::bindings::CONTRACT;
+use crate::bindings::{CONTRACT, PACKAGE};
 use crate::engine::limiter::Mib;
 use crate::engine::trap::TrapReport;
-use crate::json_error::explain;
 use informant_spec::Digest;
 
 pub use self::runner::RunnerProblem;
@@ -83,7 +82,7 @@ pub enum LoadProblem {
         cause: String,
     },
     #[error(
-        "a core module, not a component; Rust: build with --target wasm32-wasip2; others: wasm-tools component new"
+        "a core module, not a component; make one of it: informant plugin build FILE -o NAME.wasm (Rust: build with --target wasm32-wasip2)"
     )]
     CoreModule,
     #[error("its sha256 is {found}, but config.toml pins {pinned}; change `sha256` if the new file is the right one")]
@@ -107,10 +106,27 @@ pub enum LoadProblem {
     )]
     NewerContract { found: String },
     #[error(
-        "built for the older contract {found}, but this Informant supports {CONTRACT}; rebuild it with the SDK of this Informant (version {})",
+        "built for the older contract {found}, but this Informant supports {CONTRACT}; rebuild it with {sdk} of this Informant (version {})",
         env!("CARGO_PKG_VERSION")
     )]
-    OlderContract { found: String },
+    OlderContract {
+        found: String,
+        /// `the SDK`, with its language if that is known.
+        sdk: String,
+    },
+    #[error(
+        "imports or exports {name}, which has a canonical name; build it with tools that write the whole version \
+         (without `--emit-canonical-names`), as {PACKAGE}/…@{CONTRACT}"
+    )]
+    CanonicalName { name: String },
+    /// A composition of components, one of which would never be called.
+    #[error("exports {first} and {second}, of which only one could be called; leave out the older one")]
+    RoleTwice { first: String, second: String },
+    #[error(
+        "uses `async` functions or streams, as components for WASI 0.3 do, and Informant calls components for WASI 0.2; \
+         build it for that one (Rust: --target wasm32-wasip2; JavaScript: componentize-qjs --sync): {0}"
+    )]
+    Async(String),
     #[error(
         "does not export informant:plugin/lifecycle: it is a component, but not a plugin; build it with a plugin SDK (its exports: {exports})"
     )]
@@ -210,8 +226,8 @@ pub enum LoadProblem {
 pub enum ManifestError {
     #[error("is too large: {bytes} bytes; at most {max} are allowed")]
     TooLong { bytes: usize, max: usize },
-    #[error("is not valid: {}", explain(.0))]
-    Json(serde_json::Error),
+    #[error("is not valid: {0}")]
+    Json(String),
     #[error("{0}")]
     Inconsistent(String),
 }

@@ -199,6 +199,7 @@ impl PluginHost {
         let version = runtime.load_version(content, &config).await?;
         runtime.check_version(&version, &config.spec)?;
         let listener = ListenerHandle::named(&config.spec.name, runtime.listener_options(&config.spec));
+        listener.control().set_catalog(runtime.services.catalog.clone());
         if config.spec.limits.instances > 1 {
             listener.consumer().set_lanes(
                 instance_count(&config),

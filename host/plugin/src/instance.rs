@@ -178,14 +178,14 @@ impl Instance {
         )
     }
 
-    pub(crate) async fn on_synced(&mut self, source: u32) -> Option<Called<Result<(), Failure>>> {
+    pub(crate) async fn on_synced(&mut self, source: u32, call: Call) -> Option<Called<Result<(), Failure>>> {
         call!(
             self,
             sync,
             CallKind::Event,
             Some(source),
             "on-synced",
-            call_on_synced(source)
+            call_on_synced(source, call)
         )
     }
 

@@ -1,6 +1,7 @@
 //! Errors of JSON documents that a plugin's author writes in a language of their own.
 
 use informant_spec::suggest::nearest;
+use serde::Deserialize;
 
 /// What is wrong with a document. A position is given only if it is not JSON at all, because authors do not see its
 /// lines. A misspelled name comes with the one that was probably meant.
@@ -14,6 +15,26 @@ pub(crate) fn explain(error: &serde_json::Error) -> String {
         Some(word) => format!("{text}; did you mean `{word}`?"),
         None => text.to_owned(),
     }
+}
+
+/// Reads a document. An error of a value names the member that has it: `events[0].kind: invalid type: …`.
+pub(crate) fn read<'d, T: Deserialize<'d>>(json: &'d [u8]) -> Result<T, String> {
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let (member, error) = (error.path().to_string(), error.into_inner());
+        let text = explain(&error);
+        // A member that is unknown is named by the text.
+        let member = match text.starts_with("unknown field ") {
+            true => member.rsplit_once('.').map_or("", |(parent, _)| parent),
+            false => &member,
+        };
+        match error.is_data() && !member.is_empty() && !member.contains('?') && member != "." {
+            true => format!("{member}: {text}"),
+            false => text,
+        }
+    })?;
+    reader.end().map_err(|error| explain(&error))?;
+    Ok(read)
 }
 
 /// The expected name that is nearest to the unknown one: with the same first letter, because `watch` is no typo of

@@ -27,6 +27,7 @@
 //!   Deferred writes: `capability/kube/writes.rs`.
 //! - `status`, `metrics`: a plugin's status, and the metrics of its calls.
 //! - `instance`: one wasmtime store and the calls into it: WASI, configuration, a version of a plugin.
+//! - `schema`: JSON schemas of manifest and context.
 //! - `runtime`: what all plugins share, and how a version is loaded.
 //! - `actor`: the two tasks of a plugin: `events`, which owns one or several instances, and `index`, which owns one.
 //!   Also how a lost instance is replaced.
@@ -46,7 +47,7 @@
 //! status
 //! metrics
 //! instance
-//! runtime
+//! runtime schema
 //! actor
 //! plugin
 //! host
@@ -70,6 +71,7 @@ mod output;
 mod plugin;
 mod preflight;
 mod runtime;
+mod schema;
 mod series;
 #[cfg(feature = "simulation")]
 mod simulated;
@@ -102,6 +104,7 @@ pub use host::{HostOptions, Inspection, PluginHost};
 pub use metrics::PluginMetrics;
 pub use plugin::{Plugin, PreparedChange, Stopped, Swapped};
 pub use preflight::Preflight;
+pub use schema::{CONTEXT_SCHEMA, MANIFEST_SCHEMA};
 #[cfg(feature = "simulation")]
 pub use simulated::SimulatedGuests;
 pub use status::{PluginState, PluginStatus, Reload, StuckOn};

@@ -196,7 +196,7 @@ impl PluginSeries {
         EventCounters(EVENTS.map(|event| RESULTS.map(|result| counter(event, result))))
     }
 
-    /// An instance was rebuilt because of `reason`: `trap`, `memory`, `timeout`, `aborted` or `init`.
+    /// An instance was rebuilt because of `reason`: `trap`, `memory`, `timeout` or `init`.
     pub(crate) fn restarted(&self, reason: &'static str) {
         self.restarts.of([reason]).inc();
     }

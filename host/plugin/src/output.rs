@@ -27,6 +27,9 @@ pub(crate) const LINE_BYTES_MAX: usize = 8 * 1_024;
 /// Bytes one call may write: 64 KiB. The rest is dropped and counted in `informant_plugin_log_dropped_bytes_total`.
 pub(crate) const CALL_BYTES_MAX: usize = 64 * 1_024;
 
+/// Fields of one line: 32. Of more, the first are logged, and the others are counted as dropped bytes.
+pub(crate) const FIELDS_MAX: usize = 32;
+
 /// Lines kept for a trap report: 20. A Rust panic takes four, a Python traceback of ten frames twenty.
 pub(crate) const TAIL_LINES_MAX: usize = 20;
 
@@ -98,23 +101,26 @@ impl Output {
         }
     }
 
-    /// A line of the `log` interface. `cluster`: that of the object which the call is about, if it has a name.
-    pub(crate) fn log(&self, level: Level, message: &str, cluster: Option<&str>) {
+    /// A line of the `log` interface, with fields: names and values. `cluster`: that of the object which the call is
+    /// about, if it has a name.
+    pub(crate) fn log(&self, level: Level, message: &str, fields: &[(String, String)], cluster: Option<&str>) {
         let mut state = self.write_to();
         let Some(line) = state.admit(message.as_bytes()) else {
             return;
         };
+        let fields = state.admit_fields(fields, LINE_BYTES_MAX.saturating_sub(line.len()));
+        let fields = fields.as_deref();
         state.log_held_lines();
         if level == Level::Error {
             state.keep(line.clone(), true);
         }
         let plugin: &str = &state.plugin;
         match level {
-            Level::Trace => tracing::trace!(target: GUEST_TARGET, plugin, cluster, stream = "log", "{line}"),
-            Level::Debug => tracing::debug!(target: GUEST_TARGET, plugin, cluster, stream = "log", "{line}"),
-            Level::Info => tracing::info!(target: GUEST_TARGET, plugin, cluster, stream = "log", "{line}"),
-            Level::Warn => tracing::warn!(target: GUEST_TARGET, plugin, cluster, stream = "log", "{line}"),
-            Level::Error => tracing::error!(target: GUEST_TARGET, plugin, cluster, stream = "log", "{line}"),
+            Level::Trace => tracing::trace!(target: GUEST_TARGET, plugin, cluster, stream = "log", fields, "{line}"),
+            Level::Debug => tracing::debug!(target: GUEST_TARGET, plugin, cluster, stream = "log", fields, "{line}"),
+            Level::Info => tracing::info!(target: GUEST_TARGET, plugin, cluster, stream = "log", fields, "{line}"),
+            Level::Warn => tracing::warn!(target: GUEST_TARGET, plugin, cluster, stream = "log", fields, "{line}"),
+            Level::Error => tracing::error!(target: GUEST_TARGET, plugin, cluster, stream = "log", fields, "{line}"),
         }
     }
 
@@ -167,6 +173,24 @@ impl State {
             text.push('…');
         }
         Some(text)
+    }
+
+    /// The fields as a JSON object, as far as they fit into `room` bytes and what the call may still write. A value that
+    /// is JSON is logged as such, any other as text.
+    fn admit_fields(&mut self, fields: &[(String, String)], mut room: usize) -> Option<String> {
+        let mut members = serde_json::Map::new();
+        for (position, (name, value)) in fields.iter().enumerate() {
+            let bytes = name.len() + value.len();
+            if position >= FIELDS_MAX || bytes > room.min(self.left) {
+                self.drop_bytes(bytes);
+                continue;
+            }
+            room -= bytes;
+            self.left -= bytes;
+            let value = serde_json::from_str(value).unwrap_or_else(|_| value.as_str().into());
+            members.insert(name.clone(), value);
+        }
+        (!members.is_empty()).then(|| serde_json::Value::from(members).to_string())
     }
 
     /// Counts bytes that are not logged. They are charged to the call, too, or one endless line would be free.

@@ -243,9 +243,11 @@ static const char *shown(const char *text, char length[30]) {
     return strlen(text) > SHOWN_MAX ? length : text;
 }
 
+/* In the order of the contract. */
+static const char *const REASONS[] = {"initial",  "watch",         "relist",  "resync",  "replay",   "requeue", "reconfigured",
+                                      "restored", "requeue-after", "trigger", "related", "takeover", "other"};
+
 static informant_result handles(const char *call, const informant_event *event, json old, json object) {
-    static const char *const REASONS[] = {"initial", "watch",        "relist",   "resync",        "replay", "requeue",
-                                          "reconfigured", "restored", "requeue-after", "trigger", "other"};
     char *text = text_of(object), *before = text_of(old), lengths[2][30];
     informant_log(INFORMANT_INFO, "%llu %s %s %s %u old=%s sees=%s text=%s", (unsigned long long)++calls, call, event->key, REASONS[event->reason],
                   event->attempt, shown(before, lengths[0]), parts_of(object), shown(text, lengths[1]));
@@ -262,11 +264,15 @@ informant_result informant_on_delete(const informant_event *event, json last, bo
     return handles(final_state_unknown ? "vanish" : "delete", event, (json){NULL, NULL}, last);
 }
 
-informant_result informant_on_synced(uint32_t id) {
+informant_result informant_on_synced(const informant_synced *synced) {
     informant_plugin_store_source_info_t source;
     informant_plugin_store_host_error_t error;
-    if (!informant_plugin_store_source(id, &source, &error)) return failed(&error);
-    informant_log(INFORMANT_INFO, "synced %.*s %.*s", (int)source.informer.len, source.informer.ptr, (int)source.cluster.len, source.cluster.ptr);
+    if (!informant_plugin_store_source(synced->source, &source, &error)) return failed(&error);
+    char attempt[11], reason[20];
+    snprintf(attempt, sizeof attempt, "%u", synced->attempt);
+    snprintf(reason, sizeof reason, "\"%s\"", REASONS[synced->reason]);
+    const informant_field fields[] = {{"reason", reason}, {"attempt", attempt}};
+    informant_log_fields(INFORMANT_INFO, fields, 2, "synced %.*s %.*s", (int)source.informer.len, source.informer.ptr, (int)source.cluster.len, source.cluster.ptr);
     informant_plugin_store_source_info_free(&source);
     return informant_ok();
 }

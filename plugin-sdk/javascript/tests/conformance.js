@@ -142,7 +142,7 @@ export const onUpdate = (pod, event) => handle("update", pod, event, old === "ye
 export const onDelete = (last, event) => handle(event.finalStateUnknown ? "vanish" : "delete", last, event);
 
 /** @param {import("informant").Source} source */
-export const onSynced = (source) => log.info(`synced ${source.informer} ${source.cluster}`);
+export const onSynced = (source, { reason, attempt }) => log.info(`synced ${source.informer} ${source.cluster}`, { reason, attempt });
 
 /** @param {any} pod */
 export const index = (pod) => {

@@ -36,12 +36,12 @@ macro_rules! role {
                 world: $world,
                 path: "wit",
                 with: {
-                    "informant:plugin/types@0.2.0": crate::bindings::imports::informant::plugin::types,
-                    "informant:plugin/store@0.2.0": crate::bindings::imports::informant::plugin::store,
-                    "informant:plugin/kube@0.2.0": crate::bindings::imports::informant::plugin::kube,
-                    "informant:plugin/kv@0.2.0": crate::bindings::imports::informant::plugin::kv,
-                    "informant:plugin/metrics@0.2.0": crate::bindings::imports::informant::plugin::metrics,
-                    "informant:plugin/log@0.2.0": crate::bindings::imports::informant::plugin::log,
+                    "informant:plugin/types@0.3.0": crate::bindings::imports::informant::plugin::types,
+                    "informant:plugin/store@0.3.0": crate::bindings::imports::informant::plugin::store,
+                    "informant:plugin/kube@0.3.0": crate::bindings::imports::informant::plugin::kube,
+                    "informant:plugin/kv@0.3.0": crate::bindings::imports::informant::plugin::kv,
+                    "informant:plugin/metrics@0.3.0": crate::bindings::imports::informant::plugin::metrics,
+                    "informant:plugin/log@0.3.0": crate::bindings::imports::informant::plugin::log,
                 },
                 pub_export_macro: true,
             });

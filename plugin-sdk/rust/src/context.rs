@@ -22,7 +22,22 @@ pub struct Describe {
     pub contract: String,
     /// The interfaces that Informant provides: `store`, `kube` and so on.
     pub offers: Vec<String>,
+    /// The names of the roles that Informant calls: `event-handler` and so on.
+    pub roles: Vec<String>,
+    /// The limits of the plugin's section.
+    pub limits: Limits,
     config: Option<Box<RawValue>>,
+}
+
+/// The limits of the plugin's section that its code can respect.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Limits {
+    /// Of the memory of one instance. 0: Informant did not say.
+    pub memory_bytes: u64,
+    /// The longest that one call may take. 0: Informant did not say.
+    pub call_ms: u64,
 }
 
 impl Describe {
@@ -254,7 +269,7 @@ mod tests {
     fn a_full_context_is_read_and_unknown_members_ignored() {
         let init = init(
             r#"{
-                "plugin": "p", "config": { "a": 1 }, "informant": "1.0.0", "contract": "0.2.0", "offers": ["store"],
+                "plugin": "p", "config": { "a": 1 }, "informant": "1.0.0", "contract": "0.3.0", "offers": ["store"],
                 "role": "index", "instance": 1, "instances": 2, "because": "swap", "logLevel": "warn",
                 "previous": { "version": "3", "digest": "sha256:00", "new": 1 }, "tomorrow": {}
             }"#,
@@ -262,7 +277,7 @@ mod tests {
         assert_eq!((init.plugin.as_str(), init.informant.as_str()), ("p", "1.0.0"));
         assert_eq!(
             (init.contract.as_str(), init.offers.as_slice()),
-            ("0.2.0", ["store".to_owned()].as_slice())
+            ("0.3.0", ["store".to_owned()].as_slice())
         );
         assert_eq!((&init.role, init.instance, init.instances), (&Role::Index, 1, 2));
         assert_eq!((&init.because, init.log_level), (&Because::Swap, Some(Level::Warn)));

@@ -78,6 +78,28 @@ impl fmt::Display for Event {
     }
 }
 
+/// The source of which the handler has received every object, and why it is told so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Synced {
+    /// [`store::source`] returns its details.
+    pub source: SourceId,
+    /// Of the list or replay that has ended.
+    pub reason: Reason,
+    /// 0 for the first attempt; each retry adds 1.
+    pub attempt: u32,
+}
+
+impl Synced {
+    pub(crate) fn new(source: SourceId, call: contract::Call) -> Self {
+        Self {
+            source,
+            reason: call.reason,
+            attempt: call.attempt,
+        }
+    }
+}
+
 /// The object whose index values are computed. Displays like [`Event`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectRef {

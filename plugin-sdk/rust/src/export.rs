@@ -16,7 +16,7 @@
 /// #     fn init(_: Init) -> Result<Self> { Ok(CrashLoop) }
 /// # }
 /// # impl EventHandler for CrashLoop {}
-/// # impl SyncHandler for CrashLoop { fn on_synced(&mut self, _: SourceId) -> Result { Ok(()) } }
+/// # impl SyncHandler for CrashLoop { fn on_synced(&mut self, _: &Synced) -> Result { Ok(()) } }
 /// export!(CrashLoop: events, sync);
 /// ```
 ///

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use crate::action::Action;
 use crate::bindings::imports::informant::plugin::types as contract;
 use crate::context::{Describe, Init, Role};
-use crate::event::{Deleted, Event, ObjectRef, SourceId};
+use crate::event::{Deleted, Event, ObjectRef, SourceId, Synced};
 use crate::failure::{Failure, Result};
 use crate::index_values::IndexValues;
 use crate::manifest::{Manifest, Named};
@@ -120,8 +120,8 @@ pub fn no_handler(source: &SourceInfo) -> Result<Action> {
     )))
 }
 
-pub(crate) fn on_synced<P: SyncHandler>(plugin: &mut P, source: SourceId) -> Result {
-    call::about(source, || plugin.on_synced(source))
+pub(crate) fn on_synced<P: SyncHandler>(plugin: &mut P, synced: &Synced) -> Result {
+    call::about(synced.source, || plugin.on_synced(synced))
 }
 
 /// The values by position: for each of `names`.
@@ -199,8 +199,9 @@ fn handle_event<P: HandleEvents>(
 }
 
 impl<P: SyncHandler> bindings::sync::exports::informant::plugin::sync_handler::Guest for Exports<P> {
-    fn on_synced(source: u32) -> Result<(), contract::Failure> {
-        Ok(with_plugin::<P, _>(|plugin| on_synced(plugin, SourceId(source)))?)
+    fn on_synced(source: u32, call: contract::Call) -> Result<(), contract::Failure> {
+        let synced = Synced::new(SourceId(source), call);
+        Ok(with_plugin::<P, _>(|plugin| on_synced(plugin, &synced))?)
     }
 }
 

@@ -20,13 +20,16 @@ impl HostError {
     pub fn is_lasting(&self) -> bool {
         match self.code {
             ErrorCode::Denied
+            | ErrorCode::NotHere
             | ErrorCode::UnknownInformer
             | ErrorCode::UnknownIndex
             | ErrorCode::TooLarge
+            | ErrorCode::Exhausted
             | ErrorCode::Unsupported
             | ErrorCode::Invalid => true,
             ErrorCode::NotReady
             | ErrorCode::NotFound
+            | ErrorCode::Conflict
             | ErrorCode::Timeout
             | ErrorCode::Stale
             | ErrorCode::Unavailable

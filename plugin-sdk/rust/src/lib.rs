@@ -67,8 +67,8 @@ pub mod store;
 pub mod testing;
 
 pub use action::Action;
-pub use context::{Because, Describe, Init, Previous, Role};
-pub use event::{Deleted, Event, ObjectRef, Reason, SourceId};
+pub use context::{Because, Describe, Init, Limits, Previous, Role};
+pub use event::{Deleted, Event, ObjectRef, Reason, SourceId, Synced};
 pub use failure::{Failure, Result};
 pub use host_error::{ErrorCode, HostError};
 pub use index_values::IndexValues;
@@ -131,7 +131,7 @@ pub use projection::{Kind, Projection};
 
 macro_rules! contract {
     () => {
-        "0.2.0"
+        "0.3.0"
     };
 }
 
@@ -145,7 +145,7 @@ pub mod prelude {
     pub use crate::{
         Action, Deleted, Describe, Event, EventHandler, Events, Failure, IndexFuncs, IndexValues, Init, Kind, Manifest,
         Metric, Need, ObjectRef, Objects, OwnerReference, Plugin, Projection, Raw, Reason, Result, SourceId, Stateful,
-        SyncHandler, Verb, finalizer, http, kube, kv, metrics, store,
+        SyncHandler, Synced, Verb, finalizer, http, kube, kv, metrics, store,
     };
     pub use crate::{debug, error, export, handler, info, trace, warn};
     pub use serde_json::{Value, json};

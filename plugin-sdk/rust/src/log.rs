@@ -1,7 +1,8 @@
 //! Writes lines to Informant's log, labeled with the plugin's name.
 //!
 //! Use [`trace!`](crate::trace!), [`debug!`](crate::debug!), [`info!`](crate::info!), [`warn!`](crate::warn!) and
-//! [`error!`](crate::error!), which format like `println!`. Output on stdout and stderr also goes to the log, without a
+//! [`error!`](crate::error!), which format like `println!`. Fields come first: `info!(restarts = 3, node = name;
+//! "{pod} restarted")`. Their values are anything that serde serializes. Output on stdout and stderr also goes to the log, without a
 //! level. With the feature `log`, so do the macros of the `log` crate, from [`Plugin::init`] on.
 //!
 //! [`Plugin::init`]: crate::Plugin::init
@@ -10,20 +11,36 @@ use std::any::Any;
 use std::panic::PanicHookInfo;
 use std::sync::Once;
 
+use serde::Serialize;
+
 use crate::host;
 
 pub use crate::bindings::imports::informant::plugin::log::Level;
 
-/// Logs a line. Usually called through the macros.
-pub fn log(level: Level, message: &str) {
-    host::log(level, message);
+/// Logs a line with fields: names and values. Usually called through the macros.
+pub fn log(level: Level, message: &str, fields: &[(String, String)]) {
+    host::log(level, message, fields);
+}
+
+/// A field of a line: a value that serde can serialize, as JSON.
+#[doc(hidden)]
+pub fn field(name: &str, value: &impl Serialize) -> (String, String) {
+    let value = serde_json::to_string(value).unwrap_or_else(|error| format!("cannot be written as JSON: {error}"));
+    (name.to_owned(), value)
 }
 
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __log {
+    ($level:ident, $($name:ident = $value:expr),+ ; $($argument:tt)+) => {
+        $crate::log::log(
+            $crate::log::Level::$level,
+            &format!($($argument)+),
+            &[$($crate::log::field(stringify!($name), &$value)),+],
+        )
+    };
     ($level:ident, $($argument:tt)+) => {
-        $crate::log::log($crate::log::Level::$level, &format!($($argument)+))
+        $crate::log::log($crate::log::Level::$level, &format!($($argument)+), &[])
     };
 }
 
@@ -65,7 +82,7 @@ pub(crate) fn report_panics() {
         return;
     }
     ONCE.call_once(|| {
-        std::panic::set_hook(Box::new(|panic| host::log(Level::Error, &describe_panic(panic))));
+        std::panic::set_hook(Box::new(|panic| host::log(Level::Error, &describe_panic(panic), &[])));
         #[cfg(feature = "log")]
         facade::install();
     });
@@ -106,7 +123,7 @@ mod facade {
                 ::log::Level::Debug => Level::Debug,
                 ::log::Level::Trace => Level::Trace,
             };
-            host::log(level, &record.args().to_string());
+            host::log(level, &record.args().to_string(), &[]);
         }
 
         fn flush(&self) {}

@@ -1,7 +1,8 @@
 //! The manifest: which events a plugin receives, which indexes it offers, and which permissions it needs.
 //!
 //! It is sent to Informant as a JSON document, in which unknown keys are an error. Members that are left out have the
-//! contract's defaults: a handler without event rules receives every object, whole.
+//! contract's defaults: a handler without event rules receives every object, whole. A member at its default is left
+//! out, so that a plugin that does not use what a later contract adds runs on an earlier Informant, too.
 
 use serde::{Serialize, Serializer};
 
@@ -36,6 +37,7 @@ pub struct Manifest {
     events: Vec<Events>,
     #[serde(skip_serializing_if = "Option::is_none")]
     indexes: Option<Indexes>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     needs: Vec<Need>,
     #[serde(skip_serializing_if = "Option::is_none")]
     writes: Option<&'static str>,
@@ -185,6 +187,13 @@ pub enum PayloadKind {
     None,
 }
 
+impl PayloadKind {
+    /// Whether the manifest may leave it out.
+    fn is_default(&self) -> bool {
+        *self == Self::Whole
+    }
+}
+
 /// Which objects a handler receives, and how much of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -195,8 +204,11 @@ pub struct Events {
     namespaces: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     label_selector: String,
+    #[serde(skip_serializing_if = "PayloadKind::is_default")]
     payload: PayloadKind,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     old: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     changed_only: bool,
 }
 
@@ -287,6 +299,7 @@ impl Events {
 pub struct Objects {
     api_version: String,
     kind: String,
+    #[serde(skip_serializing_if = "PayloadKind::is_default")]
     payload: PayloadKind,
 }
 

@@ -37,16 +37,21 @@ names!(Reason {
     Restored => "restored",
     RequeueAfter => "requeue-after",
     Trigger => "trigger",
+    Related => "related",
+    Takeover => "takeover",
     Other => "other",
 });
 
 names!(ErrorCode {
     Denied => "denied",
+    NotHere => "not-here",
     NotReady => "not-ready",
     NotFound => "not-found",
     UnknownInformer => "unknown-informer",
     UnknownIndex => "unknown-index",
     TooLarge => "too-large",
+    Exhausted => "exhausted",
+    Conflict => "conflict",
     Timeout => "timeout",
     Stale => "stale",
     Unavailable => "unavailable",
@@ -68,6 +73,7 @@ names!(SourceState {
 
 names!(ApiErrorCode {
     Denied => "denied",
+    NotHere => "not-here",
     Forbidden => "forbidden",
     Unauthorized => "unauthorized",
     NotFound => "not-found",

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::action::Action;
 use crate::context::{Describe, Init};
-use crate::event::{Deleted, Event, ObjectRef, SourceId};
+use crate::event::{Deleted, Event, ObjectRef, Synced};
 #[cfg(doc)]
 use crate::failure::Failure;
 use crate::failure::Result;
@@ -90,7 +90,7 @@ pub trait SyncHandler: Plugin {
     ///
     /// # Errors
     /// A [`Failure`] tells Informant whether and when to retry.
-    fn on_synced(&mut self, source: SourceId) -> Result;
+    fn on_synced(&mut self, synced: &Synced) -> Result;
 }
 
 /// The role `state`: transfers the plugin's state to the next version in a hot swap.

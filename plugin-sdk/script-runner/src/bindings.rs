@@ -9,11 +9,11 @@ wit_bindgen::generate!({
         package informant:script-runner;
 
         world script-runner {
-          include informant:plugin/role-lifecycle@0.2.0;
-          include informant:plugin/role-event-handler@0.2.0;
-          include informant:plugin/role-sync-handler@0.2.0;
-          include informant:plugin/role-index-funcs@0.2.0;
-          include informant:plugin/role-state@0.2.0;
+          include informant:plugin/role-lifecycle@0.3.0;
+          include informant:plugin/role-event-handler@0.3.0;
+          include informant:plugin/role-sync-handler@0.3.0;
+          include informant:plugin/role-index-funcs@0.3.0;
+          include informant:plugin/role-state@0.3.0;
           import wasi:http/outgoing-handler@0.2.6;
         }
     ",

@@ -55,8 +55,8 @@ impl event_handler::Guest for Runner {
 }
 
 impl sync_handler::Guest for Runner {
-    fn on_synced(source: u32) -> Result<(), Failure> {
-        with_program(|program| program.on_synced(source)).map_err(|thrown| reported(thrown, ""))
+    fn on_synced(source: u32, call: Call) -> Result<(), Failure> {
+        with_program(|program| program.on_synced(source, call)).map_err(|thrown| reported(thrown, ""))
     }
 }
 
@@ -86,7 +86,7 @@ fn handle<T>(about: &ObjectRef, function: impl FnOnce(&Program) -> Result<T, Thr
 
 /// The failure of `thrown`, with what it is about in the log. The host logs failures: the first, and then summaries.
 fn reported(thrown: Thrown, about: &str) -> Failure {
-    log(Level::Debug, &format!("{about}{}", thrown.message));
+    log(Level::Debug, &format!("{about}{}", thrown.message), &[]);
     thrown.into_failure()
 }
 
@@ -99,5 +99,5 @@ fn with_program<T>(call: impl FnOnce(&Program) -> Result<T, Thrown>) -> Result<T
 
 /// Logs a panic of the runner itself before it traps.
 fn report_panics() {
-    std::panic::set_hook(Box::new(|panic| log(Level::Error, &panic.to_string())));
+    std::panic::set_hook(Box::new(|panic| log(Level::Error, &panic.to_string(), &[])));
 }

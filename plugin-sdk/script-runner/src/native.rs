@@ -13,7 +13,7 @@ use crate::bindings::informant::plugin::log::{Level, log};
 use crate::bindings::informant::plugin::types::Reason;
 
 /// The reasons by number, as in [`reason_number`]: the names of the cases in the contract.
-const REASONS: [&str; 11] = [
+const REASONS: [&str; 13] = [
     "initial",
     "watch",
     "relist",
@@ -25,6 +25,8 @@ const REASONS: [&str; 11] = [
     "requeue-after",
     "trigger",
     "other",
+    "related",
+    "takeover",
 ];
 
 /// An object with all functions. `context` is the JSON document that `describe` and `init` receive.
@@ -57,10 +59,18 @@ pub(crate) fn reason_number(reason: Reason) -> usize {
         Reason::RequeueAfter => 8,
         Reason::Trigger => 9,
         Reason::Other => 10,
+        Reason::Related => 11,
+        Reason::Takeover => 12,
     }
 }
 
-fn log_line(level: u32, message: String) {
+/// The reason's name in the contract.
+pub(crate) fn reason_name(reason: Reason) -> &'static str {
+    REASONS[reason_number(reason)]
+}
+
+/// `fields` are names and values in turn.
+fn log_line(level: u32, message: String, fields: Vec<String>) {
     let level = match level {
         0 => Level::Trace,
         1 => Level::Debug,
@@ -68,7 +78,8 @@ fn log_line(level: u32, message: String) {
         3 => Level::Warn,
         _ => Level::Error,
     };
-    log(level, &message);
+    let pairs = fields.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
+    log(level, &message, &pairs.collect::<Vec<_>>());
 }
 
 /// The object of a JSON document, or undefined. The document is empty if the manifest asks for no payload.

@@ -137,9 +137,13 @@ impl Program {
         })
     }
 
-    pub(crate) fn on_synced(&self, source: u32) -> Result<(), Thrown> {
+    pub(crate) fn on_synced(&self, source: u32, call: Call) -> Result<(), Thrown> {
         self.call(self.on_synced.as_ref(), |ctx, _, arguments| {
-            arguments.push_arg(call_saved::<_, Object<'_>>(ctx, &self.prelude.source, (source,))?)
+            arguments.push_arg(call_saved::<_, Object<'_>>(ctx, &self.prelude.source, (source,))?)?;
+            let event = Object::new(ctx.clone())?;
+            event.set("reason", native::reason_name(call.reason))?;
+            event.set("attempt", call.attempt)?;
+            arguments.push_arg(event)
         })
         .map(drop)
     }
@@ -240,6 +244,7 @@ impl Program {
                 log(
                     Level::Error,
                     &format!("cannot return a response to the script: {error}"),
+                    &[],
                 );
             }
         }
@@ -263,12 +268,14 @@ impl Program {
             log(
                 Level::Error,
                 &format!("{} (a promise that nothing awaits)", thrown.message),
+                &[],
             );
         }
         if others > 0 {
             log(
                 Level::Error,
                 &format!("{others} more rejected promises that nothing awaits"),
+                &[],
             );
         }
     }

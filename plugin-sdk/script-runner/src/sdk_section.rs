@@ -6,7 +6,7 @@
 const SDK: &[u8] = concat!(
     r#"{"language":"javascript","sdk":""#,
     env!("CARGO_PKG_VERSION"),
-    r#"","contract":"0.2.0"}"#
+    r#"","contract":"0.3.0"}"#
 )
 .as_bytes();
 

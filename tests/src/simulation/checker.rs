@@ -374,35 +374,39 @@ impl Checker {
                 index,
                 model,
             } => self.fed_index(at, *informer, *at_rest, index.as_ref(), model),
-            Entry::IndexChecked { informer, index, scan } => {
-                if index != scan {
-                    let message = format!("informer {informer}: the index has {index:?}, a scan {scan:?}");
-                    self.violate(at, Clause::IndexCoherent, message);
-                }
-            }
-            Entry::BodyRead { head, body } => {
-                if body.incarnation() != head.incarnation() || body.version < head.version {
-                    let message = format!("the body of {head} is of {body}");
-                    self.violate(at, Clause::ShedNeverOlder, message);
-                }
-            }
-            Entry::Released {
-                handler,
-                waited_ms,
-                wait_max_ms,
-                missing,
-            } => {
-                if !missing.is_empty() && waited_ms < wait_max_ms {
-                    let message = format!("handler {handler} is called after {waited_ms} ms without {missing:?}");
-                    self.violate(at, Clause::BarrierKept, message);
-                }
-            }
+            Entry::IndexChecked { .. } | Entry::BodyRead { .. } | Entry::Released { .. } => self.compare(at, entry),
             Entry::CacheAtRest { .. } => self.cache_at_rest(at, entry),
             Entry::AtRest {
                 informer,
                 cluster,
                 store,
             } => self.at_rest(at, *informer, cluster, store),
+        }
+    }
+
+    /// Entries that have all that their clause compares.
+    fn compare(&mut self, at: usize, entry: &Entry) {
+        match entry {
+            Entry::IndexChecked { informer, index, scan } if index != scan => {
+                let message = format!("informer {informer}: the index has {index:?}, a scan {scan:?}");
+                self.violate(at, Clause::IndexCoherent, message);
+            }
+            Entry::BodyRead { head, body }
+                if body.incarnation() != head.incarnation() || body.version < head.version =>
+            {
+                let message = format!("the body of {head} is of {body}");
+                self.violate(at, Clause::ShedNeverOlder, message);
+            }
+            Entry::Released {
+                handler,
+                waited_ms,
+                wait_max_ms,
+                missing,
+            } if !missing.is_empty() && waited_ms < wait_max_ms => {
+                let message = format!("handler {handler} is called after {waited_ms} ms without {missing:?}");
+                self.violate(at, Clause::BarrierKept, message);
+            }
+            _ => {}
         }
     }
 

@@ -118,7 +118,7 @@ const ADMIN: &str = "[admin]\ntls = \"self-signed\"\n";
 const SCRIPT: &str = "[plugin.a]\nscript = \"a.js\"\ninformers = [\"pods\"]\n";
 
 /// A configuration, values next to those that Informant prints for it, and a part of the reason why helm refuses both.
-const CONTRADICTIONS: [(&str, &str, &str); 24] = [
+const CONTRADICTIONS: [(&str, &str, &str); 25] = [
     (
         "",
         r#"{"config": "[admin]\ntls = \"self-signed\"\n"}"#,
@@ -199,6 +199,11 @@ const CONTRADICTIONS: [(&str, &str, &str); 24] = [
         "",
         r#"{"extraVolumes": [{"name": "config", "emptyDir": {}}]}"#,
         "extraVolumes has a volume `config`",
+    ),
+    (
+        "",
+        r#"{"extraVolumes": [{"name": "run", "emptyDir": {}}]}"#,
+        "extraVolumes has a volume `run`",
     ),
     (
         "",

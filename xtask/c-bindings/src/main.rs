@@ -71,3 +71,21 @@ fn write(folder: &Path, files: &Files) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bindings_of_the_draft_roles_are_generated() {
+        let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
+        let both = tempfile::tempdir().unwrap();
+        for file in ["informant.wit", "draft/roles.wit"] {
+            let name = Path::new(file).file_name().unwrap();
+            std::fs::copy(wit.join(file), both.path().join(name)).unwrap();
+        }
+        let files = generate(both.path(), Some("draft"), "draft").unwrap();
+        let names: Vec<&str> = files.iter().map(|(name, _)| name).collect();
+        assert!(names.contains(&"draft.h"), "{names:?}");
+    }
+}

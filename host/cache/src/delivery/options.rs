@@ -135,7 +135,7 @@ pub struct ListenerOptions {
     pub dead_letters_max: usize,
     /// What happens after a failure.
     pub on_failure: FailurePolicy,
-    /// Whether calls of namespaces in which one crashed less than [`SUSPECT_TIME`] ago are limited to
+    /// Whether calls of namespaces in which one crashed, or was held up, less than [`SUSPECT_TIME`] ago are limited to
     /// [`SUSPECT_SHARE_PERCENT`] of the time. Beyond that their keys wait, newer states fold in, and others are called.
     pub limits_suspects: bool,
     /// Spreads retries, and protects the key table against names crafted to collide. From the environment's random

@@ -1,27 +1,29 @@
-//! Suspect namespaces: those with an object whose call cost the handler its instance, a short time ago.
+//! Suspect namespaces: those with an object whose call cost the handler its instance, or whose body kept it waiting, a
+//! short time ago.
 //!
 //! Calls about their objects get a share of the handler's time, all together, one at a time. So objects that crash the
-//! handler delay those of other namespaces by a bounded share of time, however many there are. Among cluster-scoped
-//! objects, each name is a namespace of its own. Pure.
+//! handler delay those of other namespaces by a bounded share of time, however many there are. Namespaces of one name in
+//! two clusters are two. Among cluster-scoped objects, each name is a namespace of its own. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use informant_object::KeyRef;
+use informant_object::{KeyRef, SourceId};
 
-use crate::Moment;
 use crate::delivery::DeliveryToken;
 use crate::delivery::options::{SUSPECT_BURST, SUSPECT_SHARE_PERCENT, SUSPECT_TIME, SUSPECTS_MAX};
+use crate::{Catalog, Moment};
 
 /// Between two searches for namespaces that are suspect no longer, which visit all.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(crate) struct Suspects {
-    /// When a call about one of its objects crashed last.
-    namespaces: BTreeMap<Box<str>, Moment>,
+    /// Knows the cluster of each source. None: all are in one cluster.
+    catalog: Option<Catalog>,
+    namespaces: Crashes,
     /// The same of cluster-scoped objects, by name.
-    names: BTreeMap<Box<str>, Moment>,
+    names: Crashes,
     /// When the share of time allows the next call.
     next: Moment,
     /// The call that runs, and when it was handed out.
@@ -29,46 +31,109 @@ pub(crate) struct Suspects {
     next_sweep: Moment,
 }
 
+/// When calls about namespaces, or about cluster-scoped objects, crashed or were held up last: by cluster and name.
+#[derive(Debug, Default)]
+struct Crashes(BTreeMap<Box<str>, BTreeMap<Box<str>, Moment>>);
+
+impl Crashes {
+    fn len(&self) -> usize {
+        self.0.values().map(BTreeMap::len).sum()
+    }
+
+    fn contains(&self, cluster: &str, name: &str) -> bool {
+        self.0.get(cluster).is_some_and(|names| names.contains_key(name))
+    }
+
+    /// Returns whether another one was forgotten for it: the oldest of more than [`SUSPECTS_MAX`].
+    fn add(&mut self, cluster: &str, name: &str, now: Moment) -> bool {
+        self.0.entry(cluster.into()).or_default().insert(name.into(), now);
+        if self.len() <= SUSPECTS_MAX {
+            return false;
+        }
+        let all = self.0.values().flat_map(BTreeMap::values).copied();
+        let Some(oldest) = all.min() else { return false };
+        for names in self.0.values_mut() {
+            let found = names.iter().find(|(_, at)| **at == oldest);
+            if let Some(name) = found.map(|(name, _)| name.clone()) {
+                return names.remove(&name).is_some();
+            }
+        }
+        false
+    }
+
+    fn expire(&mut self, now: Moment) {
+        self.0.retain(|_, names| {
+            names.retain(|_, at| now - *at < SUSPECT_TIME);
+            !names.is_empty()
+        });
+    }
+
+    /// `NAME`, or `CLUSTER/NAME` if the cluster has a name.
+    fn names(&self) -> impl Iterator<Item = String> {
+        let of_cluster = |(cluster, names): (&Box<str>, &BTreeMap<Box<str>, Moment>)| {
+            let prefix = if cluster.is_empty() {
+                String::new()
+            } else {
+                format!("{cluster}/")
+            };
+            let named = names.keys().map(|name| format!("{prefix}{name}"));
+            named.collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(of_cluster)
+    }
+}
+
 impl Suspects {
     pub(crate) fn is_empty(&self) -> bool {
-        self.namespaces.is_empty() && self.names.is_empty()
+        self.namespaces.0.is_empty() && self.names.0.is_empty()
     }
 
-    pub(crate) fn contains(&self, key: KeyRef<'_>) -> bool {
-        match key.namespace {
-            "" => self.names.contains_key(key.name),
-            namespace => self.namespaces.contains_key(namespace),
+    /// The sources are in the clusters that `catalog` says.
+    pub(crate) fn set_catalog(&mut self, catalog: Catalog) {
+        self.catalog = Some(catalog);
+    }
+
+    /// Whether the namespace of the object is suspect. Looks up the source's cluster if any namespace is.
+    pub(crate) fn contains(&self, source: SourceId, key: KeyRef<'_>) -> bool {
+        if self.is_empty() {
+            return false;
         }
-    }
-
-    /// A call about `key` crashed. Returns whether another namespace was forgotten for it: the one whose crash is the
-    /// oldest of more than [`SUSPECTS_MAX`].
-    pub(crate) fn add(&mut self, key: KeyRef<'_>, now: Moment) -> bool {
-        let (table, name) = match key.namespace {
-            "" => (&mut self.names, key.name),
-            namespace => (&mut self.namespaces, namespace),
+        let (crashes, name) = match key.namespace {
+            "" => (&self.names, key.name),
+            namespace => (&self.namespaces, namespace),
         };
-        table.insert(name.into(), now);
-        let oldest = || table.iter().min_by_key(|(_, at)| **at).map(|(name, _)| name.clone());
-        match (table.len() > SUSPECTS_MAX).then(oldest).flatten() {
-            Some(oldest) => table.remove(&oldest).is_some(),
-            None => false,
+        self.in_cluster_of(source, |cluster| crashes.contains(cluster, name))
+    }
+
+    /// A call about `key` crashed or was held up. Returns whether another namespace was forgotten for it: the one whose crash is the
+    /// oldest of more than [`SUSPECTS_MAX`].
+    pub(crate) fn add(&mut self, source: SourceId, key: KeyRef<'_>, now: Moment) -> bool {
+        let cluster: Box<str> = self.in_cluster_of(source, |cluster| cluster.into());
+        match key.namespace {
+            "" => self.names.add(&cluster, key.name, now),
+            namespace => self.namespaces.add(&cluster, namespace, now),
         }
+    }
+
+    /// A source that was removed is in no cluster.
+    fn in_cluster_of<T>(&self, source: SourceId, then: impl FnOnce(&str) -> T) -> T {
+        let source = self.catalog.as_ref().and_then(|catalog| catalog.source(source));
+        then(source.as_ref().map_or("", |source| &source.info().cluster))
     }
 
     /// Forgets those that have not crashed for [`SUSPECT_TIME`].
     pub(crate) fn expire(&mut self, now: Moment) {
         if !self.is_empty() && self.next_sweep <= now {
             self.next_sweep = now + SWEEP_INTERVAL;
-            self.namespaces.retain(|_, at| now - *at < SUSPECT_TIME);
-            self.names.retain(|_, at| now - *at < SUSPECT_TIME);
+            self.namespaces.expire(now);
+            self.names.expire(now);
         }
     }
 
     /// Suspects none any more: another handler may crash on others.
     pub(crate) fn clear(&mut self) {
-        self.namespaces.clear();
-        self.names.clear();
+        self.namespaces.0.clear();
+        self.names.0.clear();
         self.next = Moment::ZERO;
     }
 
@@ -116,8 +181,7 @@ impl Suspects {
 
     /// How many namespaces, or cluster-scoped objects, are suspect, and the first `max` of them by name.
     pub(crate) fn list(&self, max: usize) -> (usize, Vec<String>) {
-        let all = self.namespaces.keys().chain(self.names.keys());
-        let listed = all.take(max).map(|name| name.to_string()).collect();
+        let listed = self.namespaces.names().chain(self.names.names()).take(max).collect();
         (self.namespaces.len() + self.names.len(), listed)
     }
 }
@@ -129,8 +193,10 @@ fn nanos(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SourceInfo;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const PODS: SourceId = SourceId(1);
 
     fn key<'a>(namespace: &'a str, name: &'a str) -> KeyRef<'a> {
         KeyRef { namespace, name }
@@ -196,10 +262,10 @@ mod tests {
     #[test]
     fn namespaces_are_suspect_for_five_minutes() {
         let mut suspects = Suspects::default();
-        suspects.add(key("web", "a"), Moment::ZERO);
-        suspects.add(key("", "node-1"), Moment::ZERO);
-        assert!(suspects.contains(key("web", "b")) && !suspects.contains(key("shop", "a")));
-        assert!(suspects.contains(key("", "node-1")) && !suspects.contains(key("", "node-2")));
+        suspects.add(PODS, key("web", "a"), Moment::ZERO);
+        suspects.add(PODS, key("", "node-1"), Moment::ZERO);
+        assert!(suspects.contains(PODS, key("web", "b")) && !suspects.contains(PODS, key("shop", "a")));
+        assert!(suspects.contains(PODS, key("", "node-1")) && !suspects.contains(PODS, key("", "node-2")));
         suspects.expire(Moment::ZERO + (SUSPECT_TIME - SECOND));
         assert_eq!(suspects.list(1), (2, vec!["web".to_owned()]));
         suspects.expire(Moment::ZERO + SUSPECT_TIME);
@@ -211,10 +277,38 @@ mod tests {
         let mut suspects = Suspects::default();
         for number in 0..SUSPECTS_MAX as u64 {
             let namespace = format!("web-{number}");
-            assert!(!suspects.add(key(&namespace, "a"), Moment::from_nanos(number)));
+            assert!(!suspects.add(PODS, key(&namespace, "a"), Moment::from_nanos(number)));
         }
-        assert!(suspects.add(key("late", "a"), Moment::ZERO + SECOND));
+        assert!(suspects.add(PODS, key("late", "a"), Moment::ZERO + SECOND));
         assert_eq!(suspects.list(0).0, SUSPECTS_MAX);
-        assert!(!suspects.contains(key("web-0", "a")) && suspects.contains(key("late", "a")));
+        assert!(!suspects.contains(PODS, key("web-0", "a")) && suspects.contains(PODS, key("late", "a")));
+    }
+
+    #[test]
+    fn a_namespace_is_suspect_only_in_its_cluster() {
+        let catalog = Catalog::new();
+        let [dev, also_dev, prod] = ["dev", "dev", "prod"].map(|cluster| {
+            catalog.add_source(SourceInfo {
+                informer: "pods".to_owned(),
+                cluster: cluster.to_owned(),
+                api_version: "v1".to_owned(),
+                kind: "Pod".to_owned(),
+                resource: "v1/pods".to_owned(),
+                namespace: None,
+            })
+        });
+        let mut suspects = Suspects::default();
+        suspects.set_catalog(catalog);
+        suspects.add(dev, key("web", "a"), Moment::ZERO);
+        suspects.add(prod, key("", "node-1"), Moment::ZERO);
+        let are_suspect = [dev, also_dev, prod].map(|source| {
+            let contains = |namespace, name| suspects.contains(source, key(namespace, name));
+            (contains("web", "b"), contains("", "node-1"))
+        });
+        assert_eq!(are_suspect, [(true, false), (true, false), (false, true)]);
+        assert_eq!(
+            suspects.list(9),
+            (2, vec!["dev/web".to_owned(), "prod/node-1".to_owned()])
+        );
     }
 }

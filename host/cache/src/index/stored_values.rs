@@ -38,10 +38,10 @@ pub(crate) struct ComputedValues {
 }
 
 impl ComputedValues {
-    /// Copies the values of the indexes before `first` from `kept`, instead of computing them.
-    pub(crate) fn load(&mut self, kept: &StoredValues, first: usize) {
-        self.per_slot.resize_with(first, IndexValues::default);
-        for (slot, values) in self.per_slot.iter_mut().enumerate() {
+    /// Copies the values of the first indexes from `kept`, instead of computing them; `slots` are their positions there.
+    pub(crate) fn load(&mut self, kept: &StoredValues, slots: impl ExactSizeIterator<Item = usize>) {
+        self.per_slot.resize_with(slots.len(), IndexValues::default);
+        for (slot, values) in slots.zip(&mut self.per_slot) {
             let of_slot = kept.iter().filter(|(kept, _)| usize::from(*kept) == slot);
             values
                 .take(of_slot.map(|(_, value)| value))
@@ -50,7 +50,7 @@ impl ComputedValues {
     }
 
     /// Computes the values of `object` in each of `indexes`, which have the positions from `first` on; failures are
-    /// recorded per index and leave no values. A head lacks the fields of the indexes from `late` on.
+    /// recorded per index and leave no values. A head lacks the fields of the indexes from `late` on, and annotations.
     pub(crate) fn compute(
         &mut self,
         (first, late): (usize, usize),
@@ -61,9 +61,10 @@ impl ComputedValues {
         self.per_slot.resize_with(first + indexes.len(), IndexValues::default);
         let slots = (first..).zip(indexes.iter().zip(failures));
         for ((slot, (index, failures)), values) in slots.zip(&mut self.per_slot[first..]) {
-            let result = match object.is_head() && slot >= late {
-                true => values.fail(NOT_KEPT),
-                false => values.compute(&**index, object),
+            let is_kept = |field| object.keeps(field, slot < late);
+            let result = match !object.is_head() || index.fields().is_some_and(|fields| fields.iter().all(is_kept)) {
+                true => values.compute(&**index, object),
+                false => values.fail(NOT_KEPT),
             };
             failures.record(object.key(), result);
         }

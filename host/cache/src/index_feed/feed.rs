@@ -130,12 +130,18 @@ impl Feed {
         self.counters.handed_out += (jobs.len() - before) as u64;
     }
 
+    pub(super) fn set_paused(&mut self, source: SourceId, is_paused: bool) {
+        if let Some(feed) = self.sources.get_mut(&source) {
+            feed.is_paused = is_paused;
+        }
+    }
+
     /// The source after the last scheduled one, among those of this urgency that have work.
     fn turn(&self, urgent: bool) -> Option<SourceId> {
         let mut eligible = self
             .sources
             .iter()
-            .filter(|(_, feed)| feed.is_attached() == urgent && feed.has_work());
+            .filter(|(_, feed)| feed.is_attached() == urgent && feed.is_eligible());
         let after = |source: &SourceId| self.last_turn.is_none_or(|last| *source > last);
         let first = eligible.clone().next();
         eligible
@@ -205,7 +211,7 @@ impl Feed {
 
     /// Whether the workers have to be woken; true once.
     pub(super) fn take_worker_wake(&mut self) -> bool {
-        let wake = self.workers_wait && self.loaded.is_ok() && self.sources.values().any(SourceFeed::has_work);
+        let wake = self.workers_wait && self.loaded.is_ok() && self.sources.values().any(SourceFeed::is_eligible);
         self.workers_wait &= !wake;
         wake
     }

@@ -135,6 +135,17 @@ impl IndexFeedHandle {
         self.change(|feed| feed.next_batch(max, jobs));
     }
 
+    /// Hands out no objects of a source until [`resume`](Self::resume), or until it is detached. For objects that have
+    /// to be read first. Worker side.
+    pub fn pause(&self, source: SourceId) {
+        self.change(|feed| feed.set_paused(source, true));
+    }
+
+    /// Ends a [`pause`](Self::pause). Worker side.
+    pub fn resume(&self, source: SourceId) {
+        self.change(|feed| feed.set_paused(source, false));
+    }
+
     /// Reports results, in any order. Worker side.
     pub fn complete(&self, results: impl IntoIterator<Item = IndexResult>) {
         self.change(|feed| results.into_iter().for_each(|result| feed.complete(result)));

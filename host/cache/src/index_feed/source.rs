@@ -37,6 +37,8 @@ pub(super) struct SourceFeed {
     overran: Option<Moment>,
     hold: Duration,
     held_until: Option<Moment>,
+    /// No object is handed out.
+    pub(super) is_paused: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -64,6 +66,7 @@ impl SourceFeed {
             overran: None,
             hold: HOLD_BASE,
             held_until: None,
+            is_paused: false,
         }
     }
 
@@ -157,8 +160,13 @@ impl SourceFeed {
     }
 
     /// Whether [`next`](Self::next) may return an object.
-    pub(super) fn has_work(&self) -> bool {
+    fn has_work(&self) -> bool {
         self.cursor.is_some() || !self.dirty.is_empty()
+    }
+
+    /// Whether objects may be handed out.
+    pub(super) fn is_eligible(&self) -> bool {
+        self.has_work() && !self.is_paused
     }
 
     /// Accepts a result. None if it is superseded, otherwise whether it is a failure.

@@ -114,8 +114,18 @@ impl Listener {
             counters,
             ..
         } = &mut self.queue;
-        if let Some(key) = slots.get(id).key().filter(|_| self.options.limits_suspects) {
-            counters.suspects_forgotten += u64::from(suspects.add(key, now));
+        let slot = slots.get(id);
+        if let Some(key) = slot.key().filter(|_| self.options.limits_suspects) {
+            counters.suspects_forgotten += u64::from(suspects.add(slot.source, key, now));
+        }
+    }
+
+    /// An object has held up the handler.
+    pub(super) fn held_up(&mut self, source: SourceId, key: KeyRef<'_>, began: Moment, now: Moment) {
+        if self.options.limits_suspects {
+            let Queue { suspects, counters, .. } = &mut self.queue;
+            counters.suspects_forgotten += u64::from(suspects.add(source, key, now));
+            suspects.charge(began, now);
         }
     }
 

@@ -280,7 +280,7 @@ impl Listener {
             CursorKind::Resync => Known::Exactly(object.clone()),
             _ => Known::Maybe(None),
         };
-        let has_to_wait = self.queue.waits_as_suspect(Some(object.key()), now);
+        let has_to_wait = self.queue.waits_as_suspect(source, Some(object.key()), now);
         let mut state = Listener::state_of(object, kind, begun);
         // The end of a list does not wait for suspects.
         if !has_to_wait {

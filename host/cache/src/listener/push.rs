@@ -9,7 +9,8 @@ use crate::listener::{ChangeKind, Listener, ObjectChange, Pause};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 
 impl Listener {
-    /// Accepts the changes that led to `snapshot`; none if the store only keeps less of its objects.
+    /// Accepts the changes that led to `snapshot`; none if the store only keeps its objects in another form. What only
+    /// the queue keeps of a namespace that is being shed counts once that is done: all slots are visited for it.
     pub(super) fn push(&mut self, source: SourceId, snapshot: &Snapshot, changes: &[ObjectChange]) {
         if self.closed {
             self.queue.counters.refused += changes.len() as u64;
@@ -19,16 +20,15 @@ impl Listener {
             self.queue.counters.unattached += changes.len() as u64;
             return;
         };
-        let has_shed = changes.is_empty() && snapshot.heads() > state.snapshot.heads();
-        state.snapshot = snapshot.clone();
+        let older = std::mem::replace(&mut state.snapshot, snapshot.clone());
         for cursor in state.walks.iter_mut().filter_map(|walk| walk.cursor.as_mut()) {
             cursor.rebase();
         }
         if self.pauses.contains(Pause::Swap) && seeded_bug(SeededBug::SwapDropsEvents) {
             return;
         }
-        if has_shed {
-            self.queue.count_unstored(source, snapshot);
+        if let Some(namespaces) = snapshot.shed_since(&older) {
+            self.queue.count_unstored(source, snapshot, namespaces);
         }
         for change in changes {
             self.push_change(source, change);

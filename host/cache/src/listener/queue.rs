@@ -250,7 +250,7 @@ impl Queue {
                     }
                 }
             }
-            // An add holds no bytes, and its end was never added.
+            // Its end was never added.
             Folded::Vanished { owed_to_sync } => {
                 self.counters.vanished += 1;
                 if owed_to_sync {
@@ -261,6 +261,7 @@ impl Queue {
                 } else {
                     slot.rest.pop_back();
                     self.states -= 1;
+                    self.bytes -= bytes_before;
                 }
             }
         }
@@ -294,7 +295,8 @@ impl Queue {
     fn first_ready(&mut self, now: Moment, lane: Lane) -> Option<SlotId> {
         loop {
             let id = self.slots.first_ready(lane)?;
-            if !self.waits_as_suspect(self.slots.get(id).key(), now) {
+            let slot = self.slots.get(id);
+            if !self.waits_as_suspect(slot.source, slot.key(), now) {
                 return Some(id);
             }
             self.counters.suspects_held += 1;
@@ -312,23 +314,24 @@ impl Queue {
     /// The suspect of `lane` that has waited for longest, if it waits no longer.
     fn due_suspect(&self, now: Moment, lane: Lane) -> Option<SlotId> {
         let id = self.slots.first_suspect(lane)?;
-        (!self.waits_as_suspect(self.slots.get(id).key(), now)).then_some(id)
+        let slot = self.slots.get(id);
+        (!self.waits_as_suspect(slot.source, slot.key(), now)).then_some(id)
     }
 
     /// Whether a call about `key` has to wait because its namespace is suspect.
-    pub(super) fn waits_as_suspect(&self, key: Option<KeyRef<'_>>, now: Moment) -> bool {
-        self.is_suspect(key) && !self.suspects.may_start(now) && !seeded_bug(SeededBug::SuspectsNotLimited)
+    pub(super) fn waits_as_suspect(&self, source: SourceId, key: Option<KeyRef<'_>>, now: Moment) -> bool {
+        self.is_suspect(source, key) && !self.suspects.may_start(now) && !seeded_bug(SeededBug::SuspectsNotLimited)
     }
 
-    fn is_suspect(&self, key: Option<KeyRef<'_>>) -> bool {
-        !self.suspects.is_empty() && key.is_some_and(|key| self.suspects.contains(key))
+    fn is_suspect(&self, source: SourceId, key: Option<KeyRef<'_>>) -> bool {
+        key.is_some_and(|key| self.suspects.contains(source, key))
     }
 
     /// When a suspect of one of `lanes` next waits no longer. None while none waits, or until a call ends.
     pub(super) fn next_suspect(&self, lanes: LaneSet) -> Option<Moment> {
         let next = |lane| {
-            let key = self.slots.get(self.slots.first_suspect(lane)?).key();
-            match self.is_suspect(key) {
+            let slot = self.slots.get(self.slots.first_suspect(lane)?);
+            match self.is_suspect(slot.source, slot.key()) {
                 true => self.suspects.next(),
                 false => Some(Moment::ZERO),
             }
@@ -356,7 +359,8 @@ impl Queue {
         self.counters.delivered += 1;
         self.slots.set_state(id, CallState::InFlight { number, since: now });
         let token = DeliveryToken { slot: id, number };
-        let is_suspect = self.is_suspect(self.slots.get(id).key());
+        let slot = self.slots.get(id);
+        let is_suspect = self.is_suspect(slot.source, slot.key());
         if is_suspect {
             self.suspects.began(token, now);
         }

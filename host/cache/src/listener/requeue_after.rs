@@ -250,7 +250,7 @@ impl Listener {
                 self.requeues.look_at(source, key, until);
                 continue;
             }
-            if self.queue.waits_as_suspect(Some(key), now) {
+            if self.queue.waits_as_suspect(source, Some(key), now) {
                 self.requeues.look_at(source, key, now + REQUEUE_CHECK_INTERVAL);
                 continue;
             }

@@ -100,16 +100,21 @@ impl RetriedKey {
 }
 
 impl Listener {
-    /// How many keys are under retry, and the `max` of them that failed first, oldest first. Visits every slot.
-    pub(super) fn retried_keys(&self, max: usize) -> (usize, Vec<RetriedKey>) {
+    /// How many keys are under retry that `selects` selects, and the `max` of them that failed first, oldest first.
+    /// Visits every slot, and copies those `max`.
+    pub(super) fn retried_keys(
+        &self,
+        max: usize,
+        selects: impl Fn(SourceId, Option<KeyRef<'_>>) -> bool,
+    ) -> (usize, Vec<RetriedKey>) {
         if self.queue.failing == 0 {
             return (0, Vec::new());
         }
-        let of_slot = |slot: &Slot| slot.retry.as_ref().map(|state| state.since);
-        let mut oldest = BinaryHeap::new();
+        let (mut count, mut oldest) = (0, BinaryHeap::new());
         for (at, slot) in self.queue.slots.iter().enumerate() {
-            if let Some(since) = of_slot(slot) {
-                oldest.push((since, at));
+            if let Some(state) = slot.retry.as_ref().filter(|_| selects(slot.source, slot.key())) {
+                count += 1;
+                oldest.push((state.since, at));
                 if oldest.len() > max {
                     oldest.pop();
                 }
@@ -121,7 +126,7 @@ impl Listener {
             let slot = slots.get(at)?;
             slot.retry.as_ref().map(|state| RetriedKey::new(slot, state))
         });
-        (self.queue.failing, listed.collect())
+        (count, listed.collect())
     }
 
     /// How many keys are under retry whose last delivery had `result`, and the one that failed first. Visits every

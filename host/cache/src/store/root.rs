@@ -26,8 +26,12 @@ pub(super) struct Root {
     pub(super) bytes: usize,
     /// How many objects are heads.
     pub(super) heads: usize,
-    /// The sum of the bytes of all objects that were ever replaced or removed.
+    /// The namespaces that were shed completely.
+    pub(super) sheds: Sheds,
+    /// The sum of the bytes of all objects that were ever replaced by another state, or removed.
     pub(super) replaced_bytes: u64,
+    /// The sum of the bytes of all objects that were ever replaced by another form of the same state.
+    pub(super) reformed_bytes: u64,
     /// Shared by all roots of a writer.
     pub(super) usage: Arc<StoreUsage>,
     /// In order of declaration; `postings` has the same order.
@@ -41,6 +45,34 @@ pub(super) struct Root {
     pub(super) epoch: u64,
     /// Counts publishes.
     pub(super) generation: u64,
+}
+
+/// How many of the namespaces that were shed last are remembered.
+const SHEDS_REMEMBERED_MAX: usize = 64;
+
+/// A count of the namespaces that were shed, and the last of them, the oldest first.
+#[derive(Clone, Default)]
+pub(super) struct Sheds {
+    count: u64,
+    last: Arc<Vec<Box<str>>>,
+}
+
+impl Sheds {
+    pub(super) fn push(&mut self, namespace: Box<str>) {
+        self.count += 1;
+        let last = Arc::make_mut(&mut self.last);
+        if last.len() == SHEDS_REMEMBERED_MAX {
+            last.remove(0);
+        }
+        last.push(namespace);
+    }
+
+    /// See [`Snapshot::shed_since`](super::Snapshot::shed_since).
+    pub(super) fn since(&self, older: &Sheds) -> Option<&[Box<str>]> {
+        let new = usize::try_from(self.count.saturating_sub(older.count)).unwrap_or(usize::MAX);
+        let first = self.last.len().checked_sub(new);
+        (new > 0).then(|| first.map_or(&[][..], |first| &self.last[first..]))
+    }
 }
 
 /// A resolved index name.

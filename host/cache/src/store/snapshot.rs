@@ -202,11 +202,24 @@ impl Snapshot {
         self.0.heads
     }
 
+    /// Namespaces that were shed completely since `older`, a state of the same store. None if there are none; an empty
+    /// list if there are too many to know them.
+    pub(crate) fn shed_since(&self, older: &Snapshot) -> Option<&[Box<str>]> {
+        self.0.sheds.since(&older.0.sheds)
+    }
+
     /// The namespaces of which only heads are stored, as of the newest snapshot, with the bytes that the bodies of
     /// their objects would add, the smallest first.
     #[must_use]
     pub fn shed_namespaces(&self) -> Vec<(Box<str>, usize)> {
         self.0.usage.shed_namespaces()
+    }
+
+    /// The memory that an object of `namespace` would take on average if all of them were whole, as of the newest
+    /// snapshot. None if there are none.
+    #[must_use]
+    pub fn mean_whole_bytes(&self, namespace: &str) -> Option<usize> {
+        self.0.usage.mean_whole_bytes(namespace)
     }
 
     /// The memory that the entries of the indexes take, without the texts of values.
@@ -222,6 +235,13 @@ impl Snapshot {
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.0.usage.held_bytes(&self.0)
+    }
+
+    /// [`held_bytes`](Self::held_bytes) without objects that were only replaced by another form of the same state: by
+    /// their heads, or by whole ones again.
+    #[must_use]
+    pub fn held_states_bytes(&self) -> usize {
+        self.0.usage.held_states_bytes(&self.0)
     }
 
     /// The namespaces whose objects take the most memory, at most `count`, the largest first, with their bytes, as of

@@ -315,6 +315,8 @@ fn info(informer: &str) -> SourceInfo {
         kind: "Pod".to_owned(),
         resource: "v1/pods".to_owned(),
         namespace: None,
+        namespaced: true,
+        partial: false,
     }
 }
 

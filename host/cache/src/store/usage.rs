@@ -41,6 +41,7 @@ pub(super) struct StoreUsage {
 /// The objects of a namespace.
 #[derive(Clone, Copy, Debug, Default)]
 struct NamespaceUsage {
+    objects: usize,
     bytes: usize,
     /// What the bodies would add of which only the heads are stored.
     body_bytes: usize,
@@ -63,7 +64,13 @@ impl StoreUsage {
 
     /// See [`Snapshot::held_bytes`](super::Snapshot::held_bytes); `newest` is the newest root.
     pub(super) fn held_bytes(&self, newest: &Root) -> usize {
-        lock(&self.held).bytes(newest.replaced_bytes)
+        let until = newest.replaced_bytes + newest.reformed_bytes;
+        lock(&self.held).bytes(until, |held| held.replaced_bytes + held.reformed_bytes)
+    }
+
+    /// See [`Snapshot::held_states_bytes`](super::Snapshot::held_states_bytes).
+    pub(super) fn held_states_bytes(&self, newest: &Root) -> usize {
+        lock(&self.held).bytes(newest.replaced_bytes, |held| held.replaced_bytes)
     }
 
     /// The namespaces whose objects take the most memory, the largest first.
@@ -97,6 +104,13 @@ impl StoreUsage {
         Some((namespace.clone(), usage.bytes))
     }
 
+    /// See [`Snapshot::mean_whole_bytes`](super::Snapshot::mean_whole_bytes).
+    pub(super) fn mean_whole_bytes(&self, namespace: &str) -> Option<usize> {
+        let namespaces = lock(&self.namespaces);
+        let usage = namespaces.get(namespace)?;
+        (usage.bytes + usage.body_bytes).checked_div(usage.objects)
+    }
+
     /// The shed namespaces with the bytes of their bodies, the smallest first.
     pub(super) fn shed_namespaces(&self) -> Vec<(Box<str>, usize)> {
         let namespaces = lock(&self.namespaces);
@@ -123,9 +137,10 @@ pub(super) struct NamespaceTally {
     removed: Sums,
 }
 
-/// Bytes of objects, and of the bodies that heads lack.
+/// Objects, their bytes, and those of the bodies that heads lack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
+    objects: usize,
     bytes: usize,
     body_bytes: usize,
 }
@@ -133,6 +148,7 @@ struct Sums {
 impl Sums {
     fn add(&mut self, object: Option<&Object>) {
         let Some(object) = object else { return };
+        self.objects += 1;
         self.bytes += stored_bytes(object);
         self.body_bytes += object.whole_bytes() - object.size_bytes();
     }
@@ -165,6 +181,7 @@ impl NamespaceTally {
         let mut namespaces = lock(&usage.namespaces);
         let before = namespaces.get(self.namespace.as_str()).copied().unwrap_or_default();
         let after = NamespaceUsage {
+            objects: (before.objects + added.objects).saturating_sub(removed.objects),
             bytes: (before.bytes + added.bytes).saturating_sub(removed.bytes),
             body_bytes: (before.body_bytes + added.body_bytes).saturating_sub(removed.body_bytes),
             ..before
@@ -186,6 +203,7 @@ struct HeldRoot {
     root: Weak<Root>,
     bytes: usize,
     replaced_bytes: u64,
+    reformed_bytes: u64,
 }
 
 impl HeldRoots {
@@ -203,18 +221,19 @@ impl HeldRoots {
             root: Arc::downgrade(root),
             bytes: root.bytes,
             replaced_bytes: root.replaced_bytes,
+            reformed_bytes: root.reformed_bytes,
         });
     }
 
     /// An object that only held roots have was replaced between the last one that has it and the next one. So these
-    /// roots keep at most what was replaced in between, and at most what they have.
-    fn bytes(&self, replaced_bytes: u64) -> usize {
-        let mut replaced_until = replaced_bytes;
+    /// roots keep at most what was replaced in between, and at most what they have. `replaced_bytes` is what was ever
+    /// replaced before a root.
+    fn bytes(&self, mut replaced_until: u64, replaced_bytes: impl Fn(&HeldRoot) -> u64) -> usize {
         let mut sum = 0;
         for held in self.0.iter().rev().filter(|held| !held.is_free()) {
-            let replaced = replaced_until.saturating_sub(held.replaced_bytes);
+            let replaced = replaced_until.saturating_sub(replaced_bytes(held));
             sum += usize::try_from(replaced).unwrap_or(usize::MAX).min(held.bytes);
-            replaced_until = held.replaced_bytes;
+            replaced_until = replaced_bytes(held);
         }
         sum
     }

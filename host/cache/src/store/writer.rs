@@ -39,8 +39,10 @@ pub struct StoreWriter {
     shedding: Vec<Shedding>,
     /// What heads keep. None: objects cannot be cut.
     head_fields: Option<Arc<Projection>>,
-    /// The first native index that was declared when heads were stored that lack its fields.
+    /// The first native index whose fields stored heads may lack.
     late_functions: usize,
+    /// The first native index whose fields heads may lack that are added.
+    late_for_added: usize,
     /// Per native index.
     failures: Vec<IndexFailures>,
     /// Per external index.
@@ -68,6 +70,7 @@ impl StoreWriter {
             shedding: Vec::new(),
             head_fields: Some(Arc::new(Projection::of_head(&[]))),
             late_functions: 0,
+            late_for_added: usize::MAX,
             failures: Vec::new(),
             external_states: Vec::new(),
             computed: ComputedValues::default(),
@@ -232,9 +235,7 @@ impl StoreWriter {
         };
         let fields = self.head_fields.as_ref().filter(|_| self.is_shed(object.namespace()));
         let head = fields.map(|fields| object.to_head(fields));
-        let late = self.late_functions();
-        let bytes = stored_bytes(head.as_ref().unwrap_or(&object));
-        self.root.bytes += bytes;
+        let late = self.late_for_added;
         let sorts_last = self.sorts_last(object.key());
         let stored = match sorts_last {
             true => None,
@@ -244,6 +245,7 @@ impl StoreWriter {
             Some((key, stored)) => {
                 let before = stored_bytes(&stored.object);
                 self.root.bytes -= before;
+                self.root.bytes += stored_bytes(head.as_ref().unwrap_or(&object));
                 self.root.replaced_bytes += before as u64;
                 if !is_same_version(&stored.object) {
                     self.computed
@@ -268,27 +270,32 @@ impl StoreWriter {
             None => {
                 self.computed
                     .compute((0, late), &self.root.functions, &mut self.failures, &object);
-                let key = object.key().to_key();
-                let mut values = StoredValues::default();
-                values.update(&mut self.computed, &mut self.root.postings, &key);
-                self.external_states
-                    .iter_mut()
-                    .for_each(|state| state.expect_values(&key));
-                if sorts_last {
-                    self.top = Some(key.clone());
-                }
-                let object = head.unwrap_or(object);
-                count(
-                    &mut self.tally,
-                    &self.root.usage,
-                    &mut self.root.heads,
-                    None,
-                    Some(&object),
-                );
-                self.root.objects.insert(key, StoredObject { object, values });
+                self.insert(head.unwrap_or(object), sorts_last);
                 None
             }
         }
+    }
+
+    /// Stores an object under a key that is not there, with the values that were computed last.
+    fn insert(&mut self, object: Object, sorts_last: bool) {
+        self.root.bytes += stored_bytes(&object);
+        let key = object.key().to_key();
+        let mut values = StoredValues::default();
+        values.update(&mut self.computed, &mut self.root.postings, &key);
+        self.external_states
+            .iter_mut()
+            .for_each(|state| state.expect_values(&key));
+        if sorts_last {
+            self.top = Some(key.clone());
+        }
+        count(
+            &mut self.tally,
+            &self.root.usage,
+            &mut self.root.heads,
+            None,
+            Some(&object),
+        );
+        self.root.objects.insert(key, StoredObject { object, values });
     }
 
     /// Removes the object under `key` and returns it; does nothing if there is none.

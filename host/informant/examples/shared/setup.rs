@@ -27,6 +27,8 @@ pub(crate) fn pods(catalog: &Catalog) -> Result<(SourceId, Snapshot)> {
         kind: "Pod".to_owned(),
         resource: "v1/pods".to_owned(),
         namespace: None,
+        namespaced: true,
+        partial: false,
     });
     let mut writer = StoreWriter::publishing_to(catalog, source).context("no source")?;
     writer.set_version(ResourceVersion::new("1"), 0);

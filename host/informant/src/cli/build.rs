@@ -1,93 +1,82 @@
-//! `informant plugin build`: one file of a script and what it imports.
+//! `informant plugin build`: one file of a plugin, from the sources of any language.
 //!
 //! ```text
-//! handler.ts ──esbuild──▶ one script ──▶ checked as `inspect` does ──▶ handler.js
-//!                                                               └────▶ handler.wasm: the script runner with the script
+//! handler.ts ──esbuild──▶ one script ─────────────────────┬──────────────────────────────▶ checked ──▶ handler.js
+//!                                                         └─▶ script runner + script ────▶ as       ─▶ handler.wasm
+//! Cargo.toml ──cargo──▶ component; *.py ──componentize-py──▶ component ──────────────────▶ `inspect`
+//! go.mod ──go──▶ core module; *.c ──zig──▶ core module; core.wasm ──▶ component of it ───▶ does
 //! ```
+//!
+//! Nothing is written unless Informant would load it. The toolchains are the author's own: this command says which one
+//! is missing, and installs none.
 
-use std::ffi::OsStr;
+mod c;
+mod component;
+mod go;
+mod python;
+mod rust;
+mod script;
+mod source;
+mod tool;
+
 use std::fs;
-use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use informant_config::show_size;
 use informant_plugin_host::limits::SCRIPT_BYTES_MAX;
 use informant_plugin_host::script_component;
-use informant_spec::{Content, ContentSource, Language};
+use informant_spec::{Content, ContentSource, Language as Spoken};
 
+pub(super) use self::source::needs_bundler;
+use self::source::{Language, Source, is_typed};
 use super::inspect::ConfigOfPlugin;
 use super::{Exit, output};
 use crate::guests::Guests;
 use crate::script_runners;
 
-const ESBUILD: &str = "esbuild";
-
-/// Suffixes of files that are bundled for a component, too.
-const TYPED: [&str; 5] = ["ts", "mts", "cts", "tsx", "jsx"];
-
-/// Those of them that cannot be scripts: more than erasing types makes JavaScript of them.
-const BUNDLED: [&str; 3] = ["cts", "tsx", "jsx"];
-
-/// Its arguments. The script runner provides the module `informant` and implements ECMAScript 2023.
-const ARGUMENTS: [&str; 9] = [
-    "--bundle",
-    "--format=esm",
-    "--target=es2023",
-    "--platform=neutral",
-    "--main-fields=module,main",
-    "--charset=utf8",
-    "--external:informant",
-    "--define:process.env.NODE_ENV=\"production\"",
-    "--log-level=warning",
-];
-
-/// What its advice contains that does not apply to scripts.
-const HINTS_LEFT_OUT: [&str; 2] = ["--platform=node", "as external to exclude it"];
-
 /// `informant plugin build`.
 #[derive(Debug, Args)]
 pub(super) struct BuildArgs {
-    /// TypeScript or JavaScript file
-    file: PathBuf,
-    /// Output file [default: the name of FILE with the extension .js, or .wasm with --component]
+    /// Source file, core module, or folder of a plugin in Rust, Go, C, Python, TypeScript or JavaScript
+    #[arg(default_value = ".")]
+    path: PathBuf,
+    /// Output file [default: for a script the name of PATH with the extension .js, otherwise NAME.wasm in the folder,
+    /// with the name of the project or file]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write a component, which contains the script and its runner. A .js file is not bundled
+    /// Of a script, write a component, which contains the script and its runner. A .js file is not bundled
     #[arg(long)]
     component: bool,
+    /// Of npm packages, bundle what they export under these conditions, for example `browser`
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    conditions: Vec<String>,
+    /// Folder of the SDK for C or Python [default: C: the -I in .clangd that has informant.h; Python: where the package
+    /// informant is installed]
+    #[arg(long, value_name = "DIRECTORY")]
+    sdk: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigOfPlugin,
 }
 
 pub(super) fn run(args: &BuildArgs) -> Result<Exit> {
-    let output = output_of(args)?;
-    let text = match args.component && !has_suffix(&args.file, &TYPED) {
-        true => fs::read(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?,
-        false => bundle(&args.file)?,
-    };
-    // What errors show, and the name of the plugin if the manifest has none.
-    let script = output.with_extension("js");
-    let built = match args.component {
-        true => {
-            let runner = script_runners::javascript()?;
-            let runner = runner.context(
-                "this informant was built without its script runner, so it cannot make a component; build it with \
-                 `cargo xtask build`",
-            )?;
-            let name = script.file_name().unwrap_or_default().to_string_lossy();
-            script_component(&runner, &name, &text)
+    let source = Source::find(&args.path)?;
+    check_flags(args, &source)?;
+    let output = output_of(args, &source)?;
+    let built = match source.language {
+        Language::Script if args.component => script_with_runner(args, &source.files[0], &output)?,
+        Language::Script => script(args, &source.files[0])?,
+        Language::Rust => rust::build(&source)?,
+        Language::Python => python::build(&source, args.sdk.as_deref())?,
+        Language::Go => component::from_core_module(&go::build(&source)?, &source.folder)?,
+        Language::C => component::from_core_module(&c::build(&source, args.sdk.as_deref())?, &source.files[0])?,
+        Language::CoreModule => {
+            let file = &source.files[0];
+            let core = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+            component::from_core_module(&core, file)?
         }
-        false => text,
     };
-    ensure!(
-        args.component || built.len() <= SCRIPT_BYTES_MAX,
-        "the bundle has {}, but a script may have at most {}: make a component with --component",
-        show_size(built.len() as u64),
-        show_size(SCRIPT_BYTES_MAX as u64)
-    );
     let content = Content::new(&output, built.clone());
     check(&content, args)?;
     write(&output, &built)?;
@@ -97,85 +86,82 @@ pub(super) fn run(args: &BuildArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn output_of(args: &BuildArgs) -> Result<PathBuf> {
-    let extension = if args.component { "wasm" } else { "js" };
-    let output = args
-        .output
-        .clone()
-        .unwrap_or_else(|| args.file.with_extension(extension));
+/// Refuses flags that would have no effect.
+fn check_flags(args: &BuildArgs, source: &Source) -> Result<()> {
+    let is_script = source.language == Language::Script;
+    let shown = args.path.display();
+    ensure!(
+        is_script || !args.component,
+        "{shown} always becomes a component: leave out --component, which is for scripts"
+    );
+    let is_bundled = is_script && (!args.component || is_typed(&source.files[0]));
+    ensure!(
+        is_bundled || args.conditions.is_empty(),
+        "{shown} is not bundled: leave out --conditions, which is for npm packages"
+    );
+    ensure!(
+        args.sdk.is_none() || matches!(source.language, Language::C | Language::Python),
+        "{shown} names its SDK itself: leave out --sdk, which is for C and Python"
+    );
+    Ok(())
+}
+
+fn output_of(args: &BuildArgs, source: &Source) -> Result<PathBuf> {
+    let is_script = source.language == Language::Script && !args.component;
+    let extension = if is_script { "js" } else { "wasm" };
+    let output = match (&args.output, source.language) {
+        (Some(output), _) => output.clone(),
+        (None, Language::Script) => source.files[0].with_extension(extension),
+        (None, Language::CoreModule) => anyhow::bail!(
+            "{0} needs a name for the component: `informant plugin build {0} -o NAME.wasm`",
+            source.files[0].display()
+        ),
+        // Not `./NAME.wasm`, which is harder to read and to copy.
+        (None, _) => source.folder.join(format!("{}.{extension}", source.name)),
+    };
+    let output = output.strip_prefix(".").unwrap_or(&output).to_owned();
     let is_fit = match ContentSource::from(&output).language() {
-        Language::Wasm => args.component,
-        Language::Script(suffix) => !args.component && suffix.language() == Some("JavaScript"),
+        Spoken::Wasm => !is_script,
+        Spoken::Script(suffix) => is_script && suffix.language() == Some("JavaScript"),
     };
     ensure!(is_fit, "the output {} must end in .{extension}", output.display());
+    let is_input = |file: &PathBuf| *file == output || file.strip_prefix(".").is_ok_and(|file| file == output);
     ensure!(
-        output != args.file,
-        "the output would replace {0}: name another file, as in `informant plugin build {0} --output {1}-bundle.js`",
-        args.file.display(),
-        args.file.with_extension("").display()
+        !source.files.iter().any(is_input),
+        "the output would replace {0}: name another file, as in `informant plugin build {0} --output \
+         {1}-bundle.{extension}`",
+        output.display(),
+        output.with_extension("").display()
     );
     Ok(output)
 }
 
-/// Whether only a bundler makes a script of the file.
-pub(super) fn needs_bundler(file: &Path) -> bool {
-    has_suffix(file, &BUNDLED)
-}
-
-fn has_suffix(file: &Path, suffixes: &[&str]) -> bool {
-    let suffix = file.extension().and_then(OsStr::to_str);
-    suffix.is_some_and(|suffix| suffixes.contains(&suffix))
-}
-
-/// One script of `file` and everything that it imports but `informant`. Passes on the messages of esbuild.
-fn bundle(file: &Path) -> Result<Vec<u8>> {
-    ensure!(file.is_file(), "{} is not a file", file.display());
-    let program = esbuild_for(file).unwrap_or_else(|| PathBuf::from(ESBUILD));
-    let mut command = Command::new(&program);
-    let bundled = match command.arg(file).args(ARGUMENTS).output() {
-        Ok(bundled) => bundled,
-        Err(error) if error.kind() == ErrorKind::NotFound => bail!(
-            "esbuild is not installed, which bundles TypeScript and packages: run `npm install --save-dev esbuild` in \
-             the folder of {}, or put esbuild into PATH",
-            file.display()
-        ),
-        Err(error) => return Err(error).with_context(|| format!("cannot run {}", program.display())),
-    };
-    let messages = applicable(&String::from_utf8_lossy(&bundled.stderr));
-    // The result matters more than the messages.
-    let _ = io::stderr().write_all(messages.as_bytes());
+/// One script of a file and what it imports.
+fn script(args: &BuildArgs, file: &Path) -> Result<Vec<u8>> {
+    let text = script::bundle(file, &args.conditions)?;
     ensure!(
-        bundled.status.success(),
-        "esbuild cannot bundle {}; its messages are above (`npm install PACKAGE` adds a missing package; there are no \
-         modules of Node.js)",
-        file.display()
+        text.len() <= SCRIPT_BYTES_MAX,
+        "the bundle has {}, but a script may have at most {}: make a component with --component",
+        show_size(text.len() as u64),
+        show_size(SCRIPT_BYTES_MAX as u64)
     );
-    Ok(bundled.stdout)
+    Ok(text)
 }
 
-/// The messages of esbuild without its advice to build for Node.js or to leave an import in the bundle: a script can
-/// do neither.
-fn applicable(messages: &str) -> String {
-    let is_advice = |paragraph: &&str| HINTS_LEFT_OUT.iter().any(|hint| paragraph.contains(hint));
-    let kept: Vec<&str> = messages
-        .split("\n\n")
-        .filter(|paragraph| !is_advice(paragraph))
-        .collect();
-    let mut text = kept.join("\n\n");
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-    text
-}
-
-/// The esbuild in the nearest `node_modules` of the file's folder or of one above it.
-fn esbuild_for(file: &Path) -> Option<PathBuf> {
-    let file = file.canonicalize().ok()?;
-    let mut folders = file.ancestors().skip(1);
-    folders.find_map(|folder| {
-        let program = folder.join("node_modules").join(".bin").join(ESBUILD);
-        program.is_file().then_some(program)
-    })
+/// The script runner with a script.
+fn script_with_runner(args: &BuildArgs, file: &Path, output: &Path) -> Result<Vec<u8>> {
+    let text = match is_typed(file) {
+        true => script::bundle(file, &args.conditions)?,
+        false => fs::read(file).with_context(|| format!("cannot read {}", file.display()))?,
+    };
+    let runner = script_runners::javascript()?.context(
+        "this informant was built without its script runner, so it cannot make a component; build it with `cargo \
+         xtask build`",
+    )?;
+    // What errors show, and the name of the plugin if the manifest has none.
+    let script = output.with_extension("js");
+    let name = script.file_name().unwrap_or_default().to_string_lossy();
+    Ok(script_component(&runner, &name, &text))
 }
 
 fn check(content: &Content, args: &BuildArgs) -> Result<()> {

@@ -57,10 +57,19 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "plugin new",
+        &[
+            "informant plugin new --lang js greeter",
+            "informant plugin new --lang go greeter --sdk ~/informant/plugin-sdk",
+        ],
+    ),
+    (
         "plugin build",
         &[
-            "informant plugin build handler.ts",
+            "informant plugin build greeter",
+            "informant plugin build handler.ts --conditions browser",
             "informant plugin build handler.ts --component",
+            "informant plugin build core.wasm -o greeter.wasm",
         ],
     ),
     (

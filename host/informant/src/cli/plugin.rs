@@ -190,7 +190,7 @@ fn slowed(plugin: &PluginView, loaded: &LoadedView) -> Vec<String> {
     std::iter::once(head).chain(first).collect()
 }
 
-/// The namespaces whose objects crashed the plugin, and what waits for that.
+/// The namespaces whose objects crashed the plugin or held it up, and what waits for that.
 fn suspects(plugin: &PluginView, loaded: &LoadedView) -> Option<String> {
     let first = loaded.suspect_namespaces.join(", ");
     let rest = match loaded.suspects.saturating_sub(loaded.suspect_namespaces.len()) {
@@ -206,7 +206,7 @@ fn suspects(plugin: &PluginView, loaded: &LoadedView) -> Option<String> {
     let hint = runbooks::hint(Some(runbooks::EVENTS_STUCK.code));
     let (name, share) = (&plugin.name, SUSPECT_SHARE_PERCENT);
     Some(format!(
-        "{name} crashed on objects of {first}{rest}; their calls get at most {share}% of its time{waiting}{hint}"
+        "{name} crashed on or waited for objects of {first}{rest}; their calls get at most {share}% of its time{waiting}{hint}"
     ))
 }
 

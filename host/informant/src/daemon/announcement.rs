@@ -112,6 +112,7 @@ async fn find_lease(environment: &Arc<dyn Environment>, report: &Report) -> Opti
                 let Some(set) = stateful_set(&pod) else {
                     report.set(Announcement::Failing {
                         reason: format!("its host name, {pod:?}, is not that of a pod of a StatefulSet").into(),
+                        other: None,
                     });
                     return None;
                 };
@@ -124,7 +125,7 @@ async fn find_lease(environment: &Arc<dyn Environment>, report: &Report) -> Opti
             }
             Err(error) => {
                 let reason = error.to_string().into();
-                report.set(Announcement::Failing { reason });
+                report.set(Announcement::Failing { reason, other: None });
                 environment.sleep(RENEW_EVERY).await;
             }
         }
@@ -193,10 +194,13 @@ impl Renewal {
                     RENEW_EVERY
                 }
                 Err(problem) => {
-                    let reason = format!("Lease {}: {}", self.lease, problem.message).into();
-                    self.report.set(Announcement::Failing { reason });
+                    let reason: Arc<str> = format!("Lease {}: {}", self.lease, problem.message).into();
+                    self.report_failure(&reason);
                     if problem.is_forbidden {
-                        REFUSED_PAUSE
+                        // Another process is not reported for longer than it counts.
+                        self.environment.sleep(OTHER_COUNTS).await;
+                        self.report_failure(&reason);
+                        REFUSED_PAUSE - OTHER_COUNTS
                     } else {
                         RENEW_EVERY
                     }
@@ -204,6 +208,13 @@ impl Renewal {
             };
             self.environment.sleep(pause).await;
         }
+    }
+
+    fn report_failure(&self, reason: &Arc<str>) {
+        self.report.set(Announcement::Failing {
+            reason: Arc::clone(reason),
+            other: self.others.current(self.environment.now()),
+        });
     }
 
     async fn renew(&mut self) -> Result<(), LeaseProblem> {
@@ -224,7 +235,10 @@ impl Renewal {
                 return Ok(());
             }
         }
-        Ok(())
+        Err(LeaseProblem {
+            message: format!("others wrote it {READS_MAX} times while it was renewed"),
+            is_forbidden: false,
+        })
     }
 
     /// Takes the own name out of the Lease, if it is there, so that who reads it sees that this process has ended.
@@ -273,10 +287,9 @@ impl Report {
 
     fn set(&self, announcement: Announcement) {
         let before = self.registry.configuration().announcement.replace(announcement.clone());
-        let had_other = matches!(&before, Some(Announcement::Announced { other: Some(_), .. }));
+        let had_other = before.as_ref().is_some_and(|before| before.other().is_some());
         let was_announced = matches!(&before, Some(Announcement::Announced { .. }));
-        self.metrics
-            .other_process(matches!(&announcement, Announcement::Announced { other: Some(_), .. }));
+        self.metrics.other_process(announcement.other().is_some());
         match announcement {
             Announcement::Announced {
                 lease,
@@ -290,7 +303,7 @@ impl Report {
             Announcement::Announced { lease, .. } if !was_announced => {
                 tracing::info!(%lease, "process announced to others");
             }
-            Announcement::Failing { reason } if !matches!(&before, Some(Announcement::Failing { .. })) => {
+            Announcement::Failing { reason, .. } if !matches!(&before, Some(Announcement::Failing { .. })) => {
                 tracing::info!(%reason, "process not announced to others");
             }
             _ => {}

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::{Catalog, ReadyWatch};
+use informant_cache::{Awaited, Catalog, ReadyWatch};
 use informant_informer::CallBarrier;
 use informant_plugin_host::Plugin;
 use informant_spec::WaitFor;
@@ -19,8 +19,12 @@ use super::status_registry::{InformerPhase, PluginEntry, PluginPhase, RunningInf
 /// How long news of sources and indexes are collected before a barrier looks at them: at a start there are many.
 const NEWS_COLLECTED: Duration = Duration::from_millis(10);
 
-/// How often a barrier looks without news. Plugins come and go, and with them the indexes that it waits for.
+/// How often a barrier looks without news while it holds events. Plugins come and go, and with them the indexes that it
+/// waits for. A look visits all plugins.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The same once it holds none, and something is still not ready, which may last: 5 s. Only the status waits for it.
+const OVERDUE_LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How long the first calls wait for other plugins that are being loaded: they may compute indexes over the same
 /// informers. At a start plugins are loaded within moments of each other. One that takes longer delays only itself.
@@ -32,10 +36,16 @@ const MISSING_NAMED_MAX: usize = 5;
 /// What a plugin's calls wait for.
 pub(super) struct PluginBarrier {
     barrier: CallBarrier<Arc<RunningInformer>>,
+    looks: Looks,
+}
+
+/// When a barrier looks at what is ready.
+struct Looks {
     news: Arc<Notify>,
     _watch: ReadyWatch,
-    /// When to look at what is ready.
-    look_at: Option<Instant>,
+    last: Instant,
+    /// The next look, if it is decided.
+    next: Option<Instant>,
 }
 
 /// What a barrier reads.
@@ -48,32 +58,18 @@ pub(super) struct Needed<'a> {
 
 impl PluginBarrier {
     pub(super) fn new(catalog: &Catalog) -> Self {
-        let news = Arc::new(Notify::new());
-        let notify = Arc::clone(&news);
         Self {
             barrier: CallBarrier::default(),
-            _watch: catalog.watch_ready(move |_| notify.notify_one()),
-            news,
-            look_at: None,
+            looks: Looks::new(catalog),
         }
     }
 
     /// Waits until it is time to [look](Self::release). Cancel safe.
     pub(super) async fn news(&mut self) {
-        if self.barrier.is_over() {
-            std::future::pending::<()>().await;
+        match look_interval(&self.barrier) {
+            Some(interval) => self.looks.wait(interval).await,
+            None => std::future::pending().await,
         }
-        let look_at = match self.look_at {
-            Some(look_at) => look_at,
-            None => {
-                tokio::select! {
-                    () = self.news.notified() => Instant::now() + NEWS_COLLECTED,
-                    () = tokio::time::sleep(LOOK_INTERVAL) => Instant::now(),
-                }
-            }
-        };
-        self.look_at = Some(look_at);
-        tokio::time::sleep_until(look_at).await;
     }
 
     /// Holds the events of an informer until its cluster is ready.
@@ -94,11 +90,11 @@ impl PluginBarrier {
     /// Returns the informers whose events are delivered from now on: their cluster is ready, or has waited for
     /// `wait-for-max`. And the first of what is not ready, for the plugin's status.
     pub(super) fn release(&mut self, needed: &Needed<'_>) -> (Vec<Arc<RunningInformer>>, Option<String>) {
-        self.look_at = None;
+        self.looks.looked();
         let (plugin, spec) = (needed.plugin.name(), needed.plugin.spec());
         let wait_max = (spec.wait_for == WaitFor::All).then_some(spec.wait_for_max);
         let released = self.barrier.release(Instant::now(), wait_max, |cluster, waited| {
-            let loading = || needed.being_loaded().filter(|_| waited < LOADING_WAIT_MAX);
+            let loading = || (waited < LOADING_WAIT_MAX).then(|| needed.being_loaded()).flatten();
             needed.first_missing(cluster).or_else(loading)
         });
         for (cluster, waited) in released.overdue {
@@ -111,6 +107,54 @@ impl PluginBarrier {
             );
         }
         (released.informers, released.missing)
+    }
+}
+
+/// How often to look without news. None: the barrier is over.
+fn look_interval<T>(barrier: &CallBarrier<T>) -> Option<Duration> {
+    let interval = match barrier.is_empty() {
+        true => OVERDUE_LOOK_INTERVAL,
+        false => LOOK_INTERVAL,
+    };
+    (!barrier.is_over()).then_some(interval)
+}
+
+impl Looks {
+    fn new(catalog: &Catalog) -> Self {
+        let news = Arc::new(Notify::new());
+        let notify = Arc::clone(&news);
+        let watch = catalog.watch_ready(move |ready| {
+            // Bodies come without end while a cache is shed.
+            if !matches!(ready, Awaited::Body(_)) {
+                notify.notify_one();
+            }
+        });
+        Self {
+            news,
+            _watch: watch,
+            last: Instant::now(),
+            next: None,
+        }
+    }
+
+    /// Waits for news, and until `interval` after the last look at most. Cancel safe.
+    async fn wait(&mut self, interval: Duration) {
+        let next = match self.next {
+            Some(next) => next,
+            None => {
+                tokio::select! {
+                    () = self.news.notified() => Instant::now() + NEWS_COLLECTED,
+                    () = tokio::time::sleep_until(self.last + interval) => Instant::now(),
+                }
+            }
+        };
+        self.next = Some(next);
+        tokio::time::sleep_until(next).await;
+    }
+
+    fn looked(&mut self) {
+        self.last = Instant::now();
+        self.next = None;
     }
 }
 
@@ -183,5 +227,40 @@ impl Needed<'_> {
         });
         let feeds = self.plugin.index_feed().into_iter().chain(others);
         feeds.flat_map(|feed| feed.names()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use informant_cache::SourceInfo;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_overdue_barrier_looks_on_news_and_seldom_without() {
+        let (catalog, mut barrier) = (Catalog::new(), CallBarrier::default());
+        let mut looks = Looks::new(&catalog);
+        let began = Instant::now();
+        barrier.hold("", (), began);
+        assert_eq!(look_interval(&barrier), Some(LOOK_INTERVAL));
+        let late = began + Duration::from_secs(120);
+        let released = barrier.release(late, Some(Duration::from_secs(60)), |_, _| Some("an index".to_owned()));
+        assert_eq!(released.overdue.len(), 1);
+        let interval = look_interval(&barrier).unwrap();
+        looks.wait(interval).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(5));
+        looks.looked();
+        let _ = catalog.add_source(SourceInfo {
+            informer: "pods".to_owned(),
+            cluster: String::new(),
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            resource: "v1/pods".to_owned(),
+            namespace: None,
+        });
+        looks.wait(interval).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(5) + NEWS_COLLECTED);
+        let _ = barrier.release(late, None, |_, _| None);
+        assert_eq!(look_interval(&barrier), None);
     }
 }

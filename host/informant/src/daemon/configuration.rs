@@ -35,13 +35,27 @@ pub enum Announcement {
     /// This process does not run in a pod, and does not announce itself.
     Off { reason: Arc<str> },
     /// It runs in a pod, but cannot use the Lease.
-    Failing { reason: Arc<str> },
+    Failing {
+        reason: Arc<str>,
+        /// The name of another process, if it was there a short time ago.
+        other: Option<Arc<str>>,
+    },
     Announced {
         /// `NAMESPACE/NAME`.
         lease: Arc<str>,
         /// The name of another process on this configuration.
         other: Option<Arc<str>>,
     },
+}
+
+impl Announcement {
+    /// Another process on this configuration.
+    pub fn other(&self) -> Option<&Arc<str>> {
+        match self {
+            Announcement::Off { .. } => None,
+            Announcement::Failing { other, .. } | Announcement::Announced { other, .. } => other.as_ref(),
+        }
+    }
 }
 
 /// The result of a change of the file.

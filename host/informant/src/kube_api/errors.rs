@@ -16,6 +16,9 @@ const START_SHOWN_BYTES_MAX: usize = 120;
 /// The longest message that is passed on. A `Status` may repeat the request.
 const MESSAGE_BYTES_MAX: usize = 4_096;
 
+/// The longest `reason` that is passed on: those of Kubernetes have at most 30.
+const REASON_BYTES_MAX: usize = 128;
+
 /// The fields of Kubernetes' `Status` that classify and explain an error.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -56,6 +59,7 @@ pub(super) fn of_answer(head: &Parts, body: &[u8]) -> KubeError {
     KubeError {
         code: classify(code, reason),
         status: code,
+        reason: cut(reason, REASON_BYTES_MAX),
         is_from_kubernetes: status.is_some(),
         message,
         retry_after: retry_after.map(|seconds| Duration::from_secs(seconds.min(RETRY_AFTER_SECONDS_MAX))),

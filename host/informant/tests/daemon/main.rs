@@ -25,6 +25,7 @@ mod index_failures;
 mod keys;
 mod metrics;
 mod motion;
+mod new_plugins;
 mod own_writes;
 mod pending_sections;
 mod plugins;

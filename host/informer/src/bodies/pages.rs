@@ -9,8 +9,12 @@ use crate::api::{ANSWER_SILENCE_MAX, ApiError, CollectionRequest, Frames, ListQu
 use crate::cluster_client::ClusterLink;
 use crate::spec::SourceSpec;
 
-/// The bytes that a page of bodies should have, by the size of the objects that are asked for: 4 MiB.
+/// The bytes that a page of bodies should have, by the mean size of the objects of the namespace: 4 MiB.
 pub(crate) const BODY_PAGE_BYTES: usize = 4 * 1_024 * 1_024;
+
+/// The most bytes of a page of bodies: 8 MiB. Nothing is read behind the object that reaches them, unless it is the
+/// first one: objects differ in size, and an API server may send more of them than it was asked for.
+pub(crate) const BODY_PAGE_BYTES_MAX: usize = 2 * BODY_PAGE_BYTES;
 
 /// The most objects of a page of bodies.
 pub(crate) const BODY_PAGE_OBJECTS_MAX: usize = 500;
@@ -26,11 +30,13 @@ pub(crate) struct ReadSpec(Mutex<(Arc<SourceSpec>, Arc<Shape>)>);
 #[derive(Debug)]
 pub(crate) struct BodyPage {
     pub(crate) objects: Vec<Object>,
-    /// The token of the next page; empty after the last one.
+    /// The token of the next page; empty after the last one, or if this one was cut.
     pub(crate) continuation: String,
+    /// It has reached [`BODY_PAGE_BYTES_MAX`]: what is behind its last object was not read.
+    pub(crate) is_cut: bool,
 }
 
-/// How many objects of `bytes` a page has.
+/// How many objects of `bytes` on average a page has.
 pub(crate) fn page_objects(bytes: usize) -> usize {
     (BODY_PAGE_BYTES / bytes.max(1)).clamp(1, BODY_PAGE_OBJECTS_MAX)
 }
@@ -75,13 +81,21 @@ impl ReadSpec {
         let silence_timeout = SilenceTimeout::after(ANSWER_SILENCE_MAX);
         let mut frames = Frames::of_source(response.into_body(), link, silence_timeout);
         let mut splitter = ListSplitter::new(WATCH_LINE_BYTES_MAX);
-        let mut objects = Vec::new();
-        let mut read = 0;
+        let mut objects: Vec<Object> = Vec::new();
+        let (mut read, mut bytes) = (0, 0);
         while let Some(frame) = frames.next().await? {
             splitter.push(frame.bytes);
             while let Some(item) = splitter.next_object(&shape, |_| true)? {
                 // What cannot be kept has no head either.
                 if let ListObject::Object(object) = item {
+                    bytes += object.size_bytes();
+                    if bytes > BODY_PAGE_BYTES_MAX && !objects.is_empty() {
+                        return Ok(BodyPage {
+                            objects,
+                            continuation: String::new(),
+                            is_cut: true,
+                        });
+                    }
                     objects.push(object);
                 }
                 read += 1;
@@ -93,6 +107,7 @@ impl ReadSpec {
         Ok(BodyPage {
             objects,
             continuation: splitter.finish()?.continue_token,
+            is_cut: false,
         })
     }
 

@@ -24,6 +24,7 @@ pub(super) struct Walk {
     namespace: Box<str>,
     began: Moment,
     requests: u32,
+    /// Bodies behind a page that was cut are read singly.
     page: Option<HeldPage>,
     /// Pages that were read for the last request.
     skipped: usize,
@@ -50,13 +51,17 @@ impl Walk {
         }
     }
 
-    /// Whether a request for `head` belongs to this walk.
-    pub(super) fn continues(&self, head: &Object, now: Moment) -> bool {
-        let is_recent = match &self.page {
+    /// Whether it may go on at `now`.
+    pub(super) fn is_recent(&self, now: Moment) -> bool {
+        match &self.page {
             Some(page) => now - page.read < BODY_PAGE_HELD_MAX,
             None => now - self.began < WALK_BEGINS_WITHIN,
-        };
-        is_recent && head.namespace() == &*self.namespace
+        }
+    }
+
+    /// Whether a request for `head` belongs to this walk.
+    pub(super) fn is_of(&self, head: &Object) -> bool {
+        head.namespace() == &*self.namespace
     }
 
     pub(super) fn count(&mut self) {
@@ -128,6 +133,7 @@ mod tests {
         BodyPage {
             objects: names.iter().map(|name| object(name, 5)).collect(),
             continuation: continuation.to_owned(),
+            is_cut: false,
         }
     }
 
@@ -163,7 +169,7 @@ mod tests {
         assert!(walk.get(&object("b", 6), at(1)).is_none());
         assert!(walk.get(&object("b", 4), at(1)).is_some());
         assert!(walk.get(&object("b", 5), at(11)).is_none());
-        assert!(walk.continues(&object("b", 5), at(10)) && !walk.continues(&object("b", 5), at(11)));
+        assert!(walk.is_recent(at(10)) && !walk.is_recent(at(11)));
     }
 
     #[test]

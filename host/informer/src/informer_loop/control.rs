@@ -133,9 +133,9 @@ impl InformerLoop {
     /// backfilled. Meanwhile events wait in their channel, and readers have the last snapshot, with the old indexes.
     async fn change_indexers(&mut self, change: IndexersChange) -> Result<(), IndexConflict> {
         let IndexersChange { removed, added } = change;
-        let kept = self.parts.native_indexes.iter().map(|(name, _)| name);
-        let mut names: Vec<_> = kept.filter(|name| !removed.contains(name)).cloned().collect();
-        names.extend(added.iter().map(|index| index.name().to_owned()));
+        let kept = self.parts.native_indexes.iter();
+        let mut indexes: Vec<_> = kept.filter(|(name, _)| !removed.contains(name)).cloned().collect();
+        indexes.extend(added.iter().map(|index| (index.name().to_owned(), 0)));
         let mut store = self.parts.store.with_indexers(&removed, added)?;
         while !store.copy_objects(&self.parts.store, OBJECTS_BETWEEN_YIELDS_MAX) {
             tokio::task::yield_now().await;
@@ -149,10 +149,10 @@ impl InformerLoop {
             self.parts.metrics.forget_index(name);
             self.index_warnings.forget(name);
         }
-        for name in &names {
+        for (name, _) in &indexes {
             self.parts.metrics.set_index_attached(name, true);
         }
-        self.parts.native_indexes = names.into_iter().map(|name| (name, 0)).collect();
+        self.parts.native_indexes = indexes;
         self.update_head_fields();
         self.restart_feeds();
         self.publish();

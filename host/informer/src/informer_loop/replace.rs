@@ -10,7 +10,7 @@ use informant_object::{Object, ResourceVersion};
 use super::{BATCH_DELTAS_MAX, InformerLoop, LoopParts};
 use crate::metrics::StagedBytes;
 use crate::source_name::log;
-use crate::update_channel::StagedList;
+use crate::update_channel::{ListHeads, StagedList};
 
 /// The capacity for changes that is kept after a list with many of them.
 const CHANGES_KEPT_MAX: usize = 4 * BATCH_DELTAS_MAX;
@@ -19,7 +19,7 @@ const CHANGES_KEPT_MAX: usize = 4 * BATCH_DELTAS_MAX;
 pub(super) struct AcceptedList {
     objects: Vec<Object>,
     memory: StagedBytes,
-    shed: Vec<Box<str>>,
+    heads: ListHeads,
     version: ResourceVersion,
     reason: Reason,
 }
@@ -42,7 +42,7 @@ impl InformerLoop {
         let StagedList {
             objects,
             memory,
-            shed,
+            heads,
             version,
             source,
             verdict,
@@ -68,7 +68,7 @@ impl InformerLoop {
         Some(AcceptedList {
             objects,
             memory,
-            shed,
+            heads,
             version,
             reason,
         })
@@ -79,12 +79,15 @@ impl InformerLoop {
         let AcceptedList {
             objects,
             memory,
-            shed,
+            heads,
             version,
             reason,
         } = list;
-        self.shed_with_list(&shed).await;
+        self.shed_with_list(&heads.namespaces).await;
         let LoopParts { fifo, store, .. } = &mut self.parts;
+        if let Some(fields) = &heads.fields {
+            store.expect_heads(fields);
+        }
         let summary = fifo.replace(objects, &version, store, reason, received);
         log!(
             debug,
@@ -103,6 +106,10 @@ impl InformerLoop {
         // From now on the store counts the objects.
         drop(memory);
         self.publish();
+        // Queues count what the store no longer keeps, also if nothing has changed.
+        if self.synced && self.changes.is_empty() && !heads.namespaces.is_empty() {
+            self.push_changes();
+        }
         self.notify_listeners();
         self.parts.dropper.drop_later(self.parts.store.take_garbage());
         self.count_bytes();

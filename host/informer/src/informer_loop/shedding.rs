@@ -11,7 +11,7 @@ use std::time::Duration;
 use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_cache::{Environment, Moment};
-use informant_object::{KeyRef, Object};
+use informant_object::Object;
 use tokio::sync::mpsc;
 use tokio_util::sync::DropGuard;
 
@@ -101,9 +101,16 @@ impl InformerLoop {
         self.parts.cache.budget.set_stored_bytes(self.bytes());
     }
 
+    /// What older snapshots hold of objects that became heads does not count: it would grow by what is shed, until all
+    /// is.
     fn bytes(&self) -> usize {
+        self.own_bytes() + self.parts.store.published().held_states_bytes()
+    }
+
+    /// What can be shed, with the indexes.
+    fn own_bytes(&self) -> usize {
         let stored = self.parts.store.published();
-        stored.bytes() + stored.index_bytes() + stored.held_bytes()
+        stored.bytes() + stored.index_bytes()
     }
 
     /// The budget asks for bytes: they are freed [step by step](Self::shed_step).
@@ -118,7 +125,7 @@ impl InformerLoop {
             return budget.freed(false);
         }
         // More than the store has is asked for: all of it is shed.
-        let until_bytes = self.bytes().checked_sub(budget.to_free_bytes());
+        let until_bytes = self.own_bytes().checked_sub(budget.to_free_bytes());
         self.shedding.freeing = Some(Freeing {
             until_bytes,
             objects_per_step: None,
@@ -142,7 +149,7 @@ impl InformerLoop {
             }
             self.shed_finished();
         }
-        if until_bytes.is_some_and(|until| self.bytes() <= until) {
+        if until_bytes.is_some_and(|until| self.own_bytes() <= until) {
             return self.end_freeing(false);
         }
         let can_shed = self.parts.store.head_fields().is_some()
@@ -174,6 +181,9 @@ impl InformerLoop {
     /// Sheds the namespaces of which a list has only heads. Readers see it with the list.
     pub(super) async fn shed_with_list(&mut self, namespaces: &[Box<str>]) {
         for namespace in namespaces {
+            if self.parts.store.is_shed(namespace) {
+                continue;
+            }
             self.begin_to_shed(namespace);
             while self.parts.store.shed_some(HEADS_WITH_LIST_PER_STEP) {
                 tokio::task::yield_now().await;
@@ -289,11 +299,10 @@ impl InformerLoop {
         });
     }
 
-    /// The size of the first object of `namespace`, whole.
+    /// The mean size of the objects of `namespace`, whole.
     fn object_bytes(&self, namespace: &str) -> usize {
-        let stored = self.parts.store.published();
-        let first = stored.after(Some(KeyRef::new(namespace, ""))).next();
-        first.map_or(usize::MAX, Object::whole_bytes)
+        let mean = self.parts.store.published().mean_whole_bytes(namespace);
+        mean.unwrap_or(usize::MAX)
     }
 
     fn restore_page(&mut self, page: Option<ReturnPage>) {
@@ -371,25 +380,47 @@ impl InformerLoop {
 const RETURN_PAGES_MAX: usize = 200_000;
 
 /// Reads all pages of `namespace`, until one fails or the loop stops to receive them.
-async fn read_pages(bodies: BodyParts, namespace: Box<str>, objects_max: usize, pages: mpsc::Sender<ReturnPage>) {
+async fn read_pages(bodies: BodyParts, namespace: Box<str>, mut objects_max: usize, pages: mpsc::Sender<ReturnPage>) {
     let mut continuation = String::new();
     for number in 1_usize.. {
-        bodies.link.body_read_allowed().await;
-        let read = bodies
-            .spec
-            .read_page(&bodies.link, &namespace, None, objects_max, &continuation)
-            .await;
+        let read = read_complete_page(&bodies, &namespace, &mut objects_max, &continuation).await;
         let next = read
             .as_ref()
             .map_or_else(|_| String::new(), |page| page.continuation.clone());
         let is_endless = !next.is_empty() && (next == continuation || number == RETURN_PAGES_MAX);
         let page = match read {
             Ok(_) if is_endless => Err("the list has no end".to_owned()),
-            read => read.map_err(|error| error.to_string()),
+            read => read,
         };
         if pages.send(page).await.is_err() || next.is_empty() || is_endless {
             return;
         }
         continuation = next;
+    }
+}
+
+/// Reads a page; if its objects are too large for one, with fewer of them from now on.
+async fn read_complete_page(
+    bodies: &BodyParts,
+    namespace: &str,
+    objects_max: &mut usize,
+    continuation: &str,
+) -> ReturnPage {
+    loop {
+        bodies.link.body_read_allowed().await;
+        let read = bodies
+            .spec
+            .read_page(&bodies.link, namespace, None, *objects_max, continuation);
+        let page = read.await.map_err(|error| error.to_string())?;
+        let objects = page.objects.len();
+        if !page.is_cut {
+            return Ok(page);
+        }
+        if objects >= *objects_max {
+            return Err(format!(
+                "the API server sent more than the {objects_max} objects of a page"
+            ));
+        }
+        *objects_max = (objects / 2).max(1);
     }
 }

@@ -70,7 +70,7 @@ impl Reflector {
         let list = StagedList {
             objects: staged.objects,
             memory: staged.memory,
-            shed: staged.shed,
+            heads: staged.heads,
             version: version.clone(),
             source,
             verdict,
@@ -164,7 +164,6 @@ impl Reflector {
                 .map_err(|error| (page, error))?;
             continuation = head.continue_token;
             if continuation.is_empty() || seeded_bug(SeededBug::FirstPageTakenForList) {
-                shed_rest(&mut staging).await;
                 return Ok(FetchedList {
                     staged: staging.finish(),
                     version: head.version,
@@ -208,13 +207,15 @@ impl Reflector {
                     tokio::task::yield_now().await;
                 }
             }
+            shed_excess(staging).await;
         }
         Ok(splitter.finish()?)
     }
 }
 
-/// Makes heads of what is left to be shed of a complete list.
-pub(super) async fn shed_rest(staging: &mut Staging<'_>) {
+/// Makes heads of what the budget has no room for before more is read: a list takes at most one frame more than the
+/// budget.
+pub(super) async fn shed_excess(staging: &mut Staging<'_>) {
     while staging.shed_some(ITEMS_PER_YIELD) {
         tokio::task::yield_now().await;
     }

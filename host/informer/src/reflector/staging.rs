@@ -13,14 +13,11 @@ use informant_object::frames::{
 use informant_object::{Key, Object, ObjectError, ObjectHead, Shape, head};
 
 use super::ReflectorParts;
-use super::staged_heads::{ShedList, StagedHeads};
+use super::staged_heads::{StagedHeads, is_new};
 use crate::metrics::StagedBytes;
 use crate::source_name::{SourceName, log};
 use crate::status::{OUTDATED_KEYS_MAX, StatusTracker};
-
-/// Objects that are looked at for each item while the list is shed: heads are made much faster than items come, and no
-/// item waits long.
-const HEADS_PER_ITEM: usize = 64;
+use crate::update_channel::ListHeads;
 
 /// A list that is being received.
 ///
@@ -44,8 +41,6 @@ pub(super) struct Staging<'a> {
     /// The memory that they will take in the store.
     memory: StagedBytes,
     heads: StagedHeads,
-    /// The namespace whose objects are becoming heads, and how many were looked at.
-    shedding: Option<(ShedList, usize)>,
 }
 
 /// A complete staged list.
@@ -54,8 +49,7 @@ pub(super) struct Staged {
     pub(super) new_bytes: usize,
     pub(super) memory: StagedBytes,
     pub(super) outdated: BTreeSet<Key>,
-    /// Namespaces of which only heads are staged.
-    pub(super) shed: Vec<Box<str>>,
+    pub(super) heads: ListHeads,
 }
 
 impl<'a> Staging<'a> {
@@ -74,7 +68,6 @@ impl<'a> Staging<'a> {
             outdated: BTreeSet::new(),
             memory: StagedBytes::new(Arc::clone(&parts.metrics), Arc::clone(&parts.cache)),
             heads,
-            shedding: None,
         }
     }
 
@@ -90,7 +83,11 @@ impl<'a> Staging<'a> {
         })?;
         match item {
             None => return Ok(false),
-            Some(ListObject::Unwanted) => same.into_iter().for_each(|known| self.put(known)),
+            Some(ListObject::Unwanted) => {
+                if let Some(known) = same {
+                    self.put(known);
+                }
+            }
             Some(ListObject::Object(object)) => self.stage(object),
             Some(ListObject::Invalid { error, head }) => self.skip_invalid(&error, head),
             Some(ListObject::TooLong(too_long)) => self.skip_too_long(too_long),
@@ -125,7 +122,8 @@ impl<'a> Staging<'a> {
             && let Ok(head) = head(json)
             && let Some(known) = self.unchanged(&head)
         {
-            return self.put(known);
+            self.put(known);
+            return;
         }
         match parse() {
             Ok(object) => self.stage(object),
@@ -136,14 +134,14 @@ impl<'a> Staging<'a> {
     fn stage(&mut self, object: Object) {
         if has_expected_type(&object, self.shape) {
             if let Some(known) = self.known.get(object.key()).filter(|known| is_same(known, &object)) {
-                return self.put(known.clone());
+                self.put(known.clone());
+                return;
             }
             let object = self.heads.form(object);
             self.new_bytes += object.size_bytes();
             self.memory.add(stored_bytes(&object));
-            self.heads.count(&object);
-            self.put(object);
-            self.shed_some(HEADS_PER_ITEM);
+            let position = self.put(object);
+            self.heads.count(&self.objects[position], position);
             return;
         }
         let (key, kind) = (object.key(), object.kind());
@@ -153,29 +151,16 @@ impl<'a> Staging<'a> {
     }
 
     /// While the budget of all caches is exceeded, makes heads of the largest namespaces of the list. Looks at
-    /// `objects_max` objects; returns whether some are left.
+    /// `objects_max` objects at most; returns whether some may be left.
     pub(super) fn shed_some(&mut self, objects_max: usize) -> bool {
-        let next = self.shedding.take().or_else(|| {
-            let largest = self
-                .heads
-                .are_needed()
-                .then(|| self.heads.shed_largest(&self.objects, &self.known));
-            largest.flatten().map(|largest| (largest, 0))
-        });
-        let Some((shed, from)) = next else { return false };
-        let end = self.objects.len().min(from + objects_max);
-        for object in self.objects.get_mut(from..end).into_iter().flatten() {
-            let Some(head) = shed.head_of(object, &self.known) else {
-                continue;
-            };
-            self.memory.add(stored_bytes(&head));
-            self.memory.remove(stored_bytes(object));
-            *object = head;
-        }
-        if end < self.objects.len() {
-            self.shedding = Some((shed, end));
-        }
-        true
+        let memory = &mut self.memory;
+        let new_bytes = &mut self.new_bytes;
+        self.heads
+            .shed_some(&mut self.objects, &self.known, objects_max, |whole, head| {
+                memory.remove(stored_bytes(whole));
+                memory.add(stored_bytes(head));
+                *new_bytes = (*new_bytes + head.size_bytes()).saturating_sub(whole.size_bytes());
+            })
     }
 
     /// Skips and counts an item that cannot be parsed.
@@ -230,7 +215,7 @@ impl<'a> Staging<'a> {
             new_bytes: self.new_bytes,
             memory: self.memory,
             outdated: self.outdated,
-            shed: self.heads.into_shed(),
+            heads: self.heads.into_shed(),
         }
     }
 
@@ -257,19 +242,22 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// Stages `object`, replacing an older state of it if positions are known.
-    fn put(&mut self, object: Object) {
+    /// Stages `object`, replacing an older state of it if positions are known. Returns its position.
+    fn put(&mut self, object: Object) -> usize {
+        let position = self.objects.len();
         if let Some(positions) = &mut self.positions {
-            let position = self.objects.len();
             match positions.entry(object.key().to_key()) {
                 Entry::Vacant(entry) => drop(entry.insert(position)),
                 Entry::Occupied(entry) => {
-                    self.objects[*entry.get()] = object;
-                    return;
+                    let position = *entry.get();
+                    let older = std::mem::replace(&mut self.objects[position], object);
+                    self.forget(&older);
+                    return position;
                 }
             }
         }
         self.objects.push(object);
+        position
     }
 
     /// Unstages an object that was deleted among the initial events.
@@ -290,10 +278,21 @@ impl<'a> Staging<'a> {
         self.outdated.remove(key);
         let positions = self.index_positions();
         let Some(position) = positions.remove(key) else { return };
-        self.objects.swap_remove(position);
+        let object = self.objects.swap_remove(position);
+        self.forget(&object);
         if let Some(moved) = self.objects.get(position) {
+            self.heads.moved(moved, position);
             let key = moved.key().to_key();
             self.index_positions().insert(key, position);
+        }
+    }
+
+    /// An object is no longer staged: its bytes are given back, unless the store has it.
+    fn forget(&mut self, object: &Object) {
+        if is_new(object, &self.known) {
+            self.memory.remove(stored_bytes(object));
+            self.new_bytes = self.new_bytes.saturating_sub(object.size_bytes());
+            self.heads.forget(object);
         }
     }
 

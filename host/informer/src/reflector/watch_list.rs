@@ -18,7 +18,7 @@ use informant_object::ResourceVersion;
 use informant_object::frames::{Line, LineSplitter, WatchEventType, WatchLine};
 
 use super::Reflector;
-use super::list::{FetchedList, result_label, shed_rest};
+use super::list::{FetchedList, result_label, shed_excess};
 use super::paging::ListPlan;
 use super::staging::Staging;
 use super::watch::{BOOKMARK_SILENCE_MAX, OpenWatch};
@@ -189,9 +189,10 @@ impl Reflector {
             while let Some(frame_bytes) = bytes {
                 let within = limits.frame(frame_bytes.len(), staging.len());
                 within.map_err(StreamFailure::Refused)?;
-                if let Some(version) = self.stage_frame(&frame_bytes, open, &mut staging, &mut since_yield)? {
+                let end = self.stage_frame(&frame_bytes, open, &mut staging, &mut since_yield)?;
+                shed_excess(&mut staging).await;
+                if let Some(version) = end {
                     open.received = frame.received;
-                    shed_rest(&mut staging).await;
                     return Ok(FetchedList {
                         staged: staging.finish(),
                         version,

@@ -384,6 +384,8 @@ fn info_of(spec: &SourceSpec) -> SourceInfo {
         kind: spec.kind.clone(),
         resource: format!("{}/{}", spec.resource.api_version(), spec.resource.plural),
         namespace: spec.namespace.clone(),
+        namespaced: spec.namespaced,
+        partial: spec.label_selector.is_some() || spec.field_selector.is_some(),
     }
 }
 

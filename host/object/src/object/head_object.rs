@@ -27,11 +27,18 @@ const MARK_CUT: u32 = MARK - 1;
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// `kubectl apply` writes the whole object into this annotation.
-const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 static ANNOTATIONS: LazyLock<Pointer> = LazyLock::new(|| pointer("/metadata/annotations"));
 
-static WITHOUT_LAST_APPLIED: LazyLock<Shape> = LazyLock::new(|| dropping(pointer(LAST_APPLIED)));
+static ANNOTATIONS_ONLY: LazyLock<Projection> = LazyLock::new(|| Projection::new(std::slice::from_ref(&*ANNOTATIONS)));
+
+static WITHOUT_LAST_APPLIED: LazyLock<Shape> = LazyLock::new(|| {
+    dropping(pointer(&format!(
+        "/metadata/annotations/{}",
+        LAST_APPLIED.replace('/', "~1")
+    )))
+});
 
 static WITHOUT_ANNOTATIONS: LazyLock<Shape> = LazyLock::new(|| dropping(ANNOTATIONS.clone()));
 
@@ -114,16 +121,39 @@ impl Object {
         }
     }
 
+    /// Whether this has what `field` points to in the whole object. Always true of a whole object; of a head, `is_kept`
+    /// tells it for fields that are not metadata.
+    #[must_use]
+    pub fn keeps(&self, field: &Pointer, is_kept: bool) -> bool {
+        !self.is_head() || self.has(field) || (is_kept && !is_named(field.tokens().first(), "metadata"))
+    }
+
     /// Whether a head has the part of the whole object that `field` points to, as far as metadata goes.
     fn has(&self, field: &Pointer) -> bool {
         match field.tokens() {
-            [PointerToken::Name(first)] if matches!(&**first, "apiVersion" | "kind") => true,
-            [PointerToken::Name(first), rest @ ..] if &**first == "metadata" => {
-                let is_elsewhere = matches!(rest, [PointerToken::Name(second), ..] if &**second != "annotations");
-                is_elsewhere || self.has_annotations()
+            [first] => is_named(Some(first), "apiVersion") || is_named(Some(first), "kind") || self.has_all_of(first),
+            [first, second, ..] if is_named(Some(first), "metadata") && !may_be(second, "annotations") => true,
+            [first, second, third, ..]
+                if is_named(Some(first), "metadata") && is_named(Some(second), "annotations") =>
+            {
+                self.has_annotations() || (!may_be(third, LAST_APPLIED) && self.has_other_annotations())
             }
-            _ => false,
+            [first, ..] => self.has_all_of(first),
+            [] => false,
         }
+    }
+
+    /// Whether `first` is metadata, and a head has all of it.
+    fn has_all_of(&self, first: &PointerToken) -> bool {
+        is_named(Some(first), "metadata") && self.has_annotations()
+    }
+
+    /// Whether a head that lacks annotations has all of them but what `kubectl apply` writes.
+    fn has_other_annotations(&self) -> bool {
+        let mut json = Vec::new();
+        self.project(&ANNOTATIONS_ONLY, &mut json);
+        let name = br#""annotations":"#;
+        json.windows(name.len()).any(|window| window == name)
     }
 
     /// Whether a head has all annotations of its object.
@@ -174,6 +204,15 @@ fn hash(whole: &Object) -> u64 {
     HASHER.hash_one(whole.json())
 }
 
+fn is_named(token: Option<&PointerToken>, name: &str) -> bool {
+    matches!(token, Some(PointerToken::Name(other)) if **other == *name)
+}
+
+/// Whether `token` stands for the member called `name`.
+fn may_be(token: &PointerToken, name: &str) -> bool {
+    *token == PointerToken::Any || is_named(Some(token), name)
+}
+
 /// The object in `json`, without the annotations that a head does not keep.
 fn cut(json: &[u8]) -> Option<Object> {
     let head = Object::parse(json, &WITHOUT_LAST_APPLIED).ok()?;
@@ -181,7 +220,7 @@ fn cut(json: &[u8]) -> Option<Object> {
         return Some(head);
     }
     let mut annotations = Vec::new();
-    head.project(&Projection::new(std::slice::from_ref(&*ANNOTATIONS)), &mut annotations);
+    head.project(&ANNOTATIONS_ONLY, &mut annotations);
     match annotations.len() > HEAD_ANNOTATIONS_BYTES_MAX {
         true => Object::parse(json, &WITHOUT_ANNOTATIONS).ok(),
         false => Some(head),
@@ -294,8 +333,32 @@ mod tests {
         let applied = r#""kubectl.kubernetes.io/last-applied-configuration":"{…}""#;
         let head = object(applied, "").to_head(&fields(&[]));
         assert!(head.holds(&payload(&["/metadata/labels"])));
+        assert!(
+            head.holds(&payload(&["/metadata/annotations/x"])),
+            "the others are there"
+        );
         for missing in [Payload::Metadata, payload(&["/metadata"]), payload(&["/metadata/*/x"])] {
             assert!(!head.holds(&missing), "{missing:?}");
         }
+    }
+
+    #[test]
+    fn a_head_tells_which_fields_it_keeps() {
+        let [name, annotation, applied, spec] = [
+            "/metadata/name",
+            "/metadata/annotations/x",
+            "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration",
+            "/spec/x",
+        ]
+        .map(pointer);
+        let head = |annotations: &str| object(annotations, "").to_head(&fields(&[]));
+        let kept = |object: &Object| [&name, &annotation, &applied, &spec].map(|field| object.keeps(field, true));
+        assert_eq!(kept(&object("", "")), [true; 4]);
+        assert_eq!(kept(&head(r#""x":"y""#)), [true; 4]);
+        let with_applied = head(&format!(r#""{LAST_APPLIED}":"y""#));
+        assert_eq!(kept(&with_applied), [true, true, false, true]);
+        let without = head(&format!(r#""x":"{}""#, "y".repeat(HEAD_ANNOTATIONS_BYTES_MAX)));
+        assert_eq!(kept(&without), [true, false, false, true]);
+        assert!(!head("").keeps(&spec, false) && head("").keeps(&name, false));
     }
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use informant_cache::listener::{Delivery, DeliveryOutcome, Notification};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
-use informant_cache::{Awaited, Reason};
-use informant_object::{KeyRef, Object, Payload};
+use informant_cache::{Awaited, BodyUnavailable, Moment, Reason};
+use informant_object::{KeyRef, Object, Payload, SourceId};
 
 use crate::actor::source_rules::{SelectedObjects, SourceRule};
 use crate::bindings::informant::plugin::types::{Call, Failure, ObjectRef};
-use crate::bodies::Bodies;
+use crate::bodies::{Bodies, has_held_up};
 use crate::component::manifest::EventRule;
 use crate::component::roles::Handled;
 use crate::engine::trap::{TrapKind, TrapReport};
@@ -24,6 +24,8 @@ const BUFFER_KEPT_BYTES: usize = 256 * 1_024;
 pub(crate) struct Buffers {
     object: Vec<u8>,
     old: Vec<u8>,
+    /// When the last delivery waited for a body, if that has held up its worker.
+    held_up: Option<(Moment, Moment)>,
 }
 
 /// How a delivery ended.
@@ -44,10 +46,11 @@ impl Buffers {
         instance: &mut Instance,
         bodies: Bodies<'_>,
     ) -> DeliveryResult {
+        self.held_up = None;
         let read;
         let delivery = match head_to_read(delivery, rule) {
             None => delivery,
-            Some(head) => match bodies.read(delivery.source, head).await {
+            Some(head) => match self.read(delivery.source, head, bodies).await {
                 // A newer state would overtake events, and what the store has.
                 Ok(body) if body.version() == head.version() => {
                     read = with_body(delivery, body);
@@ -62,7 +65,7 @@ impl Buffers {
         };
         let called = match &delivery.notification {
             Notification::Synced => {
-                let called = instance.on_synced(delivery.source.0).await;
+                let called = instance.on_synced(delivery.source.0, call_of(delivery)).await;
                 called.map(|called| called.map(|answer| answer.map(|()| None)))
             }
             Notification::Add(_) | Notification::Update { .. } | Notification::Delete { .. } => match &rule.event {
@@ -79,6 +82,19 @@ impl Buffers {
         }
     }
 
+    async fn read(&mut self, source: SourceId, head: &Object, bodies: Bodies<'_>) -> Result<Object, BodyUnavailable> {
+        let began = bodies.env.now();
+        let body = bodies.read(source, head).await;
+        let now = bodies.env.now();
+        self.held_up = has_held_up(body.as_ref(), now - began).then_some((began, now));
+        body
+    }
+
+    /// When the last delivery waited for a body, if that has held up its worker.
+    pub(crate) fn take_held_up(&mut self) -> Option<(Moment, Moment)> {
+        self.held_up.take()
+    }
+
     /// Calls the handler. None if it does not need to be called.
     ///
     /// An object that starts or stops to be among `objects` is an add or a delete.
@@ -88,10 +104,7 @@ impl Buffers {
         (event, objects): (&EventRule, &SelectedObjects),
         instance: &mut Instance,
     ) -> Option<Called<Handled>> {
-        let call = Call {
-            reason: delivery.reason.into(),
-            attempt: delivery.attempt,
-        };
+        let call = call_of(delivery);
         let source = delivery.source.0;
         match &delivery.notification {
             Notification::Add(object) if !objects.contain(object) => {
@@ -206,6 +219,13 @@ impl Buffers {
                 *buffer = Vec::new();
             }
         }
+    }
+}
+
+fn call_of(delivery: &Delivery) -> Call {
+    Call {
+        reason: delivery.reason.into(),
+        attempt: delivery.attempt,
     }
 }
 

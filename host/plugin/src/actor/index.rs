@@ -6,15 +6,18 @@
 //!
 //! Has an instance of its own, which shares no memory with those that handle events. There is one, however many
 //! instances handle events: values are computed in batches, never wait, and are limited to the index budget. If the
-//! guest fails or traps on an object, only that object has no values. An instance that is lost too often leaves the
-//! index detached until the plugin is resumed or reloaded; meanwhile no informer waits for it.
+//! guest fails or traps on an object, only that object has no values. An object that cannot be read is not left out: its
+//! source waits for it. An instance that is lost too often leaves the index detached until the plugin is resumed or
+//! reloaded; meanwhile no informer waits for it.
 
-use std::collections::VecDeque;
+mod jobs;
+
 use std::time::Duration;
 
 use informant_cache::index_feed::{IndexJob, IndexResult, ValuesByIndex};
 use informant_cache::{IndexFeedHandle, Moment};
 
+use self::jobs::IndexJobs;
 use crate::actor::deliver::{object_ref, render};
 use crate::actor::live_status::track_stuck_call;
 use crate::actor::mailbox::{ActorCommand, CandidateInstance, Mailbox, Step, Wakeup};
@@ -25,9 +28,6 @@ use crate::engine::trap::TrapKind;
 use crate::metrics::IndexCounters;
 use crate::status::{PluginState, StuckOn};
 use crate::text::truncated;
-
-/// Objects taken from the feed at once.
-const BATCH_OBJECTS_MAX: usize = 64;
 
 /// How long values may wait to be handed in as one batch (an informer may be waiting), and how long the actor runs
 /// without yielding: 1 ms.
@@ -41,8 +41,7 @@ pub(crate) struct IndexActor {
     feed: Option<IndexFeedHandle>,
     counters: IndexCounters,
     /// Taken from the feed and not computed yet.
-    jobs: VecDeque<IndexJob>,
-    taken: Vec<IndexJob>,
+    jobs: IndexJobs,
     results: Vec<IndexResult>,
     document: Vec<u8>,
     started: bool,
@@ -58,8 +57,7 @@ impl IndexActor {
             mailbox,
             feed: None,
             counters,
-            jobs: VecDeque::new(),
-            taken: Vec::new(),
+            jobs: IndexJobs::default(),
             results: Vec::new(),
             document: Vec::new(),
             started: false,
@@ -97,12 +95,9 @@ impl IndexActor {
         if !std::mem::replace(&mut self.loaded, true) {
             feed.loaded();
         }
+        self.jobs.refill(&feed, self.slot.context.now());
         if self.jobs.is_empty() {
-            feed.next_batch(BATCH_OBJECTS_MAX, &mut self.taken);
-            self.jobs.extend(self.taken.drain(..));
-        }
-        if self.jobs.is_empty() {
-            return self.wait(None).await;
+            return self.wait(self.jobs.next_end()).await;
         }
         self.work(&feed).await;
         Step::Continue
@@ -121,7 +116,8 @@ impl IndexActor {
         let _running = self.slot.context.runtime.ticker.clock().run_guests();
         let mut handed_in = self.slot.context.now();
         self.slot.context.overruns.expire(handed_in);
-        while let Some(job) = self.jobs.pop_front() {
+        while let Some(job) = self.jobs.pop() {
+            let Some(job) = self.with_body(job, feed) else { continue };
             let values = self.compute(&job).await;
             self.results.push(job.answer(values));
             let now = self.slot.context.now();
@@ -139,6 +135,21 @@ impl IndexActor {
         self.slot.update_memory();
     }
 
+    /// The job, if its object can be computed now. Otherwise it waits for a body.
+    fn with_body(&mut self, job: IndexJob, feed: &IndexFeedHandle) -> Option<IndexJob> {
+        let job = self.jobs.queue_behind(job, feed)?;
+        let InstanceSlot { context, version, .. } = &self.slot;
+        let rule = version
+            .manifest
+            .index_rule(&job.object.api_version(), &job.object.kind());
+        if rule.is_none_or(|rule| job.object.holds(&rule.payload)) {
+            return Some(job);
+        }
+        let (catalog, waker) = (&context.runtime.services.catalog, self.mailbox.waker());
+        self.jobs.read(job, feed, catalog, waker, context.now());
+        None
+    }
+
     async fn compute(&mut self, job: &IndexJob) -> Result<ValuesByIndex, String> {
         let InstanceSlot {
             context,
@@ -153,15 +164,6 @@ impl IndexActor {
         };
         let Some(instance) = instance else {
             return Err("the plugin has no instance".to_owned());
-        };
-        let read;
-        let object = match object.holds(&rule.payload) {
-            true => object,
-            false => {
-                let body = context.runtime.bodies().read(job.source, object).await;
-                read = body.map_err(|error| truncated(error.to_string()))?;
-                &read
-            }
         };
         let document = render(&mut self.document, &rule.payload, object);
         let about = || StuckOn::of_index(job, context.now());
@@ -189,8 +191,7 @@ impl IndexActor {
                     TrapKind::Trap | TrapKind::Memory | TrapKind::Aborted => self.counters.trap.inc(),
                 };
                 let error = truncated(report.to_string());
-                let catalog = &self.slot.context.runtime.services.catalog;
-                let about = LossSubject::of(catalog, job.source, Some(job.key.as_ref()));
+                let about = LossSubject::of(Some(job.key.as_ref()));
                 self.slot.record_loss(&report, about);
                 Err(error)
             }

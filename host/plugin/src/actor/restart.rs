@@ -7,8 +7,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use informant_cache::{Catalog, Moment};
-use informant_object::{KeyRef, SourceId};
+use informant_cache::Moment;
+use informant_object::KeyRef;
 
 use crate::engine::trap::TrapKind;
 use crate::error::LoadProblem;
@@ -62,21 +62,23 @@ struct Loss {
 /// What a call was about that cost an instance.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LossSubject {
-    /// An object of a namespace of a cluster.
-    Namespace(String, String),
-    /// A cluster-scoped object: its cluster and name.
-    Object(String, String),
-    /// No object: `init`, or the end of a list.
+    /// An object of a namespace, in whichever cluster.
+    Namespace(String),
+    /// A cluster-scoped object of this name.
+    Object(String),
+    /// The end of a list. How many objects `on-synced` goes through is up to those who create them, and how often it is
+    /// called for one list is bounded, so it leads to no quarantine.
+    Sync,
+    /// No object: `init`.
     Plugin,
 }
 
 impl LossSubject {
-    pub(crate) fn of(catalog: &Catalog, source: SourceId, key: Option<KeyRef<'_>>) -> LossSubject {
-        let cluster = || catalog.info(source).map_or_else(String::new, |info| info.cluster);
+    pub(crate) fn of(key: Option<KeyRef<'_>>) -> LossSubject {
         match key {
-            None => LossSubject::Plugin,
-            Some(KeyRef { namespace: "", name }) => LossSubject::Object(cluster(), name.to_owned()),
-            Some(key) => LossSubject::Namespace(cluster(), key.namespace.to_owned()),
+            None => LossSubject::Sync,
+            Some(KeyRef { namespace: "", name }) => LossSubject::Object(name.to_owned()),
+            Some(key) => LossSubject::Namespace(key.namespace.to_owned()),
         }
     }
 }
@@ -130,6 +132,7 @@ impl FailureHistory {
             on_probation,
         } = loss;
         let points = match kind {
+            _ if about == LossSubject::Sync => 0,
             TrapKind::Timeout => TIMEOUT_POINTS,
             TrapKind::Trap | TrapKind::Memory => 1,
             // The plugin is being stopped.
@@ -183,18 +186,18 @@ impl FailureHistory {
     }
 }
 
-/// Whether `losses` are about objects of several namespaces, or about many cluster-scoped objects.
+/// Whether `losses` are about objects of several namespaces, or about many cluster-scoped objects. One user may deploy an
+/// object to a namespace of many clusters: one name counts once.
 fn is_spread<'a>(losses: impl Iterator<Item = &'a Loss>) -> bool {
-    let subjects: BTreeSet<&LossSubject> = losses.map(|loss| &loss.about).collect();
-    let (mut namespaces, mut objects) = (0, 0);
-    for subject in subjects {
-        match subject {
-            LossSubject::Namespace(..) => namespaces += 1,
-            LossSubject::Object(..) => objects += 1,
-            LossSubject::Plugin => {}
-        }
+    let (mut namespaces, mut objects) = (BTreeSet::new(), BTreeSet::new());
+    for loss in losses {
+        match &loss.about {
+            LossSubject::Namespace(name) => namespaces.insert(name),
+            LossSubject::Object(name) => objects.insert(name),
+            LossSubject::Sync | LossSubject::Plugin => false,
+        };
     }
-    namespaces >= QUARANTINE_NAMESPACES || objects >= QUARANTINE_OBJECTS
+    namespaces.len() >= QUARANTINE_NAMESPACES || objects.len() >= QUARANTINE_OBJECTS
 }
 
 #[cfg(test)]
@@ -215,7 +218,7 @@ mod tests {
     fn loss(kind: TrapKind, namespace: impl ToString) -> NewLoss {
         NewLoss {
             kind,
-            about: LossSubject::Namespace(String::new(), namespace.to_string()),
+            about: LossSubject::Namespace(namespace.to_string()),
             in_a_row: 1,
             on_probation: false,
         }
@@ -306,7 +309,7 @@ mod tests {
         let decide = |objects: u64| {
             let mut failures = FailureHistory::default();
             let decisions = (0..40).map(|number| {
-                let about = LossSubject::Object(String::new(), format!("node-{}", number % objects));
+                let about = LossSubject::Object(format!("node-{}", number % objects));
                 failures.record(NewLoss { about, ..trap() }, at(number * 1_000))
             });
             decisions.last() == Some(RestartDecision::Quarantine)
@@ -327,6 +330,30 @@ mod tests {
         }
         assert_eq!(traps, LOSS_POINTS_MAX);
         assert!(now < at(30_000), "{now}");
+    }
+
+    #[test]
+    fn one_namespace_in_many_clusters_leads_to_no_quarantine() {
+        let mut failures = FailureHistory::default();
+        for number in 0..100 {
+            // The same object of several clusters.
+            let about = LossSubject::of(Some(KeyRef::new("web", "poison")));
+            wait(failures.record(NewLoss { about, ..trap() }, at(number * 1_000)));
+        }
+    }
+
+    #[test]
+    fn crashes_of_on_synced_never_lead_to_quarantine() {
+        let (mut failures, mut now) = (FailureHistory::default(), Moment::ZERO);
+        for in_a_row in 1..100 {
+            let about = LossSubject::of(None);
+            let sync = NewLoss {
+                about,
+                in_a_row,
+                ..loss(TrapKind::Timeout, "")
+            };
+            now += wait(failures.record(sync, now));
+        }
     }
 
     #[test]

@@ -192,9 +192,20 @@ impl InstanceSlot {
 
     /// Drops the instance, which trapped or timed out in a call about `about`, and decides what follows.
     pub(crate) fn record_loss(&mut self, report: &TrapReport, about: LossSubject) {
+        if report.kind == TrapKind::Aborted {
+            return self.drop_aborted(report);
+        }
         self.drop_lost(report);
         let decision = self.decide(report.kind, about);
         self.apply_decision(decision, &report.to_string());
+    }
+
+    /// Drops the instance, whose call was cut off because the plugin is being stopped.
+    fn drop_aborted(&mut self, report: &TrapReport) {
+        self.instance = None;
+        self.update_memory();
+        let plugin: &str = self.context.counters.plugin();
+        tracing::debug!(plugin, role = self.id.actor.as_str(), error = %report, "plugin stopped during a call");
     }
 
     /// Drops the instance, which trapped or timed out, and counts that.

@@ -32,6 +32,16 @@ pub(crate) const BATCH_EVENTS_MAX: usize = 64;
 /// to notice, but longer than a quick handler takes for a batch.
 const FLUSH_MAX: Duration = Duration::from_millis(1);
 
+/// What became of one call.
+struct Handled {
+    /// When it ended.
+    at: Moment,
+    /// Its event ends later, with what the call committed.
+    has_committed: bool,
+    /// A slow body has held up the worker.
+    was_held_up: bool,
+}
+
 /// Calls one instance.
 pub(crate) struct EventWorker {
     pub(crate) slot: InstanceSlot,
@@ -120,9 +130,10 @@ impl EventWorker {
         let mut batch = std::mem::take(&mut self.batch);
         let mut deliveries = batch.drain(..);
         for delivery in deliveries.by_ref() {
-            let has_committed;
-            (now, has_committed) = self.handle(&delivery, now).await;
-            let mut is_over = interrupt.is_raised();
+            let handled = self.handle(&delivery, now).await;
+            now = handled.at;
+            // Others of its namespace wait from now on.
+            let mut is_over = interrupt.is_raised() || handled.was_held_up;
             if now - answered > FLUSH_MAX {
                 self.answers.report(&self.slot.context.outcomes, now);
                 // Calls that return at once never yield to other tasks.
@@ -132,7 +143,7 @@ impl EventWorker {
                 // Takes a lock, which is too expensive for each event.
                 is_over |= self.slot.context.abort.is_cancelled();
             }
-            is_over |= has_committed && self.slot.context.is_full();
+            is_over |= handled.has_committed && self.slot.context.is_full();
             if self.slot.is_empty() || is_over {
                 break;
             }
@@ -147,8 +158,8 @@ impl EventWorker {
         self.slot.update_memory();
     }
 
-    /// Makes one call. Returns when it ended, and whether its event ends later, with what the call committed.
-    async fn handle(&mut self, delivery: &Delivery, began: Moment) -> (Moment, bool) {
+    /// Makes one call.
+    async fn handle(&mut self, delivery: &Delivery, began: Moment) -> Handled {
         let InstanceSlot {
             context,
             version,
@@ -174,8 +185,11 @@ impl EventWorker {
             None => DeliveryResult::Answered(DeliveryOutcome::Filtered),
         };
         let now = context.now();
+        let held_up = self.buffers.take_held_up();
         if delivery.is_suspect {
             context.listener.consumer().took(delivery.token, began, now);
+        } else if let Some(((since, until), key)) = held_up.zip(delivery.key()) {
+            context.listener.consumer().held_up(delivery.source, key, since, until);
         }
         let (outcome, loss) = match ended {
             DeliveryResult::Answered(outcome) => (Some(outcome), None),
@@ -208,10 +222,12 @@ impl EventWorker {
             }
         }
         if let Some(report) = loss {
-            let catalog = &self.slot.context.runtime.services.catalog;
-            let about = LossSubject::of(catalog, delivery.source, delivery.key());
-            self.slot.record_loss(&report, about);
+            self.slot.record_loss(&report, LossSubject::of(delivery.key()));
         }
-        (now, has_committed)
+        Handled {
+            at: now,
+            has_committed,
+            was_held_up: held_up.is_some(),
+        }
     }
 }

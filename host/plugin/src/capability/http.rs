@@ -239,7 +239,7 @@ impl WasiHttpHooks for HttpHooks {
             match answer {
                 Ok(response) => Ok((response, Box::new(std::future::ready(Ok(()))) as WasiSent)),
                 Err(error) => {
-                    output.log(Level::Warn, &format!("HTTP request failed: {error}"), None);
+                    output.log(Level::Warn, &format!("HTTP request failed: {error}"), &[], None);
                     Err(wasi_error(error))
                 }
             }

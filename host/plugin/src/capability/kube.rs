@@ -165,7 +165,7 @@ impl KubeCaller {
     /// Whether the current call may use the interface.
     fn check(&self) -> Result<(), KubeError> {
         self.may_use
-            .map_err(|reason| KubeError::new(KubeErrorCode::Denied, reason))
+            .map_err(|reason| KubeError::new(KubeErrorCode::NotHere, reason))
     }
 
     /// Whether there is a single cluster, without a name.

@@ -155,7 +155,7 @@ impl KvCaller {
         name: &'static str,
         function: impl FnOnce(&mut CallChanges) -> Answer<T>,
     ) -> Answer<T> {
-        self.may_use.map_err(|reason| error(ErrorCode::Denied, reason))?;
+        self.may_use.map_err(|reason| error(ErrorCode::NotHere, reason))?;
         let answer = match self.open().await {
             Ok(changes) => function(changes),
             Err(problem) => Err(problem),

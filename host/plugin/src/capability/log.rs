@@ -96,10 +96,10 @@ impl CallPart for LogCaller {
 }
 
 impl log::Host for LogCaller {
-    fn log(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
+    fn log(&mut self, level: Level, message: String, fields: Vec<(String, String)>) -> wasmtime::Result<()> {
         let cluster = self.subject.cluster().ok().flatten();
         let cluster = cluster.as_deref().filter(|cluster| !cluster.is_empty());
-        self.output.log(level, &message, cluster);
+        self.output.log(level, &message, &fields, cluster);
         Ok(())
     }
 }

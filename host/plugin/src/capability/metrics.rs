@@ -115,7 +115,7 @@ impl MetricsCaller {
         kinds: &[MetricKind],
         function: impl FnOnce(&mut CallMetrics, usize, &MetricDeclaration) -> Answer<()>,
     ) -> Answer<()> {
-        self.may_use.map_err(|reason| error(ErrorCode::Denied, reason))?;
+        self.may_use.map_err(|reason| error(ErrorCode::NotHere, reason))?;
         let manifest = &self.manifest;
         let Some((position, metric)) = manifest.metric(name) else {
             return Err(error(ErrorCode::Invalid, undeclared(name, kinds[0])));

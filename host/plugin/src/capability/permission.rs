@@ -2,7 +2,7 @@
 
 use super::Permissions;
 
-/// Whether a call may use a capability. Otherwise, why not, as the guest receives it with `denied`.
+/// Whether a call may use a capability. Otherwise, why not, as the guest receives it with `not-here`.
 pub(crate) type MayUse = Result<(), &'static str>;
 
 /// The kinds of calls into a guest.

@@ -3,7 +3,7 @@
 //! Promises: within one call into the guest all reads of a source see one snapshot, taken at the first of them, and so
 //! at least as new as the event; of an object of which the cache has only the head, the same state or a newer one. Only
 //! informers listed in the plugin's section can be read; no answer is larger than a page; a long search yields to other
-//! guests. Calls from `index`, `describe` and `init` always return `denied`.
+//! guests. Calls from `index`, `describe` and `init` always return `not-here`.
 
 mod grants;
 mod page;
@@ -29,6 +29,7 @@ use crate::capability::parts::{
 use crate::capability::permission::MayUse;
 use crate::capability::{HasCapabilities, error};
 use crate::engine::wait::CallTime;
+use crate::json_error::explain;
 
 /// Most keys that `index-keys` returns: 100,000. More are `too-large`; use `by-index`, which has pages.
 pub(crate) const INDEX_KEYS_MAX: usize = 100_000;
@@ -146,7 +147,7 @@ impl StoreReader {
     }
 
     fn grants(&self) -> Answer<Arc<InformerGrants>> {
-        self.may_use.map_err(|reason| error(ErrorCode::Denied, reason))?;
+        self.may_use.map_err(|reason| error(ErrorCode::NotHere, reason))?;
         Ok(self.grants.get())
     }
 
@@ -245,6 +246,7 @@ impl StoreReader {
 
     /// One page of the objects that `lookup` finds in each source, from the query's cursor on.
     async fn page(&mut self, informer: &str, lookup: Lookup<'_>, query: &Query) -> Answer<Page> {
+        check_options(&query.options)?;
         let selector = LabelSelector::parse(&query.label_selector)
             .map_err(|problem| error(ErrorCode::Invalid, format!("label-selector: {problem}")))?;
         let position = PageCursor::parse(&query.cursor)?;
@@ -426,6 +428,18 @@ impl StoreReader {
     }
 }
 
+/// Refuses members of a query's options: this version of the contract has none.
+fn check_options(options: &[u8]) -> Answer<()> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct NoMembers {}
+    if options.is_empty() {
+        return Ok(());
+    }
+    let read = serde_json::from_slice(options).map(|NoMembers {}| ());
+    read.map_err(|problem| error(ErrorCode::Invalid, format!("options: {}", explain(&problem))))
+}
+
 /// Which objects of a source are examined.
 #[derive(Clone, Copy)]
 enum Lookup<'q> {
@@ -518,6 +532,8 @@ fn described(source: &Source, alias: &str) -> SourceInfo {
         kind: info.kind.clone(),
         resource: info.resource.clone(),
         namespace: info.namespace.clone(),
+        namespaced: info.namespaced,
+        partial: info.partial,
     }
 }
 

@@ -1,8 +1,8 @@
 //! The interfaces that Informant provides to components, and hints about others.
 
 use crate::bindings::PACKAGE;
-use crate::component::binary::Surface;
-use crate::component::interface_name::{InterfaceName, InterfaceVersion};
+use crate::component::binary::{SdkInfo, Surface};
+use crate::component::interface_name::{InterfaceName, InterfaceVersion, is_canonical};
 use crate::component::roles::{check_version, offered_version};
 use crate::error::LoadProblem;
 
@@ -55,21 +55,27 @@ pub(super) const TYPES: &str = "types";
 /// [`LoadProblem::Import`] for the first that is not offered, [`LoadProblem::NewerContract`] for one of a later
 /// contract.
 pub(crate) fn check_names(surface: &Surface, ours: &[&str]) -> Result<(), LoadProblem> {
-    surface.imports.iter().try_for_each(|import| check(import, ours))
+    let sdk = surface.sdk.as_ref();
+    surface.imports.iter().try_for_each(|import| check(import, ours, sdk))
 }
 
-fn check(import: &str, ours: &[&str]) -> Result<(), LoadProblem> {
+fn check(import: &str, ours: &[&str], sdk: Option<&SdkInfo>) -> Result<(), LoadProblem> {
     let refuse = |hint: &str| {
         Err(LoadProblem::Import {
             interface: import.to_owned(),
             hint: hint.to_owned(),
         })
     };
+    if is_canonical(import) {
+        return Err(LoadProblem::CanonicalName {
+            name: import.to_owned(),
+        });
+    }
     let Some(name) = InterfaceName::parse(import) else {
         return refuse(": it is not an interface of a package; import only what the SDK's world contains");
     };
     if name.package == PACKAGE {
-        let version = check_version(name.version)?;
+        let version = check_version(name.version, sdk)?;
         // What a newer contract added is linked as stubs.
         let is_ours = name.interface == TYPES || ours.contains(&name.interface);
         return match is_ours || version.is_newer_than(&offered_version()) {
@@ -129,13 +135,13 @@ mod tests {
     #[test]
     fn offered_interfaces_pass_at_each_compatible_version() {
         for import in offered(&OURS) {
-            check(&import, &OURS).unwrap();
+            check(&import, &OURS, None).unwrap();
         }
-        let check = |import: &str| check(import, &OURS);
+        let check = |import: &str| check(import, &OURS, None);
         check("wasi:io/poll@0.2.0").unwrap();
         check("wasi:io/poll@0.2.99").unwrap();
-        check("informant:plugin/store@0.2.7").unwrap();
-        check("informant:plugin/tomorrow@0.2.7").unwrap();
+        check("informant:plugin/store@0.3.7").unwrap();
+        check("informant:plugin/tomorrow@0.3.7").unwrap();
     }
 
     #[test]
@@ -147,13 +153,15 @@ mod tests {
             "wasi:io/poll@0.2.0-rc-2023-11-10",
             "wasi:keyvalue/store@0.2.0-draft",
             "wasi:config/store@0.2.0",
-            "informant:plugin/timers@0.2.0",
-            "informant:plugin/store@0.3.0",
+            "informant:plugin/timers@0.3.0",
+            "informant:plugin/store@0.4.0",
             "informant:plugin/store@0.0.1",
+            "informant:plugin/store@1",
+            "wasi:io/poll@0.2",
             "acme:tools/clock@1.0.0",
             "read-file",
         ] {
-            text += &check(import, &OURS).unwrap_err().to_string();
+            text += &check(import, &OURS, None).unwrap_err().to_string();
             text.push('\n');
         }
         insta::assert_snapshot!(text, @r#"
@@ -162,9 +170,11 @@ mod tests {
         imports wasi:io/poll@0.2.0-rc-2023-11-10, which Informant does not provide; it provides WASI 0.2 and no drafts or release candidates: update the toolchain
         imports wasi:keyvalue/store@0.2.0-draft, which Informant does not provide; it provides WASI 0.2 and no drafts or release candidates: update the toolchain
         imports wasi:config/store@0.2.0, which Informant does not provide; it provides WASI 0.2 without incoming HTTP, tls, config and keyvalue: build it without them
-        imports informant:plugin/timers@0.2.0, which Informant does not provide yet; upgrade Informant, or build it without this import
-        built for the newer contract 0.3.0, but this Informant supports 0.2.0; upgrade Informant, or build it with an older SDK
-        built for the older contract 0.0.1, but this Informant supports 0.2.0; rebuild it with the SDK of this Informant (version 0.1.0)
+        imports informant:plugin/timers@0.3.0, which Informant does not provide yet; upgrade Informant, or build it without this import
+        built for the newer contract 0.4.0, but this Informant supports 0.3.0; upgrade Informant, or build it with an older SDK
+        built for the older contract 0.0.1, but this Informant supports 0.3.0; rebuild it with the SDK of this Informant (version 0.1.0)
+        imports or exports informant:plugin/store@1, which has a canonical name; build it with tools that write the whole version (without `--emit-canonical-names`), as informant:plugin/…@0.3.0
+        imports or exports wasi:io/poll@0.2, which has a canonical name; build it with tools that write the whole version (without `--emit-canonical-names`), as informant:plugin/…@0.3.0
         imports acme:tools/clock@1.0.0, which Informant does not provide; build it without this import, or compose it with a component that exports it (wac plug)
         imports read-file, which Informant does not provide: it is not an interface of a package; import only what the SDK's world contains
         "#);

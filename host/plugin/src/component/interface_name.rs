@@ -36,6 +36,16 @@ impl<'a> InterfaceName<'a> {
     }
 }
 
+/// Whether `name` is the canonical name of an interface, whose version has only the numbers that decide what it is
+/// compatible with: `wasi:io/poll@0.2`, `informant:plugin/store@1`. wasmtime does not link such names yet.
+pub(crate) fn is_canonical(name: &str) -> bool {
+    let Some((path, version)) = name.split_once('@') else {
+        return false;
+    };
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    path.contains(':') && path.contains('/') && version.split('.').count() < 3 && version.split('.').all(is_number)
+}
+
 impl<'a> InterfaceVersion<'a> {
     pub(crate) fn parse(text: &'a str) -> Option<InterfaceVersion<'a>> {
         let text = text.split_once('+').map_or(text, |(version, _build)| version);
@@ -95,6 +105,21 @@ mod tests {
         assert_eq!(InterfaceName::parse("a:b/c").unwrap().version, None);
         for other in ["init", "exports", "a/b", "a:b", "a:b/c@x"] {
             assert_eq!(InterfaceName::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn canonical_names_have_fewer_numbers() {
+        for (name, expected) in [
+            ("informant:plugin/store@1", true),
+            ("wasi:io/poll@0.2", true),
+            ("wasi:io/poll@0.2.6", false),
+            ("wasi:io/poll", false),
+            ("wasi:io/poll@x", false),
+            ("wasi:io/poll@", false),
+            ("init@1", false),
+        ] {
+            assert_eq!(is_canonical(name), expected, "{name}");
         }
     }
 

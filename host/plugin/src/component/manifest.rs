@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::component::roles::{Role, Roles};
 use crate::error::{LoadProblem, ManifestError};
+use crate::json_error::read;
 
 pub use self::metric::{MetricDeclaration, MetricKind};
 
@@ -138,7 +139,7 @@ impl Manifest {
                 max: MANIFEST_BYTES_MAX,
             });
         }
-        let mut manifest: Manifest = serde_json::from_slice(json).map_err(ManifestError::Json)?;
+        let mut manifest: Manifest = read(json).map_err(ManifestError::Json)?;
         let valid = manifest.validate(roles).and_then(|()| {
             let can_set = manifest.active_roles(roles).wants_events();
             manifest.validate_metrics(can_set)

@@ -13,11 +13,11 @@ use wasmtime::Store;
 use wasmtime::component::types::{self, ComponentItem};
 use wasmtime::component::{Component, ComponentNamedList, Instance, InstancePre, Lift, Lower};
 
-use crate::bindings::PACKAGE;
 use crate::bindings::exports::informant::plugin::{event_handler, index_funcs, lifecycle, state, sync_handler};
 use crate::bindings::informant::plugin::types::{Call, Failure, ObjectRef};
-use crate::component::binary::Surface;
-use crate::component::interface_name::{InterfaceName, InterfaceVersion};
+use crate::bindings::{CONTRACT, PACKAGE};
+use crate::component::binary::{SdkInfo, Surface};
+use crate::component::interface_name::{InterfaceName, InterfaceVersion, is_canonical};
 use crate::error::LoadProblem;
 
 /// The table of roles: of each its name, the interface of the bindings, and the functions with their types. Everything
@@ -94,7 +94,7 @@ roles! {
     }
     /// It is called when the initial list of a source was delivered.
     SyncHandler = "sync-handler", sync: sync_handler {
-        "on-synced": (u32) -> Answer;
+        "on-synced": (u32, Call) -> Answer;
     }
     /// It computes index values.
     IndexFuncs = "index-funcs", index: index_funcs {
@@ -178,8 +178,12 @@ pub(crate) struct ExportedRoles {
 pub(crate) fn check_names(surface: &Surface) -> Result<ExportedRoles, LoadProblem> {
     let (mut roles, mut unknown) = (Vec::new(), Vec::new());
     let mut lifecycle = None;
+    let mut ours: Vec<&str> = Vec::new();
     for export in &surface.exports {
         let Some(name) = InterfaceName::parse(export) else {
+            if is_canonical(export) {
+                return Err(LoadProblem::CanonicalName { name: export.clone() });
+            }
             continue;
         };
         if (name.package, name.interface) == ("wasi:cli", "run") {
@@ -188,7 +192,17 @@ pub(crate) fn check_names(surface: &Surface) -> Result<ExportedRoles, LoadProble
         if name.package != PACKAGE {
             continue;
         }
-        let version = check_version(name.version)?;
+        let version = check_version(name.version, surface.sdk.as_ref())?;
+        // Of two versions of an interface one would never be called.
+        let is_same =
+            |other: &&&str| InterfaceName::parse(other).is_some_and(|other| other.interface == name.interface);
+        if let Some(other) = ours.iter().find(is_same) {
+            return Err(LoadProblem::RoleTwice {
+                first: (*other).to_owned(),
+                second: export.clone(),
+            });
+        }
+        ours.push(export);
         match name.interface {
             "lifecycle" => lifecycle = Some(version.to_string()),
             name => match Role::ALL.iter().find(|role| role.name() == name) {
@@ -216,28 +230,50 @@ pub(crate) fn check_names(surface: &Surface) -> Result<ExportedRoles, LoadProble
 
 /// The contract version that this Informant supports, parsed.
 pub(crate) const fn offered_version() -> InterfaceVersion<'static> {
+    let [major, minor, patch] = numbers(CONTRACT);
     InterfaceVersion {
-        major: 0,
-        minor: 2,
-        patch: 0,
+        major,
+        minor,
+        patch,
         prerelease: "",
     }
 }
 
-/// Rejects another contract version. An interface without a version is never ours.
-pub(crate) fn check_version(version: Option<InterfaceVersion<'_>>) -> Result<InterfaceVersion<'_>, LoadProblem> {
+/// The numbers of a version without a prerelease.
+const fn numbers(version: &str) -> [u64; 3] {
+    let bytes = version.as_bytes();
+    let (mut numbers, mut part, mut at) = ([0; 3], 0, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'.' => part += 1,
+            digit => numbers[part] = numbers[part] * 10 + (digit - b'0') as u64,
+        }
+        at += 1;
+    }
+    numbers
+}
+
+/// Rejects another contract version, of a component that was built with `sdk` if that is known. An interface without a
+/// version is never ours.
+pub(crate) fn check_version<'v>(
+    version: Option<InterfaceVersion<'v>>,
+    sdk: Option<&SdkInfo>,
+) -> Result<InterfaceVersion<'v>, LoadProblem> {
     let offered = offered_version();
+    let older = |found: String| LoadProblem::OlderContract {
+        found,
+        sdk: match sdk {
+            Some(SdkInfo { language, .. }) => format!("the SDK for {language}"),
+            None => "the SDK".to_owned(),
+        },
+    };
     match version {
         Some(version) if version.is_compatible_with(&offered) => Ok(version),
         Some(version) if version.is_newer_than(&offered) => Err(LoadProblem::NewerContract {
             found: version.to_string(),
         }),
-        Some(version) => Err(LoadProblem::OlderContract {
-            found: version.to_string(),
-        }),
-        None => Err(LoadProblem::OlderContract {
-            found: "without a version".to_owned(),
-        }),
+        Some(version) => Err(older(version.to_string())),
+        None => Err(older("without a version".to_owned())),
     }
 }
 
@@ -327,5 +363,46 @@ impl FunctionCheck<'_> {
             function: self.name.to_owned(),
             cause,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(exports: &[&str], language: Option<&str>) -> String {
+        let surface = Surface {
+            exports: exports.iter().map(|export| (*export).to_owned()).collect(),
+            sdk: language.map(|language| SdkInfo {
+                language: language.to_owned(),
+                sdk: "0.1.0".to_owned(),
+                contract: "0.2.0".to_owned(),
+            }),
+            ..Surface::default()
+        };
+        check_names(&surface).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_older_component_names_the_sdk_to_rebuild_with() {
+        let exports = ["informant:plugin/lifecycle@0.2.0"];
+        insta::assert_snapshot!(refusal(&exports, Some("rust")), @"built for the older contract 0.2.0, but this Informant supports 0.3.0; rebuild it with the SDK for rust of this Informant (version 0.1.0)");
+        insta::assert_snapshot!(refusal(&exports, None), @"built for the older contract 0.2.0, but this Informant supports 0.3.0; rebuild it with the SDK of this Informant (version 0.1.0)");
+    }
+
+    #[test]
+    fn names_that_would_never_be_called_are_rejected() {
+        let twice = [
+            "informant:plugin/event-handler@0.3.0",
+            "informant:plugin/event-handler@0.3.1",
+        ];
+        insta::assert_snapshot!(refusal(&twice, None), @"exports informant:plugin/event-handler@0.3.0 and informant:plugin/event-handler@0.3.1, of which only one could be called; leave out the older one");
+        let canonical = ["informant:plugin/lifecycle@0.3"];
+        insta::assert_snapshot!(refusal(&canonical, None), @"imports or exports informant:plugin/lifecycle@0.3, which has a canonical name; build it with tools that write the whole version (without `--emit-canonical-names`), as informant:plugin/…@0.3.0");
+    }
+
+    #[test]
+    fn the_offered_version_is_that_of_the_contract() {
+        assert_eq!(offered_version().to_string(), CONTRACT);
     }
 }

@@ -50,7 +50,7 @@ impl PluginConfig {
 
     fn with(spec: PluginSpec, grants: Grants) -> Arc<PluginConfig> {
         Arc::new(PluginConfig {
-            context: DescribeContext::new(&spec.name, spec.config.clone()),
+            context: DescribeContext::new(&spec),
             spec,
             grants,
         })

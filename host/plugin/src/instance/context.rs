@@ -1,12 +1,13 @@
 //! The contexts that `describe` and `init` receive: JSON documents, to which members may be added.
 
-use informant_spec::Digest;
+use informant_spec::{Digest, PluginSpec};
 use serde::Serialize;
 use serde_json::Value;
 use tracing::Level;
 
 use crate::bindings::CONTRACT;
 use crate::capability;
+use crate::component::roles::Role;
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -17,6 +18,18 @@ pub(crate) struct DescribeContext {
     informant: &'static str,
     contract: &'static str,
     offers: Vec<&'static str>,
+    roles: Vec<&'static str>,
+    limits: ContextLimits,
+}
+
+/// The limits of the plugin's section that its own code can respect.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ContextLimits {
+    /// Of one instance.
+    memory_bytes: usize,
+    /// The longest that one call may take.
+    call_ms: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,13 +82,18 @@ pub(crate) struct PreviousVersion {
 }
 
 impl DescribeContext {
-    pub(crate) fn new(plugin: &str, config: Value) -> DescribeContext {
+    pub(crate) fn new(spec: &PluginSpec) -> DescribeContext {
         DescribeContext {
-            plugin: plugin.to_owned(),
-            config,
+            plugin: spec.name.clone(),
+            config: spec.config.clone(),
             informant: env!("CARGO_PKG_VERSION"),
             contract: CONTRACT,
             offers: capability::interfaces(),
+            roles: Role::ALL.iter().map(|role| role.name()).collect(),
+            limits: ContextLimits {
+                memory_bytes: spec.limits.memory_bytes,
+                call_ms: u64::try_from(spec.limits.call.as_millis()).unwrap_or(u64::MAX),
+            },
         }
     }
 
@@ -128,7 +146,10 @@ mod tests {
 
     #[test]
     fn contexts_are_the_documents_of_the_contract() {
-        let context = DescribeContext::new("greeter", serde_json::json!({ "greeting": "hi" }));
+        let context = DescribeContext::new(&PluginSpec {
+            config: serde_json::json!({ "greeting": "hi" }),
+            ..PluginSpec::new("greeter", "greeter.wasm")
+        });
         let start = InstanceStart {
             role: "events",
             instance: 0,
@@ -144,7 +165,7 @@ mod tests {
                 .unwrap()
                 .replace(env!("CARGO_PKG_VERSION"), "VERSION")
         };
-        insta::assert_snapshot!(text(context.to_json()), @r#"{"plugin":"greeter","config":{"greeting":"hi"},"informant":"VERSION","contract":"0.2.0","offers":["store","kube","kv","metrics","log"]}"#);
-        insta::assert_snapshot!(text(context.to_init_json(&start)), @r#"{"plugin":"greeter","config":{"greeting":"hi"},"informant":"VERSION","contract":"0.2.0","offers":["store","kube","kv","metrics","log"],"role":"events","instance":0,"instances":1,"because":"swap","previous":{"version":"1.3.0","digest":"6db7d803e74f1ffa7d8f5adc0bf95b3e15bf4c8373fffadf546227cc6c6742cb"}}"#);
+        insta::assert_snapshot!(text(context.to_json()), @r#"{"plugin":"greeter","config":{"greeting":"hi"},"informant":"VERSION","contract":"0.3.0","offers":["store","kube","kv","metrics","log"],"roles":["event-handler","sync-handler","index-funcs","state"],"limits":{"memoryBytes":67108864,"callMs":30000}}"#);
+        insta::assert_snapshot!(text(context.to_init_json(&start)), @r#"{"plugin":"greeter","config":{"greeting":"hi"},"informant":"VERSION","contract":"0.3.0","offers":["store","kube","kv","metrics","log"],"roles":["event-handler","sync-handler","index-funcs","state"],"limits":{"memoryBytes":67108864,"callMs":30000},"role":"events","instance":0,"instances":1,"because":"swap","previous":{"version":"1.3.0","digest":"6db7d803e74f1ffa7d8f5adc0bf95b3e15bf4c8373fffadf546227cc6c6742cb"}}"#);
     }
 }

@@ -20,7 +20,7 @@ fn output_is_logged_line_by_line() {
         for piece in ["hel", "lo\nwor", "ld\n\nand"] {
             output.stream(Stream::Stdout).write(bytes::Bytes::from(piece)).unwrap();
         }
-        output.log(Level::Error, "oh", Some("east"));
+        output.log(Level::Error, "oh", &[], Some("east"));
         output.end_call();
     });
     insta::assert_snapshot!(lines.join("\n"), @r#"
@@ -35,10 +35,10 @@ fn output_is_logged_line_by_line() {
 fn output_above_the_call_limit_is_counted() {
     let (lines, dropped) = lines_of(|output| {
         for _ in 0..1_000 {
-            output.log(Level::Info, &"x".repeat(999), None);
+            output.log(Level::Info, &"x".repeat(999), &[], None);
         }
         output.end_call();
-        output.log(Level::Info, "the next call", None);
+        output.log(Level::Info, "the next call", &[], None);
     });
     let kept = CALL_BYTES_MAX / 1_000;
     assert_eq!(lines.len(), kept + 2);
@@ -50,6 +50,36 @@ fn output_above_the_call_limit_is_counted() {
 }
 
 #[test]
+fn fields_are_logged_as_json_within_the_limits() {
+    let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let (lines, dropped) = lines_of(|output| {
+        let fields = [
+            field("restarts", "3"),
+            field("node", "worker 1"),
+            field("tags", "[\"a\"]"),
+        ];
+        output.log(Level::Info, "restarted", &fields, None);
+        let long = "z".repeat(LINE_BYTES_MAX);
+        output.log(
+            Level::Info,
+            "long",
+            &[field("all", &long), field("short", "true")],
+            None,
+        );
+        let many: Vec<_> = (0..FIELDS_MAX + 2)
+            .map(|number| field(&format!("f{number}"), "0"))
+            .collect();
+        output.log(Level::Info, "many", &many, None);
+    });
+    insta::assert_snapshot!(lines[..2].join("\n"), @r#"
+    INFO restarted plugin="greeter" stream="log" fields="{\"node\":\"worker 1\",\"restarts\":3,\"tags\":[\"a\"]}"
+    INFO long plugin="greeter" stream="log" fields="{\"short\":true}"
+    "#);
+    assert!(lines[2].contains("f31") && !lines[2].contains("f32"), "{}", lines[2]);
+    assert_eq!(dropped.get(), (LINE_BYTES_MAX + 3 + 2 * 4) as u64);
+}
+
+#[test]
 fn an_endless_line_is_cut_and_charged() {
     let (lines, dropped) = lines_of(|output| {
         let mut stderr = output.stream(Stream::Stderr);
@@ -57,7 +87,7 @@ fn an_endless_line_is_cut_and_charged() {
             stderr.write(bytes::Bytes::from(vec![b'y'; 60_000])).unwrap();
         }
         output.end_call();
-        output.log(Level::Info, "the next call", None);
+        output.log(Level::Info, "the next call", &[], None);
     });
     assert!(lines.iter().map(String::len).sum::<usize>() < CALL_BYTES_MAX);
     assert_eq!(lines.len(), 2, "{lines:?}");
@@ -67,7 +97,7 @@ fn an_endless_line_is_cut_and_charged() {
 #[test]
 fn the_tail_holds_the_last_lines_of_the_current_call() {
     let output = Output::new(Arc::from("greeter"), Counter::default());
-    output.log(Level::Error, "of the call before", None);
+    output.log(Level::Error, "of the call before", &[], None);
     output.end_call();
     for line in 0..100 {
         output
@@ -75,8 +105,8 @@ fn the_tail_holds_the_last_lines_of_the_current_call() {
             .write(bytes::Bytes::from(format!("line {line}\n")))
             .unwrap();
     }
-    output.log(Level::Info, "not an error", None);
-    output.log(Level::Error, "an error", None);
+    output.log(Level::Info, "not an error", &[], None);
+    output.log(Level::Error, "an error", &[], None);
     output
         .stream(Stream::Stderr)
         .write(bytes::Bytes::from("unfinished"))
@@ -101,9 +131,9 @@ fn invalid_utf8_is_replaced_in_the_log() {
 #[test]
 fn a_long_message_is_cut_not_dropped() {
     let (lines, dropped) = lines_of(|output| {
-        output.log(Level::Info, &"x".repeat(100_000), None);
+        output.log(Level::Info, &"x".repeat(100_000), &[], None);
         output.end_call();
-        output.log(Level::Info, "the next call", None);
+        output.log(Level::Info, "the next call", &[], None);
     });
     assert!(lines[0].starts_with("INFO xxx"), "{lines:?}");
     assert!(lines[0].contains("x…"), "{lines:?}");
@@ -116,7 +146,7 @@ fn stderr_of_a_trap_is_only_in_its_report() {
     let (lines, _) = lines_of(|output| {
         let mut stderr = output.stream(Stream::Stderr);
         stderr.write(bytes::Bytes::from("a warning\n")).unwrap();
-        output.log(Level::Info, "working", None);
+        output.log(Level::Info, "working", &[], None);
         stderr.write(bytes::Bytes::from("panicked at src/lib.rs:7\n")).unwrap();
         assert_eq!(output.take_tail(), ["a warning", "panicked at src/lib.rs:7"]);
         output.end_call();

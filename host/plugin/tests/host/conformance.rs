@@ -134,8 +134,13 @@ impl Run {
         let lines = self.world.log.lines().into_iter();
         let ours = lines.filter(|line| line.is_of_guest("conformance"));
         let ours = ours.filter(|line| line.level == "INFO");
-        let is_expected = |line: &String| line != "synced pods ";
-        ours.map(|line| line.message).filter(is_expected).collect()
+        // Those of clusters without a name.
+        let is_expected = |line: &String| !line.starts_with("synced pods  ");
+        let with_fields = ours.map(|line| match line.fields.split_once(" fields=") {
+            Some((_, fields)) => format!("{} {}", line.message, fields.trim_matches('"').replace('\\', "")),
+            None => line.message,
+        });
+        with_fields.filter(is_expected).collect()
     }
 
     /// The plugin's own metrics, without their prefix.

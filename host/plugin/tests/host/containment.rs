@@ -218,6 +218,26 @@ async fn on_failure_quarantine_stops_at_the_first_permanent_failure() {
     world.recorded(1, of("good")).await;
 }
 
+#[tokio::test]
+async fn a_call_cut_off_by_a_stop_is_no_loss() {
+    let world = World::new();
+    let rules = json!({ "rules": [{ "do": "loop" }] });
+    let plugin = world
+        .run("guest_recorder", rules, |spec| {
+            spec.limits.cpu = Duration::from_secs(3_600);
+            spec.on_failure = OnFailure::Quarantine;
+        })
+        .await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    pods.apply("loop");
+    world.until("the loop", || plugin.status().stuck_on.is_some()).await;
+    plugin.stop(Duration::from_millis(100)).await;
+    let (status, log) = (plugin.status(), world.log.text());
+    assert_eq!((status.state, status.restarts), (PluginState::Stopped, 0));
+    assert!(!log.contains("instance lost") && !log.contains("quarantined"), "{log}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn memory_is_limited_and_reported() {
     let world = World::new();

@@ -1,17 +1,18 @@
 //! Index plugins: attached only when complete, and isolated from event handlers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use informant_cache::index_feed::{IndexPoll, IndexState};
 use informant_cache::listener::{ChangeKind, ObjectChange};
-use informant_cache::{Environment, IndexFeedHandle, Reason};
-use informant_object::KeyRef;
+use informant_cache::{BodyAnswer, BodyUnavailable, Environment, IndexFeedHandle, ReadBodies, Reason};
+use informant_object::{KeyRef, Object};
 use informant_plugin_host::{Plugin, PluginState};
 use informant_spec::{Limits, PluginSpec};
 use serde_json::json;
 
-use crate::world::{NAMESPACES, Pods, Reload, World, guest};
+use crate::world::{NAMESPACES, Pods, Reload, World, guest, pod};
 
 const APP_WEB: &str = r#","labels":{"app":"web"}"#;
 
@@ -150,6 +151,52 @@ async fn a_failing_object_is_left_out_and_listed() {
     informant_plugin_index_objects_total{plugin="guest_index",result="timeout"} 1
     informant_plugin_index_objects_total{plugin="guest_index",result="trap"} 2
     "#);
+}
+
+/// Returns pods with these metadata, after as many failures as are left.
+struct Bodies {
+    failures: AtomicUsize,
+    metadata: String,
+}
+
+impl ReadBodies for Bodies {
+    fn read_body(&self, head: &Object, answer: BodyAnswer) {
+        let take_one = |left: usize| left.checked_sub(1);
+        match self
+            .failures
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_one)
+        {
+            Ok(_) => answer(Err(BodyUnavailable::Failed("429".to_owned()))),
+            Err(_) => answer(Ok(pod(head.name(), 1, &self.metadata))),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_waits_for_objects_that_cannot_be_read() {
+    let world = World::new();
+    let plugin = world.run("guest_both", json!({}), |_| {}).await;
+    let mut informer = Loop::new(&world, &plugin);
+    informer.pods.writer.shed_namespace("default");
+    // More than a head keeps.
+    let metadata = format!(r#","annotations":{{"a":"{}"}}"#, "x".repeat(5_000));
+    let bodies = Arc::new(Bodies {
+        failures: AtomicUsize::new(3),
+        metadata: metadata.clone(),
+    });
+    let source = world.catalog.source(informer.pods.id).unwrap();
+    source.set_body_reader(Arc::clone(&bodies) as Arc<dyn ReadBodies>);
+    let began = world.env.now();
+    for name in ["a", "b", "c"] {
+        informer.apply(name, &metadata);
+    }
+    informer.attach().await;
+    assert_eq!(bodies.failures.load(Ordering::Relaxed), 0);
+    assert!(world.env.now() - began >= Duration::from_secs(3));
+    for name in ["a", "b", "c"] {
+        assert_eq!(informer.under("name", name), [name]);
+    }
+    assert!(informer.feed.failures().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -292,7 +292,7 @@ async fn index_functions_and_describe_are_denied_the_cluster() {
     let granted = json!([{ "verbs": ["get"], "resource": "v1/pods" }]);
     let (plugin, _) = answers(&world, calls, granted, |_| {}).await;
     let described = world.recorded(1, |line| line["event"] == "describe").await;
-    assert_eq!(described[0]["code"], "denied", "{described:?}");
+    assert_eq!(described[0]["code"], "not-here", "{described:?}");
     assert!(
         message(&described[0]).starts_with("describe must depend"),
         "{described:?}"

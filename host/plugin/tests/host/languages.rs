@@ -199,7 +199,7 @@ fn flat_parameters(component: &[u8]) -> Vec<(String, usize)> {
             Payload::FunctionSection(section) => functions.extend(section.into_iter().map(Result::unwrap)),
             Payload::ExportSection(section) => {
                 for export in section.into_iter().map(Result::unwrap) {
-                    if let Some(name) = export.name.strip_prefix("informant:plugin/event-handler@0.2.0#") {
+                    if let Some(name) = export.name.strip_prefix("informant:plugin/event-handler@0.3.0#") {
                         let ty = functions[export.index as usize];
                         found.push((name.to_owned(), types[ty as usize]));
                     }

@@ -23,7 +23,7 @@ struct Text {
 }
 
 const NEWER: Text = Text {
-    version: "0.2.9",
+    version: "0.3.9",
     action: "",
     chart: false,
     role: false,
@@ -110,7 +110,7 @@ async fn an_unknown_function_traps_when_it_is_called() {
     insta::assert_snapshot!(lines_until(&text, "plugin instance lost").await, @r#"
     plugin imports functions of a newer contract; calling one traps plugin="newer" functions="log.flush"
     known plugin="newer" stream="log"
-    plugin instance lost plugin="newer" export="on-synced" object="v1 Pods of source 1" error="log.flush is not part of the contract 0.2.0, which this Informant has"
+    plugin instance lost plugin="newer" export="on-synced" object="v1 Pods of source 1" error="log.flush is not part of the contract 0.3.0, which this Informant has"
     "#);
 }
 
@@ -124,24 +124,24 @@ async fn an_unknown_interface_traps_when_it_is_called() {
     insta::assert_snapshot!(lines_until(&text, "plugin instance lost").await, @r#"
     plugin imports functions of a newer contract; calling one traps plugin="newer" functions="log.flush, chart.draw"
     known plugin="newer" stream="log"
-    plugin instance lost plugin="newer" export="on-synced" object="v1 Pods of source 1" error="chart.draw is not part of the contract 0.2.0, which this Informant has"
+    plugin instance lost plugin="newer" export="on-synced" object="v1 Pods of source 1" error="chart.draw is not part of the contract 0.3.0, which this Informant has"
     "#);
 }
 
 #[tokio::test]
 async fn unknown_functions_of_the_same_version_are_rejected() {
     let same = Text {
-        version: "0.2.0",
+        version: "0.3.0",
         ..NEWER
     };
-    insta::assert_snapshot!(refusal(&same).await, @r#"plugin "newer": FOLDER/newer.wasm: its imports do not match the contract: component imports instance `informant:plugin/log@0.2.0`, but a matching implementation was not found in the linker: instance export `flush` has the wrong type: function implementation is missing; build it with the SDK for contract 0.2.0"#);
-    insta::assert_snapshot!(refusal(&Text { chart: true, ..same }).await, @r#"plugin "newer": FOLDER/newer.wasm: imports informant:plugin/chart@0.2.0, which Informant does not provide yet; upgrade Informant, or build it without this import"#);
+    insta::assert_snapshot!(refusal(&same).await, @r#"plugin "newer": FOLDER/newer.wasm: its imports do not match the contract: component imports instance `informant:plugin/log@0.3.0`, but a matching implementation was not found in the linker: instance export `flush` has the wrong type: function implementation is missing; build it with the SDK for contract 0.3.0"#);
+    insta::assert_snapshot!(refusal(&Text { chart: true, ..same }).await, @r#"plugin "newer": FOLDER/newer.wasm: imports informant:plugin/chart@0.3.0, which Informant does not provide yet; upgrade Informant, or build it without this import"#);
 }
 
 #[tokio::test]
 async fn an_unknown_role_is_rejected_unless_the_manifest_omits_it() {
     let with_role = Text { role: true, ..NEWER };
-    insta::assert_snapshot!(refusal(&with_role).await, @r#"plugin "newer": FOLDER/newer.wasm: exports the role timers, which this Informant (contract 0.2.0) does not know and would never call; upgrade Informant, or leave the role out: list the others as `roles` in the manifest"#);
+    insta::assert_snapshot!(refusal(&with_role).await, @r#"plugin "newer": FOLDER/newer.wasm: exports the role timers, which this Informant (contract 0.3.0) does not know and would never call; upgrade Informant, or leave the role out: list the others as `roles` in the manifest"#);
     let omitted = Text {
         members: r#","roles":["sync-handler"]"#,
         ..with_role
@@ -159,7 +159,7 @@ async fn inspect_shows_contract_and_missing_functions() {
         .inspect(text.spec(&world).content.path(), json!({}))
         .await
         .unwrap();
-    assert_eq!(inspection.contract, "0.2.9");
+    assert_eq!(inspection.contract, "0.3.9");
     assert_eq!(inspection.stubs, ["log.flush", "chart.draw"]);
     assert_eq!(inspection.sdk, None);
 }

@@ -48,6 +48,8 @@ async fn call_that_read_too_early_is_made_again_when_ready() {
         kind: "Node".to_owned(),
         resource: "v1/nodes".to_owned(),
         namespace: None,
+        namespaced: true,
+        partial: false,
     };
     let nodes = world.catalog.add_source(info);
     waits(&world, &plugin, 2).await;

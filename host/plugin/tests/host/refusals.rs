@@ -52,7 +52,7 @@ async fn files_that_are_not_components_are_rejected() {
     plugin "greeter": FOLDER/page.wasm: not WebAssembly: it is an HTML page, as from a download that required a login; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
     plugin "greeter": FOLDER/zeroes.wasm: not WebAssembly: it starts with zeros, as after a failed copy or download; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
     plugin "greeter": FOLDER/truncated.wasm: invalid WebAssembly at byte POSITION of 20000: unexpected end-of-file; the file may be truncated, so copy or build it again
-    plugin "greeter": FOLDER/module.wasm: a core module, not a component; Rust: build with --target wasm32-wasip2; others: wasm-tools component new
+    plugin "greeter": FOLDER/module.wasm: a core module, not a component; make one of it: informant plugin build FILE -o NAME.wasm (Rust: build with --target wasm32-wasip2)
     "#);
 }
 
@@ -77,11 +77,11 @@ async fn components_that_are_not_plugins_are_rejected() {
     insta::assert_snapshot!(text, @r#"
     plugin "guest_command": FOLDER/guest_command.wasm: a command (it exports wasi:cli/run@0.2.0), not a library; Rust: use crate-type = ["cdylib"] and no main; C and Go: build a reactor (-mexec-model=reactor, -buildmode=c-shared)
     plugin "guest_no_role": FOLDER/guest_no_role.wasm: exports no role; export at least one of event-handler, sync-handler and index-funcs in addition to lifecycle; Rust: list them in export!(Type: events, sync, index)
-    plugin "guest_newer": FOLDER/guest_newer.wasm: built for the newer contract 0.3.0, but this Informant supports 0.2.0; upgrade Informant, or build it with an older SDK
-    plugin "guest_older": FOLDER/guest_older.wasm: built for the older contract 0.1.0, but this Informant supports 0.2.0; rebuild it with the SDK of this Informant (version 0.1.0)
+    plugin "guest_newer": FOLDER/guest_newer.wasm: built for the newer contract 0.4.0, but this Informant supports 0.3.0; upgrade Informant, or build it with an older SDK
+    plugin "guest_older": FOLDER/guest_older.wasm: built for the older contract 0.1.0, but this Informant supports 0.3.0; rebuild it with the SDK of this Informant (version 0.1.0)
     plugin "guest_foreign_import": FOLDER/guest_foreign_import.wasm: imports acme:pager/pager@1.0.0, which Informant does not provide; build it without this import, or compose it with a component that exports it (wac plug)
-    plugin "guest_half_role": FOLDER/guest_half_role.wasm: on-update of informant:plugin/event-handler@0.2.0 is missing; build it with the SDK for contract 0.2.0
-    plugin "guest_wrong_type": FOLDER/guest_wrong_type.wasm: on-add of informant:plugin/event-handler@0.2.0 has the wrong type: expected record of 5 fields, found 6 fields; build it with the SDK for contract 0.2.0
+    plugin "guest_half_role": FOLDER/guest_half_role.wasm: on-update of informant:plugin/event-handler@0.3.0 is missing; build it with the SDK for contract 0.3.0
+    plugin "guest_wrong_type": FOLDER/guest_wrong_type.wasm: on-add of informant:plugin/event-handler@0.3.0 has the wrong type: expected record of 5 fields, found 6 fields; build it with the SDK for contract 0.3.0
     plugin "guest_manifest_text": FOLDER/guest_manifest_text.wasm: its manifest (returned by describe) is not valid: expected ident at line 1 column 2
     plugin "guest_manifest_unknown_key": FOLDER/guest_manifest_unknown_key.wasm: its manifest (returned by describe) is not valid: unknown field `payloads`, expected one of `apiVersion`, `kind`, `payload`, `old`, `changedOnly`, `namespaces`, `labelSelector`; did you mean `payload`?
     "#);
@@ -124,14 +124,14 @@ async fn foreign_components_are_rejected() {
     let http = r#"(component
         (import "wasi:http/incoming-handler@0.2.6" (instance))
         (instance $i)
-        (export "informant:plugin/lifecycle@0.2.0" (instance $i))
-        (export "informant:plugin/event-handler@0.2.0" (instance $i)))"#;
+        (export "informant:plugin/lifecycle@0.3.0" (instance $i))
+        (export "informant:plugin/event-handler@0.3.0" (instance $i)))"#;
     let stranger = r#"(component (instance $i) (export "acme:shop/cart@1.0.0" (instance $i)))"#;
     let older = r#"(component (instance $i) (export "informant:plugin/lifecycle@0.0.7" (instance $i)))"#;
     let hollow = r#"(component
         (instance $i)
-        (export "informant:plugin/lifecycle@0.2.0" (instance $i))
-        (export "informant:plugin/event-handler@0.2.0" (instance $i)))"#;
+        (export "informant:plugin/lifecycle@0.3.0" (instance $i))
+        (export "informant:plugin/event-handler@0.3.0" (instance $i)))"#;
     let mut text = String::new();
     for (name, component) in [
         ("http.wasm", http),
@@ -145,8 +145,8 @@ async fn foreign_components_are_rejected() {
     insta::assert_snapshot!(text, @r#"
     plugin "greeter": FOLDER/http.wasm: imports wasi:http/incoming-handler@0.2.6, which Informant does not provide; it provides WASI 0.2 without incoming HTTP, tls, config and keyvalue: build it without them
     plugin "greeter": FOLDER/stranger.wasm: does not export informant:plugin/lifecycle: it is a component, but not a plugin; build it with a plugin SDK (its exports: acme:shop/cart@1.0.0)
-    plugin "greeter": FOLDER/older.wasm: built for the older contract 0.0.7, but this Informant supports 0.2.0; rebuild it with the SDK of this Informant (version 0.1.0)
-    plugin "greeter": FOLDER/hollow.wasm: describe of informant:plugin/lifecycle@0.2.0 is missing; build it with the SDK for contract 0.2.0
+    plugin "greeter": FOLDER/older.wasm: built for the older contract 0.0.7, but this Informant supports 0.3.0; rebuild it with the SDK of this Informant (version 0.1.0)
+    plugin "greeter": FOLDER/hollow.wasm: describe of informant:plugin/lifecycle@0.3.0 is missing; build it with the SDK for contract 0.3.0
     "#);
 }
 

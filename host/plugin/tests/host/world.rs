@@ -327,6 +327,8 @@ impl World {
             kind: kind.to_owned(),
             resource: resource.to_owned(),
             namespace: None,
+            namespaced: true,
+            partial: false,
         };
         let id = self.catalog.add_source(info);
         let mut writer = StoreWriter::publishing_to(&self.catalog, id).unwrap();

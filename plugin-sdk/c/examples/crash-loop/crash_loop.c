@@ -166,13 +166,14 @@ informant_result informant_on_delete(const informant_event *event, json last, bo
     return informant_ok();
 }
 
-informant_result informant_on_synced(uint32_t source) {
+informant_result informant_on_synced(const informant_synced *synced) {
     long long looping = 0, killed = 0;
     for (size_t at = 0; at < BUCKETS; at++)
         for (reported *reported = table[at]; reported; reported = reported->next) {
             looping += reported->is_looping;
             killed += reported->oom_kills;
         }
-    informant_log(INFORMANT_INFO, "source %u is synced; in all sources %lld containers crash-looping, %lld OOM kills seen", source, looping, killed);
+    informant_log(INFORMANT_INFO, "source %u is synced; in all sources %lld containers crash-looping, %lld OOM kills seen", synced->source,
+                  looping, killed);
     return informant_ok();
 }

@@ -17,6 +17,8 @@ pub struct Error {
     pub code: ErrorCode,
     /// The HTTP status of the API server's response, if there was one.
     pub status: Option<u16>,
+    /// The `reason` of the API server's Status: `AlreadyExists`, `Expired` and so on. Empty if there is none.
+    pub reason: String,
     /// The message for people.
     pub message: String,
     /// How long the API server asks the client to wait before it retries.
@@ -57,7 +59,11 @@ impl Error {
     /// Whether the same call would fail again until somebody changes the plugin or config.toml.
     pub fn is_lasting(&self) -> bool {
         match self.code {
-            ErrorCode::Denied | ErrorCode::Invalid | ErrorCode::TooLarge | ErrorCode::Unsupported => true,
+            ErrorCode::Denied
+            | ErrorCode::NotHere
+            | ErrorCode::Invalid
+            | ErrorCode::TooLarge
+            | ErrorCode::Unsupported => true,
             // RBAC and objects can change while the plugin runs.
             ErrorCode::Forbidden
             | ErrorCode::Unauthorized
@@ -79,6 +85,7 @@ impl From<contract::ApiError> for Error {
         Self {
             code: error.code,
             status: Some(error.status).filter(|status| *status > 0),
+            reason: error.reason,
             message: error.message,
             retry_after: after(error.retry_after_ms),
         }
@@ -90,12 +97,14 @@ impl From<HostError> for Error {
     fn from(error: HostError) -> Self {
         let code = match error.code {
             host_error::ErrorCode::Denied => ErrorCode::Denied,
+            host_error::ErrorCode::NotHere => ErrorCode::NotHere,
             // The source is gone, about the object this says nothing.
             _ => ErrorCode::Unavailable,
         };
         Self {
             code,
             status: None,
+            reason: String::new(),
             message: error.message,
             retry_after: None,
         }

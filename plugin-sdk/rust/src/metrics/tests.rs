@@ -9,7 +9,7 @@ struct Counts;
 
 impl Plugin for Counts {
     fn describe(_: Describe) -> Result<Manifest> {
-        assert_eq!(metrics::add("events", 1.0, &[]).unwrap_err().code, ErrorCode::Denied);
+        assert_eq!(metrics::add("events", 1.0, &[]).unwrap_err().code, ErrorCode::NotHere);
         Ok(Manifest::new()
             .events(Events::of("v1", "Pod"))
             .metric(Metric::counter("events", "Events").labels(["name"]))
@@ -18,7 +18,7 @@ impl Plugin for Counts {
     }
 
     fn init(_: Init) -> Result<Self> {
-        assert_eq!(metrics::set("last", 1.0, &[]).unwrap_err().code, ErrorCode::Denied);
+        assert_eq!(metrics::set("last", 1.0, &[]).unwrap_err().code, ErrorCode::NotHere);
         Ok(Self)
     }
 }

@@ -35,6 +35,7 @@ impl<'a> Query<'a> {
             pointers: Vec::new(),
             limit: 0,
             cursor: String::new(),
+            options: Vec::new(),
         };
         Self {
             informer,

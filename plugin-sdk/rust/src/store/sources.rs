@@ -31,6 +31,11 @@ pub struct SourceInfo {
     pub resource: String,
     /// The only namespace that is read. `None`: all, or the resource has no namespaces.
     pub namespace: Option<String>,
+    /// Whether the objects of the resource have namespaces.
+    pub namespaced: bool,
+    /// Whether the source may lack objects that exist: a selector or a shard leaves some out. An object that is not
+    /// found may exist then.
+    pub partial: bool,
 }
 
 impl From<contract::SourceInfo> for SourceInfo {
@@ -44,6 +49,8 @@ impl From<contract::SourceInfo> for SourceInfo {
             kind: info.kind,
             resource: info.resource,
             namespace: info.namespace,
+            namespaced: info.namespaced,
+            partial: info.partial,
         }
     }
 }

@@ -149,7 +149,7 @@ impl Cache {
         with(|state| state.refusal = refusal);
     }
 
-    /// The lines logged since the last call, as `level: message`.
+    /// The lines logged since the last call, as `level: message name=value`.
     pub fn take_log(&self) -> Vec<String> {
         with(|state| std::mem::take(&mut state.log))
     }
@@ -193,8 +193,11 @@ pub(super) fn with<T>(f: impl FnOnce(&mut State) -> T) -> T {
 }
 
 /// Logs; without a cache, to stderr.
-pub(super) fn log(level: Level, message: &str) {
-    let line = format!("{level}: {message}");
+pub(super) fn log(level: Level, message: &str, fields: &[(String, String)]) {
+    let mut line = format!("{level}: {message}");
+    for (name, value) in fields {
+        line.push_str(&format!(" {name}={value}"));
+    }
     STATE.with_borrow_mut(|state| match state {
         Some(state) => state.log.push(line),
         #[expect(clippy::print_stderr, reason = "there is no other log")]
@@ -238,6 +241,8 @@ impl State {
             kind: kind.to_owned(),
             resource: resource_of(api_version, kind),
             namespace: None,
+            namespaced: true,
+            partial: false,
         });
         SourceId(id)
     }
@@ -269,6 +274,9 @@ impl State {
 
     pub(super) fn put(&mut self, cluster: Option<&str>, mut object: Value) -> Key {
         let key = self.key_of(cluster, &object);
+        if let Some(info) = self.sources.get_mut(key.0 as usize) {
+            info.namespaced = !key.1.is_empty();
+        }
         self.version += 1;
         let before = self.objects.get(&key);
         let same = |field: &str| before.map(|before| before["metadata"][field].clone());

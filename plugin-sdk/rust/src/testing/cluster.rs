@@ -9,6 +9,7 @@ use super::cache::{self, Cache, Key, State};
 use super::options::{self, DeleteOptions, ListOptions, WriteOptions};
 use super::selector;
 use crate::bindings::imports::informant::plugin::kube::{Address, ApiError, ApiErrorCode, ObjectPage, PatchKind};
+use crate::bindings::imports::informant::plugin::types::ErrorCode;
 use crate::call;
 
 /// Objects in a page, by default and at most.
@@ -227,7 +228,13 @@ impl State {
 
 pub(super) fn ask<T>(answer: impl FnOnce(&mut State) -> Answer<T>) -> Answer<T> {
     cache::with(|state| match &state.refusal {
-        Some(denied) => Err(refusal(ApiErrorCode::Denied, denied.message.clone())),
+        Some(denied) => {
+            let code = match denied.code {
+                ErrorCode::NotHere => ApiErrorCode::NotHere,
+                _ => ApiErrorCode::Denied,
+            };
+            Err(refusal(code, denied.message.clone()))
+        }
         None => answer(state),
     })
 }
@@ -236,6 +243,7 @@ pub(super) fn refusal(code: ApiErrorCode, message: impl Into<String>) -> ApiErro
     ApiError {
         code,
         status: 0,
+        reason: String::new(),
         message: message.into(),
         retry_after_ms: 0,
     }

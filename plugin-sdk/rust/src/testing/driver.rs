@@ -9,8 +9,9 @@ use super::cache::{Cache, Key};
 use super::{projection, selector};
 use crate::CONTRACT;
 use crate::action::Action;
+use crate::bindings::imports::informant::plugin::types as contract;
 use crate::context::{Describe, Init, Role};
-use crate::event::{Deleted, Event, ObjectRef, Reason, SourceId};
+use crate::event::{Deleted, Event, ObjectRef, Reason, SourceId, Synced};
 use crate::exports::{self, Change, HandleEvents};
 use crate::failure::{Failure, Result};
 use crate::host_error::{ErrorCode, HostError};
@@ -74,6 +75,8 @@ impl<P: Plugin> Driver<P> {
             "plugin": "test", "config": {}, "informant": env!("CARGO_PKG_VERSION"), "contract": CONTRACT,
             "offers": ["store", "kube", "kv", "metrics", "log"], "role": "events", "instance": 0, "instances": 1,
             "because": "start", "logLevel": "trace",
+            "roles": ["event-handler", "sync-handler", "index-funcs", "state"],
+            "limits": { "memoryBytes": 67_108_864, "callMs": 30_000 },
         });
         let Value::Object(members) = context else {
             panic!("the context is not an object: {context}");
@@ -358,7 +361,11 @@ impl<P: SyncHandler> Driver<P> {
     /// # Errors
     /// The failure of the plugin.
     pub fn synced(&mut self, source: SourceId) -> Result {
-        let answer = exports::on_synced(&mut self.plugin, source);
+        let call = contract::Call {
+            reason: Reason::Initial,
+            attempt: 0,
+        };
+        let answer = exports::on_synced(&mut self.plugin, &Synced::new(source, call));
         self.with_deferred(answer)
     }
 }
@@ -404,9 +411,9 @@ impl<P: IndexFuncs> Driver<P> {
 impl Cache {
     /// Denies every host call but logging, as Informant does in `describe` and index functions.
     fn while_denied<T>(&self, call: impl FnOnce() -> T) -> T {
-        let message = "host calls are denied in describe, init and index functions".to_owned();
+        let message = "host calls cannot be made in describe, init and index functions".to_owned();
         self.refuse(Some(HostError {
-            code: ErrorCode::Denied,
+            code: ErrorCode::NotHere,
             message,
         }));
         self.deny_keys(true);

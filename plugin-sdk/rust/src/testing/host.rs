@@ -15,8 +15,8 @@ const INDEX_VALUES_DEFAULT: usize = 1_000;
 
 type Answer<T> = Result<T, HostError>;
 
-pub(crate) fn log(level: Level, message: &str) {
-    cache::log(level, message);
+pub(crate) fn log(level: Level, message: &str, fields: &[(String, String)]) {
+    cache::log(level, message, fields);
 }
 
 pub(crate) fn source(id: u32) -> Answer<SourceInfo> {

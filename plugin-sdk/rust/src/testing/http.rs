@@ -46,7 +46,7 @@ pub(crate) fn send(request: &Request) -> Result<Response, Error> {
         let is_denied = state
             .refusal
             .as_ref()
-            .is_some_and(|error| error.code == contract::ErrorCode::Denied);
+            .is_some_and(|error| matches!(error.code, contract::ErrorCode::Denied | contract::ErrorCode::NotHere));
         state.services.service.take_if(|_| !is_denied)
     });
     let mut service = service.ok_or_else(denied)?;

@@ -128,7 +128,7 @@ fn ask<T>(answer: impl FnOnce(&mut Keys) -> Answer<T>) -> Answer<T> {
     cache::with(|state| match state.keys.is_denied {
         true => {
             let message = "kv can be used in init, on-add, on-update, on-delete and on-synced only".to_owned();
-            Err(error(ErrorCode::Denied, message))
+            Err(error(ErrorCode::NotHere, message))
         }
         false => answer(&mut state.keys),
     })
@@ -151,7 +151,7 @@ mod tests {
 
     impl Plugin for Counts {
         fn describe(_: Describe) -> Result<Manifest> {
-            assert_eq!(kv::get("starts").unwrap_err().code, host_error::ErrorCode::Denied);
+            assert_eq!(kv::get("starts").unwrap_err().code, host_error::ErrorCode::NotHere);
             Ok(Manifest::new().events(Events::of("v1", "Pod")))
         }
 

@@ -117,7 +117,7 @@ fn with(name: &str, kinds: &[&str], change: impl FnOnce(&mut Metrics, &Metric) -
         if metrics.is_denied {
             let message = "metrics can be changed in on-add, on-update, on-delete and on-synced only".to_owned();
             return Err(HostError {
-                code: ErrorCode::Denied,
+                code: ErrorCode::NotHere,
                 message,
             });
         }

@@ -77,8 +77,8 @@ fn again(event: &Event) -> Action {
 }
 
 impl SyncHandler for Logger {
-    fn on_synced(&mut self, source: SourceId) -> Result {
-        let pods = store::list("pods").objects::<Value>().count();
+    fn on_synced(&mut self, synced: &Synced) -> Result {
+        let (pods, source) = (store::list("pods").objects::<Value>().count(), synced.source);
         info!("synced {source} with {pods} pods");
         Ok(())
     }
@@ -275,7 +275,7 @@ fn the_exports_follow_the_contract() {
 
     let cache = Cache::new();
     cache.refuse(Some(crate::HostError {
-        code: crate::ErrorCode::Denied,
+        code: crate::ErrorCode::NotHere,
         message: "denied".to_owned(),
     }));
     let describe = |context: &str| <Exports as Lifecycle>::describe(context.as_bytes().to_vec());

@@ -113,6 +113,9 @@ fn failed(ctx: &Ctx<'_>, error: &ApiError) -> rquickjs::Error {
         if error.status > 0 {
             object.set("status", error.status)?;
         }
+        if !error.reason.is_empty() {
+            object.set("reason", error.reason.as_str())?;
+        }
         if error.retry_after_ms > 0 {
             object.set("retryAfterMs", error.retry_after_ms)?;
         }
@@ -124,6 +127,7 @@ fn failed(ctx: &Ctx<'_>, error: &ApiError) -> rquickjs::Error {
 fn code(code: ApiErrorCode) -> &'static str {
     match code {
         ApiErrorCode::Denied => "denied",
+        ApiErrorCode::NotHere => "not-here",
         ApiErrorCode::Forbidden => "forbidden",
         ApiErrorCode::Unauthorized => "unauthorized",
         ApiErrorCode::NotFound => "not-found",

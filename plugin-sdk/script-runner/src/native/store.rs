@@ -47,6 +47,8 @@ fn info_object<'js>(ctx: &Ctx<'js>, info: SourceInfo) -> Result<Object<'js>> {
     object.set("kind", info.kind)?;
     object.set("resource", info.resource)?;
     object.set("namespace", info.namespace)?;
+    object.set("namespaced", info.namespaced)?;
+    object.set("partial", info.partial)?;
     Ok(object)
 }
 
@@ -131,6 +133,7 @@ fn read_query(query: &Array<'_>) -> Result<Query> {
         // A limit above the range of u32 saturates: it is more than a page can hold.
         limit: query.get::<f64>(4)? as u32,
         cursor: query.get(5)?,
+        options: Vec::new(),
     })
 }
 
@@ -169,11 +172,14 @@ fn state(state: SourceState) -> &'static str {
 fn code(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::Denied => "denied",
+        ErrorCode::NotHere => "not-here",
         ErrorCode::NotReady => "not-ready",
         ErrorCode::NotFound => "not-found",
         ErrorCode::UnknownInformer => "unknown-informer",
         ErrorCode::UnknownIndex => "unknown-index",
         ErrorCode::TooLarge => "too-large",
+        ErrorCode::Exhausted => "exhausted",
+        ErrorCode::Conflict => "conflict",
         ErrorCode::Timeout => "timeout",
         ErrorCode::Stale => "stale",
         ErrorCode::Unavailable => "unavailable",

@@ -80,8 +80,8 @@ export const kv = Object.fromEntries(Object.entries(native.kv).map(([name, call]
 export const http = Object.fromEntries(Object.entries(native.http).map(([name, call]) => [name, typeof call === "function" ? hostCall(HttpError, call) : call]));
 
 // Codes of calls that would fail again.
-const PERMANENT_STORE_CODES = ["denied", "unknown-informer", "unknown-index", "unsupported", "invalid"];
-const PERMANENT_KUBE_CODES = ["denied", "invalid", "too-large", "unsupported"];
+const PERMANENT_STORE_CODES = ["denied", "not-here", "unknown-informer", "unknown-index", "unsupported", "invalid"];
+const PERMANENT_KUBE_CODES = ["denied", "not-here", "invalid", "too-large", "unsupported"];
 const PERMANENT_HTTP_CODES = ["denied", "invalid", "request-too-large", "response-too-large"];
 
 /** What follows from an exception: "permanent", the delay before the retry, or undefined for the usual back-off. */

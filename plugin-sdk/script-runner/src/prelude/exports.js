@@ -88,7 +88,7 @@ const indexesOf = (script, given) => {
     if (given !== undefined) throw refuse("exports a manifest with `indexes`, but no function `index`");
     return undefined;
   }
-  const objects = [{ apiVersion: "*", kind: "*", payload: "whole" }];
+  const objects = [{ apiVersion: "*", kind: "*" }];
   if (Array.isArray(given)) return { names: given, objects };
   if (typeof given === "object" && given !== null) return { objects, ...given };
   let names = [];
@@ -114,8 +114,9 @@ export const describe = (script, stem) => {
   const indexes = indexesOf(script, given.indexes);
   indexNames = indexes?.names ?? [];
   const roles = Object.keys(ROLES).filter((role) => ROLES[role].some((name) => name in script));
-  const whole = [{ apiVersion: "*", kind: "*", payload: "whole", old: "onUpdate" in script }];
-  const { name = stem, version = "0", events = whole, ...rest } = given;
+  // A member at its default is left out: then an earlier Informant understands the manifest, too.
+  const withOld = "onUpdate" in script ? [{ apiVersion: "*", kind: "*", old: true }] : undefined;
+  const { name = stem, version = "0", events = withOld, ...rest } = given;
   setWarnsOfOld(Array.isArray(events) && !events.some((rule) => rule?.old));
   return JSON.stringify({ name, version, ...rest, events, indexes, roles });
 };

@@ -4,11 +4,32 @@ import { format } from "informant:errors";
 const native = globalThis.native;
 
 // A line is UTF-8, which has no unpaired surrogates.
-const logAt = (level) => (...values) => native.log(level, values.map(format).join(" ").toWellFormed());
+const write = (level, values, fields) => native.log(level, values.map(format).join(" ").toWellFormed(), fields);
+
+const isPlain = (value) => typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+
+// Names and values in turn. A value is JSON.
+const fieldsOf = (object) => Object.entries(object).flatMap(([name, value]) => [name.toWellFormed(), (JSON.stringify(value) ?? JSON.stringify(format(value))).toWellFormed()]);
+
+// A message and an object: a line with fields.
+const logAt = (level) => (...values) => {
+  const [message, fields] = values;
+  if (values.length !== 2 || typeof message !== "string" || !isPlain(fields)) return write(level, values, []);
+  let flat;
+  try {
+    flat = fieldsOf(fields);
+  } catch {
+    // It has no JSON: a cycle, or a BigInt.
+    return write(level, values, []);
+  }
+  return write(level, [message], flat);
+};
 
 export const log = Object.freeze({ trace: logAt(0), debug: logAt(1), info: logAt(2), warn: logAt(3), error: logAt(4) });
 
-globalThis.console = Object.freeze({ ...log, log: log.info });
+const printAt = (level) => (...values) => write(level, values, []);
+
+globalThis.console = Object.freeze({ trace: printAt(0), debug: printAt(1), info: printAt(2), warn: printAt(3), error: printAt(4), log: printAt(2) });
 
 const bytesOf = (input) => {
   if (input instanceof Uint8Array) return input;

@@ -82,7 +82,7 @@ export class Event {
   }
 }
 
-for (const name of ["informer", "cluster", "apiVersion", "kind", "resource"]) {
+for (const name of ["informer", "cluster", "apiVersion", "kind", "resource", "namespaced", "partial"]) {
   Object.defineProperty(Source.prototype, name, { get() { return detailsOf(this.id)[name]; }, configurable: true });
   Object.defineProperty(Event.prototype, name, { get() { return detailsOf(this.source)[name]; }, configurable: true });
 }

@@ -57,7 +57,7 @@ impl EventHandler<Raw> for Both {
 }
 
 impl SyncHandler for Both {
-    fn on_synced(&mut self, _: SourceId) -> Result {
+    fn on_synced(&mut self, _: &Synced) -> Result {
         self.record("on-synced");
         Ok(())
     }

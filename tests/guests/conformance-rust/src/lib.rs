@@ -256,9 +256,12 @@ impl EventHandler<Option<Pod>> for Conformance {
 }
 
 impl SyncHandler for Conformance {
-    fn on_synced(&mut self, source: SourceId) -> Result {
-        let source = store::source(source)?;
-        info!("synced {} {}", source.informer, source.cluster);
+    fn on_synced(&mut self, synced: &Synced) -> Result {
+        let source = store::source(synced.source)?;
+        info!(
+            reason = synced.reason.as_str(), attempt = synced.attempt;
+            "synced {} {}", source.informer, source.cluster
+        );
         Ok(())
     }
 }

@@ -40,8 +40,8 @@ impl EventHandler<Pod> for Next {
 }
 
 impl SyncHandler for Next {
-    fn on_synced(&mut self, source: SourceId) -> Result {
-        self.plugin.on_synced(source)
+    fn on_synced(&mut self, synced: &Synced) -> Result {
+        self.plugin.on_synced(synced)
     }
 }
 

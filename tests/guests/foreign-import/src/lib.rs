@@ -13,8 +13,8 @@ mod bindings {
             }
             world guest {
                 import pager;
-                include informant:plugin/role-lifecycle@0.2.0;
-                include informant:plugin/role-event-handler@0.2.0;
+                include informant:plugin/role-lifecycle@0.3.0;
+                include informant:plugin/role-event-handler@0.3.0;
             }
         ",
         path: "../../../wit",

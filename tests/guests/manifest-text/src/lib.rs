@@ -9,8 +9,8 @@ mod bindings {
         inline: "
             package test:guest;
             world guest {
-                include informant:plugin/role-lifecycle@0.2.0;
-                include informant:plugin/role-event-handler@0.2.0;
+                include informant:plugin/role-lifecycle@0.3.0;
+                include informant:plugin/role-event-handler@0.3.0;
             }
         ",
         path: "../../../wit",

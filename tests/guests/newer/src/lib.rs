@@ -1,4 +1,4 @@
-//! Test guest: built for version 0.3.0 of the contract.
+//! Test guest: built for version 0.4.0 of the contract.
 
 // A native build has no host to export to.
 #![cfg(target_arch = "wasm32")]

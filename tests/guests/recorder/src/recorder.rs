@@ -218,10 +218,10 @@ impl EventHandler<Raw> for Recorder {
 }
 
 impl SyncHandler for Recorder {
-    fn on_synced(&mut self, source: SourceId) -> Result {
+    fn on_synced(&mut self, synced: &Synced) -> Result {
         let action = self.next_action("synced", "", 0);
         action.perform(&mut self.kept)?;
-        self.write_digest("synced", Some(source));
+        self.write_digest("synced", Some(synced.source));
         Ok(())
     }
 }

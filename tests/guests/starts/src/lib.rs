@@ -49,9 +49,9 @@ impl Plugin for Starts {
     fn init(init: Init) -> Result<Self> {
         let config: Config = init.config()?;
         let is_denied =
-            store::sources("pods").is_err_and(|error| error.code == informant_plugin_sdk::ErrorCode::Denied);
+            store::sources("pods").is_err_and(|error| error.code == informant_plugin_sdk::ErrorCode::NotHere);
         let pod = kube::object("v1/pods", "default", "a");
-        let is_kube_denied = kube::get(&pod).is_err_and(|error| error.code == kube::ErrorCode::Denied);
+        let is_kube_denied = kube::get(&pod).is_err_and(|error| error.code == kube::ErrorCode::NotHere);
         let log_level = init.log_level.map(|level| level.as_str());
         let line = json!({
             "guest": "starts",

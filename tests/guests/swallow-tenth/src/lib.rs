@@ -59,8 +59,8 @@ impl EventHandler<Pod> for SwallowTenth {
 }
 
 impl SyncHandler for SwallowTenth {
-    fn on_synced(&mut self, source: SourceId) -> Result {
-        self.plugin.on_synced(source)
+    fn on_synced(&mut self, synced: &Synced) -> Result {
+        self.plugin.on_synced(synced)
     }
 }
 

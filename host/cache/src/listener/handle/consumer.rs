@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use informant_object::{KeyRef, SourceId};
+
 use super::Shared;
 use crate::Moment;
 use crate::listener::cursor::CursorKind;
@@ -65,6 +67,12 @@ impl Consumer {
     pub fn took(&self, token: DeliveryToken, began: Moment, now: Moment) {
         self.0
             .change(|listener| listener.queue.suspects.took(token, began, now));
+    }
+
+    /// The object at `key` has held up the handler from `began` until `now` without a call: its namespace is suspect
+    /// from now on, if the handler limits those, and is charged for the time.
+    pub fn held_up(&self, source: SourceId, key: KeyRef<'_>, began: Moment, now: Moment) {
+        self.0.change(|listener| listener.held_up(source, key, began, now));
     }
 
     /// A call about a suspect has cost the handler the time from `began` until `now` besides the call, to replace its

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use informant_object::{Key, KeyRef, SourceId};
 
 use super::Shared;
-use crate::Moment;
 use crate::listener::cursor::CursorKind;
 use crate::listener::{
     ChangedSelection, Lane, Listener, ListenerOptions, ListenerStats, Pause, RequeueResult, Triggered,
 };
+use crate::{Catalog, Moment};
 
 /// Pauses, redelivers, changes and closes.
 #[derive(Clone, Debug)]
@@ -83,6 +83,12 @@ impl Control {
             listener.queue.suspects.clear();
             listener.requeues.end_slow_downs(now) || were_suspect
         })
+    }
+
+    /// A namespace is [suspect](ListenerOptions::limits_suspects) only in the cluster of its sources, which `catalog`
+    /// knows. Without this, all sources are in one cluster.
+    pub fn set_catalog(&self, catalog: Catalog) {
+        self.0.change(|listener| listener.queue.suspects.set_catalog(catalog));
     }
 
     /// No longer accepts changes. Accepted events, initial lists and replays are still delivered; then the consumer

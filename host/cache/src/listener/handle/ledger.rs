@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use informant_object::{Key, SourceId};
+use informant_object::{Key, KeyRef, SourceId};
 
 use super::Shared;
 use crate::Moment;
@@ -92,7 +92,18 @@ impl Ledger {
     /// pending key.
     #[must_use]
     pub fn retried_keys(&self, max: usize) -> (usize, Vec<RetriedKey>) {
-        self.0.lock().retried_keys(max)
+        self.retried_keys_of(max, |_, _| true)
+    }
+
+    /// As [`retried_keys`](Self::retried_keys), of the sources and keys that `selects` selects; it is called under the
+    /// lock. The end of a list has no key.
+    #[must_use]
+    pub fn retried_keys_of(
+        &self,
+        max: usize,
+        selects: impl Fn(SourceId, Option<KeyRef<'_>>) -> bool,
+    ) -> (usize, Vec<RetriedKey>) {
+        self.0.lock().retried_keys(max, selects)
     }
 
     /// How many keys ask for another call again and again without a change, at shorter intervals than they may

@@ -1,6 +1,6 @@
 //! The limit on bytes of states that only the queue keeps in memory.
 
-use informant_object::SourceId;
+use informant_object::{KeyRef, SourceId};
 
 use super::Queue;
 use crate::Snapshot;
@@ -38,11 +38,18 @@ impl Queue {
         is_reached
     }
 
-    /// Counts the objects of which `snapshot` of `source` has only the heads from now on.
-    pub(in crate::listener) fn count_unstored(&mut self, source: SourceId, snapshot: &Snapshot) {
+    /// Counts the objects of `namespaces` of which `snapshot` of `source` has only the heads from now on; those of all
+    /// namespaces if none is named.
+    pub(in crate::listener) fn count_unstored(
+        &mut self,
+        source: SourceId,
+        snapshot: &Snapshot,
+        namespaces: &[Box<str>],
+    ) {
+        let is_shed = |key: KeyRef<'_>| namespaces.is_empty() || namespaces.iter().any(|shed| **shed == *key.namespace);
         for id in self.slots.ids() {
             let slot = self.slots.get_mut(id);
-            if slot.source == source {
+            if slot.source == source && slot.key().is_some_and(is_shed) {
                 self.bytes -= slot.bytes_from(0);
                 slot.states_mut()
                     .for_each(|state| state.is_unstored |= state.is_unstored_in(snapshot));

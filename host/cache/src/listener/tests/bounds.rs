@@ -217,6 +217,63 @@ fn bodies_that_the_store_lacks_count_and_are_dropped() {
 }
 
 #[test]
+fn a_vanished_object_that_the_store_lacks_returns_its_bytes() {
+    let mut rig = keyed();
+    rig.set("a", 1);
+    rig.drain();
+    rig.store(PODS).shed_namespace("default");
+    rig.delete("a");
+    let bytes = rig.stats().bytes;
+    for version in 2..10 {
+        rig.write(PODS, state("a", &format!("u{version}"), version, 10_000));
+        assert!(rig.stats().bytes > bytes + 10_000, "{}", rig.stats().bytes);
+        rig.delete("a");
+        assert_eq!(rig.stats().bytes, bytes);
+    }
+    assert_eq!(rig.counters().vanished, 8);
+    assert_eq!(rig.drain(), "delete a@1 watch\n");
+    assert_eq!(rig.stats().bytes, 0);
+}
+
+#[test]
+fn bodies_count_when_their_namespace_is_shed_completely() {
+    let size = state("a", "u", 1, 10_000).size_bytes();
+    let mut rig = Rig::new(options());
+    for name in ["a", "b", "c"] {
+        rig.write(PODS, state(name, "u", 1, 10_000));
+    }
+    let push_forms = |rig: &mut Rig| {
+        let snapshot = rig.store(PODS).publish();
+        rig.listener.feed().push(PODS, &snapshot, &[]);
+        rig.stats().bytes
+    };
+    rig.store(PODS).shed_namespace("default");
+    assert!(rig.store(PODS).shed_some(2));
+    assert_eq!(push_forms(&mut rig), 0);
+    assert!(!rig.store(PODS).shed_some(2));
+    assert_eq!(push_forms(&mut rig), 3 * size);
+}
+
+#[test]
+fn bodies_count_that_are_shed_together_with_changes() {
+    let size = state("a", "u", 1, 10_000).size_bytes();
+    let mut rig = Rig::new(options());
+    rig.write(PODS, state("a", "u", 1, 10_000));
+    let store = rig.store(PODS);
+    store.shed_namespace("default");
+    while store.shed_some(10) {}
+    rig.write(PODS, state("b", "u", 1, 10_000));
+    assert_eq!(rig.stats().bytes, 2 * size);
+    for number in 0..100 {
+        let store = rig.store(PODS);
+        store.shed_namespace(&format!("other-{number}"));
+        while store.shed_some(10) {}
+    }
+    rig.set("c", 1);
+    assert_eq!(rig.stats().bytes, 2 * size);
+}
+
+#[test]
 fn deletes_are_cut_to_metadata_above_the_byte_limit() {
     let size = state("a", "u", 1, 10_000).size_bytes();
     let mut rig = Rig::new(ListenerOptions {

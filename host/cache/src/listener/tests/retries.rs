@@ -196,6 +196,22 @@ fn keys_under_retry_are_listed_oldest_first() {
 }
 
 #[test]
+fn only_selected_keys_under_retry_are_counted_and_listed() {
+    let mut rig = Rig::new(options());
+    rig.sets("a b c d", 1);
+    rig.take_all();
+    rig.answer_all(&retryable());
+    let selects = |source, key: Option<KeyRef<'_>>| source == PODS && key.is_some_and(|key| key.name != "b");
+    let (count, listed) = rig.listener.ledger().retried_keys_of(2, selects);
+    let names: Vec<String> = listed.iter().map(|key| key.key.as_ref().unwrap().to_string()).collect();
+    assert_eq!(
+        (count, names),
+        (3, vec!["default/a".to_owned(), "default/c".to_owned()])
+    );
+    assert_eq!(rig.listener.ledger().retried_keys_of(9, |_, _| false), (0, Vec::new()));
+}
+
+#[test]
 fn deletes_that_fail_without_end_become_dead_letters() {
     let mut rig = Rig::new(ListenerOptions {
         retried_deletes_max: 2,

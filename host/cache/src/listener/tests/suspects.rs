@@ -61,6 +61,29 @@ fn keys_of_a_suspect_namespace_wait_and_others_are_called() {
 }
 
 #[test]
+fn objects_whose_bodies_are_slow_take_a_share() {
+    let mut rig = Rig::new(limited());
+    for number in 0..30 {
+        write_in(&mut rig, "bad", &format!("b{number}"), 1);
+    }
+    write_in(&mut rig, "good", "g", 1);
+    assert_eq!(rig.take(), "add b0@1 watch");
+    let began = rig.now;
+    rig.pass(seconds(5));
+    rig.listener
+        .consumer()
+        .held_up(PODS, KeyRef::new("bad", "b0"), began, rig.now);
+    rig.answer(DeliveryOutcome::NotReady(Awaited::Body(PODS)));
+    assert_eq!(rig.take(), "add g@1 watch");
+    rig.answer(DeliveryOutcome::Ok);
+    // Five seconds are a fifth of 25, of which one may be taken ahead.
+    rig.pass(Duration::from_millis(18_999));
+    assert!(rig.take().starts_with("wait 1ms"));
+    rig.pass(Duration::from_millis(1));
+    assert_eq!(rig.take(), "add b1@1 watch");
+}
+
+#[test]
 fn many_poison_objects_take_a_fifth_of_the_time() {
     let mut rig = Rig::new(limited());
     for number in 0..100 {

@@ -79,6 +79,25 @@ fn a_shed_namespace_keeps_heads_and_its_index_values() {
 }
 
 #[test]
+fn bytes_held_by_readers_tell_states_from_forms() {
+    let mut writer = indexed();
+    writer.add(pod("a", "x", 1, "n1"));
+    writer.add(pod("b", "y", 1, "n1"));
+    let before = writer.publish();
+    let whole = stored_bytes(before.get(KeyRef::new("a", "x")).unwrap());
+    writer.shed_namespace("a");
+    while writer.shed_some(9) {}
+    let shed = writer.publish();
+    assert_eq!((shed.held_bytes(), shed.held_states_bytes()), (whole, 0));
+    writer.add(pod("b", "y", 2, "n1"));
+    let changed = writer.publish();
+    drop(shed);
+    assert_eq!((changed.held_bytes(), changed.held_states_bytes()), (2 * whole, whole));
+    drop((before, writer.take_garbage()));
+    assert_eq!((changed.held_bytes(), changed.held_states_bytes()), (0, 0));
+}
+
+#[test]
 fn a_body_returns_only_to_its_own_head() {
     let mut writer = indexed();
     writer.shed_namespace("a");
@@ -123,6 +142,82 @@ fn an_index_added_later_names_the_heads_that_it_lacks() {
     let snapshot = writer.publish();
     assert_eq!(on_node(&snapshot, "n1"), ["a/x", "b/y"]);
     assert!(snapshot.index_failures("node").is_none());
+}
+
+fn absent(snapshot: &Snapshot, index: &str) -> Vec<String> {
+    let failures = snapshot.index_failures(index);
+    let listed = failures.into_iter().flat_map(|failures| failures.listed());
+    listed.map(|(key, _)| key.to_string()).collect()
+}
+
+#[test]
+fn listed_heads_that_lack_an_indexed_field_are_named() {
+    let mut writer = StoreWriter::new();
+    let fields = writer.head_fields().unwrap().clone();
+    writer.add_indexers(vec![by_node()]).unwrap();
+    writer.expect_heads(&fields);
+    writer.add(pod("a", "x", 1, "n1").to_head(&fields));
+    assert_eq!(absent(&writer.publish(), "node"), ["a/x"]);
+    let fields = writer.head_fields().unwrap().clone();
+    writer.expect_heads(&fields);
+    writer.add(pod("a", "x", 2, "n1").to_head(&fields));
+    let snapshot = writer.publish();
+    assert_eq!(
+        (absent(&snapshot, "node"), on_node(&snapshot, "n1")),
+        (vec![], vec!["a/x".to_owned()])
+    );
+}
+
+#[test]
+fn listed_heads_without_their_annotations_are_named() {
+    let annotated = |name: &str, bytes: usize| {
+        let (text, padding) = ("x".repeat(2_000), "y".repeat(bytes));
+        let json = format!(
+            r#"{{"metadata":{{"namespace":"a","name":"{name}","annotations":{{"team":"blue","y":"{padding}"}}}},"spec":"{text}"}}"#
+        );
+        Object::parse(json.as_bytes(), &Shape::verbatim()).unwrap()
+    };
+    let team = Pointer::parse("/metadata/annotations/team").unwrap();
+    let mut writer = StoreWriter::new();
+    writer
+        .add_indexers(vec![Box::new(PointerIndex::new("team", team))])
+        .unwrap();
+    let fields = writer.head_fields().unwrap().clone();
+    writer.expect_heads(&fields);
+    writer.add(annotated("few", 10).to_head(&fields));
+    writer.add(annotated("many", 10_000).to_head(&fields));
+    let snapshot = writer.publish();
+    assert_eq!(absent(&snapshot, "team"), ["a/many"]);
+    assert_eq!(snapshot.by_index("team", "blue").unwrap().count(), 1);
+}
+
+#[test]
+fn changed_indexes_keep_what_heads_lack() {
+    fn changed(writer: &StoreWriter, removed: &[&str], added: Vec<Box<dyn IndexFunc>>) -> StoreWriter {
+        let removed: Vec<String> = removed.iter().map(|name| (*name).to_owned()).collect();
+        let mut copy = writer.with_indexers(&removed, added).unwrap();
+        while !copy.copy_objects(writer, 1) {}
+        copy
+    }
+    let by_name =
+        || -> Box<dyn IndexFunc> { Box::new(PointerIndex::new("name", Pointer::parse("/metadata/name").unwrap())) };
+    let mut writer = StoreWriter::new();
+    writer.add_indexers(vec![by_name()]).unwrap();
+    writer.shed_namespace("a");
+    writer.add(pod("a", "x", 1, "n1"));
+    writer.add(pod("a", "y", 1, "n1"));
+    writer.add_indexers(vec![by_node()]).unwrap();
+    writer.add(pod("a", "y", 2, "n2"));
+    assert_eq!(absent(&writer.publish(), "node"), ["a/x"]);
+    let mut writer = changed(&writer, &["name"], vec![]);
+    let mut writer = {
+        assert_eq!(absent(&writer.publish(), "node"), ["a/x"]);
+        changed(&writer, &[], vec![by_name()])
+    };
+    let snapshot = writer.publish();
+    assert_eq!(absent(&snapshot, "node"), ["a/x"]);
+    assert_eq!(on_node(&snapshot, "n2"), ["a/y"]);
+    assert_eq!(snapshot.by_index("name", "x").unwrap().count(), 1, "heads have it");
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use informant_object::{Key, KeyRef, Object};
+use informant_object::{Key, KeyRef};
 
+use super::super::root::StoredObject;
 use super::StoreWriter;
 use super::shed::fields_of;
 use crate::index::{IndexConflict, IndexError, IndexFailures, IndexFunc, Postings};
@@ -67,7 +68,7 @@ impl StoreWriter {
     /// Computes the values of at most `objects_max` more stored objects in the new indexes; the functions of the others
     /// are not run again. Returns whether the indexes are complete.
     pub fn fill_indexers(&mut self, filling: &mut IndexFilling, objects_max: usize) -> bool {
-        let (first_new, late) = (filling.first_new, self.late_functions());
+        let (first_new, late) = (filling.first_new, self.late_functions);
         let unfilled = self.root.objects.range(after(filling.last.as_ref()));
         let keys: Vec<Key> = unfilled.take(objects_max).map(|(key, _)| key.clone()).collect();
         for key in &keys {
@@ -75,7 +76,7 @@ impl StoreWriter {
                 continue;
             };
             let (functions, failures) = (&self.root.functions[first_new..], &mut self.failures[first_new..]);
-            self.computed.load(&stored.values, first_new);
+            self.computed.load(&stored.values, 0..first_new);
             self.computed
                 .compute((first_new, late), functions, failures, &stored.object);
             if !stored.values.are(&self.computed)
@@ -105,19 +106,22 @@ impl StoreWriter {
             published: self.published.clone(),
             ..StoreWriter::new()
         };
-        let added_count = added.len();
-        let functions = self.root.functions.iter().cloned();
-        let kept: Vec<_> = functions
-            .filter(|function| !removed.iter().any(|name| name == function.name()))
+        let functions = self.root.functions.iter();
+        let slots: Vec<usize> = functions
+            .enumerate()
+            .filter(|(_, function)| !removed.iter().any(|name| name == function.name()))
+            .map(|(slot, _)| slot)
             .collect();
+        let kept = slots.iter().map(|slot| Arc::clone(&self.root.functions[*slot]));
         writer.root.usage = Arc::new(self.root.usage.without_objects());
-        writer.root.postings.resize_with(kept.len(), Postings::default);
-        writer.failures.resize_with(kept.len(), IndexFailures::default);
-        writer.late_functions = kept.len();
-        writer.root.functions = Arc::new(kept);
+        writer.root.functions = Arc::new(kept.collect());
+        writer.root.postings.resize_with(slots.len(), Postings::default);
+        writer.failures = slots.iter().map(|slot| self.failures[*slot].clone()).collect();
+        writer.root.failures = Arc::new(writer.failures.clone());
         writer.add_indexers(added)?;
         if self.root.heads > 0 {
-            writer.late_functions = writer.root.functions.len() - added_count;
+            let in_time = slots.iter().take_while(|slot| **slot < self.late_functions);
+            writer.late_functions = in_time.count();
         }
         for namespace in &self.shed {
             writer.shed_namespace(namespace);
@@ -125,28 +129,44 @@ impl StoreWriter {
         Ok(writer)
     }
 
-    /// Copies at most `objects_max` more objects of `from`, and computes their values in the indexes of this writer.
-    /// Returns whether this writer has the same content now. Nothing may be written to `from` meanwhile.
+    /// Copies at most `objects_max` more objects of `from`, with their values in the indexes that both have, and computes
+    /// those in the others: heads may lack what the former were computed from. Returns whether this writer has the same content now. Nothing may be written to `from` meanwhile.
     pub fn copy_objects(&mut self, from: &StoreWriter, objects_max: usize) -> bool {
-        let objects: Vec<Object> = from
-            .root
-            .objects
-            .range(after(self.top.as_ref()))
-            .take(objects_max)
-            .map(|(_, stored)| stored.object.clone())
+        let is_kept = |function: &&Arc<dyn IndexFunc>| self.root.functions.iter().any(|own| Arc::ptr_eq(own, function));
+        let slots = from.root.functions.iter().enumerate();
+        let kept: Vec<usize> = slots
+            .filter(|(_, function)| is_kept(function))
+            .map(|(slot, _)| slot)
             .collect();
+        let objects = from.root.objects.range(after(self.top.as_ref())).take(objects_max);
+        let objects: Vec<StoredObject> = objects.map(|(_, stored)| stored.clone()).collect();
         let is_complete = objects.len() < objects_max;
-        for object in objects {
-            self.add(object);
+        for stored in objects {
+            self.copy(stored, &kept);
         }
         if is_complete {
             self.root.version = from.root.version.clone();
             self.root.epoch = from.root.epoch;
             self.root.generation = from.root.generation;
+            self.root.sheds = from.root.sheds.clone();
             self.root.replaced_bytes = from.root.replaced_bytes;
+            self.root.reformed_bytes = from.root.reformed_bytes;
             self.dirty = true;
         }
         is_complete
+    }
+
+    /// Stores an object that sorts last, with its values in the first indexes; `kept` are their positions in these.
+    fn copy(&mut self, StoredObject { object, values }: StoredObject, kept: &[usize]) {
+        self.computed.load(&values, kept.iter().copied());
+        let first = kept.len();
+        let (functions, failures) = (&self.root.functions[first..], &mut self.failures[first..]);
+        self.computed
+            .compute((first, self.late_functions), functions, failures, &object);
+        let fields = self.head_fields.as_ref().filter(|_| self.is_shed(object.namespace()));
+        let head = fields.map(|fields| object.to_head(fields));
+        self.insert(head.unwrap_or(object), true);
+        self.dirty = true;
     }
 
     /// The failures of the native index called `index`; none if it does not exist.

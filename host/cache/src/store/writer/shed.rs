@@ -77,7 +77,11 @@ impl StoreWriter {
         let keys: Vec<Key> = here.take(objects_max).map(|(key, _)| key.clone()).collect();
         match keys.last() {
             Some(key) if keys.len() == objects_max => *last = Some(key.clone()),
-            _ => drop(self.shedding.pop()),
+            _ => {
+                self.root.sheds.push(namespace.clone());
+                self.shedding.pop();
+                self.dirty = true;
+            }
         }
         for key in keys {
             self.shed_object(&key);
@@ -113,7 +117,7 @@ impl StoreWriter {
             usage,
             heads,
             bytes,
-            replaced_bytes,
+            reformed_bytes,
             ..
         } = &mut self.root;
         let Some(stored) = objects.get_mut(&key) else {
@@ -121,7 +125,7 @@ impl StoreWriter {
         };
         let (before, after) = (stored_bytes(&stored.object), stored_bytes(&object));
         *bytes = *bytes + after - before;
-        *replaced_bytes += before as u64;
+        *reformed_bytes += before as u64;
         count(&mut self.tally, usage, heads, Some(&stored.object), Some(&object));
         stored.object = object;
         self.dirty = true;
@@ -141,11 +145,16 @@ impl StoreWriter {
         self.root.usage.shed_namespaces()
     }
 
-    /// The first native index whose field heads may lack.
-    pub(super) fn late_functions(&self) -> usize {
-        match self.root.heads {
-            0 => usize::MAX,
-            _ => self.late_functions,
-        }
+    /// From now on [`add`](Self::add) may receive heads, which keep `fields`.
+    pub fn expect_heads(&mut self, fields: &Projection) {
+        let is_kept = |function: &&Arc<dyn IndexFunc>| {
+            let read = function.fields();
+            read.is_some_and(|read| read.iter().all(|field| fields.covers(field)))
+        };
+        self.late_for_added = self.root.functions.iter().take_while(is_kept).count();
+        self.late_functions = match self.root.heads {
+            0 => self.late_for_added,
+            _ => self.late_functions.min(self.late_for_added),
+        };
     }
 }

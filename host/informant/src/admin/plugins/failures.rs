@@ -1,11 +1,13 @@
 //! The events on which plugins failed: dead letters, and those under retry.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use informant_cache::Moment;
 use informant_cache::listener::{DeadLetter, RetriedKey};
-use informant_object::{Key, SourceId};
+use informant_object::{KeyRef, SourceId};
 use informant_plugin_host::Plugin;
 use serde::{Deserialize, Serialize};
 
@@ -45,12 +47,19 @@ impl FailuresQuery {
     }
 
     /// Whether a failure is requested. What is not about one object is, unless a namespace is.
-    fn selects(&self, registry: &StatusRegistry, source: SourceId, key: Option<&Key>) -> bool {
+    ///
+    /// Sources are looked up now, so that the function can be called under a lock.
+    fn selection(&self, registry: &StatusRegistry) -> impl Fn(SourceId, Option<KeyRef<'_>>) -> bool {
         let scope = self.scope();
-        let info = registry.catalog().info(source);
-        // A removed source has no cluster and no resource.
-        info.map_or(scope.is_everything(), |info| scope.may_be_in(&info))
-            && key.map_or(self.namespace.is_none(), |key| scope.has_key(key.as_ref()))
+        let sources = registry.catalog().all().into_iter();
+        let sources: BTreeMap<SourceId, bool> = sources
+            .map(|source| (source.id(), scope.may_be_in(source.info())))
+            .collect();
+        move |source, key| {
+            // A removed source has no cluster and no resource.
+            let is_requested = sources.get(&source).copied().unwrap_or(scope.is_everything());
+            is_requested && key.map_or(scope.namespace.is_none(), |key| scope.has_key(key))
+        }
     }
 }
 
@@ -104,11 +113,11 @@ pub(in crate::admin) async fn dead_letters(
     query: Result<Query<FailuresQuery>, QueryRejection>,
 ) -> Result<Json<DeadLettersView>, AdminError> {
     let query = FailuresQuery::parse(query)?;
-    let now = state.environment.now();
+    let (now, selects) = (state.environment.now(), query.selection(&state.registry));
     let mut items = Vec::new();
     for (name, plugin) in requested(&state.registry, &query)? {
         let letters = plugin.listener().ledger().dead_letters().into_iter();
-        let letters = letters.filter(|letter| query.selects(&state.registry, letter.source, Some(&letter.key)));
+        let letters = letters.filter(|letter| selects(letter.source, Some(letter.key.as_ref())));
         items.extend(letters.map(|letter| dead_letter_item(&state.registry, &name, letter, now)));
     }
     Ok(Json(DeadLettersView { items }))
@@ -148,24 +157,17 @@ pub(in crate::admin) async fn retries(
     query: Result<Query<FailuresQuery>, QueryRejection>,
 ) -> Result<Json<RetriesView>, AdminError> {
     let query = FailuresQuery::parse(query)?;
-    let now = state.environment.now();
+    let (now, selects) = (state.environment.now(), query.selection(&state.registry));
     let (mut total, mut items) = (0, Vec::new());
     for (name, plugin) in requested(&state.registry, &query)? {
         let left = RETRIES_LISTED_MAX - items.len();
-        // Those in a scope are counted after they were read.
-        let read = if query.scope().is_everything() {
-            left
-        } else {
-            usize::MAX
-        };
-        let (mut number, mut oldest) = plugin.listener().ledger().retried_keys(read);
-        if !query.scope().is_everything() {
-            oldest.retain(|key| query.selects(&state.registry, key.source, key.key.as_ref()));
-            number = oldest.len();
-        }
+        let (number, oldest) = plugin.listener().ledger().retried_keys_of(left, &selects);
         total += number;
-        let oldest = oldest.into_iter().take(left);
-        items.extend(oldest.map(|key| retry_item(&state.registry, &name, key, now)));
+        items.extend(
+            oldest
+                .into_iter()
+                .map(|key| retry_item(&state.registry, &name, key, now)),
+        );
     }
     Ok(Json(RetriesView { total, items }))
 }

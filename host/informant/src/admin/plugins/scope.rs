@@ -103,6 +103,8 @@ mod tests {
             kind: kind.to_owned(),
             resource: resource.to_owned(),
             namespace: Some("web".to_owned()),
+            namespaced: true,
+            partial: false,
         }
     }
 

@@ -414,7 +414,7 @@ fn suspect_namespaces_show_with_what_waits() {
     let mut out = Vec::new();
     plugin::show(&mut out, &[greeter(loaded)]).unwrap();
     let lines: Vec<_> = std::str::from_utf8(&out).unwrap().lines().skip(2).collect();
-    insta::assert_snapshot!(lines.join("\n"), @"greeter crashed on objects of shop, team-a, web and 2 more; their calls get at most 20% of its time; 12 objects wait (informant explain events-stuck)");
+    insta::assert_snapshot!(lines.join("\n"), @"greeter crashed on or waited for objects of shop, team-a, web and 2 more; their calls get at most 20% of its time; 12 objects wait (informant explain events-stuck)");
 }
 
 #[test]

@@ -84,6 +84,18 @@ impl Process {
             }
             unexpected => panic!("not announced: {unexpected:?}"),
         };
+        self.check_gauge(other)
+    }
+
+    /// The other process that it still knows of while it is not announced.
+    fn other_while_failing(&self) -> Option<String> {
+        match self.registry.configuration().announcement.clone() {
+            Some(Announcement::Failing { other, .. }) => self.check_gauge(other.map(|other| other.to_string())),
+            unexpected => panic!("not failing: {unexpected:?}"),
+        }
+    }
+
+    fn check_gauge(&self, other: Option<String>) -> Option<String> {
         let gauge = format!("\ninformant_other_processes {}\n", u8::from(other.is_some()));
         assert!(self.metrics.encode().unwrap().contains(&gauge), "{gauge}");
         other
@@ -91,7 +103,7 @@ impl Process {
 
     fn reason(&self) -> String {
         match self.registry.configuration().announcement.clone() {
-            Some(Announcement::Failing { reason }) => reason.to_string(),
+            Some(Announcement::Failing { reason, .. }) => reason.to_string(),
             unexpected => panic!("not failing: {unexpected:?}"),
         }
     }
@@ -226,6 +238,45 @@ async fn announcement_returns_with_the_api_server() {
     sleep(RENEW_EVERY).await;
     assert!(process.reason().contains("500"), "{}", process.reason());
     sleep(RENEW_EVERY * 3).await;
+    assert_eq!(process.other(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failing_api_server_hides_no_other_process() {
+    for failure in [Answer::internal_error(), Answer::forbidden("no")] {
+        let world = World::new();
+        let (first, second) = (world.start("informant-0_a"), world.start("informant-1_b"));
+        sleep(RENEW_EVERY * 2 + Duration::from_secs(1)).await;
+        assert!(first.other().is_some());
+        world.server.faults().answer(leases(), 1_000, failure);
+        sleep(RENEW_EVERY).await;
+        assert_eq!(first.other_while_failing().as_deref(), Some("informant-1_b"));
+        sleep(OTHER_COUNTS).await;
+        assert_eq!(first.other_while_failing(), None);
+        second.task.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewal_that_only_conflicts_has_failed() {
+    let world = World::new();
+    let process = world.start("informant-0_a");
+    sleep(Duration::from_secs(1)).await;
+    let conflict = Answer::Raw {
+        code: 409,
+        content_type: "application/json".to_owned(),
+        body: r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","message":"changed","code":409}"#
+            .to_owned(),
+    };
+    let reads = u32::try_from(READS_MAX).unwrap();
+    world.server.faults().answer(leases().verb("update"), reads, conflict);
+    sleep(RENEW_EVERY).await;
+    assert!(
+        process.reason().contains("others wrote it 3 times"),
+        "{}",
+        process.reason()
+    );
+    sleep(RENEW_EVERY).await;
     assert_eq!(process.other(), None);
 }
 

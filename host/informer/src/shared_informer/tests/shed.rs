@@ -3,8 +3,8 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use informant_apiserver::{Answer, ApiServer, Filter};
-use informant_cache::{BodyUnavailable, CacheBudget};
+use informant_apiserver::{Answer, ApiServer, Ending, Filter};
+use informant_cache::{AnswerBody, BodyUnavailable, CacheBudget};
 use informant_object::{KeyRef, Object, Pointer};
 use serde_json::json;
 use tokio::time::Instant;
@@ -36,12 +36,19 @@ fn with_namespaces() -> ApiServer {
 
 /// Writes a pod of some 5 KiB.
 fn put_large(server: &ApiServer, namespace: &str, number: usize) {
-    let pod = json!({
+    put_sized(server, namespace, number, 5_000);
+}
+
+fn put_sized(server: &ApiServer, namespace: &str, number: usize, bytes: usize) {
+    server.put("v1/pods", namespace, pod(namespace, number, bytes)).unwrap();
+}
+
+fn pod(namespace: &str, number: usize, bytes: usize) -> serde_json::Value {
+    json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"namespace": namespace, "name": format!("pod-{number:03}")},
-        "spec": {"nodeName": "node-1", "text": "x".repeat(5_000)},
-    });
-    server.put("v1/pods", namespace, pod).unwrap();
+        "spec": {"nodeName": "node-1", "text": "x".repeat(bytes)},
+    })
 }
 
 /// A source with 5 large pods in the namespace `small`, to which 40 in `large` were added.
@@ -292,4 +299,152 @@ async fn a_source_of_metadata_sheds_nothing() {
     let rig = Rig::start_with(&server, options);
     settle().await;
     assert_eq!((rig.stored().len(), rig.informer.snapshot().heads()), (40, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_with_too_many_bytes_is_read_again_smaller() {
+    let server = with_namespaces();
+    for number in 0..72 {
+        put_sized(&server, "large", number, if number < 60 { 2_000 } else { 1_000_000 });
+    }
+    let options = with_budget(MAX_BYTES);
+    let budget = options.budget.clone();
+    let rig = Rig::start_with(&server, options);
+    settle().await;
+    assert_eq!(heads_in(&rig, "large"), 72);
+    let before = rig.requests("list").len();
+    budget.set_max_bytes(None);
+    pass(80).await;
+    assert_eq!(rig.informer.snapshot().heads(), 0);
+    assert_complete(&rig);
+    let lists = rig.requests("list").split_off(before);
+    let limits = lists.iter().filter_map(|list| list.split('&').next());
+    insta::assert_snapshot!(limits.collect::<Vec<_>>().join(" "), @"limit=24 limit=24 limit=24 limit=10 limit=10 limit=10");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_ignores_the_selector_is_cut_off() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    let items: Vec<_> = (100..112).map(|number| pod("large", number, 1_000_000)).collect();
+    let list = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": items});
+    let answer = Answer::Raw {
+        code: 200,
+        content_type: "application/json".to_owned(),
+        body: list.to_string(),
+    };
+    server.faults().answer(Filter::any().verb("list"), 1, answer);
+    let body = read(&rig, &head(&rig, "large", 3)).await;
+    assert!(matches!(body, Err(BodyUnavailable::Failed(_))), "{body:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_snapshot_does_not_shed_other_namespaces() {
+    let server = with_namespaces();
+    (0..12).for_each(|number| put_large(&server, "small", number));
+    (0..3).for_each(|number| put_large(&server, "large", number));
+    let rig = Rig::start_with(&server, with_budget(MAX_BYTES));
+    settle().await;
+    let held = rig.informer.snapshot();
+    assert_eq!(held.heads(), 0);
+    for number in 3..9 {
+        put_large(&server, "large", number);
+        settle().await;
+    }
+    assert_eq!((heads_in(&rig, "small"), heads_in(&rig, "large")), (12, 0));
+    let held_bytes = rig.informer.snapshot().held_bytes();
+    assert!(held_bytes > 12 * 5_000, "{held_bytes}");
+    assert!(rig.catalog.budget().used_bytes() < MAX_BYTES);
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_of_alternating_namespaces_are_read_by_page() {
+    let server = with_namespaces();
+    for number in 0..30 {
+        put_large(&server, "small", number);
+        put_large(&server, "large", number);
+    }
+    let rig = Rig::start_with(&server, with_budget(MAX_BYTES));
+    settle().await;
+    assert_eq!((heads_in(&rig, "small"), heads_in(&rig, "large")), (30, 30));
+    let before = rig.requests("list").len();
+    for number in 0..30 {
+        for namespace in ["small", "large"] {
+            let answer = ask(&rig, &head(&rig, namespace, number));
+            settle().await;
+            assert!(answer.try_recv().unwrap().is_ok());
+        }
+    }
+    assert_eq!(rig.requests("list").len() - before, 2 * 8);
+}
+
+/// A call that gave up waiting for a body.
+struct GivenUp(bool);
+
+impl AnswerBody for GivenUp {
+    fn is_closed(&self) -> bool {
+        self.0
+    }
+
+    fn send(self: Box<Self>, _body: Result<Object, BodyUnavailable>) -> bool {
+        false
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_no_call_waits_for_are_not_read() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    let source = rig.catalog.source(rig.informer.source()).unwrap();
+    let before = rig.requests("list").len();
+    for _ in 0..100 {
+        source.read_body(&head(&rig, "large", 1), Box::new(GivenUp(true)));
+    }
+    let answer = ask(&rig, &head(&rig, "large", 2));
+    settle().await;
+    assert!(answer.try_recv().unwrap().is_ok());
+    assert_eq!(rig.requests("list").len() - before, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_body_that_is_taken_wakes_refused_calls() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    let source = rig.catalog.source(rig.informer.source()).unwrap();
+    let (sender, woken) = channel();
+    let _watch = rig.catalog.watch_ready(move |ready| sender.send(ready).unwrap());
+    source.read_body(&head(&rig, "large", 1), Box::new(GivenUp(true)));
+    source.read_body(&head(&rig, "large", 1), Box::new(GivenUp(false)));
+    settle().await;
+    assert_eq!(woken.try_iter().count(), 0);
+    read(&rig, &head(&rig, "large", 2)).await.unwrap();
+    assert_eq!(woken.try_iter().count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_returning_during_a_list_has_no_heads_left() {
+    let server = with_namespaces();
+    let rig = shed_by_events(&server).await;
+    for number in 6..40 {
+        server.delete("v1/pods", "large", &format!("pod-{number:03}")).unwrap();
+    }
+    pass(30).await;
+    server.faults().hold(Filter::any().verb("list"), 1);
+    server.faults().compact();
+    server.faults().drop_watches(&Filter::any(), Ending::Expired);
+    put_large(&server, "large", 1);
+    pass(50).await;
+    server.faults().release();
+    pass(5).await;
+    assert_complete(&rig);
+    assert!(
+        matches!(heads_in(&rig, "large"), 0 | 6),
+        "{} of 6 are heads",
+        heads_in(&rig, "large")
+    );
+    pass(70).await;
+    put_large(&server, "large", 2);
+    settle().await;
+    assert_eq!(rig.informer.snapshot().heads(), 0);
 }

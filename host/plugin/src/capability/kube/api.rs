@@ -129,6 +129,8 @@ pub struct KubeError {
     pub code: KubeErrorCode,
     /// The HTTP status of the response; 0: there was none.
     pub status: u16,
+    /// The `reason` of the API server's `Status`; empty: there was none.
+    pub reason: String,
     /// Whether the response was a Kubernetes `Status`. A proxy's page is none, nor is the API server's for a version
     /// that it does not serve.
     pub is_from_kubernetes: bool,
@@ -143,6 +145,8 @@ pub struct KubeError {
 pub enum KubeErrorCode {
     /// config.toml does not grant it.
     Denied,
+    /// The current call may not use the interface.
+    NotHere,
     /// The API server forbids it.
     Forbidden,
     /// The API server rejects the credentials.
@@ -204,8 +208,9 @@ impl KubeAction {
 }
 
 impl KubeErrorCode {
-    pub const ALL: [KubeErrorCode; 13] = [
+    pub const ALL: [KubeErrorCode; 14] = [
         KubeErrorCode::Denied,
+        KubeErrorCode::NotHere,
         KubeErrorCode::Forbidden,
         KubeErrorCode::Unauthorized,
         KubeErrorCode::NotFound,
@@ -225,6 +230,7 @@ impl KubeErrorCode {
     pub const fn as_str(self) -> &'static str {
         match self {
             KubeErrorCode::Denied => "denied",
+            KubeErrorCode::NotHere => "not-here",
             KubeErrorCode::Forbidden => "forbidden",
             KubeErrorCode::Unauthorized => "unauthorized",
             KubeErrorCode::NotFound => "not-found",
@@ -248,6 +254,7 @@ impl KubeError {
         KubeError {
             code,
             status: 0,
+            reason: String::new(),
             is_from_kubernetes: false,
             message: truncated(message),
             retry_after: None,

@@ -64,6 +64,7 @@ impl From<KubeError> for ApiError {
         ApiError {
             code: error.code.into(),
             status: error.status,
+            reason: error.reason,
             message: error.message,
             retry_after_ms,
         }
@@ -74,6 +75,7 @@ impl From<KubeErrorCode> for ApiErrorCode {
     fn from(code: KubeErrorCode) -> ApiErrorCode {
         match code {
             KubeErrorCode::Denied => ApiErrorCode::Denied,
+            KubeErrorCode::NotHere => ApiErrorCode::NotHere,
             KubeErrorCode::Forbidden => ApiErrorCode::Forbidden,
             KubeErrorCode::Unauthorized => ApiErrorCode::Unauthorized,
             KubeErrorCode::NotFound => ApiErrorCode::NotFound,

@@ -91,10 +91,7 @@ impl CallChanges {
             return Ok(false);
         }
         if !self.plugin.claim(&key) {
-            return Err(error(
-                ErrorCode::Unavailable,
-                format!("{OTHER_CALL_SETS}: {key:?}; retry"),
-            ));
+            return Err(error(ErrorCode::Conflict, format!("{OTHER_CALL_SETS}: {key:?}; retry")));
         }
         self.claimed.insert(key.clone());
         // It may have been set between the look and the claim.

@@ -52,6 +52,9 @@ impl KvSeries {
         let result = match error {
             None => "ok",
             Some(ErrorCode::Denied) => "denied",
+            Some(ErrorCode::NotHere) => "not-here",
+            Some(ErrorCode::Conflict) => "conflict",
+            Some(ErrorCode::Exhausted) => "exhausted",
             Some(ErrorCode::Invalid) => "invalid",
             Some(ErrorCode::TooLarge) => "too-large",
             Some(ErrorCode::Unavailable) => "unavailable",

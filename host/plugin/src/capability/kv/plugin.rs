@@ -198,7 +198,7 @@ impl KvPlugin {
                  [plugin.{}.limits]",
                 self.plugin
             );
-            return Err(error(ErrorCode::TooLarge, message));
+            return Err(error(ErrorCode::Exhausted, message));
         }
         running.growth_bytes = others + after.max(0);
         Ok(())

@@ -36,6 +36,8 @@ fn add_source(catalog: &Catalog, informer: &str) -> (u32, StoreWriter) {
         kind: "Pod".to_owned(),
         resource: "v1/pods".to_owned(),
         namespace: None,
+        namespaced: true,
+        partial: false,
     };
     let id = catalog.add_source(info);
     let mut writer = StoreWriter::publishing_to(catalog, id).unwrap();
@@ -85,6 +87,7 @@ fn query() -> Query {
         pointers: Vec::new(),
         limit: 0,
         cursor: String::new(),
+        options: Vec::new(),
     }
 }
 

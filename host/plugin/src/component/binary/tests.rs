@@ -36,7 +36,7 @@ fn files_that_are_not_webassembly_are_described() {
 
 #[test]
 fn a_core_module_is_rejected() {
-    insta::assert_snapshot!(refusal(&wat::parse_str("(module)").unwrap()), @"a core module, not a component; Rust: build with --target wasm32-wasip2; others: wasm-tools component new");
+    insta::assert_snapshot!(refusal(&wat::parse_str("(module)").unwrap()), @"a core module, not a component; make one of it: informant plugin build FILE -o NAME.wasm (Rust: build with --target wasm32-wasip2)");
     assert_eq!(
         surface(&wat::parse_str("(component)").unwrap()).unwrap(),
         Surface::default()

@@ -272,8 +272,8 @@ pub(super) const BEHAVIORS: &[Behavior] = &[
             Put("west", "reader", "read", "two"),
         ],
         lines: &[
-            "synced pods east",
-            "synced pods west",
+            r#"synced pods east {"attempt":0,"reason":"initial"}"#,
+            r#"synced pods west {"attempt":0,"reason":"initial"}"#,
             "1 add default/peer watch 0 old=- sees=metadata+spec text=in east",
             "2 add default/other watch 0 old=- sees=metadata+spec text=in west",
             "3 add default/reader watch 0 old=- sees=metadata+spec text=one",

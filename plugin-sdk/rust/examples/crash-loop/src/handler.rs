@@ -53,7 +53,8 @@ impl EventHandler<Pod> for CrashLoop {
 }
 
 impl SyncHandler for CrashLoop {
-    fn on_synced(&mut self, source: SourceId) -> Result {
+    fn on_synced(&mut self, synced: &Synced) -> Result {
+        let source = synced.source;
         let containers = || self.reported.values().flat_map(BTreeMap::values);
         let looping = containers().filter(|container| container.is_looping).count();
         let killed: u32 = containers().map(|container| container.oom_kills).sum();

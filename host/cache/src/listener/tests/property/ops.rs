@@ -23,6 +23,8 @@ pub(super) enum Op {
     Resume(Pause),
     /// Attaches the source if it is not, and detaches it if it is.
     Toggle(usize),
+    /// Sheds the objects of the source, or stores whole ones from now on.
+    Shed(usize),
     /// Another number of lanes.
     Lanes(Lane),
 }
@@ -87,6 +89,7 @@ pub(super) fn any_op() -> impl Strategy<Value = Op> {
         1 => any_pause().prop_map(Op::Pause),
         2 => any_pause().prop_map(Op::Resume),
         1 => (0..SOURCES).prop_map(Op::Toggle),
+        1 => (0..SOURCES).prop_map(Op::Shed),
     ]
 }
 

@@ -115,6 +115,7 @@ impl Run {
                 self.pauses.remove(&(pause as u8));
             }
             Op::Toggle(source) => self.toggle(source),
+            Op::Shed(source) => self.shed(source),
         }
         self.check();
     }
@@ -167,6 +168,20 @@ impl Run {
                 let snapshot = self.stores[index].publish();
                 self.listener.feed().attach(source, &snapshot, self.now);
             }
+        }
+    }
+
+    fn shed(&mut self, index: usize) {
+        let store = &mut self.stores[index];
+        if store.is_shed("default") {
+            store.unshed_namespace("default");
+        } else {
+            store.shed_namespace("default");
+            while store.shed_some(2) {}
+        }
+        let snapshot = store.publish();
+        if let Some(source) = self.attached[index] {
+            self.listener.feed().push(source, &snapshot, &[]);
         }
     }
 

@@ -101,6 +101,28 @@ async fn changes_among_the_initial_events_change_the_staged_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn replaced_and_removed_initial_events_give_their_bytes_back() {
+    let writers = Writers::default();
+    let rig = scripted_rig(&writers);
+    settle().await;
+    write(&writers, line("ADDED", pod("a", 1)));
+    settle().await;
+    let bytes = rig.informer.status().staged_bytes;
+    assert!(bytes > 0);
+    for version in 2..9 {
+        write(&writers, line("MODIFIED", pod("a", version)));
+        write(&writers, line("ADDED", pod("b", version)));
+        write(&writers, line("DELETED", pod("b", version)));
+        settle().await;
+        assert_eq!(rig.informer.status().staged_bytes, bytes);
+    }
+    write(&writers, bookmark(10, Some("true")));
+    settle().await;
+    assert_eq!(rig.stored(), ["a@8"]);
+    assert_eq!(rig.informer.status().staged_bytes, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn events_after_the_end_mark_belong_to_the_watch() {
     let writers = Writers::default();
     let rig = scripted_rig(&writers);

@@ -18,6 +18,8 @@ fn info(cluster: &str, kind: &str, resource: &str) -> SourceInfo {
         kind: kind.to_owned(),
         resource: resource.to_owned(),
         namespace: None,
+        namespaced: true,
+        partial: false,
     }
 }
 
@@ -205,6 +207,8 @@ fn sources_tell_their_state_and_address() {
             kind: "Pod",
             resource: "v1/pods",
             namespace: None,
+            namespaced: true,
+            partial: false,
         },
         SourceInfo {
             id: 2,
@@ -215,6 +219,8 @@ fn sources_tell_their_state_and_address() {
             kind: "Pod",
             resource: "v1/pods",
             namespace: None,
+            namespaced: true,
+            partial: false,
         },
     ]
     "#);

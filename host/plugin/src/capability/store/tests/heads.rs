@@ -16,7 +16,7 @@ impl ReadBodies for Bodies {
     fn read_body(&self, head: &Object, answer: BodyAnswer) {
         *self.asked.lock().unwrap() += 1;
         let object = self.objects.iter().find(|object| object.key() == head.key());
-        answer(object.cloned().ok_or(BodyUnavailable::Gone));
+        answer.send(object.cloned().ok_or(BodyUnavailable::Gone));
     }
 }
 

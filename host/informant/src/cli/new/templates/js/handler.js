@@ -1,0 +1,8 @@
+// @ts-check
+
+/** @type {import("informant").Handler} */
+export function onAdd(pod, event) {
+  console.log(`${event} is ${pod.status?.phase}`);
+}
+
+export const onUpdate = onAdd;

@@ -1,0 +1,3 @@
+module informant.example/plugin-sdk/go
+
+go 1.26

@@ -1,0 +1,17 @@
+//go:build !wasip1
+
+package informant
+
+import "informant.example/plugin-sdk/go/internal/host"
+
+func init() {
+	host.NewPlugin = func() host.Plugin {
+		base.config.reset()
+		base.state.reset()
+		sources = map[uint32]SourceInfo{}
+		return new(plugin)
+	}
+}
+
+// limitMemory is for components.
+func limitMemory(int64) {}

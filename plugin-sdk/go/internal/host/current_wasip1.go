@@ -1,0 +1,4 @@
+package host
+
+// Current is Informant.
+var Current Host = component{}

@@ -1,0 +1,83 @@
+"""The manifest of a plugin, from what it has registered. No member is written at its default."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .decorators import listed
+from .errors import Refused
+from .host import ROLES
+from .registry import Registry, Rule, resolve
+
+
+def roles_of(registry: Registry) -> list[str]:
+    """The roles that the plugin plays, in the contract's order."""
+    plays = {
+        "event-handler": bool(registry.handlers),
+        "sync-handler": bool(registry.synced),
+        "index-funcs": bool(registry.indexers),
+        "state": bool(registry.states),
+    }
+    return [role for role in ROLES if plays[role]]
+
+
+def index_names(registry: Registry) -> list[str]:
+    """The names of the indexes, each once."""
+    names = (resolve(name) for indexer in registry.indexers.values() for name, _ in indexer.functions)
+    return list(dict.fromkeys(names))
+
+
+def manifest_of(registry: Registry) -> dict[str, Any]:
+    """The manifest, as JSON values.
+
+    Raises: ``Refused`` if the plugin handles nothing.
+    """
+    if registry.is_empty():
+        raise Refused(
+            'no function is registered that Informant would call: write @on.upsert("v1", "Pod") above a function; '
+            "there are on.add, on.update, on.upsert, on.delete, on.synced and index"
+        )
+    manifest: dict[str, Any] = {"name": registry.name, "version": registry.version}
+    roles = roles_of(registry)
+    if roles != list(ROLES):
+        manifest["roles"] = roles
+    if registry.handlers:
+        rules = [_event_rule(handlers.rule) for handlers in registry.handlers.values()]
+        if rules != [{"apiVersion": "*", "kind": "*"}]:
+            manifest["events"] = rules
+    if registry.indexers:
+        objects = [_rule(indexer.rule) for indexer in registry.indexers.values()]
+        manifest["indexes"] = {"names": index_names(registry), "objects": objects}
+    if registry.needs:
+        manifest["needs"] = registry.needs
+    if registry.metrics:
+        manifest["metrics"] = registry.metrics
+    manifest.update(registry.options)
+    return manifest
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    document: dict[str, Any] = {"apiVersion": rule.api_version, "kind": rule.kind}
+    fields = list(dict.fromkeys(field for fields in rule.fields for field in listed(resolve(fields))))
+    if rule.payload == "metadata" and fields:
+        document["payload"] = {"fields": list(dict.fromkeys([*fields, "/metadata"]))}
+    elif fields and rule.payload != "whole":
+        document["payload"] = {"fields": fields}
+    elif rule.payload in ("metadata", "none"):
+        document["payload"] = rule.payload
+    return document
+
+
+def _event_rule(rule: Rule) -> dict[str, Any]:
+    document = _rule(rule)
+    if rule.old:
+        document["old"] = True
+    if rule.changed_only:
+        document["changedOnly"] = True
+    namespaces = resolve(rule.namespaces)
+    if namespaces is not None:
+        document["namespaces"] = listed(namespaces)
+    selector = resolve(rule.selector)
+    if selector:
+        document["labelSelector"] = selector
+    return document

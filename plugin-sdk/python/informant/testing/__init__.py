@@ -1,0 +1,26 @@
+"""Replaces Informant in unit tests of a plugin, under plain CPython. No component is built.
+
+::
+
+    import unittest
+    from informant.testing import Driver, Failed
+
+    class Restarted(unittest.TestCase):
+        def test_pods_with_many_restarts_are_labeled(self):
+            driver = Driver("handler.py", config={"max-restarts": 3})
+            driver.put(pod("default", "a", restarts=4))
+            self.assertEqual(driver.object("default/a")["metadata"]["labels"], {"restarts": "high"})
+
+A ``Driver`` starts a plugin and calls it as Informant does. The test puts and deletes objects, and the plugin receives
+the fields that its manifest requests. Deferred writes, ``kv`` and metrics take effect when a call has succeeded.
+Retries and limits are not simulated: test them in Informant.
+"""
+
+from __future__ import annotations
+
+from ..dispatch import Failed
+from .cluster import Write
+from .driver import SETTLE_CALLS_MAX, Driver
+from .fake import FakeHost, LogLine, Read
+
+__all__ = ["SETTLE_CALLS_MAX", "Driver", "Failed", "FakeHost", "LogLine", "Read", "Write"]

@@ -1,0 +1,273 @@
+//! Builds the runner of Python scripts with componentize-py, and tests the Python SDK: under CPython, and the built
+//! runner in wasmtime. The tools are packages of PyPI, which pip installs into `target/tools`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{cargo, guests, pip, workspace};
+
+/// The tool that makes components of Python code, as in the extra `build` of the SDK.
+const COMPONENTIZE: Package = Package {
+    name: "componentize-py",
+    version: "0.25.1",
+    folder: "componentize-py",
+};
+
+/// The interpreter that it puts into components. A test compares it with the one in the runner.
+const CPYTHON: &str = "3.14.0";
+
+/// What the runner contains besides the SDK and the standard library. Only its Python code is used.
+const PYYAML: Package = Package {
+    name: "pyyaml",
+    version: "6.0.3",
+    folder: "python-runner",
+};
+
+/// Runs components in the tests: of the same series as the engine of Informant.
+const WASMTIME: Package = Package {
+    name: "wasmtime",
+    version: "48.0.0",
+    folder: "python-wasmtime",
+};
+
+/// The oldest Python that the SDK supports.
+const PYTHON_MIN: (u32, u32) = (3, 10);
+
+/// The app of the runner: `plugin-sdk/python/runner/informant_runner.py`.
+const APP: &str = "informant_runner";
+
+/// The custom section by which Informant recognizes a script runner.
+const RUNNER_SECTION: &str = "informant:runner";
+
+/// The custom section that every SDK writes.
+const SDK_SECTION: &str = "informant-sdk";
+
+/// Starts componentize-py from its folder, which its own program cannot do.
+const START: &str = "import sys; sys.path.insert(0, sys.argv.pop(1)); import componentize_py; componentize_py.script()";
+
+/// A pinned package of PyPI.
+struct Package {
+    name: &'static str,
+    version: &'static str,
+    /// Its folder in `target/tools`.
+    folder: &'static str,
+}
+
+/// Why the runner cannot be built, if a tool is missing.
+pub(crate) fn missing() -> Option<&'static str> {
+    if !pip::is_there() {
+        return Some("python3 with pip is not installed; it installs componentize-py, which builds the Python runner");
+    }
+    (!has_python()).then_some("python3 is older than 3.10, the oldest that the Python SDK supports")
+}
+
+/// Builds the runner, and tests the SDK and the runner.
+pub(crate) fn build_and_test() -> Result<()> {
+    // Without the runner, its own tests are skipped.
+    test("tests", "test_*.py", &[])?;
+    test("examples", "test_*.py", &[])?;
+    let runner = build()?;
+    let (tools, wasmtime) = (COMPONENTIZE.install()?, WASMTIME.install()?);
+    let environment = [
+        ("INFORMANT_PYTHON_RUNNER", runner.as_path()),
+        ("INFORMANT_COMPONENTIZE_PY", &tools),
+        ("PYTHONPATH", &wasmtime),
+    ];
+    test("tests", "test_component.py", &environment)
+}
+
+/// Builds the runner, unless it is newer than everything that it is made from. Returns its path.
+pub(crate) fn build() -> Result<PathBuf> {
+    let folder = workspace::target()?.join(guests::TARGET).join("plugin");
+    let runner = folder.join("informant-runner-python.wasm");
+    let sdk = sdk()?;
+    let (tools, packages) = (COMPONENTIZE.install()?, pure_packages()?);
+    let own = workspace::root()?.join("xtask").join("src").join("python_runner.rs");
+    let newest = newest(&sdk.join("informant"))?
+        .max(newest(&sdk.join("runner"))?)
+        .max(newest(&own)?);
+    if modified(&runner).is_ok_and(|built| built > newest) {
+        return Ok(runner);
+    }
+    std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
+    let plain = folder.join("informant-runner-python.unnamed.wasm");
+    let mut command = python();
+    command.args(["-I", "-c", START]).arg(&tools);
+    command.args([
+        "--quiet",
+        "componentize",
+        "--python-path",
+        "runner",
+        "--python-path",
+        ".",
+    ]);
+    command
+        .arg("--python-path")
+        .arg(&packages)
+        .arg(APP)
+        .arg("--output")
+        .arg(&plain);
+    cargo::run(command.current_dir(&sdk))?;
+    let mut component = std::fs::read(&plain).with_context(|| format!("failed to read {}", plain.display()))?;
+    std::fs::remove_file(&plain)?;
+    for (name, content) in sections()? {
+        component.extend(custom_section(name, &content));
+    }
+    std::fs::write(&runner, component).with_context(|| format!("failed to write {}", runner.display()))?;
+    Ok(runner)
+}
+
+/// The custom sections of the runner: what it runs, and what it was built with.
+fn sections() -> Result<[(&'static str, String); 2]> {
+    let contract = contract()?;
+    let sdk = env!("CARGO_PKG_VERSION");
+    Ok([
+        (
+            RUNNER_SECTION,
+            format!(r#"{{"language":"python","suffixes":["py"],"version":"{CPYTHON}","contract":"{contract}"}}"#),
+        ),
+        (
+            SDK_SECTION,
+            format!(r#"{{"language":"python","sdk":"{sdk}","contract":"{contract}"}}"#),
+        ),
+    ])
+}
+
+/// The version of the contract.
+fn contract() -> Result<String> {
+    let path = workspace::root()?.join("wit").join("informant.wit");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    let package = text
+        .lines()
+        .find_map(|line| line.strip_prefix("package informant:plugin@"));
+    let version = package.and_then(|rest| rest.strip_suffix(';'));
+    version
+        .map(str::to_owned)
+        .with_context(|| format!("{} does not name its version", path.display()))
+}
+
+/// A custom section of WebAssembly.
+fn custom_section(name: &str, content: &str) -> Vec<u8> {
+    let body = [&leb128(name.len())[..], name.as_bytes(), content.as_bytes()].concat();
+    [&[0], &leb128(body.len())[..], &body].concat()
+}
+
+/// An unsigned number in the encoding of WebAssembly.
+fn leb128(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let low = u8::try_from(number & 0x7f).unwrap_or_default();
+        number >>= 7;
+        if number == 0 {
+            bytes.push(low);
+            return bytes;
+        }
+        bytes.push(low | 0x80);
+    }
+}
+
+/// Runs the tests in a folder of the SDK whose files match `pattern`.
+fn test(folder: &str, pattern: &str, environment: &[(&str, &Path)]) -> Result<()> {
+    let mut command = python();
+    command.args([
+        "-m",
+        "unittest",
+        "discover",
+        "--start-directory",
+        folder,
+        "--pattern",
+        pattern,
+    ]);
+    command.envs(environment.iter().copied());
+    cargo::run(command.current_dir(sdk()?))
+}
+
+/// The Python packages of the runner, without native code: that of the machine does not run in a component.
+fn pure_packages() -> Result<PathBuf> {
+    let installed = PYYAML.install()?;
+    let pure = installed.join("pure");
+    let (from, to) = (installed.join("yaml"), pure.join("yaml"));
+    std::fs::create_dir_all(&to).with_context(|| format!("failed to create {}", to.display()))?;
+    for entry in std::fs::read_dir(&from).with_context(|| format!("failed to read {}", from.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "py") {
+            let name = path.file_name().unwrap_or_default();
+            std::fs::copy(&path, to.join(name)).with_context(|| format!("failed to copy {}", path.display()))?;
+        }
+    }
+    Ok(pure)
+}
+
+impl Package {
+    /// Installs the package, unless this version is present. Returns its folder.
+    fn install(&self) -> Result<PathBuf> {
+        let folder = workspace::target()?.join("tools").join(self.folder);
+        let written = format!("{}-{}.dist-info", self.name.replace('-', "_"), self.version);
+        if !folder.join(&written).is_dir() {
+            pip::install(&format!("{}=={}", self.name, self.version), &folder)?;
+            ensure!(
+                folder.join(&written).is_dir(),
+                "pip did not install {} {}",
+                self.name,
+                self.version
+            );
+        }
+        // Commands run in other folders.
+        std::path::absolute(&folder).with_context(|| format!("failed to find {}", folder.display()))
+    }
+}
+
+/// When the newest file in a folder, or the file, was changed. Without what Python writes.
+fn newest(path: &Path) -> Result<SystemTime> {
+    let mut newest = modified(path)?;
+    if path.is_dir() {
+        newest = SystemTime::UNIX_EPOCH;
+        for entry in std::fs::read_dir(path).with_context(|| format!("failed to read {}", path.display()))? {
+            let entry = entry?;
+            if entry.file_name() != "__pycache__" {
+                newest = newest.max(self::newest(&entry.path())?);
+            }
+        }
+    }
+    Ok(newest)
+}
+
+fn modified(path: &Path) -> Result<SystemTime> {
+    let metadata = std::fs::metadata(path).with_context(|| format!("failed to read {}", path.display()))?;
+    Ok(metadata.modified()?)
+}
+
+/// Python, which writes no files beside those of the SDK.
+fn python() -> Command {
+    let mut command = Command::new("python3");
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+fn has_python() -> bool {
+    let (major, minor) = PYTHON_MIN;
+    let check = format!("import sys; sys.exit(sys.version_info < ({major}, {minor}))");
+    Command::new("python3")
+        .args(["-c", &check])
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn sdk() -> Result<PathBuf> {
+    Ok(workspace::root()?.join("plugin-sdk").join("python"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_custom_section_has_its_length_and_name() {
+        assert_eq!(custom_section("ab", "{}"), b"\0\x05\x02ab{}");
+        let long = custom_section("n", &"x".repeat(200));
+        assert_eq!(&long[..5], b"\0\xca\x01\x01n");
+    }
+}
