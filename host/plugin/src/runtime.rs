@@ -164,7 +164,7 @@ impl Runtime {
         }
         let file = async {
             let (source, key) = (runner.source().clone(), suffix.runner());
-            Ok(self.blocking(move || source.read(&key)).await??)
+            Ok::<_, LoadProblem>(self.blocking(move || source.read(&key)).await??)
         };
         let component = runner.component(file, &self.artifacts, &self.offer, &*self.env).await?;
         Ok(component.with_script(Arc::new(script), content.digest()))

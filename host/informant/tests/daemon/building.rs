@@ -205,7 +205,14 @@ fn typescript_is_inspected_without_a_build() {
     }
     let refusals = ["enum.ts", "syntax.ts", "nested.ts"];
     let refusals = refusals.map(|file| plugin(&project, &["inspect", file]));
-    insta::assert_snapshot!(refusals.join(""), @"");
+    let expected = [
+        "1 error: enum.ts:2:3: an enum needs more than erasing its types; write an object: const Phase = { … }",
+        "1 error: syntax.ts:1:28: SyntaxError: Unexpected token",
+        "1 error: nested.ts: it is nested too deeply to be parsed",
+    ];
+    for (refusal, expected) in refusals.iter().zip(expected) {
+        assert!(refusal.starts_with(expected), "{refusal}");
+    }
 }
 
 #[test]

@@ -27,12 +27,20 @@ impl Artifacts {
             return Ok(found);
         }
         let erased = self.compile_queue.erase_types(text).await;
-        let erased = erased.map_err(|problem| LoadProblem::Types(format!("{name}:{problem}")))?;
+        let erased = erased.map_err(|problem| LoadProblem::Types(in_file(name, &problem)))?;
         let (directory, bytes) = (Arc::clone(&self.directory), Bytes::from(erased));
         let kept = bytes.clone();
         let keep = move || directory.keep_erased(digest, &kept);
         self.handle.spawn_blocking(keep).await.map_err(interrupted)?;
         Ok(bytes)
+    }
+}
+
+/// `handler.ts:3:14: message`, or `handler.ts: message` for a problem without a line.
+fn in_file(name: &str, problem: &str) -> String {
+    match problem.starts_with(|letter: char| letter.is_ascii_digit()) {
+        true => format!("{name}:{problem}"),
+        false => format!("{name}: {problem}"),
     }
 }
 

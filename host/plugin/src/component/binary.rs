@@ -8,9 +8,9 @@ mod section;
 
 use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload};
 
-pub(crate) use self::section::EmbeddedScript;
+pub use self::section::SdkInfo;
+pub(crate) use self::section::{EmbeddedScript, RunnerInfo};
 use self::section::{RUNNER_SECTION, SCRIPT_SECTION, SDK_SECTION, document};
-pub use self::section::{RunnerInfo, SdkInfo};
 use crate::error::LoadProblem;
 
 /// The names a component imports and exports, in its order.

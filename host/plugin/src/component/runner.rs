@@ -292,7 +292,12 @@ mod tests {
             problem(&section("lua", "0.1.0")),
             problem(&section("lua", "soon")),
         ];
-        insta::assert_snapshot!(problems.join("\n"), @"");
+        insta::assert_snapshot!(problems.join("\n"), @r"
+        its runner, lua.wasm, is no script runner: it has no section informant:runner; set [script-runners] in config.toml to the file of a runner, such as informant-runner-python.wasm
+        its runner, lua.wasm, runs scripts in Lua (.luau), not .lua files; correct [script-runners] in config.toml
+        its runner, lua.wasm (5.4), was built for contract 0.1.0, but this Informant supports 0.3.0; use the runner of Informant 0.1.0
+        its runner, lua.wasm (5.4), was built for contract soon, but this Informant supports 0.3.0; use the runner of Informant 0.1.0
+        ");
     }
 
     #[test]
@@ -331,7 +336,13 @@ mod tests {
             unknown("mjs").unwrap(),
             unknown("rb").unwrap(),
         ];
-        insta::assert_snapshot!(problems.join("\n"), @"");
+        insta::assert_snapshot!(problems.join("\n"), @r#"
+        the runner of Python scripts is not installed: there is no FOLDER/bin/informant-runner-python.wasm or FOLDER/lib/informant-runner-python.wasm; put the file informant-runner-python.wasm of Informant 0.1.0 there, or set its path in config.toml: [script-runners] py = "FILE"
+        its runner, FOLDER/none.wasm, cannot be read: No such file or directory (os error 2); correct [script-runners] in config.toml
+        its runner, FOLDER, cannot be read: it is not a regular file; correct [script-runners] in config.toml
+        this Informant was built without its script runner; build it with `cargo xtask`, which includes it, or set INFORMANT_SCRIPT_RUNNER to the runner's file
+        no script runner is known for .rb files; scripts end in .js, .mjs, .ts, .mts, .py, .lua; to add a runner, set in config.toml: [script-runners] rb = "FILE"
+        "#);
         std::fs::create_dir(folder.path().join("lib")).unwrap();
         std::fs::write(folder.path().join("lib/informant-runner-python.wasm"), "runner").unwrap();
         assert_eq!(shown(released(&["bin", "lib"]).read(&suffix("py"))), "");

@@ -150,7 +150,16 @@ async fn a_script_without_a_runner_is_refused_with_the_remedy() {
     let lua = json!({ "language": "Lua", "suffixes": ["lua"], "version": "1.0", "contract": CONTRACT });
     languages.write("lua.wasm", with_section(&wat::parse_str("(component)").unwrap(), &lua));
     refusals.push(languages.refusal("handler.lua", "").await);
-    insta::assert_snapshot!(refusals.join("\n"), @"");
+    insta::assert_snapshot!(refusals.join("\n"), @r#"
+    plugin "hello": FOLDER/handler.py: the runner of Python scripts is not installed: there is no FOLDER/bin/informant-runner-python.wasm or FOLDER/lib/informant-runner-python.wasm; put the file informant-runner-python.wasm of Informant 0.1.0 there, or set its path in config.toml: [script-runners] py = "FILE"
+    plugin "hello": FOLDER/handler.rb: no script runner is known for .rb files; scripts end in .js, .mjs, .ts, .mts, .py, .lua; to add a runner, set in config.toml: [script-runners] rb = "FILE"
+    plugin "hello": FOLDER/handler.lua: its runner, FOLDER/lua.wasm, cannot be read: No such file or directory (os error 2); correct [script-runners] in config.toml
+    plugin "hello": FOLDER/handler.lua: its runner, FOLDER/lua.wasm: not WebAssembly: it starts with the text "no component"; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    plugin "hello": FOLDER/handler.lua: its runner, FOLDER/lua.wasm, is no script runner: it has no section informant:runner; set [script-runners] in config.toml to the file of a runner, such as informant-runner-python.wasm
+    plugin "hello": FOLDER/handler.lua: its runner, FOLDER/lua.wasm (5.4), was built for contract 0.1.0, but this Informant supports CONTRACT; use the runner of Informant 0.1.0
+    plugin "hello": FOLDER/handler.lua: its runner, FOLDER/lua.wasm, runs scripts in Python (.py), not .lua files; correct [script-runners] in config.toml
+    plugin "hello": FOLDER/handler.lua: its runner, FOLDER/lua.wasm: does not export informant:plugin/lifecycle: it is a component, but not a plugin; build it with a plugin SDK (its exports: none)
+    "#);
     // The next attempt reads the file again.
     languages.write("lua.wasm", lua_runner(CONTRACT));
     languages
@@ -173,7 +182,11 @@ async fn text_with_an_unknown_suffix_lists_the_known_ones() {
         refusal("handler.wasm", b"def on_add(pod) end").await,
         refusal("handler.gz", &[0x1f, 0x8b, 8, 0]).await,
     ];
-    insta::assert_snapshot!(refusals.join("\n"), @"");
+    insta::assert_snapshot!(refusals.join("\n"), @r#"
+    handler.rb: no script runner is known for .rb files; scripts end in .js, .mjs, .ts, .mts, .py, .lua; to add a runner, set in config.toml: [script-runners] rb = "FILE"
+    handler.wasm: not WebAssembly: it starts with the text "def on_add(pod) end"; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    handler.gz: not WebAssembly: it is compressed; unpack it first; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    "#);
 }
 
 #[tokio::test]
@@ -184,7 +197,7 @@ async fn a_script_runner_is_no_plugin() {
     let languages = Languages::new();
     let content = Content::new("runner.wasm", script_runner().unwrap().into_owned());
     let refused = languages.world.host.inspect(&content, json!({})).await.unwrap_err();
-    insta::assert_snapshot!(languages.shown(&refused), @"");
+    insta::assert_snapshot!(languages.shown(&refused), @r#"runner.wasm: a script runner, not a plugin; name it in [script-runners] of config.toml, and a script as the plugin: script = "FILE""#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -214,9 +227,14 @@ export const onAdd = (pod: Pod, event: { uid: string }): void => {
     idle(&languages.world, &plugin).await;
     assert_eq!(hello_log(&languages.world), ["INFO a"]);
     pods.apply("bad");
-    let failed = || plugin.status().last_error.map(|(_, error)| error);
-    languages.world.until("it to fail", || failed().is_some()).await;
-    insta::assert_snapshot!(failed().unwrap(), @"");
+    let failure = || {
+        hello_log(&languages.world)
+            .into_iter()
+            .find(|line| line.contains("RangeError: too "))
+    };
+    languages.world.until("it to fail", || failure().is_some()).await;
+    let failure = failure().unwrap();
+    assert!(failure.contains("handler.ts:7:"), "{failure}");
     // What is left of it is kept, and used by the next host.
     let kept = World::scripts_cache().join(format!("{}-erased-1.js", plugin.digest()));
     let erased = fs::read_to_string(kept).unwrap();
@@ -244,6 +262,13 @@ async fn typescript_that_is_not_erasable_changes_nothing() {
         let path = languages.write("handler.ts", text);
         refusals.push(languages.shown(&plugin.swap(&path).await.unwrap_err()));
     }
-    insta::assert_snapshot!(refusals.join("\n"), @"");
+    let expected = [
+        "FOLDER/handler.ts:1:1: an enum needs more than erasing its types; write an object: const Phase = { … }",
+        "FOLDER/handler.ts:1:28: SyntaxError: Unexpected token",
+        "FOLDER/handler.ts:2:",
+    ];
+    for (refusal, expected) in refusals.iter().zip(expected) {
+        assert!(refusal.contains(expected), "{refusal}");
+    }
     assert_eq!(plugin.digest(), before);
 }

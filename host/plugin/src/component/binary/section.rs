@@ -26,15 +26,15 @@ pub struct SdkInfo {
 
 /// What a script runner says of itself: the JSON document in its custom section `informant:runner`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunnerInfo {
+pub(crate) struct RunnerInfo {
     /// The language of its scripts, such as `Python`.
-    pub language: String,
+    pub(crate) language: String,
     /// The suffixes of their files, without the dot.
-    pub suffixes: Vec<String>,
+    pub(crate) suffixes: Vec<String>,
     /// Its own version.
-    pub version: String,
+    pub(crate) version: String,
     /// The contract version that it was built for.
-    pub contract: String,
+    pub(crate) contract: String,
 }
 
 /// A script in a component: the content of its custom section `informant-script`, `NAME\0TEXT`.

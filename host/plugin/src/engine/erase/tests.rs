@@ -189,7 +189,21 @@ fn syntax_with_code_is_refused_with_what_to_write() {
         "enum A {}\nenum B {}",
     ];
     let problems = problems.map(problem).join("\n");
-    insta::assert_snapshot!(problems, @"");
+    insta::assert_snapshot!(problems, @r#"
+    1:1: an enum needs more than erasing its types; write an object: const Phase = { … } as const
+    1:8: an enum needs more than erasing its types; write an object: const Phase = { … } as const
+    2:1: a namespace with code needs more than erasing its types; move its content out of it
+    1:23: a parameter property needs more than erasing its types; declare a field, and assign it in the constructor: this.NAME = NAME
+    1:1: a decorator needs more than erasing its types; call a function with the class or method instead
+    1:11: a decorator needs more than erasing its types; call a function with the class or method instead
+    1:1: `import =` needs more than erasing its types; write import a from "…", or const a = …
+    1:1: `import =` needs more than erasing its types; write import a from "…", or const a = …
+    1:1: `export =` needs more than erasing its types; write export default
+    1:11: a type in front of an expression needs more than erasing its types; write it behind: EXPRESSION as TYPE
+    1:10: SyntaxError: Unexpected token
+    1:14: SyntaxError: Expected `}` but found `EOF`
+    1:1: an enum needs more than erasing its types; write an object: const A = { … } as const
+    "#);
 }
 
 #[test]
