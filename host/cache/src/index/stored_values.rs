@@ -38,7 +38,8 @@ pub(crate) struct ComputedValues {
 }
 
 impl ComputedValues {
-    /// Copies the values of the first indexes from `kept`, instead of computing them; `slots` are their positions there.
+    /// Copies the values of the first indexes from `kept`, instead of computing them; `slots` are their positions
+    /// there.
     pub(crate) fn load(&mut self, kept: &StoredValues, slots: impl ExactSizeIterator<Item = usize>) {
         self.per_slot.resize_with(slots.len(), IndexValues::default);
         for (slot, values) in slots.zip(&mut self.per_slot) {

@@ -129,8 +129,9 @@ impl StoreWriter {
         Ok(writer)
     }
 
-    /// Copies at most `objects_max` more objects of `from`, with their values in the indexes that both have, and computes
-    /// those in the others: heads may lack what the former were computed from. Returns whether this writer has the same content now. Nothing may be written to `from` meanwhile.
+    /// Copies at most `objects_max` more objects of `from`, with their values in the indexes that both have, and
+    /// computes those in the others: heads may lack what the former were computed from. Returns whether this writer has
+    /// the same content now. Nothing may be written to `from` meanwhile.
     pub fn copy_objects(&mut self, from: &StoreWriter, objects_max: usize) -> bool {
         let is_kept = |function: &&Arc<dyn IndexFunc>| self.root.functions.iter().any(|own| Arc::ptr_eq(own, function));
         let slots = from.root.functions.iter().enumerate();
