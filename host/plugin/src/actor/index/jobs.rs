@@ -221,7 +221,7 @@ mod tests {
         fn new(replies: impl Into<VecDeque<Reply>>) -> Rig {
             let (catalog, feed) = (Catalog::new(), IndexFeedHandle::new(Vec::new()));
             feed.loaded();
-            let mut add = |informer: &str, is_shed: bool, names: &[&str]| {
+            let add = |informer: &str, is_shed: bool, names: &[&str]| {
                 let info = SourceInfo {
                     informer: informer.to_owned(),
                     cluster: String::new(),
