@@ -38,14 +38,15 @@ def load(name: str, text: str | bytes, context: Mapping[str, Any]) -> Dispatcher
         code = compile(text, name, "exec", dont_inherit=True)
         sys.modules[MODULE] = module
         exec(code, module.__dict__)
-    except Exception as error:
+    except BaseException as error:
+        # Also one that ends a program, such as that of sys.exit().
         raise Failed(Failure("permanent", _message(name, error))) from error
     finally:
         _registry.use(before)
     return Dispatcher(registry)
 
 
-def _message(name: str, error: Exception) -> str:
+def _message(name: str, error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name is not None:
         frames = own_frames(error.__traceback__)
         where = f"{shown_file(frames[-1][0])}:{frames[-1][1]}" if frames else name

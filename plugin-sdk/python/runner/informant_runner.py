@@ -20,10 +20,10 @@ __all__ = ["EventHandler", "IndexFuncs", "Lifecycle", "State", "SyncHandler"]
 
 #: The modules that scripts can import.
 MODULES = """
-    __future__ abc argparse array ast base64 binascii bisect calendar cmath codecs collections collections.abc
+    __future__ abc array ast base64 binascii bisect calendar cmath codecs collections collections.abc
     configparser contextlib copy csv dataclasses datetime decimal difflib email.utils enum errno fnmatch fractions
-    functools gc graphlib hashlib heapq hmac html inspect io ipaddress itertools json keyword linecache logging math
-    numbers operator os os.path pathlib pprint random re reprlib secrets shlex stat statistics string struct sys
+    functools gc graphlib hashlib heapq hmac inspect io ipaddress itertools json keyword linecache logging math
+    numbers operator os os.path pprint random re reprlib secrets shlex stat statistics string struct sys
     textwrap time tomllib traceback types typing unicodedata urllib urllib.parse uuid warnings weakref
     xml.etree.ElementTree yaml zlib
 """.split()

@@ -129,6 +129,11 @@ class Scripts(PluginTest):
         message = self.refused("def f():\n    return undefined\n\nf()\n")
         self.assertEqual(message, "handler.py:2: NameError: name 'undefined' is not defined")
 
+    def test_the_end_of_the_program_is_a_failure(self) -> None:
+        text = "import sys\nfrom informant import on\n@on.add('v1', 'Pod')\ndef f(pod): sys.exit(3)\n"
+        self.assertEqual(self.fails(self.start(text).put, pod()).message, "handler.py:4: SystemExit: 3")
+        self.assertEqual(self.refused("import sys\nsys.exit()\n"), "handler.py:2: SystemExit")
+
     def test_modules_that_cannot_work_are_refused_with_reason(self) -> None:
         for statement, message in (
             ("import asyncio", "asyncio does not work in Informant: there is no event loop"),
