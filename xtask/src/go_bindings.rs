@@ -67,7 +67,15 @@ fn generated() -> Result<PathBuf> {
 fn tool(what: &str) -> Result<Command> {
     let root = workspace::root()?;
     let mut command = cargo::cargo()?;
-    command.args(["run", "--locked", "--quiet", "--package", "informant-go-bindings", "--", what]);
+    command.args([
+        "run",
+        "--locked",
+        "--quiet",
+        "--package",
+        "informant-go-bindings",
+        "--",
+        what,
+    ]);
     command.arg(root.join("wit")).arg(root.join("plugin-sdk/rust/wit-http"));
     Ok(command)
 }

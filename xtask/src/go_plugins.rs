@@ -12,7 +12,13 @@ use crate::{cargo, go_bindings, guests, workspace};
 const FLAGS: [&str; 2] = ["-buildmode=c-shared", "-ldflags=-s -w -checklinkname=0"];
 
 /// What the SDK offers, and its examples. `internal/gen` is not vetted: generated code does what vet warns of.
-const VETTED: [&str; 5] = ["./informant", "./informanttest", "./wasihttp", "./examples/...", "./tests/..."];
+const VETTED: [&str; 5] = [
+    "./informant",
+    "./informanttest",
+    "./wasihttp",
+    "./examples/...",
+    "./tests/...",
+];
 
 /// Why the plugins in Go cannot be built.
 pub(crate) fn missing() -> Option<&'static str> {
@@ -37,7 +43,11 @@ pub(crate) fn build_components() -> Result<()> {
     for (parent, prefix) in [("examples", ""), ("tests", "guest_")] {
         for entry in std::fs::read_dir(sdk()?.join(parent))? {
             let folder = entry?.path();
-            let name = folder.file_name().unwrap_or_default().to_string_lossy().replace('-', "_");
+            let name = folder
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .replace('-', "_");
             build_one(&folder, &out.join(format!("{prefix}{name}_go.wasm")))
                 .with_context(|| format!("failed to build {}", folder.display()))?;
         }
@@ -70,7 +80,10 @@ fn sdk() -> Result<PathBuf> {
 /// A command of Go in the SDK's module. It fetches nothing: neither modules nor another toolchain.
 fn go() -> Result<Command> {
     let mut command = Command::new("go");
-    command.current_dir(sdk()?).env("GOTOOLCHAIN", "local").env("GOPROXY", "off");
+    command
+        .current_dir(sdk()?)
+        .env("GOTOOLCHAIN", "local")
+        .env("GOPROXY", "off");
     Ok(command)
 }
 

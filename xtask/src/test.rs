@@ -7,8 +7,8 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 
 use crate::{
-    book, c_plugins, cargo, chart, cluster_tools, deny, dist, go_plugins, go_tools, guests, js_tools, python_runner, report,
-    schema, script_runner, sim, workspace, zig,
+    book, c_plugins, cargo, chart, cluster_tools, deny, dist, go_plugins, go_tools, guests, js_tools, python_runner,
+    report, schema, script_runner, sim, workspace, zig,
 };
 
 /// How to run the checks.

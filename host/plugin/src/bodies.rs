@@ -74,11 +74,13 @@ mod tests {
     #[test]
     fn slow_and_failed_reads_hold_up_a_worker() {
         let gone = BodyUnavailable::Gone;
-        let holds_up = |error, millis| has_held_up(Err(error), Duration::from_millis(millis));
-        assert_eq!([1_000, 1_001].map(|millis| holds_up(&gone, millis)), [false, true]);
+        fn holds_up(error: &BodyUnavailable, millis: u64) -> bool {
+            has_held_up(Err(error), Duration::from_millis(millis))
+        }
+        assert_eq!([holds_up(&gone, 1_000), holds_up(&gone, 1_001)], [false, true]);
         for failed in [BodyUnavailable::Busy, BodyUnavailable::Failed("500".to_owned())] {
             assert_eq!(
-                [100, 101].map(|millis| holds_up(&failed, millis)),
+                [holds_up(&failed, 100), holds_up(&failed, 101)],
                 [false, true],
                 "{failed}"
             );

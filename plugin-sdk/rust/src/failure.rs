@@ -153,6 +153,7 @@ mod tests {
         let busy = kube::Error {
             code: kube::ErrorCode::TooManyRequests,
             status: Some(429),
+            reason: "TooManyRequests".into(),
             message: "busy".into(),
             retry_after: Some(Duration::from_secs(3)),
         };

@@ -30,7 +30,9 @@ pub(crate) fn make(contract: &Path, http: &Path, module: &Path, component: &Path
         .module(&core)
         .and_then(|encoder| {
             let name = WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME;
-            encoder.validate(true).adapter(name, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER)
+            encoder
+                .validate(true)
+                .adapter(name, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER)
         })
         .and_then(|encoder| encoder.encode())
         .with_context(|| format!("{} does not make a component", module.display()))?;

@@ -37,7 +37,9 @@ fn run() -> Result<()> {
         [what, contract, http, module, component] if what == Path::new("component") => {
             component::make(contract, http, module, component)
         }
-        _ => bail!("usage: informant-go-bindings {{generate CONTRACT HTTP FOLDER | component CONTRACT HTTP MODULE COMPONENT}}"),
+        _ => bail!(
+            "usage: informant-go-bindings {{generate CONTRACT HTTP FOLDER | component CONTRACT HTTP MODULE COMPONENT}}"
+        ),
     }
 }
 

@@ -295,6 +295,8 @@ mod tests {
                 kind: "Pod".to_owned(),
                 resource: "v1/pods".to_owned(),
                 namespace: None,
+                namespaced: true,
+                partial: false,
             })
         });
         let mut suspects = Suspects::default();

@@ -257,6 +257,8 @@ mod tests {
             kind: "Pod".to_owned(),
             resource: "v1/pods".to_owned(),
             namespace: None,
+            namespaced: true,
+            partial: false,
         });
         looks.wait(interval).await;
         assert_eq!(began.elapsed(), Duration::from_secs(5) + NEWS_COLLECTED);

@@ -166,8 +166,8 @@ impl ReadBodies for Bodies {
             .failures
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_one)
         {
-            Ok(_) => answer(Err(BodyUnavailable::Failed("429".to_owned()))),
-            Err(_) => answer(Ok(pod(head.name(), 1, &self.metadata))),
+            Ok(_) => drop(answer.send(Err(BodyUnavailable::Failed("429".to_owned())))),
+            Err(_) => drop(answer.send(Ok(pod(head.name(), 1, &self.metadata)))),
         }
     }
 }

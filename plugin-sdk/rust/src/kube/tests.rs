@@ -162,6 +162,7 @@ fn an_error_becomes_the_matching_failure() {
         Error::from(contract::ApiError {
             code,
             status: 429,
+            reason: String::new(),
             message: "a message".into(),
             retry_after_ms,
         })

@@ -374,7 +374,7 @@ fn the_store_without_a_cache_explains_what_to_do() {
 
 #[test]
 fn logging_without_a_cache_does_not_panic() {
-    cache::log(crate::log::Level::Info, "to stderr");
+    cache::log(crate::log::Level::Info, "to stderr", &[]);
 }
 
 /// Labels each pod with deferred writes, and deletes the map of the same name.

@@ -190,9 +190,9 @@ mod tests {
     impl ReadBodies for Bodies {
         fn read_body(&self, head: &Object, answer: BodyAnswer) {
             match self.replies.lock().unwrap().pop_front() {
-                None | Some(Reply::Body) => answer(Ok(pod(head.namespace(), head.name()))),
-                Some(Reply::Fails) => answer(Err(BodyUnavailable::Failed("429".to_owned()))),
-                Some(Reply::Gone) => answer(Err(BodyUnavailable::Gone)),
+                None | Some(Reply::Body) => drop(answer.send(Ok(pod(head.namespace(), head.name())))),
+                Some(Reply::Fails) => drop(answer.send(Err(BodyUnavailable::Failed("429".to_owned())))),
+                Some(Reply::Gone) => drop(answer.send(Err(BodyUnavailable::Gone))),
                 Some(Reply::Waits) => self.unanswered.lock().unwrap().push(answer),
             }
         }
@@ -229,6 +229,8 @@ mod tests {
                     kind: "Pod".to_owned(),
                     resource: "v1/pods".to_owned(),
                     namespace: None,
+                    namespaced: true,
+                    partial: false,
                 };
                 let id = catalog.add_source(info);
                 let mut writer = StoreWriter::publishing_to(&catalog, id).unwrap();
@@ -314,7 +316,7 @@ mod tests {
         let mut rig = Rig::new([Reply::Waits]);
         assert_eq!(rig.work_after(0), "z");
         let answer = rig.bodies.unanswered.lock().unwrap().pop().unwrap();
-        answer(Ok(pod("web", "a")));
+        assert!(answer.send(Ok(pod("web", "a"))));
         assert_eq!(rig.work_after(1), "a b");
     }
 
