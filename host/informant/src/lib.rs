@@ -61,13 +61,13 @@ pub use http_client::{HttpSender, SystemResolver};
 pub use metrics::Metrics;
 
 /// The plugin contract, as in `wit/`.
-pub(crate) const CONTRACT: &str = "informant:plugin@0.2.0";
+pub(crate) const CONTRACT: &str = "informant:plugin@0.3.0";
 
 /// The long output of `--version`: the versions of the program, of the plugin contract and of the engine that runs
 /// guests.
 pub(crate) const LONG_VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
-    "\ncontract: informant:plugin@0.2.0\nwasmtime: ",
+    "\ncontract: informant:plugin@0.3.0\nwasmtime: ",
     env!("INFORMANT_WASMTIME_VERSION"),
 );
 

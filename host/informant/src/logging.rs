@@ -465,7 +465,7 @@ mod tests {
         assert_eq!(
             without_times(&logged_by(LogFormat::Plain, "info", log)),
             [
-                r#"INFO restarted plugin=greeter stream=log fields.nodes="["a","b"]" fields.plugin="x y" fields.restarts=3"#
+                r#"INFO restarted plugin=greeter stream=log fields.nodes="[\"a\",\"b\"]" fields.plugin="x y" fields.restarts=3"#
             ]
         );
         let line: Value = serde_json::from_str(&logged_by(LogFormat::Json, "info", log)).unwrap();

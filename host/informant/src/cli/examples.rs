@@ -80,6 +80,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "plugin schema",
+        &[
+            "informant plugin schema > manifest.schema.json",
+            "informant plugin schema context",
+        ],
+    ),
+    (
         "plugin list",
         &["informant plugin list", "informant plugin list -o json"],
     ),

@@ -16,7 +16,11 @@ fn folder(files: &[(&str, &str)]) -> (TempDir, PathBuf) {
 /// What is found at a path below a folder with these files, or why nothing is.
 fn found(files: &[(&str, &str)], path: &str) -> String {
     let (parent, folder) = folder(files);
-    let text = match Source::find(&folder.join(path)) {
+    let path = match path {
+        "" => folder.clone(),
+        path => folder.join(path),
+    };
+    let text = match Source::find(&path) {
         Ok(source) => {
             let files: Vec<String> = source.files.iter().map(|file| name_of(file)).collect();
             format!("{:?} {} [{}]", source.language, source.name, files.join(" "))
