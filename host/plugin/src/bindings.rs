@@ -60,22 +60,29 @@ mod tests {
     use super::*;
 
     /// What refers to the contract's version outside of `wit/informant.wit`.
-    const PLACES: [&str; 9] = [
+    const PLACES: [&str; 15] = [
         "README.md",
         "SECURITY.md",
         "plugin-sdk/c/informant.c",
+        "plugin-sdk/go/informanttest/plugin.go",
+        "plugin-sdk/python/README.md",
+        "plugin-sdk/python/informant/host.py",
+        "plugin-sdk/python/tests/component_host.py",
         "plugin-sdk/rust/src/bindings.rs",
         "plugin-sdk/rust/src/lib.rs",
         "plugin-sdk/script-runner/src/bindings.rs",
+        "plugin-sdk/script-runner/src/runner_section.rs",
         "plugin-sdk/script-runner/src/sdk_section.rs",
         "wit/draft/roles.wit",
+        "xtask/go-bindings/src/component.rs",
         "xtask/src/c_plugins.rs",
     ];
 
     /// The versions of the contract in a text: those of 0.y.z in lines about it, besides that of an SDK.
     fn versions(text: &str) -> Vec<&str> {
         let about = text.lines().filter(|line| {
-            line.contains("informant:plugin") || line.contains("contract") || line.trim_start().starts_with("\"0.")
+            let folded = line.to_lowercase();
+            folded.contains("informant:plugin") || folded.contains("contract") || line.trim_start().starts_with("\"0.")
         });
         let words = about.flat_map(|line| line.split(|letter: char| !letter.is_ascii_digit() && letter != '.'));
         words

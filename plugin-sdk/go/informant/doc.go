@@ -20,8 +20,8 @@
 //	func main() {}
 //
 // The plugin receives only the fields that the struct has. An error is a failure that Informant retries, unless it is a
-// [TerminalError]; [RetryAfter] sets the delay. A panic is a failure, too: its stack is logged, and the plugin keeps its
-// memory. log/slog and log write to Informant's log. Import package wasihttp to send requests with net/http.
+// [TerminalError]; [RetryAfter] sets the delay. A panic is a failure, too: its stack is logged, and the plugin keeps
+// its memory. log/slog and log write to Informant's log. Import package wasihttp to send requests with net/http.
 //
 // Each call runs to its end before the next one starts. Goroutines run only during a call, so wait for those that a
 // handler starts. time.Sleep blocks the instance.

@@ -37,8 +37,8 @@ func (e *HostError) Error() string {
 	return e.Message
 }
 
-// IsLasting reports whether the same call would fail again until somebody changes the plugin or config.toml. As the error
-// of a handler, a lasting one is not retried.
+// IsLasting reports whether the same call would fail again until somebody changes the plugin or config.toml. As the
+// error of a handler, a lasting one is not retried.
 func (e *HostError) IsLasting() bool {
 	switch e.Code {
 	case CodeDenied, CodeNotHere, CodeUnknownInformer, CodeUnknownIndex, CodeTooLarge, CodeUnsupported, CodeInvalid:
@@ -93,8 +93,8 @@ func (e *APIError) Error() string {
 	return e.Message
 }
 
-// IsLasting reports whether the same call would fail again until somebody changes the plugin or config.toml. As the error
-// of a handler, a lasting one is not retried.
+// IsLasting reports whether the same call would fail again until somebody changes the plugin or config.toml. As the
+// error of a handler, a lasting one is not retried.
 func (e *APIError) IsLasting() bool {
 	switch e.Code {
 	case APIDenied, APINotHere, APIInvalid, APITooLarge, APIUnsupported:

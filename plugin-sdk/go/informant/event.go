@@ -79,8 +79,8 @@ func (e *Event) Info() (SourceInfo, error) {
 	return constantSource(e.Source)
 }
 
-// OldOf returns the previous state of the object in an update of a kind that was registered with [Old]. It is nil if the
-// state is no longer known. T is the type of the registration.
+// OldOf returns the previous state of the object in an update of a kind that was registered with [Old]. It is nil if
+// the state is no longer known. T is the type of the registration.
 func OldOf[T any](e *Event) *T {
 	if e.old == nil {
 		return nil

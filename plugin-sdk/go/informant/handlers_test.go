@@ -193,7 +193,8 @@ func TestAnObjectOfAnotherTypeIsNotRetried(t *testing.T) {
 	p := informanttest.New(t, nil)
 	pod := labeled("a")
 	pod["metadata"].(map[string]any)["labels"] = 5
-	if err := p.Put(pod); !informant.IsTerminal(err) || !strings.Contains(err.Error(), "the object does not match its type") {
+	err := p.Put(pod)
+	if !informant.IsTerminal(err) || !strings.Contains(err.Error(), "the object does not match its type") {
 		t.Fatal(err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // Kube calls the Kubernetes API server. Its writes are deferred: Informant makes them once the call has succeeded, in
-// their order, and none of them if it fails. The first one that fails becomes the event's failure. A call defers at most
-// 100 writes. Now makes them at once, and waits for the answer.
+// their order, and none of them if it fails. The first one that fails becomes the event's failure. A call defers at
+// most 100 writes. Now makes them at once, and waits for the answer.
 //
 // Each call needs a grant in `allow.kube` of the plugin's section.
 type Kube struct{}
@@ -220,8 +220,8 @@ func (Kube) Update(at Target, object any, options ...WriteOptions) error {
 	return err
 }
 
-// Patch changes an object by a merge patch (RFC 7386): null removes a member, and lists are replaced. With a metadata.uid
-// or metadata.resourceVersion it applies to that object or state only.
+// Patch changes an object by a merge patch (RFC 7386): null removes a member, and lists are replaced. With a
+// metadata.uid or metadata.resourceVersion it applies to that object or state only.
 func (Kube) Patch(at Target, document any, options ...WriteOptions) error {
 	return deferPatch(at, host.MergePatch, document, options)
 }
@@ -315,7 +315,8 @@ func resolve(at Target) (host.Address, error) {
 }
 
 func write(
-	at Target, object any, options []WriteOptions, send func(to host.Address, document, options []byte) ([]byte, *host.APIError),
+	at Target, object any, options []WriteOptions,
+	send func(to host.Address, document, options []byte) ([]byte, *host.APIError),
 ) (Object, error) {
 	address, err := resolve(at)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// KV remembers values across calls, instances, versions of the plugin and restarts of Informant. What a call changes takes
-// effect when it has succeeded. It needs a section [state] in config.toml.
+// KV remembers values across calls, instances, versions of the plugin and restarts of Informant. What a call changes
+// takes effect when it has succeeded. It needs a section [state] in config.toml.
 type KV struct{}
 
 // Get returns the value of a key, and false if it has none.

@@ -32,8 +32,8 @@ func setLogLevel(name string) {
 	}
 }
 
-// LogHandler writes to Informant's log. It is the handler of slog's default logger. A value that is a number, a boolean, a
-// list or a struct is logged as JSON.
+// LogHandler writes to Informant's log. It is the handler of slog's default logger. A value that is a number, a
+// boolean, a list or a struct is logged as JSON.
 type LogHandler struct {
 	// Of the groups, "a.b."; the fields have it already.
 	prefix string

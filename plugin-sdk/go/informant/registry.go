@@ -40,8 +40,8 @@ func LabelSelector(selector string) Option {
 	return func(r *rule) { r.selector = selector }
 }
 
-// Fields delivers the fields at these JSON pointers, instead of those of the struct: "/spec/containers/*/image". Without
-// pointers the whole object is delivered.
+// Fields delivers the fields at these JSON pointers, instead of those of the struct: "/spec/containers/*/image".
+// Without pointers the whole object is delivered.
 func Fields(pointers ...string) Option {
 	return func(r *rule) { r.payload = payload{kind: whole, pointers: pointers} }
 }
@@ -56,11 +56,11 @@ func NoPayload() Option {
 	return func(r *rule) { r.payload = payload{kind: none} }
 }
 
-// For registers a kind of objects, such as For[Pod]("v1", "Pod"). "*" stands for every apiVersion or kind. T is a struct
-// of your own, a type of k8s.io/api, a map, or [Object].
+// For registers a kind of objects, such as For[Pod]("v1", "Pod"). "*" stands for every apiVersion or kind. T is a
+// struct of your own, a type of k8s.io/api, a map, or [Object].
 //
-// The plugin receives the fields that T has, at all depths, by their json tags. A type with more than 256 fields, as most
-// of k8s.io/api, receives the whole object; [Fields] limits that. A struct without fields receives no payload.
+// The plugin receives the fields that T has, at all depths, by their json tags. A type with more than 256 fields, as
+// most of k8s.io/api, receives the whole object; [Fields] limits that. A struct without fields receives no payload.
 //
 // It panics if the registration is invalid.
 func For[T any](apiVersion, kind string, options ...Option) *Kind[T] {
@@ -107,8 +107,8 @@ func (k *Kind[T]) OnSynced(handler SyncedHandler) *Kind[T] {
 	return k
 }
 
-// Index computes the values of an object in an index of the plugin. It receives the fields of T, and runs in an instance
-// of its own: it can only log.
+// Index computes the values of an object in an index of the plugin. It receives the fields of T, and runs in an
+// instance of its own: it can only log.
 func (k *Kind[T]) Index(name string, values func(object *T) ([]string, error)) *Kind[T] {
 	k.rule.mustBeOpen("Index")
 	if slices.ContainsFunc(k.rule.indexes, func(index index) bool { return index.name == name }) {

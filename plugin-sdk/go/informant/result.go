@@ -49,8 +49,8 @@ func TerminalError(err error) error {
 	return &terminalError{err}
 }
 
-// IsTerminal reports whether Informant would not retry after this error: it is a [TerminalError], or a call to Informant
-// that would be refused again.
+// IsTerminal reports whether Informant would not retry after this error: it is a [TerminalError], or a call to
+// Informant that would be refused again.
 func IsTerminal(err error) bool {
 	return err != nil && failureOf(err).Kind == host.Permanent
 }

@@ -14,7 +14,8 @@ type Store struct {
 	about about
 }
 
-// Query selects objects of an informer. The zero Query selects all, in the cluster of the object that the call is about.
+// Query selects objects of an informer. The zero Query selects all, in the cluster of the object that the call is
+// about.
 type Query struct {
 	// Index and Value select the objects with this value in an index.
 	Index string
@@ -56,8 +57,8 @@ func (s Store) Get(source uint32, namespace, name string, into any) (bool, error
 	return true, decodeInto(object, into)
 }
 
-// Find reads an object of an informer with a single kind, in the cluster of the object that the call is about. It returns
-// false if there is none.
+// Find reads an object of an informer with a single kind, in the cluster of the object that the call is about. It
+// returns false if there is none.
 func (s Store) Find(informer, namespace, name string, into any) (bool, error) {
 	pointers, err := pointersFor(into)
 	if err != nil {
@@ -187,7 +188,8 @@ func (s Store) Sources(informer string) ([]SourceInfo, error) {
 	return all, hostError(err)
 }
 
-// Version returns the resource version up to which the cache has seen everything, and whether the first list is complete.
+// Version returns the resource version up to which the cache has seen everything, and whether the first list is
+// complete.
 func (s Store) Version(source uint32) (version string, synced bool, err error) {
 	version, synced, refused := hosted().Version(source)
 	return version, synced, hostError(refused)

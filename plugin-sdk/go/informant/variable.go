@@ -10,8 +10,8 @@ import (
 )
 
 // Config reads the plugin's configuration, the table `config` of its section, into a variable. What the variable has at
-// first are the defaults. An unknown key is an error, and so is what the method Validate() error of the variable returns,
-// if it has one: Informant then refuses the plugin.
+// first are the defaults. An unknown key is an error, and so is what the method Validate() error of the variable
+// returns, if it has one: Informant then refuses the plugin.
 func Config(variable any) {
 	current.config = newVariable("Config", current.config, variable)
 }

@@ -217,7 +217,8 @@ func (f *fake) update(at host.Address, document, options []byte) ([]byte, *host.
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPreconditions(before, member(o, "metadata", "uid"), member(o, "metadata", "resourceVersion")); err != nil {
+	uid, version := member(o, "metadata", "uid"), member(o, "metadata", "resourceVersion")
+	if err := checkPreconditions(before, uid, version); err != nil {
 		return nil, err
 	}
 	return f.write("update", at, before, o, afterWrite(at, before, o), chosen)

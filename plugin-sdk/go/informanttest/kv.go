@@ -50,7 +50,8 @@ func (f *fake) KVSet(name string, value []byte) *host.Error {
 		return err
 	}
 	if len(value) > valueBytesMax {
-		return hostError("too-large", "the value of %q has %d bytes, at most %d are possible", name, len(value), valueBytesMax)
+		message := "the value of %q has %d bytes, at most %d are possible"
+		return hostError("too-large", message, name, len(value), valueBytesMax)
 	}
 	values := f.present()
 	values[name] = value
@@ -59,7 +60,8 @@ func (f *fake) KVSet(name string, value []byte) *host.Error {
 		total += bytesOfKey + len(name) + len(value)
 	}
 	if total > bytesMax {
-		return hostError("exhausted", "limits.kv: all keys and values would have %d bytes, at most %d are possible", total, bytesMax)
+		message := "limits.kv: all keys and values would have %d bytes, at most %d are possible"
+		return hostError("exhausted", message, total, bytesMax)
 	}
 	f.pendingValues[name] = append([]byte{}, value...)
 	return nil

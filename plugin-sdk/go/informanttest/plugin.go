@@ -46,8 +46,8 @@ type Requeue struct {
 	After  time.Duration
 }
 
-// New starts the plugin with this configuration: a value that is written as JSON, or nil. It fails the test if the plugin
-// does not start.
+// New starts the plugin with this configuration: a value that is written as JSON, or nil. It fails the test if the
+// plugin does not start.
 func New(t testing.TB, config any) *Plugin {
 	t.Helper()
 	p, err := Start(t, config)
@@ -63,8 +63,8 @@ func Start(t testing.TB, config any) (*Plugin, error) {
 	return StartWith(t, map[string]any{"config": config})
 }
 
-// StartWith is Start, with these members of the context of init: "because", "instance" and so on. The others are those of
-// a first start.
+// StartWith is Start, with these members of the context of init: "because", "instance" and so on. The others are those
+// of a first start.
 func StartWith(t testing.TB, context map[string]any) (*Plugin, error) {
 	t.Helper()
 	if host.Current != nil {
@@ -266,9 +266,9 @@ func (p *Plugin) mustParse(value any) object {
 	return o
 }
 
-// Put puts an object into the cache and calls the plugin: OnAdd if the object is new, OnUpdate otherwise. An object with
-// another uid is a delete and an add. The object is JSON, or a value that can be written as JSON; its uid and resource
-// version are made up if it has none. Put returns the plugin's error.
+// Put puts an object into the cache and calls the plugin: OnAdd if the object is new, OnUpdate otherwise. An object
+// with another uid is a delete and an add. The object is JSON, or a value that can be written as JSON; its uid and
+// resource version are made up if it has none. Put returns the plugin's error.
 func (p *Plugin) Put(object any) error {
 	p.t.Helper()
 	return p.PutIn("", object)
@@ -403,8 +403,8 @@ func (r *eventRule) selects(at key, o object) bool {
 	return (r.Namespaces == nil || slices.Contains(r.Namespaces, at.namespace)) && selects(r.requirements, o)
 }
 
-// deliver calls the plugin for a change. An object that starts to match its rule is an add, one that no longer matches is a
-// delete.
+// deliver calls the plugin for a change. An object that starts to match its rule is an add, one that no longer matches
+// is a delete.
 func (p *Plugin) deliver(at key, before, now object) error {
 	rule := p.ruleFor(at)
 	if rule == nil {
@@ -427,7 +427,7 @@ func (p *Plugin) deliver(at key, before, now object) error {
 
 func (p *Plugin) onUpsert(reason informant.Reason, at key, rule *eventRule, before, now object, attempt uint32) error {
 	again := func(attempt uint32) error { return p.onUpsert(reason, at, rule, before, now, attempt) }
-	return p.handle(reason, at, now, attempt, requeue{}, again, func(of host.ObjectRef, call host.Call) (*uint32, *host.Failure) {
+	deliver := func(of host.ObjectRef, call host.Call) (*uint32, *host.Failure) {
 		if before == nil && reason != informant.ReasonRequeueAfter {
 			return p.plugin.OnAdd(of, call, rule.shown(now))
 		}
@@ -435,16 +435,18 @@ func (p *Plugin) onUpsert(reason informant.Reason, at key, rule *eventRule, befo
 			return p.plugin.OnUpdate(of, call, nil, false, rule.shown(now))
 		}
 		return p.plugin.OnUpdate(of, call, rule.shown(before), true, rule.shown(now))
-	})
+	}
+	return p.handle(reason, at, now, attempt, requeue{}, again, deliver)
 }
 
 func (p *Plugin) onDelete(reason informant.Reason, at key, last object, unknown bool, attempt uint32) error {
 	rule := p.ruleFor(at)
 	again := func(attempt uint32) error { return p.onDelete(reason, at, last, unknown, attempt) }
 	gone := requeue{last: last, unknown: unknown}
-	return p.handle(reason, at, last, attempt, gone, again, func(of host.ObjectRef, call host.Call) (*uint32, *host.Failure) {
+	deliver := func(of host.ObjectRef, call host.Call) (*uint32, *host.Failure) {
 		return p.plugin.OnDelete(of, call, rule.shown(last), true, unknown)
-	})
+	}
+	return p.handle(reason, at, last, attempt, gone, again, deliver)
 }
 
 func (p *Plugin) handle(
@@ -478,8 +480,8 @@ func (p *Plugin) handle(
 	return err
 }
 
-// Retry calls the plugin again for each object whose last call failed, unless the error was an informant.TerminalError. It
-// returns the errors, joined.
+// Retry calls the plugin again for each object whose last call failed, unless the error was an informant.TerminalError.
+// It returns the errors, joined.
 func (p *Plugin) Retry() error {
 	var all []error
 	for _, at := range slices.SortedFunc(maps.Keys(p.failed), compareKeys) {
@@ -497,8 +499,8 @@ func (p *Plugin) Requeues() []Requeue {
 	return all
 }
 
-// RunRequeues makes the calls that the plugin has asked for, without waiting, each once. It returns the plugin's errors,
-// joined.
+// RunRequeues makes the calls that the plugin has asked for, without waiting, each once. It returns the plugin's
+// errors, joined.
 func (p *Plugin) RunRequeues() error {
 	due := p.requeues
 	p.requeues = map[key]requeue{}
@@ -531,8 +533,8 @@ func (p *Plugin) Synced() error {
 // The most calls of Settle.
 const settleCallsMax = 1_000
 
-// Settle delivers the events of the plugin's own writes, as Informant does, until it stops writing. It returns the number
-// of events and the first error of the plugin, and fails the test after 1,000 events: each write causes another.
+// Settle delivers the events of the plugin's own writes, as Informant does, until it stops writing. It returns the
+// number of events and the first error of the plugin, and fails the test after 1,000 events: each write causes another.
 func (p *Plugin) Settle() (events int, err error) {
 	p.t.Helper()
 	for len(p.fake.changed) > 0 {
@@ -559,8 +561,8 @@ func (p *Plugin) Settle() (events int, err error) {
 	return events, nil
 }
 
-// Swap replaces the plugin by a new instance, which receives the state of the old one. The cache, KV and metrics stay. It
-// fails the test if the plugin refuses.
+// Swap replaces the plugin by a new instance, which receives the state of the old one. The cache, KV and metrics stay.
+// It fails the test if the plugin refuses.
 func (p *Plugin) Swap() {
 	p.t.Helper()
 	var state []byte

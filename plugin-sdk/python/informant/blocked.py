@@ -8,7 +8,7 @@ from typing import Any
 
 #: By module, why it cannot work and what to do.
 BLOCKED = {
-    "asyncio": "there is no event loop: write an ordinary function; to be called again later, return again(seconds=…)",
+    "asyncio": "there is no event loop: write an ordinary function; for a later call, return again(seconds=…)",
     "ctypes": "there is no native code in a component",
     "multiprocessing": "there are no processes: let Informant run several instances (parallel and limits.instances)",
     "select": "there are no sockets: send requests with informant.http",

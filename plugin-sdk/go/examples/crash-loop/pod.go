@@ -2,8 +2,8 @@ package main
 
 import "slices"
 
-// Pod has the fields of a pod that this plugin reads. The messages of a container's state are not among them: they change
-// with each back-off.
+// Pod has the fields of a pod that this plugin reads. The messages of a container's state are not among them: they
+// change with each back-off.
 type Pod struct {
 	Status struct {
 		// Ephemeral containers are never restarted.

@@ -75,7 +75,8 @@ func Restore(state []uint8) done {
 	return doneOf(Plugin.Restore(state))
 }
 
-// refOf copies the texts. The arguments of a call share a chunk of memory, which a text that the plugin keeps would keep.
+// refOf copies the texts. The arguments of a call share a chunk of memory, which a text that the plugin keeps would
+// keep.
 func refOf(about contract.ObjectRef) host.ObjectRef {
 	texts := about.Namespace + about.Name + about.Uid + about.ResourceVersion
 	cut := func(length int) string {

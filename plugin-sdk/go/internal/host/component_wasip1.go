@@ -13,8 +13,8 @@ import (
 	wit "informant.example/plugin-sdk/go/internal/wit/types"
 )
 
-// component asks Informant by the imports of the component. It copies the texts and small documents that it returns: they
-// share a chunk of memory, which each of them that the plugin keeps would keep.
+// component asks Informant by the imports of the component. It copies the texts and small documents that it returns:
+// they share a chunk of memory, which each of them that the plugin keeps would keep.
 type component struct{}
 
 func cloned(texts []string) []string {

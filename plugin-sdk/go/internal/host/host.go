@@ -47,6 +47,10 @@ type Plugin interface {
 	Restore(state []byte) *Failure
 }
 
+// NewPlugin returns a new instance of the plugin, for native tests. Its variables have their first values again. It is
+// nil in a component.
+var NewPlugin func() Plugin
+
 // Error is why a call of store, kv or metrics failed. Code is the number of the case in the contract.
 type Error struct {
 	Code    uint8

@@ -9,7 +9,7 @@ import (
 
 var memory = arena{grow: grow}
 
-// Unpin provides memory for the next calls. Generated code calls it in every export once the arguments are values of Go.
+// Unpin provides memory for the next calls. Generated code calls it in every export once the arguments are Go values.
 func Unpin() {
 	memory.refill()
 }
