@@ -262,7 +262,7 @@ fn long_simulation() -> Result<()> {
     Ok(())
 }
 
-/// All tests. Without Go, zig or npm, the tests that need them are skipped and report that.
+/// All tests. Without Go, zig, Python or npm, the tests that need them are skipped and report that.
 fn tests(args: &Args) -> Result<()> {
     let mut command = cargo::cargo()?;
     command.args(["test", "--locked", "--workspace", "--no-fail-fast"]);
@@ -272,8 +272,14 @@ fn tests(args: &Args) -> Result<()> {
     if no_go().is_some() {
         command.env("INFORMANT_TESTS_WITHOUT_CLUSTER", "1");
     }
+    if go_plugins::missing().is_some() {
+        command.env("INFORMANT_TESTS_WITHOUT_GO", "1");
+    }
     if zig::missing().is_some() {
         command.env("INFORMANT_TESTS_WITHOUT_SCRIPTS", "1");
+    }
+    if python_runner::missing().is_some() {
+        command.env("INFORMANT_TESTS_WITHOUT_PYTHON", "1");
     }
     if js_tools::missing().is_some() {
         command.env("INFORMANT_TESTS_WITHOUT_JAVASCRIPT", "1");

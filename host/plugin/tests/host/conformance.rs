@@ -12,11 +12,12 @@ use std::time::Duration;
 use informant_plugin_host::Plugin;
 use informant_spec::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 use self::behaviors::BEHAVIORS;
 use crate::indexes::Loop;
 use crate::kube::{Cluster, grants};
-use crate::world::{Pods, Reload, World, guest, is_built, javascript_source};
+use crate::world::{Pods, Reload, World, can_run_python, guest, is_built, javascript_source};
 
 /// Something that happens to an informer. Each pod has an action and a text.
 enum Step {
@@ -47,12 +48,43 @@ struct Behavior {
     ends_with: (usize, u64),
 }
 
+/// The plugin as a component, one for each language.
+const COMPONENTS: [&str; 4] = [
+    "guest_conformance_rust",
+    "guest_conformance_c",
+    "guest_conformance_go",
+    "guest_conformance_js",
+];
+
+/// The plugin as a script in Python.
+const PYTHON: &str = "plugin-sdk/python/tests/conformance.py";
+
 /// The plugin in each language; a script as a file, too. Missing where a compiler is missing, but never in CI.
-pub(crate) fn guests() -> Vec<PathBuf> {
-    let all = ["guest_conformance_rust", "guest_conformance_c", "guest_conformance_js"];
-    let built: Vec<&str> = all.into_iter().filter(|name| is_built(name)).collect();
-    let files = built.iter().filter_map(|name| javascript_source(name));
-    built.iter().map(|name| guest(name)).chain(files).collect()
+pub(crate) async fn guests() -> Vec<PathBuf> {
+    let built: Vec<&str> = COMPONENTS.into_iter().filter(|name| is_built(name)).collect();
+    let javascript = built.iter().filter_map(|name| javascript_source(name));
+    let python = can_run_python().then(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PYTHON));
+    let all: Vec<PathBuf> = built
+        .iter()
+        .map(|name| guest(name))
+        .chain(javascript)
+        .chain(python)
+        .collect();
+    compile_once(&all).await;
+    all
+}
+
+/// Compiles the plugins into the cache that all tests of the kit share. The first test does it and the others wait: the
+/// runner of Python scripts takes 15 s.
+async fn compile_once(guests: &[PathBuf]) {
+    static COMPILED: OnceCell<()> = OnceCell::const_new();
+    let compile = || async {
+        let world = World::for_conformance(Cluster::answering(Some(0)));
+        for guest in guests {
+            world.inspect(guest, json!({})).await.unwrap();
+        }
+    };
+    COMPILED.get_or_init(compile).await;
 }
 
 /// A plugin and its informer, with one source for each cluster.
@@ -182,7 +214,7 @@ fn clusters_of(steps: &[Step]) -> Vec<&'static str> {
 
 #[tokio::test(start_paused = true)]
 async fn every_language_behaves_alike() {
-    for guest in guests() {
+    for guest in guests().await {
         for behavior in BEHAVIORS {
             let what = format!("{}: {}", guest.display(), behavior.name);
             let clusters = clusters_of(behavior.steps);
@@ -207,7 +239,7 @@ async fn every_language_behaves_alike() {
 
 #[tokio::test(start_paused = true)]
 async fn every_language_computes_indexes_and_leaves_out_failures() {
-    for guest in guests() {
+    for guest in guests().await {
         let what = guest.display().to_string();
         let world = World::for_conformance(Cluster::answering(Some(0)));
         let mut spec = PluginSpec::new("conformance", &guest);

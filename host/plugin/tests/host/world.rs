@@ -71,16 +71,31 @@ fn javascript_component(name: &str, source: &Path) -> PathBuf {
     path
 }
 
-/// Whether the guest called `name` was built. It may be missing where there is no C compiler for WebAssembly, but never
-/// in CI.
+/// Whether the guest called `name` was built. It may be missing where there is no Go, or no C compiler for WebAssembly,
+/// but never in CI.
 pub(crate) fn is_built(name: &str) -> bool {
     let is_built = match javascript_source(name) {
         Some(_) => script_runner().is_some(),
         None => guests_folder().join(format!("{name}.wasm")).is_file(),
     };
-    let may_lack = std::env::var_os("INFORMANT_TESTS_WITHOUT_SCRIPTS").is_some();
+    let may_lack = is_left_out(if name.ends_with("_go") { "GO" } else { "SCRIPTS" });
     assert!(is_built || may_lack, "{name} is missing: run `cargo xtask guests`");
     is_built
+}
+
+/// Whether scripts in Python can run. Their runner may be missing where there is no Python with pip, but never in CI.
+pub(crate) fn can_run_python() -> bool {
+    let is_built = python_runner().is_some();
+    assert!(
+        is_built || is_left_out("PYTHON"),
+        "the runner of Python scripts is missing: run `cargo xtask python-runner`"
+    );
+    is_built
+}
+
+/// Whether `cargo xtask test` leaves out what needs a tool that is not installed.
+fn is_left_out(what: &str) -> bool {
+    std::env::var_os(format!("INFORMANT_TESTS_WITHOUT_{what}")).is_some()
 }
 
 /// The built script runner. None where there is no C compiler for WebAssembly, but never in CI.
@@ -93,6 +108,21 @@ pub(crate) fn script_runner() -> Option<Cow<'static, [u8]>> {
 pub(crate) fn script_runners() -> RunnerSources {
     let runner = script_runner().map(RunnerSource::BuiltIn);
     Suffix::new("js").zip(runner).into_iter().collect()
+}
+
+/// The file of the built runner of Python scripts, if it is there.
+fn python_runner() -> Option<PathBuf> {
+    let path = guests_folder().join("informant-runner-python.wasm");
+    path.is_file().then_some(path)
+}
+
+/// The runners of a host with all built runners. That of Python is read for the first script in Python only.
+fn all_runners() -> RunnerSources {
+    let python = python_runner().map(RunnerSource::Configured);
+    script_runners()
+        .into_iter()
+        .chain(Suffix::new("py").zip(python))
+        .collect()
 }
 
 /// A host with nothing loaded.
@@ -187,7 +217,7 @@ impl World {
         World::of(
             tempfile::tempdir().unwrap(),
             World::conformance_cache(),
-            script_runners(),
+            all_runners(),
             Some(cluster),
         )
     }
@@ -195,14 +225,7 @@ impl World {
     /// The same, with other services to call instead of a cluster.
     pub(crate) fn for_conformance_with_http(http: Arc<dyn HttpClient>) -> World {
         let (cache, keys) = (tempfile::tempdir().unwrap(), Some(Keys::default()));
-        World::of_parts(
-            cache,
-            World::conformance_cache(),
-            script_runners(),
-            None,
-            keys,
-            Some(http),
-        )
+        World::of_parts(cache, World::conformance_cache(), all_runners(), None, keys, Some(http))
     }
 
     fn conformance_cache() -> PathBuf {

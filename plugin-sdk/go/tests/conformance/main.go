@@ -170,10 +170,13 @@ func seen(e *informant.Event) any {
 // outcome returns the code of an error, or what a success is called.
 func outcome(err error, success string) string {
 	var refused *informant.APIError
-	if errors.As(err, &refused) {
+	switch {
+	case err == nil:
+		return success
+	case errors.As(err, &refused):
 		return string(refused.Code)
 	}
-	return success
+	return err.Error()
 }
 
 func read(ctx *informant.Context) error {
@@ -309,7 +312,7 @@ func synced(_ *informant.Context, s *informant.Synced) error {
 	if err != nil {
 		return err
 	}
-	slog.Info(fmt.Sprintf("synced %s %s", source.Informer, source.Cluster))
+	slog.Info(fmt.Sprintf("synced %s %s", source.Informer, source.Cluster), "reason", s.Reason, "attempt", s.Attempt)
 	return nil
 }
 

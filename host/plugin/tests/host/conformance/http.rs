@@ -13,7 +13,7 @@ use crate::world::World;
 #[tokio::test(start_paused = true)]
 async fn every_language_sends_requests_that_are_granted() {
     let request = "POST http://a.svc/kit content-type=text/plain x-id=a aä€😀";
-    for guest in guests() {
+    for guest in guests().await {
         for (granted, outcome, sent) in [
             (
                 &["http://a.svc"][..],

@@ -27,7 +27,7 @@ async fn every_language_writes_to_the_object_of_the_event() {
         { "verbs": ["patch"], "resource": "v1/pods" },
         { "verbs": ["patch"], "resource": "v1/configmaps" },
     ]);
-    for guest in guests() {
+    for guest in guests().await {
         for (granted, outcome) in [(granted.clone(), "patched"), (json!([]), "denied")] {
             for clusters in [&[""][..], &["east", "west"]] {
                 let api = Cluster::answering(Some(0));
@@ -66,7 +66,7 @@ async fn every_language_defers_writes_until_its_call_succeeds() {
         "patch v1/pods default/a",
         "delete v1/pods default/a",
     ];
-    for guest in guests() {
+    for guest in guests().await {
         for (action, calls, sent) in [
             ("defer", 1, &in_order[..]),
             ("defer-retryable", 2, &in_order),
@@ -95,7 +95,7 @@ async fn every_language_defers_writes_until_its_call_succeeds() {
 #[tokio::test(start_paused = true)]
 async fn no_language_defers_writes_that_are_not_granted() {
     let maps = json!([{ "verbs": ["create", "update"], "resource": "v1/configmaps" }]);
-    for guest in guests() {
+    for guest in guests().await {
         for (granted, outcomes, sent) in [
             (
                 json!([]),
