@@ -141,7 +141,7 @@ export const onUpdate = (pod, event) => handle("update", pod, event, old === "ye
 /** @type {import("informant").DeleteHandler} */
 export const onDelete = (last, event) => handle(event.finalStateUnknown ? "vanish" : "delete", last, event);
 
-/** @param {import("informant").Source} source */
+/** @type {import("informant").SyncHandler} */
 export const onSynced = (source, { reason, attempt }) => log.info(`synced ${source.informer} ${source.cluster}`, { reason, attempt });
 
 /** @param {any} pod */

@@ -149,6 +149,7 @@ fn complete_configuration_is_read() {
         http: HttpSection { ca_file: Some( Located { value: "etc/ca.pem", position: FilePosition { line: 46, column: 11, }, }, ), proxy: Some( "http://proxy:3128", ), no_proxy: [ ".svc", ], },
         cache: CacheSection { max_bytes: None, },
         state: StateSection { is_set: false, path: None, },
+        script_runners: ScriptRunnersSection( {}, ),
         informers: {},
         plugins: {},
         hash: TextHash(…),

@@ -48,8 +48,8 @@ fn with_module(module: &str) -> Vec<u8> {
         r#"(component
             (core module {module})
             (instance $nothing)
-            (export "informant:plugin/lifecycle@0.2.0" (instance $nothing))
-            (export "informant:plugin/event-handler@0.2.0" (instance $nothing)))"#
+            (export "informant:plugin/lifecycle@0.3.0" (instance $nothing))
+            (export "informant:plugin/event-handler@0.3.0" (instance $nothing)))"#
     );
     wat::parse_str(text).unwrap()
 }

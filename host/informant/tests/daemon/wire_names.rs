@@ -346,7 +346,7 @@ fn environment_variables() {
         variables_below(&host.join(folder).join("src"), &mut found);
     }
     let found: Vec<String> = found.into_iter().collect();
-    assert_snapshot!(found.join(" "), @"CARGO_PKG_VERSION HOME HOSTNAME HTTPS_PROXY INFORMANT_CACHE_DIR INFORMANT_LOG INFORMANT_SCRIPT_RUNNER INFORMANT_WASMTIME_VERSION KUBECONFIG KUBERNETES_EXEC_INFO NO_COLOR OUT_DIR RAYON_NUM_THREADS XDG_CACHE_HOME XDG_STATE_HOME");
+    assert_snapshot!(found.join(" "), @"CARGO_PKG_VERSION CGO_ENABLED HOME HOSTNAME HTTPS_PROXY INFORMANT_CACHE_DIR INFORMANT_LOG INFORMANT_SCRIPT_RUNNER INFORMANT_WASMTIME_VERSION KUBECONFIG KUBERNETES_EXEC_INFO NO_COLOR OUT_DIR RAYON_NUM_THREADS VIRTUAL_ENV XDG_CACHE_HOME XDG_STATE_HOME");
 }
 
 fn variables_below(folder: &Path, into: &mut BTreeSet<String>) {
@@ -391,7 +391,7 @@ async fn file_formats() {
     for entry in std::fs::read_dir(super::world::artifacts()).unwrap() {
         let path = entry.unwrap().path();
         // The folder is shared: other tests may have loaded scripts, which are kept as they are.
-        let suffix = path.extension().filter(|suffix| *suffix != "js");
+        let suffix = path.extension().filter(|suffix| *suffix != "js" && *suffix != "lua");
         suffixes.extend(suffix.map(|suffix| suffix.to_string_lossy().into_owned()));
     }
     let server = ApiServer::new(Options::default());

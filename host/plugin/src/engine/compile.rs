@@ -55,10 +55,11 @@ const COMPILING_MAX: usize = 1;
 /// Scripts whose types are erased at a time: 2. They do not wait for components, which take seconds.
 const ERASING_MAX: usize = 2;
 
-/// The limits of erasing the types of one script. 1 MiB of TypeScript takes 0.2 s and 100 MiB.
+/// The limits of erasing the types of one script, which has at most 1 MiB: 5 s. The address space is that of compiling:
+/// the program and what its allocator reserves take more than half of it.
 const ERASE_LIMITS: CompileLimits = CompileLimits {
     time: Duration::from_secs(5),
-    memory_bytes: 256 << 20,
+    memory_bytes: COMPILE_MEMORY_BYTES,
 };
 
 #[derive(Clone, Debug, Default)]

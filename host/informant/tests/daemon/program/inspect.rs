@@ -16,12 +16,12 @@ async fn inspect_describes_a_component() {
     component crash-loop.wasm
     sha256    DIGEST
     size      SIZE
-    contract  0.2.0
+    contract  0.3.0
     sdk       rust 0.1.0
     roles     event-handler, sync-handler
     events    v1 Pod: fields /status/initContainerStatuses/*/name /status/initContainerStatuses/*/restartCount /status/initContainerStatuses/*/state/waiting/reason /status/initContainerStatuses/*/state/running/startedAt /status/initContainerStatuses/*/state/terminated/reason /status/initContainerStatuses/*/state/terminated/exitCode /status/initContainerStatuses/*/lastState/terminated/reason /status/initContainerStatuses/*/lastState/terminated/exitCode /status/containerStatuses/*/name /status/containerStatuses/*/restartCount /status/containerStatuses/*/state/waiting/reason /status/containerStatuses/*/state/running/startedAt /status/containerStatuses/*/state/terminated/reason /status/containerStatuses/*/state/terminated/exitCode /status/containerStatuses/*/lastState/terminated/reason /status/containerStatuses/*/lastState/terminated/exitCode, only if it changed
-    imports   informant:plugin/types@0.2.0
-              informant:plugin/log@0.2.0
+    imports   informant:plugin/types@0.3.0
+              informant:plugin/log@0.3.0
               wasi:io/poll@0.2.12
               wasi:io/error@0.2.12
               wasi:io/streams@0.2.12
@@ -44,12 +44,12 @@ async fn inspect_describes_a_component() {
     component who-runs.wasm
     sha256    DIGEST
     size      SIZE
-    contract  0.2.0
+    contract  0.3.0
     sdk       rust 0.1.0
     roles     index-funcs
     indexes   image, image-repository of v1 Pod: fields /spec/containers/*/image /spec/initContainers/*/image /spec/ephemeralContainers/*/image
-    imports   informant:plugin/types@0.2.0
-              informant:plugin/log@0.2.0
+    imports   informant:plugin/types@0.3.0
+              informant:plugin/log@0.3.0
               wasi:io/poll@0.2.12
               wasi:io/error@0.2.12
               wasi:io/streams@0.2.12
@@ -75,10 +75,10 @@ async fn inspect_describes_a_component() {
         .await
         .stdout;
     let json: Value = serde_json::from_slice(&json).unwrap();
-    assert_eq!(json["contract"], "0.2.0");
+    assert_eq!(json["contract"], "0.3.0");
     assert_eq!(
         json["sdk"],
-        json!({ "language": "rust", "sdk": env!("CARGO_PKG_VERSION"), "contract": "0.2.0" })
+        json!({ "language": "rust", "sdk": env!("CARGO_PKG_VERSION"), "contract": "0.3.0" })
     );
     assert_eq!(json["parallel"], false);
     assert!(component("crash-loop").metadata().unwrap().len() == json["sizeBytes"].as_u64().unwrap());

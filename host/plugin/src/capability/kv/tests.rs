@@ -151,13 +151,13 @@ fn quota_counts_running_calls_and_frees_what_fails() {
     let mut other = call(&rights, &space);
     set(&mut other, "b").unwrap();
     let refused = set(&mut other, "c").unwrap_err();
-    assert_eq!(refused.code, ErrorCode::TooLarge);
+    assert_eq!(refused.code, ErrorCode::Exhausted);
     insta::assert_snapshot!(refused.message, @"the plugin's keys would take 225 bytes, and may take 150: delete keys, or raise `kv` in [plugin.counter.limits]");
     drop(running);
     set(&mut other, "c").unwrap();
     commit(other);
     let mut full = call(&rights, &space);
-    assert_eq!(set(&mut full, "d").unwrap_err().code, ErrorCode::TooLarge);
+    assert_eq!(set(&mut full, "d").unwrap_err().code, ErrorCode::Exhausted);
     full.set("b".to_owned(), vec![1; 10]).unwrap();
     full.delete("c").unwrap();
     set(&mut full, "d").unwrap();
@@ -166,7 +166,7 @@ fn quota_counts_running_calls_and_frees_what_fails() {
     rights.set_quota(1);
     let mut shrinking = call(&rights, &space);
     shrinking.set("b".to_owned(), Vec::new()).unwrap();
-    assert_eq!(set(&mut shrinking, "e").unwrap_err().code, ErrorCode::TooLarge);
+    assert_eq!(set(&mut shrinking, "e").unwrap_err().code, ErrorCode::Exhausted);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn two_running_calls_never_both_set_an_absent_key() {
     assert!(!set(&mut first).unwrap(), "it has set it itself");
     let mut second = call(&rights, &space);
     let refused = set(&mut second).unwrap_err();
-    assert_eq!(refused.code, ErrorCode::Unavailable);
+    assert_eq!(refused.code, ErrorCode::Conflict);
     assert!(refused.message.contains("\"seen\""), "{}", refused.message);
     drop(first);
     assert!(set(&mut second).unwrap(), "the first call failed");
@@ -194,11 +194,11 @@ fn call_claims_no_more_keys_than_it_sets() {
     assert!(set(&mut first, "a").unwrap());
     assert!(set(&mut first, "b").unwrap());
     let full = set(&mut first, "c").unwrap_err();
-    assert_eq!(full.code, ErrorCode::TooLarge);
+    assert_eq!(full.code, ErrorCode::Exhausted);
     first.delete("a").unwrap();
     let mut second = call(&rights, &space);
     assert!(set(&mut second, "a").unwrap(), "the first call does not set it");
-    assert_eq!(set(&mut second, "b").unwrap_err().code, ErrorCode::Unavailable);
+    assert_eq!(set(&mut second, "b").unwrap_err().code, ErrorCode::Conflict);
     drop(first);
     assert!(set(&mut second, "c").unwrap(), "its set had failed");
 }
@@ -276,7 +276,7 @@ async fn only_calls_that_commit_may_use_keys() {
     let mut caller = rights.call(&Arc::new(Current::new(())), &parts);
     caller.begin(call_about(None, Err("not here")));
     let denied = caller.get("a".to_owned()).await.unwrap().unwrap_err();
-    assert_eq!((denied.code, &*denied.message), (ErrorCode::Denied, "not here"));
+    assert_eq!((denied.code, &*denied.message), (ErrorCode::NotHere, "not here"));
     caller.begin(call_about(None, Ok(())));
     assert!(caller.set("a".to_owned(), Vec::new()).await.unwrap().is_ok());
     assert!(caller.finish(CallEnd::Failed).is_none());

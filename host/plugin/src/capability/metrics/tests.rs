@@ -408,5 +408,5 @@ fn calls_that_may_not_change_metrics_are_denied() {
     let mut caller = call(&manifest(METRICS));
     caller.begin(call_about(None, Err("not here")));
     let denied = set(&mut caller, "in", 1.0).unwrap_err();
-    assert_eq!((denied.code, &*denied.message), (ErrorCode::Denied, "not here"));
+    assert_eq!((denied.code, &*denied.message), (ErrorCode::NotHere, "not here"));
 }

@@ -410,9 +410,9 @@ async fn denied_informer_errors_show_the_line_to_add() {
     denied.begin(call_about(None, Err("not here")));
     assert_eq!(
         message(denied.sources("main".into()).unwrap()),
-        "ErrorCode::Denied: not here"
+        "ErrorCode::NotHere: not here"
     );
-    assert_eq!(message(list(&mut denied, query()).await), "ErrorCode::Denied: not here");
+    assert_eq!(message(list(&mut denied, query()).await), "ErrorCode::NotHere: not here");
 }
 
 #[tokio::test]

@@ -107,13 +107,8 @@ fn exit_when_stdin_closes() {
 fn limit_resources(head: RequestHead) -> Result<(), String> {
     use rustix::process::{Resource, Rlimit, setrlimit};
     // Reaching a limit ends the process, as intended. It opens and writes no files.
-    let memory = match head.work {
-        Work::Compile => Resource::As,
-        // The program's own mappings, and what its allocator has reserved, may be larger than this limit.
-        Work::EraseTypes => Resource::Data,
-    };
     let limits = [
-        (memory, head.memory_bytes),
+        (Resource::As, head.memory_bytes),
         (Resource::Cpu, head.cpu_seconds),
         (Resource::Core, 0),
         (Resource::Fsize, 0),

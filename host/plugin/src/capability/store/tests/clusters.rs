@@ -231,7 +231,7 @@ async fn init_denies_every_read() {
     let clusters = two_clusters();
     let mut reader = reader(&clusters.catalog);
     reader.begin(call_about(None, Err("not in init")));
-    assert_eq!(refused(&mut reader).await, "ErrorCode::Denied: not in init");
+    assert_eq!(refused(&mut reader).await, "ErrorCode::NotHere: not in init");
     reader.begin(call_about(Some(clusters.east), Ok(())));
     assert!(found(&mut reader, "x").await.is_some());
 }
