@@ -31,6 +31,8 @@ declare module "informant" {
     | "restored"
     | "requeue-after"
     | "trigger"
+    | "related"
+    | "takeover"
     | "other";
 
   /** What the instance is. Members may be added. */

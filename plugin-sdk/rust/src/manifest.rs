@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn an_empty_manifest_leaves_the_defaults_to_the_contract() {
-        let expected = serde_json::json!({ "name": "tested", "version": "1.2.3", "needs": [] });
+        let expected = serde_json::json!({ "name": "tested", "version": "1.2.3" });
         assert_eq!(json(&Manifest::new()), expected);
     }
 
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn an_index_without_rules_covers_every_object() {
         let indexes = &json(&Manifest::new().index("name"))["indexes"];
-        let all = serde_json::json!([{ "apiVersion": "*", "kind": "*", "payload": "whole" }]);
+        let all = serde_json::json!([{ "apiVersion": "*", "kind": "*" }]);
         assert_eq!(indexes["objects"], all);
     }
 
@@ -387,10 +387,18 @@ mod tests {
             )
             .index("image")
             .indexed(Objects::of("v1", "Pod").fields(["/spec/containers/*/image"]));
-        let event = |api_version, kind, payload: serde_json::Value, old, changed_only| {
-            serde_json::json!({
-                "apiVersion": api_version, "kind": kind, "payload": payload, "old": old, "changedOnly": changed_only,
-            })
+        // Members at their default are left out.
+        let event = |api_version, kind, payload: serde_json::Value, old: bool, changed_only: bool| {
+            let mut event = serde_json::json!({ "apiVersion": api_version, "kind": kind });
+            if payload != "whole" {
+                event["payload"] = payload;
+            }
+            for (name, is_set) in [("old", old), ("changedOnly", changed_only)] {
+                if is_set {
+                    event[name] = true.into();
+                }
+            }
+            event
         };
         assert_eq!(
             json(&manifest),
@@ -403,14 +411,13 @@ mod tests {
                     event("*", "*", "whole".into(), false, false),
                     {
                         "apiVersion": "v1", "kind": "Node", "namespaces": ["a", "b"], "labelSelector": "x=y",
-                        "payload": "none", "old": false, "changedOnly": false,
+                        "payload": "none",
                     },
                 ],
                 "indexes": {
                     "names": ["image"],
                     "objects": [{ "apiVersion": "v1", "kind": "Pod", "payload": { "fields": ["/spec/containers/*/image"] } }],
                 },
-                "needs": [],
             })
         );
     }

@@ -20,7 +20,7 @@ const COUNTER: &str = r#"
       kv.set("starts", (kv.get("starts") ?? 0) + 1);
       kv.setIfAbsent(`first/${VERSION}`, kv.get("starts"));
     } catch (error) {
-      if (error.code !== "denied") throw error;
+      if (error.code !== "not-here") throw error;
     }
     export function onAdd() {}
     export const save = () => ({});
@@ -142,10 +142,10 @@ async fn save_and_restore_reach_neither_cluster_nor_services() {
     let plugin = run(&world, spec).await;
     plugin.swap(&path).await.unwrap();
     insta::assert_snapshot!(hello_log(&world).join("\n"), @"
-    INFO save: denied
+    INFO save: not-here
     WARN HTTP request failed: in save and restore, only log and store can be called: act in a handler
     INFO save: denied
-    INFO restore: denied
+    INFO restore: not-here
     WARN HTTP request failed: in save and restore, only log and store can be called: act in a handler
     INFO restore: denied
     ");

@@ -210,7 +210,7 @@ async fn host_calls_from_an_index_function_are_denied() {
     let mut informer = Loop::new(&world, &plugin);
     informer.apply("ask-0", "");
     informer.attach().await;
-    assert_eq!(informer.under("app", "denied"), ["ask-0"]);
+    assert_eq!(informer.under("app", "not-here"), ["ask-0"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -201,7 +201,7 @@ async fn keys_and_values_outside_the_bounds_are_errors() {
             "ErrorCode::Invalid",
             "ErrorCode::Invalid",
             "ErrorCode::TooLarge",
-            "ErrorCode::TooLarge"
+            "ErrorCode::Exhausted"
         ]
     );
     insta::assert_snapshot!(lines[4]["error"]["message"].as_str().unwrap(), @"the plugin's keys would take 1049882 bytes, and may take 1048576: delete keys, or raise `kv` in [plugin.guest_kv.limits]");

@@ -17,8 +17,10 @@ impl EventHandler<Raw> for Remembering {
         if kv::set_if_absent(&format!("notified/{}", event.uid), "")? {
             info!("{event} is new");
         }
-        let calls: u64 = kv::get_json("calls")?.unwrap_or(0);
-        kv::set_json("calls", &(calls + 1))?;
+        // A key for each object, not one for all: see below.
+        let key = format!("calls/{}", event.uid);
+        let calls: u64 = kv::get_json(&key)?.unwrap_or(0);
+        kv::set_json(&key, &(calls + 1))?;
         Ok(Action::done())
     }
 }
