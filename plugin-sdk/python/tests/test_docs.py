@@ -6,9 +6,10 @@ import os
 import re
 import unittest
 
-from support import ROOT, PluginTest
+from support import ROOT, PluginTest, pod
 
 PAGES = (("README.md",), ("..", "..", "docs", "reference", "python-api.md"))
+FIRST_SCRIPT = ("..", "..", "docs", "start", "first-python-script.md")
 
 
 def examples(*path: str) -> list[str]:
@@ -30,11 +31,23 @@ class Documentation(PluginTest):
     def test_the_example_of_a_test_passes(self) -> None:
         handler, test = examples("README.md")
         self.write(handler)
-        path = self.write(test, "test_readme.py")
-        namespace: dict[str, object] = {"__name__": "test_readme"}
+        self.passes(test, "LabelIdle")
+
+    def test_the_first_script_passes_its_test_and_has_its_index(self) -> None:
+        handler, index, test = examples(*FIRST_SCRIPT)
+        self.write(handler, "hello.py")
+        self.passes(test, "LabelTeam")
+        driver = self.start(handler.replace("import kube", "import index, kube") + "\n\n" + index)
+        containers = [{"image": "nginx:1.25"}, {"image": "redis:8"}]
+        self.assertEqual(driver.index(pod(spec={"containers": containers})), {"image": ["nginx:1.25", "redis:8"]})
+
+    def passes(self, test: str, name: str) -> None:
+        """Runs the only test of the class `name`."""
+        path = self.write(test, "test_page.py")
+        namespace: dict[str, object] = {"__name__": "test_page"}
         with open(path, encoding="utf-8") as file:
             exec(compile(file.read(), path, "exec"), namespace)
-        case = namespace["LabelIdle"]
+        case = namespace[name]
         assert isinstance(case, type) and issubclass(case, unittest.TestCase)
         result = unittest.TestResult()
         unittest.defaultTestLoader.loadTestsFromTestCase(case).run(result)
