@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::index_feed::{IndexJob, IndexResult};
-use informant_cache::{BodyUnavailable, Catalog, IndexFeedHandle, Moment};
+use informant_cache::{AnswerBody, BodyUnavailable, Catalog, IndexFeedHandle, Moment};
 use informant_object::{Object, SourceId};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
@@ -100,12 +100,7 @@ impl IndexJobs {
         };
         feed.pause(job.source);
         let (sender, answer) = oneshot::channel();
-        let answered = move |body| {
-            // It may have been given up.
-            let _ = sender.send(body);
-            waker();
-        };
-        source.read_body(&job.object, Box::new(answered));
+        source.read_body(&job.object, Box::new(WaitingIndex { sender, waker }));
         let read = BodyRead {
             jobs: VecDeque::from([job]),
             answer: Some(answer),
@@ -130,6 +125,24 @@ impl IndexJobs {
             self.ready.extend(read.into_iter().flat_map(|read| read.jobs));
             feed.resume(source);
         }
+    }
+}
+
+/// An index that waits for a body, until it gives up.
+struct WaitingIndex {
+    sender: oneshot::Sender<Result<Object, BodyUnavailable>>,
+    waker: Waker,
+}
+
+impl AnswerBody for WaitingIndex {
+    fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    fn send(self: Box<Self>, body: Result<Object, BodyUnavailable>) -> bool {
+        let is_taken = self.sender.send(body).is_ok();
+        (self.waker)();
+        is_taken
     }
 }
 
