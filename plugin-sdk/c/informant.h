@@ -36,7 +36,7 @@ typedef struct {
     uint32_t attempt;
 } informant_event;
 
-/* The source of which the plugin has received every object, and why it is told so. */
+/* The source of which the plugin has received every object, and why the call is made. */
 typedef struct {
     uint32_t source;
     informant_plugin_types_reason_t reason;

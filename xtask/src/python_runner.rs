@@ -240,7 +240,7 @@ fn modified(path: &Path) -> Result<SystemTime> {
     Ok(metadata.modified()?)
 }
 
-/// Python, which writes no files beside those of the SDK.
+/// Python, which writes no files next to those of the SDK.
 fn python() -> Command {
     let mut command = Command::new("python3");
     command.env("PYTHONDONTWRITEBYTECODE", "1");

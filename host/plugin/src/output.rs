@@ -175,8 +175,8 @@ impl State {
         Some(text)
     }
 
-    /// The fields as a JSON object, as far as they fit into `room` bytes and what the call may still write. A value that
-    /// is JSON is logged as such, any other as text.
+    /// The fields as a JSON object, as far as they fit into `room` bytes and what the call may still write. A value
+    /// that is JSON is logged as such, any other as text.
     fn admit_fields(&mut self, fields: &[(String, String)], mut room: usize) -> Option<String> {
         let mut members = serde_json::Map::new();
         for (position, (name, value)) in fields.iter().enumerate() {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// manifest is the document that describe returns. No member is written at its default, so that a plugin runs on every
-// Informant that knows what it uses.
+// manifest is the document that describe returns. No member is written at its default, so that a plugin works with
+// every Informant that knows what it uses.
 type manifest struct {
 	Name     string               `json:"name"`
 	Version  string               `json:"version"`

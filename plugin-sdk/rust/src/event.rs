@@ -78,7 +78,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// The source of which the handler has received every object, and why it is told so.
+/// The source of which the handler has received every object, and why the call is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Synced {

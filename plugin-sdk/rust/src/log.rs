@@ -1,9 +1,9 @@
 //! Writes lines to Informant's log, labeled with the plugin's name.
 //!
 //! Use [`trace!`](crate::trace!), [`debug!`](crate::debug!), [`info!`](crate::info!), [`warn!`](crate::warn!) and
-//! [`error!`](crate::error!), which format like `println!`. Fields come first: `info!(restarts = 3, node = name;
-//! "{pod} restarted")`. Their values are anything that serde serializes. Output on stdout and stderr also goes to the log, without a
-//! level. With the feature `log`, so do the macros of the `log` crate, from [`Plugin::init`] on.
+//! [`error!`](crate::error!), which format like `println!`. Fields come first: `info!(restarts = 3, node = name; "{pod}
+//! restarted")`. Their values are anything that serde serializes. Output on stdout and stderr also goes to the log,
+//! without a level. With the feature `log`, so do the macros of the `log` crate, from [`Plugin::init`] on.
 //!
 //! [`Plugin::init`]: crate::Plugin::init
 

@@ -2,7 +2,7 @@
 //!
 //! It is sent to Informant as a JSON document, in which unknown keys are an error. Members that are left out have the
 //! contract's defaults: a handler without event rules receives every object, whole. A member at its default is left
-//! out, so that a plugin that does not use what a later contract adds runs on an earlier Informant, too.
+//! out, so that a plugin that does not use what a later contract adds works with an earlier Informant, too.
 
 use serde::{Serialize, Serializer};
 

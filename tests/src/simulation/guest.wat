@@ -5,12 +5,12 @@
 ;; Text instead of Rust: the simulation then needs no build of a guest, and compiles it in milliseconds. `VERSION` is
 ;; replaced by a digit; `RESTORES` by 0, or by 1 for a version that rejects the state of the previous one.
 (component
-  (import "informant:plugin/types@0.2.0" (instance $types
+  (import "informant:plugin/types@0.3.0" (instance $types
     (type $object-ref-record (record (field "source" u32) (field "namespace" string) (field "name" string)
       (field "uid" string) (field "resource-version" string)))
     (export "object-ref" (type (eq $object-ref-record)))
     (type $reason-enum (enum "initial" "watch" "relist" "resync" "replay" "requeue" "reconfigured" "restored"
-      "requeue-after" "trigger" "other"))
+      "requeue-after" "trigger" "related" "takeover" "other"))
     (export "reason" (type $reason (eq $reason-enum)))
     (type $call-record (record (field "reason" $reason) (field "attempt" u32)))
     (export "call" (type (eq $call-record)))
@@ -19,20 +19,21 @@
     (type $failure-variant (variant (case "retryable" string) (case "retry-after" $retry-later)
       (case "permanent" string)))
     (export "failure" (type (eq $failure-variant)))))
-  (import "informant:plugin/log@0.2.0" (instance $log
+  (import "informant:plugin/log@0.3.0" (instance $log
     (type $level-enum (enum "trace" "debug" "info" "warn" "error"))
     (export "level" (type $level (eq $level-enum)))
-    (export "log" (func (param "level" $level) (param "message" string)))))
-  (import "informant:plugin/kube@0.2.0" (instance $kube
+    (export "log" (func (param "level" $level) (param "message" string)
+      (param "fields" (list (tuple string string)))))))
+  (import "informant:plugin/kube@0.3.0" (instance $kube
     (type $address-record (record (field "cluster" string) (field "resource" string) (field "namespace" string)
       (field "name" string) (field "subresource" string)))
     (export "address" (type $address (eq $address-record)))
-    (type $code-enum (enum "denied" "forbidden" "unauthorized" "not-found" "already-exists" "conflict" "invalid"
-      "expired" "too-large" "too-many-requests" "timeout" "unavailable" "unsupported"
+    (type $code-enum (enum "denied" "not-here" "forbidden" "unauthorized" "not-found" "already-exists" "conflict"
+      "invalid" "expired" "too-large" "too-many-requests" "timeout" "unavailable" "unsupported"
       "other"))
     (export "api-error-code" (type $code (eq $code-enum)))
-    (type $error-record (record (field "code" $code) (field "status" u16) (field "message" string)
-      (field "retry-after-ms" u32)))
+    (type $error-record (record (field "code" $code) (field "status" u16) (field "reason" string)
+      (field "message" string) (field "retry-after-ms" u32)))
     (export "api-error" (type $error (eq $error-record)))
     (type $patch-enum (enum "merge" "json" "strategic" "apply"))
     (export "patch-kind" (type $patch (eq $patch-enum)))
@@ -64,7 +65,7 @@
   (core module $code
     (import "memory" "memory" (memory 4))
     (import "memory" "reset" (func $reset))
-    (import "host" "log" (func $log (param i32 i32 i32)))
+    (import "host" "log" (func $log (param i32 i32 i32 i32 i32)))
     (import "host" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
     (import "host" "defer" (func $defer
       (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))
@@ -100,7 +101,8 @@
 
     ;; Logs the line and begins another one.
     (func $write
-      (call $log (i32.const 2) (i32.const 1024) (i32.sub (global.get $end) (i32.const 1024)))
+      (call $log (i32.const 2) (i32.const 1024) (i32.sub (global.get $end) (i32.const 1024))
+        (i32.const 0) (i32.const 0))
       (global.set $end (i32.const 1024)))
 
     ;; Success, without another call.
@@ -117,7 +119,7 @@
       (i32.store8 (i32.const 68) (local.get $case))
       (i32.store (i32.const 72) (i32.const 256))
       (i32.store (i32.const 76) (i32.const 13))
-      (i32.store (i32.const 80) (i32.load (i32.const 144)))
+      (i32.store (i32.const 80) (i32.load (i32.const 152)))
       (i32.const 64))
 
     ;; Defers a write to this object, and logs that it did.
@@ -159,11 +161,11 @@
       (if (i32.eqz (i32.load8_u (i32.const 128))) (then (return (call $ok))))
       (local.set $code (i32.load8_u (i32.const 132)))
       ;; invalid
-      (if (i32.eq (local.get $code) (i32.const 6)) (then (return (call $fail (i32.const 2)))))
+      (if (i32.eq (local.get $code) (i32.const 7)) (then (return (call $fail (i32.const 2)))))
       ;; too-many-requests
-      (if (i32.eq (local.get $code) (i32.const 9)) (then (return (call $fail (i32.const 1)))))
+      (if (i32.eq (local.get $code) (i32.const 10)) (then (return (call $fail (i32.const 1)))))
       ;; unavailable
-      (if (i32.eq (local.get $code) (i32.const 11)) (then (unreachable)))
+      (if (i32.eq (local.get $code) (i32.const 12)) (then (unreachable)))
       (call $fail (i32.const 0)))
 
     (func (export "on-add")
@@ -195,7 +197,7 @@
         (local.get $version) (local.get $version-bytes) (local.get $reason) (local.get $attempt)
         (local.get $unknown) (i32.const 0) (i32.const 0)))
 
-    (func (export "on-synced") (param $source i32) (result i32)
+    (func (export "on-synced") (param $source i32) (param $reason i32) (param $attempt i32) (result i32)
       (call $text (i32.const 312) (i32.const 6))
       (call $number (local.get $source))
       (call $write)
@@ -234,7 +236,7 @@
   (func $on-delete (param "about" $object-ref) (param "call" $call) (param "last" (option (list u8)))
     (param "final-state-unknown" bool) (result (result (option u32) (error $failure)))
     (canon lift (core func $code "on-delete") (memory $mem) (realloc $realloc)))
-  (func $on-synced (param "source" u32) (result (result (error $failure)))
+  (func $on-synced (param "source" u32) (param "call" $call) (result (result (error $failure)))
     (canon lift (core func $code "on-synced") (memory $mem)))
   (func $save (result (result (list u8) (error $failure)))
     (canon lift (core func $code "save") (memory $mem)))
@@ -245,7 +247,7 @@
     (export "on-delete" (func $on-delete)))
   (instance $sync (export "on-synced" (func $on-synced)))
   (instance $state (export "save" (func $save)) (export "restore" (func $restore)))
-  (export "informant:plugin/lifecycle@0.2.0" (instance $lifecycle))
-  (export "informant:plugin/event-handler@0.2.0" (instance $events))
-  (export "informant:plugin/sync-handler@0.2.0" (instance $sync))
-  (export "informant:plugin/state@0.2.0" (instance $state)))
+  (export "informant:plugin/lifecycle@0.3.0" (instance $lifecycle))
+  (export "informant:plugin/event-handler@0.3.0" (instance $events))
+  (export "informant:plugin/sync-handler@0.3.0" (instance $sync))
+  (export "informant:plugin/state@0.3.0" (instance $state)))

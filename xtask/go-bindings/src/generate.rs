@@ -9,9 +9,9 @@ use wit_bindgen_core_for_go::Files;
 /// The import path of the folder with the bindings.
 const INTERNAL: &str = "informant.example/plugin-sdk/go/internal";
 
-/// The run-time that generated code imports. The SDK has its own: that of wit-bindgen allocates in `cabi_realloc`, which
-/// traps when the garbage collector starts there. A `replace` in `go.mod` would not do, because Go ignores those of
-/// dependencies.
+/// The run-time that generated code imports. The SDK has its own: that of wit-bindgen allocates in `cabi_realloc`,
+/// which traps when the garbage collector starts there. A `replace` in `go.mod` would not do, because Go ignores those
+/// of dependencies.
 const RUN_TIME: &str = "go.bytecodealliance.org/pkg/wit/";
 
 pub(crate) fn run(contract: &Path, http: &Path, folder: &Path) -> Result<()> {

@@ -2,8 +2,8 @@
 //! short time ago.
 //!
 //! Calls about their objects get a share of the handler's time, all together, one at a time. So objects that crash the
-//! handler delay those of other namespaces by a bounded share of time, however many there are. Namespaces of one name in
-//! two clusters are two. Among cluster-scoped objects, each name is a namespace of its own. Pure.
+//! handler delay those of other namespaces by a bounded share of time, however many there are. Namespaces of one name
+//! in two clusters are two. Among cluster-scoped objects, each name is a namespace of its own. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -105,8 +105,8 @@ impl Suspects {
         self.in_cluster_of(source, |cluster| crashes.contains(cluster, name))
     }
 
-    /// A call about `key` crashed or was held up. Returns whether another namespace was forgotten for it: the one whose crash is the
-    /// oldest of more than [`SUSPECTS_MAX`].
+    /// A call about `key` crashed or was held up. Returns whether another namespace was forgotten for it: the one whose
+    /// crash is the oldest of more than [`SUSPECTS_MAX`].
     pub(crate) fn add(&mut self, source: SourceId, key: KeyRef<'_>, now: Moment) -> bool {
         let cluster: Box<str> = self.in_cluster_of(source, |cluster| cluster.into());
         match key.namespace {

@@ -20,7 +20,7 @@ fn root() -> PathBuf {
         .unwrap()
 }
 
-/// A plugin `greeter` beside a clone of Informant, which is this repository.
+/// A plugin `greeter` next to a clone of Informant, which is this repository.
 struct Greeter {
     parent: TempDir,
     /// Folders that come first in `PATH`.

@@ -51,7 +51,7 @@ impl Walk {
         }
     }
 
-    /// Whether it may go on at `now`.
+    /// Whether it may continue at `now`.
     pub(super) fn is_recent(&self, now: Moment) -> bool {
         match &self.page {
             Some(page) => now - page.read < BODY_PAGE_HELD_MAX,

@@ -6,8 +6,8 @@
 //!
 //! Has an instance of its own, which shares no memory with those that handle events. There is one, however many
 //! instances handle events: values are computed in batches, never wait, and are limited to the index budget. If the
-//! guest fails or traps on an object, only that object has no values. An object that cannot be read is not left out: its
-//! source waits for it. An instance that is lost too often leaves the index detached until the plugin is resumed or
+//! guest fails or traps on an object, only that object has no values. An object that cannot be read is not left out:
+//! its source waits for it. An instance that is lost too often leaves the index detached until the plugin is resumed or
 //! reloaded; meanwhile no informer waits for it.
 
 mod jobs;

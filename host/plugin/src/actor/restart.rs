@@ -186,8 +186,8 @@ impl FailureHistory {
     }
 }
 
-/// Whether `losses` are about objects of several namespaces, or about many cluster-scoped objects. One user may deploy an
-/// object to a namespace of many clusters: one name counts once.
+/// Whether `losses` are about objects of several namespaces, or about many cluster-scoped objects. One user may deploy
+/// an object to a namespace of many clusters: one name counts once.
 fn is_spread<'a>(losses: impl Iterator<Item = &'a Loss>) -> bool {
     let (mut namespaces, mut objects) = (BTreeSet::new(), BTreeSet::new());
     for loss in losses {

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! A script runner is a component of the public contract with a custom section `informant:runner` ([`RunnerInfo`]),
-//! which is read without running it. There is no private interface between it and the host (see [`super::script`]). It is
-//! prepared when the first script of its language is loaded, and stays as it is until the process ends: a program that
-//! runs no script of a language pays nothing for it. What fails is tried again for the next script.
+//! which is read without running it. There is no private interface between it and the host (see [`super::script`]). It
+//! is prepared when the first script of its language is loaded, and stays as it is until the process ends: a program
+//! that runs no script of a language pays nothing for it. What fails is tried again for the next script.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -102,7 +102,11 @@ impl Run {
     async fn new(script: &str, clusters: &[&str]) -> Run {
         let api = Cluster::answering(Some(0));
         let world = World::for_scripts_with_http(Some(Arc::clone(&api) as _), Arc::new(Shared::default()));
-        let file = world.cache.path().join(if script.contains("interface ") { "handler.ts" } else { "handler.js" });
+        let file = world.cache.path().join(if script.contains("interface ") {
+            "handler.ts"
+        } else {
+            "handler.js"
+        });
         fs::write(&file, script).unwrap();
         let mut spec = PluginSpec::new("hello", file);
         spec.informers = ["pods", "nodes"].map(|name| (name.into(), name.into())).into();

@@ -196,7 +196,7 @@ pub(super) fn with<T>(f: impl FnOnce(&mut State) -> T) -> T {
 pub(super) fn log(level: Level, message: &str, fields: &[(String, String)]) {
     let mut line = format!("{level}: {message}");
     for (name, value) in fields {
-        line.push_str(&format!(" {name}={value}"));
+        line.extend([" ", name, "=", value]);
     }
     STATE.with_borrow_mut(|state| match state {
         Some(state) => state.log.push(line),

@@ -4,7 +4,7 @@ use tempfile::TempDir;
 use super::*;
 
 /// A folder with a clone of Informant, as far as `new` looks at it.
-fn beside_a_clone() -> TempDir {
+fn next_to_a_clone() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for language in Language::value_variants() {
         if let Some((name, file)) = language.sdk() {
@@ -51,9 +51,9 @@ fn files_below(folder: &Path) -> Vec<(String, String)> {
 
 #[test]
 fn each_language_gets_a_complete_folder() {
-    let beside = beside_a_clone();
+    let parent = next_to_a_clone();
     for language in Language::value_variants() {
-        let folder = beside.path().join(format!("{language:?}"));
+        let folder = parent.path().join(format!("{language:?}"));
         run(&arguments("who-runs", *language, folder.clone())).unwrap();
         let files = files_below(&folder);
         for (name, text) in &files {
@@ -76,8 +76,8 @@ fn each_language_gets_a_complete_folder() {
 
 #[test]
 fn the_sdk_is_named_relative_to_the_new_folder() {
-    let beside = beside_a_clone();
-    let folder = beside.path().join("plugins/greeter");
+    let parent = next_to_a_clone();
+    let folder = parent.path().join("plugins/greeter");
     run(&arguments("greeter", Language::Go, folder.clone())).unwrap();
     let module = fs::read_to_string(folder.join("go.mod")).unwrap();
     insta::assert_snapshot!(module, @"
@@ -90,11 +90,11 @@ fn the_sdk_is_named_relative_to_the_new_folder() {
     // The SDK is not published yet.
     replace informant.example/plugin-sdk/go => ../../informant/plugin-sdk/go
     ");
-    let sdk = Some(beside.path().join("informant/plugin-sdk"));
-    let args = arguments("greeter", Language::Rust, beside.path().join("rust"));
+    let sdk = Some(parent.path().join("informant/plugin-sdk"));
+    let args = arguments("greeter", Language::Rust, parent.path().join("rust"));
     run(&NewArgs { sdk, ..args }).unwrap();
-    let manifest = fs::read_to_string(beside.path().join("rust/Cargo.toml")).unwrap();
-    let expected = format!("path = \"{}/informant/plugin-sdk/rust\"", beside.path().display());
+    let manifest = fs::read_to_string(parent.path().join("rust/Cargo.toml")).unwrap();
+    let expected = format!("path = \"{}/informant/plugin-sdk/rust\"", parent.path().display());
     assert!(manifest.contains(&expected), "{manifest}");
 }
 
@@ -135,15 +135,15 @@ fn the_next_commands_end_the_output() {
 
 #[test]
 fn nothing_is_written_over_what_exists() {
-    let beside = beside_a_clone();
-    let folder = beside.path().join("greeter");
+    let parent = next_to_a_clone();
+    let folder = parent.path().join("greeter");
     fs::create_dir(&folder).unwrap();
     run(&arguments("greeter", Language::Js, folder.clone())).unwrap();
-    let refused = refusal(&arguments("greeter", Language::Js, folder), &beside);
+    let refused = refusal(&arguments("greeter", Language::Js, folder), &parent);
     insta::assert_snapshot!(refused, @"FOLDER/greeter exists and is not an empty folder: choose another name, or a folder with --path");
-    let file = beside.path().join("file");
+    let file = parent.path().join("file");
     fs::write(&file, "").unwrap();
-    let refused = refusal(&arguments("greeter", Language::Js, file), &beside);
+    let refused = refusal(&arguments("greeter", Language::Js, file), &parent);
     assert!(
         refused.starts_with("FOLDER/file exists and is not an empty folder"),
         "{refused}"

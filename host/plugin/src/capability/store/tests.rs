@@ -412,7 +412,10 @@ async fn denied_informer_errors_show_the_line_to_add() {
         message(denied.sources("main".into()).unwrap()),
         "ErrorCode::NotHere: not here"
     );
-    assert_eq!(message(list(&mut denied, query()).await), "ErrorCode::NotHere: not here");
+    assert_eq!(
+        message(list(&mut denied, query()).await),
+        "ErrorCode::NotHere: not here"
+    );
 }
 
 #[tokio::test]
