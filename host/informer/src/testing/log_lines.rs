@@ -1,12 +1,12 @@
 //! What is logged at level info and above while it is read, on the thread of a test.
 
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 /// Reads until it is dropped.
 pub(crate) struct LogLines {
@@ -16,6 +16,10 @@ pub(crate) struct LogLines {
 
 impl LogLines {
     pub(crate) fn read() -> Self {
+        // While there is one subscriber, tracing asks that of the present thread whether a line is wanted, and remembers
+        // the answer: "no" on the threads of other tests. With a second one it asks all.
+        static SECOND: OnceLock<Dispatch> = OnceLock::new();
+        SECOND.get_or_init(|| Dispatch::new(Reader(Arc::default())));
         let lines = Arc::default();
         let reader = Reader(Arc::clone(&lines));
         Self {

@@ -319,7 +319,9 @@ async fn every_script_of_the_documentation_runs_in_each_cluster() {
     1x INFO default/web: 1 pods in its namespace in , 1 in all
       in east: INFO default/web: 1 pods in its namespace in east, 1 in all
       in west: INFO default/web: 1 pods in its namespace in west, 2 in all
-    ## docs/guides/scripts.md, TypeScript and packages
+    ## docs/guides/scripts.md, TypeScript
+    1x INFO default/web is Running
+    ## docs/guides/scripts.md, TypeScript
     1x INFO default/web is Running
     ## docs/reference/script-api.md, Script API (a fragment)
     4x INFO default/web has apiVersion,kind,metadata,spec,status

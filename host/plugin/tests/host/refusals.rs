@@ -83,7 +83,7 @@ async fn components_that_are_not_plugins_are_rejected() {
     plugin "guest_half_role": FOLDER/guest_half_role.wasm: on-update of informant:plugin/event-handler@0.3.0 is missing; build it with the SDK for contract 0.3.0
     plugin "guest_wrong_type": FOLDER/guest_wrong_type.wasm: on-add of informant:plugin/event-handler@0.3.0 has the wrong type: expected record of 5 fields, found 6 fields; build it with the SDK for contract 0.3.0
     plugin "guest_manifest_text": FOLDER/guest_manifest_text.wasm: its manifest (returned by describe) is not valid: expected ident at line 1 column 2
-    plugin "guest_manifest_unknown_key": FOLDER/guest_manifest_unknown_key.wasm: its manifest (returned by describe) is not valid: unknown field `payloads`, expected one of `apiVersion`, `kind`, `payload`, `old`, `changedOnly`, `namespaces`, `labelSelector`; did you mean `payload`?
+    plugin "guest_manifest_unknown_key": FOLDER/guest_manifest_unknown_key.wasm: its manifest (returned by describe) is not valid: events[0]: unknown field `payloads`, expected one of `apiVersion`, `kind`, `payload`, `old`, `changedOnly`, `namespaces`, `labelSelector`; did you mean `payload`?
     "#);
 }
 
@@ -112,9 +112,9 @@ async fn wrong_configuration_of_a_manifest_is_named() {
     }
     insta::assert_snapshot!(text, @r#"
     plugin "guest_conformance_rust": FOLDER/guest_conformance_rust.wasm: describe failed: config: unknown field `color`, expected `payload` or `old`; check the plugin's `config` in config.toml
-    plugin "guest_conformance_c": FOLDER/guest_conformance_c.wasm: its manifest (returned by describe) is not valid: unknown variant `half`, expected one of `none`, `whole`, `metadata`, `fields`; if it depends on the plugin's `config`, check that in config.toml
+    plugin "guest_conformance_c": FOLDER/guest_conformance_c.wasm: its manifest (returned by describe) is not valid: events[0].payload: unknown variant `half`, expected one of `none`, `whole`, `metadata`, `fields`; if it depends on the plugin's `config`, check that in config.toml
     plugin "greeter": FOLDER/handler.js:3:96: TypeError: cannot read property 'trim' of undefined
-    plugin "greeter": FOLDER/handler.js: its manifest (returned by describe) is not valid: `labelSelector` "app=web=yes": label selector "app=web=yes", byte 7: found "=", expected "," or the end; if it depends on the plugin's `config`, check that in config.toml
+    plugin "greeter": FOLDER/handler.js: its manifest (returned by describe) is not valid: events[0].labelSelector: `labelSelector` "app=web=yes": label selector "app=web=yes", byte 7: found "=", expected "," or the end; if it depends on the plugin's `config`, check that in config.toml
     "#);
 }
 

@@ -405,7 +405,7 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
     plugin "hello": FOLDER/handler.js exports no function to handle, only restore, save; Informant calls onAdd, onUpdate, onDelete, onSynced, index, save, restore
     plugin "hello": FOLDER/handler.js:2:7: HostError: describe must depend on the plugin and its `config` alone: in describe, only log can be called
     plugin "hello": FOLDER/handler.js exports a `manifest` that is not an object
-    plugin "hello": FOLDER/handler.js: its manifest (returned by describe) is not valid: unknown variant `half`, expected one of `none`, `whole`, `metadata`, `fields`
+    plugin "hello": FOLDER/handler.js: its manifest (returned by describe) is not valid: events[0].payload: unknown variant `half`, expected one of `none`, `whole`, `metadata`, `fields`
     plugin "hello": FOLDER/handler.js exports a manifest with `indexes`, but no function `index`
     plugin "hello": FOLDER/handler.js exports index, but the names of its indexes cannot be determined: declare them with `export const manifest = { indexes: ["NAME"] }`
     plugin "hello": FOLDER/handler.js: the script waits for a promise that never settles: scripts have no timers and no I/O

@@ -73,7 +73,9 @@ mod tests {
             driver.put(pod(name)).unwrap();
         }
         assert_eq!(driver.take_log(), ["info: web/a is new", "info: web/b is new"]);
-        assert_eq!(driver.cache().remembered("calls").as_deref(), Some(&b"3"[..]));
+        let calls = |uid: &str| driver.cache().remembered(&format!("calls/{uid}"));
+        assert_eq!(calls("uid-a").as_deref(), Some(&b"2"[..]));
+        assert_eq!(calls("uid-b").as_deref(), Some(&b"1"[..]));
     }
 
     #[test]

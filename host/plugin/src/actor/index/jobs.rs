@@ -121,8 +121,9 @@ impl IndexJobs {
             over.push(*source);
         }
         for source in over {
-            let read = self.reads.remove(&source);
-            self.ready.extend(read.into_iter().flat_map(|read| read.jobs));
+            let jobs = self.reads.remove(&source).map(|read| read.jobs).unwrap_or_default();
+            // Before later jobs of the source, which may be about the same objects.
+            jobs.into_iter().rev().for_each(|job| self.ready.push_front(job));
             feed.resume(source);
         }
     }
@@ -318,7 +319,7 @@ mod tests {
     #[test]
     fn a_read_without_an_answer_delays_no_other_source() {
         let mut rig = Rig::new([Reply::Body, Reply::Waits]);
-        assert_eq!(rig.work_after(0), "z a");
+        assert_eq!(rig.work_after(0), "a z");
         assert_eq!(rig.work_after(5_999), "");
         assert_eq!(rig.work_after(1_000), "b");
         assert!(rig.is_ready(rig.shed));

@@ -98,14 +98,14 @@ fn invalid_manifests_are_rejected_with_the_reason() {
     is not valid: missing field `version`
     has an empty `name`
     is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `indexes`, `needs`, `writes`, `metrics`, `parallel`; did you mean `events`?
-    is not valid: missing field `apiVersion`
-    is not valid: unknown variant `all`, expected one of `none`, `whole`, `metadata`, `fields`
-    is not valid: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
-    is not valid: `fields` is empty; list at least one JSON pointer, or use "metadata"
+    is not valid: events[0]: missing field `apiVersion`
+    is not valid: events[0].payload: unknown variant `all`, expected one of `none`, `whole`, `metadata`, `fields`
+    is not valid: events[0].payload: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
+    is not valid: events[0].payload: `fields` is empty; list at least one JSON pointer, or use "metadata"
     has two entries in `events` for v1 Pod
-    is not valid: unknown variant `http`, expected `kube`
-    is not valid: unknown variant `watch`, expected one of `get`, `list`, `create`, `update`, `patch`, `delete`
-    is not valid: "pods" is not a resource: a version and a plural are required; write `v1/pods` or `apps/v1/deployments`
+    is not valid: needs[0]: unknown variant `http`, expected `kube`
+    is not valid: needs[0].kube.verbs[0]: unknown variant `watch`, expected one of `get`, `list`, `create`, `update`, `patch`, `delete`
+    is not valid: needs[0].kube.resource: "pods" is not a resource: a version and a plural are required; write `v1/pods` or `apps/v1/deployments`
     has an entry for v1/pods in `needs`, in which `verbs` is empty; list at least one of get, list, create, update, patch, delete
     "#);
 }
@@ -174,9 +174,9 @@ fn invalid_metrics_are_rejected_with_a_reason() {
         refusals(&[(HANDLER, &json)])
     });
     insta::assert_snapshot!(said.join("\n"), @r#"
-    is not valid: unknown variant `summary`, expected one of `counter`, `gauge`, `histogram`
-    is not valid: missing field `help`
-    is not valid: unknown field `unit`, expected one of `name`, `type`, `help`, `labels`, `buckets`
+    is not valid: metrics[0].type: unknown variant `summary`, expected one of `counter`, `gauge`, `histogram`
+    is not valid: metrics[0]: missing field `help`
+    is not valid: metrics[0]: unknown field `unit`, expected one of `name`, `type`, `help`, `labels`, `buckets`
     has a metric "a-b" in `metrics`: its name must be of 1 to 200 letters, digits and underscores, and not start with a digit
     has a metric "1a" in `metrics`: its name must be of 1 to 200 letters, digits and underscores, and not start with a digit
     has a metric "a\nb 1" in `metrics`: its name must be of 1 to 200 letters, digits and underscores, and not start with a digit
@@ -191,7 +191,7 @@ fn invalid_metrics_are_rejected_with_a_reason() {
     has a metric "a" in `metrics`: it has more than 10 labels
     has a metric "a" in `metrics`: a gauge has no `buckets`; remove them
     has a metric "a" in `metrics`: `buckets` must be numbers, each larger than the one before
-    is not valid: invalid type: null, expected f64
+    is not valid: metrics[0].buckets[1]: invalid type: null, expected f64
     declares the metric "a" twice
     declares more than 100 metrics
     "#);

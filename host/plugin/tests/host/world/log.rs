@@ -31,7 +31,7 @@ pub(crate) struct Line {
 impl Line {
     /// Whether the guest of `plugin` has logged it. Its fields name the cluster, too, if that has a name.
     pub(crate) fn is_of_guest(&self, plugin: &str) -> bool {
-        self.fields.starts_with(&format!(" plugin=\"{plugin}\" ")) && self.fields.ends_with(" stream=\"log\"")
+        self.fields.starts_with(&format!(" plugin=\"{plugin}\" ")) && self.fields.contains(" stream=\"log\"")
     }
 }
 
