@@ -127,7 +127,7 @@ fn sections() -> Result<[(&'static str, String); 2]> {
     Ok([
         (
             RUNNER_SECTION,
-            format!(r#"{{"language":"python","suffixes":["py"],"version":"{CPYTHON}","contract":"{contract}"}}"#),
+            format!(r#"{{"language":"Python","suffixes":["py"],"version":"{CPYTHON}","contract":"{contract}"}}"#),
         ),
         (
             SDK_SECTION,

@@ -95,7 +95,7 @@ class Runner(unittest.TestCase):
         )
         instance.put(pod())
         version, contract = instance.host.logs[0].message.split()
-        expected = {"language": "python", "suffixes": ["py"], "version": version, "contract": contract}
+        expected = {"language": "Python", "suffixes": ["py"], "version": version, "contract": contract}
         self.assertEqual(described, expected)
         self.assertEqual(json.loads(sections["informant-sdk"])["contract"], contract)
 

@@ -16,7 +16,7 @@ pub(crate) struct LogLines {
 
 impl LogLines {
     pub(crate) fn read() -> Self {
-        // While there is one subscriber, tracing asks that of the present thread whether a line is wanted, and remembers
+        // While there is one subscriber, tracing asks that of the present thread whether a line is wanted, and keeps
         // the answer: "no" on the threads of other tests. With a second one it asks all.
         static SECOND: OnceLock<Dispatch> = OnceLock::new();
         SECOND.get_or_init(|| Dispatch::new(Reader(Arc::default())));
