@@ -28,8 +28,10 @@ DEFAULT informant_result informant_on_add(const informant_event *event, json obj
     return informant_ok();
 }
 DEFAULT informant_result informant_on_update(const informant_event *event, json old, json object) {
-    (void)event, (void)old, (void)object;
-    return informant_ok();
+    (void)old;
+    /* Nothing changed, somebody asked for the call: a plugin that handles adds only does so again. */
+    bool is_asked_for = event->reason == INFORMANT_PLUGIN_TYPES_REASON_TRIGGER || event->reason == INFORMANT_PLUGIN_TYPES_REASON_REQUEUE_AFTER;
+    return is_asked_for ? informant_on_add(event, object) : informant_ok();
 }
 DEFAULT informant_result informant_on_delete(const informant_event *event, json last, bool final_state_unknown) {
     (void)event, (void)last, (void)final_state_unknown;

@@ -106,7 +106,8 @@ informant_result informant_describe(json context, const char **manifest);
  * `logLevel`; wit/informant.wit says what they are. Of the host, only informant_log and the functions of kv can be called. */
 informant_result informant_init(json context);
 informant_result informant_on_add(const informant_event *event, json object);
-/* `old` is absent unless the manifest requests it and the previous state is still known. */
+/* `old` is absent unless the manifest requests it and the previous state is still known. Without this function, calls that were asked for
+ * (informant_requeue_after, `informant plugin trigger`) go to informant_on_add. */
 informant_result informant_on_update(const informant_event *event, json old, json object);
 /* `last` is absent if only the key is known. */
 informant_result informant_on_delete(const informant_event *event, json last, bool final_state_unknown);

@@ -118,11 +118,16 @@ func (p *plugin) OnUpdate(of host.ObjectRef, call host.Call, old []byte, hasOld 
 	*uint32, *host.Failure,
 ) {
 	return p.handle("on-update", of, call, func(r *rule, e *Event) (anyHandler, any, error) {
-		decoded, err := decodeFor(r.onUpdate, r, object)
-		if err == nil && hasOld {
-			e.old, err = decodeFor(r.onUpdate, r, old)
+		handler := r.onUpdate
+		if handler == nil && (e.Reason == ReasonRequeueAfter || e.Reason == ReasonTrigger) {
+			// Nothing changed, somebody asked for the call: a plugin that handles adds only does so again.
+			handler = r.onAdd
 		}
-		return r.onUpdate, decoded, err
+		decoded, err := decodeFor(handler, r, object)
+		if err == nil && hasOld {
+			e.old, err = decodeFor(handler, r, old)
+		}
+		return handler, decoded, err
 	})
 }
 

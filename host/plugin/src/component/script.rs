@@ -25,6 +25,10 @@ use crate::error::LoadProblem;
 /// ([`script_component`]).
 pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
 
+/// Bytes of an import, and of the line before it, that are read to find its names: 1 KiB. The text of a script may be
+/// one line.
+const STATEMENT_BYTES_MAX: usize = 1 << 10;
+
 /// The first argument of a program: its own name.
 pub(crate) const PROGRAM: &str = "informant-script-runner";
 
@@ -85,14 +89,17 @@ impl Script {
 
 impl Script {
     /// The names that it imports from "informant", by `import { a, b as c } from "informant"`. Reads the text only: an
-    /// import in another form is missed.
+    /// import in another form is missed, and so is one that is longer than [`STATEMENT_BYTES_MAX`].
     pub(crate) fn imports(&self) -> Vec<String> {
         let text = String::from_utf8_lossy(&self.text);
         let statements = text.match_indices("import").filter_map(|(at, word)| {
-            let line = text[..at].lines().next_back().unwrap_or_default().trim_start();
+            let before = &text[text.floor_char_boundary(at.saturating_sub(STATEMENT_BYTES_MAX))..at];
+            let line = before.lines().next_back().unwrap_or_default().trim_start();
             // A comment, or the end of another word.
-            let is_statement = !line.starts_with("//") && !line.starts_with('*') && !text[..at].ends_with(is_of_word);
-            let names = text[at + word.len()..].trim_start().strip_prefix('{')?;
+            let is_statement = !line.starts_with("//") && !line.starts_with('*') && !before.ends_with(is_of_word);
+            let after = &text[at + word.len()..];
+            let after = &after[..after.floor_char_boundary(STATEMENT_BYTES_MAX)];
+            let names = after.trim_start().strip_prefix('{')?;
             let (names, rest) = names.split_once('}').filter(|_| is_statement)?;
             let module = rest.trim_start().strip_prefix("from")?.trim_start();
             let is_ours = module.starts_with("\"informant\"") || module.starts_with("'informant'");

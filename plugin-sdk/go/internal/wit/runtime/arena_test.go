@@ -71,3 +71,29 @@ func TestTakingAllocatesNothingOnTheHeap(t *testing.T) {
 		t.Fatalf("%v allocations for each piece", allocations)
 	}
 }
+
+func TestMemoryThatIsRefusedEndsTheCall(t *testing.T) {
+	a := &arena{grow: func(uintptr) unsafe.Pointer { return nil }}
+	a.refill()
+	defer func() {
+		if recover() == nil {
+			t.Fatal("address 0 was handed out")
+		}
+	}()
+	a.take(4 << 20)
+}
+
+func TestSmallCallsAfterALargeOneShareAChunk(t *testing.T) {
+	a := &arena{grow: grow}
+	a.refill()
+	a.take(4 << 20)
+	a.refill()
+	chunk := unsafe.SliceData(a.chunk)
+	for range 100 {
+		a.take(5)
+		a.refill()
+	}
+	if unsafe.SliceData(a.chunk) != chunk {
+		t.Fatal("a small call allocated a chunk of the size of the large one")
+	}
+}
