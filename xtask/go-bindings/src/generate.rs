@@ -45,7 +45,7 @@ fn generate(wit: &Path, world: Option<&str>, name: &str) -> Result<Files> {
 
 /// A generated file with the imports of the SDK: its own run-time, and one package for all exports.
 fn rewritten(path: &str, text: &str) -> String {
-    let mut lines: Vec<String> = text.lines().map(|line| rewritten_line(line)).collect();
+    let mut lines: Vec<String> = text.lines().map(rewritten_line).collect();
     if path.ends_with(".go") {
         // These bindings call Informant, which native tests replace.
         lines.insert(0, "//go:build wasip1\n".to_owned());

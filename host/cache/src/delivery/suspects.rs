@@ -70,7 +70,7 @@ impl Crashes {
 
     /// `NAME`, or `CLUSTER/NAME` if the cluster has a name.
     fn names(&self) -> impl Iterator<Item = String> {
-        let of_cluster = |(cluster, names): (&Box<str>, &BTreeMap<Box<str>, Moment>)| {
+        self.0.iter().flat_map(|(cluster, names)| {
             let prefix = if cluster.is_empty() {
                 String::new()
             } else {
@@ -78,8 +78,7 @@ impl Crashes {
             };
             let named = names.keys().map(|name| format!("{prefix}{name}"));
             named.collect::<Vec<_>>()
-        };
-        self.0.iter().flat_map(of_cluster)
+        })
     }
 }
 

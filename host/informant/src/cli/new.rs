@@ -52,7 +52,7 @@ pub(super) fn run(args: &NewArgs) -> Result<Exit> {
     for (path, text) in args.lang.files() {
         write(&folder.join(filled(path)), &filled(text))?;
     }
-    let text = next_commands(&folder, args.lang, &filled);
+    let text = next_commands(&folder, args.lang, filled);
     output::to_stdout(|out| text.lines().try_for_each(|line| output::line(out, line)))?;
     Ok(Exit::Done)
 }
