@@ -74,7 +74,7 @@ fn check_name(name: &str, language: Language) -> Result<()> {
     let is_reserved = RESERVED_CRATES.contains(&name) || name.starts_with(|first: char| first.is_ascii_digit());
     ensure!(
         language != Language::Rust || !is_reserved,
-        "{name:?} cannot be the name of a crate: use another name, for example `{name}-plugin` or `greeter`"
+        "{name:?} cannot be the name of a crate: use another name, for example `plugin-{name}` or `greeter`"
     );
     Ok(())
 }

@@ -68,7 +68,9 @@ pub(super) fn of_answer(head: &Parts, body: &[u8]) -> KubeError {
 
 /// The error of an address without a namespace, which the API server may expect.
 pub(super) fn hint_at_namespace(mut error: KubeError) -> KubeError {
-    if error.status == 405 {
+    // The path of the collection, or of a resource that the API server does not have.
+    let is_unknown_path = error.status == 404 && error.message.contains("could not find the requested resource");
+    if error.status == 405 || is_unknown_path {
         error.message += "; if the resource is namespaced, add the namespace to the address";
     }
     error

@@ -104,7 +104,7 @@ fn javascript_from_template_to_component() {
         return;
     }
     let greeter = Greeter::new("js", Vec::new());
-    let said = greeter.run("node", &["--test"]);
+    let said = greeter.run("npm", &["test"]);
     assert!(said.contains("pass 1"), "{said}");
     greeter.check_component("handler.js");
     let said = greeter.informant(&["plugin", "build", "handler.js", "--component"]);

@@ -145,8 +145,23 @@ const sourcesToRead = (from, clusters) => {
   throw new HostError("not-ready", `informer "${informer}" has no source in cluster "${cluster}", only in: ${names}; to read these, write { clusters: "all" }`);
 };
 
+// A misspelled option would read something else without an error.
+const checked = (name, options, known) => {
+  if (options === undefined || options === null) return {};
+  if (typeof options !== "object" || Array.isArray(options)) {
+    throw new TypeError(`store.${name}: the options are ${shown(options)}; write an object of ${known.join(", ")}`);
+  }
+  const unknown = Object.keys(options).find((option) => !known.includes(option));
+  if (unknown !== undefined) throw new TypeError(`store.${name} has no option ${unknown}; it has ${known.join(", ")}`);
+  return options;
+};
+
+const QUERY = ["clusters", "namespace", "labelSelector", "fields", "limit"];
+
+const pointers = (fields = []) => (typeof fields === "string" ? [fields] : fields).map(String);
+
 // Reads pages until there are `limit` objects.
-const pages = (from, read, { clusters, namespace, labelSelector, fields = [], limit = Infinity } = {}) => {
+const pages = (from, read, { clusters, namespace, labelSelector, fields, limit = Infinity }) => {
   const sources = sourcesToRead(from, clusters);
   const objects = [];
   if (limit <= 0) return objects;
@@ -157,7 +172,7 @@ const pages = (from, read, { clusters, namespace, labelSelector, fields = [], li
       sources,
       namespace === undefined || namespace === null ? undefined : String(namespace),
       text(labelSelector),
-      fields.map(String),
+      pointers(fields),
       left === Infinity ? 0 : left,
       cursor,
     ]);
@@ -168,8 +183,11 @@ const pages = (from, read, { clusters, namespace, labelSelector, fields = [], li
 };
 
 export const store = Object.freeze({
-  get(from, namespace, name, { fields = [] } = {}) {
-    const key = [text(namespace), String(name), fields.map(String)];
+  get(from, namespace, name, options) {
+    if (name === undefined || name === null) {
+      throw new TypeError('store.get(informer, namespace, name): the name is missing; the namespace of a cluster-scoped object is ""');
+    }
+    const key = [text(namespace), String(name), pointers(checked("get", options, ["fields"]).fields)];
     const id = sourceIn(from);
     if (id === undefined) return host.find(informerName(from), ...key);
     // The object is of the kind and in the cluster of the event or source. There can be a source for each namespace.
@@ -185,13 +203,13 @@ export const store = Object.freeze({
     }
     return undefined;
   },
-  list: (from, options) => pages(from, (query) => host.list(informerName(from), query), options),
+  list: (from, options) => pages(from, (query) => host.list(informerName(from), query), checked("list", options, QUERY)),
   byIndex: (from, index, value, options) =>
-    pages(from, (query) => host.byIndex(informerName(from), String(index), String(value), query), options),
-  indexKeys: (from, index, value, { clusters } = {}) =>
-    host.indexKeys(informerName(from), sourcesToRead(from, clusters), String(index), String(value)),
-  indexValues(from, index, { clusters } = {}) {
-    const sources = sourcesToRead(from, clusters);
+    pages(from, (query) => host.byIndex(informerName(from), String(index), String(value), query), checked("byIndex", options, QUERY)),
+  indexKeys: (from, index, value, options) =>
+    host.indexKeys(informerName(from), sourcesToRead(from, checked("indexKeys", options, ["clusters"]).clusters), String(index), String(value)),
+  indexValues(from, index, options) {
+    const sources = sourcesToRead(from, checked("indexValues", options, ["clusters"]).clusters);
     const values = [];
     let cursor = "";
     do {

@@ -323,9 +323,9 @@ fn is_python_test(name: &str) -> bool {
     stem.starts_with("test_") || stem.ends_with("_test") || stem == "conftest" || stem == "setup"
 }
 
-/// Whether a file is a test, a declaration of types, or the configuration of a tool.
+/// Whether a file is a test or for tests, a declaration of types, or the configuration of a tool.
 fn is_script_test(name: &str) -> bool {
-    [".test.", ".spec.", ".d.", ".config."]
+    [".test.", ".spec.", ".fake.", ".setup.", ".d.", ".config."]
         .iter()
         .any(|part| name.contains(part))
 }

@@ -42,6 +42,8 @@ const TYPES: File = (
 const JS: &[File] = &[
     template!("js", "handler.js"),
     template!("js", "handler.test.js"),
+    template!("js", "informant.fake.js"),
+    template!("js", "test.setup.js"),
     template!("js", "config.toml"),
     template!("js", "package.json"),
     template!("js", "jsconfig.json"),
@@ -53,6 +55,7 @@ const JS: &[File] = &[
 const TS: &[File] = &[
     template!("ts", "handler.ts"),
     template!("ts", "handler.test.ts"),
+    template!("ts", "informant.fake.ts"),
     template!("ts", "config.toml"),
     template!("ts", "package.json"),
     template!("ts", "tsconfig.json"),
@@ -136,7 +139,7 @@ impl Language {
     /// What to run next: what follows `cd FOLDER`, the test, and the build or what replaces it.
     pub(super) const fn commands(self) -> [&'static str; 3] {
         match self {
-            Language::Js => ["", "node --test", "informant check --offline"],
+            Language::Js => ["", "npm test", "informant check --offline"],
             Language::Ts => [" && npm install", "npm test", "informant check --offline"],
             Language::Python => [
                 " && python3 -m venv .venv && . .venv/bin/activate",

@@ -108,7 +108,7 @@ fn the_next_commands_end_the_output() {
     insta::assert_snapshot!(all.join("\n"), @"
     created greeter, a plugin in JavaScript. Next:
       cd greeter
-      node --test
+      npm test
       informant check --offline
     created greeter, a plugin in TypeScript. Next:
       cd greeter && npm install
