@@ -137,7 +137,7 @@ async fn check_warns_of_imports_that_a_script_may_not_use() {
 
 async fn check_imports() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let script = "import { fetch, kv, log } from \"informant\";\nexport function onAdd() {}\n";
+    let script = "import { fetch, kube, kv, log } from \"informant\";\nexport function onAdd() {}\n";
     std::fs::write(folder.path().join("handler.js"), script)?;
     let plugin =
         "[informer.pods]\nresource = \"v1/pods\"\n[plugin.p]\nscript = \"handler.js\"\ninformers = [\"pods\"]\n";
@@ -151,10 +151,13 @@ async fn check_imports() -> Result<()> {
     for warning in [
         "warning: config.toml:4:10: [plugin.p] uses kv, which is denied without a state database",
         "warning: config.toml:4:10: [plugin.p] imports fetch, but may send no HTTP request",
+        "warning: config.toml:4:10: [plugin.p] imports kube, but may make no Kubernetes call",
     ] {
         ensure!(said.contains(warning), "{said}");
     }
-    let said = check(&format!("{plugin}allow.http = [\"https://example.com\"]\n[state]\n")).await?;
+    let grants =
+        "allow.http = [\"https://example.com\"]\nallow.kube = [{ verbs = [\"patch\"], resource = \"v1/pods\" }]\n";
+    let said = check(&format!("{plugin}{grants}[state]\n")).await?;
     ensure!(!said.contains("warning:"), "{said}");
     Ok(())
 }

@@ -43,6 +43,7 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
                 findings.problems.extend(check_pin(config, name, section, &inspection));
                 findings.problems.extend(check_keys(config, name, section, &inspection));
                 findings.problems.extend(check_http(config, name, section, &inspection));
+                findings.problems.extend(check_kube(config, name, section, &inspection));
                 findings
                     .problems
                     .extend(selections::check(config, name, section, &inspection));
@@ -128,6 +129,19 @@ fn check_keys(config: &Config, name: &str, section: &PluginSection, inspection: 
         let message = format!("[plugin.{name}] uses kv, which is denied without a state database");
         let problem = config.problem(section.positions.component, message);
         problem.help("add this line: [state]").warning()
+    })
+}
+
+/// A script that imports `kube` needs `allow.kube`. Of a component, the imports do not tell: toolchains add what it does
+/// not call.
+fn check_kube(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
+    let imports_kube = inspection.script_imports.iter().any(|import| import == "kube");
+    (imports_kube && section.spec.allow_kube.is_empty()).then(|| {
+        let message = format!("[plugin.{name}] imports kube, but may make no Kubernetes call");
+        let problem = config.problem(section.positions.component, message);
+        problem
+            .help("grant what it does: allow.kube = [{ verbs = [\"patch\"], resource = \"v1/pods\" }]")
+            .warning()
     })
 }
 
