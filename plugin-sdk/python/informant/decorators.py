@@ -194,6 +194,8 @@ def needs(
     """States a grant without which the plugin must not be loaded: ``needs("patch", resource="v1/pods")``."""
     if not verbs:
         raise Refused('needs: name the verbs first: needs("get", "patch", resource="v1/pods")')
+    if not all(isinstance(verb, str) for verb in verbs):
+        raise Refused('needs: each verb is an argument of its own: needs("get", "patch", resource="v1/pods")')
     kube: dict[str, Any] = {"verbs": list(verbs), "resource": resource}
     given = {"namespaces": namespaces, "names": names, "subresources": subresources}
     kube.update({member: listed(value) for member, value in given.items() if value is not None})

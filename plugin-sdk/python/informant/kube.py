@@ -225,6 +225,11 @@ def _address(target: Any, subresource: str) -> Address:
         return Address(info.cluster, info.resource, target.namespace, target.name, subresource)
     if isinstance(target, Object) and target._origin is not None:
         origin: Any = target._origin
+        if not origin.name:
+            raise TypeError(
+                "kube: the object was read without its name and namespace: "
+                'add "/metadata/name" and "/metadata/namespace" to fields'
+            )
         if origin.source is not None:
             info = events.details_of(origin.source)
             return Address(info.cluster, info.resource, origin.namespace, origin.name, subresource)

@@ -45,14 +45,14 @@ def get(informer: Informer, namespace: str, name: str, *, fields: Sequence[str] 
         if is_same and info.namespace in (None, namespace):
             document = _host.active.get(info.id, namespace, name, _pointers(fields))
             if document is not None:
-                return _object(info.id, document)
+                return _object(info.id, document, namespace, name)
     return None
 
 
 def find(informer: str, namespace: str, name: str, *, fields: Sequence[str] = ()) -> Object | None:
     """An object of an informer with a single kind, by the informer's name, or ``None``."""
     found = _host.active.find(informer, namespace, name, _pointers(fields))
-    return None if found is None else _object(*found)
+    return None if found is None else _object(*found, namespace, name)
 
 
 def list(
@@ -142,11 +142,13 @@ def _pages(
             return
 
 
-def _object(source: int, document: bytes) -> Object:
+def _object(source: int, document: bytes, namespace: str = "", name: str = "") -> Object:
+    """The object with this namespace and name, which its document may lack because of ``fields``."""
     object = parse_object(document)
     metadata = object.metadata
-    namespace, name, uid = (metadata.get(member) or "" for member in ("namespace", "name", "uid"))
-    return Object(object, origin=Origin(source, namespace, name, uid))
+    uid = metadata.get("uid") or ""
+    origin = Origin(source, metadata.get("namespace") or namespace, metadata.get("name") or name, uid)
+    return Object(object, origin=origin)
 
 
 def _pointers(fields: Sequence[str]) -> Any:
