@@ -286,10 +286,21 @@ async fn probes_are_answered_without_free_descriptors() {
     let world = World::start().await;
     let (program, health) = program_with_descriptors(&world, 1_024).await;
     program.wait_until_ready().await;
-    // No descriptor below the limit is free.
-    let open = std::fs::read_dir(format!("/proc/{}/fd", program.id())).unwrap();
+    // No descriptor below the limit is free, nor becomes free: none is of a file that is being read, or of a connection
+    // that ends.
     let number = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().to_str()?.parse().ok();
-    let open: BTreeSet<u32> = open.filter_map(number).collect();
+    let listed = || {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", program.id())).unwrap();
+        open.filter_map(number).collect::<BTreeSet<u32>>()
+    };
+    let open = until("the same descriptors for a while", async || {
+        let before = listed();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        (listed() == before)
+            .then_some(before)
+            .ok_or_else(|| "they change".to_owned())
+    })
+    .await;
     let limit = (0..).find(|number| !open.contains(number)).unwrap();
     let mut lower = tokio::process::Command::new("prlimit");
     lower.args([format!("--pid={}", program.id()), format!("--nofile={limit}:{limit}")]);
