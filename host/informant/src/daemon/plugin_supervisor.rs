@@ -442,9 +442,11 @@ impl Attempt {
         self.content.read(for_section);
     }
 
-    /// If the content was refused because of its runner, the same content is the next attempt.
+    /// If the content was refused because of its runner's file, the same content is the next attempt.
     fn forget_if_blameless(&mut self, refused: Option<&LoadError>) {
-        if refused.is_some_and(|error| matches!(error.problem(), LoadProblem::Runner(_))) {
+        let is_of_file =
+            |problem: &LoadProblem| matches!(problem, LoadProblem::Runner(problem) if problem.is_of_file());
+        if refused.is_some_and(|error| is_of_file(error.problem())) {
             self.content.tried = None;
         }
     }

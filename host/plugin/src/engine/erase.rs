@@ -15,18 +15,19 @@ mod blanks;
 
 use oxc_allocator::Allocator;
 use oxc_ast::ast::{
-    AccessorProperty, AccessorPropertyType, ArrowFunctionExpression, Class, Declaration, Decorator,
+    AccessorProperty, AccessorPropertyType, ArrowFunctionExpression, BinaryExpression, Class, Declaration, Decorator,
     ExportAllDeclaration, ExportDeclaration, ExportDefaultDeclaration, ExportDefaultDeclarationKind,
-    ExportFromDeclaration, ExportNamedDeclaration, ExportSpecifier, FormalParameter, Function, ImportDeclaration,
-    ImportDeclarationSpecifier, ImportOrExportKind, MethodDefinition, MethodDefinitionType, PropertyDefinition,
-    PropertyDefinitionType, PropertyKey, Statement, TSAsExpression, TSEnumDeclaration, TSExportAssignment,
-    TSImportEqualsDeclaration, TSIndexSignature, TSInstantiationExpression, TSNamespaceDeclaration,
+    ExportFromDeclaration, ExportNamedDeclaration, ExportSpecifier, Expression, FormalParameter, Function,
+    ImportDeclaration, ImportDeclarationSpecifier, ImportOrExportKind, MethodDefinition, MethodDefinitionType,
+    PropertyDefinition, PropertyDefinitionType, PropertyKey, Statement, TSAsExpression, TSEnumDeclaration,
+    TSExportAssignment, TSImportEqualsDeclaration, TSIndexSignature, TSInstantiationExpression, TSNamespaceDeclaration,
     TSNamespaceDeclarationBody, TSNamespaceExportDeclaration, TSNonNullExpression, TSSatisfiesExpression, TSType,
     TSTypeAnnotation, TSTypeAssertion, TSTypeParameterDeclaration, TSTypeParameterInstantiation, VariableDeclarator,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_parser::Parser;
 use oxc_span::{GetSpan, SourceType, Span};
+use oxc_syntax::operator::BinaryOperator;
 use oxc_syntax::scope::ScopeFlags;
 
 use self::blanks::Blanks;
@@ -270,6 +271,25 @@ impl<'a> Visit<'a> for Eraser<'_> {
 
     fn visit_ts_type_parameter_instantiation(&mut self, it: &TSTypeParameterInstantiation<'a>) {
         self.blanks.blank(it.span);
+    }
+
+    fn visit_binary_expression(&mut self, it: &BinaryExpression<'a>) {
+        // `(a ** b as T) ** c`: without the type and parentheses of its own, it would be `a ** (b ** c)`.
+        let typed = match &it.left {
+            Expression::TSAsExpression(left) => Some(&left.expression),
+            Expression::TSSatisfiesExpression(left) => Some(&left.expression),
+            _ => None,
+        };
+        if it.operator == BinaryOperator::Exponential
+            && matches!(typed, Some(Expression::BinaryExpression(left)) if left.operator == it.operator)
+        {
+            self.refuse(
+                it.span,
+                "a power of a typed power",
+                "put parentheses around the first one",
+            );
+        }
+        walk::walk_binary_expression(self, it);
     }
 
     fn visit_ts_as_expression(&mut self, it: &TSAsExpression<'a>) {

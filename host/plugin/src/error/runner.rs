@@ -75,6 +75,22 @@ pub enum RunnerProblem {
     Refused { runner: PathBuf, problem: Box<LoadProblem> },
 }
 
+impl RunnerProblem {
+    /// Whether another file of the runner would solve it, so that the same script may be accepted later.
+    #[must_use]
+    pub fn is_of_file(&self) -> bool {
+        match self {
+            RunnerProblem::NotInstalled { .. }
+            | RunnerProblem::Unreadable { .. }
+            | RunnerProblem::NoSection { .. }
+            | RunnerProblem::OtherLanguage { .. }
+            | RunnerProblem::Contract { .. }
+            | RunnerProblem::Refused { .. } => true,
+            RunnerProblem::NotBuiltIn | RunnerProblem::UnknownSuffix { .. } | RunnerProblem::IsPlugin => false,
+        }
+    }
+}
+
 /// The language of files with this suffix, as messages name it.
 pub(crate) fn language(suffix: &Suffix) -> String {
     suffix.language().map_or_else(|| format!(".{suffix}"), str::to_owned)

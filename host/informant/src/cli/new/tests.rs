@@ -155,7 +155,7 @@ fn names_that_a_section_or_crate_cannot_have_are_refused() {
     let empty = tempfile::tempdir().unwrap();
     let at = |name: &str, lang| refusal(&arguments(name, lang, empty.path().join("new")), &empty);
     insta::assert_snapshot!(at("Greeter", Language::Js), @r#""Greeter" is not a name of a plugin: use 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends, for example `greeter`"#);
-    insta::assert_snapshot!(at("core", Language::Rust), @r#""core" cannot be the name of a crate: use another name, for example `core-plugin` or `greeter`"#);
+    insta::assert_snapshot!(at("core", Language::Rust), @r#""core" cannot be the name of a crate: use another name, for example `plugin-core` or `greeter`"#);
     assert!(!empty.path().join("new").exists());
 }
 

@@ -187,6 +187,7 @@ fn syntax_with_code_is_refused_with_what_to_write() {
         "const a: = 1;",
         "function f( {",
         "enum A {}\nenum B {}",
+        "const a = b ** c as number ** d;",
     ];
     let problems = problems.map(problem).join("\n");
     insta::assert_snapshot!(problems, @r#"
@@ -203,7 +204,13 @@ fn syntax_with_code_is_refused_with_what_to_write() {
     1:10: SyntaxError: Unexpected token
     1:14: SyntaxError: Expected `}` but found `EOF`
     1:1: an enum needs more than erasing its types; write an object: const A = { … } as const
+    1:11: a power of a typed power needs more than erasing its types; put parentheses around the first one
     "#);
+    // With parentheses of its own it keeps its meaning.
+    assert_eq!(
+        erase("const a = (b ** c as number) ** d;").unwrap(),
+        "const a = (b ** c          ) ** d;"
+    );
 }
 
 #[test]
