@@ -171,13 +171,7 @@ impl SharedInformer {
             durable: options.durable.clone(),
             reflector: reflector_cancel.clone(),
         });
-        let end_guard = TaskEndGuard {
-            status: Arc::clone(&status),
-            name: Arc::clone(&name),
-            task: "informer loop",
-            generation: None,
-        };
-        let loop_ended = spawn_loop(&*environment, informer_loop, end_guard);
+        let loop_ended = spawn_loop(&*environment, informer_loop, loop_end_guard(&status, &name));
         let informer = Self {
             name,
             client,
@@ -373,6 +367,15 @@ impl Drop for TaskEndGuard {
         {
             self.status.set_reflector_state(ReflectorState::Stopped);
         }
+    }
+}
+
+fn loop_end_guard(status: &Arc<StatusTracker>, name: &Arc<SourceName>) -> TaskEndGuard {
+    TaskEndGuard {
+        status: Arc::clone(status),
+        name: Arc::clone(name),
+        task: "informer loop",
+        generation: None,
     }
 }
 

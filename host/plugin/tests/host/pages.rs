@@ -239,12 +239,8 @@ async fn compared(block: &Block) -> Vec<(String, usize)> {
     lines
 }
 
-/// Shows for each script what it does in the only cluster, and what differs where there are two.
-#[tokio::test(start_paused = true)]
-async fn every_script_of_the_documentation_runs_in_each_cluster() {
-    if !can_run() {
-        return;
-    }
+/// For each script of the documentation what it does in the only cluster, and what differs where there are two.
+async fn shown() -> String {
     let mut shown = String::new();
     let mut readme = String::new();
     for (page, text) in pages() {
@@ -264,7 +260,15 @@ async fn every_script_of_the_documentation_runs_in_each_cluster() {
             }
         }
     }
-    insta::assert_snapshot!(shown, @r#"
+    shown
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_script_of_the_documentation_runs_in_each_cluster() {
+    if !can_run() {
+        return;
+    }
+    insta::assert_snapshot!(shown().await, @r#"
     ## README.md, Write your own
     5x INFO default/web has no team
     5x patches v1/pods web: {"metadata":{"labels":{"team":"unassigned"}}}
