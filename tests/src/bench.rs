@@ -18,6 +18,7 @@
 #![expect(clippy::print_stdout, reason = "the benchmark's table is its result")]
 
 mod admin;
+mod attack;
 mod budget;
 mod control;
 mod cores;
@@ -98,6 +99,9 @@ pub struct Args {
     /// Measure only the budget of the caches, with this number of pods
     #[arg(long, value_name = "PODS")]
     pub budget: Option<u32>,
+    /// Measure only what a tenant with large objects costs the others, for so long
+    #[arg(long, value_name = "SECONDS")]
+    pub attack: Option<u32>,
     /// The budget of the caches
     #[arg(long, value_name = "BYTES", default_value = "2GiB")]
     pub max_bytes: String,
@@ -136,6 +140,9 @@ async fn measure(args: &Args) -> Result<bool> {
     }
     if let Some(objects) = args.budget {
         return budget::measure(&cores, objects, &args.max_bytes, args.rounds).await;
+    }
+    if let Some(seconds) = args.attack {
+        return attack::measure(&cores, seconds).await;
     }
     if let Some(objects) = args.admin {
         return admin::measure(&cores, objects, args.rounds).await;

@@ -127,7 +127,7 @@ impl Daemon {
     }
 
     /// GET of a probe or of metrics. The admin API may require TLS.
-    async fn health_get(&self, path: &str) -> Result<(StatusCode, String)> {
+    pub(crate) async fn health_get(&self, path: &str) -> Result<(StatusCode, String)> {
         self.http_get_from(self.health_address(), path).await
     }
 

@@ -1,7 +1,7 @@
 //! One tenant fills its namespace with large objects: the memory stays in the budget, and nothing is lost.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use informant_apiserver::ApiServer;
@@ -43,6 +43,9 @@ export function onDelete() {}
 "#;
 
 const MEMORY_BYTES_MAX: f64 = 256.0 * 1_024.0 * 1_024.0;
+
+/// How long the long form of the attack goes on.
+const CHANGES_FOR: Duration = Duration::from_secs(600);
 
 /// 60 s on a machine that does nothing else.
 const HANDLED_WITHIN: Duration = Duration::from_secs(240);
@@ -97,6 +100,9 @@ async fn survives(attack: Attack) -> Result<()> {
         }
     }
     wait_for(&daemon, "add", SMALL + LARGE).await?;
+    if attack == Attack::WhileItRuns && std::env::var_os("INFORMANT_TESTS_FULL").is_some() {
+        keeps_changing(&server).await?;
+    }
     let shed = daemon
         .metric("informant_shed_namespaces", &["informer=\"maps\""])
         .await?;
@@ -115,6 +121,19 @@ async fn survives(attack: Attack) -> Result<()> {
     .await?;
     let peak = memory_bytes(&daemon, "VmHWM:")?;
     ensure!(peak < MEMORY_BYTES_MAX, "the process had {peak} bytes of memory");
+    Ok(())
+}
+
+/// Changes the large objects again and again.
+async fn keeps_changing(server: &ApiServer) -> Result<()> {
+    let begin = Instant::now();
+    for number in (0..).take_while(|_| begin.elapsed() < CHANGES_FOR) {
+        let letter = if (number / LARGE).is_multiple_of(2) { "y" } else { "x" };
+        put_text(server, "attack", number % LARGE, &letter.repeat(900_000))?;
+        let team = format!("team-{}", number % SMALL_NAMESPACES);
+        put_text(server, &team, number % SMALL, &letter.repeat(9))?;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     Ok(())
 }
 
@@ -155,10 +174,14 @@ fn put_namespace(server: &ApiServer, name: &str) -> Result<()> {
 }
 
 fn put(server: &ApiServer, namespace: &str, number: usize, bytes: usize) -> Result<()> {
+    put_text(server, namespace, number, &"x".repeat(bytes))
+}
+
+fn put_text(server: &ApiServer, namespace: &str, number: usize, text: &str) -> Result<()> {
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"namespace": namespace, "name": format!("map-{number}")},
-        "data": {"text": "x".repeat(bytes)},
+        "data": {"text": text},
     });
     let put = server.put("v1/configmaps", namespace, map);
     put.map(drop).context("the object is written")
