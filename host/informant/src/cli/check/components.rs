@@ -132,8 +132,8 @@ fn check_keys(config: &Config, name: &str, section: &PluginSection, inspection: 
     })
 }
 
-/// A script that imports `kube` needs `allow.kube`. Of a component, the imports do not tell: toolchains add what it does
-/// not call.
+/// A script that imports `kube` needs `allow.kube`. Of a component, the imports do not tell: toolchains add what it
+/// does not call.
 fn check_kube(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
     let imports_kube = inspection.script_imports.iter().any(|import| import == "kube");
     (imports_kube && section.spec.allow_kube.is_empty()).then(|| {
