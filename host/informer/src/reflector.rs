@@ -139,7 +139,9 @@ pub(crate) struct Reflector {
     watch_backoff: Backoff,
     /// The state that the last failure led to, unless the source has recovered since.
     last_failure: Option<ReflectorState>,
-    /// Whether some some key is marked outdated, so that events have to be checked against the outdated keys.
+    /// Whether a failure was logged as a warning, unless the source has recovered since.
+    has_warned: bool,
+    /// Whether some key is marked outdated, so that events have to be checked against the outdated keys.
     has_outdated: bool,
     /// Consecutive watches that ended early and without an event.
     fruitless_watches: u32,
@@ -185,6 +187,7 @@ impl Reflector {
             list_backoff: Backoff::new(parts.options.backoff),
             watch_backoff: Backoff::new(parts.options.backoff),
             last_failure: None,
+            has_warned: false,
             has_outdated: false,
             fruitless_watches: 0,
             expired_watches: 0,
@@ -291,7 +294,7 @@ impl Reflector {
 
     /// The watch has shown that it works.
     fn watch_lives(&mut self) {
-        self.last_failure = None;
+        self.recovered();
     }
 
     /// The watch lasted: the next failure says nothing about earlier ones. The initial events of a WatchList do not

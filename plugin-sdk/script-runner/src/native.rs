@@ -2,6 +2,7 @@
 //! `prelude/` wrap them for scripts.
 
 pub(crate) mod http;
+mod json;
 mod kube;
 mod kv;
 mod metrics;
@@ -35,6 +36,7 @@ pub(crate) fn api<'js>(ctx: &Ctx<'js>, context: Vec<u8>) -> Result<Object<'js>> 
     native.set("context", ctx.json_parse(context)?)?;
     native.set("reasons", REASONS.to_vec())?;
     native.set("log", Function::new(ctx.clone(), log_line)?)?;
+    native.set("parse", Function::new(ctx.clone(), json::parse_text)?)?;
     native.set("encode", Function::new(ctx.clone(), encode)?)?;
     native.set("decode", Function::new(ctx.clone(), decode)?)?;
     native.set("store", store::api(ctx)?)?;
@@ -85,7 +87,7 @@ fn log_line(level: u32, message: String, fields: Vec<String>) {
 /// The object of a JSON document, or undefined. The document is empty if the manifest asks for no payload.
 pub(crate) fn parsed<'js>(ctx: &Ctx<'js>, document: Option<Vec<u8>>) -> Result<Value<'js>> {
     match document.filter(|document| !document.is_empty()) {
-        Some(document) => ctx.json_parse(document),
+        Some(document) => json::parse(ctx, document),
         None => Ok(Value::new_undefined(ctx.clone())),
     }
 }

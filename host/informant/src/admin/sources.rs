@@ -235,7 +235,11 @@ pub(super) fn of_source(informer: &InformerStatus, source: &Source) -> SourceVie
         epoch: status.snapshot.epoch(),
         indexes: status.snapshot.index_names(),
         index_failures: index_failures(&status.snapshot),
-        trouble: status.last_error.map(|error| error.to_string()),
+        // A watch that was cut off leaves an error behind, however soon another one is open.
+        trouble: status
+            .last_error
+            .filter(|_| status.state != SourceState::Live)
+            .map(|error| error.to_string()),
         code: runbooks::of_source(status.state).map(|runbook| runbook.code.to_owned()),
         ..SourceView::default()
     };

@@ -83,6 +83,13 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     let (inspections, found) = guests.block_on(components::inspect(&config, guests.host()));
     findings.add(found);
     findings.problems.extend(whole_objects::warnings(&config, &inspections));
+    if args.strict {
+        fail_on_warnings(&mut findings.problems);
+    }
+    let is_file_valid = findings
+        .problems
+        .iter()
+        .all(|problem| problem.severity != Severity::Error);
     if !args.offline {
         let (flags, required) = (args.cluster_args.flags(), args.cluster.is_some());
         let report = guests.block_on(cluster::check(&config, &clusters, &flags, required));
@@ -95,7 +102,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     if args.strict {
         fail_on_warnings(&mut findings.problems);
     }
-    report(&config, findings)
+    report(&config, findings, is_file_valid)
 }
 
 /// Warnings become errors, marked `(--strict)`. Notes stay: they describe what may well be meant.
@@ -140,14 +147,19 @@ fn key_files(config: &Config, offline: bool) -> Vec<Problem> {
     problems.collect()
 }
 
-fn report(config: &Config, findings: Findings) -> Result<Exit> {
+/// `is_file_valid`: there were no errors before the cluster was asked.
+fn report(config: &Config, findings: Findings, is_file_valid: bool) -> Result<Exit> {
     let Findings { problems, passed } = findings;
     let mut problems = Problems(problems);
     problems.sort();
     output::problems(&problems);
     output::to_stdout(|out| passed.iter().try_for_each(|line| output::line(out, line)))?;
     if problems.has_errors() {
-        output::note(&format!("{} is invalid", config.path.display()));
+        let verdict = match is_file_valid {
+            true => "is valid, but cannot run as it is in this cluster",
+            false => "is invalid",
+        };
+        output::note(&format!("{} {verdict}", config.path.display()));
         return Ok(Exit::Config);
     }
     output::to_stdout(|out| output::line(out, &format!("{} is valid", config.path.display())))?;

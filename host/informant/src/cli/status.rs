@@ -141,7 +141,11 @@ fn show_sources(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
         if let Some(trouble) = &source.trouble {
             let hint = runbooks::hint(source.code.as_deref());
             output::line(out, &format!("{name} is {}: {trouble}{hint}", condition(source)))?;
-        } else if let Some(error) = &source.last_error {
+        } else if let Some(error) = source
+            .last_error
+            .as_ref()
+            .filter(|error| error.age_ms < ERROR_SHOWN_FOR_MS)
+        {
             let ago = table::ago(error.age_ms);
             output::line(out, &format!("{name} failed {ago} ago: {}", error.message))?;
         }
@@ -152,6 +156,9 @@ fn show_sources(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// How long the last error of a source that works again is shown: 10 min.
+const ERROR_SHOWN_FOR_MS: u64 = 600_000;
 
 /// The memory of all objects from which on `status` names the namespaces that take it.
 const MEMORY_SHOWN_MIN_MIB: usize = 32;

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use informant_cache::{Environment, SourceState, around};
 use informant_config::{InformerSection, WATCHES_MAX};
-use informant_informer::{AbsentResources, Discovered, NamedInformer, ServedResources, discover_matching};
+use informant_informer::{
+    AbsentResources, ApiErrorCause, Discovered, NamedInformer, ServedResources, discover_matching,
+};
 use informant_spec::{GroupVersionResource, ResourcePattern};
 use kube::Client;
 
@@ -47,6 +49,12 @@ struct DiscoveryGaps {
     unavailable_groups: BTreeMap<String, String>,
 }
 
+/// Why the resources could not be updated.
+struct FollowError {
+    error: String,
+    is_unreachable: bool,
+}
+
 /// Keeps one informer up to date with discovery.
 pub(super) struct ResourceFollower<'f> {
     pub(super) status: &'f StatusHandle,
@@ -73,10 +81,17 @@ impl ResourceFollower<'_> {
                     before = now;
                     last_error = None;
                 }
-                Err(error) => {
-                    if last_error.as_ref() != Some(&error) {
-                        let (informer, cluster) = (self.status.name(), cluster_field(&self.status.cluster));
-                        tracing::warn!(informer, cluster, pattern = %self.pattern, %error, "discovery failed; keeping the previously known resources");
+                Err(FollowError { error, is_unreachable }) => {
+                    let (informer, cluster) = (self.status.name(), cluster_field(&self.status.cluster));
+                    // The cluster logs once that nothing answers.
+                    let is_quiet = is_unreachable || last_error.as_ref() == Some(&error);
+                    match is_quiet {
+                        true => {
+                            tracing::debug!(informer, cluster, pattern = %self.pattern, %error, "discovery failed; keeping the previously known resources");
+                        }
+                        false => {
+                            tracing::warn!(informer, cluster, pattern = %self.pattern, %error, "discovery failed; keeping the previously known resources");
+                        }
                     }
                     last_error = Some(error);
                 }
@@ -87,10 +102,13 @@ impl ResourceFollower<'_> {
     }
 
     /// Runs discovery once and applies changes.
-    async fn once(&self, absent: &mut AbsentResources) -> Result<DiscoveryGaps, String> {
+    async fn once(&self, absent: &mut AbsentResources) -> Result<DiscoveryGaps, FollowError> {
         let environment = Arc::clone(self.environment);
         let served = discover_matching(self.client, environment, self.pattern, &self.section.exclude).await;
-        let served = served.map_err(|error| error.to_string())?;
+        let served = served.map_err(|error| FollowError {
+            is_unreachable: error.cause() == ApiErrorCause::Unreachable,
+            error: error.to_string(),
+        })?;
         self.log_unused_excludes(&served);
         let before = ServedResources {
             resources: self.informer.spec().resources.unwrap_or_default(),
@@ -103,10 +121,10 @@ impl ResourceFollower<'_> {
         if served.resources != before.resources {
             self.log_changes(&before, &served);
             let spec = spec(self.status, self.section, &ResolvedResource::Several(served));
-            self.informer
-                .reconfigure(spec)
-                .await
-                .map_err(|error| error.to_string())?;
+            self.informer.reconfigure(spec).await.map_err(|error| FollowError {
+                is_unreachable: false,
+                error: error.to_string(),
+            })?;
         }
         Ok(DiscoveryGaps {
             left_out,

@@ -176,9 +176,11 @@ fn message_after(reason: &str, message: &str) -> String {
     }
 }
 
-/// An error with its causes: the texts of kube and hyper alone lack the details.
+/// An error with its causes: the texts of kube and hyper alone lack the details. What kube writes before the error of a
+/// middleware, once for each, tells nobody anything.
 fn chain(error: &kube::Error) -> String {
-    let mut text = error.to_string();
+    let text = error.to_string();
+    let mut text = text.trim_start_matches("ServiceError: ").to_owned();
     for cause in causes(error) {
         let cause_text = cause.to_string();
         if !text.contains(&cause_text) {

@@ -110,6 +110,7 @@ impl Reflector {
         };
         let quiet = !is_news || !is_answered || self.parts.link.is_in_outage();
         failure.log(quiet, &self.parts.name);
+        self.has_warned |= !quiet;
         if !is_answered {
             self.unanswered = Some(failure);
         }
@@ -120,7 +121,10 @@ impl Reflector {
         let (unanswered, link) = (self.unanswered.take(), &self.parts.link);
         match unanswered {
             Some(failure) => {
-                let alone = || failure.log(false, &self.parts.name);
+                let alone = || {
+                    failure.log(false, &self.parts.name);
+                    self.has_warned = true;
+                };
                 link.sleep_unanswered(pause, alone).await;
             }
             None => link.sleep(pause).await,
@@ -166,6 +170,14 @@ impl Reflector {
             RetryPace::Every(_) | RetryPace::Now => return None,
         };
         self.parts.link.return_pause().map(|pause| pause.max(at_least))
+    }
+
+    /// The source works. Says so after a failure that was logged.
+    pub(super) fn recovered(&mut self) {
+        self.last_failure = None;
+        if std::mem::take(&mut self.has_warned) {
+            log_unless!(false, info, *self.parts.name, "source recovered");
+        }
     }
 
     /// A watch is open after one that was interrupted. In an outage that is no news.

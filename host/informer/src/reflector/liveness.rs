@@ -58,8 +58,8 @@ impl Reflector {
 
     /// A watch is open. After fruitless watches that is not enough to be live.
     pub(super) fn watch_is_open(&mut self) {
-        self.last_failure = None;
         self.forget_outage();
+        self.recovered();
         self.log_interrupted();
         if !self.liveness.suspected {
             self.set_reflector_state(ReflectorState::Watching);

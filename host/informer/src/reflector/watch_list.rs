@@ -99,7 +99,7 @@ impl Reflector {
         status.set_watch_list(WatchListUse::InUse);
         metrics.count(CounterFamily::Watches, "ok");
         status.count(RequestCounter::Watches);
-        self.last_failure = None;
+        self.recovered();
         self.set_reflector_state(ReflectorState::Watching);
         Ok(open)
     }

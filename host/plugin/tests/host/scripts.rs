@@ -182,6 +182,33 @@ async fn a_script_exception_is_a_failure_with_its_position() {
     assert_eq!(plugin.status().restarts, 0, "an exception does not cost the instance");
 }
 
+/// One tenant may write such objects in as many namespaces as it has: a trap for each would lead to quarantine.
+#[tokio::test(start_paused = true)]
+async fn objects_nested_too_deeply_for_a_script_are_dead_letters() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = "export function onAdd(pod, event) {}\nexport function onUpdate(pod, event) { return event.old && 0; }";
+    let plugin = run(&world, text, |_| {}).await;
+    let mut pods = attached(&world, &plugin).await;
+    let nested = |levels| format!(r#","deep":{}1{}"#, r#"{"a":"#.repeat(levels), "}".repeat(levels));
+    pods.apply_in("shop", "fits", &nested(900));
+    for (namespace, levels) in [("one", 1_000), ("two", 3_000), ("three", 100_000), ("four", 3_000)] {
+        pods.apply_in(namespace, "deep", &nested(levels));
+    }
+    let letters = || plugin.listener().ledger().dead_letters();
+    world
+        .until("all others to be dead-lettered", || letters().len() == 4)
+        .await;
+    let why = "Error: the document has more than 1000 levels; name the fields that you need in manifest.events";
+    let mut lines = hello_log(&world);
+    lines.sort();
+    let wanted = ["four", "one", "three", "two"].map(|namespace| format!("DEBUG {namespace}/deep: handler.js: {why}"));
+    assert_eq!(lines, wanted);
+    assert_eq!(plugin.status().restarts, 0, "it costs no instance");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_script_that_returns_no_valid_delay_fails() {
     if !can_run() {

@@ -2,6 +2,7 @@
 
 use rquickjs::{Array, Ctx, Function, Object, Result, Value};
 
+use super::json::parse;
 use super::throw;
 use crate::bindings::informant::plugin::kube::{self, Address, ApiError, ApiErrorCode, PatchKind};
 
@@ -29,7 +30,7 @@ fn list<'js>(ctx: Ctx<'js>, address: Array<'js>, options: String) -> Result<Obje
     let page = kube::list(&read_address(&address)?, options.as_bytes()).map_err(|error| failed(&ctx, &error))?;
     let items = Array::new(ctx.clone())?;
     for (number, item) in page.items.into_iter().enumerate() {
-        items.set(number, ctx.json_parse(item)?)?;
+        items.set(number, parse(&ctx, item)?)?;
     }
     let object = Object::new(ctx.clone())?;
     object.set("items", items)?;
@@ -105,7 +106,7 @@ fn read_address(address: &Array<'_>) -> Result<Address> {
 }
 
 fn answer<'js>(ctx: &Ctx<'js>, answer: std::result::Result<Vec<u8>, ApiError>) -> Result<Value<'js>> {
-    ctx.json_parse(answer.map_err(|error| failed(ctx, &error))?)
+    parse(ctx, answer.map_err(|error| failed(ctx, &error))?)
 }
 
 fn failed(ctx: &Ctx<'_>, error: &ApiError) -> rquickjs::Error {

@@ -2,6 +2,7 @@
 
 use rquickjs::{Array, Ctx, Function, Object, Result, Value};
 
+use super::json::parse;
 use super::{parsed, throw};
 use crate::bindings::informant::plugin::store::{self, Page, Query, SourceInfo, SourceState};
 use crate::bindings::informant::plugin::types::{ErrorCode, HostError};
@@ -142,7 +143,7 @@ fn page_object<'js>(ctx: &Ctx<'js>, page: std::result::Result<Page, HostError>) 
     let page = page.map_err(|error| failed(ctx, error))?;
     let items = Array::new(ctx.clone())?;
     for (number, item) in page.items.into_iter().enumerate() {
-        items.set(number, ctx.json_parse(item.object)?)?;
+        items.set(number, parse(ctx, item.object)?)?;
     }
     let object = Object::new(ctx.clone())?;
     object.set("items", items)?;

@@ -86,7 +86,7 @@ const PERMANENT_HTTP_CODES = ["denied", "invalid", "request-too-large", "respons
 
 /** What follows from an exception: "permanent", the delay before the retry, or undefined for the usual back-off. */
 export const consequence = (error) => {
-  if (error instanceof Permanent) return "permanent";
+  if (error instanceof Permanent || error?.code === "too-deep") return "permanent";
   if (error instanceof RetryAfter) return error.milliseconds;
   if (error instanceof KubeError) return PERMANENT_KUBE_CODES.includes(error.code) ? "permanent" : error.retryAfterMs;
   if (error instanceof HttpError) return PERMANENT_HTTP_CODES.includes(error.code) ? "permanent" : undefined;

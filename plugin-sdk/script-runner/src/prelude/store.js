@@ -69,7 +69,7 @@ export class Event {
       if (this.#old === undefined) warnOfOld();
       return this.#old;
     }
-    this.#old = JSON.parse(this.#document);
+    this.#old = native.parse(this.#document);
     this.#document = undefined;
     return this.#old;
   }

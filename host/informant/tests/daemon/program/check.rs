@@ -128,13 +128,13 @@ async fn check_reports_an_unreachable_cluster() {
     exit 0
     config.toml is valid
     --
-    warning: config.toml: cannot check the cluster: http://ADDRESS: the API server cannot be reached: ServiceError: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it is running
+    warning: config.toml: cannot check the cluster: http://ADDRESS: the API server cannot be reached: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it is running
       help: resources and permissions were not checked; --offline skips this check
     ");
     insta::assert_snapshot!(transcript(&world, &["check", "--cluster"]).await, @r"
     exit 3
     --
-    error: config.toml: cannot check the cluster: http://ADDRESS: the API server cannot be reached: ServiceError: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it is running
+    error: config.toml: cannot check the cluster: http://ADDRESS: the API server cannot be reached: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it is running
     config.toml is invalid
     ");
     insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--context", "other"]).await, @r#"
