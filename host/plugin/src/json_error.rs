@@ -1,7 +1,12 @@
 //! Errors of JSON documents that a plugin's author writes in a language of their own.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use informant_spec::suggest::nearest;
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// What is wrong with a document. A position is given only if it is not JSON at all, because authors do not see its
 /// lines. A misspelled name comes with the one that was probably meant.
@@ -20,7 +25,10 @@ pub(crate) fn explain(error: &serde_json::Error) -> String {
 /// Reads a document. An error of a value names the member that has it: `events[0].kind: invalid type: …`.
 pub(crate) fn read<'d, T: Deserialize<'d>>(json: &'d [u8]) -> Result<T, String> {
     let mut reader = serde_json::Deserializer::from_slice(json);
-    let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(&mut reader, &mut track);
+    let read = object(tracked).map_err(|error| serde_path_to_error::Error::new(track.path(), error));
+    let read = read.map_err(|error| {
         let (member, error) = (error.path().to_string(), error.into_inner());
         let text = explain(&error);
         // A member that is unknown is named by the text.
@@ -35,6 +43,25 @@ pub(crate) fn read<'d, T: Deserialize<'d>>(json: &'d [u8]) -> Result<T, String> 
     })?;
     reader.end().map_err(|error| explain(&error))?;
     Ok(read)
+}
+
+/// Reads an object, and no list: serde takes a list for the members of a struct in order.
+pub(crate) fn object<'d, T: Deserialize<'d>, D: Deserializer<'d>>(deserializer: D) -> Result<T, D::Error> {
+    struct Members<T>(PhantomData<T>);
+
+    impl<'d, T: Deserialize<'d>> Visitor<'d> for Members<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object with named members")
+        }
+
+        fn visit_map<A: MapAccess<'d>>(self, members: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(members))
+        }
+    }
+
+    deserializer.deserialize_map(Members(PhantomData))
 }
 
 /// The expected name that is nearest to the unknown one: with the same first letter, because `watch` is no typo of

@@ -308,6 +308,7 @@ impl Checker {
         match entry {
             Entry::Begin(Call { handler, .. })
             | Entry::Remembers { handler, .. }
+            | Entry::Suspects { handler, .. }
             | Entry::Kept { handler, .. }
             | Entry::Found { handler, .. }
             | Entry::End { handler, .. }
@@ -341,6 +342,13 @@ impl Checker {
             Entry::Found { handler, values } => self.found(at, *handler, values),
             Entry::Begin(call) => self.begin(at, call),
             Entry::Remembers { handler, calls } => self.remembers(at, *handler, *calls),
+            Entry::Suspects { handler, namespaces } => {
+                let handler = self.handlers.entry(*handler).or_default();
+                handler
+                    .suspects
+                    .iter_mut()
+                    .for_each(|suspects| suspects.name(namespaces));
+            }
             Entry::End {
                 handler,
                 namespace,

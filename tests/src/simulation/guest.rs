@@ -10,15 +10,15 @@
 //! ends, and after what time, is decided as for the other handlers; the guest learns it as the answer of the API server
 //! and fails or traps for real.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use informant_cache::{Environment, HandlerError, Reason};
+use informant_cache::{Environment, HandlerError, ListenerHandle, Reason};
 use informant_object::{KeyRef, SourceId};
 use informant_plugin_host::{
-    KubeAction, KubeApi, KubeCall, KubeError, KubeErrorCode, KubeFuture, PluginHost, PluginMetrics, Services,
+    KubeAction, KubeApi, KubeCall, KubeError, KubeErrorCode, KubeFuture, Plugin, PluginHost, PluginMetrics, Services,
     SimulatedGuests,
 };
 use informant_spec::Content;
@@ -62,6 +62,9 @@ struct Calls(Mutex<BTreeMap<String, Arc<GuestCalls>>>);
 
 struct GuestCalls {
     recorder: CallRecorder,
+    listener: ListenerHandle,
+    /// The suspects that were recorded.
+    suspects: Mutex<BTreeSet<String>>,
     rng: Mutex<Rng>,
 }
 
@@ -114,10 +117,15 @@ impl Guests {
         }
     }
 
-    /// From now on, the calls of the plugin `name` belong to `recorder`.
-    pub(super) fn record(&self, name: &str, recorder: CallRecorder, rng: Rng) {
-        let rng = Mutex::new(rng);
-        locked(&self.calls.0).insert(name.to_owned(), Arc::new(GuestCalls { recorder, rng }));
+    /// From now on, the calls of `plugin` belong to `recorder`.
+    pub(super) fn record(&self, plugin: &Plugin, recorder: CallRecorder, rng: Rng) {
+        let calls = GuestCalls {
+            recorder,
+            listener: plugin.listener(),
+            suspects: Mutex::default(),
+            rng: Mutex::new(rng),
+        };
+        locked(&self.calls.0).insert(plugin.name().to_owned(), Arc::new(calls));
     }
 }
 
@@ -187,6 +195,7 @@ fn answer(result: ScriptedResult) -> Result<Vec<u8>, KubeError> {
 impl GuestCalls {
     /// Records what the guest logged: the source of `synced`, an event, or that it deferred a write.
     fn logged(&self, line: &str) {
+        self.record_suspects();
         let fields: Vec<&str> = line.splitn(10, ' ').collect();
         let number = |at: usize| fields[at].parse().expect("the guest writes a number");
         if fields[0] == "synced" {
@@ -230,6 +239,18 @@ impl GuestCalls {
             reason: REASONS[number(3) as usize].to_string(),
             instance: 0,
         }));
+    }
+}
+
+impl GuestCalls {
+    fn record_suspects(&self) {
+        let (_, named) = self.listener.ledger().suspects(usize::MAX);
+        let mut recorded = locked(&self.suspects);
+        let namespaces: Vec<String> = named.into_iter().filter(|name| recorded.insert(name.clone())).collect();
+        if !namespaces.is_empty() {
+            let handler = self.recorder.id;
+            self.recorder.world.record(Entry::Suspects { handler, namespaces });
+        }
     }
 }
 

@@ -153,6 +153,14 @@ pub enum Entry {
         /// The calls since it lost its memory, including the next one.
         calls: u64,
     },
+    /// The calls of a guest about these namespaces get a share of the time, because one trapped or the host waited for
+    /// an object's body. The end of a list does not wait for them.
+    Suspects {
+        /// The handler.
+        handler: u32,
+        /// Those that were not named before.
+        namespaces: Vec<String>,
+    },
     /// A handler was registered.
     HandlerAdded {
         /// The handler.

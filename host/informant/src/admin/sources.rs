@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use informant_cache::{Snapshot, Source};
+use informant_cache::{Snapshot, Source, SourceState};
 use informant_config::Resources;
 use informant_informer::{ReflectorStatus, SharedInformer, WatchListUse};
 use serde::{Deserialize, Serialize};

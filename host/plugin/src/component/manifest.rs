@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::component::roles::{Role, Roles};
 use crate::error::{LoadProblem, ManifestError};
-use crate::json_error::read;
+use crate::json_error::{object, read};
 
 pub use self::metric::{MetricDeclaration, MetricKind};
 
@@ -39,7 +39,7 @@ pub struct Manifest {
     #[serde(default = "everything")]
     pub events: Vec<EventRule>,
     /// The indexes it computes.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "indexes")]
     pub indexes: Option<Indexes>,
     /// The access that config.toml must grant.
     #[serde(default)]
@@ -98,6 +98,10 @@ pub struct Indexes {
     pub names: Vec<String>,
     /// The objects they are computed for, and their payload.
     pub objects: Vec<IndexRule>,
+}
+
+fn indexes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Indexes>, D::Error> {
+    object(deserializer).map(Some)
 }
 
 /// How objects of one type are indexed.

@@ -1,6 +1,6 @@
 //! The namespaces in which a call of a handler trapped, and the time that calls about them took.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use informant_cache::listener::{SUSPECT_SHARE_PERCENT, SUSPECT_TIME};
 
@@ -15,6 +15,8 @@ pub(super) struct Suspects {
     may_be_forgotten: bool,
     /// When a call about one of its objects trapped last, by namespace.
     namespaces: BTreeMap<String, u64>,
+    /// Those that the handler itself has named: the history does not show each reason.
+    named: BTreeSet<String>,
     /// When the next call may begin.
     next: u64,
     /// The call that runs, and when it began.
@@ -56,8 +58,13 @@ impl Suspects {
         }
     }
 
-    /// Whether a call about one of the namespace's objects has ever trapped.
+    /// The handler has named these.
+    pub(super) fn name(&mut self, namespaces: &[String]) {
+        self.named.extend(namespaces.iter().cloned());
+    }
+
+    /// Whether a call about one of the namespace's objects has ever trapped, or the handler has named it.
     pub(super) fn were_ever(&self, namespace: &str) -> bool {
-        self.namespaces.contains_key(namespace)
+        self.namespaces.contains_key(namespace) || self.named.contains(namespace)
     }
 }

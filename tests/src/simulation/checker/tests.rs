@@ -480,6 +480,27 @@ fn object_never_delivered_is_detected() {
 }
 
 #[test]
+fn the_end_of_a_list_does_not_wait_for_suspects() {
+    let one = object("a", "u1", 1);
+    let mut added = handler_added(true);
+    if let Entry::HandlerAdded { limits_suspects, .. } = &mut added {
+        *limits_suspects = true;
+    }
+    let synced = Entry::Synced {
+        handler: 0,
+        lane: 0,
+        there: vec![one.clone()],
+    };
+    let suspects = |namespace: &str| Entry::Suspects {
+        handler: 0,
+        namespaces: vec![namespace.to_owned()],
+    };
+    let entries = |namespace| vec![added.clone(), written(&one), suspects(namespace), synced.clone()];
+    assert_eq!(clauses(entries(&one.namespace)), NOTHING);
+    assert_eq!(clauses(entries("other")), [Clause::SyncComplete]);
+}
+
+#[test]
 fn handler_that_never_synced_is_detected() {
     let entries = vec![handler_added(true), at_rest(&[])];
     assert_eq!(clauses(entries), [Clause::SyncComplete]);

@@ -72,7 +72,7 @@ impl Schedule {
         let plugin = loaded.expect("the guest is a plugin");
         let recorder = CallRecorder::register(&self.world, watched, id, script, &options, true);
         let receives_every_state = recorder.receives_every_state;
-        guests.record(plugin.name(), recorder, rng.split());
+        guests.record(&plugin, recorder, rng.split());
         let added = watched.named.add_listener(plugin.listener());
         added.expect("the informer runs");
         plugin.start().await;

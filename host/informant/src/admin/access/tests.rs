@@ -184,7 +184,7 @@ async fn api_server_that_hangs_or_fails_allows_nothing() {
     cannot check the caller's token, so nothing is allowed; the log of Informant has the reason
     cannot check the caller's access, so nothing is allowed: the API server answered 502 to subjectaccessreviews
     cannot check the caller's token, so nothing is allowed; the log of Informant has the reason
-    cannot check the caller's access, so nothing is allowed: the API server cannot be asked: connection reset by the embedded API server because of a fault or a restart
+    cannot check the caller's access, so nothing is allowed: the API server cannot be asked: ServiceError: connection reset by the embedded API server because of a fault or a restart
     cannot check the caller's token, so nothing is allowed; the log of Informant has the reason
     cannot check the caller's access, so nothing is allowed: Informant may not create subjectaccessreviews; apply the output of `informant rbac`
     "#);

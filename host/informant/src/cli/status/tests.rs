@@ -295,7 +295,7 @@ fn daemon_with_every_problem() {
     let healed = SourceView {
         last_error: Some(AgedText {
             message: "the watch was cut off".into(),
-            age_ms: 7_200_000,
+            age_ms: 420_000,
         }),
         ..pods()
     };
@@ -335,7 +335,7 @@ fn daemon_with_every_problem() {
     nodes      v1/nodes   default     Forbidden   0         -         -        -
     pods       v1/pods    *           Live        20000     77123     0s ago   31s ago
     nodes is Forbidden: nodes is forbidden (informant explain watch-not-live)
-    pods failed 120m ago: the watch was cut off
+    pods failed 7m ago: the watch was cut off
     "#);
 }
 

@@ -96,7 +96,7 @@ async fn check_reports_missing_permissions() {
     --
     error: config.toml:4:12: [informer.pods] has no permission to watch (forbidden by a fault rule) v1/pods in all namespaces
       help: grant `list` and `watch` on it to the identity that Informant runs as, or set `namespaces`
-    config.toml is invalid
+    config.toml is valid, but cannot run as it is in this cluster
     ");
 }
 
@@ -135,18 +135,18 @@ async fn check_reports_an_unreachable_cluster() {
     exit 3
     --
     error: config.toml: cannot check the cluster: http://ADDRESS: the API server cannot be reached: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it is running
-    config.toml is invalid
+    config.toml is valid, but cannot run as it is in this cluster
     ");
     insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--context", "other"]).await, @r#"
     exit 3
     --
     error: config.toml: cannot check the cluster: there is no context "other" in the default kubeconfig ($KUBECONFIG, ~/.kube/config); contexts: `test`
-    config.toml is invalid
+    config.toml is valid, but cannot run as it is in this cluster
     "#);
     insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--kubeconfig", "nowhere"]).await, @r#"
     exit 3
     --
     error: config.toml: cannot check the cluster: cannot use kubeconfig nowhere: failed to read kubeconfig from '"nowhere"': No such file or directory (os error 2)
-    config.toml is invalid
+    config.toml is valid, but cannot run as it is in this cluster
     "#);
 }

@@ -94,7 +94,7 @@ fn invalid_manifests_are_rejected_with_the_reason() {
     ]);
     insta::assert_snapshot!(said, @r#"
     is not valid: EOF while parsing a value at line 1 column 0
-    is not valid: invalid length 0, expected struct Manifest with 9 elements
+    is not valid: invalid type: sequence, expected an object with named members
     is not valid: missing field `version`
     has an empty `name`
     is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `indexes`, `needs`, `writes`, `metrics`, `parallel`; did you mean `events`?
@@ -117,6 +117,7 @@ fn invalid_indexes_are_rejected_with_a_reason() {
             HANDLER,
             r#"{"name": "n", "version": "1", "indexes": {"names": ["a"], "objects": []}}"#,
         ),
+        (INDEXER, r#"{"name": "n", "version": "1", "indexes": ["image"]}"#),
         (INDEXER, r#"{"name": "n", "version": "1"}"#),
         (
             INDEXER,
@@ -133,6 +134,7 @@ fn invalid_indexes_are_rejected_with_a_reason() {
     ]);
     insta::assert_snapshot!(said, @r#"
     has `indexes`, but the component does not export index-funcs; export the role, or remove `indexes`
+    is not valid: indexes: invalid type: sequence, expected an object with named members
     has no `indexes`, but the component exports index-funcs; add `indexes`, or remove the role
     has an empty `indexes.names`; list at least one index
     lists the index "a" twice in `indexes.names`
