@@ -42,6 +42,7 @@ type Owner struct {
 }
 
 func init() {
+	informant.WaitUntilSeen()
 	informant.Needs("apps/v1/deployments", informant.Patch)
 	informant.For[Pod]("v1", "Pod", informant.ChangedOnly()).OnUpsert(onPod).OnDelete(onPod)
 }
