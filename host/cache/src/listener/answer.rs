@@ -124,7 +124,11 @@ impl Listener {
     /// Counts in a row how often `Synced` cost the handler its instance.
     fn count_sync_crash(&mut self, id: SlotId, outcome: &DeliveryOutcome) {
         let slot = self.queue.slots.get(id);
-        let Some(state) = self.sources.get_mut(slot.source).filter(|_| slot.key().is_none()) else {
+        // Each event gets here.
+        if slot.key().is_some() {
+            return;
+        }
+        let Some(state) = self.sources.get_mut(slot.source) else {
             return;
         };
         let crashes = &mut state.walk_mut(slot.lane).sync_crashes;
