@@ -13,6 +13,15 @@ fn component() -> Arc<[u8]> {
     Arc::from(wat::parse_str(text).unwrap())
 }
 
+fn request() -> CompileRequest<'static> {
+    CompileRequest {
+        bytes: component(),
+        digest: Digest::of(&component()),
+        file: Path::new("test.wasm"),
+        memory_bytes: 1,
+    }
+}
+
 struct TestCache {
     engine: Engine,
     dir: tempfile::TempDir,
@@ -43,6 +52,7 @@ impl TestCache {
             &self.engine,
             Arc::new(TokioTime),
             Handle::current(),
+            CompileGauges::default(),
         );
         Artifacts::open(
             &self.engine,
@@ -56,7 +66,7 @@ impl TestCache {
 
     async fn get(&self) -> Arc<Artifact> {
         self.open()
-            .get(Digest::of(&component()), component())
+            .get(request())
             .await
             .ok()
             .unwrap()
@@ -113,7 +123,7 @@ async fn artifacts_are_private_to_the_user() {
 async fn concurrent_requests_for_a_component_compile_it_once() {
     let cache = TestCache::new();
     let artifacts = cache.open();
-    let wanted = (0..16).map(|_| artifacts.get(Digest::of(&component()), component()));
+    let wanted = (0..16).map(|_| artifacts.get(request()));
     let all = futures::future::join_all(wanted).await;
     let first = all[0].as_ref().ok().unwrap();
     assert!(
@@ -199,7 +209,7 @@ async fn components_are_compiled_without_a_directory() {
     let file = cache.dir.path().join("file");
     fs::write(&file, "").unwrap();
     let artifacts = cache.open_at(&file.join("below"));
-    artifacts.get(Digest::of(&component()), component()).await.ok().unwrap();
+    artifacts.get(request()).await.ok().unwrap();
 }
 
 #[tokio::test]
