@@ -112,5 +112,5 @@ pub use status::{PluginState, PluginStatus, Reload, StuckOn};
 /// Limits that other crates show or keep to.
 pub mod limits {
     pub use crate::component::script::SCRIPT_BYTES_MAX;
-    pub use crate::engine::compile::{COMPILE_MEMORY_DEFAULT_BYTES, COMPONENT_BYTES_MAX};
+    pub use crate::engine::compile::{COMPILE_MEMORY_DEFAULT_BYTES, COMPONENT_BYTES_MAX, SHORT_COMPILE_BYTES_MAX};
 }

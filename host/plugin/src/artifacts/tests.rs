@@ -14,9 +14,13 @@ fn component() -> Arc<[u8]> {
 }
 
 fn request() -> CompileRequest<'static> {
+    request_of(component())
+}
+
+fn request_of(bytes: Arc<[u8]>) -> CompileRequest<'static> {
     CompileRequest {
-        bytes: component(),
-        digest: Digest::of(&component()),
+        digest: Digest::of(&bytes),
+        bytes,
         file: Path::new("test.wasm"),
         memory_bytes: 1,
     }
@@ -190,7 +194,7 @@ async fn the_least_recently_used_artifacts_are_evicted() {
             .unwrap();
     }
     let other = Arc::<[u8]>::from(wat::parse_str("(component (core module))").unwrap());
-    cache.open().get(Digest::of(&other), other).await.ok().unwrap();
+    cache.open().get(request_of(other)).await.ok().unwrap();
     let names: Vec<String> = cache
         .files("cwasm")
         .iter()
@@ -223,7 +227,7 @@ async fn a_compile_error_is_reported_on_each_attempt() {
     for _ in 0..2 {
         let problem = cache
             .open()
-            .get(Digest::of(&bytes), Arc::clone(&bytes))
+            .get(request_of(Arc::clone(&bytes)))
             .await
             .err()
             .unwrap();

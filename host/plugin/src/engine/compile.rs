@@ -31,7 +31,7 @@ use tokio_util::task::AbortOnDropHandle;
 use wasmtime::Engine;
 
 use message::Work;
-pub use schedule::COMPILE_MEMORY_DEFAULT_BYTES;
+pub use schedule::{COMPILE_MEMORY_DEFAULT_BYTES, SHORT_COMPILE_BYTES_MAX};
 pub(crate) use schedule::{CompileGauges, CompileSchedule, expected_memory_bytes};
 pub use worker::compile_worker;
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! - What is expected to take more than all of the memory runs alone. Nothing is refused.
-//! - Short compiles pass long ones that wait, and one place and [`SHORT_BYTES_MAX`] are never taken by long ones.
+//! - Short compiles pass long ones that wait, and one place and [`SHORT_COMPILE_BYTES_MAX`] are never taken by long ones.
 //! - Nobody starves: one that waits is passed by at most [`PASSES_MAX`] others.
 //!
 //! It knows no compiler: a turn is held while something is compiled, and given back by dropping it, whatever happens.
@@ -27,7 +27,7 @@ pub const COMPILE_MEMORY_DEFAULT_BYTES: u64 = 512 << 20;
 
 /// The expected memory of a short compile: at most 96 MiB, as of components below some 2 MiB. They take a second or
 /// two. So much of the memory, and one place, are left to them.
-pub(crate) const SHORT_BYTES_MAX: u64 = 96 << 20;
+pub const SHORT_COMPILE_BYTES_MAX: u64 = 96 << 20;
 
 /// How many later compiles may begin before one that waits: 8. After that, none begins until it has begun.
 pub(crate) const PASSES_MAX: u32 = 8;
@@ -255,7 +255,7 @@ impl Ledger {
     fn limit_of(&self, memory_bytes: u64) -> u64 {
         match is_short(memory_bytes) {
             true => self.memory_max,
-            false => self.memory_max.saturating_sub(SHORT_BYTES_MAX),
+            false => self.memory_max.saturating_sub(SHORT_COMPILE_BYTES_MAX),
         }
     }
 
@@ -267,7 +267,7 @@ impl Ledger {
 }
 
 fn is_short(memory_bytes: u64) -> bool {
-    memory_bytes <= SHORT_BYTES_MAX
+    memory_bytes <= SHORT_COMPILE_BYTES_MAX
 }
 
 #[cfg(test)]
