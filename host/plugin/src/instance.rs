@@ -42,7 +42,7 @@ pub(crate) struct Instance {
     denied: Option<DeniedMemory>,
 }
 
-/// Calls that were denied memory and returned all the same.
+/// Calls that were denied memory and still returned.
 #[derive(Debug)]
 pub(crate) struct DeniedMemory {
     pub(crate) calls: u64,

@@ -132,7 +132,7 @@ impl SeriesSet for PluginSeries {
         ),
         FamilyOf::new(
             "plugin_memory_denied",
-            "Calls of a plugin that were denied memory above its limit, and returned all the same",
+            "Calls of a plugin that were denied memory above its limit and still returned",
             |of| &of.memory_denied,
         ),
         FamilyOf::new(

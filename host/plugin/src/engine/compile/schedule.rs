@@ -6,7 +6,7 @@
 //!
 //! - What is expected to take more than all of the memory runs alone. Nothing is refused.
 //! - Short compiles pass long ones that wait, and one place and [`SHORT_COMPILE_BYTES_MAX`] are never taken by long ones.
-//! - Nobody starves: one that waits is passed by at most [`PASSES_MAX`] others.
+//! - None starves: one that waits is passed by at most [`PASSES_MAX`] others.
 //!
 //! It knows no compiler: a turn is held while something is compiled, and given back by dropping it, whatever happens.
 
