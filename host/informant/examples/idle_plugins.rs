@@ -182,7 +182,11 @@ fn resident(pool: &Range<usize>) -> Result<Resident> {
             is_linear = pool.contains(&range.start);
         } else if let Some(kilobytes) = line.strip_prefix("Rss:") {
             let bytes = kilobytes.trim().trim_end_matches(" kB").parse::<usize>()? * 1_024;
-            let part = if is_linear { &mut resident.linear } else { &mut resident.other };
+            let part = if is_linear {
+                &mut resident.linear
+            } else {
+                &mut resident.other
+            };
             *part += bytes;
         }
     }

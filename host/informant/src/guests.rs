@@ -98,7 +98,9 @@ pub(crate) fn compile_memory_bytes(section: &PluginsSection) -> u64 {
 
 fn default_compile_memory(limit_bytes: Option<u64>) -> u64 {
     let part = limit_bytes.map(|bytes| bytes / COMPILE_MEMORY_DEFAULT_PART);
-    part.map_or(COMPILE_MEMORY_DEFAULT_BYTES, |part| part.min(COMPILE_MEMORY_DEFAULT_BYTES))
+    part.map_or(COMPILE_MEMORY_DEFAULT_BYTES, |part| {
+        part.min(COMPILE_MEMORY_DEFAULT_BYTES)
+    })
 }
 
 #[cfg(test)]

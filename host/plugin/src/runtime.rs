@@ -164,9 +164,7 @@ impl Runtime {
             script.text = self.artifacts.erased(digest, text, &script.name).await?;
         }
         let pool = self.blocking_pool.as_ref();
-        let component = runner
-            .component(pool, &self.artifacts, &self.offer, &*self.env)
-            .await?;
+        let component = runner.component(pool, &self.artifacts, &self.offer, &*self.env).await?;
         Ok(component.with_script(Arc::new(script), content.digest()))
     }
 

@@ -175,7 +175,10 @@ async fn an_abandoned_compile_ends_its_process() {
     });
     let process = PathBuf::from(format!("/proc/{}", process.await));
     let compiling = host.compiling(&origin).unwrap();
-    assert_eq!((compiling.what.as_str(), compiling.waits_for_bytes), ("its component", None));
+    assert_eq!(
+        (compiling.what.as_str(), compiling.waits_for_bytes),
+        ("its component", None)
+    );
     assert!(process.exists() && !task.is_finished());
     task.abort();
     until("the end of the compiler", async || {
@@ -209,7 +212,9 @@ async fn a_file_that_changes_back_is_not_reloaded() {
     let compiling = compiling.await;
     assert!(compiling.starts_with("compiling its component, "), "{compiling}");
     world.install("guest-recorder", "recorder.wasm");
-    program.logged("plugin file has the running version; nothing to reload").await;
+    program
+        .logged("plugin file has the running version; nothing to reload")
+        .await;
     let cancelled = program.logged("compile cancelled").await;
     let file = cancelled["fields"]["file"].as_str().unwrap();
     assert!(file.ends_with("recorder.wasm"), "{cancelled}");

@@ -69,11 +69,7 @@ impl TestCache {
     }
 
     async fn get(&self) -> Arc<Artifact> {
-        self.open()
-            .get(request())
-            .await
-            .ok()
-            .unwrap()
+        self.open().get(request()).await.ok().unwrap()
     }
 
     /// How often an artifact was found, made and found damaged.
@@ -225,12 +221,7 @@ async fn a_compile_error_is_reported_on_each_attempt() {
     bytes[call + 1] = 7;
     let bytes = Arc::<[u8]>::from(bytes);
     for _ in 0..2 {
-        let problem = cache
-            .open()
-            .get(request_of(Arc::clone(&bytes)))
-            .await
-            .err()
-            .unwrap();
+        let problem = cache.open().get(request_of(Arc::clone(&bytes))).await.err().unwrap();
         assert!(matches!(problem, LoadProblem::Compile(_)), "{problem}");
     }
 }

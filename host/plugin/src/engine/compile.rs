@@ -181,9 +181,7 @@ impl CompileQueue {
     pub(crate) async fn compile(&self, request: CompileRequest<'_>) -> Result<CompiledComponent, String> {
         let (file, digest) = (request.file.display(), request.digest.short());
         let (bytes, memory) = (request.bytes.len(), Mib(request.memory_bytes as usize));
-        let turn = self
-            .schedule
-            .enter(request.file, request.memory_bytes, self.env.now());
+        let turn = self.schedule.enter(request.file, request.memory_bytes, self.env.now());
         let mut cancelled = CancelledLine::new(&request, &*self.env);
         if turn.is_waiting() {
             tracing::info!(%file, %digest, bytes, %memory, "component waits for others to be compiled");

@@ -96,9 +96,12 @@ async fn denied_memory_that_a_call_survives_is_reported() {
     let mut others = world.pods("others");
     others.attach(&plugin.listener());
     idle(&world, &plugin).await;
-    assert_eq!((plugin.status().state, plugin.status().restarts), (PluginState::Running, 0));
+    assert_eq!(
+        (plugin.status().state, plugin.status().restarts),
+        (PluginState::Running, 0)
+    );
     insta::assert_snapshot!(world.metrics("informant_plugin_memory_denied"), @r#"informant_plugin_memory_denied_total{plugin="grows"} 2"#);
     let log = world.log.text();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains("denied memory")).collect();
-    insta::assert_snapshot!(lines.join("\n"), @"");
+    insta::assert_snapshot!(lines.join("\n"), @r#"WARN plugin denied memory; its calls returned plugin="grows" role="events" calls=1 cause="it requested 640.0 MiB of memory, but limits.memory = \"64MiB\" of [plugin.grows]""#);
 }

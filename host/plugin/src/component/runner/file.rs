@@ -255,7 +255,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_file_that_is_never_read_refuses_its_scripts() {
-        let (reads, source) = (FileReads::default(), RunnerSource::Configured(PathBuf::from("lua.wasm")));
+        let (reads, source) = (
+            FileReads::default(),
+            RunnerSource::Configured(PathBuf::from("lua.wasm")),
+        );
         let (release, hangs) = mpsc::channel::<()>();
         let read = async |read: Box<dyn FnOnce() -> Result<RunnerFile, RunnerProblem> + Send>| {
             let file = reads.run(&source, &TokioTime, &Handle::current(), read).await;

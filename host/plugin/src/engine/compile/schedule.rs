@@ -5,7 +5,8 @@
 //! ```
 //!
 //! - What is expected to take more than all of the memory runs alone. Nothing is refused.
-//! - Short compiles pass long ones that wait, and one place and [`SHORT_COMPILE_BYTES_MAX`] are never taken by long ones.
+//! - Short compiles pass long ones that wait, and one place and [`SHORT_COMPILE_BYTES_MAX`] are never taken by long
+//!   ones.
 //! - None starves: one that waits is passed by at most [`PASSES_MAX`] others.
 //!
 //! It knows no compiler: a turn is held while something is compiled, and given back by dropping it, whatever happens.
@@ -210,7 +211,9 @@ impl Ledger {
     /// Lets those begin that may.
     fn admit(&mut self) {
         while let Some(number) = self.next() {
-            let Some(mut next) = self.waiting.remove(&number) else { break };
+            let Some(mut next) = self.waiting.remove(&number) else {
+                break;
+            };
             for (_, passed) in self.waiting.range_mut(..number) {
                 passed.passed += 1;
             }
@@ -246,9 +249,7 @@ impl Ledger {
             return is_free;
         }
         let long = self.running.values().filter(|job| !is_short(job.memory_bytes)).count();
-        is_free
-            && long + 1 < self.places
-            && fits(self.used(|bytes| !is_short(bytes)), self.limit_of(memory_bytes))
+        is_free && long + 1 < self.places && fits(self.used(|bytes| !is_short(bytes)), self.limit_of(memory_bytes))
     }
 
     /// The memory that compiles like this one may take together.

@@ -164,7 +164,10 @@ fn the_expected_memory_is_what_was_measured_and_more() {
     ];
     for (component, code, mib) in measured {
         let expected = expected_memory_bytes(component, code);
-        assert!(expected >= mib * MIB && expected <= (mib + 90) * MIB, "{mib} MiB: {expected}");
+        assert!(
+            expected >= mib * MIB && expected <= (mib + 90) * MIB,
+            "{mib} MiB: {expected}"
+        );
     }
     assert!(expected_memory_bytes(usize::MAX, usize::MAX) > 0);
 }
