@@ -7,7 +7,7 @@
 //! - What is expected to take more than all of the memory runs alone. Nothing is refused.
 //! - Short compiles pass long ones that wait, and one place and [`SHORT_COMPILE_BYTES_MAX`] are never taken by long
 //!   ones.
-//! - None starves: one that waits is passed by at most [`PASSES_MAX`] others.
+//! - None starves: one that waits is passed by at most [`PASSES_MAX`] others that delay it.
 //!
 //! It knows no compiler: a turn is held while something is compiled, and given back by dropping it, whatever happens.
 
@@ -30,7 +30,8 @@ pub const COMPILE_MEMORY_DEFAULT_BYTES: u64 = 512 << 20;
 /// two. So much of the memory, and one place, are left to them.
 pub const SHORT_COMPILE_BYTES_MAX: u64 = 96 << 20;
 
-/// How many later compiles may begin before one that waits: 8. After that, none begins until it has begun.
+/// How many later compiles may begin before one that waits, and delay it: 8. After that, none begins until it has
+/// begun. Short ones do not delay one that waits for long ones to end.
 pub(crate) const PASSES_MAX: u32 = 8;
 
 /// The least number of components that are compiled at a time if their memory suffices: 2, so that a long one leaves a
@@ -96,13 +97,26 @@ pub(crate) struct CompileSchedule {
 }
 
 struct Ledger {
-    memory_max: u64,
-    places: usize,
+    limits: Limits,
     /// In the order of arrival.
     waiting: BTreeMap<u64, Waiting>,
     running: BTreeMap<u64, CompileJob>,
     last: u64,
     gauges: CompileGauges,
+}
+
+/// How much may be compiled at a time.
+#[derive(Clone, Copy)]
+struct Limits {
+    memory_bytes: u64,
+    places: usize,
+}
+
+/// What is being compiled.
+#[derive(Clone, Copy, Default)]
+struct Load {
+    memory_bytes: u64,
+    places: usize,
 }
 
 struct Waiting {
@@ -123,8 +137,10 @@ impl CompileSchedule {
     pub(crate) fn new(processors: usize, gauges: CompileGauges) -> CompileSchedule {
         CompileSchedule {
             ledger: Mutex::new(Ledger {
-                memory_max: COMPILE_MEMORY_DEFAULT_BYTES,
-                places: processors.max(PLACES_MIN),
+                limits: Limits {
+                    memory_bytes: COMPILE_MEMORY_DEFAULT_BYTES,
+                    places: processors.max(PLACES_MIN),
+                },
                 waiting: BTreeMap::new(),
                 running: BTreeMap::new(),
                 last: 0,
@@ -136,14 +152,13 @@ impl CompileSchedule {
     /// Sets the memory for all compiles together. Those that run continue.
     pub(crate) fn set_memory_max(&self, bytes: u64) {
         let mut ledger = lock(&self.ledger);
-        ledger.memory_max = bytes;
+        ledger.limits.memory_bytes = bytes;
         ledger.admit();
     }
 
     /// Whether a compile that is expected to take so much memory has to be alone.
     pub(crate) fn is_alone(&self, memory_bytes: u64) -> bool {
-        let ledger = lock(&self.ledger);
-        memory_bytes > ledger.limit_of(memory_bytes)
+        memory_bytes > lock(&self.ledger).limits.memory_of(memory_bytes)
     }
 
     /// Adds a compile, which may begin at once, or waits.
@@ -214,8 +229,11 @@ impl Ledger {
             let Some(mut next) = self.waiting.remove(&number) else {
                 break;
             };
+            let (short, long) = (is_short(next.job.memory_bytes), self.load(false));
             for (_, passed) in self.waiting.range_mut(..number) {
-                passed.passed += 1;
+                // A short one does not delay what waits for long ones.
+                let is_delayed = !short || may_begin(passed.job.memory_bytes, Load::default(), long, self.limits);
+                passed.passed += u32::from(is_delayed);
             }
             next.job.is_waiting = false;
             next.begins.notify_one();
@@ -223,48 +241,63 @@ impl Ledger {
         }
         self.gauges.waiting.set(self.waiting.len() as i64);
         self.gauges.running.set(self.running.len() as i64);
-        self.gauges.memory_bytes.set(self.used(|_| true).cast_signed());
+        let memory_bytes = self.load(true).memory_bytes + self.load(false).memory_bytes;
+        self.gauges.memory_bytes.set(memory_bytes.cast_signed());
     }
 
-    /// The oldest one that may begin. None behind one that was passed often enough.
+    /// The oldest one that may begin. Behind one that was passed often enough, only short ones may, and only while it
+    /// waits for long ones.
     fn next(&self) -> Option<u64> {
+        let (short, long) = (self.load(true), self.load(false));
+        let mut only_short = false;
         for (number, waiting) in &self.waiting {
-            if self.may_begin(waiting.job.memory_bytes) {
+            let bytes = waiting.job.memory_bytes;
+            if (!only_short || is_short(bytes)) && may_begin(bytes, short, long, self.limits) {
                 return Some(*number);
             }
             if waiting.passed >= PASSES_MAX {
-                return None;
+                if may_begin(bytes, Load::default(), long, self.limits) {
+                    return None;
+                }
+                only_short = true;
             }
         }
         None
     }
 
-    fn may_begin(&self, memory_bytes: u64) -> bool {
-        if self.running.is_empty() {
-            return true;
-        }
-        let fits = |used: u64, max: u64| used.saturating_add(memory_bytes) <= max;
-        let is_free = self.running.len() < self.places && fits(self.used(|_| true), self.memory_max);
-        if is_short(memory_bytes) {
-            return is_free;
-        }
-        let long = self.running.values().filter(|job| !is_short(job.memory_bytes)).count();
-        is_free && long + 1 < self.places && fits(self.used(|bytes| !is_short(bytes)), self.limit_of(memory_bytes))
+    /// What the short ones that are running take, or the long ones.
+    fn load(&self, of_short: bool) -> Load {
+        let jobs = self.running.values().map(|job| job.memory_bytes);
+        let chosen = jobs.filter(|bytes| is_short(*bytes) == of_short);
+        chosen.fold(Load::default(), |load, bytes| Load {
+            places: load.places + 1,
+            memory_bytes: load.memory_bytes.saturating_add(bytes),
+        })
     }
+}
 
+impl Limits {
     /// The memory that compiles like this one may take together.
-    fn limit_of(&self, memory_bytes: u64) -> u64 {
+    fn memory_of(self, memory_bytes: u64) -> u64 {
         match is_short(memory_bytes) {
-            true => self.memory_max,
-            false => self.memory_max.saturating_sub(SHORT_COMPILE_BYTES_MAX),
+            true => self.memory_bytes,
+            false => self.memory_bytes.saturating_sub(SHORT_COMPILE_BYTES_MAX),
         }
     }
+}
 
-    /// The expected memory of those that are running, and chosen by theirs.
-    fn used(&self, is_chosen: impl Fn(u64) -> bool) -> u64 {
-        let memory = self.running.values().map(|job| job.memory_bytes);
-        memory.filter(|bytes| is_chosen(*bytes)).sum()
+/// Whether a compile that is expected to take `memory_bytes` may begin next to these.
+fn may_begin(memory_bytes: u64, short: Load, long: Load, limits: Limits) -> bool {
+    let places = short.places + long.places;
+    if places == 0 {
+        return true;
     }
+    let fits = |used: u64, max: u64| used.saturating_add(memory_bytes) <= max;
+    let used = short.memory_bytes.saturating_add(long.memory_bytes);
+    let is_free = places < limits.places && fits(used, limits.memory_bytes);
+    let is_free_for_long =
+        || long.places + 1 < limits.places && fits(long.memory_bytes, limits.memory_of(memory_bytes));
+    is_free && (is_short(memory_bytes) || is_free_for_long())
 }
 
 fn is_short(memory_bytes: u64) -> bool {

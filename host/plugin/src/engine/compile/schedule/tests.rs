@@ -100,6 +100,19 @@ async fn short_compiles_do_not_wait_for_long_ones() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn short_compiles_pass_what_waits_for_long_ones() {
+    let shorts = (0..=PASSES_MAX.into()).map(|at| ("short", at, 40, 1));
+    let compiles: Vec<Compile> = [("long", 0, 250, 10), ("next long", 0, 250, 10)]
+        .into_iter()
+        .chain(shorts)
+        .collect();
+    let ran = run(512, 8, &compiles).await;
+    let shorts: Vec<&str> = ran.lines().filter(|line| line.starts_with("short")).collect();
+    assert_eq!((shorts.len(), shorts.last().copied()), (9, Some("short 8-9")), "{ran}");
+    assert!(ran.ends_with("next long 10-20\n"), "{ran}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_waiting_compile_is_passed_by_a_limited_number() {
     // Of the short ones, one ends in each second, and another arrives.
     let shorts = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"];
