@@ -33,8 +33,8 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum Part {
     /// Measure plugins, and fail if a bound is missed: what one call of a handler costs in Rust and in a script, how
-    /// fast the writes are made that a handler defers, and what waiting for HTTP costs other plugins. Requires Python,
-    /// for the script runner.
+    /// fast the writes are made that a handler defers, what waiting for HTTP costs other plugins, and what 1,000 idle
+    /// plugins cost. Requires Python, for the script runner.
     ///
     /// `cargo xtask bench --against COMMIT` compares CPU and memory of the whole program with an earlier commit.
     Plugins {
@@ -60,6 +60,8 @@ enum Measured {
     Writes,
     /// Waiting for HTTP.
     Http,
+    /// Idle plugins, on Linux.
+    Idle,
 }
 
 /// Pods whose label a handler sets in a measurement of deferred writes.
@@ -119,6 +121,10 @@ fn plugins(only: Option<Measured>) -> Result<ExitCode> {
     if wants(Measured::Http) {
         guests::build_packages(&["guest-no-op".to_owned(), "guest-http".to_owned()])?;
         is_met &= run_example("informant", "http_waits")?;
+    }
+    if wants(Measured::Idle) && cfg!(target_os = "linux") {
+        guests::build_packages(&["crash-loop".to_owned()])?;
+        is_met &= run_example("informant", "idle_plugins")?;
     }
     if wants(Measured::Writes) {
         report::step("deferred writes (release build)");

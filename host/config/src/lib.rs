@@ -13,7 +13,7 @@
 //! source units name
 //! problem
 //! table
-//! listen pointers resources script_runners state cache http allow_http
+//! listen pointers resources script_runners state cache http allow_http plugins
 //! allow cluster health informer
 //! admin plugin
 //! references
@@ -22,8 +22,8 @@
 //! - `source`, `problem`: a text with positions, and what is wrong in it.
 //! - `table`, `units`, `name`: typed access to a table, whose getters are the list of its keys.
 //! - One module for each section, with what belongs to it: `admin`, `cache`, `cluster`, `health`, `http`, `informer`,
-//!   `plugin`, `script_runners`, `state`; `allow`, `allow_http`, `listen`, `pointers` and `resources` read parts of
-//!   them.
+//!   `plugin`, `plugins`, `script_runners`, `state`; `allow`, `allow_http`, `listen`, `pointers` and `resources` read
+//!   parts of them.
 //! - `references`: checks across sections.
 
 mod admin;
@@ -37,6 +37,7 @@ mod informer;
 mod listen;
 mod name;
 mod plugin;
+mod plugins;
 mod pointers;
 mod problem;
 mod references;
@@ -62,6 +63,7 @@ pub use http::HttpSection;
 pub use informer::InformerSection;
 pub use name::validate_name;
 pub use plugin::{PluginPositions, PluginSection};
+pub use plugins::PluginsSection;
 pub use problem::{Problem, Problems, Severity};
 pub use references::WATCHES_MAX;
 pub use resources::Resources;
@@ -84,6 +86,8 @@ pub struct Config {
     pub cache: CacheSection,
     pub state: StateSection,
     pub script_runners: ScriptRunnersSection,
+    /// `[plugins]`
+    pub all_plugins: PluginsSection,
     pub informers: BTreeMap<String, InformerSection>,
     pub plugins: BTreeMap<String, PluginSection>,
     pub hash: TextHash,
@@ -194,6 +198,7 @@ fn read(root: &Table<'_>) -> Config {
         cache: cache::read(root),
         state: state::read(root),
         script_runners,
+        all_plugins: plugins::read(root),
         informers,
         plugins,
         hash: root.reporter().file().hash(),

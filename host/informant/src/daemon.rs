@@ -64,6 +64,7 @@ pub use stop::ShutdownReport;
 use crate::activities::Activities;
 use crate::cluster::ClusterAccess;
 use crate::directories;
+use crate::guests::compile_memory_bytes;
 use crate::http_client::{HttpSender, SystemResolver};
 use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
@@ -269,7 +270,7 @@ fn plugin_host(
 ) -> Result<PluginHost> {
     let keys = options.config.state.is_set.then(|| PluginKeys::new(durables.clone()));
     let clusters = ClusterApi::of(registry.clusters().clone(), Arc::clone(environment));
-    PluginHost::new(HostOptions {
+    let host = PluginHost::new(HostOptions {
         cache_dir: options.cache_dir.clone(),
         env: guests,
         handle: options.guests.clone(),
@@ -287,7 +288,9 @@ fn plugin_host(
         metrics: metrics.plugins.clone(),
         script_runners: script_runners::sources(&options.config.script_runners)?,
     })
-    .context("cannot create the WebAssembly engine")
+    .context("cannot create the WebAssembly engine")?;
+    host.set_compile_memory(compile_memory_bytes(&options.config.all_plugins));
+    Ok(host)
 }
 
 /// Opens the state database if an informer needs it to start. A stop that hangs names it while the disk does not

@@ -1,20 +1,27 @@
 //! A plugin host for inspecting components and scripts, not for running them.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use informant_cache::Catalog;
-use informant_config::ScriptRunnersSection;
+use informant_config::{PluginsSection, ScriptRunnersSection};
 use informant_informer::TokioEnvironment;
+use informant_plugin_host::limits::COMPILE_MEMORY_DEFAULT_BYTES;
 use informant_plugin_host::{Compiler, HostOptions, KeyValue, NoKeys, PluginHost, Services};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::directories;
+use crate::memory_limit::memory_limit_bytes;
 use crate::metrics::Metrics;
 use crate::script_runners;
 
 /// The hidden command that compiles a component in a separate process.
 pub(crate) const COMPILE: &str = "compile-component";
+
+/// The memory for compiling without `compile-memory`: at most a quarter of the container's limit, or of the machine's
+/// memory. The caches have 60 % of it.
+pub(crate) const COMPILE_MEMORY_DEFAULT_PART: u64 = 4;
 
 /// A plugin host on a small runtime of its own.
 pub(crate) struct Guests {
@@ -81,4 +88,32 @@ impl Drop for Guests {
 /// Runs this program again to compile components, in a separate process with limited memory and time.
 pub(crate) fn compiler() -> Result<Compiler> {
     Compiler::this_program([COMPILE]).context("cannot find the program's own executable, which compiles components")
+}
+
+/// The memory for compiling components side by side, in bytes.
+pub(crate) fn compile_memory_bytes(section: &PluginsSection) -> u64 {
+    let configured = section.compile_memory.map(|bytes| bytes as u64);
+    configured.unwrap_or_else(|| default_compile_memory(memory_limit_bytes(Path::new("/"))))
+}
+
+fn default_compile_memory(limit_bytes: Option<u64>) -> u64 {
+    let part = limit_bytes.map(|bytes| bytes / COMPILE_MEMORY_DEFAULT_PART);
+    part.map_or(COMPILE_MEMORY_DEFAULT_BYTES, |part| {
+        part.min(COMPILE_MEMORY_DEFAULT_BYTES)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_for_compiling_is_a_part_of_the_limit() {
+        let configured = PluginsSection {
+            compile_memory: Some(64 << 20),
+        };
+        assert_eq!(compile_memory_bytes(&configured), 64 << 20);
+        let defaults = [None, Some(256 << 20), Some(8 << 30)].map(default_compile_memory);
+        assert_eq!(defaults, [512 << 20, 64 << 20, 512 << 20]);
+    }
 }

@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use informant_cache::listener::Pause;
-use informant_cache::{ListenerHandle, Moment, ReadyWatch};
+use informant_cache::{ListenerHandle, LogThrottle, Moment, ReadyWatch};
 use tokio_util::sync::CancellationToken;
 
 use crate::actor::live_status::LiveStatus;
@@ -52,17 +52,21 @@ use crate::effects::Effects;
 use crate::engine::scheduler::OverrunHistory;
 use crate::engine::watchdog::CallWatchdog;
 use crate::error::LoadProblem;
-use crate::instance::Instance;
 use crate::instance::config::PluginConfig;
 use crate::instance::context::{InstanceStart, PreviousVersion, StartCause};
 use crate::instance::guest::InstanceResources;
 use crate::instance::version::LoadedVersion;
 use crate::instance::wasi::WasiMode;
+use crate::instance::{DeniedMemory, Instance};
 use crate::metrics::PluginCounters;
 use crate::runtime::Runtime;
 use crate::status::{PluginState, Reload};
 use crate::sync::lock;
 use crate::text::truncated;
+
+/// Between two warnings of one plugin about memory that it was denied and that its calls survived: 60 s, as between two
+/// batches of warnings about dead letters. Each says how many calls there were.
+pub(crate) const DENIED_MEMORY_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
 /// State shared by a plugin's handle and its actors.
 pub(crate) struct PluginContext {
@@ -82,6 +86,8 @@ pub(crate) struct PluginContext {
     config: Mutex<Arc<PluginConfig>>,
     pub(crate) probation: Probation,
     pub(crate) overruns: Arc<OverrunHistory>,
+    /// Lines about calls that were denied memory.
+    denials: Mutex<LogThrottle>,
     /// Calls again what waits for a source or an index.
     _ready: ReadyWatch,
     status: Mutex<LiveStatus>,
@@ -167,6 +173,7 @@ impl PluginContext {
             abort,
             probation: Probation::new(runtime.env.now()),
             overruns: Arc::default(),
+            denials: Mutex::new(LogThrottle::new(1, DENIED_MEMORY_WARNING_PERIOD)),
             _ready: ready,
             status: Mutex::new(LiveStatus {
                 instances: BTreeMap::new(),
@@ -316,6 +323,15 @@ impl PluginContext {
 
     pub(crate) fn is_paused(&self) -> bool {
         self.status().paused.is_some()
+    }
+
+    /// Counts calls that were denied memory and returned, and logs that if a line is due.
+    pub(crate) fn memory_denied(&self, actor: ActorKind, denied: &DeniedMemory) {
+        self.counters.memory_denied.inc_by(denied.calls);
+        if let Some(calls) = lock(&self.denials).shared_line(denied.calls, self.now()) {
+            let (plugin, role, cause): (&str, _, _) = (self.counters.plugin(), actor.as_str(), &denied.cause);
+            tracing::warn!(plugin, role, calls, cause, "plugin denied memory; its calls returned");
+        }
     }
 
     /// Notes how much memory an instance has; 0: there is none.

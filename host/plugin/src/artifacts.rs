@@ -21,7 +21,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use informant_spec::Digest;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -34,7 +34,7 @@ use tokio::sync::OnceCell;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use crate::engine::compile::CompileQueue;
+use crate::engine::compile::{CompileGauges, CompileQueue, CompileRequest};
 use crate::error::HostError;
 use crate::error::LoadProblem;
 use crate::sync::lock;
@@ -58,6 +58,7 @@ pub(crate) struct Artifacts {
 pub(crate) struct ArtifactMetrics {
     compile_seconds: Histogram,
     lookups: Family<ArtifactLabels, Counter>,
+    pub(crate) compiles: CompileGauges,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -70,6 +71,7 @@ impl ArtifactMetrics {
         let metrics = ArtifactMetrics {
             compile_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 12)),
             lookups: Family::default(),
+            compiles: CompileGauges::default(),
         };
         registry.register_with_unit(
             "plugin_compile",
@@ -82,6 +84,7 @@ impl ArtifactMetrics {
             "Lookups of compiled components in the cache, by result",
             metrics.lookups.clone(),
         );
+        metrics.compiles.register(registry);
         metrics
     }
 
@@ -168,13 +171,18 @@ impl Artifacts {
         self.directory.path.as_deref()
     }
 
-    /// The artifact of the component `bytes`, from memory, from the directory, or compiled now.
-    pub(crate) async fn get(&self, digest: Digest, bytes: Arc<[u8]>) -> Result<Arc<Artifact>, LoadProblem> {
+    pub(crate) fn compile_queue(&self) -> &CompileQueue {
+        &self.compile_queue
+    }
+
+    /// The artifact of a component, from memory, from the directory, or compiled now.
+    pub(crate) async fn get(&self, request: CompileRequest<'_>) -> Result<Arc<Artifact>, LoadProblem> {
+        let digest = request.digest;
         if let Some(artifact) = lock(&self.in_use).get(&digest).and_then(Weak::upgrade) {
             return Ok(artifact);
         }
         let awaited = Arc::clone(lock(&self.awaited).entry(digest).or_default());
-        let artifact = awaited.get_or_try_init(|| self.load(digest, bytes)).await.cloned();
+        let artifact = awaited.get_or_try_init(|| self.load(request)).await.cloned();
         if let Entry::Occupied(entry) = lock(&self.awaited).entry(digest)
             && Arc::ptr_eq(entry.get(), &awaited)
         {
@@ -183,7 +191,8 @@ impl Artifacts {
         artifact
     }
 
-    async fn load(&self, digest: Digest, bytes: Arc<[u8]>) -> Result<Arc<Artifact>, LoadProblem> {
+    async fn load(&self, request: CompileRequest<'_>) -> Result<Arc<Artifact>, LoadProblem> {
+        let digest = request.digest;
         let interrupted = |_| LoadProblem::Compile("interrupted, because Informant is stopping".to_owned());
         let directory = Arc::clone(&self.directory);
         let found = self
@@ -194,10 +203,11 @@ impl Artifacts {
         let component = match found {
             Some(component) => component,
             None => {
-                let (began, metrics) = (Instant::now(), &self.directory.metrics);
+                let metrics = &self.directory.metrics;
                 metrics.artifact("miss");
-                let artifact = self.compile_queue.compile(bytes).await.map_err(refused)?;
-                metrics.compiled(began.elapsed().as_secs_f64());
+                let compiled = self.compile_queue.compile(request).await.map_err(refused)?;
+                metrics.compiled(compiled.took.as_secs_f64());
+                let artifact = compiled.artifact;
                 let directory = Arc::clone(&self.directory);
                 self.handle
                     .spawn_blocking(move || directory.keep(digest, &artifact))

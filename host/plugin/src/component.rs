@@ -9,6 +9,7 @@ pub(crate) mod runner;
 pub(crate) mod script;
 pub(crate) mod stubs;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use informant_spec::Digest;
@@ -19,6 +20,7 @@ use crate::component::binary::SdkInfo;
 use crate::component::roles::{ExportedRoles, Indices, Roles};
 use crate::component::runner::RunnerStatus;
 use crate::component::script::Script;
+use crate::engine::compile::{CompileRequest, expected_memory_bytes};
 use crate::error::LoadProblem;
 
 /// A component that can be a plugin, linked for stores with data `T`. Cheap to clone.
@@ -36,6 +38,8 @@ pub(crate) struct ComponentFacts {
     /// The digest of the plugin's file: of the script, if it is one.
     pub(crate) digest: Digest,
     pub(crate) size_bytes: usize,
+    /// The memory that compiling its code is expected to take.
+    pub(crate) compile_memory_bytes: u64,
     pub(crate) roles: Roles,
     /// Roles that this Informant does not know; see [`roles`].
     pub(crate) unknown_roles: Vec<String>,
@@ -77,12 +81,13 @@ impl<T> std::ops::Deref for PluginComponent<T> {
 }
 
 impl<T> PluginComponent<T> {
-    /// Validates `bytes`, the contents of a file with this digest, and prepares them to run: checks the names,
+    /// Validates `bytes`, the contents of `file` with this digest, and prepares them to run: checks the names,
     /// compiles, checks the types.
     /// Errors: why the component is rejected.
     pub(crate) async fn new(
         bytes: Arc<[u8]>,
         digest: Digest,
+        file: &Path,
         artifacts: &Artifacts,
         offer: &Offer<T>,
     ) -> Result<PluginComponent<T>, LoadProblem> {
@@ -103,7 +108,14 @@ impl<T> PluginComponent<T> {
             Some(code) => (Digest::of(code), Arc::from(code)),
             None => (digest, bytes),
         };
-        let artifact = artifacts.get(code_digest, code).await?;
+        let compile_memory_bytes = expected_memory_bytes(code.len(), surface.code_bytes);
+        let request = CompileRequest {
+            bytes: code,
+            digest: code_digest,
+            file,
+            memory_bytes: compile_memory_bytes,
+        };
+        let artifact = artifacts.get(request).await?;
         let runner = surface.runner.map(|info| {
             Arc::new(RunnerStatus {
                 language: info.language,
@@ -125,6 +137,7 @@ impl<T> PluginComponent<T> {
             facts: Arc::new(ComponentFacts {
                 digest,
                 size_bytes,
+                compile_memory_bytes,
                 roles,
                 unknown_roles: unknown,
                 imports: surface.imports,

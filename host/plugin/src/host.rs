@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use informant_cache::{Environment, ListenerHandle};
-use informant_spec::{Content, Digest, Language, PluginSpec};
+use informant_spec::{Content, ContentSource, Digest, PluginSpec};
 use tokio::runtime::Handle;
 
 use crate::actor::PluginContext;
@@ -15,7 +15,7 @@ use crate::capability::Services;
 use crate::component::binary::SdkInfo;
 use crate::component::manifest::Manifest;
 use crate::component::roles::Roles;
-use crate::component::runner::{CompilingRunner, RunnerSources, RunnerStatus, ScriptRunners};
+use crate::component::runner::{Compiling, RunnerSources, RunnerStatus, ScriptRunners};
 use crate::engine;
 use crate::engine::compile::{CompileQueue, Compiler};
 use crate::engine::scheduler::CpuScheduler;
@@ -70,6 +70,8 @@ pub struct Inspection {
     /// The file's sha256.
     pub digest: Digest,
     pub size_bytes: usize,
+    /// The memory that compiling it, or the runner of the script, is expected to take.
+    pub compile_memory_bytes: u64,
 }
 
 impl Inspection {
@@ -91,6 +93,7 @@ impl Inspection {
             manifest: Arc::clone(manifest),
             digest: component.digest,
             size_bytes: component.size_bytes,
+            compile_memory_bytes: component.compile_memory_bytes,
         }
     }
 }
@@ -121,7 +124,13 @@ impl PluginHost {
             metrics,
             script_runners,
         } = options;
-        let compile_queue = CompileQueue::new(compiler, &engine, Arc::clone(&env), handle.clone());
+        let compile_queue = CompileQueue::new(
+            compiler,
+            &engine,
+            Arc::clone(&env),
+            handle.clone(),
+            metrics.artifacts.compiles.clone(),
+        );
         let artifacts = Artifacts::open(
             &engine,
             &cache_dir,
@@ -159,10 +168,24 @@ impl PluginHost {
         Ok(Inspection::of(&version))
     }
 
-    /// The script runner that plugins in this language wait for: it is being read and compiled.
+    /// What a plugin with this content waits for, if its component or the runner of its script is being compiled.
     #[must_use]
-    pub fn compiling_runner(&self, language: &Language) -> Option<CompilingRunner> {
-        self.0.compiling_runner(language)
+    pub fn compiling(&self, content: &ContentSource) -> Option<Compiling> {
+        self.0.compiling(content)
+    }
+
+    /// Sets the memory for all compiles together, [`COMPILE_MEMORY_DEFAULT_BYTES`] without. What is being compiled
+    /// continues.
+    ///
+    /// [`COMPILE_MEMORY_DEFAULT_BYTES`]: crate::limits::COMPILE_MEMORY_DEFAULT_BYTES
+    pub fn set_compile_memory(&self, bytes: u64) {
+        self.0.artifacts.compile_queue().schedule().set_memory_max(bytes);
+    }
+
+    /// Whether nothing else is compiled next to what is expected to take so much memory.
+    #[must_use]
+    pub fn compiles_alone(&self, memory_bytes: u64) -> bool {
+        self.0.artifacts.compile_queue().schedule().is_alone(memory_bytes)
     }
 
     /// Loads a plugin with this content: validates, compiles and describes the component, creates its

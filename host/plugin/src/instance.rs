@@ -39,6 +39,15 @@ pub(crate) struct Instance {
     is_script: bool,
     /// What the last call is to change, if it succeeded.
     effects: CallEffects,
+    denied: Option<DeniedMemory>,
+}
+
+/// Calls that were denied memory and still returned.
+#[derive(Debug)]
+pub(crate) struct DeniedMemory {
+    pub(crate) calls: u64,
+    /// What the last one requested, and the limit.
+    pub(crate) cause: String,
 }
 
 /// Calls a function of a role, whose export has this name. None if the component lacks the role.
@@ -84,6 +93,7 @@ impl Instance {
             watchdog,
             is_script: component.script.is_some(),
             effects: CallEffects::default(),
+            denied: None,
         })
     }
 
@@ -95,6 +105,11 @@ impl Instance {
     /// The source or index that the last call read before it was ready, if it did.
     pub(crate) fn awaited(&self) -> Option<Awaited> {
         self.store.data().capabilities.awaited()
+    }
+
+    /// Takes the calls that were denied memory and returned, if there were any.
+    pub(crate) fn take_denied(&mut self) -> Option<DeniedMemory> {
+        self.denied.take()
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
@@ -226,6 +241,12 @@ impl Instance {
             Ok(Err(error)) => Err(Box::new(trapped(export, &error, &self.store))),
             Err(cause) => Err(Box::new(abandoned(export, cause, &self.store))),
         };
+        if called.is_ok()
+            && let Some(cause) = self.store.data().limiter.explain()
+        {
+            let calls = self.denied.as_ref().map_or(0, |denied| denied.calls) + 1;
+            self.denied = Some(DeniedMemory { calls, cause });
+        }
         let ended = match &called {
             Ok(Ok(_)) => CallEnd::Succeeded,
             Ok(Err(failure)) => failure.end(),

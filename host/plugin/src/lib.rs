@@ -94,7 +94,7 @@ pub use capability::kv::key_value::{KeyValue, KvChange, KvHandled, KvHeld, KvOpe
 pub use component::binary::SdkInfo;
 pub use component::manifest::{EventRule, IndexRule, Indexes, Manifest, MetricDeclaration, MetricKind, Requirement};
 pub use component::roles::{Role, Roles};
-pub use component::runner::{CompilingRunner, RunnerSource, RunnerSources, RunnerStatus};
+pub use component::runner::{Compiling, RunnerSource, RunnerSources, RunnerStatus};
 pub use component::script::script_component;
 pub use effects::{Effect, EffectKind, EffectList};
 pub use engine::compile::{ChildCompiler, CompileLimits, Compiler, compile_worker};
@@ -112,5 +112,5 @@ pub use status::{PluginState, PluginStatus, Reload, StuckOn};
 /// Limits that other crates show or keep to.
 pub mod limits {
     pub use crate::component::script::SCRIPT_BYTES_MAX;
-    pub use crate::engine::compile::COMPONENT_BYTES_MAX;
+    pub use crate::engine::compile::{COMPILE_MEMORY_DEFAULT_BYTES, COMPONENT_BYTES_MAX, SHORT_COMPILE_BYTES_MAX};
 }

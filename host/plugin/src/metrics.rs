@@ -40,6 +40,8 @@ pub(crate) struct PluginSeries {
     restarts: Labeled<1, Counter>,
     reloads: Labeled<1, Counter>,
     pub(crate) memory: Gauge,
+    /// Calls that were denied memory and returned.
+    pub(crate) memory_denied: Counter,
     state: Labeled<1, Gauge>,
     pub(crate) state_lost: Counter,
     index_objects: Labeled<1, Counter>,
@@ -93,6 +95,7 @@ impl Default for PluginSeries {
             restarts: Labeled::new(["reason"]),
             reloads: Labeled::new(["result"]),
             memory: Gauge::default(),
+            memory_denied: Counter::default(),
             state: Labeled::new(["state"]),
             state_lost: Counter::default(),
             index_objects: Labeled::new(["result"]),
@@ -126,6 +129,11 @@ impl SeriesSet for PluginSeries {
             "Linear memory of all instances of a plugin",
             Unit::Bytes,
             |of| &of.memory,
+        ),
+        FamilyOf::new(
+            "plugin_memory_denied",
+            "Calls of a plugin that were denied memory above its limit and still returned",
+            |of| &of.memory_denied,
         ),
         FamilyOf::new(
             "plugin_state",

@@ -22,6 +22,7 @@ use crate::actor::{ActorKind, InstanceId, PausedBy, PluginContext};
 use crate::capability::kube::writes::WritingKey;
 use crate::component::manifest::Manifest;
 use crate::component::roles::{Role, Roles};
+use crate::component::runner::Compiling;
 use crate::effects::EffectList;
 use crate::error::LoadProblem;
 use crate::instance::version::LoadedVersion;
@@ -133,6 +134,13 @@ impl Plugin {
     #[must_use]
     pub fn digest(&self) -> Digest {
         self.0.context.status().digest
+    }
+
+    /// What its next version waits for, if that is being compiled.
+    #[must_use]
+    pub fn compiling(&self) -> Option<Compiling> {
+        let context = &self.0.context;
+        context.runtime.compiling(&context.config().spec.content)
     }
 
     /// Its listener, which delivers its events and holds its dead letters.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use informant_cache::{Environment, listener};
-use informant_spec::{Content, Digest, INSTANCES_MAX, Language, OnFailure, PluginSpec, Suffix};
+use informant_spec::{Content, ContentSource, Digest, INSTANCES_MAX, Language, OnFailure, PluginSpec, Suffix};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,7 @@ use crate::artifacts::last_good::LastGood;
 use crate::bodies::Bodies;
 use crate::capability::parts::PluginParts;
 use crate::capability::{Capabilities, PluginCapabilities, Services};
-use crate::component::runner::{CompilingRunner, ScriptRunners};
+use crate::component::runner::{Compiling, ScriptRunners};
 use crate::component::script::Script;
 use crate::component::{Offer, PluginComponent};
 use crate::effects::Effects;
@@ -141,8 +141,9 @@ impl Runtime {
 
     async fn component(&self, content: &Content) -> Result<PluginComponent<GuestState>, LoadProblem> {
         let (bytes, digest) = (Arc::clone(content.bytes()), content.digest());
-        let component = PluginComponent::new(bytes, digest, &self.artifacts, &self.offer).await;
-        match (component, Suffix::of(content.origin().path())) {
+        let file = content.origin().path();
+        let component = PluginComponent::new(bytes, digest, file, &self.artifacts, &self.offer).await;
+        match (component, Suffix::of(file)) {
             // Probably a script in a language without a runner.
             (Err(LoadProblem::NotWasm { is_text: true, .. }), Some(suffix)) => {
                 Err(self.runners.unknown(&suffix).into())
@@ -162,19 +163,21 @@ impl Runtime {
             let (digest, text) = (content.digest(), Arc::clone(content.bytes()));
             script.text = self.artifacts.erased(digest, text, &script.name).await?;
         }
-        let file = async {
-            let (source, key) = (runner.source().clone(), suffix.runner());
-            Ok::<_, LoadProblem>(self.blocking(move || source.read(&key)).await??)
-        };
-        let component = runner.component(file, &self.artifacts, &self.offer, &*self.env).await?;
+        let pool = self.blocking_pool.as_ref();
+        let component = runner.component(pool, &self.artifacts, &self.offer, &*self.env).await?;
         Ok(component.with_script(Arc::new(script), content.digest()))
     }
 
-    /// The runner that plugins in this language wait for.
-    pub(crate) fn compiling_runner(&self, language: &Language) -> Option<CompilingRunner> {
-        match language {
-            Language::Script(suffix) => self.runners.get(suffix).ok()?.compiling(),
-            Language::Wasm => None,
+    /// What the plugin with this content waits for, if it is being compiled.
+    pub(crate) fn compiling(&self, content: &ContentSource) -> Option<Compiling> {
+        let schedule = self.artifacts.compile_queue().schedule();
+        match content.language() {
+            Language::Script(suffix) => self.runners.get(suffix).ok()?.compiling(schedule),
+            Language::Wasm => schedule.of(content.path()).map(|job| Compiling {
+                what: "its component".to_owned(),
+                since: job.since,
+                waits_for_bytes: job.is_waiting.then_some(job.memory_bytes),
+            }),
         }
     }
 

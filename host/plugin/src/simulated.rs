@@ -75,7 +75,13 @@ impl PluginHost {
         metrics: PluginMetrics,
     ) -> PluginHost {
         let (engine, handle) = (guests.engine.clone(), Handle::current());
-        let compile_queue = CompileQueue::new(Compiler::InProcess, &engine, Arc::clone(&env), handle.clone());
+        let compile_queue = CompileQueue::new(
+            Compiler::InProcess,
+            &engine,
+            Arc::clone(&env),
+            handle.clone(),
+            metrics.artifacts.compiles.clone(),
+        );
         let compiled = guests.compiled.iter().map(|(digest, artifact)| (*digest, artifact));
         PluginHost::from_runtime(Runtime {
             last_good: LastGood::new(None),

@@ -103,6 +103,20 @@ fn script_runners_add_languages_of_scripts() {
 }
 
 #[test]
+fn memory_for_compiling_is_a_size() {
+    let config = accepted("[plugins]\ncompile-memory = \"256MiB\"\n");
+    assert_eq!(config.all_plugins.compile_memory, Some(256 << 20));
+    insta::assert_snapshot!(refusal("[plugins]\ncompile-memory = \"1MiB\"\n[plugins.greeter]\nscript = \"a.js\"\n"), @r#"
+    warning: config.toml:1:1: nothing to do: no [informer.NAME] and no [plugin.NAME]
+      help: start with [informer.pods] and resource = "v1/pods"
+    error: config.toml:2:18: `compile-memory` = 1MiB is out of range
+      help: from 32MiB to 1024GiB
+    error: config.toml:3:10: [plugins.greeter] is not a section: [plugins] is about all plugins together
+      help: write [plugin.greeter]
+    "#);
+}
+
+#[test]
 fn unknown_informers_are_reported_with_suggestions() {
     let with_informers = |informers| plugin_with_informers("pods", informers);
     insta::assert_snapshot!(refusal(&with_informers(r#"["pod", "deployments", "nodes", "nodes"]"#)), @r#"

@@ -150,6 +150,7 @@ fn complete_configuration_is_read() {
         cache: CacheSection { max_bytes: None, },
         state: StateSection { is_set: false, path: None, },
         script_runners: ScriptRunnersSection( {}, ),
+        all_plugins: PluginsSection { compile_memory: None, },
         informers: {},
         plugins: {},
         hash: TextHash(…),

@@ -16,7 +16,7 @@ use http::StatusCode;
 use informant_cache::{Source, SourceState};
 use informant_config::Resources;
 use informant_informer::ReflectorStatus;
-use informant_plugin_host::{CompilingRunner, PluginHost, PluginState, PluginStatus};
+use informant_plugin_host::{Compiling, PluginHost, PluginState, PluginStatus};
 use informant_spec::Required;
 
 use super::{AdminState, sources};
@@ -293,11 +293,15 @@ fn plugin(entry: &PluginEntry) -> ReadinessCheck {
     }
 }
 
-/// Names the runner that a script waits for.
+/// Names what is being compiled.
 fn loading(entry: &PluginEntry, host: &PluginHost) -> String {
-    let section = entry.section();
-    match host.compiling_runner(section.spec.content.language()) {
-        Some(CompilingRunner { language, .. }) => format!("loading: compiling the {language} runner"),
+    match host.compiling(&entry.section().spec.content) {
+        Some(Compiling {
+            what,
+            waits_for_bytes: None,
+            ..
+        }) => format!("loading: compiling {what}"),
+        Some(Compiling { what, .. }) => format!("loading: waiting to compile {what}"),
         None => "loading".to_owned(),
     }
 }

@@ -31,8 +31,7 @@ use informant_cache::listener::{DeadLetter, ListenerStats, RetriedKey, SlowedKey
 use informant_cache::{Catalog, Environment, IndexFeedHandle, Moment};
 use informant_object::SourceId;
 use informant_plugin_host::{
-    ClosedHost, CompilingRunner, KvUsage, Plugin, PluginHost, PluginState, PluginStatus, RunnerStatus, StuckOn,
-    WritingKey,
+    ClosedHost, Compiling, KvUsage, Plugin, PluginState, PluginStatus, RunnerStatus, StuckOn, WritingKey,
 };
 
 pub(crate) use self::commands::{Paused, RequeueRequest, Requeued, Restarted, Resumed};
@@ -100,7 +99,10 @@ impl Origin {
 fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -> PluginView {
     let origin = |source| Origin::of(catalog, source);
     let (state, because, loaded) = match entry.phase() {
-        PluginPhase::Loading(host) => ("loading", compiling_runner(entry, &host, environment.now()), None),
+        PluginPhase::Loading(host) => {
+            let waits_for = host.compiling(&entry.section().spec.content);
+            ("loading", waits_for.map(|of| compiling(&of, environment.now())), None)
+        }
         PluginPhase::Refused { reason } => ("refused", Some(reason.to_string()), None),
         PluginPhase::Stopped => ("stopped", None, None),
         PluginPhase::Running(plugin) => {
@@ -121,6 +123,7 @@ fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -
             loaded.writes_spaced_keys = keys.collect();
             let stuck_on = status.stuck_on.as_ref();
             loaded.stuck_on = stuck_on.map(|call| stuck(call, origin(call.source), now));
+            loaded.compiling = plugin.compiling().map(|of| compiling(&of, now));
             match entry.missing().filter(|_| status.state == PluginState::Running) {
                 Some(missing) => ("not-ready", Some(missing.to_string()), Some(loaded)),
                 None => (status.state.as_str(), status.because, Some(loaded)),
@@ -140,12 +143,21 @@ fn item(entry: &PluginEntry, catalog: &Catalog, environment: &dyn Environment) -
     }
 }
 
-/// That a script waits until the runner of its language is compiled.
-fn compiling_runner(entry: &PluginEntry, host: &PluginHost, now: Moment) -> Option<String> {
-    let section = entry.section();
-    let CompilingRunner { language, since } = host.compiling_runner(section.spec.content.language())?;
-    let seconds = age_ms(now, since) / 1_000;
-    Some(format!("compiling the {language} runner, {seconds} s so far"))
+/// What is being compiled, or waits for that, since when.
+fn compiling(compiling: &Compiling, now: Moment) -> String {
+    let Compiling {
+        what,
+        since,
+        waits_for_bytes,
+    } = compiling;
+    let seconds = age_ms(now, *since) / 1_000;
+    match waits_for_bytes {
+        None => format!("compiling {what}, {seconds} s so far"),
+        Some(bytes) => {
+            let mib = bytes.div_ceil(1 << 20);
+            format!("waiting for {mib} MiB of compile-memory to compile {what}, {seconds} s so far")
+        }
+    }
 }
 
 /// The runbook for a plugin that is not called, or fails on everything.

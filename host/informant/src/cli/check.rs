@@ -18,7 +18,7 @@ use clap::builder::NonEmptyStringValueParser;
 
 use super::{ClusterArgs, ConfigFlag, Exit, output};
 use crate::config_file;
-use crate::guests::Guests;
+use crate::guests::{Guests, compile_memory_bytes};
 use crate::key_file;
 use cluster::ClusterReport;
 use informant_config::{Config, Problem, Problems, Severity};
@@ -80,6 +80,9 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
         findings.problems.extend(components::unpinned(&config));
     }
     let guests = Guests::with_keys(config.state.is_set, &config.script_runners)?;
+    guests
+        .host()
+        .set_compile_memory(compile_memory_bytes(&config.all_plugins));
     let (inspections, found) = guests.block_on(components::inspect(&config, guests.host()));
     findings.add(found);
     findings.problems.extend(whole_objects::warnings(&config, &inspections));

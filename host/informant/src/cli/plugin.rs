@@ -317,6 +317,12 @@ fn problems(plugin: &PluginView) -> Vec<String> {
             runbooks::DEAD_LETTERS.code
         ));
     }
+    lines.extend(
+        loaded
+            .compiling
+            .as_ref()
+            .map(|what| format!("{name} has a new version: {what}")),
+    );
     let refused = loaded.last_reload.as_ref().and_then(|reload| reload.error.as_ref());
     let hint = runbooks::hint(Some(runbooks::PLUGIN_NOT_RELOADED.code));
     lines.extend(refused.map(|error| format!("{name} was not reloaded: {error}{hint}")));

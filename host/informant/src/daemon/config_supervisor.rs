@@ -31,6 +31,7 @@ use super::section_command::{CommandSender, Pending, Removal, SectionChange, Sec
 use super::status_registry::{PluginPhase, StatusRegistry};
 use crate::activities::Activities;
 use crate::cluster::ClusterAccess;
+use crate::guests::compile_memory_bytes;
 use crate::metrics::Metrics;
 
 pub(super) struct SupervisorParts {
@@ -99,6 +100,9 @@ impl ConfigSupervisor {
         self.deferred = None;
         self.may_apply_deferred = false;
         self.parts.durables.apply(config);
+        self.parts
+            .host
+            .set_compile_memory(compile_memory_bytes(&config.all_plugins));
         let mut pending = self.apply_clusters(config);
         pending.extend(self.apply_informers(config));
         for (name, section) in &config.plugins {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use informant_cache::ExpectedIndexes;
 use informant_config::PluginSection;
-use informant_plugin_host::{LoadError, LoadProblem, Plugin, PluginHost, PreparedChange, Swapped};
+use informant_plugin_host::{LoadError, LoadProblem, Plugin, PluginHost, PluginState, PreparedChange, Swapped};
 use informant_spec::{Content, Digest};
 use tokio::sync::Notify;
 use tokio::task::JoinError;
@@ -223,8 +223,11 @@ impl PluginSupervisor {
                         plugin.clear_refusal();
                     }
                 }
-                if for_section || attempt.content.tried != Some(content.digest()) {
-                    self.prepare(running, attempt, content);
+                let is_tried = attempt.content.tried == Some(content.digest());
+                match running {
+                    _ if is_tried && !for_section => {}
+                    Some(running) if self.runs(running, &content) => self.keep(running, attempt, &content),
+                    _ => self.prepare(running, attempt, content),
                 }
             }
             Err(error) if is_news || for_section => {
@@ -232,6 +235,23 @@ impl PluginSupervisor {
             }
             Err(_) => {}
         }
+    }
+
+    /// Whether that content is running, with the section as configured.
+    fn runs(&self, running: &Running, content: &Content) -> bool {
+        let plugin = &running.attachments.plugin;
+        Arc::ptr_eq(&running.applied, &self.wanted)
+            && plugin.digest() == content.digest()
+            && plugin.status().state != PluginState::Quarantined
+    }
+
+    /// The file has the running version again: another one that is being prepared is given up.
+    fn keep(&self, running: &Running, attempt: &mut Attempt, content: &Content) {
+        attempt.preparing = None;
+        attempt.content.tried = Some(content.digest());
+        running.attachments.plugin.clear_refusal();
+        let (component, digest) = (content.origin(), content.digest().short());
+        tracing::info!(plugin = %self.entry.name, %component, %digest, "plugin file has the running version; nothing to reload");
     }
 
     /// Prepares the version in `content` next to the running one.

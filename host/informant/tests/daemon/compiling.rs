@@ -16,20 +16,26 @@ use informant_plugin_host::{
 use informant_spec::{Content, PluginSpec};
 use tokio::runtime::Handle;
 
-use super::world::component;
+use super::program::Program;
+use super::world::{World, component, http_get, until};
 
 /// A host that compiles in a child process, in `folder`.
 fn host(folder: &Path, limits: CompileLimits) -> PluginHost {
+    let compiler = ChildCompiler {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_informant")),
+        arguments: vec!["compile-component".into()],
+        limits,
+    };
+    host_with(folder, compiler)
+}
+
+fn host_with(folder: &Path, compiler: ChildCompiler) -> PluginHost {
     let env: Arc<dyn Environment> = Arc::new(TokioEnvironment::current(1));
     PluginHost::new(HostOptions {
         cache_dir: folder.join("artifacts"),
         env,
         handle: Handle::current(),
-        compiler: Compiler::Child(ChildCompiler {
-            program: PathBuf::from(env!("CARGO_BIN_EXE_informant")),
-            arguments: vec!["compile-component".into()],
-            limits,
-        }),
+        compiler: Compiler::Child(compiler),
         services: Services {
             catalog: Catalog::new(),
             kube: None,
@@ -140,6 +146,84 @@ async fn compilation_is_limited_in_memory() {
         .await
         .unwrap_err();
     insta::assert_snapshot!(error.problem(), @"does not compile: it needs more than 1024 MiB of memory, the limit for compiling one component");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_abandoned_compile_ends_its_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = folder.path().join("process");
+    // The compiler, after it has written which process it is.
+    let script = format!(
+        "echo $$ > '{}'; exec '{}' compile-component",
+        process.display(),
+        env!("CARGO_BIN_EXE_informant")
+    );
+    let compiler = ChildCompiler {
+        program: PathBuf::from("/bin/sh"),
+        arguments: vec!["-c".into(), script.into()],
+        limits: CompileLimits::default(),
+    };
+    let host = host_with(folder.path(), compiler);
+    let content = Content::new("bomb.wasm", with_module(&bomb(2_000, 2_000)));
+    let origin = content.origin().clone();
+    let inspects = host.clone();
+    let task = tokio::spawn(async move { inspects.inspect(&content, serde_json::json!({})).await.map(|_| ()) });
+    let process = until("the compiler", async || {
+        let text = fs::read_to_string(&process).unwrap_or_default();
+        text.trim().parse::<u32>().map_err(|_| text)
+    });
+    let process = PathBuf::from(format!("/proc/{}", process.await));
+    let compiling = host.compiling(&origin).unwrap();
+    assert_eq!(
+        (compiling.what.as_str(), compiling.waits_for_bytes),
+        ("its component", None)
+    );
+    assert!(process.exists() && !task.is_finished());
+    task.abort();
+    until("the end of the compiler", async || {
+        match process.exists() || host.compiling(&origin).is_some() {
+            true => Err("it runs".to_owned()),
+            false => Ok(()),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_changes_back_is_not_reloaded() {
+    let world = World::start().await;
+    world.install("guest-recorder", "recorder.wasm");
+    let config = "[informer.pods]\nresource = \"v1/pods\"\n\
+                  [plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n";
+    let program = Program::run(&world, config).await;
+    program.logged("plugin loaded").await;
+    let plugin = async || {
+        let (_, text) = http_get(program.address(), "/api/v1/plugins").await;
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["items"][0].clone()
+    };
+    let bomb = with_module(&bomb(2_000, 2_000));
+    world.write("recorder.wasm", &bomb);
+    let compiling = until("the new version to be compiled", async || {
+        let plugin = plugin().await;
+        let compiling = plugin["compiling"].as_str().map(str::to_owned);
+        compiling.ok_or_else(|| plugin.to_string())
+    });
+    let compiling = compiling.await;
+    assert!(compiling.starts_with("compiling its component, "), "{compiling}");
+    world.install("guest-recorder", "recorder.wasm");
+    program
+        .logged("plugin file has the running version; nothing to reload")
+        .await;
+    let cancelled = program.logged("compile cancelled").await;
+    let file = cancelled["fields"]["file"].as_str().unwrap();
+    assert!(file.ends_with("recorder.wasm"), "{cancelled}");
+    let plugin = until("nothing to be compiled", async || match plugin().await {
+        plugin if plugin["compiling"].is_null() => Ok(plugin),
+        plugin => Err(plugin.to_string()),
+    });
+    let plugin = plugin.await;
+    assert_eq!((&plugin["state"], &plugin["reloads"]), (&"running".into(), &0.into()));
 }
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]

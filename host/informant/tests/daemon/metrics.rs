@@ -211,6 +211,7 @@ fn stable_metrics_are_documented() {
         "plugin_restarts_total{plugin,reason}",
         "plugin_reloads_total{plugin,result}",
         "plugin_memory_bytes{plugin}",
+        "plugin_memory_denied_total{plugin}",
         "plugin_state{plugin,state}",
         "index_errors_total{informer,index}",
         "index_attached{informer,index}",

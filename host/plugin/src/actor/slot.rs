@@ -108,7 +108,11 @@ impl InstanceSlot {
         }
     }
 
+    /// Reports the instance's memory, and what it was denied.
     pub(crate) fn update_memory(&mut self) {
+        if let Some(denied) = self.instance.as_mut().and_then(Instance::take_denied) {
+            self.context.memory_denied(self.id.actor, &denied);
+        }
         let bytes = self.instance.as_ref().map_or(0, Instance::memory_bytes);
         if bytes != self.memory_bytes {
             self.memory_bytes = bytes;
@@ -210,6 +214,7 @@ impl InstanceSlot {
 
     /// Drops the instance, which trapped or timed out, and counts that.
     pub(crate) fn drop_lost(&mut self, report: &TrapReport) {
+        self.update_memory();
         self.instance = None;
         self.because = StartCause::Rebuild;
         self.update_memory();

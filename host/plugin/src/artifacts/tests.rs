@@ -13,6 +13,19 @@ fn component() -> Arc<[u8]> {
     Arc::from(wat::parse_str(text).unwrap())
 }
 
+fn request() -> CompileRequest<'static> {
+    request_of(component())
+}
+
+fn request_of(bytes: Arc<[u8]>) -> CompileRequest<'static> {
+    CompileRequest {
+        digest: Digest::of(&bytes),
+        bytes,
+        file: Path::new("test.wasm"),
+        memory_bytes: 1,
+    }
+}
+
 struct TestCache {
     engine: Engine,
     dir: tempfile::TempDir,
@@ -43,6 +56,7 @@ impl TestCache {
             &self.engine,
             Arc::new(TokioTime),
             Handle::current(),
+            CompileGauges::default(),
         );
         Artifacts::open(
             &self.engine,
@@ -55,11 +69,7 @@ impl TestCache {
     }
 
     async fn get(&self) -> Arc<Artifact> {
-        self.open()
-            .get(Digest::of(&component()), component())
-            .await
-            .ok()
-            .unwrap()
+        self.open().get(request()).await.ok().unwrap()
     }
 
     /// How often an artifact was found, made and found damaged.
@@ -113,7 +123,7 @@ async fn artifacts_are_private_to_the_user() {
 async fn concurrent_requests_for_a_component_compile_it_once() {
     let cache = TestCache::new();
     let artifacts = cache.open();
-    let wanted = (0..16).map(|_| artifacts.get(Digest::of(&component()), component()));
+    let wanted = (0..16).map(|_| artifacts.get(request()));
     let all = futures::future::join_all(wanted).await;
     let first = all[0].as_ref().ok().unwrap();
     assert!(
@@ -180,7 +190,7 @@ async fn the_least_recently_used_artifacts_are_evicted() {
             .unwrap();
     }
     let other = Arc::<[u8]>::from(wat::parse_str("(component (core module))").unwrap());
-    cache.open().get(Digest::of(&other), other).await.ok().unwrap();
+    cache.open().get(request_of(other)).await.ok().unwrap();
     let names: Vec<String> = cache
         .files("cwasm")
         .iter()
@@ -199,7 +209,7 @@ async fn components_are_compiled_without_a_directory() {
     let file = cache.dir.path().join("file");
     fs::write(&file, "").unwrap();
     let artifacts = cache.open_at(&file.join("below"));
-    artifacts.get(Digest::of(&component()), component()).await.ok().unwrap();
+    artifacts.get(request()).await.ok().unwrap();
 }
 
 #[tokio::test]
@@ -211,12 +221,7 @@ async fn a_compile_error_is_reported_on_each_attempt() {
     bytes[call + 1] = 7;
     let bytes = Arc::<[u8]>::from(bytes);
     for _ in 0..2 {
-        let problem = cache
-            .open()
-            .get(Digest::of(&bytes), Arc::clone(&bytes))
-            .await
-            .err()
-            .unwrap();
+        let problem = cache.open().get(request_of(Arc::clone(&bytes))).await.err().unwrap();
         assert!(matches!(problem, LoadProblem::Compile(_)), "{problem}");
     }
 }

@@ -18,6 +18,8 @@ use crate::error::LoadProblem;
 pub(crate) struct Surface {
     pub(crate) imports: Vec<String>,
     pub(crate) exports: Vec<String>,
+    /// Bytes of the functions of all modules in it.
+    pub(crate) code_bytes: usize,
     /// None: built without an SDK, or with one that does not say.
     pub(crate) sdk: Option<SdkInfo>,
     /// What it says of itself if it is a script runner.
@@ -43,6 +45,7 @@ pub(crate) fn surface(bytes: &[u8]) -> Result<Surface, LoadProblem> {
             } if depth == 0 => return Err(LoadProblem::CoreModule),
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
             Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::CodeSectionStart { size, .. } => surface.code_bytes += size as usize,
             Payload::ComponentImportSection(imports) if depth == 0 => {
                 for import in imports {
                     surface

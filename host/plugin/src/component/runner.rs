@@ -9,44 +9,25 @@
 //! is prepared when the first script of its language is loaded, and stays as it is until the process ends: a program
 //! that runs no script of a language pays nothing for it. What fails is tried again for the next script.
 
-use std::borrow::Cow;
+mod file;
+
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use informant_cache::{Environment, Moment};
 use informant_spec::{Digest, Suffix};
+use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 
+use self::file::FileReads;
+pub use self::file::RunnerSource;
 use crate::artifacts::Artifacts;
-use crate::component::binary::{self, RunnerInfo};
-use crate::component::interface_name::InterfaceVersion;
-use crate::component::roles::offered_version;
+use crate::component::binary::RunnerInfo;
 use crate::component::{Offer, PluginComponent};
-use crate::engine::compile::COMPONENT_BYTES_MAX;
-use crate::engine::limiter::Mib;
+use crate::engine::compile::CompileSchedule;
 use crate::error::{LoadProblem, RunnerProblem, language};
 use crate::sync::lock;
-
-/// The path of a runner without a file, in messages.
-const BUILT_IN: &str = "the built-in script runner";
-
-/// Where a script runner is.
-#[derive(Clone, Debug)]
-pub enum RunnerSource {
-    /// In the program, or read already.
-    BuiltIn(Cow<'static, [u8]>),
-    /// The file that config.toml names.
-    Configured(PathBuf),
-    /// A file of the release, in the first of these folders that has it.
-    Released {
-        /// The file's name.
-        file: &'static str,
-        folders: Vec<PathBuf>,
-    },
-}
 
 /// The runners that a host may use, by the key that they have in `[script-runners]`: `js`, `py`.
 pub type RunnerSources = BTreeMap<Suffix, RunnerSource>;
@@ -61,18 +42,15 @@ pub struct RunnerStatus {
     pub digest: Digest,
 }
 
-/// A runner that is being read and compiled.
+/// What a plugin waits for: its component, or the runner of its script, is being compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CompilingRunner {
-    /// The language of its scripts.
-    pub language: String,
+pub struct Compiling {
+    /// `its component`, `the Python runner`.
+    pub what: String,
+    /// When that began.
     pub since: Moment,
-}
-
-/// The bytes of a runner, and the path that messages name.
-pub(crate) struct RunnerFile {
-    path: PathBuf,
-    bytes: Arc<[u8]>,
+    /// The memory that it waits for, in bytes: others are being compiled.
+    pub waits_for_bytes: Option<u64>,
 }
 
 /// The script runners of a host.
@@ -82,92 +60,16 @@ pub(crate) struct ScriptRunners<T: 'static>(BTreeMap<Suffix, ScriptRunner<T>>);
 pub(crate) struct ScriptRunner<T: 'static> {
     key: Suffix,
     source: RunnerSource,
+    reads: FileReads,
     ready: OnceCell<PluginComponent<T>>,
-    preparing_since: Mutex<Option<Moment>>,
+    preparing: Mutex<Option<Preparation>>,
 }
 
-impl RunnerSource {
-    /// Reads the runner of scripts with this suffix. Blocks.
-    pub(crate) fn read(&self, suffix: &Suffix) -> Result<RunnerFile, RunnerProblem> {
-        match self {
-            RunnerSource::BuiltIn(bytes) => Ok(RunnerFile {
-                path: PathBuf::from(BUILT_IN),
-                bytes: Arc::from(&bytes[..]),
-            }),
-            RunnerSource::Configured(path) => read(path),
-            RunnerSource::Released { file, folders } => {
-                let places: Vec<PathBuf> = folders.iter().map(|folder| folder.join(file)).collect();
-                match places.iter().find(|place| place.exists()) {
-                    Some(place) => read(place),
-                    None => Err(RunnerProblem::NotInstalled {
-                        suffix: suffix.clone(),
-                        file,
-                        places,
-                    }),
-                }
-            }
-        }
-    }
-}
-
-/// Reads a runner's file, which is no longer than any other component.
-fn read(path: &Path) -> Result<RunnerFile, RunnerProblem> {
-    let unreadable = |cause: String| RunnerProblem::Unreadable {
-        runner: path.to_owned(),
-        cause,
-    };
-    let about = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
-    // A pipe would never end.
-    if !about.is_file() {
-        return Err(unreadable("it is not a regular file".to_owned()));
-    }
-    let mut bytes = Vec::new();
-    let most = COMPONENT_BYTES_MAX as u64;
-    File::open(path)
-        .and_then(|file| file.take(most + 1).read_to_end(&mut bytes))
-        .map_err(|error| unreadable(error.to_string()))?;
-    if bytes.len() > COMPONENT_BYTES_MAX {
-        return Err(unreadable(format!("it is larger than {}", Mib(COMPONENT_BYTES_MAX))));
-    }
-    Ok(RunnerFile {
-        path: path.to_owned(),
-        bytes: bytes.into(),
-    })
-}
-
-impl RunnerFile {
-    /// Checks what the file says of itself: that it is a runner for `key`, and built for this contract.
-    fn check(&self, key: &Suffix) -> Result<RunnerInfo, RunnerProblem> {
-        let runner = || self.path.clone();
-        let surface = binary::surface(&self.bytes).map_err(|problem| self.refused(problem))?;
-        let info = surface
-            .runner
-            .ok_or_else(|| RunnerProblem::NoSection { runner: runner() })?;
-        let version = InterfaceVersion::parse(&info.contract);
-        if !version.is_some_and(|version| version.is_compatible_with(&offered_version())) {
-            return Err(RunnerProblem::Contract {
-                runner: runner(),
-                version: info.version,
-                found: info.contract,
-            });
-        }
-        if !info.suffixes.iter().any(|suffix| suffix == key.as_str()) {
-            return Err(RunnerProblem::OtherLanguage {
-                runner: runner(),
-                found: info.language,
-                suffixes: info.suffixes,
-                suffix: key.clone(),
-            });
-        }
-        Ok(info)
-    }
-
-    fn refused(&self, problem: LoadProblem) -> RunnerProblem {
-        RunnerProblem::Refused {
-            runner: self.path.clone(),
-            problem: Box::new(problem),
-        }
-    }
+/// A runner that is being prepared.
+struct Preparation {
+    since: Moment,
+    /// None: it is being read.
+    file: Option<PathBuf>,
 }
 
 impl<T> ScriptRunners<T> {
@@ -176,8 +78,9 @@ impl<T> ScriptRunners<T> {
             let runner = ScriptRunner {
                 key: key.clone(),
                 source,
+                reads: FileReads::default(),
                 ready: OnceCell::new(),
-                preparing_since: Mutex::default(),
+                preparing: Mutex::default(),
             };
             (key, runner)
         });
@@ -209,47 +112,58 @@ impl<T> ScriptRunners<T> {
 }
 
 impl<T> ScriptRunner<T> {
-    pub(crate) fn source(&self) -> &RunnerSource {
-        &self.source
-    }
-
-    /// The runner without a script. The first call prepares it from `file`, and others wait for that.
+    /// The runner without a script. The first call prepares it, reading on `pool` if there is one, and others wait for
+    /// that.
     /// Errors: why the runner is rejected.
     pub(crate) async fn component(
         &self,
-        file: impl Future<Output = Result<RunnerFile, LoadProblem>>,
+        pool: Option<&Handle>,
         artifacts: &Artifacts,
         offer: &Offer<T>,
         env: &dyn Environment,
     ) -> Result<&PluginComponent<T>, LoadProblem> {
         let prepare = || async {
-            let _preparing = Preparing::new(&self.preparing_since, env.now());
-            let file = file.await?;
+            let preparing = Preparing::new(&self.preparing, env.now());
+            let file = match pool {
+                Some(pool) => self.reads.read(&self.source, &self.key, env, pool).await?,
+                None => self.source.read(&self.key)?,
+            };
             let RunnerInfo { language, version, .. } = file.check(&self.key)?;
             let (digest, bytes) = (Digest::of(&file.bytes), file.bytes.len());
             tracing::info!(language, version, digest = %digest.short(), bytes, "loading script runner");
-            let component = PluginComponent::new(Arc::clone(&file.bytes), digest, artifacts, offer).await;
+            preparing.has_read(&file.path);
+            let component = PluginComponent::new(Arc::clone(&file.bytes), digest, &file.path, artifacts, offer).await;
             component.map_err(|problem| file.refused(problem).into())
         };
         self.ready.get_or_try_init(prepare).await
     }
 
     /// What a script waits for while the runner is being prepared.
-    pub(crate) fn compiling(&self) -> Option<CompilingRunner> {
-        lock(&self.preparing_since).map(|since| CompilingRunner {
-            language: language(&self.key),
-            since,
+    pub(crate) fn compiling(&self, schedule: &CompileSchedule) -> Option<Compiling> {
+        let preparing = lock(&self.preparing);
+        let Preparation { since, file } = preparing.as_ref()?;
+        let job = file.as_ref().and_then(|file| schedule.of(file));
+        Some(Compiling {
+            what: format!("the {} runner", language(&self.key)),
+            since: *since,
+            waits_for_bytes: job.filter(|job| job.is_waiting).map(|job| job.memory_bytes),
         })
     }
 }
 
 /// Holds while a runner is being prepared.
-struct Preparing<'a>(&'a Mutex<Option<Moment>>);
+struct Preparing<'a>(&'a Mutex<Option<Preparation>>);
 
 impl<'a> Preparing<'a> {
-    fn new(since: &'a Mutex<Option<Moment>>, now: Moment) -> Preparing<'a> {
-        *lock(since) = Some(now);
-        Preparing(since)
+    fn new(preparing: &'a Mutex<Option<Preparation>>, since: Moment) -> Preparing<'a> {
+        *lock(preparing) = Some(Preparation { since, file: None });
+        Preparing(preparing)
+    }
+
+    fn has_read(&self, file: &Path) {
+        if let Some(preparation) = &mut *lock(self.0) {
+            preparation.file = Some(file.to_owned());
+        }
     }
 }
 
@@ -261,43 +175,12 @@ impl Drop for Preparing<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::file::RunnerFile;
     use super::*;
+    use crate::engine::compile::CompileGauges;
 
     fn suffix(text: &str) -> Suffix {
         Suffix::new(text).unwrap()
-    }
-
-    /// The problem of a runner for .lua files with this section.
-    fn problem(section: &str) -> String {
-        let section = section.replace('"', "\\\"");
-        let text = format!(r#"(component (core module (@custom "informant:runner" "{section}")))"#);
-        let file = RunnerFile {
-            path: PathBuf::from("lua.wasm"),
-            bytes: wat::parse_str(text).unwrap().into(),
-        };
-        file.check(&suffix("lua"))
-            .map_or_else(|problem| problem.to_string(), |info| info.version)
-    }
-
-    #[test]
-    fn a_runner_is_checked_by_its_section() {
-        let section = |suffix: &str, contract: &str| {
-            format!(r#"{{"language":"Lua","suffixes":["{suffix}"],"version":"5.4","contract":"{contract}"}}"#)
-        };
-        let ours = crate::bindings::CONTRACT;
-        assert_eq!(problem(&section("lua", ours)), "5.4");
-        let problems = [
-            problem("{}"),
-            problem(&section("luau", ours)),
-            problem(&section("lua", "0.1.0")),
-            problem(&section("lua", "soon")),
-        ];
-        insta::assert_snapshot!(problems.join("\n"), @r"
-        its runner, lua.wasm, is no script runner: it has no section informant:runner; set [script-runners] in config.toml to the file of a runner, such as informant-runner-python.wasm
-        its runner, lua.wasm, runs scripts in Lua (.luau), not .lua files; correct [script-runners] in config.toml
-        its runner, lua.wasm (5.4), was built for contract 0.1.0, but this Informant supports 0.3.0; use the runner of Informant 0.1.0
-        its runner, lua.wasm (5.4), was built for contract soon, but this Informant supports 0.3.0; use the runner of Informant 0.1.0
-        ");
     }
 
     #[test]
@@ -305,15 +188,25 @@ mod tests {
         let source = RunnerSource::Configured(PathBuf::from("python.wasm"));
         let runners = ScriptRunners::<()>::new(RunnerSources::from([(suffix("py"), source)]));
         let runner = runners.get(&suffix("py")).unwrap();
-        assert_eq!(runner.compiling(), None);
-        let preparing = Preparing::new(&runner.preparing_since, Moment::ZERO);
-        let expected = CompilingRunner {
-            language: "Python".to_owned(),
-            since: Moment::ZERO,
+        let schedule = CompileSchedule::new(1, CompileGauges::default());
+        assert_eq!(runner.compiling(&schedule), None);
+        let preparing = Preparing::new(&runner.preparing, Moment::ZERO);
+        let compiling = |waits_for_bytes| {
+            Some(Compiling {
+                what: "the Python runner".to_owned(),
+                since: Moment::ZERO,
+                waits_for_bytes,
+            })
         };
-        assert_eq!(runner.compiling(), Some(expected));
-        drop(preparing);
-        assert_eq!(runner.compiling(), None);
+        assert_eq!(runner.compiling(&schedule), compiling(None));
+        let python = Path::new("python.wasm");
+        preparing.has_read(python);
+        schedule.set_memory_max(64 << 20);
+        let _other = schedule.enter(Path::new("other.wasm"), 40 << 20, Moment::ZERO);
+        let turn = schedule.enter(python, 398 << 20, Moment::ZERO);
+        assert_eq!(runner.compiling(&schedule), compiling(Some(398 << 20)));
+        drop((turn, preparing));
+        assert_eq!(runner.compiling(&schedule), None);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! component, script ──▶ CompileQueue ──▶ this process, or a child with time and memory limits ──▶ native code, text
 //! ```
 //!
+//! How many components are compiled at a time depends on the memory that each is expected to take (`schedule`).
+//!
 //! A compiler reads untrusted input: a small component can take hours or all memory, which wasmtime does not treat as a
 //! bug. So the daemon compiles in a child process ([`Compiler::Child`]) that has nothing but its pipes: no environment,
 //! no files, no network, little memory, little time (`confine`, as far as the system can). Its memory is freed when it
@@ -12,14 +14,16 @@
 mod child;
 mod confine;
 mod message;
+mod schedule;
 mod worker;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::Environment;
+use informant_cache::{Environment, Moment};
+use informant_spec::Digest;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinError;
@@ -27,9 +31,12 @@ use tokio_util::task::AbortOnDropHandle;
 use wasmtime::Engine;
 
 use message::Work;
+pub use schedule::{COMPILE_MEMORY_DEFAULT_BYTES, SHORT_COMPILE_BYTES_MAX};
+pub(crate) use schedule::{CompileGauges, CompileSchedule, expected_memory_bytes};
 pub use worker::compile_worker;
 
 use super::erase::erase_types;
+use super::limiter::Mib;
 
 /// Bytes of a component's file: 64 MiB. Python's has 18, StarlingMonkey's 12; a much larger file is something else.
 pub const COMPONENT_BYTES_MAX: usize = 64 << 20;
@@ -42,15 +49,12 @@ pub(crate) const COMPILE_TIME: Duration = Duration::from_secs(120);
 /// itself. At the limit the compiler aborts and the component is rejected.
 pub(crate) const COMPILE_MEMORY_BYTES: u64 = 2 << 30;
 
-/// Threads that compile one component: 4. More would need more memory at once, and leave less of the machine to other
-/// work.
-pub(crate) const COMPILE_THREADS_MAX: usize = 4;
+/// Threads that compile one component: 2. More would need more memory at once, and leave less of the machine to other
+/// components and other work.
+pub(crate) const COMPILE_THREADS_MAX: usize = 2;
 
 /// Bytes of one compiled component: 512 MiB. Native code is two to three times as long as the component.
 pub(crate) const ARTIFACT_BYTES_MAX: usize = 512 << 20;
-
-/// Components compiled at a time: 1. One takes up to 350 MiB and uses several cores.
-const COMPILING_MAX: usize = 1;
 
 /// Scripts whose types are erased at a time: 2. They do not wait for components, which take seconds.
 const ERASING_MAX: usize = 2;
@@ -120,40 +124,84 @@ impl Compiler {
     }
 }
 
-/// Compiles components, [`COMPILING_MAX`] at a time.
+/// A component to compile.
+pub(crate) struct CompileRequest<'a> {
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) digest: Digest,
+    /// The file that it is from, for log and status.
+    pub(crate) file: &'a Path,
+    /// See [`expected_memory_bytes`].
+    pub(crate) memory_bytes: u64,
+}
+
+/// A compiled component.
+pub(crate) struct CompiledComponent {
+    /// What [`wasmtime::component::Component::deserialize`] reads.
+    pub(crate) artifact: Vec<u8>,
+    /// How long that took, without the time before its turn.
+    pub(crate) took: Duration,
+}
+
+/// Compiles components: side by side, as far as their memory permits.
 pub(crate) struct CompileQueue {
     compiler: Compiler,
     engine: Engine,
     env: Arc<dyn Environment>,
     handle: Handle,
-    turns: Semaphore,
+    schedule: CompileSchedule,
     erasing: Semaphore,
 }
 
 impl CompileQueue {
-    pub(crate) fn new(compiler: Compiler, engine: &Engine, env: Arc<dyn Environment>, handle: Handle) -> CompileQueue {
+    pub(crate) fn new(
+        compiler: Compiler,
+        engine: &Engine,
+        env: Arc<dyn Environment>,
+        handle: Handle,
+        gauges: CompileGauges,
+    ) -> CompileQueue {
         CompileQueue {
             compiler,
             engine: engine.clone(),
             env,
             handle,
-            turns: Semaphore::new(COMPILING_MAX),
+            schedule: CompileSchedule::new(processors(), gauges),
             erasing: Semaphore::new(ERASING_MAX),
         }
     }
 
-    /// Compiles a component to what [`wasmtime::component::Component::deserialize`] reads. If the future is dropped,
-    /// the child is killed. Errors: wasmtime's message, if the component is invalid or uses a disabled feature, or the
-    /// limit that it reached.
-    pub(crate) async fn compile(&self, component: Arc<[u8]>) -> Result<Vec<u8>, String> {
-        let _turn = self.turns.acquire().await;
-        match &self.compiler {
+    /// What compiles.
+    pub(crate) fn schedule(&self) -> &CompileSchedule {
+        &self.schedule
+    }
+
+    /// Compiles a component when its turn comes. If the future is dropped, the turn is given up and the child is
+    /// killed. Errors: wasmtime's message, if the component is invalid or uses a disabled feature, or the limit that it
+    /// reached.
+    pub(crate) async fn compile(&self, request: CompileRequest<'_>) -> Result<CompiledComponent, String> {
+        let (file, digest) = (request.file.display(), request.digest.short());
+        let (bytes, memory) = (request.bytes.len(), Mib(request.memory_bytes as usize));
+        let turn = self.schedule.enter(request.file, request.memory_bytes, self.env.now());
+        let mut cancelled = CancelledLine::new(&request, &*self.env);
+        if turn.is_waiting() {
+            tracing::info!(%file, %digest, bytes, %memory, "component waits for others to be compiled");
+        }
+        turn.begins().await;
+        let began = self.env.now();
+        turn.began(began);
+        tracing::info!(%file, %digest, bytes, %memory, "compiling component");
+        let component = Arc::clone(&request.bytes);
+        let compiled = match &self.compiler {
             Compiler::InProcess => {
                 let engine = self.engine.clone();
                 self.in_process(move || compile(&engine, &component)).await
             }
             Compiler::Child(child) => self.in_child(Work::Compile, child.clone(), component).await,
-        }
+        };
+        cancelled.is_due = false;
+        let (artifact, took) = (compiled?, self.env.now() - began);
+        tracing::info!(%file, %digest, seconds = took.as_secs_f64(), "component compiled");
+        Ok(CompiledComponent { artifact, took })
     }
 
     /// The JavaScript that is left of a TypeScript module. If the future is dropped, the child is killed. Errors: what
@@ -191,11 +239,47 @@ impl CompileQueue {
     }
 }
 
+/// Logs that a compile did not end, when it is dropped.
+struct CancelledLine<'a> {
+    file: &'a Path,
+    digest: Digest,
+    since: Moment,
+    env: &'a dyn Environment,
+    is_due: bool,
+}
+
+impl<'a> CancelledLine<'a> {
+    fn new(request: &CompileRequest<'a>, env: &'a dyn Environment) -> CancelledLine<'a> {
+        CancelledLine {
+            file: request.file,
+            digest: request.digest,
+            since: env.now(),
+            env,
+            is_due: true,
+        }
+    }
+}
+
+impl Drop for CancelledLine<'_> {
+    fn drop(&mut self) {
+        if self.is_due {
+            let (file, digest) = (self.file.display(), self.digest.short());
+            let seconds = (self.env.now() - self.since).as_secs_f64();
+            tracing::info!(%file, %digest, seconds, "compile cancelled");
+        }
+    }
+}
+
+/// Those that this process may use.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn interrupted(_: JoinError) -> String {
     "interrupted, because Informant is stopping".to_owned()
 }
 
-/// Takes from 50 ms (Rust, C) to some seconds and 300 MiB (JavaScript, Python), on all cores.
+/// Takes from 50 ms (Rust, C) to some seconds and 400 MiB (JavaScript, Python), on [`COMPILE_THREADS_MAX`] cores.
 fn compile(engine: &Engine, component: &[u8]) -> Result<Vec<u8>, String> {
     engine
         .precompile_component(component)

@@ -1,6 +1,7 @@
 //! What is wrong with the runner of a script.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use informant_spec::Suffix;
 
@@ -36,6 +37,12 @@ pub enum RunnerProblem {
     },
     #[error("its runner, {}, cannot be read: {cause}; correct [script-runners] in config.toml", runner.display())]
     Unreadable { runner: PathBuf, cause: String },
+    #[error(
+        "its runner, {}, cannot be read: its file system has not answered within {} s; its scripts are tried again when it does",
+        runner.display(),
+        within.as_secs()
+    )]
+    ReadTimeout { runner: PathBuf, within: Duration },
     #[error(
         "its runner, {}, is no script runner: it has no section informant:runner; set [script-runners] in config.toml to the file of a runner, such as informant-runner-python.wasm",
         runner.display()
@@ -82,6 +89,7 @@ impl RunnerProblem {
         match self {
             RunnerProblem::NotInstalled { .. }
             | RunnerProblem::Unreadable { .. }
+            | RunnerProblem::ReadTimeout { .. }
             | RunnerProblem::NoSection { .. }
             | RunnerProblem::OtherLanguage { .. }
             | RunnerProblem::Contract { .. }

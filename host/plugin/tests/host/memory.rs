@@ -1,6 +1,8 @@
-//! A script that has used up its memory starts from scratch, and the plugin continues.
+//! A script that has used up its memory starts from scratch, and the plugin continues. A component that survives it is
+//! reported.
 
 use informant_plugin_host::PluginState;
+use informant_spec::PluginSpec;
 
 use crate::indexes::Loop;
 use crate::scripts::{attached, can_run, run};
@@ -81,4 +83,25 @@ async fn an_index_script_out_of_memory_starts_from_scratch() {
     );
     let error = &failures[0].error;
     assert!(error.contains(named) && error.contains(limit), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn denied_memory_that_a_call_survives_is_reported() {
+    let world = World::new();
+    let path = world.cache.path().join("grows.wasm");
+    std::fs::write(&path, wat::parse_str(include_str!("grows.wat")).unwrap()).unwrap();
+    let plugin = world.load(PluginSpec::new("grows", path)).await.unwrap();
+    plugin.start().await;
+    let _first = attached(&world, &plugin).await;
+    let mut others = world.pods("others");
+    others.attach(&plugin.listener());
+    idle(&world, &plugin).await;
+    assert_eq!(
+        (plugin.status().state, plugin.status().restarts),
+        (PluginState::Running, 0)
+    );
+    insta::assert_snapshot!(world.metrics("informant_plugin_memory_denied"), @r#"informant_plugin_memory_denied_total{plugin="grows"} 2"#);
+    let log = world.log.text();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("denied memory")).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r#"WARN plugin denied memory; its calls returned plugin="grows" role="events" calls=1 cause="it requested 640.0 MiB of memory, but limits.memory = \"64MiB\" of [plugin.grows]""#);
 }

@@ -58,6 +58,9 @@ pub(crate) struct LoadedView {
     pub restarts: u64,
     /// Components swapped in.
     pub reloads: u64,
+    /// What its next version waits for, if that is being compiled.
+    #[serde(default)]
+    pub compiling: Option<String>,
     /// The last attempt to swap in a component or to apply another section.
     pub last_reload: Option<ReloadView>,
     pub pending: usize,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use informant_config::{Config, PluginSection, Problem, show_size};
 use informant_informer::Discovered;
+use informant_plugin_host::limits::SHORT_COMPILE_BYTES_MAX;
 use informant_plugin_host::{Inspection, LoadError, LoadProblem, MetricKind, PluginHost, Preflight, Role};
 
 use super::cluster::ClusterReport;
@@ -47,7 +48,7 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
                 findings
                     .problems
                     .extend(selections::check(config, name, section, &inspection));
-                findings.passed.push(line(name, &inspection));
+                findings.passed.push(line(name, &inspection, host));
                 inspections.insert(name, inspection);
             }
             Err(error) => {
@@ -78,16 +79,30 @@ fn start_problem(config: &Config, name: &str, section: &PluginSection, error: &L
     }
 }
 
-fn line(name: &str, inspection: &Inspection) -> String {
+fn line(name: &str, inspection: &Inspection, host: &PluginHost) -> String {
     let manifest = &inspection.manifest;
     let size = show_size(inspection.size_bytes as u64);
     format!(
-        "plugin {name}: {} {}, {}, {size}, sha256 {}",
+        "plugin {name}: {} {}, {}, {size}, sha256 {}{}",
         manifest.name,
         manifest.version,
         inspection.roles,
-        inspection.digest.short()
+        inspection.digest.short(),
+        compiling(inspection.compile_memory_bytes, host)
     )
+}
+
+/// The memory that compiling takes, if it is worth a thought.
+fn compiling(memory_bytes: u64, host: &PluginHost) -> String {
+    if memory_bytes <= SHORT_COMPILE_BYTES_MAX && !host.compiles_alone(memory_bytes) {
+        return String::new();
+    }
+    let mib = memory_bytes.div_ceil(1 << 20);
+    let alone = match host.compiles_alone(memory_bytes) {
+        true => ", and so alone",
+        false => "",
+    };
+    format!("; compiled in about {mib} MiB{alone}")
 }
 
 fn check_pin(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {

@@ -90,6 +90,7 @@ fn loaded() -> LoadedView {
         instances: 1,
         restarts: 0,
         reloads: 0,
+        compiling: None,
         last_reload: None,
         pending: 0,
         oldest_pending_ms: None,
@@ -158,6 +159,7 @@ fn failing() -> LoadedView {
             age_ms: 12_000,
         }),
         restarts: 7,
+        compiling: None,
         last_reload: Some(ReloadView {
             result: "refused".into(),
             error: Some("plugin \"greeter\": greeter.wasm: not WebAssembly".into()),

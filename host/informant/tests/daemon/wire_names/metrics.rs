@@ -72,7 +72,10 @@ fn assert_of_plugins(text: &str) {
     informant_listener_waiting gauge {plugin}
     informant_native_handler_panics counter {cluster,informer}
     informant_plugin_artefacts counter {result}
+    informant_plugin_compile_memory_bytes gauge {}
     informant_plugin_compile_seconds histogram {le}
+    informant_plugin_compiles_running gauge {}
+    informant_plugin_compiles_waiting gauge {}
     informant_plugin_http_closed_seconds gauge {}
     informant_plugin_index_objects counter {plugin,result}
     informant_plugin_instances gauge {plugin}
@@ -80,6 +83,7 @@ fn assert_of_plugins(text: &str) {
     informant_plugin_loads counter {plugin,result}
     informant_plugin_log_dropped_bytes counter {plugin}
     informant_plugin_memory_bytes gauge {plugin}
+    informant_plugin_memory_denied counter {plugin}
     informant_plugin_not_ready gauge {plugin}
     informant_plugin_recent_log_bytes gauge {}
     informant_plugin_recent_log_dropped counter {}

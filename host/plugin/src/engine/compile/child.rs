@@ -9,7 +9,7 @@ use tokio::process::{Child, Command};
 
 use super::confine::Confinement;
 use super::message::{ANSWER_HEAD_BYTES, REPORT_BYTES, RequestHead, Work, answer_of, take_report};
-use super::{ARTIFACT_BYTES_MAX, COMPILE_THREADS_MAX, ChildCompiler};
+use super::{ARTIFACT_BYTES_MAX, COMPILE_THREADS_MAX, ChildCompiler, processors};
 use crate::engine::limiter::Mib;
 
 /// Bytes kept of a child's stderr.
@@ -142,9 +142,7 @@ async fn read(pipe: impl AsyncRead + Unpin, max: u64) -> std::io::Result<Vec<u8>
 }
 
 fn threads() -> usize {
-    std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(COMPILE_THREADS_MAX)
+    processors().min(COMPILE_THREADS_MAX)
 }
 
 /// Explains why a child ended without an answer.
