@@ -111,7 +111,7 @@ impl RunnerSource {
 }
 
 /// Reads a runner's file, which is no longer than any other component.
-fn read(path: &Path) -> Result<RunnerFile, RunnerProblem> {
+pub(crate) fn read(path: &Path) -> Result<RunnerFile, RunnerProblem> {
     let unreadable = |cause: String| RunnerProblem::Unreadable {
         runner: path.to_owned(),
         cause,
@@ -136,6 +136,10 @@ fn read(path: &Path) -> Result<RunnerFile, RunnerProblem> {
 }
 
 impl RunnerFile {
+    pub(crate) fn bytes(&self) -> Arc<[u8]> {
+        Arc::clone(&self.bytes)
+    }
+
     /// Checks what the file says of itself: that it is a runner for `key`, and built for this contract.
     fn check(&self, key: &Suffix) -> Result<RunnerInfo, RunnerProblem> {
         let runner = || self.path.clone();
@@ -228,6 +232,11 @@ impl<T> ScriptRunner<T> {
             let RunnerInfo { language, version, .. } = file.check(&self.key)?;
             let (digest, bytes) = (Digest::of(&file.bytes), file.bytes.len());
             tracing::info!(language, version, digest = %digest.short(), bytes, "loading script runner");
+            let _precompiled = match &self.source {
+                RunnerSource::Released { .. } => artifacts.use_precompiled(&file.path, digest).await,
+                // Who chooses the file may be somebody who must not choose native code.
+                RunnerSource::BuiltIn(_) | RunnerSource::Configured(_) => None,
+            };
             let component = PluginComponent::new(Arc::clone(&file.bytes), digest, artifacts, offer).await;
             component.map_err(|problem| file.refused(problem).into())
         };
