@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Result, bail};
 
-use crate::{base, cargo, guests, peers, report, script_runner, workspace, zig};
+use crate::{base, c_plugins, cargo, go_plugins, guests, peers, python_runner, report, script_runner, workspace, zig};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -32,9 +32,9 @@ pub(crate) struct Args {
 /// A part that is measured on its own.
 #[derive(clap::Subcommand)]
 enum Part {
-    /// Measure plugins, and fail if a bound is missed: what one call of a handler costs in Rust and in a script, how
-    /// fast the writes are made that a handler defers, what waiting for HTTP costs other plugins, and what 1,000 idle
-    /// plugins cost. Requires Python, for the script runner.
+    /// Measure plugins, and fail if a bound is missed: what one call of a handler costs in each language and how much
+    /// memory it takes, how fast the writes are made that a handler defers, what waiting for HTTP costs other plugins,
+    /// and what 1,000 idle plugins cost. Requires Python, for the script runners; the handlers in Go require Go.
     ///
     /// `cargo xtask bench --against COMMIT` compares CPU and memory of the whole program with an earlier commit.
     Plugins {
@@ -115,7 +115,7 @@ fn plugins(only: Option<Measured>) -> Result<ExitCode> {
     let mut is_met = true;
     let wants = |part| only.is_none_or(|only| only == part);
     if wants(Measured::Calls) {
-        guests::build_packages(&["guest-no-op".to_owned(), "guest-measured".to_owned()])?;
+        measured_guests()?;
         is_met &= run_example("informant", "plugin_calls")?;
     }
     if wants(Measured::Http) {
@@ -132,6 +132,21 @@ fn plugins(only: Option<Measured>) -> Result<ExitCode> {
         is_met &= cargo::status(command.args(["--writes", WRITTEN_PODS]))?.success();
     }
     Ok(exit_code(is_met))
+}
+
+/// Builds the handlers of the table of languages. Those whose tool is missing are in the table as not measured.
+fn measured_guests() -> Result<()> {
+    guests::build_packages(&["guest-no-op".to_owned(), "guest-measured".to_owned()])?;
+    c_plugins::build()?;
+    match go_plugins::missing() {
+        Some(why) => report::skipped("plugins in Go", why),
+        None => go_plugins::build_components()?,
+    }
+    match python_runner::missing() {
+        Some(why) => report::skipped("the runner of Python scripts", why),
+        None => drop(python_runner::build()?),
+    }
+    Ok(())
 }
 
 /// Measures a part that needs one plugin.

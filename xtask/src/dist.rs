@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use self::build::Build;
-use crate::{book, c_bindings, cargo, report, workspace, zig};
+use crate::{book, c_bindings, cargo, python_runner, report, workspace, zig};
 
 /// What to build.
 #[derive(clap::Args, Clone, Default)]
@@ -23,6 +23,9 @@ pub(crate) struct Args {
     /// Base the image on this OCI image layout. Without it, no image is written.
     #[arg(long, value_name = "FOLDER")]
     base: Option<PathBuf>,
+    /// Release this runner of Python scripts instead of building one: two builds of it differ.
+    #[arg(long, value_name = "FILE")]
+    python_runner: Option<PathBuf>,
     /// Check that this tag is the version's, and that CHANGELOG.md has a section for it.
     #[arg(long)]
     tag: Option<String>,
@@ -65,14 +68,26 @@ impl Target {
     }
 }
 
+/// Why a release cannot be built, if a tool is missing.
+pub(crate) fn missing() -> Option<&'static str> {
+    zig::missing().or_else(python_runner::missing)
+}
+
 /// Builds and packs.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if let Some(why) = zig::missing() {
+    if let Some(why) = missing() {
         bail!("cannot build a release: {why}");
     }
     if args.tag.is_some() {
         ensure_committed()?;
     }
+    let runner = match &args.python_runner {
+        Some(file) => file.clone(),
+        None => {
+            report::step("building the runner of Python scripts");
+            python_runner::build()?
+        }
+    };
     let targets = if args.targets.is_empty() {
         &Target::ALL[..]
     } else {
@@ -106,6 +121,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     command.args(["--epoch", &build.epoch().to_string()]);
     for (triple, program) in programs {
         command.arg("--program").arg(format!("{triple}={}", program.display()));
+    }
+    command.arg("--python-runner").arg(std::path::absolute(runner)?);
+    for part in python_runner::parts() {
+        command.args(["--python-part", &part]);
     }
     for folder in build.private_folders() {
         command.arg("--private").arg(folder);

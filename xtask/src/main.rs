@@ -50,7 +50,8 @@ enum Command {
     Build(build::Args),
     /// Build the book of docs/ into target/book, and check its links.
     Book(book::Args),
-    /// Build the files of a release into target/dist: programs, image, SBOM, checksums (requires Python, for zig).
+    /// Build the files of a release into target/dist: programs, images, SBOM, checksums (requires Python, for zig and
+    /// componentize-py).
     Dist(dist::Args),
     /// Run every check whose tools are installed, and list the skipped ones (with CI=true, a skipped check is an
     /// error).

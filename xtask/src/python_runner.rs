@@ -120,6 +120,18 @@ pub(crate) fn build() -> Result<PathBuf> {
     Ok(runner)
 }
 
+/// The packages in the runner, each as its package URL and its license.
+pub(crate) fn parts() -> [String; 3] {
+    [
+        format!("pkg:generic/cpython@{CPYTHON}=PSF-2.0"),
+        format!(
+            "pkg:pypi/{}@{}=Apache-2.0 WITH LLVM-exception",
+            COMPONENTIZE.name, COMPONENTIZE.version
+        ),
+        format!("pkg:pypi/{}@{}=MIT", PYYAML.name, PYYAML.version),
+    ]
+}
+
 /// The custom sections of the runner: what it runs, and what it was built with.
 fn sections() -> Result<[(&'static str, String); 2]> {
     let contract = contract()?;

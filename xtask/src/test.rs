@@ -155,7 +155,7 @@ const FULL_STEPS: &[Step] = &[
     },
     Step {
         what: "files of a release, from two checkouts",
-        missing: zig::missing,
+        missing: dist::missing,
         run: |_| dist::check::files(),
     },
     Step {

@@ -44,7 +44,8 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if .digest }}
 {{- printf "%s@%s" .repository .digest }}
 {{- else }}
-{{- printf "%s:%s" .repository (default $.Chart.AppVersion .tag) }}
+{{- $version := printf "%s%s" $.Chart.AppVersion (ternary "-python" "" .python) }}
+{{- printf "%s:%s" .repository (default $version .tag) }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -18,6 +18,7 @@ mod apiserver;
 mod build;
 mod check;
 mod client;
+mod compile;
 mod completions;
 mod effects;
 mod examples;
@@ -113,6 +114,8 @@ enum PluginCommand {
     New(new::NewArgs),
     /// Build a component or a script from the sources of a plugin
     Build(build::BuildArgs),
+    /// Compile a script runner ahead of time, for an image
+    Compile(compile::CompileArgs),
     /// Show a component's roles, imports and manifest
     Inspect(inspect::InspectArgs),
     /// Print the JSON schema of a plugin's manifest, or of the context that it receives
@@ -216,6 +219,7 @@ impl Cli {
             Command::Plugin { command } => match command {
                 PluginCommand::New(args) => new::run(&args),
                 PluginCommand::Build(args) => build::run(&args),
+                PluginCommand::Compile(args) => compile::run(&args),
                 PluginCommand::Inspect(args) => inspect::run(&args),
                 PluginCommand::Schema(args) => schema::run(&args),
                 PluginCommand::List(args) => plugin::list(&args),

@@ -10,6 +10,7 @@
 //! [`crate::engine::compile`].
 
 pub(crate) mod last_good;
+pub(crate) mod precompiled;
 
 mod erased;
 mod private_dir;
@@ -236,15 +237,10 @@ impl ArtifactDir {
     /// The artifact of `digest` in the directory, if it is intact.
     fn find(&self, digest: Digest) -> Option<Component> {
         let path = self.file(digest)?;
-        let checksum = fs::read_to_string(checksum_of(&path)).ok()?;
-        let bytes = fs::read(&path).ok()?;
-        let found = match checksum.trim().parse::<Digest>() {
-            Ok(checksum) if checksum == Digest::of(&bytes) => {
-                drop(bytes);
-                self.deserialize(&path)
-            }
-            _ => Err("its checksum does not match".to_owned()),
-        };
+        if !(path.exists() && checksum_of(&path).exists()) {
+            return None;
+        }
+        let found = self.intact(&path);
         match found {
             Ok(component) => {
                 self.metrics.artifact("hit");
@@ -262,12 +258,23 @@ impl ArtifactDir {
         }
     }
 
+    /// The artifact in a file, if it has its checksum and suits this engine.
+    fn intact(&self, path: &Path) -> Result<Component, String> {
+        let read = |path: &Path| fs::read(path).map_err(|error| error.to_string());
+        let checksum = String::from_utf8(read(&checksum_of(path))?).ok();
+        let expected = checksum.and_then(|text| text.trim().parse::<Digest>().ok());
+        if expected != Some(Digest::of(&read(path)?)) {
+            return Err("its checksum does not match".to_owned());
+        }
+        self.deserialize(path)
+    }
+
     #[expect(unsafe_code, reason = "wasmtime maps the file as code and trusts it")]
     fn deserialize(&self, path: &Path) -> Result<Component, String> {
         // SAFETY: the file contains what this program's compiler returned, or wasmtime's own check of version and
-        // settings rejects it: it is in a directory that only this user can write (`private_dir`), its checksum was
-        // just verified, and files are never changed in place: they are written under another name and renamed, and
-        // removed as a whole.
+        // settings rejects it: it is in a directory that only this user can write (`private_dir`), or that is as
+        // trusted as this program (`precompiled`), its checksum was just verified, and files are never changed in
+        // place: they are written under another name and renamed, and removed as a whole.
         unsafe { Component::deserialize_file(&self.engine, path) }.map_err(|error| format!("{error:#}"))
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod binary;
 pub(crate) mod imports;
 pub(crate) mod interface_name;
 pub(crate) mod manifest;
+pub(crate) mod precompile;
 pub(crate) mod roles;
 pub(crate) mod runner;
 pub(crate) mod script;

@@ -74,6 +74,14 @@ pub(crate) fn on_demand() -> wasmtime::Result<Engine> {
     Engine::new(&config())
 }
 
+/// An engine that compiles for every processor of a target, not for this machine's.
+///
+/// # Errors
+/// If this build has no compiler for the target: see the feature `all-architectures`.
+pub(crate) fn for_target(target: &str) -> wasmtime::Result<Engine> {
+    Engine::new(config().target(target)?)
+}
+
 /// The settings with either allocator. Part of the key of compiled artifacts, through wasmtime's own hash of them.
 fn config() -> Config {
     let mut config = Config::new();

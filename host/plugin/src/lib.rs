@@ -93,6 +93,7 @@ pub use capability::kube::writes::{WritesStatus, WritingKey};
 pub use capability::kv::key_value::{KeyValue, KvChange, KvHandled, KvHeld, KvOpening, KvSpace, KvUsage, NoKeys};
 pub use component::binary::SdkInfo;
 pub use component::manifest::{EventRule, IndexRule, Indexes, Manifest, MetricDeclaration, MetricKind, Requirement};
+pub use component::precompile::{Architecture, PrecompileError, precompile_runner};
 pub use component::roles::{Role, Roles};
 pub use component::runner::{Compiling, RunnerSource, RunnerSources, RunnerStatus};
 pub use component::script::script_component;

@@ -8,8 +8,23 @@ from __future__ import annotations
 
 import gc
 import importlib
+import importlib.machinery
 import sys
+from types import CodeType
 from typing import Any
+
+
+def _code_without_docstrings(loader: Any, module: str) -> CodeType:
+    """The code of a module as with ``python -OO``: without docstrings and asserts. Scripts keep both.
+
+    Without it, and with what Python allocates to cache code in files, an instance has 15.6 MiB of memory, not 14.2.
+    """
+    path = loader.get_filename(module)
+    return compile(loader.get_data(path), path, "exec", dont_inherit=True, optimize=2)
+
+
+# Before anything else is imported. It neither reads nor writes the code that Python caches next to the sources.
+importlib.machinery.SourceFileLoader.get_code = _code_without_docstrings  # type: ignore[assignment]
 
 from informant import blocked, component, failure, script
 from informant.component import EventHandler, IndexFuncs, Lifecycle, State, SyncHandler

@@ -13,6 +13,7 @@ import sys
 import textwrap
 import threading
 import unittest
+import unittest.mock
 from typing import Any
 
 from support import ROOT, pod
@@ -272,6 +273,12 @@ class Runner(unittest.TestCase):
         failed = self.fails(instance.put, pod(spec={"a": nested}))
         self.assertEqual(failed.kind, "permanent")
         self.assertIn("the object has more than 500 levels", failed.message)
+
+    def test_an_instance_takes_less_than_16_mb(self) -> None:
+        with unittest.mock.patch("component_host.MEMORY_BYTES", 16_000_000):
+            instance = self.start("from informant import on\n@on.upsert('v1', 'Pod')\ndef f(pod): pod.name\n")
+        for _ in range(10):
+            instance.put(pod())
 
     def test_instances_have_different_random_numbers(self) -> None:
         text = """

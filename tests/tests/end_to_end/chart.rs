@@ -318,7 +318,8 @@ listen = "[::]:9090"
 /// Values that change every default.
 fn everything() -> Value {
     json!({
-        "image": {"repository": "registry.example.com/informant", "digest": format!("sha256:{}", "0".repeat(64)), "pullPolicy": "Always"},
+        "image": {"repository": "registry.example.com/informant", "digest": format!("sha256:{}", "0".repeat(64)), "pullPolicy": "Always",
+            "python": true},
         "imagePullSecrets": [{"name": "registry"}],
         "fullnameOverride": "watcher",
         "check": {"args": ["--cluster"], "activeDeadlineSeconds": 60},

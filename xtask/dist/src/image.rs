@@ -1,7 +1,8 @@
-//! The image: a base, and one layer with the program.
+//! The image: a base, and one layer with the program; and a second image, which has another layer with the Python
+//! runner and its native code.
 //!
 //! ```text
-//! index.json ──▶ index of platforms ──▶ manifest ──▶ configuration, layers of the base, our layer
+//! index.json ──▶ index of platforms ──▶ manifest ──▶ configuration, layers of the base, our layers
 //! ```
 //!
 //! Written as an OCI image layout, the folder format that skopeo, crane and podman push and pull. There is no container
@@ -26,7 +27,9 @@ pub(crate) use self::layout::Layout;
 pub(crate) use self::test_base::write as write_test_base;
 pub(crate) use self::unpack::unpack;
 use crate::checksums::sha256;
+use crate::platform::Platform;
 use crate::program::Program;
+use crate::python::{COMPILED, Files, PythonRunner};
 use crate::release::Release;
 use crate::tree::{Tree, gzip};
 
@@ -42,15 +45,58 @@ const RUN: &str = "run/informant";
 /// The search path of a base that has none.
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Writes the image of all programs into the new folder `out`.
-pub(crate) fn build(base: &Layout, programs: &[Program], release: &Release, out: &Path) -> Result<Layout> {
-    let layout = Layout::create(out)?;
-    let mut manifests = Vec::new();
+/// Where the Python runner is: `informant` looks there.
+const RUNNERS: &str = "usr/local/lib/informant";
+
+/// What an image has besides the program.
+pub(crate) enum Variant<'r> {
+    Plain,
+    /// This runner, compiled.
+    Python(&'r PythonRunner),
+}
+
+impl Variant<'_> {
+    /// What follows the version in the image's tag.
+    pub(crate) fn suffix(&self) -> &'static str {
+        match self {
+            Variant::Plain => "",
+            Variant::Python(_) => "-python",
+        }
+    }
+
+    /// Its layer on top of the program's. None if it cannot be made on this machine.
+    fn layers(&self, programs: &[Program], platform: Platform) -> Result<Option<Vec<Tree>>> {
+        let Variant::Python(runner) = self else {
+            return Ok(Some(Vec::new()));
+        };
+        let files = runner.compiled(programs, platform)?;
+        Ok(files.map(|files| vec![python_layer(files)]))
+    }
+}
+
+/// Writes the image of all programs into the new folder `out`. None if it cannot be made on this machine.
+pub(crate) fn build(
+    base: &Layout,
+    programs: &[Program],
+    variant: &Variant,
+    release: &Release,
+    out: &Path,
+) -> Result<Option<Layout>> {
+    let mut platforms = Vec::new();
     for program in programs {
         let platform = program.platform;
         let base = Base::find(base, platform).with_context(|| format!("no base for {}", platform.target()))?;
         base.refuse_shells()?;
-        manifests.push(add(&layout, &base, program, release)?);
+        let Some(mut layers) = variant.layers(programs, platform)? else {
+            return Ok(None);
+        };
+        layers.insert(0, layer(program)?);
+        platforms.push((base, platform, layers));
+    }
+    let layout = Layout::create(out)?;
+    let mut manifests = Vec::new();
+    for (base, platform, layers) in &platforms {
+        manifests.push(add(&layout, base, *platform, layers, release)?);
     }
     let index = ImageIndexBuilder::default()
         .schema_version(SCHEMA_VERSION)
@@ -59,21 +105,25 @@ pub(crate) fn build(base: &Layout, programs: &[Program], release: &Release, out:
         .annotations(labels(release)?)
         .build()?;
     let mut index = layout.put_document(MediaType::ImageIndex, &index)?;
-    let name = HashMap::from([(ANNOTATION_REF_NAME.to_owned(), release.version.clone())]);
-    index.set_annotations(Some(name));
+    let tag = format!("{}{}", release.version, variant.suffix());
+    index.set_annotations(Some(HashMap::from([(ANNOTATION_REF_NAME.to_owned(), tag)])));
     layout.set_index(vec![index])?;
-    Ok(layout)
+    Ok(Some(layout))
 }
 
 /// Adds the image for one platform, and returns its manifest's descriptor.
-fn add(layout: &Layout, base: &Base, program: &Program, release: &Release) -> Result<Descriptor> {
+fn add(layout: &Layout, base: &Base, platform: Platform, ours: &[Tree], release: &Release) -> Result<Descriptor> {
     let mut layers = Vec::new();
     for layer in base.manifest.layers() {
         layers.push(layout.copy(base.layout, layer)?);
     }
-    let tar = layer(program)?.to_tar(release.epoch)?;
-    layers.push(layout.put(MediaType::ImageLayerGzip, &gzip(&tar)?)?);
-    let config = configuration(base, &sha256(&tar), release)?;
+    let mut diff_ids = Vec::new();
+    for layer in ours {
+        let tar = layer.to_tar(release.epoch)?;
+        layers.push(layout.put(MediaType::ImageLayerGzip, &gzip(&tar)?)?);
+        diff_ids.push(format!("sha256:{}", sha256(&tar)));
+    }
+    let config = configuration(base, diff_ids, release)?;
     let manifest = ImageManifestBuilder::default()
         .schema_version(SCHEMA_VERSION)
         .media_type(MediaType::ImageManifest)
@@ -83,7 +133,7 @@ fn add(layout: &Layout, base: &Base, program: &Program, release: &Release) -> Re
         .build()?;
     let mut manifest = layout.put_document(MediaType::ImageManifest, &manifest)?;
     let platform = PlatformBuilder::default()
-        .architecture(program.platform.arch())
+        .architecture(platform.arch())
         .os(Os::Linux)
         .build()?;
     manifest.set_platform(Some(platform));
@@ -102,17 +152,31 @@ fn layer(program: &Program) -> Result<Tree> {
     Ok(tree)
 }
 
-/// The base's configuration with our layer, and how to start Informant.
-fn configuration(base: &Base, diff_id: &str, release: &Release) -> Result<ImageConfiguration> {
+fn python_layer(files: Files) -> Tree {
+    let mut tree = Tree::default();
+    let compiled = format!("{RUNNERS}/{COMPILED}");
+    for folder in ["usr", "usr/local", "usr/local/lib", RUNNERS, &compiled] {
+        tree.folder(folder, 0o755, 0);
+    }
+    for (path, content) in files {
+        tree.file(&format!("{RUNNERS}/{path}"), 0o644, content);
+    }
+    tree
+}
+
+/// The base's configuration with our layers, and how to start Informant.
+fn configuration(base: &Base, diff_ids: Vec<String>, release: &Release) -> Result<ImageConfiguration> {
     let created = release.created()?;
     let mut image = base.config.clone();
     image.set_created(Some(created.clone()));
-    image.rootfs_mut().diff_ids_mut().push(format!("sha256:{diff_id}"));
     let step = HistoryBuilder::default()
         .created(created)
         .created_by("cargo xtask dist".to_owned())
         .build()?;
-    image.history_mut().get_or_insert_default().push(step);
+    for diff_id in diff_ids {
+        image.rootfs_mut().diff_ids_mut().push(diff_id);
+        image.history_mut().get_or_insert_default().push(step.clone());
+    }
 
     let words = |words: &[&str]| Some(words.iter().map(ToString::to_string).collect::<Vec<String>>());
     let mut config = image.config().clone().unwrap_or_default();

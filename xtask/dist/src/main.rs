@@ -1,5 +1,5 @@
-//! Packs the files of a release: archives of the program, the C SDK and the book, an image, an SBOM, release notes, a
-//! krew manifest and checksums.
+//! Packs the files of a release: archives of the program, the C SDK and the book, the runner of Python scripts, two
+//! images, an SBOM, release notes, a krew manifest and checksums.
 //!
 //! `cargo xtask dist` builds the programs and starts this one, which is a package of its own so that `cargo xtask demo`
 //! does not build its libraries. Everything that it writes depends on its arguments and inputs only: no clock, no
@@ -15,6 +15,7 @@ mod krew;
 mod notes;
 mod platform;
 mod program;
+mod python;
 mod release;
 mod sbom;
 mod tree;
@@ -25,8 +26,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-use crate::image::Layout;
+use crate::image::{Layout, Variant};
 use crate::program::Program;
+use crate::python::{Part, PythonRunner};
 use crate::release::Release;
 
 /// Pack the files of a release
@@ -40,7 +42,7 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Pack the programs that `cargo xtask dist` has built
-    Pack(Pack),
+    Pack(Box<Pack>),
     /// Write a base image for tests: user, certificates and glibc of this machine
     TestBase {
         /// The folder for the image layout
@@ -74,6 +76,12 @@ struct Pack {
     /// The folder of the built book
     #[arg(long)]
     book: PathBuf,
+    /// The built runner of Python scripts
+    #[arg(long)]
+    python_runner: PathBuf,
+    /// A package in it, as pkg:TYPE/NAME@VERSION=LICENSE
+    #[arg(long = "python-part", value_parser = Part::parse)]
+    python_parts: Vec<Part>,
     /// A folder of this machine whose path must not be in a program
     #[arg(long = "private")]
     private: Vec<PathBuf>,
@@ -110,6 +118,7 @@ fn pack(args: &Pack) -> Result<()> {
     for program in &args.programs {
         program.check(&args.private)?;
     }
+    let runner = PythonRunner::read(&args.python_runner, args.python_parts.clone(), &args.private)?;
     let changelog = read_text(&args.repository.join("CHANGELOG.md"))?;
     let notes = notes::of(&changelog, release)?;
     if out.exists() {
@@ -124,21 +133,33 @@ fn pack(args: &Pack) -> Result<()> {
     }
     c_sdk::write(&args.repository, release, out)?;
     book::write(&args.book, release, out)?;
+    write(&out.join(python::FILE), &runner.bytes)?;
     if let Some(source) = &release.source {
         write(
             &out.join("informant-krew.yaml"),
             krew::manifest(&archives, source, release),
         )?;
     }
-    let sbom = sbom::generate(&args.repository, &args.programs, release)?;
+    let sbom = sbom::generate(&args.repository, &args.programs, &runner, release)?;
     write(&out.join(format!("informant-{}.cdx.json", release.version)), sbom)?;
     write(&out.join("release-notes.md"), notes)?;
     if let Some(base) = &args.base {
-        let layout = image::build(&Layout::open(base)?, &args.programs, release, &out.join("image"))?;
-        let file = out.join(format!("informant-{}-image.tar", release.version));
-        write(&file, layout.as_archive(release.epoch)?)?;
+        images(&Layout::open(base)?, &args.programs, &runner, release, out)?;
     }
     checksums::write(out)
+}
+
+/// Writes the image, and the one with the Python runner, each as a folder and as one file.
+fn images(base: &Layout, programs: &[Program], runner: &PythonRunner, release: &Release, out: &Path) -> Result<()> {
+    for variant in [Variant::Plain, Variant::Python(runner)] {
+        let suffix = variant.suffix();
+        let folder = out.join(format!("image{suffix}"));
+        if let Some(layout) = image::build(base, programs, &variant, release, &folder)? {
+            let file = out.join(format!("informant-{}-image{suffix}.tar", release.version));
+            write(&file, layout.as_archive(release.epoch)?)?;
+        }
+    }
+    Ok(())
 }
 
 fn read_text(file: &Path) -> Result<String> {

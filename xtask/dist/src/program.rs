@@ -88,7 +88,7 @@ fn glibc_versions(bytes: &[u8]) -> impl Iterator<Item = (u32, u32)> {
 }
 
 /// The first path below `folder` in the program, up to 200 characters of it.
-fn path_below(bytes: &[u8], folder: &Path) -> Option<String> {
+pub(crate) fn path_below(bytes: &[u8], folder: &Path) -> Option<String> {
     let wanted = format!("{}/", folder.display());
     let start = position(bytes, wanted.as_bytes())?;
     let text = &bytes[start..bytes.len().min(start + 200)];

@@ -1,7 +1,8 @@
 //! The software bill of materials: what is in the programs, as CycloneDX.
 //!
 //! `cargo tree` resolves it, with the features that the program is built with. The script runner, a component in the
-//! program, is resolved for its own target.
+//! program, is resolved for its own target. The Python runner, a file of its own, is listed with its digest and with
+//! the packages that `cargo xtask dist` names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +12,9 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::checksums::sha256;
 use crate::program::Program;
+use crate::python::{self, PythonRunner};
 use crate::release::Release;
 
 /// The package of the program.
@@ -32,8 +35,13 @@ struct Bill {
     uses: BTreeMap<Id, BTreeSet<Id>>,
 }
 
-/// Writes the document for `programs`, built from the sources in `repository`.
-pub(crate) fn generate(repository: &Path, programs: &[Program], release: &Release) -> Result<String> {
+/// Writes the document for `programs`, built from the sources in `repository`, and for the Python runner.
+pub(crate) fn generate(
+    repository: &Path,
+    programs: &[Program],
+    runner: &PythonRunner,
+    release: &Release,
+) -> Result<String> {
     let mut bill = Bill::default();
     let mut roots = Vec::new();
     let targets = programs.iter().map(|program| (PROGRAM, program.platform.target()));
@@ -44,7 +52,7 @@ pub(crate) fn generate(repository: &Path, programs: &[Program], release: &Releas
         bill.uses.entry(program.clone()).or_default().insert(embedded.clone());
     }
     let checksums = checksums(&crate::read_text(&repository.join("Cargo.lock"))?)?;
-    let document = bill.document(&roots[0], &checksums, release)?;
+    let document = bill.document(&roots[0], &checksums, runner, release)?;
     Ok(format!("{document:#}\n"))
 }
 
@@ -87,9 +95,16 @@ impl Bill {
         above.into_iter().next().context("`cargo tree` wrote nothing")
     }
 
-    fn document(&self, program: &Id, checksums: &BTreeMap<Id, String>, release: &Release) -> Result<Value> {
+    fn document(
+        &self,
+        program: &Id,
+        checksums: &BTreeMap<Id, String>,
+        runner: &PythonRunner,
+        release: &Release,
+    ) -> Result<Value> {
         let libraries = self.licenses.keys().filter(|id| *id != program);
-        let components: Vec<Value> = libraries.map(|id| self.component("library", id, checksums)).collect();
+        let mut components: Vec<Value> = libraries.map(|id| self.component("library", id, checksums)).collect();
+        components.push(runner_component(runner, release));
         let dependencies: Vec<Value> = self.licenses.keys().map(|id| self.dependency(id)).collect();
         Ok(json!({
             "$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json",
@@ -122,6 +137,28 @@ impl Bill {
         let used = self.uses.get(id).into_iter().flatten();
         json!({"ref": url(id), "dependsOn": used.map(url).collect::<Vec<_>>()})
     }
+}
+
+/// The Python runner, with the packages in it.
+fn runner_component(runner: &PythonRunner, release: &Release) -> Value {
+    let parts = runner.parts.iter().map(|part| {
+        json!({
+            "type": "library",
+            "bom-ref": part.url,
+            "purl": part.url,
+            "name": part.name,
+            "version": part.version,
+            "licenses": [{ "expression": part.license }],
+        })
+    });
+    json!({
+        "type": "file",
+        "bom-ref": python::FILE,
+        "name": python::FILE,
+        "version": release.version,
+        "hashes": [{ "alg": "SHA-256", "content": sha256(&runner.bytes) }],
+        "components": parts.collect::<Vec<_>>(),
+    })
 }
 
 /// `2\tserde v1.0.229 (…)\tMIT OR Apache-2.0 (*)`: the depth, the package and its license.
@@ -160,6 +197,7 @@ fn checksums(lock: &str) -> Result<BTreeMap<Id, String>> {
 #[cfg(test)]
 mod tests {
     use super::{Bill, checksums};
+    use crate::python::runner;
     use crate::release::release;
 
     const TREE: &str = "0\tinformant v0.1.0 (/src/host/informant)\tApache-2.0\n1\ta v1.2.3\tMIT/Apache-2.0\n2\tb v2.0.0+x\tISC\n\
@@ -172,7 +210,9 @@ mod tests {
     fn bill_lists_each_package_once_with_what_it_uses() {
         let mut bill = Bill::default();
         let root = bill.add(TREE).unwrap();
-        let document = bill.document(&root, &checksums(LOCK).unwrap(), &release()).unwrap();
+        let document = bill
+            .document(&root, &checksums(LOCK).unwrap(), &runner(), &release())
+            .unwrap();
         insta::assert_snapshot!(format!("{document:#}"), @r#"
         {
           "$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json",
@@ -214,6 +254,32 @@ mod tests {
               "purl": "pkg:cargo/c@3.0.0",
               "type": "library",
               "version": "3.0.0"
+            },
+            {
+              "bom-ref": "informant-runner-python.wasm",
+              "components": [
+                {
+                  "bom-ref": "pkg:pypi/pyyaml@6.0.3",
+                  "licenses": [
+                    {
+                      "expression": "MIT"
+                    }
+                  ],
+                  "name": "pyyaml",
+                  "purl": "pkg:pypi/pyyaml@6.0.3",
+                  "type": "library",
+                  "version": "6.0.3"
+                }
+              ],
+              "hashes": [
+                {
+                  "alg": "SHA-256",
+                  "content": "24eaf3439a60c96764c4f2c92a0a81b52bd4fe5d5b91f090184a0f6486b1bf29"
+                }
+              ],
+              "name": "informant-runner-python.wasm",
+              "type": "file",
+              "version": "0.1.0"
             }
           ],
           "dependencies": [

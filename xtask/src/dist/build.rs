@@ -76,6 +76,9 @@ impl Build {
             "informant",
             "--bin",
             "informant",
+            // `informant plugin compile` makes the image for the other architecture, too.
+            "--features",
+            "all-architectures",
         ]);
         command.arg("--target").arg(format!("{}.{GLIBC}", target.triple()));
         cargo::run(self.reproducible(&mut command))?;

@@ -8,8 +8,11 @@ use informant_object::{ResourceVersion, SourceId};
 
 /// What `cargo xtask guests` has built.
 pub(crate) fn built(file: &str) -> Result<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/wasm32-wasip2/plugin");
-    let path = folder.join(file);
+    let target = match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
+    };
+    let path = target.join("wasm32-wasip2").join("plugin").join(file);
     ensure!(
         path.is_file(),
         "{} does not exist; run `cargo xtask guests`",

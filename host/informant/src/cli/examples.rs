@@ -73,6 +73,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "plugin compile",
+        &[
+            "informant plugin compile /usr/local/lib/informant/informant-runner-python.wasm",
+            "informant plugin compile informant-runner-python.wasm --target arm64",
+        ],
+    ),
+    (
         "plugin inspect",
         &[
             "informant plugin inspect greeter.wasm",

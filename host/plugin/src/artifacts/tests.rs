@@ -225,3 +225,48 @@ async fn a_compile_error_is_reported_on_each_attempt() {
         assert!(matches!(problem, LoadProblem::Compile(_)), "{problem}");
     }
 }
+
+/// A component with code for every processor of this architecture next to it.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn precompiled_component(folder: &Path) -> (PathBuf, Digest) {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let engine = crate::engine::for_target(&target).unwrap();
+    let (file, digest) = (folder.join("runner.wasm"), Digest::of(&component()));
+    let artifact = engine.precompile_component(&component()).unwrap();
+    let written = precompiled::keep(&file, digest, &artifact).unwrap();
+    assert_eq!(written, folder.join("compiled").join(format!("{digest}.cwasm")));
+    (file, digest)
+}
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[tokio::test]
+async fn a_precompiled_artifact_is_used_instead_of_compiling() {
+    let (cache, release) = (TestCache::new(), tempfile::tempdir().unwrap());
+    let (file, digest) = precompiled_component(release.path());
+    let artifacts = cache.open();
+    let kept = artifacts.use_precompiled(&file, digest).await.unwrap();
+    let found = artifacts.get(digest, component()).await.ok().unwrap();
+    assert!(Arc::ptr_eq(&kept, &found));
+    assert_eq!(cache.counts(), [1, 0, 0]);
+    assert!(cache.files("cwasm").is_empty());
+}
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[tokio::test]
+async fn an_unsafe_or_damaged_precompiled_artifact_is_not_loaded() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (cache, release) = (TestCache::new(), tempfile::tempdir().unwrap());
+    let (file, digest) = precompiled_component(release.path());
+    let artifacts = cache.open();
+    let folder = release.path().join("compiled");
+    let is_used = async || artifacts.use_precompiled(&file, digest).await.is_some();
+    assert!(is_used().await);
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(!is_used().await);
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(folder.join(format!("{digest}.cwasm")), "damaged").unwrap();
+    assert!(!is_used().await);
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(!is_used().await);
+    assert_eq!(cache.counts(), [1, 0, 0]);
+}

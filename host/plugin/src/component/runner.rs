@@ -22,6 +22,7 @@ use tokio::sync::OnceCell;
 
 use self::file::FileReads;
 pub use self::file::RunnerSource;
+pub(crate) use self::file::read_bytes;
 use crate::artifacts::Artifacts;
 use crate::component::binary::RunnerInfo;
 use crate::component::{Offer, PluginComponent};
@@ -132,6 +133,11 @@ impl<T> ScriptRunner<T> {
             let (digest, bytes) = (Digest::of(&file.bytes), file.bytes.len());
             tracing::info!(language, version, digest = %digest.short(), bytes, "loading script runner");
             preparing.has_read(&file.path);
+            let _precompiled = match &self.source {
+                RunnerSource::Released { .. } => artifacts.use_precompiled(&file.path, digest).await,
+                // Who chooses the file may be somebody who must not choose native code.
+                RunnerSource::BuiltIn(_) | RunnerSource::Configured(_) => None,
+            };
             let component = PluginComponent::new(Arc::clone(&file.bytes), digest, &file.path, artifacts, offer).await;
             component.map_err(|problem| file.refused(problem).into())
         };

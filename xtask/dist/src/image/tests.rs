@@ -5,9 +5,10 @@ use tempfile::TempDir;
 
 use super::base::Base;
 use super::layout::Layout;
-use super::{build, unpack, write_test_base};
+use super::{Variant, build, unpack, write_test_base};
 use crate::platform::Platform;
 use crate::program::Program;
+use crate::python::{FILE, runner};
 use crate::release::release;
 use crate::tree::{Tree, gzip};
 
@@ -34,7 +35,12 @@ fn folder() -> Folder {
 
 impl Folder {
     fn build(&self, name: &str) -> Layout {
-        build(&self.base, &self.programs, &release(), &self.folder.path().join(name)).unwrap()
+        self.build_variant(&Variant::Plain, name).unwrap()
+    }
+
+    fn build_variant(&self, variant: &Variant, name: &str) -> Option<Layout> {
+        let out = self.folder.path().join(name);
+        build(&self.base, &self.programs, variant, &release(), &out).unwrap()
     }
 }
 
@@ -144,6 +150,34 @@ fn layers_are_the_files_that_the_configuration_names() {
     let program = std::fs::read_to_string(root.join("usr/local/bin/informant")).unwrap();
     assert_eq!(program, Platform::of_this_machine().unwrap().target());
     assert!(root.join("etc/passwd").is_file());
+}
+
+#[cfg(unix)]
+#[test]
+fn second_image_has_the_python_runner_compiled() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut made = folder();
+    // In place of `informant plugin compile --target ARCHITECTURE RUNNER`.
+    let script =
+        "#!/bin/sh\nset -eu\ncd \"${5%/*}\"\n/bin/mkdir compiled\necho \"code for $4\" > compiled/digest.cwasm\n";
+    let here = Platform::of_this_machine().unwrap();
+    let program = made.programs.iter().find(|program| program.platform == here).unwrap();
+    std::fs::write(&program.file, script).unwrap();
+    std::fs::set_permissions(&program.file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let runner = runner();
+    let layout = made.build_variant(&Variant::Python(&runner), "image-python").unwrap();
+    let name = layout.index().unwrap().manifests()[0].annotations().clone().unwrap();
+    assert_eq!(name["org.opencontainers.image.ref.name"], "0.1.0-python");
+    let root = made.folder.path().join("root");
+    unpack(&layout, &root, Path::new("/shared")).unwrap();
+    let lib = root.join("usr/local/lib/informant");
+    assert_eq!(std::fs::read(lib.join(FILE)).unwrap(), runner.bytes);
+    let code = std::fs::read_to_string(lib.join("compiled/digest.cwasm")).unwrap();
+    assert_eq!(code, format!("code for {}\n", here.architecture()));
+    assert!(root.join("usr/local/bin/informant").is_file());
+    // Without the program for this machine nothing can be compiled.
+    made.programs.retain(|program| program.platform != here);
+    assert!(made.build_variant(&Variant::Python(&runner), "other").is_none());
 }
 
 #[test]

@@ -174,6 +174,11 @@ impl FileReads {
     }
 }
 
+/// The bytes of a runner's file. Blocks.
+pub(crate) fn read_bytes(path: &Path) -> Result<Arc<[u8]>, RunnerProblem> {
+    read(path).map(|file| file.bytes)
+}
+
 impl RunnerFile {
     /// Checks what the file says of itself: that it is a runner for `key`, and built for this contract.
     pub(super) fn check(&self, key: &Suffix) -> Result<RunnerInfo, RunnerProblem> {
