@@ -247,9 +247,9 @@ fn subscriber(
         }
         LogFormat::Dev => {
             let builder = builder
-                .event_format(DevLines)
                 .fmt_fields(PlainFields)
                 .with_ansi(colors)
+                .event_format(DevLines)
                 .with_writer(writer)
                 .with_filter_reloading();
             let handle = builder.reload_handle();

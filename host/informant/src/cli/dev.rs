@@ -1,13 +1,13 @@
 //! `informant dev`: runs a plugin while it is being written.
 //!
 //! ```text
-//! sources ──save──▶ Builds ──▶ component ──▶ Daemon: swaps it in ──▶ calls, effects, log: one stream on stdout
+//! sources ──save──▶ Builds ──▶ component ──▶ Daemon: swaps it in ──▶ calls, effects, log on stdout
 //! objects ──save──▶ embedded API server ──watch──▶ informers ┘
 //! ```
 //!
 //! The daemon is that of `informant run`, in this process, and so are the ways in which it applies changed files. This
 //! command adds the API server, the builds, a configuration where there is none, and the stream. It acts on a cluster
-//! of the user's own only when it is told to, and then in dry run.
+//! of the user's own only with a flag, and then in dry run.
 
 mod builds;
 mod generated;
@@ -37,7 +37,7 @@ use self::generated::GeneratedConfig;
 use self::local_cluster::LocalCluster;
 use self::objects::{Changes, Objects};
 use self::project::{BuildFlags, Project};
-use self::stream::{Stream, took};
+use self::stream::{EffectStream, took};
 use super::build::ToolUnusable;
 use super::run::{OTHER_THREADS, check_threads, informer_threads, runtime};
 use super::{ClusterArgs, Exit, count, output};
@@ -106,7 +106,8 @@ impl DevArgs {
         if self.is_own_cluster() {
             ensure!(
                 self.objects.is_empty() && self.kubeconfig_out.is_none(),
-                "--objects and --kubeconfig-out are for the embedded API server: leave them out, and use `kubectl apply`"
+                "--objects and --kubeconfig-out are for the embedded API server: leave them out, and use `kubectl \
+                 apply`"
             );
         } else {
             ensure!(
@@ -312,7 +313,7 @@ impl<'a> Session<'a> {
         self.hint();
     }
 
-    /// Generates the configuration anew, if it is generated. A version that is refused while another one runs is
+    /// Generates the configuration again, if it is generated. A version that is refused while another one runs is
     /// reported by the daemon.
     async fn update_config(&mut self, refused: &str) {
         let Some(generated) = self.generated.clone() else {
@@ -336,7 +337,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Names the objects that nobody receives, once.
+    /// Names the objects that no informer watches, once.
     fn hint(&mut self) {
         // What is wrong with the configuration is reported elsewhere.
         let (true, Ok(config)) = (self.is_ready, config_file::load(&self.config)) else {
@@ -372,7 +373,7 @@ impl<'a> Session<'a> {
             cache_dir: args.cache_dir.clone().unwrap_or_else(directories::cache),
             activities: self.activities.clone(),
             overrides,
-            observer: Some(Arc::new(Stream)),
+            observer: Some(Arc::new(EffectStream)),
         });
         let daemon = daemon.await?;
         let admin = daemon.admin_address();

@@ -7,7 +7,7 @@
 //! 09:30:00.126 effect  greeter kube patch v1/pods default/web-0 {"metadata":…}
 //! ```
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use jiff::{Timestamp, tz::TimeZone};
 use tracing::field::{Field, Visit};

@@ -100,7 +100,9 @@ impl Dev {
     async fn line(&self, parts: &[&str]) -> String {
         until(&format!("{parts:?}"), async || {
             let mut lines = self.lines.lock().unwrap();
-            let found = lines.iter().position(|line| parts.iter().all(|part| line.contains(part)));
+            let found = lines
+                .iter()
+                .position(|line| parts.iter().all(|part| line.contains(part)));
             match found {
                 Some(number) => Ok(lines.drain(..=number).next_back().unwrap()),
                 None => Err(lines.join("\n")),
@@ -136,7 +138,7 @@ informers = [\"pods\"]
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_saved_script_is_swapped_in_and_an_error_keeps_it() {
+async fn a_saved_script_is_swapped_in_an_error_is_not() {
     if without_scripts() {
         return;
     }
@@ -146,10 +148,17 @@ async fn a_saved_script_is_swapped_in_and_an_error_keeps_it() {
         ("objects.yaml", PODS),
     ]);
     let dev = author.start(&[".", "--objects", "objects.yaml", "--replay"]);
-    dev.line(&["dev", "embedded API server at http://127.0.0.1:", "kubectl --kubeconfig "]).await;
-    dev.line(&["warning", "no informer watches Node objects, such as node-1"]).await;
+    dev.line(&[
+        "dev",
+        "embedded API server at http://127.0.0.1:",
+        "kubectl --kubeconfig ",
+    ])
+    .await;
+    dev.line(&["warning", "no informer watches Node objects, such as node-1"])
+        .await;
     dev.line(&["log     greeter INFO hello default/web-0"]).await;
-    dev.line(&["call    greeter add v1/pods default/web-0 in ", " ms: ok"]).await;
+    dev.line(&["call    greeter add v1/pods default/web-0 in ", " ms: ok"])
+        .await;
 
     let saved = Instant::now();
     author.save("handler.js", &greets("bye"));
@@ -158,14 +167,24 @@ async fn a_saved_script_is_swapped_in_and_an_error_keeps_it() {
     assert!(took < SWAPPED_WITHIN, "{took:?}");
 
     author.save("handler.js", "export const onAdd = (pod => {};\n");
-    dev.line(&["error", "plugin reload refused; keeping the previous version", "handler.js:1:"]).await;
-    author.save("objects.yaml", &PODS.replace("name: web-0", "name: web-0, labels: { a: b }"));
+    dev.line(&[
+        "error",
+        "plugin reload refused; keeping the previous version",
+        "handler.js:1:",
+    ])
+    .await;
+    author.save(
+        "objects.yaml",
+        &PODS.replace("name: web-0", "name: web-0, labels: { a: b }"),
+    );
     dev.line(&["applied 1 object"]).await;
     dev.line(&["log     greeter INFO bye default/web-0"]).await;
-    dev.line(&["call    greeter update v1/pods default/web-0 in ", " ms: ok"]).await;
+    dev.line(&["call    greeter update v1/pods default/web-0 in ", " ms: ok"])
+        .await;
 
     author.save("objects.yaml", "a: [");
-    dev.line(&["error", "objects not applied: objects.yaml is neither YAML nor JSON"]).await;
+    dev.line(&["error", "objects not applied: objects.yaml is neither YAML nor JSON"])
+        .await;
     assert!(dev.interrupt().await.success());
     assert!(is_empty(author.temporary.path()));
 }
@@ -185,7 +204,7 @@ export function onAdd(pod, event) {
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn effects_are_shown_and_a_cluster_of_ones_own_is_left_alone() {
+async fn effects_are_shown_and_withheld_from_your_own_cluster() {
     if without_scripts() {
         return;
     }
@@ -193,9 +212,11 @@ async fn effects_are_shown_and_a_cluster_of_ones_own_is_left_alone() {
     let dev = author.start(&["labels.js", "--objects", "objects.yaml"]);
     dev.line(&["dev", "there is no config.toml, so this one is used"]).await;
     dev.line(&[r#"  resource = "Pod""#]).await;
-    dev.line(&[r#"  allow.kube = [{ verbs = ["patch"], resource = "v1/pods" }]"#]).await;
+    dev.line(&[r#"  allow.kube = [{ verbs = ["patch"], resource = "v1/pods" }]"#])
+        .await;
     dev.line(&["effect  labels kv set seen 5 B"]).await;
-    dev.line(&[r#"effect  labels kube patch v1/pods default/web-0 {"metadata""#]).await;
+    dev.line(&[r#"effect  labels kube patch v1/pods default/web-0 {"metadata""#])
+        .await;
     assert!(dev.interrupt().await.success());
 
     let world = World::start().await;
@@ -203,13 +224,16 @@ async fn effects_are_shown_and_a_cluster_of_ones_own_is_left_alone() {
     let kubeconfig = world.kubeconfig().display().to_string();
     let dev = author.start(&["labels.js", "--kubeconfig", &kubeconfig]);
     dev.line(&["your own cluster, in dry run"]).await;
-    dev.line(&["effect  labels kube patch v1/pods default/web-1 (dry run) "]).await;
+    dev.line(&["effect  labels kube patch v1/pods default/web-1 (dry run) "])
+        .await;
     assert!(dev.interrupt().await.success());
-    let seen = || world.server.get("v1/pods", "default", "web-1").unwrap().unwrap()["metadata"]["labels"]["seen"].clone();
+    let seen =
+        || world.server.get("v1/pods", "default", "web-1").unwrap().unwrap()["metadata"]["labels"]["seen"].clone();
     assert!(seen().is_null());
 
     let dev = author.start(&["labels.js", "--kubeconfig", &kubeconfig, "--write"]);
-    dev.line(&[r#"effect  labels kube patch v1/pods default/web-1 {"metadata""#]).await;
+    dev.line(&[r#"effect  labels kube patch v1/pods default/web-1 {"metadata""#])
+        .await;
     assert!(dev.interrupt().await.success());
     assert_eq!(seen(), "yes");
 }
@@ -238,14 +262,21 @@ async fn what_cannot_be_run_is_refused_at_once() {
         &["scripts", "--listen", &taken],
         &["scripts", "--conditions", "browser"],
     ] {
-        let args: Vec<&str> = args.to_vec();
-        refusals.push(author.refusal(&args).await.replace(&taken, "ADDRESS"));
+        refusals.push(author.refusal(args).await.replace(&taken, "ADDRESS"));
     }
     insta::assert_snapshot!(refusals.join(""), @"");
     let empty = tempfile::tempdir().unwrap();
-    let output = author.command(&["rust"]).env("PATH", empty.path()).output().await.unwrap();
+    let output = author
+        .command(&["rust"])
+        .env("PATH", empty.path())
+        .output()
+        .await
+        .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.starts_with("error: cargo is not installed, which compiles rust/Cargo.toml"), "{said}");
+    assert!(
+        said.starts_with("error: cargo is not installed, which compiles rust/Cargo.toml"),
+        "{said}"
+    );
     assert_eq!(output.status.code(), Some(1));
     assert!(is_empty(author.temporary.path()));
 }

@@ -159,7 +159,10 @@ mod tests {
     use super::*;
 
     fn shown(kinds: &[(&str, &str)], objects: &[(&str, &str)]) -> String {
-        let objects: Vec<_> = objects.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        let objects: Vec<_> = objects
+            .iter()
+            .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
+            .collect();
         let informers = informers(kinds, &objects).into_iter();
         let lines = informers.map(|(name, resource)| {
             assert!(informant_config::validate_name(&name).is_ok(), "{name}");
@@ -170,7 +173,13 @@ mod tests {
 
     #[test]
     fn the_kinds_of_the_manifest_are_watched() {
-        let kinds = [("v1", "Pod"), ("apps/v1", "Deployment"), ("v1", "Pod"), ("batch/v1", "*"), ("*", "Node")];
+        let kinds = [
+            ("v1", "Pod"),
+            ("apps/v1", "Deployment"),
+            ("v1", "Pod"),
+            ("batch/v1", "*"),
+            ("*", "Node"),
+        ];
         assert_eq!(
             shown(&kinds, &[("v1", "Secret")]),
             "batch-v1: batch/v1/*, deployment: Deployment.v1.apps, node: Node, pod: Pod"

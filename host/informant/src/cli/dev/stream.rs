@@ -1,4 +1,5 @@
-//! What plugins do, as lines of the log. Not in the log of `informant run`, because effects contain documents and paths.
+//! What plugins do, as lines of the log of `informant dev`. That of `informant run` has no effects, because they contain
+//! documents and paths.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,9 +12,9 @@ use crate::logging::DEV_TARGET;
 
 /// Writes each call and each effect to the log.
 #[derive(Debug)]
-pub(super) struct Stream;
+pub(super) struct EffectStream;
 
-impl PluginObserver for Stream {
+impl PluginObserver for EffectStream {
     fn called(&self, call: &ObservedCall<'_>) {
         let (about, error) = (about_call(call), failure(call.outcome));
         tracing::info!(target: DEV_TARGET, plugin = call.plugin, about, error, "call");

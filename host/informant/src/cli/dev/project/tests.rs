@@ -53,7 +53,7 @@ fn config(contents: &[&str]) -> String {
 const GO: (&str, &str) = ("go.mod", "module example.com/greeter\n");
 
 #[test]
-fn the_plugin_of_a_configuration_is_built_where_it_is_loaded() {
+fn a_configured_plugin_is_built_where_it_is_loaded() {
     let by_name = folder(&[GO, ("config.toml", &config(&["other.js", "greeter.wasm"]))]);
     assert_eq!(found(&by_name, ""), "/config.toml, builds /greeter.wasm");
     let only = folder(&[GO, ("config.toml", &config(&["out/it.wasm"]))]);
