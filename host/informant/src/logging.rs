@@ -524,7 +524,15 @@ mod tests {
             tracing::info!(target: "informant_informer", "informer started");
             tracing::warn!(target: "informant_informer", informer = "pods", "watch stale");
         });
-        insta::assert_snapshot!(without_times(&text).join("\n"), @"");
+        insta::assert_snapshot!(without_times(&text).join("\n"), @r"
+        call    greeter add v1/pods web/a in 0.4 ms
+        call    greeter add v1/pods web/a in 0.4 ms: failed\u{1b}[31m\nat line 3
+        effect  greeter kv set seen 12 B
+        dev     built greeter.wasm
+        warning not built: no such file
+        log     greeter DEBUG web/a restarted\n fields.restarts=3
+        warning watch stale informer=pods
+        ");
         let json = logged_by(LogFormat::Json, &flags.log_level, || {
             tracing::info!(target: DEV_TARGET, plugin = "greeter", about = "kv set seen 12 B", "effect");
         });

@@ -70,6 +70,7 @@ mod tests {
             informers = [\"pods\"]
             [admin]
             tls = \"self-signed\"
+            cluster = \"east\"
         ";
         let mut config = Config::parse(&SourceFile::new("config.toml", text)).unwrap();
         let overrides = ConfigOverrides {

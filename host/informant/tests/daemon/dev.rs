@@ -15,6 +15,9 @@ use super::world::{World, artifacts, until};
 /// From a saved script to its first call: far above what it takes on a machine that does nothing else.
 const SWAPPED_WITHIN: Duration = Duration::from_secs(20);
 
+/// For what is refused at once.
+const REFUSED_WITHIN: Duration = Duration::from_secs(60);
+
 const PODS: &str = "
 apiVersion: v1
 kind: Pod
@@ -88,7 +91,8 @@ impl Author {
 
     /// Exit code and error of a run that ends at once.
     async fn refusal(&self, args: &[&str]) -> String {
-        let output = self.command(args).output().await.unwrap();
+        let output = tokio::time::timeout(REFUSED_WITHIN, self.command(args).output()).await;
+        let output = output.unwrap_or_else(|_| panic!("it runs: {args:?}")).unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         let text = text.replace(&self.plugin.path().display().to_string(), "FOLDER");
         format!("{} {text}", output.status.code().unwrap())
@@ -214,7 +218,7 @@ async fn effects_are_shown_and_withheld_from_your_own_cluster() {
     dev.line(&[r#"  resource = "Pod""#]).await;
     dev.line(&[r#"  allow.kube = [{ verbs = ["patch"], resource = "v1/pods" }]"#])
         .await;
-    dev.line(&["effect  labels kv set seen 5 B"]).await;
+    dev.line(&["effect  labels kv set seen 7 B"]).await;
     dev.line(&[r#"effect  labels kube patch v1/pods default/web-0 {"metadata""#])
         .await;
     assert!(dev.interrupt().await.success());
@@ -264,7 +268,20 @@ async fn what_cannot_be_run_is_refused_at_once() {
     ] {
         refusals.push(author.refusal(args).await.replace(&taken, "ADDRESS"));
     }
-    insta::assert_snapshot!(refusals.join(""), @"");
+    insta::assert_snapshot!(refusals.join(""), @r#"
+    1 error: absent is not a file or folder; `informant plugin new --lang LANGUAGE NAME` creates a plugin
+    1 error: plugin.rb has no suffix that this command knows (js, ts, py, rs, go, c, wasm). For another language compile a core module, and run `informant plugin build core.wasm -o plugin.wasm`
+    3 error: ./config.toml:1:11: [informer.pods] lacks `resource`
+      help: set what to watch: resource = "v1/pods"
+    error: ./config.toml:2:1: unknown key `resnyc` in [informer.pods]
+      help: did you mean `resync`?
+    1 error: --write is for a cluster of your own (--no-apiserver, --kubeconfig, --context): on the embedded API server plugins write anyway
+    1 error: --objects and --kubeconfig-out are for the embedded API server: leave them out, and use `kubectl apply`
+    1 error: objects.yaml: an object needs `apiVersion` and `kind`
+    1 error: cannot read absent.yaml: No such file or directory (os error 2)
+    1 error: cannot listen on ADDRESS: Address already in use (os error 98)
+    1 error: scripts is not built: leave out --conditions and --sdk
+    "#);
     let empty = tempfile::tempdir().unwrap();
     let output = author
         .command(&["rust"])

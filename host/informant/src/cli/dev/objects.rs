@@ -320,7 +320,13 @@ spec:
                 .unwrap_err();
             refusals.push(format!("{refusal:#}").replace(&folder.path().display().to_string(), ""));
         }
-        insta::assert_snapshot!(refusals.join("\n"), @"");
+        insta::assert_snapshot!(refusals.join("\n"), @r#"
+        /objects.yaml: an object needs `apiVersion` and `kind`
+        /objects.yaml: Pod without a `name` in `metadata`
+        /objects.yaml: Deployment a: the API server does not serve Deployment in v1
+        /objects.yaml: Pod A_: 422 Invalid: Pod "A_" is invalid: metadata.name: Invalid value: "A_": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+        /objects.yaml: Node without a `name` in `metadata`
+        "#);
     }
 
     #[tokio::test]
@@ -339,6 +345,6 @@ spec:
             assert_eq!(unwatched(resource), "", "{resource}");
         }
         let text = unwatched("v1/nodes").replace(&folder.path().display().to_string(), "");
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r#"no informer watches Pod objects, such as a in /objects.yaml: to receive them, add [informer.pods] with resource = "v1/pods" to the configuration, and "pods" to the plugin's `informers`"#);
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use informant_config::Config;
 
 use crate::cli::build::{self, BuildArgs, Language, Source};
@@ -44,6 +44,12 @@ pub(super) struct BuildFlags {
     pub(super) sdk: Option<PathBuf>,
 }
 
+impl BuildFlags {
+    fn is_empty(&self) -> bool {
+        self.conditions.is_empty() && self.sdk.is_none()
+    }
+}
+
 impl Project {
     /// What `path` names: a folder, a source file, or a configuration. Without a configuration, what is built is
     /// written into `scratch`.
@@ -51,6 +57,16 @@ impl Project {
     /// # Errors
     /// If it does not exist, is in no known language, or if its configuration is invalid or has no plugin for it.
     pub(super) fn find(path: &Path, flags: &BuildFlags, scratch: &Path) -> Result<Self> {
+        let project = Self::of(path, flags, scratch)?;
+        ensure!(
+            project.build.is_some() || flags.is_empty(),
+            "{} is not built: leave out --conditions and --sdk",
+            path.display()
+        );
+        Ok(project)
+    }
+
+    fn of(path: &Path, flags: &BuildFlags, scratch: &Path) -> Result<Self> {
         if is_config(path) {
             let config = config_file::load(path)?;
             // Without sources, components are loaded as they are.
@@ -203,7 +219,9 @@ fn imports_more(script: &str) -> bool {
     let statements = statements.filter(|line| ["import", "export", "}"].iter().any(|word| line.starts_with(word)));
     statements.into_iter().any(|line| {
         line.strip_prefix("import").is_some_and(is_of_another)
-            || line.rsplit_once("from").is_some_and(|(_, rest)| is_of_another(rest))
+            || line.rsplit_once("from").is_some_and(|(before, rest)| {
+                before.ends_with([' ', '}', '*']) && is_of_another(rest)
+            })
     })
 }
 

@@ -145,7 +145,11 @@ mod tests {
             call(1, "east", &DeliveryOutcome::RequeueAfter(Duration::from_secs(30))),
             call(2, "", &DeliveryOutcome::Retryable("no such team".to_owned())),
         ];
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @"
+        update v1/pods web/a in 1.4 ms: ok
+        update v1/pods web/a in cluster east in 1.4 ms: requeued, again in 30s
+        update v1/pods web/a, attempt 2 in 1.4 ms: retryable: no such team
+        ");
     }
 
     #[test]
@@ -173,7 +177,12 @@ mod tests {
                 false,
             ),
         ];
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @"
+        kube patch v1/pods web/a {}: failed: conflict
+        kube patch v1/pods web/a (dry run) {}: would fail: conflict
+        kv delete seen
+        http POST https://example.com/hook 200 OK
+        ");
     }
 
     #[test]

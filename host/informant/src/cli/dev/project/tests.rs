@@ -67,7 +67,7 @@ fn a_configured_plugin_is_built_where_it_is_loaded() {
 #[test]
 fn a_configuration_without_the_plugin_is_refused() {
     let other = folder(&[GO, ("config.toml", &config(&["a.wasm", "b.wasm"]))]);
-    insta::assert_snapshot!(found(&other, ""), @"");
+    insta::assert_snapshot!(found(&other, ""), @"error: /config.toml has no plugin for /: set `component` or `script` of one to /greeter.wasm, or name the file of another plugin, as in `informant dev //FILE`");
     let invalid = folder(&[GO, ("config.toml", "[informer.pods]\nresnyc = 1\n")]);
     assert!(
         found(&invalid, "").contains("config.toml:2:1"),
