@@ -52,7 +52,8 @@ const CRATES: [&str; 9] = [
 const LEVEL_DEFAULT: &str = "info";
 
 /// The level of `informant dev` without `--log-level`: what plugins do, and what becomes of their files.
-const LEVEL_OF_DEV: &str = "warn,informant::daemon::plugin_supervisor=info,informant::guest=debug";
+const LEVEL_OF_DEV: &str = "warn,informant::daemon::plugin_supervisor=info,informant::guest=debug,\
+                            informant_plugin_host::component::runner=info";
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Log")]

@@ -285,7 +285,7 @@ impl<'a> Session<'a> {
                 result: Ok(built),
                 took: time,
             }) => {
-                say(&format!("built {built}, in {}", took(time)));
+                say(&format!("built {} in {}", built.output.display(), took(time)));
                 self.is_ready |= self.generated.is_none();
                 self.update_config("no configuration for it").await;
             }

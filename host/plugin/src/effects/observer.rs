@@ -29,7 +29,7 @@ pub struct ObservedCall<'a> {
     pub key: Option<KeyRef<'a>>,
     /// `add`, `update`, `delete`, `sync`.
     pub event: &'static str,
-    /// 1 for the first call for an event.
+    /// 0 for the first call for an event; each retry adds 1.
     pub attempt: u32,
     pub took: Duration,
     pub outcome: &'a DeliveryOutcome,

@@ -121,6 +121,9 @@ impl Sources {
     }
 
     fn add(&self, path: &Path, found: &mut Snapshot) {
+        if found.len() >= SOURCES_MAX {
+            return;
+        }
         // What cannot be read is reported by the build.
         let Ok(metadata) = fs::metadata(path) else { return };
         if metadata.is_dir() {
@@ -134,7 +137,7 @@ impl Sources {
                     self.add(&entry.path(), found);
                 }
             }
-        } else if found.len() < SOURCES_MAX {
+        } else {
             found.insert(path.to_owned(), (metadata.len(), metadata.modified().ok()));
         }
     }

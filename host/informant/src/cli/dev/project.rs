@@ -219,9 +219,9 @@ fn imports_more(script: &str) -> bool {
     let statements = statements.filter(|line| ["import", "export", "}"].iter().any(|word| line.starts_with(word)));
     statements.into_iter().any(|line| {
         line.strip_prefix("import").is_some_and(is_of_another)
-            || line.rsplit_once("from").is_some_and(|(before, rest)| {
-                before.ends_with([' ', '}', '*']) && is_of_another(rest)
-            })
+            || line
+                .rsplit_once("from")
+                .is_some_and(|(before, rest)| before.ends_with([' ', '}', '*']) && is_of_another(rest))
     })
 }
 

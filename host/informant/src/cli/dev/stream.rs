@@ -39,8 +39,8 @@ fn about_call(call: &ObservedCall<'_>) -> String {
         text.push_str(&in_cluster(&source.cluster));
     }
     // Writing into a String does not fail.
-    if call.attempt > 1 {
-        let _ = write!(text, ", attempt {}", call.attempt);
+    if call.attempt > 0 {
+        let _ = write!(text, ", retry {}", call.attempt);
     }
     let _ = write!(text, " in {}: {}", took(call.took), call.outcome.as_str());
     match call.outcome {
@@ -141,14 +141,14 @@ mod tests {
             }
         };
         let lines = [
-            call(1, "", &DeliveryOutcome::Ok),
-            call(1, "east", &DeliveryOutcome::RequeueAfter(Duration::from_secs(30))),
-            call(2, "", &DeliveryOutcome::Retryable("no such team".to_owned())),
+            call(0, "", &DeliveryOutcome::Ok),
+            call(0, "east", &DeliveryOutcome::RequeueAfter(Duration::from_secs(30))),
+            call(1, "", &DeliveryOutcome::Retryable("no such team".to_owned())),
         ];
         insta::assert_snapshot!(lines.join("\n"), @"
         update v1/pods web/a in 1.4 ms: ok
         update v1/pods web/a in cluster east in 1.4 ms: requeued, again in 30s
-        update v1/pods web/a, attempt 2 in 1.4 ms: retryable: no such team
+        update v1/pods web/a, retry 1 in 1.4 ms: retryable: no such team
         ");
     }
 
