@@ -146,6 +146,7 @@ fn host(folder: &Path, catalog: Catalog, informers: &Runtime, guests: &Runtime) 
             kube: None,
             key_value: None,
             http: None,
+            observer: None,
         },
         metrics: PluginMetrics::register(&mut Registry::default()),
         script_runners: RunnerSources::new(),

@@ -64,6 +64,7 @@ impl Bench {
                 kube: Some(Arc::new(Waits)),
                 key_value: None,
                 http: None,
+                observer: None,
             },
             metrics: PluginMetrics::register(&mut Registry::default()),
             script_runners: script_runners(),

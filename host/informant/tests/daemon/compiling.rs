@@ -41,6 +41,7 @@ fn host_with(folder: &Path, compiler: ChildCompiler) -> PluginHost {
             kube: None,
             key_value: None,
             http: None,
+            observer: None,
         },
         metrics: Metrics::new().plugins,
         script_runners: RunnerSources::new(),
