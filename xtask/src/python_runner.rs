@@ -1,5 +1,6 @@
-//! Builds the runner of Python scripts with componentize-py, and tests the Python SDK: under CPython, and the built
-//! runner in wasmtime. The tools are packages of PyPI, which pip installs into `target/tools`.
+//! Builds the runner of Python scripts and the test guest in Python with componentize-py, and tests the Python SDK:
+//! under CPython, and the built runner in wasmtime. The tools are packages of PyPI, which pip installs into
+//! `target/tools`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,6 +40,9 @@ const PYTHON_MIN: (u32, u32) = (3, 10);
 /// The app of the runner: `plugin-sdk/python/runner/informant_runner.py`.
 const APP: &str = "informant_runner";
 
+/// The module with the exports of the test guest.
+const GUEST_APP: &str = "guest_app";
+
 /// The custom section by which Informant recognizes a script runner.
 const RUNNER_SECTION: &str = "informant:runner";
 
@@ -64,11 +68,12 @@ pub(crate) fn missing() -> Option<&'static str> {
     (!has_python()).then_some("python3 is older than 3.10, the oldest that the Python SDK supports")
 }
 
-/// Builds the runner, and tests the SDK and the runner.
+/// Builds the components, and tests the SDK and the runner.
 pub(crate) fn build_and_test() -> Result<()> {
     // Without the runner, its own tests are skipped.
     test("tests", "test_*.py", &[])?;
     test("examples", "test_*.py", &[])?;
+    build_guest()?;
     let runner = build()?;
     let (tools, wasmtime) = (COMPONENTIZE.install()?, WASMTIME.install()?);
     let environment = [
@@ -81,42 +86,14 @@ pub(crate) fn build_and_test() -> Result<()> {
 
 /// Builds the runner, unless it is newer than everything that it is made from. Returns its path.
 pub(crate) fn build() -> Result<PathBuf> {
-    let folder = workspace::target()?.join(guests::TARGET).join("plugin");
-    let runner = folder.join("informant-runner-python.wasm");
+    let runner = components()?.join("informant-runner-python.wasm");
     let sdk = sdk()?;
-    let (tools, packages) = (COMPONENTIZE.install()?, pure_packages()?);
-    let own = workspace::root()?.join("xtask").join("src").join("python_runner.rs");
-    let newest = newest(&sdk.join("informant"))?
-        .max(newest(&sdk.join("runner"))?)
-        .max(newest(&own)?);
-    if modified(&runner).is_ok_and(|built| built > newest) {
+    if is_newer(&runner, &[&sdk.join("runner")])? {
         return Ok(runner);
     }
-    std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
-    let plain = folder.join("informant-runner-python.unnamed.wasm");
-    let mut command = python();
-    command.args(["-I", "-c", START]).arg(&tools);
-    command.args([
-        "--quiet",
-        "componentize",
-        "--python-path",
-        "runner",
-        "--python-path",
-        ".",
-    ]);
-    command
-        .arg("--python-path")
-        .arg(&packages)
-        .arg(APP)
-        .arg("--output")
-        .arg(&plain);
-    cargo::run(command.current_dir(&sdk))?;
-    let mut component = std::fs::read(&plain).with_context(|| format!("failed to read {}", plain.display()))?;
-    std::fs::remove_file(&plain)?;
-    for (name, content) in sections()? {
-        component.extend(custom_section(name, &content));
-    }
-    std::fs::write(&runner, component).with_context(|| format!("failed to write {}", runner.display()))?;
+    let paths = [sdk.join("runner"), pure_packages()?];
+    let sections = [(RUNNER_SECTION, runner_info()?), (SDK_SECTION, sdk_info()?)];
+    componentize(&paths, APP, &runner, &sections)?;
     Ok(runner)
 }
 
@@ -132,20 +109,76 @@ pub(crate) fn parts() -> [String; 3] {
     ]
 }
 
-/// The custom sections of the runner: what it runs, and what it was built with.
-fn sections() -> Result<[(&'static str, String); 2]> {
+/// Builds the plugin of the conformance kit as a component, as `informant plugin build` does, unless it is newer than
+/// everything that it is made from.
+pub(crate) fn build_guest() -> Result<()> {
+    let component = components()?.join("guest_conformance_python.wasm");
+    let module = sdk()?.join("tests").join("conformance.py");
+    if is_newer(&component, &[&module])? {
+        return Ok(());
+    }
+    // Of its own: componentize-py packs whole folders.
+    let folder = workspace::target()?.join("tools").join("python-guest");
+    let folder = std::path::absolute(&folder).with_context(|| format!("failed to find {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
+    let app = folder.join(format!("{GUEST_APP}.py"));
+    std::fs::copy(&module, folder.join("conformance.py"))
+        .and_then(|_| std::fs::write(&app, "from informant.component import *\nimport conformance\n"))
+        .with_context(|| format!("failed to write the modules of {}", component.display()))?;
+    componentize(&[folder], GUEST_APP, &component, &[(SDK_SECTION, sdk_info()?)])
+}
+
+/// Makes a component of the module `app` in one of `paths`, with the SDK and these custom sections.
+fn componentize(paths: &[PathBuf], app: &str, component: &Path, sections: &[(&str, String)]) -> Result<()> {
+    let plain = component.with_extension("unnamed.wasm");
+    let mut command = python();
+    command.args(["-I", "-c", START]).arg(COMPONENTIZE.install()?);
+    command.args(["--quiet", "componentize", "--python-path", "."]);
+    for path in paths {
+        command.arg("--python-path").arg(path);
+    }
+    command.arg(app).arg("--output").arg(&plain);
+    cargo::run(command.current_dir(sdk()?))?;
+    let mut bytes = std::fs::read(&plain).with_context(|| format!("failed to read {}", plain.display()))?;
+    std::fs::remove_file(&plain)?;
+    for (name, content) in sections {
+        bytes.extend(custom_section(name, content));
+    }
+    std::fs::write(component, bytes).with_context(|| format!("failed to write {}", component.display()))
+}
+
+/// The folder of built components.
+fn components() -> Result<PathBuf> {
+    let folder = workspace::target()?.join(guests::TARGET).join("plugin");
+    std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
+    // componentize-py runs in another folder.
+    std::path::absolute(&folder).with_context(|| format!("failed to find {}", folder.display()))
+}
+
+/// Whether a component is newer than these files, the SDK and this builder.
+fn is_newer(component: &Path, than: &[&Path]) -> Result<bool> {
+    let own = workspace::root()?.join("xtask").join("src").join("python_runner.rs");
+    let mut changed = newest(&sdk()?.join("informant"))?.max(newest(&own)?);
+    for path in than {
+        changed = changed.max(newest(path)?);
+    }
+    Ok(modified(component).is_ok_and(|built| built > changed))
+}
+
+/// What the runner runs.
+fn runner_info() -> Result<String> {
     let contract = contract()?;
-    let sdk = env!("CARGO_PKG_VERSION");
-    Ok([
-        (
-            RUNNER_SECTION,
-            format!(r#"{{"language":"Python","suffixes":["py"],"version":"{CPYTHON}","contract":"{contract}"}}"#),
-        ),
-        (
-            SDK_SECTION,
-            format!(r#"{{"language":"python","sdk":"{sdk}","contract":"{contract}"}}"#),
-        ),
-    ])
+    Ok(format!(
+        r#"{{"language":"Python","suffixes":["py"],"version":"{CPYTHON}","contract":"{contract}"}}"#
+    ))
+}
+
+/// What a component was built with.
+fn sdk_info() -> Result<String> {
+    let (sdk, contract) = (env!("CARGO_PKG_VERSION"), contract()?);
+    Ok(format!(
+        r#"{{"language":"python","sdk":"{sdk}","contract":"{contract}"}}"#
+    ))
 }
 
 /// The version of the contract.

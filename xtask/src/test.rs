@@ -18,7 +18,7 @@ pub(crate) struct Args {
     #[arg(long)]
     keep_going: bool,
     /// Also run the long checks, which CI does not: 200 kills of a durable daemon, 10,000 seeds of the simulation,
-    /// the files of a release, the alert rules in promtool, and generated files in git.
+    /// fuzzing, the files of a release, the alert rules in promtool, and generated files in git.
     #[arg(long)]
     full: bool,
 }
@@ -154,6 +154,11 @@ const FULL_STEPS: &[Step] = &[
         run: |_| long_simulation(),
     },
     Step {
+        what: "fuzzing, 30 s for each target",
+        missing: none,
+        run: |_| fuzz(),
+    },
+    Step {
         what: "files of a release, from two checkouts",
         missing: dist::missing,
         run: |_| dist::check::files(),
@@ -259,6 +264,22 @@ fn long_simulation() -> Result<()> {
         sim::run(&seeds)? == ExitCode::SUCCESS,
         "the simulation found violations"
     );
+    Ok(())
+}
+
+/// Seconds for each fuzz target. Those of one crate run side by side.
+const FUZZ_SECONDS: &str = "30";
+
+/// Generates inputs for the fuzz targets for a fixed time. Their tests are called `fuzz` or are in `payloads`.
+fn fuzz() -> Result<()> {
+    for (tests, name) in [
+        (["--package", "informant-plugin-host", "--lib"], "fuzz::"),
+        (["--package", "informant-object", "--tests"], "payloads::"),
+    ] {
+        let mut command = cargo::cargo()?;
+        command.arg("test").arg("--locked").args(tests).arg(name);
+        cargo::run(command.env("INFORMANT_FUZZ_SECONDS", FUZZ_SECONDS))?;
+    }
     Ok(())
 }
 

@@ -3,13 +3,14 @@
 //! ```text
 //! KubeCall ─▶ request (path, query, headers) ─▶ kube::Client ─▶ body, or the API server's Status as a KubeError
 //! ```
-//! Sends each call once: no retry, no discovery, because a call names its resource exactly. The errors that plugins
-//! receive contain the API server's own message and never a credential. Grants are checked before. Requests run on the
+//! Sends each call once, without a retry. Discovery is asked only when a call without a namespace fails: whether it needs
+//! one. The errors that plugins receive contain the API server's own message and never a credential. Grants are checked before. Requests run on the
 //! informers' runtime, not on the guests': connections are shared with the watches, and the task that opens one drives
 //! it. A guest that spins must not delay a watch.
 
 mod errors;
 mod request;
+mod scope;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -126,20 +127,27 @@ impl KubeApi for ClusterApi {
             .client(&call.address.cluster)
             .and_then(|client| Ok((client, request::of(&call)?)));
         let environment = Arc::clone(&self.environment);
-        let is_namespaced = !call.address.namespace.is_empty();
         Box::pin(async move {
             let (client, request) = prepared?;
             let (answer, answered) = oneshot::channel();
-            let sent = unless_abandoned(answer, send(client, request, call.answer_bytes_max));
+            let sent = unless_abandoned(answer, send_to(client, request, call));
             environment.spawn("plugin-kube", Box::pin(sent));
-            let answered = answered
+            answered
                 .await
-                .unwrap_or_else(|_| Err(KubeError::new(KubeErrorCode::Unavailable, "Informant is stopping")));
-            match is_namespaced {
-                true => answered,
-                false => answered.map_err(errors::hint_at_namespace),
-            }
+                .unwrap_or_else(|_| Err(KubeError::new(KubeErrorCode::Unavailable, "Informant is stopping")))
         })
+    }
+}
+
+/// Sends the request of a call. A missing namespace is an error of its own: the API server's looks like an absent
+/// object.
+async fn send_to(client: Client, request: Request<Body>, call: KubeCall) -> Result<Vec<u8>, KubeError> {
+    let answer = send(client.clone(), request, call.answer_bytes_max).await;
+    match answer {
+        Err(error) if call.address.namespace.is_empty() && errors::is_of_path(&error) => {
+            Err(scope::explain(client, &call.address.resource, error).await)
+        }
+        answer => answer,
     }
 }
 

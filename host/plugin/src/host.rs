@@ -67,6 +67,8 @@ pub struct Inspection {
     /// The SDK that it was built with; none: it does not say.
     pub sdk: Option<SdkInfo>,
     pub manifest: Arc<Manifest>,
+    /// The manifest as the plugin wrote it, in JSON.
+    pub document: Arc<[u8]>,
     /// The file's sha256.
     pub digest: Digest,
     pub size_bytes: usize,
@@ -76,7 +78,11 @@ pub struct Inspection {
 
 impl Inspection {
     pub(crate) fn of(version: &LoadedVersion) -> Inspection {
-        let LoadedVersion { component, manifest } = version;
+        let LoadedVersion {
+            component,
+            manifest,
+            document,
+        } = version;
         Inspection {
             roles: component.roles,
             imports: component.imports.clone(),
@@ -91,6 +97,7 @@ impl Inspection {
             contract: component.contract.clone(),
             sdk: component.sdk.clone(),
             manifest: Arc::clone(manifest),
+            document: Arc::clone(document),
             digest: component.digest,
             size_bytes: component.size_bytes,
             compile_memory_bytes: component.compile_memory_bytes,

@@ -5,6 +5,8 @@
 
 pub(crate) mod config;
 pub(crate) mod context;
+#[cfg(test)]
+mod fuzz;
 pub(crate) mod guest;
 pub(crate) mod version;
 pub(crate) mod wasi;

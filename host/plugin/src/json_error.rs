@@ -1,4 +1,4 @@
-//! Errors of JSON documents that a plugin's author writes in a language of their own.
+//! JSON documents that a plugin's author writes in a language of their own, and their errors.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,6 +7,38 @@ use informant_spec::suggest::nearest;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+
+/// A struct that is written as an object. serde would read it from a list of its values, too.
+pub(crate) struct Members<T>(pub(crate) T);
+
+impl<'d, T: Deserialize<'d>> Deserialize<'d> for Members<T> {
+    fn deserialize<D: Deserializer<'d>>(deserializer: D) -> Result<Members<T>, D::Error> {
+        struct Object<T>(PhantomData<T>);
+        impl<'d, T: Deserialize<'d>> Visitor<'d> for Object<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'d>>(self, members: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(members))
+            }
+        }
+        deserializer.deserialize_map(Object(PhantomData)).map(Members)
+    }
+}
+
+/// For a member that is a struct.
+pub(crate) fn members<'d, T: Deserialize<'d>, D: Deserializer<'d>>(deserializer: D) -> Result<T, D::Error> {
+    Members::deserialize(deserializer).map(|Members(value)| value)
+}
+
+/// For a member that is a list of structs.
+pub(crate) fn all_members<'d, T: Deserialize<'d>, D: Deserializer<'d>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let all = Vec::<Members<T>>::deserialize(deserializer)?;
+    Ok(all.into_iter().map(|Members(value)| value).collect())
+}
 
 /// What is wrong with a document. A position is given only if it is not JSON at all, because authors do not see its
 /// lines. A misspelled name comes with the one that was probably meant.
@@ -25,10 +57,7 @@ pub(crate) fn explain(error: &serde_json::Error) -> String {
 /// Reads a document. An error of a value names the member that has it: `events[0].kind: invalid type: …`.
 pub(crate) fn read<'d, T: Deserialize<'d>>(json: &'d [u8]) -> Result<T, String> {
     let mut reader = serde_json::Deserializer::from_slice(json);
-    let mut track = serde_path_to_error::Track::new();
-    let tracked = serde_path_to_error::Deserializer::new(&mut reader, &mut track);
-    let read = object(tracked).map_err(|error| serde_path_to_error::Error::new(track.path(), error));
-    let read = read.map_err(|error| {
+    let Members(read) = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let (member, error) = (error.path().to_string(), error.into_inner());
         let text = explain(&error);
         // A member that is unknown is named by the text.
@@ -43,25 +72,6 @@ pub(crate) fn read<'d, T: Deserialize<'d>>(json: &'d [u8]) -> Result<T, String> 
     })?;
     reader.end().map_err(|error| explain(&error))?;
     Ok(read)
-}
-
-/// Reads an object, and no list: serde takes a list for the members of a struct in order.
-pub(crate) fn object<'d, T: Deserialize<'d>, D: Deserializer<'d>>(deserializer: D) -> Result<T, D::Error> {
-    struct Members<T>(PhantomData<T>);
-
-    impl<'d, T: Deserialize<'d>> Visitor<'d> for Members<T> {
-        type Value = T;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object with named members")
-        }
-
-        fn visit_map<A: MapAccess<'d>>(self, members: A) -> Result<T, A::Error> {
-            T::deserialize(MapAccessDeserializer::new(members))
-        }
-    }
-
-    deserializer.deserialize_map(Members(PhantomData))
 }
 
 /// The expected name that is nearest to the unknown one: with the same first letter, because `watch` is no typo of

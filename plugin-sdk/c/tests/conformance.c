@@ -14,19 +14,21 @@ static uint64_t calls;
 informant_result informant_describe(json context, const char **manifest) {
     static char text[1500];
     json config = json_at(context, "config"), wanted = json_at(config, "payload");
-    char *payload = json_string(wanted), rule[200] = "\"whole\"";
-    if (*payload == '/') snprintf(rule, sizeof rule, "{\"fields\":[\"%s\"]}", payload);
-    else if (*payload) snprintf(rule, sizeof rule, "\"%s\"", payload);
+    char *payload = json_string(wanted), rule[200] = "", events[300] = "";
+    if (*payload == '/') snprintf(rule, sizeof rule, ",\"payload\":{\"fields\":[\"%s\"]}", payload);
+    else if (*payload && strcmp(payload, "whole")) snprintf(rule, sizeof rule, ",\"payload\":\"%s\"", payload);
     free(payload);
+    bool old = json_is(json_at(config, "old"), "yes");
+    /* Members at their default are left out, as other SDKs do. */
+    if (*rule || old) snprintf(events, sizeof events, "\"events\":[{\"apiVersion\":\"*\",\"kind\":\"*\"%s%s}],", rule, old ? ",\"old\":true" : "");
     snprintf(text, sizeof text,
-             "{\"name\":\"conformance\",\"version\":\"1\",\"roles\":[\"event-handler\",\"sync-handler\",\"index-funcs\",\"state\"],\"parallel\":true,"
-             "\"events\":[{\"apiVersion\":\"*\",\"kind\":\"*\",\"payload\":%s,\"old\":%s}],"
+             "{\"name\":\"conformance\",\"version\":\"1\",\"parallel\":true,%s"
              "\"indexes\":{\"names\":[\"text\"],\"objects\":[{\"apiVersion\":\"*\",\"kind\":\"*\"}]},"
              "\"metrics\":[{\"name\":\"seen\",\"type\":\"counter\",\"help\":\"Seen texts\",\"labels\":[\"text\"]},"
              "{\"name\":\"bytes\",\"type\":\"gauge\",\"help\":\"Bytes of the last text\"},"
              "{\"name\":\"sizes\",\"type\":\"histogram\",\"help\":\"Bytes of texts\",\"buckets\":[2,4]},"
              "{\"name\":\"last\",\"type\":\"gauge\",\"help\":\"The last object\",\"labels\":[\"name\"]}]}",
-             rule, json_is(json_at(config, "old"), "yes") ? "true" : "false");
+             events);
     *manifest = text;
     return informant_ok();
 }

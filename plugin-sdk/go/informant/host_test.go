@@ -118,6 +118,25 @@ func TestDirectCallsReturnWhatIsStored(t *testing.T) {
 	checkText(t, events, "2")
 }
 
+func TestWhatTheAPIServerRefusesIsInvalid(t *testing.T) {
+	p := calling(t, func(ctx *informant.Context, e *informant.Event) error {
+		labels := map[string]any{"restarts": 3}
+		_, number := ctx.Kube.Now().Patch(e, map[string]any{"metadata": map[string]any{"labels": labels}})
+		var pod Labeled
+		namespaceless := ctx.Kube.Get(informant.Address{Resource: "v1/pods", Name: e.Name}, &pod)
+		var refused *informant.APIError
+		for _, err := range []error{number, namespaceless} {
+			if !errors.As(err, &refused) || refused.Code != informant.APIInvalid {
+				t.Errorf("%v is not invalid", err)
+			}
+		}
+		checkText(t, number, `metadata.labels: the value of "restarts" must be a text, not 3: put it in quotes`)
+		checkText(t, namespaceless, "v1/pods is namespaced, but the address has no `namespace`")
+		return nil
+	})
+	must(t, p.Put(labeled("a")))
+}
+
 func TestADeniedCallIsNotRetried(t *testing.T) {
 	p := calling(t, func(ctx *informant.Context, e *informant.Event) error {
 		return ctx.Kube.Patch(e, map[string]any{})

@@ -105,7 +105,17 @@ func (f *fake) existing(at host.Address) (key, object, *host.APIError) {
 			return found, o, nil
 		}
 	}
-	return key{}, nil, apiError("not-found", "%s %q not found", at.Resource, at.Name)
+	return key{}, nil, f.notFound(at)
+}
+
+// notFound returns why there is no object at an address. As in Informant, a missing namespace is not an absent object.
+func (f *fake) notFound(at host.Address) *host.APIError {
+	for found := range f.objects {
+		if at.Namespace == "" && found.namespace != "" && f.source(found.source).Resource == at.Resource {
+			return apiError("invalid", "%s is namespaced, but the address has no `namespace`", at.Resource)
+		}
+	}
+	return apiError("not-found", "%s %q not found", at.Resource, at.Name)
 }
 
 func (f *fake) KubeGet(at host.Address) ([]byte, *host.APIError) {
@@ -302,6 +312,9 @@ func (f *fake) patch(at host.Address, kind uint8, document, options []byte) ([]b
 func (f *fake) write(verb string, at host.Address, before object, document any, after object, options writeOptions) (
 	[]byte, *host.APIError,
 ) {
+	if err := checkTexts(after); err != nil {
+		return nil, err
+	}
 	if len(options.DryRun) > 0 {
 		return compact(after), nil
 	}
@@ -315,6 +328,20 @@ func (f *fake) write(verb string, at host.Address, before object, document any, 
 	}
 	f.changed = append(f.changed, change{stored, before})
 	return compact(f.put(stored, after)), nil
+}
+
+// checkTexts refuses labels and annotations whose values are no texts, as the API server does.
+func checkTexts(o object) *host.APIError {
+	for _, field := range []string{"labels", "annotations"} {
+		members, _ := metadata(o)[field].(object)
+		for _, name := range slices.Sorted(maps.Keys(members)) {
+			if _, isText := members[name].(string); !isText && members[name] != nil {
+				return apiError("invalid", "metadata.%s: the value of %q must be a text, not %s: put it in quotes",
+					field, name, compact(members[name]))
+			}
+		}
+	}
+	return nil
 }
 
 func (f *fake) record(verb string, at host.Address, document any) {

@@ -9,6 +9,8 @@ let calls = 0;
 
 const { payload = "whole", old = "no" } = config;
 export const manifest = {
+  name: "conformance",
+  version: "1",
   parallel: true,
   indexes: ["text"],
   metrics: [

@@ -19,8 +19,12 @@ Text = str | Callable[[], str]
 #: Texts, a single one, or a function that returns them once the plugin's config is known.
 Texts = str | Iterable[str] | Callable[[], Iterable[str]]
 
-#: How much of an object a handler receives, instead of single fields.
-Payload = Literal["whole", "metadata", "none"]
+#: How much of an object a handler receives, instead of single fields. A function that returns it once the plugin's
+#: config is known may also return fields.
+Payload = Literal["whole", "metadata", "none"] | Callable[[], str | Iterable[str]]
+
+#: Yes or no, or a function that returns it once the plugin's config is known.
+Flag = bool | Callable[[], bool]
 
 
 class On:
@@ -37,7 +41,7 @@ class On:
         *,
         fields: Texts | None = None,
         payload: Payload | None = None,
-        old: bool = False,
+        old: Flag = False,
         changed_only: bool | None = None,
         namespaces: Texts | None = None,
         label_selector: Text | None = None,
@@ -53,7 +57,7 @@ class On:
         *,
         fields: Texts | None = None,
         payload: Payload | None = None,
-        old: bool = False,
+        old: Flag = False,
         changed_only: bool | None = None,
         namespaces: Texts | None = None,
         label_selector: Text | None = None,
@@ -69,7 +73,7 @@ class On:
         *,
         fields: Texts | None = None,
         payload: Payload | None = None,
-        old: bool = False,
+        old: Flag = False,
         changed_only: bool | None = None,
         namespaces: Texts | None = None,
         label_selector: Text | None = None,
@@ -85,7 +89,7 @@ class On:
         *,
         fields: Texts | None = None,
         payload: Payload | None = None,
-        old: bool = False,
+        old: Flag = False,
         changed_only: bool | None = None,
         namespaces: Texts | None = None,
         label_selector: Text | None = None,
@@ -112,7 +116,7 @@ def _register(
     kind: str,
     fields: Texts | None,
     payload: Payload | None,
-    old: bool,
+    old: Flag,
     changed_only: bool | None,
     namespaces: Texts | None,
     label_selector: Text | None,
@@ -124,7 +128,7 @@ def _register(
         handlers = _registry.active.handlers_of(api_version, kind)
         rule = handlers.rule
         rule.want(handler.where, payload, fields)
-        rule.old = rule.old or old
+        rule.old.append(old)
         rule.agree(handler.where, "changed_only", changed_only)
         rule.agree(handler.where, "namespaces", namespaces)
         rule.agree(handler.where, "selector", label_selector)

@@ -7,7 +7,7 @@ from typing import Any
 from .decorators import listed
 from .errors import Refused
 from .host import ROLES
-from .registry import Registry, Rule, resolve
+from .registry import PAYLOADS, Registry, Rule, check_payload, resolve
 
 
 def roles_of(registry: Registry) -> list[str]:
@@ -58,19 +58,25 @@ def manifest_of(registry: Registry) -> dict[str, Any]:
 
 def _rule(rule: Rule) -> dict[str, Any]:
     document: dict[str, Any] = {"apiVersion": rule.api_version, "kind": rule.kind}
-    fields = list(dict.fromkeys(field for fields in rule.fields for field in listed(resolve(fields))))
-    if rule.payload == "metadata" and fields:
+    wanted = [resolve(payload) for payload in rule.payloads]
+    words = [word for word in wanted if isinstance(word, str)]
+    for word in words:
+        check_payload(f"the rule for {rule.api_version} {rule.kind}", word)
+    payload = min(words, key=PAYLOADS.index, default=None)
+    named = [*rule.fields, *(fields for fields in wanted if not isinstance(fields, str))]
+    fields = list(dict.fromkeys(field for fields in named for field in listed(resolve(fields))))
+    if payload == "metadata" and fields:
         document["payload"] = {"fields": list(dict.fromkeys([*fields, "/metadata"]))}
-    elif fields and rule.payload != "whole":
+    elif fields and payload != "whole":
         document["payload"] = {"fields": fields}
-    elif rule.payload in ("metadata", "none"):
-        document["payload"] = rule.payload
+    elif payload in ("metadata", "none"):
+        document["payload"] = payload
     return document
 
 
 def _event_rule(rule: Rule) -> dict[str, Any]:
     document = _rule(rule)
-    if rule.old:
+    if any(resolve(old) for old in rule.old):
         document["old"] = True
     if rule.changed_only:
         document["changedOnly"] = True

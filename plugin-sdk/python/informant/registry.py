@@ -11,7 +11,7 @@ from .errors import Refused
 Function = Callable[..., Any]
 
 
-#: The parts of an object that a handler can ask for besides single fields.
+#: The parts of an object that a handler can ask for besides single fields. Of several, the first one here counts.
 PAYLOADS = ("whole", "metadata", "none")
 
 EVENTS = ("add", "update", "delete")
@@ -38,14 +38,16 @@ class Handler:
 class Rule:
     """Which objects of one type a plugin receives, from what its handlers say. Handlers of a type share its rule."""
 
-    __slots__ = ("api_version", "by", "changed_only", "fields", "kind", "namespaces", "old", "payload", "selector")
+    __slots__ = ("api_version", "by", "changed_only", "fields", "kind", "namespaces", "old", "payloads", "selector")
 
     def __init__(self, api_version: str, kind: str) -> None:
         self.api_version = api_version
         self.kind = kind
-        self.payload: str | None = None
+        #: What the functions want instead of fields: words, or functions that return a word or fields.
+        self.payloads: list[Any] = []
         self.fields: list[Any] = []
-        self.old = False
+        #: Whether each function wants the previous state.
+        self.old: list[Any] = []
         self.changed_only: bool | None = None
         self.namespaces: Any = None
         self.selector: Any = None
@@ -54,16 +56,14 @@ class Rule:
 
     def want(self, where: str, payload: str | None, fields: Any) -> None:
         """Adds what one function wants to receive of an object."""
-        if payload is not None and payload not in PAYLOADS:
-            raise Refused(f"{where}: payload is {payload!r}; write one of {', '.join(PAYLOADS)}, or use fields=[...]")
+        if payload is not None and not callable(payload):
+            check_payload(where, payload)
         if fields is not None:
             if payload is not None:
                 raise Refused(f"{where}: pass either fields or payload")
             self.fields.append(fields)
-        elif (payload is not None and _RANK[payload] > _RANK.get(self.payload or "none", 0)) or (
-            payload == "none" and self.payload is None
-        ):
-            self.payload = payload
+        elif payload is not None:
+            self.payloads.append(payload)
 
     def agree(self, where: str, option: str, value: Any) -> None:
         """Sets an option that all handlers of the type share."""
@@ -80,7 +80,10 @@ class Rule:
         self.by.setdefault(option, where)
 
 
-_RANK = {"none": 0, "metadata": 1, "whole": 2}
+def check_payload(where: str, payload: Any) -> None:
+    """Refuses what is no payload. ``where`` begins the message."""
+    if payload not in PAYLOADS:
+        raise Refused(f"{where}: payload is {payload!r}; write one of {', '.join(PAYLOADS)}, or use fields=[...]")
 
 
 class Handlers:

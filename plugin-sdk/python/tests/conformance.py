@@ -34,7 +34,9 @@ last_object = metrics.gauge("last", "The last object", labels=["name"])
 # The manifest lacks it.
 undeclared = metrics.Counter("undeclared", [])
 
-wanted = {"fields": [config.payload]} if config.payload.startswith("/") else {"payload": config.payload}
+
+def payload():
+    return [config.payload] if config.payload.startswith("/") else config.payload
 
 
 def text_of(pod):
@@ -163,17 +165,17 @@ def handle(name, pod, event):
     return act(action.removeprefix("defer-"), pod, event)
 
 
-@on.add("*", "*", **wanted, old=config.old == "yes")
+@on.add("*", "*", payload=payload, old=lambda: config.old == "yes")
 def added(pod, event):
     return handle("add", pod, event)
 
 
-@on.update("*", "*", **wanted)
+@on.update("*", "*", payload=payload)
 def updated(pod, event):
     return handle("update", pod, event)
 
 
-@on.delete("*", "*", **wanted)
+@on.delete("*", "*", payload=payload)
 def deleted(last, event):
     return handle("vanish" if event.final_state_unknown else "delete", last, event)
 

@@ -113,6 +113,20 @@ class Kube(PluginTest):
         failed = self.fails(self.call, 'kube.patch(kube.address("v1/pods", "web", "none"), labels={"a": "b"})')
         self.assertEqual((failed.kind, failed.message), ("retryable", 'KubeError: v1/pods "none" not found'))
 
+    def test_what_the_api_server_refuses_is_invalid(self) -> None:
+        for call, message in (
+            (
+                'kube.now.patch(event, labels={"restarts": 3})',
+                'metadata.labels: the value of "restarts" must be a text, not 3: put it in quotes',
+            ),
+            (
+                'kube.now.get(kube.address("v1/pods", name="a"))',
+                "v1/pods is namespaced, but the address has no `namespace`",
+            ),
+        ):
+            with self.subTest(call):
+                self.assertEqual(self.fails(self.call, call).message, f"handler.py:6: KubeError: {message}")
+
     def test_errors_have_code_status_and_reason(self) -> None:
         driver = self.call(
             """

@@ -103,6 +103,8 @@ class Manifest(PluginTest):
             (("payload='none'", "payload='none'"), "none"),
             (("payload='none'", "fields=['/a', '/b']"), {"fields": ["/a", "/b"]}),
             (("", "fields=['/a']"), {"fields": ["/a"]}),
+            (("payload=lambda: ['/a']", "payload=lambda: 'metadata'"), {"fields": ["/a", "/metadata"]}),
+            (("payload=lambda: 'none'", ""), "none"),
             (("", ""), None),
         ):
             with self.subTest(options):

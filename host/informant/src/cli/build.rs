@@ -91,8 +91,11 @@ pub(super) fn build(args: &BuildArgs) -> Result<Built> {
         Language::Script if args.component => script_with_runner(args, &source.files[0], &output)?,
         Language::Script => script(args, &source.files[0])?,
         Language::Rust => rust::build(&source)?,
-        Language::Python => python::build(&source, args.sdk.as_deref())?,
-        Language::Go => component::from_core_module(&go::build(&source)?, &source.folder)?,
+        Language::Python => component::with_sdk(python::build(&source, args.sdk.as_deref())?, "python"),
+        Language::Go => {
+            let built = component::from_core_module(&go::build(&source)?, &source.folder)?;
+            component::with_sdk(built, "go")
+        }
         Language::C => component::from_core_module(&c::build(&source, args.sdk.as_deref())?, &source.files[0])?,
         Language::CoreModule => {
             let file = &source.files[0];

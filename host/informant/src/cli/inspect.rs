@@ -286,6 +286,7 @@ fn as_json(args: &InspectArgs, inspection: &Inspection) -> serde_json::Value {
         "imports": inspection.imports,
         "unknownFunctions": inspection.stubs,
         "needs": manifest.needs,
+        "manifest": serde_json::from_slice(&inspection.document).unwrap_or(serde_json::Value::Null),
     })
 }
 

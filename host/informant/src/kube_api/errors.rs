@@ -66,14 +66,10 @@ pub(super) fn of_answer(head: &Parts, body: &[u8]) -> KubeError {
     }
 }
 
-/// The error of an address without a namespace, which the API server may expect.
-pub(super) fn hint_at_namespace(mut error: KubeError) -> KubeError {
-    // The path of the collection, or of a resource that the API server does not have.
-    let is_unknown_path = error.status == 404 && error.message.contains("could not find the requested resource");
-    if error.status == 405 || is_unknown_path {
-        error.message += "; if the resource is namespaced, add the namespace to the address";
-    }
-    error
+/// Whether the API server has no such path, or not for this verb. Other errors are about an object.
+pub(super) fn is_of_path(error: &KubeError) -> bool {
+    let is_unknown = !error.is_from_kubernetes || error.message.contains("could not find the requested resource");
+    error.status == 405 || (error.status == 404 && is_unknown)
 }
 
 /// Classifies an error: by the reason where one status code has two meanings, else by the status code.

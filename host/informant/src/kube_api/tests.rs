@@ -144,9 +144,6 @@ async fn errors_carry_the_api_servers_messages() {
         unknown.code.as_str(),
         unknown.message
     ));
-    let mut nowhere = call("v1/configmaps", "", KubeAction::Create(bytes(&map("n")), write()));
-    nowhere.address.namespace.clear();
-    text.push(api.call(nowhere).await.unwrap_err().message);
     let mut elsewhere = call("v1/configmaps", "m", KubeAction::Get);
     elsewhere.address.cluster = "east".to_owned();
     text.push(api.call(elsewhere).await.unwrap_err().message);
@@ -163,10 +160,30 @@ async fn errors_carry_the_api_servers_messages() {
     409 conflict: Operation cannot be fulfilled on configmaps "m": the UID in the precondition (x) does not match the UID in record (UID). The object might have been deleted and then recreated
     400 invalid: the object provided is unrecognized: couldn't get version/kind; json parse error: EOF while parsing an object at line 1 column 1
     404 not-found: the API server responded with 404: 404 page not found; check that this version serves the resource, and whether the resource is namespaced
-    the server does not allow this method on the requested resource; if the resource is namespaced, add the namespace to the address
     there is no cluster named "east"; config.toml has one cluster, without a name: leave it empty
     the response exceeds 10 bytes; request fewer objects per page
     "#);
+}
+
+#[tokio::test]
+async fn a_missing_namespace_is_not_an_absent_object() {
+    let server = ApiServer::new(Options::default());
+    let api = api(&server);
+    done(&api, "", KubeAction::Create(bytes(&map("m")), write())).await;
+    let said = async |resource: &str, name: &str, action: KubeAction| {
+        let mut call = call(resource, name, action);
+        call.address.namespace.clear();
+        let error = api.call(call).await.unwrap_err();
+        format!("{} {}: {}", error.status, error.code.as_str(), error.message)
+    };
+    let all = [
+        said("v1/configmaps", "m", KubeAction::Get).await,
+        said("v1/configmaps", "m", KubeAction::Delete(KubeDelete::default())).await,
+        said("v1/configmaps", "", KubeAction::Create(bytes(&map("n")), write())).await,
+        said("v1/namespaces", "absent", KubeAction::Get).await,
+        said("v1/unknown", "m", KubeAction::Get).await,
+    ];
+    insta::assert_snapshot!(all.join("\n"), @"");
 }
 
 /// Runs tasks as another environment does, and reports when one has ended.

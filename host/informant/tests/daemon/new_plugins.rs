@@ -149,6 +149,11 @@ fn go_from_template_to_component() {
     let said = greeter.informant(&["plugin", "build"]);
     assert!(said.starts_with("greeter.wasm: "), "{said}");
     greeter.check_component("greeter.wasm");
+    let said = greeter.informant(&["plugin", "inspect", "greeter.wasm"]);
+    assert!(
+        said.contains(concat!("sdk       go ", env!("CARGO_PKG_VERSION"))),
+        "{said}"
+    );
 }
 
 #[test]

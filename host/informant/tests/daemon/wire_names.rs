@@ -289,7 +289,7 @@ async fn json_members_and_headers() {
     error: code freshAsOf freshAsOf.epoch freshAsOf.resourceVersion freshAsOf.source freshAsOf.state message
     get, parameters: namespace name index value selector cluster envelope show-secrets require-all at-least epoch timeout-ms
     status -o json: {"configuration", "plugins", "sources"}
-    inspect -o json: component contract events events[].apiVersion events[].changedOnly events[].kind events[].labelSelector events[].namespaces events[].old events[].payload events[].payload.fields imports indexes metrics name needs needs[].kube needs[].kube.resource needs[].kube.verbs parallel roles runner sdk sdk.contract sdk.language sdk.sdk sha256 sizeBytes unknownFunctions version
+    inspect -o json: component contract events events[].apiVersion events[].changedOnly events[].kind events[].labelSelector events[].namespaces events[].old events[].payload events[].payload.fields imports indexes manifest manifest.events manifest.events[].apiVersion manifest.events[].changedOnly manifest.events[].kind manifest.events[].payload manifest.events[].payload.fields manifest.name manifest.needs manifest.needs[].kube manifest.needs[].kube.resource manifest.needs[].kube.verbs manifest.version metrics name needs needs[].kube needs[].kube.resource needs[].kube.verbs parallel roles runner sdk sdk.contract sdk.language sdk.sdk sha256 sizeBytes unknownFunctions version
     "#);
 }
 

@@ -6,4 +6,5 @@ mod corpus;
 mod document;
 mod model;
 mod objects;
+mod payloads;
 mod splitters;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::document::{Written, name, object, object_with_doubles, written};
 use crate::model;
 
-fn pointer() -> impl Strategy<Value = Pointer> {
+pub(crate) fn pointer() -> impl Strategy<Value = Pointer> {
     let token = prop_oneof![3 => name(), 2 => Just("*".to_owned()), 2 => Just("metadata".to_owned()), 1 => Just("labels".to_owned())];
     let token = token.prop_map(|name| name.replace('~', "~0").replace('/', "~1"));
     vec(token, 1..5).prop_map(|tokens| Pointer::parse(&format!("/{}", tokens.join("/"))).expect("escaped"))

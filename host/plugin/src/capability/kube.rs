@@ -14,6 +14,8 @@ mod convert;
 mod defer;
 mod direct;
 mod document;
+#[cfg(test)]
+mod fuzz;
 mod gate;
 mod metrics;
 mod options;

@@ -29,7 +29,7 @@ use crate::capability::parts::{
 use crate::capability::permission::MayUse;
 use crate::capability::{HasCapabilities, error};
 use crate::engine::wait::CallTime;
-use crate::json_error::explain;
+use crate::json_error::{Members, explain};
 
 /// Most keys that `index-keys` returns: 100,000. More are `too-large`; use `by-index`, which has pages.
 pub(crate) const INDEX_KEYS_MAX: usize = 100_000;
@@ -436,7 +436,7 @@ fn check_options(options: &[u8]) -> Answer<()> {
     if options.is_empty() {
         return Ok(());
     }
-    let read = serde_json::from_slice(options).map(|NoMembers {}| ());
+    let read = serde_json::from_slice(options).map(|Members(NoMembers {})| ());
     read.map_err(|problem| error(ErrorCode::Invalid, format!("options: {}", explain(&problem))))
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::component::roles::{Role, Roles};
 use crate::error::{LoadProblem, ManifestError};
-use crate::json_error::{object, read};
+use crate::json_error::{Members, all_members, members, read};
 
 pub use self::metric::{MetricDeclaration, MetricKind};
 
@@ -36,7 +36,7 @@ pub struct Manifest {
     #[serde(default)]
     pub roles: Option<Vec<Role>>,
     /// The objects whose events it receives, and their payload. Absent: all objects, whole.
-    #[serde(default = "everything")]
+    #[serde(default = "everything", deserialize_with = "all_members")]
     pub events: Vec<EventRule>,
     /// The indexes it computes.
     #[serde(default, deserialize_with = "indexes")]
@@ -48,7 +48,7 @@ pub struct Manifest {
     #[serde(default)]
     pub writes: WritesEnd,
     /// The metrics that it has of its own.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "all_members")]
     pub metrics: Vec<MetricDeclaration>,
     /// Whether several instances may handle its events, each those of some keys.
     #[serde(default)]
@@ -97,11 +97,8 @@ pub struct EventRule {
 pub struct Indexes {
     pub names: Vec<String>,
     /// The objects they are computed for, and their payload.
+    #[serde(deserialize_with = "all_members")]
     pub objects: Vec<IndexRule>,
-}
-
-fn indexes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Indexes>, D::Error> {
-    object(deserializer).map(Some)
 }
 
 /// How objects of one type are indexed.
@@ -122,7 +119,7 @@ pub struct IndexRule {
 #[serde(rename_all = "lowercase")]
 pub enum Requirement {
     /// Access to the cluster. Where it does not name namespaces or names, the operator chooses them.
-    Kube(KubeGrant),
+    Kube(#[serde(deserialize_with = "members")] KubeGrant),
 }
 
 /// A rule for objects of one type, which may be `*`.
@@ -369,6 +366,11 @@ fn whole() -> Payload {
     Payload::Whole
 }
 
+fn indexes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Indexes>, D::Error> {
+    let indexes = Option::<Members<Indexes>>::deserialize(deserializer)?;
+    Ok(indexes.map(|Members(indexes)| indexes))
+}
+
 fn label_selector<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<LabelSelector>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let selector = LabelSelector::parse(&text)
@@ -399,7 +401,7 @@ fn payload<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Payload, D::Err
     }
     let pointers: Result<Vec<Pointer>, D::Error> = fields
         .iter()
-        .map(|text| Pointer::parse(text).map_err(de::Error::custom))
+        .map(|text| Pointer::parse(text).map_err(|problem| de::Error::custom(format_args!("`fields`: {problem}"))))
         .collect();
     Ok(Payload::Fields(Projection::new(&pointers?)))
 }

@@ -19,6 +19,8 @@ const CONFIG_HINT: &str = "; if it depends on the plugin's `config`, check that 
 pub(crate) struct LoadedVersion {
     pub(crate) component: PluginComponent<GuestState>,
     pub(crate) manifest: Arc<Manifest>,
+    /// The manifest as the component wrote it.
+    pub(crate) document: Arc<[u8]>,
 }
 
 impl LoadedVersion {
@@ -52,6 +54,7 @@ impl LoadedVersion {
         Ok(LoadedVersion {
             component: component.with_roles(roles),
             manifest: Arc::new(manifest),
+            document: document.into(),
         })
     }
 }

@@ -1,3 +1,5 @@
+mod fuzz;
+
 use std::sync::Arc;
 
 use tracing::subscriber::with_default;

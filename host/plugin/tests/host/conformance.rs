@@ -1,23 +1,29 @@
 //! The conformance kit: one list of behaviors, and one plugin in every language, which `tests/guests/README.md`
-//! describes. All of them write the same log.
+//! describes. All of them write the same log. What each language passes is a table of the documentation.
 
 mod behaviors;
 mod http;
+mod languages;
+mod load;
+mod manifests;
+mod soak;
+mod table;
 mod writes;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use informant_plugin_host::Plugin;
 use informant_spec::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use self::behaviors::BEHAVIORS;
+use self::languages::every_language;
+pub(crate) use self::languages::guests;
 use crate::indexes::Loop;
 use crate::kube::{Cluster, grants};
-use crate::world::{Pods, Reload, World, can_run_python, guest, is_built, javascript_source};
+use crate::world::{Pods, Reload, World};
 
 /// Something that happens to an informer. Each pod has an action and a text.
 enum Step {
@@ -46,45 +52,6 @@ struct Behavior {
     metrics: &'static [&'static str],
     /// Dead letters, and instances that were lost.
     ends_with: (usize, u64),
-}
-
-/// The plugin as a component, one for each language.
-const COMPONENTS: [&str; 4] = [
-    "guest_conformance_rust",
-    "guest_conformance_c",
-    "guest_conformance_go",
-    "guest_conformance_js",
-];
-
-/// The plugin as a script in Python.
-const PYTHON: &str = "plugin-sdk/python/tests/conformance.py";
-
-/// The plugin in each language; a script as a file, too. Missing where a compiler is missing, but never in CI.
-pub(crate) async fn guests() -> Vec<PathBuf> {
-    let built: Vec<&str> = COMPONENTS.into_iter().filter(|name| is_built(name)).collect();
-    let javascript = built.iter().filter_map(|name| javascript_source(name));
-    let python = can_run_python().then(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PYTHON));
-    let all: Vec<PathBuf> = built
-        .iter()
-        .map(|name| guest(name))
-        .chain(javascript)
-        .chain(python)
-        .collect();
-    compile_once(&all).await;
-    all
-}
-
-/// Compiles the plugins into the cache that all tests of the kit share. The first test does it and the others wait: the
-/// runner of Python scripts takes 15 s.
-async fn compile_once(guests: &[PathBuf]) {
-    static COMPILED: OnceCell<()> = OnceCell::const_new();
-    let compile = || async {
-        let world = World::for_conformance(Cluster::answering(Some(0)));
-        for guest in guests {
-            world.inspect(guest, json!({})).await.unwrap();
-        }
-    };
-    COMPILED.get_or_init(compile).await;
 }
 
 /// A plugin and its informer, with one source for each cluster.
@@ -214,12 +181,12 @@ fn clusters_of(steps: &[Step]) -> Vec<&'static str> {
 
 #[tokio::test(start_paused = true)]
 async fn every_language_behaves_alike() {
-    for guest in guests().await {
-        for behavior in BEHAVIORS {
+    for behavior in BEHAVIORS {
+        every_language(behavior.name, async |guest| {
             let what = format!("{}: {}", guest.display(), behavior.name);
             let clusters = clusters_of(behavior.steps);
             let api = Cluster::answering(Some(0));
-            let mut run = Run::new(&guest, behavior.config, &clusters, api, json!([])).await;
+            let mut run = Run::new(guest, behavior.config, &clusters, api, json!([])).await;
             for step in behavior.steps {
                 run.perform(step).await;
             }
@@ -233,16 +200,16 @@ async fn every_language_behaves_alike() {
             assert_eq!(run.own_metrics(), behavior.metrics, "{what}");
             let reported = run.reported();
             assert!(reported.contains(behavior.reports), "{what}: {reported}");
-        }
+        })
+        .await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_language_computes_indexes_and_leaves_out_failures() {
-    for guest in guests().await {
-        let what = guest.display().to_string();
+    every_language(table::INDEXES, async |guest| {
         let world = World::for_conformance(Cluster::answering(Some(0)));
-        let mut spec = PluginSpec::new("conformance", &guest);
+        let mut spec = PluginSpec::new("conformance", guest);
         spec.informers = vec![("pods".into(), "pods".into())];
         let plugin = world.load(spec).await.unwrap();
         plugin.start().await;
@@ -256,7 +223,8 @@ async fn every_language_computes_indexes_and_leaves_out_failures() {
             informer.apply(name, &rest(action, text));
         }
         informer.attach().await;
-        assert_eq!(informer.under("text", "one"), ["a", "d"], "{what}");
-        assert_eq!(informer.under("text", "aä€😀"), ["b"], "{what}");
-    }
+        assert_eq!(informer.under("text", "one"), ["a", "d"]);
+        assert_eq!(informer.under("text", "aä€😀"), ["b"]);
+    })
+    .await;
 }

@@ -124,7 +124,7 @@ async fn each_object_keeps_its_instance_and_all_are_synced() {
 /// Each counts its calls from 1, hands the count over, and begins its lines with it.
 #[tokio::test(start_paused = true)]
 async fn every_language_shares_objects_and_hands_over_each_state() {
-    for guest in guests().await {
+    for (_, guest) in guests().await {
         let world = World::for_conformance(Cluster::answering(Some(0)));
         let mut spec = PluginSpec::new("conformance", &guest);
         spec.informers = vec![("pods".into(), "pods".into())];

@@ -78,8 +78,15 @@ pub(crate) fn is_built(name: &str) -> bool {
         Some(_) => script_runner().is_some(),
         None => guests_folder().join(format!("{name}.wasm")).is_file(),
     };
-    let may_lack = is_left_out(if name.ends_with("_go") { "GO" } else { "SCRIPTS" });
-    assert!(is_built || may_lack, "{name} is missing: run `cargo xtask guests`");
+    let (tool, task) = match name.rsplit('_').next() {
+        Some("go") => ("GO", "guests"),
+        Some("python") => ("PYTHON", "python-runner"),
+        _ => ("SCRIPTS", "guests"),
+    };
+    assert!(
+        is_built || is_left_out(tool),
+        "{name} is missing: run `cargo xtask {task}`"
+    );
     is_built
 }
 

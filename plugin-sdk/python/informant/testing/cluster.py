@@ -239,13 +239,21 @@ class Cluster:
     def _existing(self, at: Address) -> tuple[Any, Any]:
         found = self._find(at)
         if found is None:
-            raise KubeError("not-found", f'{at.resource} "{at.name}" not found', 404, "NotFound")
+            raise self._not_found(at)
         return found
+
+    def _not_found(self, at: Address) -> KubeError:
+        """As in Informant, a missing namespace is not an absent object."""
+        resources = {self.sources[source].resource for source, namespace, _ in self.objects if namespace}
+        if not at.namespace and at.resource in resources:
+            return KubeError("invalid", f"{at.resource} is namespaced, but the address has no `namespace`")
+        return KubeError("not-found", f'{at.resource} "{at.name}" not found', 404, "NotFound")
 
     def _write(self, verb: str, at: Address, found: Any, document: Any, after: Any, options: Any) -> bytes:
         # The address names the object: a document need not repeat that.
         named = {"namespace": at.namespace, "name": at.name} if at.namespace else {"name": at.name}
         after = {**after, "metadata": {**(after.get("metadata") or {}), **named}}
+        _check_texts(after.get("metadata") or {})
         if options.get("dryRun"):
             return _bytes(after)
         self._record(verb, at, document)
@@ -294,6 +302,16 @@ def _check_preconditions(before: Any, expected: Any) -> None:
         if expected.get(member) and expected[member] != before["metadata"].get(member):
             message = "the object has been modified; please apply your changes to the latest version and try again"
             raise KubeError("conflict", message, 409, "Conflict")
+
+
+def _check_texts(metadata: Any) -> None:
+    """Refuses labels and annotations whose values are no texts, as the API server does."""
+    for member in ("labels", "annotations"):
+        for name, value in (metadata.get(member) or {}).items():
+            if not isinstance(value, str | None):
+                given = json.dumps(value)
+                message = f'metadata.{member}: the value of "{name}" must be a text, not {given}: put it in quotes'
+                raise KubeError("invalid", message)
 
 
 def _with_status(before: Any, written: Any) -> Any:

@@ -201,6 +201,7 @@ impl State {
         if !address.namespace.is_empty() {
             after["metadata"]["namespace"] = address.namespace.as_str().into();
         }
+        check_texts(&after)?;
         if dry_run {
             return Ok(bytes(&after));
         }
@@ -271,11 +272,19 @@ fn existing(state: &State, address: &Address) -> Answer<(Key, Value)> {
     });
     match found {
         Some((key, object)) => Ok((key.clone(), object.clone())),
-        None => {
-            let message = format!("{} \"{}\" not found", address.resource, address.name);
-            Err(refusal(ApiErrorCode::NotFound, message))
-        }
+        None => Err(not_found(state, address)),
     }
+}
+
+/// As in Informant, a missing namespace is not an absent object.
+fn not_found(state: &State, address: &Address) -> ApiError {
+    let Address { resource, name, .. } = address;
+    let is_namespaced = |(key, object): (&Key, &Value)| !key.1.is_empty() && is_of(object, resource);
+    if address.namespace.is_empty() && state.objects.iter().any(is_namespaced) {
+        let message = format!("{resource} is namespaced, but the address has no `namespace`");
+        return refusal(ApiErrorCode::Invalid, message);
+    }
+    refusal(ApiErrorCode::NotFound, format!("{resource} \"{name}\" not found"))
 }
 
 /// The cluster of an address: by default that of the object that the call is about.
@@ -319,6 +328,21 @@ fn check_preconditions(before: &Value, write: &Value) -> Answer<()> {
         if expected.is_some_and(|expected| before["metadata"][field] != expected) {
             let message = "the object has been modified; please apply your changes to the latest version and try again";
             return Err(refusal(ApiErrorCode::Conflict, message));
+        }
+    }
+    Ok(())
+}
+
+/// Rejects labels and annotations whose values are no texts, as the API server does.
+fn check_texts(object: &Value) -> Answer<()> {
+    for field in ["labels", "annotations"] {
+        let members = object["metadata"][field].as_object();
+        let wrong =
+            members.and_then(|members| members.iter().find(|(_, value)| !value.is_string() && !value.is_null()));
+        if let Some((name, value)) = wrong {
+            let message =
+                format!("metadata.{field}: the value of {name:?} must be a text, not {value}: put it in quotes");
+            return Err(refusal(ApiErrorCode::Invalid, message));
         }
     }
     Ok(())

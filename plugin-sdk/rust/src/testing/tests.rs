@@ -472,3 +472,29 @@ fn the_address_names_what_is_applied() {
     }
     assert_eq!(cache.object(maps, "web", "a").unwrap()["data"]["k"], "y");
 }
+
+#[test]
+fn what_the_api_server_refuses_is_invalid() {
+    let cache = super::Cache::new();
+    cache.put(named("a"));
+    let pod = kube::object("v1/pods", "web", "a");
+    let labels = json!({ "metadata": { "labels": { "restarts": 3 } } });
+    let number = kube::patch(&pod).merge(&labels).unwrap_err();
+    let without_namespace = kube::get(&kube::object("v1/pods", "", "a")).unwrap_err();
+    for (error, message) in [
+        (
+            number,
+            "metadata.labels: the value of \"restarts\" must be a text, not 3: put it in quotes",
+        ),
+        (
+            without_namespace,
+            "v1/pods is namespaced, but the address has no `namespace`",
+        ),
+    ] {
+        assert_eq!(
+            (error.code, error.message.as_str()),
+            (kube::ErrorCode::Invalid, message)
+        );
+    }
+    assert!(kube::get(&kube::object("v1/nodes", "", "a")).unwrap().is_none());
+}

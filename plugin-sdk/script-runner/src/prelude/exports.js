@@ -106,6 +106,11 @@ const indexesOf = (script, given) => {
 
 let indexNames = [];
 
+// Members that are left out at these values: then an earlier Informant understands the manifest, too.
+const DEFAULTS = { payload: "whole", old: false, changedOnly: false, parallel: false, writes: "done" };
+const withoutDefaults = (name, value) => (Object.hasOwn(DEFAULTS, name) && DEFAULTS[name] === value ? undefined : value);
+const isDefault = (events) => JSON.stringify(events, withoutDefaults) === '[{"apiVersion":"*","kind":"*"}]';
+
 /** The manifest of the script's module, as JSON. `stem` is the default name. */
 export const describe = (script, stem) => {
   checkExports(script);
@@ -114,11 +119,15 @@ export const describe = (script, stem) => {
   const indexes = indexesOf(script, given.indexes);
   indexNames = indexes?.names ?? [];
   const roles = Object.keys(ROLES).filter((role) => ROLES[role].some((name) => name in script));
-  // A member at its default is left out: then an earlier Informant understands the manifest, too.
   const withOld = "onUpdate" in script ? [{ apiVersion: "*", kind: "*", old: true }] : undefined;
   const { name = stem, version = "0", events = withOld, ...rest } = given;
   setWarnsOfOld(Array.isArray(events) && !events.some((rule) => rule?.old));
-  return JSON.stringify({ name, version, ...rest, events, indexes, roles });
+  const some = {
+    events: isDefault(events) ? undefined : events,
+    indexes,
+    roles: roles.length < Object.keys(ROLES).length ? roles : undefined,
+  };
+  return JSON.stringify({ name, version, ...rest, ...some }, withoutDefaults);
 };
 
 /** Whether `handler` reads its object: whether it has a parameter. The object is not parsed for one that has none. */

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use informant_plugin_host::CONTRACT;
+use informant_plugin_host::{CONTRACT, SdkInfo};
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
 };
@@ -83,6 +83,18 @@ pub(super) fn from_core_module(core: &[u8], file: &Path) -> Result<Vec<u8>> {
         .and_then(|encoder| encoder.adapter(WASI_PREVIEW_1, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER))
         .and_then(|mut encoder| encoder.encode());
     encoded.with_context(|| format!("{shown} makes no component for contract {CONTRACT}"))
+}
+
+/// The component with the section that names its SDK, for a language whose tools write no sections. SDKs have the
+/// version of Informant.
+pub(super) fn with_sdk(mut component: Vec<u8>, language: &str) -> Vec<u8> {
+    let sdk = SdkInfo {
+        language: language.to_owned(),
+        sdk: env!("CARGO_PKG_VERSION").to_owned(),
+        contract: CONTRACT.to_owned(),
+    };
+    component.extend(sdk.section());
+    component
 }
 
 impl CoreModule {

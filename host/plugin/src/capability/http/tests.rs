@@ -1,5 +1,7 @@
 //! Time limits that a guest sets for its own request.
 
+mod fuzz;
+
 use bytes::Bytes;
 use futures::stream;
 use http_body::Frame;

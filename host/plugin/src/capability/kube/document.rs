@@ -1,15 +1,18 @@
 //! Parses the parts of documents that the host needs: the name of a created object, the UID that an apply requires, the
 //! objects of a list.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::bindings::informant::plugin::kube::ObjectPage;
 use crate::capability::kube::api::{KubeError, KubeErrorCode};
+use crate::json_error::{Members, members};
 
 #[derive(Deserialize)]
 struct Document {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "members")]
     metadata: Metadata,
 }
 
@@ -55,7 +58,7 @@ fn read(document: &[u8]) -> Result<Metadata, KubeError> {
 struct List<'a> {
     api_version: String,
     kind: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "members")]
     metadata: ListMetadata,
     // Go writes an empty list as null.
     #[serde(borrow)]
@@ -69,20 +72,14 @@ struct ListMetadata {
     resource_version: String,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct TypeMeta {
-    api_version: Option<serde::de::IgnoredAny>,
-}
-
 /// The objects of a list, each with apiVersion and kind, which lists of built-in resources leave out.
-/// Errors: [`KubeErrorCode::Unavailable`] if the body is not a list.
+/// Errors: [`KubeErrorCode::Unavailable`] if the body is not a list, or an item has only a part of its type.
 pub(super) fn page(body: &[u8]) -> Result<ObjectPage, KubeError> {
     let broken = |cause: &dyn std::fmt::Display| {
         let message = format!("the API server's response is not a list of objects: {cause}");
         KubeError::new(KubeErrorCode::Unavailable, message)
     };
-    let list: List<'_> = serde_json::from_slice(body).map_err(|error| broken(&error))?;
+    let Members::<List<'_>>(list) = serde_json::from_slice(body).map_err(|error| broken(&error))?;
     let Some(kind) = list.kind.strip_suffix("List") else {
         return Err(broken(&format_args!("its kind is {:?}", list.kind)));
     };
@@ -93,8 +90,13 @@ pub(super) fn page(body: &[u8]) -> Result<ObjectPage, KubeError> {
         quoted(kind)
     );
     let items = list.items.unwrap_or_default().into_iter().map(|item| {
-        let typed: TypeMeta = serde_json::from_str(item.get()).map_err(|error| broken(&error))?;
-        Ok(with_type(&head, item.get(), typed.api_version.is_some()))
+        let own: BTreeMap<String, &RawValue> = serde_json::from_str(item.get()).map_err(|error| broken(&error))?;
+        let has_text = |name: &str| own.get(name).map(|value| value.get().starts_with('"'));
+        match (has_text("apiVersion"), has_text("kind")) {
+            (Some(true), Some(true)) => Ok(item.get().as_bytes().to_vec()),
+            (None, None) => Ok(with_type(&head, item.get())),
+            _ => Err(broken(&"an item has a part of its type")),
+        }
     });
     Ok(ObjectPage {
         items: items.collect::<Result<_, KubeError>>()?,
@@ -103,11 +105,8 @@ pub(super) fn page(body: &[u8]) -> Result<ObjectPage, KubeError> {
     })
 }
 
-/// `item`, a JSON object, with `head` before its first member unless it already has its type.
-fn with_type(head: &str, item: &str, has_type: bool) -> Vec<u8> {
-    if has_type {
-        return item.as_bytes().to_vec();
-    }
+/// `item`, a JSON object, with `head` before its first member.
+fn with_type(head: &str, item: &str) -> Vec<u8> {
     let members = item.trim_start().strip_prefix('{').unwrap_or_default().trim_start();
     let comma = if members.starts_with('}') { "" } else { "," };
     [head, comma, members].concat().into_bytes()

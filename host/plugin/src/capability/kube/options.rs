@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::KUBE_PAGE_OBJECTS_MAX;
 use crate::capability::kube::api::{KubeDelete, KubeError, KubeErrorCode, KubeList, KubePropagation, KubeWrite};
-use crate::json_error::explain;
+use crate::json_error::{explain, members};
 
 /// The longest selector or cursor: 64 KiB.
 const TEXT_BYTES_MAX: usize = 64 * 1_024;
@@ -45,6 +45,7 @@ struct PatchOptions {
 struct DeleteOptions {
     propagation_policy: Option<KubePropagation>,
     grace_period_seconds: Option<u32>,
+    #[serde(deserialize_with = "members")]
     preconditions: Preconditions,
     dry_run: Vec<DryRun>,
 }

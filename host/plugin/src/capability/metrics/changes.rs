@@ -63,6 +63,11 @@ impl CallMetrics {
             Some(before) => before.merge(change),
             None if self.rows >= METRIC_SERIES_MAX => self.dropped += 1,
             None => {
+                // After a replacement there are no other series: what is added starts at zero.
+                let change = match change {
+                    Change::Add(amount) if metric.replaces => Change::Set(amount),
+                    change => change,
+                };
                 metric.rows.insert(labels, change);
                 self.rows += 1;
             }

@@ -1,3 +1,5 @@
+mod fuzz;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use informant_cache::{BoxFuture, Environment, Moment};

@@ -1,4 +1,5 @@
 mod clusters;
+mod fuzz;
 mod heads;
 
 use informant_cache::{SourceInfo, SourceState, StoreWriter};

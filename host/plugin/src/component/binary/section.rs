@@ -24,6 +24,20 @@ pub struct SdkInfo {
     pub contract: String,
 }
 
+impl SdkInfo {
+    /// The section with this document, as it is appended to a component.
+    #[must_use]
+    pub fn section(&self) -> Vec<u8> {
+        let SdkInfo {
+            language,
+            sdk,
+            contract,
+        } = self;
+        let document = serde_json::json!({ "language": language, "sdk": sdk, "contract": contract });
+        custom_section(SDK_SECTION, document.to_string().as_bytes())
+    }
+}
+
 /// What a script runner says of itself: the JSON document in its custom section `informant:runner`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunnerInfo {

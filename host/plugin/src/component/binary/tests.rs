@@ -85,6 +85,13 @@ fn the_sdk_is_found_in_nested_modules() {
     let nested = format!("(component (component (core module {section})))");
     assert_eq!(found(nested).as_deref(), Some("rust 1.2.3 0.2.0"));
     assert_eq!(sdk_of("(component (core module))".to_owned()), None);
+    let written = SdkInfo {
+        language: "go".to_owned(),
+        sdk: "0.1.0".to_owned(),
+        contract: "0.3.0".to_owned(),
+    };
+    let component = [wat::parse_str("(component)").unwrap(), written.section()].concat();
+    assert_eq!(surface(&component).unwrap().sdk, Some(written));
     // What is not such a document, or too long, is as good as none.
     assert_eq!(
         sdk_of(r#"(component (@custom "informant-sdk" "rust"))"#.to_owned()),

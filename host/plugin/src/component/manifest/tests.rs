@@ -1,3 +1,5 @@
+mod fuzz;
+
 use super::metric::METRICS_MAX;
 use super::*;
 
@@ -94,13 +96,13 @@ fn invalid_manifests_are_rejected_with_the_reason() {
     ]);
     insta::assert_snapshot!(said, @r#"
     is not valid: EOF while parsing a value at line 1 column 0
-    is not valid: invalid type: sequence, expected an object with named members
+    is not valid: invalid type: sequence, expected an object
     is not valid: missing field `version`
     has an empty `name`
     is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `indexes`, `needs`, `writes`, `metrics`, `parallel`; did you mean `events`?
     is not valid: events[0]: missing field `apiVersion`
     is not valid: events[0].payload: unknown variant `all`, expected one of `none`, `whole`, `metadata`, `fields`
-    is not valid: events[0].payload: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
+    is not valid: events[0].payload: `fields`: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
     is not valid: events[0].payload: `fields` is empty; list at least one JSON pointer, or use "metadata"
     has two entries in `events` for v1 Pod
     is not valid: needs[0]: unknown variant `http`, expected `kube`
@@ -117,7 +119,6 @@ fn invalid_indexes_are_rejected_with_a_reason() {
             HANDLER,
             r#"{"name": "n", "version": "1", "indexes": {"names": ["a"], "objects": []}}"#,
         ),
-        (INDEXER, r#"{"name": "n", "version": "1", "indexes": ["image"]}"#),
         (INDEXER, r#"{"name": "n", "version": "1"}"#),
         (
             INDEXER,
@@ -134,7 +135,6 @@ fn invalid_indexes_are_rejected_with_a_reason() {
     ]);
     insta::assert_snapshot!(said, @r#"
     has `indexes`, but the component does not export index-funcs; export the role, or remove `indexes`
-    is not valid: indexes: invalid type: sequence, expected an object with named members
     has no `indexes`, but the component exports index-funcs; add `indexes`, or remove the role
     has an empty `indexes.names`; list at least one index
     lists the index "a" twice in `indexes.names`

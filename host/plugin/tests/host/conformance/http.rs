@@ -5,7 +5,7 @@ use std::sync::Arc;
 use informant_spec::HttpGrant;
 
 use super::Step::Put;
-use super::{Run, guests};
+use super::{Run, every_language, table};
 use crate::fetch::{Service, Shared};
 use crate::world::World;
 
@@ -13,7 +13,7 @@ use crate::world::World;
 #[tokio::test(start_paused = true)]
 async fn every_language_sends_requests_that_are_granted() {
     let request = "POST http://a.svc/kit content-type=text/plain x-id=a aä€😀";
-    for guest in guests().await {
+    every_language(table::HTTP, async |guest| {
         for (granted, outcome, sent) in [
             (
                 &["http://a.svc"][..],
@@ -27,7 +27,7 @@ async fn every_language_sends_requests_that_are_granted() {
             let what = format!("{} with {granted:?}", guest.display());
             let service = Arc::<Service>::default();
             let world = World::for_conformance_with_http(Arc::new(Shared(Arc::clone(&service))));
-            let mut run = Run::adjusted(world, &guest, &[""], |spec| {
+            let mut run = Run::adjusted(world, guest, &[""], |spec| {
                 spec.allow_http = granted.iter().map(|url| HttpGrant::parse(url).unwrap()).collect();
             })
             .await;
@@ -42,5 +42,6 @@ async fn every_language_sends_requests_that_are_granted() {
                 status.last_error
             );
         }
-    }
+    })
+    .await;
 }

@@ -6,7 +6,7 @@ use informant_plugin_host::KubeAddress;
 use serde_json::json;
 
 use super::Step::Put;
-use super::{Run, guests, rest};
+use super::{Run, every_language, rest, table};
 use crate::kube::Cluster;
 
 fn shown(address: &KubeAddress) -> String {
@@ -27,11 +27,11 @@ async fn every_language_writes_to_the_object_of_the_event() {
         { "verbs": ["patch"], "resource": "v1/pods" },
         { "verbs": ["patch"], "resource": "v1/configmaps" },
     ]);
-    for guest in guests().await {
+    every_language(table::WRITES, async |guest| {
         for (granted, outcome) in [(granted.clone(), "patched"), (json!([]), "denied")] {
             for clusters in [&[""][..], &["east", "west"]] {
                 let api = Cluster::answering(Some(0));
-                let mut run = Run::new(&guest, "{}", clusters, Arc::clone(&api), granted.clone()).await;
+                let mut run = Run::new(guest, "{}", clusters, Arc::clone(&api), granted.clone()).await;
                 for cluster in clusters {
                     run.perform(&Put(cluster, "a", "patch", "one")).await;
                     assert_eq!(run.lines().last().unwrap(), outcome, "{}", guest.display());
@@ -50,7 +50,8 @@ async fn every_language_writes_to_the_object_of_the_event() {
                 }
             }
         }
-    }
+    })
+    .await;
 }
 
 /// What a pod wants, and the writes that follow: of the call that succeeds, in their order, and of no other call.
@@ -66,7 +67,7 @@ async fn every_language_defers_writes_until_its_call_succeeds() {
         "patch v1/pods default/a",
         "delete v1/pods default/a",
     ];
-    for guest in guests().await {
+    every_language(table::DEFERRED, async |guest| {
         for (action, calls, sent) in [
             ("defer", 1, &in_order[..]),
             ("defer-retryable", 2, &in_order),
@@ -76,7 +77,7 @@ async fn every_language_defers_writes_until_its_call_succeeds() {
             for cluster in ["", "west"] {
                 let what = format!("{}: {action} in {cluster:?}", guest.display());
                 let (api, granted) = (Cluster::answering(Some(0)), granted.clone());
-                let mut run = Run::new(&guest, "{}", &[cluster], Arc::clone(&api), granted).await;
+                let mut run = Run::new(guest, "{}", &[cluster], Arc::clone(&api), granted).await;
                 run.perform(&Put(cluster, "a", action, "one")).await;
                 let deferred = "create=deferred update=deferred patch=deferred delete=deferred";
                 let lines = run.lines();
@@ -88,14 +89,15 @@ async fn every_language_defers_writes_until_its_call_succeeds() {
                 assert_eq!(writes(&api), of_cluster(cluster, sent), "{what}");
             }
         }
-    }
+    })
+    .await;
 }
 
 /// Each write is authorized when it is deferred. The granted ones are made.
 #[tokio::test(start_paused = true)]
 async fn no_language_defers_writes_that_are_not_granted() {
     let maps = json!([{ "verbs": ["create", "update"], "resource": "v1/configmaps" }]);
-    for guest in guests().await {
+    every_language(table::DENIED, async |guest| {
         for (granted, outcomes, sent) in [
             (
                 json!([]),
@@ -109,12 +111,13 @@ async fn no_language_defers_writes_that_are_not_granted() {
             ),
         ] {
             let api = Cluster::answering(Some(0));
-            let mut run = Run::new(&guest, "{}", &[""], Arc::clone(&api), granted).await;
+            let mut run = Run::new(guest, "{}", &[""], Arc::clone(&api), granted).await;
             run.perform(&Put("", "a", "defer", "one")).await;
             assert_eq!(run.lines().last().unwrap(), outcomes, "{}", guest.display());
             assert_eq!(writes(&api), of_cluster("", sent), "{}", guest.display());
         }
-    }
+    })
+    .await;
 }
 
 /// What was sent, with the verbs.
