@@ -194,13 +194,13 @@ export class Driver {
 
   async swap(plugin, { config } = {}) {
     const hasState = () => (this.manifest.roles ?? ROLES).includes("state");
-    const saved = hasState() ? await this.#calling("save", {}, () => this.#instance.save()) : undefined;
+    const saved = hasState() ? await this.#handingOver("save", () => this.#instance.save()) : undefined;
     const before = [this.#file, this.#members, this.manifest, this.#indexer];
     if (plugin !== undefined) this.#file = found(plugin);
     if (config !== undefined) this.#members = { ...this.#members, config };
     try {
       const instance = await this.#start("swap");
-      if (saved !== undefined && hasState()) await this.#calling("restore", {}, () => instance.restore(saved));
+      if (saved !== undefined && hasState()) await this.#handingOver("restore", () => instance.restore(saved));
       this.#instance = instance;
     } catch (error) {
       [this.#file, this.#members, this.manifest, this.#indexer] = before;
@@ -258,6 +258,18 @@ export class Driver {
     return returned;
   }
 
+  /** Makes a call of a swap, and records it. */
+  async #handingOver(name, call) {
+    const made = { call: name, result: "ok" };
+    this.calls.push(made);
+    try {
+      return await this.#calling(name, {}, call);
+    } catch (error) {
+      Object.assign(made, { result: resultOf(error), error: error.message });
+      throw error;
+    }
+  }
+
   /** Makes a call of a handler, and records it. */
   async #handling(name, about, { reason, attempt }, call) {
     await this.#updateIndexes();
@@ -269,7 +281,7 @@ export class Driver {
       if (asked !== undefined) made.requeueAfter = asked;
       return asked;
     } catch (error) {
-      Object.assign(made, { result: error.kind === "permanent" ? "permanent" : "retry", error: error.message });
+      Object.assign(made, { result: resultOf(error), error: error.message });
       throw error;
     }
   }
@@ -397,3 +409,5 @@ function ruleOf(rules, { apiVersion, kind }) {
 }
 
 const aboutOf = (key, { metadata }) => ({ ...key, uid: metadata.uid ?? "", resourceVersion: metadata.resourceVersion ?? "" });
+
+const resultOf = ({ kind }) => (kind === "permanent" ? "permanent" : "retry");

@@ -68,13 +68,13 @@ export type HttpAnswer =
   | { status?: number; headers?: Record<string, string>; body?: string | Uint8Array | object }
   | { error: string; message?: string };
 
-/** A call of a handler, with its result. */
+/** A call of a handler, or of `save` and `restore` in a swap, with its result. */
 export interface HandlerCall {
-  call: "on-add" | "on-update" | "on-delete" | "on-synced";
+  call: "on-add" | "on-update" | "on-delete" | "on-synced" | "save" | "restore";
   /** `v1/pods default/a`. */
   object?: string;
-  reason: string;
-  attempt: number;
+  reason?: import("informant").Reason;
+  attempt?: number;
   result: "ok" | "retry" | "permanent";
   error?: string;
   /** Milliseconds. */
