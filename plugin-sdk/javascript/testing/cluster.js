@@ -62,9 +62,26 @@ export class Cluster {
   // --- the content ---
 
   /** Adds a source to an informer, and returns it. */
-  addSource(informer, apiVersion, kind, { cluster = "", namespaced = true, isWatched = true, resource = resourceOf(apiVersion, kind) } = {}) {
+  addSource(
+    informer,
+    apiVersion,
+    kind,
+    { cluster = "", namespaced = true, isWatched = true, resource = resourceOf(apiVersion, kind) } = {},
+  ) {
     const id = this.sources.length;
-    const info = { id, state: "live", informer, cluster, apiVersion, kind, resource, namespace: undefined, namespaced, partial: false, isWatched };
+    const info = {
+      id,
+      state: "live",
+      informer,
+      cluster,
+      apiVersion,
+      kind,
+      resource,
+      namespace: undefined,
+      namespaced,
+      partial: false,
+      isWatched,
+    };
     this.sources.push(info);
     return info;
   }
@@ -76,7 +93,8 @@ export class Cluster {
       if (!value) throw new Error(`the object has no ${member}: ${JSON.stringify(object)}`);
     }
     const namespace = metadata.namespace ?? "";
-    const isIts = (info) => info.apiVersion === apiVersion && info.kind === kind && [undefined, info.cluster].includes(cluster);
+    const isIts = (info) =>
+      info.apiVersion === apiVersion && info.kind === kind && [undefined, info.cluster].includes(cluster);
     const informer = resourceOf("", kind).slice(1);
     const options = { cluster: cluster ?? "", namespaced: namespace !== "", isWatched: this.watchesAll };
     const source = this.sources.find(isIts) ?? this.addSource(informer, apiVersion, kind, options);
@@ -94,7 +112,8 @@ export class Cluster {
     this.#version += 1;
     const { metadata } = stored;
     metadata.uid ??= before.uid ?? `uid-${this.#version}`;
-    if ([undefined, null, before.resourceVersion].includes(metadata.resourceVersion)) metadata.resourceVersion = String(this.#version);
+    if ([undefined, null, before.resourceVersion].includes(metadata.resourceVersion))
+      metadata.resourceVersion = String(this.#version);
     this.#rows.set(idOf(key), { key, object: stored });
     return key;
   }
@@ -131,7 +150,8 @@ export class Cluster {
     const cluster = this.clusterOf(at);
     const isListed = ({ key, object }) => {
       const info = this.sources[key.source];
-      const isThere = info.resource === at.resource && info.cluster === cluster && ["", key.namespace].includes(at.namespace);
+      const isThere =
+        info.resource === at.resource && info.cluster === cluster && ["", key.namespace].includes(at.namespace);
       return isThere && matches(given.labelSelector ?? "", object);
     };
     const rows = this.rows().filter(isListed);
@@ -195,13 +215,20 @@ export class Cluster {
 
   /** Keeps a write until the call has succeeded. What is invalid fails at once. */
   defer(verb, at, ...args) {
-    if (this.deferred.length === CALL_WRITES_MAX) throw failed("too-large", `a call can defer at most ${CALL_WRITES_MAX} writes`);
+    if (this.deferred.length === CALL_WRITES_MAX)
+      throw failed("too-large", `a call can defer at most ${CALL_WRITES_MAX} writes`);
     const given = optionsOf(args.at(-1), verb === "delete" ? DELETE_OPTIONS : WRITE_OPTIONS);
     if (verb === "create" && at.subresource === "" && !documentOf(args[0]).metadata?.name) {
-      throw failed("invalid", "a deferred create needs metadata.name: with generateName, each attempt creates one more object");
+      throw failed(
+        "invalid",
+        "a deferred create needs metadata.name: with generateName, each attempt creates one more object",
+      );
     }
     if (verb === "delete" && !given.preconditions?.uid) {
-      throw failed("invalid", "a deferred delete needs preconditions.uid: the name may belong to another object by then");
+      throw failed(
+        "invalid",
+        "a deferred delete needs preconditions.uid: the name may belong to another object by then",
+      );
     }
     const there = { ...at, cluster: this.clusterOf(at) };
     this.deferred.push(() => {
@@ -229,7 +256,10 @@ export class Cluster {
     if (this.currentSource !== undefined) return this.sources[this.currentSource].cluster;
     const clusters = new Set(this.sources.map((info) => info.cluster));
     if (clusters.size <= 1) return [...clusters][0] ?? "";
-    throw failed("invalid", "the test has several clusters, and this call is about no object: name the cluster in the address");
+    throw failed(
+      "invalid",
+      "the test has several clusters, and this call is about no object: name the cluster in the address",
+    );
   }
 
   #find(at) {
@@ -239,21 +269,33 @@ export class Cluster {
     const cluster = this.clusterOf(at);
     return this.rows().find(({ key }) => {
       const info = this.sources[key.source];
-      return info.cluster === cluster && info.resource === at.resource && key.namespace === at.namespace && key.name === at.name;
+      return (
+        info.cluster === cluster &&
+        info.resource === at.resource &&
+        key.namespace === at.namespace &&
+        key.name === at.name
+      );
     });
   }
 
   #existing(at) {
     const found = this.#find(at);
-    if (found === undefined) throw failed("not-found", `${at.resource} "${at.name}" not found`, { status: 404, reason: "NotFound" });
+    if (found === undefined)
+      throw failed("not-found", `${at.resource} "${at.name}" not found`, { status: 404, reason: "NotFound" });
     return found;
   }
 
   /** Sends a write: `change` returns the states before and after it, or throws why it is refused. */
   #sending(verb, at, more, { dryRun }, change) {
     const { resource, subresource, namespace, name } = at;
-    const write = { verb, resource: subresource === "" ? resource : `${resource}/${subresource}`, object: keyText({ namespace, name }), ...more };
-    const record = (result) => dryRun === undefined && this.sent.push({ ...structuredClone(write), cluster: this.clusterOf(at), result });
+    const write = {
+      verb,
+      resource: subresource === "" ? resource : `${resource}/${subresource}`,
+      object: keyText({ namespace, name }),
+      ...more,
+    };
+    const record = (result) =>
+      dryRun === undefined && this.sent.push({ ...structuredClone(write), cluster: this.clusterOf(at), result });
     let states;
     try {
       states = change();
@@ -296,6 +338,7 @@ function documentOf(text) {
 function optionsOf(text, known) {
   const given = text ? JSON.parse(text) : {};
   const unknown = Object.keys(given).find((name) => !known.includes(name));
-  if (unknown !== undefined) throw failed("invalid", `options: unknown member \`${unknown}\`; known are ${known.join(", ")}`);
+  if (unknown !== undefined)
+    throw failed("invalid", `options: unknown member \`${unknown}\`; known are ${known.join(", ")}`);
   return given;
 }

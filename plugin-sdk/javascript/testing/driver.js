@@ -80,7 +80,8 @@ export class Driver {
   }
 
   clear() {
-    for (const list of [this.host.cluster.sent, this.host.logs, this.host.reads, this.host.requests, this.calls]) list.length = 0;
+    for (const list of [this.host.cluster.sent, this.host.logs, this.host.reads, this.host.requests, this.calls])
+      list.length = 0;
   }
 
   // --- what the plugin meets ---
@@ -148,7 +149,8 @@ export class Driver {
   async replay() {
     this.#requeues.clear();
     for (const { key, object } of this.host.cluster.rows()) {
-      if (this.selects(object, key)) await this.#upsert(key, undefined, object, { reason: "replay", attempt: 0, isNew: true });
+      if (this.selects(object, key))
+        await this.#upsert(key, undefined, object, { reason: "replay", attempt: 0, isNew: true });
     }
   }
 
@@ -212,7 +214,12 @@ export class Driver {
   // --- details ---
 
   #context(role, because) {
-    const all = { informant: "test", contract: CONTRACT, offers: ["store", "kube", "kv", "metrics", "log"], roles: ROLES };
+    const all = {
+      informant: "test",
+      contract: CONTRACT,
+      offers: ["store", "kube", "kv", "metrics", "log"],
+      roles: ROLES,
+    };
     const limits = { memoryBytes: 64 << 20, callMs: 30_000 };
     const own = role === undefined ? {} : { role, because, instance: 0, instances: 1, logLevel: "trace" };
     return structuredClone({ ...all, limits, ...own, ...this.#members });
@@ -274,7 +281,13 @@ export class Driver {
   async #handling(name, about, { reason, attempt }, call) {
     await this.#updateIndexes();
     const { resource } = this.host.cluster.sources[about.source];
-    const made = { call: name, reason, attempt, result: "ok", ...(about.name === undefined ? {} : { object: `${resource} ${keyText(about)}` }) };
+    const made = {
+      call: name,
+      reason,
+      attempt,
+      result: "ok",
+      ...(about.name === undefined ? {} : { object: `${resource} ${keyText(about)}` }),
+    };
     this.calls.push(made);
     try {
       const asked = await this.#calling("handler", { source: about.source }, call);
@@ -350,7 +363,9 @@ export class Driver {
     const shown = payload(object, wanted);
     this.#requeues.delete(JSON.stringify(key));
     const asked = await this.#handling(isNew ? "on-add" : "on-update", about, call, () =>
-      isNew ? this.#instance.onAdd(about, call, shown) : this.#instance.onUpdate(about, call, old && payload(old, wanted), shown),
+      isNew
+        ? this.#instance.onAdd(about, call, shown)
+        : this.#instance.onUpdate(about, call, old && payload(old, wanted), shown),
     );
     return this.#requeue(key, asked);
   }
@@ -364,7 +379,9 @@ export class Driver {
     const about = aboutOf(key, last);
     const shown = payload(last, this.#rule(last).payload);
     this.#requeues.delete(JSON.stringify(key));
-    const asked = await this.#handling("on-delete", about, call, () => this.#instance.onDelete(about, call, shown, finalStateUnknown));
+    const asked = await this.#handling("on-delete", about, call, () =>
+      this.#instance.onDelete(about, call, shown, finalStateUnknown),
+    );
     return this.#requeue(key, asked, { last, finalStateUnknown });
   }
 
@@ -387,8 +404,12 @@ export class Driver {
   }
 
   #keys(text, kind) {
-    const isIt = ({ key }) => keyText(key) === text && [undefined, this.host.cluster.sources[key.source].kind].includes(kind);
-    return this.host.cluster.rows().filter(isIt).map(({ key }) => key);
+    const isIt = ({ key }) =>
+      keyText(key) === text && [undefined, this.host.cluster.sources[key.source].kind].includes(kind);
+    return this.host.cluster
+      .rows()
+      .filter(isIt)
+      .map(({ key }) => key);
   }
 }
 
@@ -403,11 +424,23 @@ function found(plugin) {
 
 /** The rule for an object's type: the one that names more of it. */
 function ruleOf(rules, { apiVersion, kind }) {
-  const types = [[apiVersion, kind], [apiVersion, "*"], ["*", kind], ["*", "*"]];
-  const isOf = ([version, name]) => (rule) => rule.apiVersion === version && rule.kind === name;
+  const types = [
+    [apiVersion, kind],
+    [apiVersion, "*"],
+    ["*", kind],
+    ["*", "*"],
+  ];
+  const isOf =
+    ([version, name]) =>
+    (rule) =>
+      rule.apiVersion === version && rule.kind === name;
   return types.map((type) => rules.find(isOf(type))).find((rule) => rule !== undefined);
 }
 
-const aboutOf = (key, { metadata }) => ({ ...key, uid: metadata.uid ?? "", resourceVersion: metadata.resourceVersion ?? "" });
+const aboutOf = (key, { metadata }) => ({
+  ...key,
+  uid: metadata.uid ?? "",
+  resourceVersion: metadata.resourceVersion ?? "",
+});
 
 const resultOf = ({ kind }) => (kind === "permanent" ? "permanent" : "retry");

@@ -17,15 +17,20 @@ const numberOf = (url) => /[?&]informant=(\d+)/.exec(url ?? "")?.[1];
 const isOfPackage = (url) => url.includes("/node_modules/");
 
 const withNumber = (number) => (found) =>
-  found.format === "commonjs" || !found.url.startsWith("file:") ? found : { ...found, url: `${found.url}?informant=${number}` };
+  found.format === "commonjs" || !found.url.startsWith("file:")
+    ? found
+    : { ...found, url: `${found.url}?informant=${number}` };
 
 export function resolve(name, context, next) {
   const number = numberOf(context.parentURL);
   const [isOurs, file = "informant"] = /^informant(?::([a-z]+))?$/.exec(name) ?? [];
-  if (isOurs) return { url: `${PRELUDE}${file}.js?informant=${number ?? NO_INSTANCE}`, format: "module", shortCircuit: true };
+  if (isOurs)
+    return { url: `${PRELUDE}${file}.js?informant=${number ?? NO_INSTANCE}`, format: "module", shortCircuit: true };
   if (number === undefined) return next(name, context);
   if (isBuiltin(name)) {
-    throw new Error(`imports "${name}" of Node: scripts have no files, sockets and processes, only what "informant" exports`);
+    throw new Error(
+      `imports "${name}" of Node: scripts have no files, sockets and processes, only what "informant" exports`,
+    );
   }
   const found = next(name, context);
   return found instanceof Promise ? found.then(withNumber(number)) : withNumber(number)(found);
@@ -44,14 +49,20 @@ export function load(url, context, next) {
     return { format: "module", source: erased(text(), url.replace(/\?.*/, "")), shortCircuit: true };
   }
   // Whatever package.json says, a script is a module.
-  if (number !== undefined && /\.m?js$/.test(path) && !isOfPackage(path)) return { format: "module", source: text(), shortCircuit: true };
+  if (number !== undefined && /\.m?js$/.test(path) && !isOfPackage(path))
+    return { format: "module", source: text(), shortCircuit: true };
   return next(url, context);
 }
 
 /** TypeScript without its types, by the package `typescript`: Node erases them from version 22.18 on. */
 function erased(text, url) {
   const { ModuleKind, ScriptTarget, transpileModule } = typescript(url);
-  const compilerOptions = { inlineSourceMap: true, module: ModuleKind.ESNext, target: ScriptTarget.ES2022, verbatimModuleSyntax: true };
+  const compilerOptions = {
+    inlineSourceMap: true,
+    module: ModuleKind.ESNext,
+    target: ScriptTarget.ES2022,
+    verbatimModuleSyntax: true,
+  };
   return transpileModule(text, { compilerOptions, fileName: url }).outputText;
 }
 
@@ -63,5 +74,7 @@ function typescript(url) {
       if (error.code !== "MODULE_NOT_FOUND") throw error;
     }
   }
-  throw new Error(`${url}: this version of Node cannot erase types; use Node 22.18 or later, or \`npm install --save-dev typescript\``);
+  throw new Error(
+    `${url}: this version of Node cannot erase types; use Node 22.18 or later, or \`npm install --save-dev typescript\``,
+  );
 }

@@ -38,7 +38,8 @@ const bytesOf = (text) => Buffer.byteLength(text);
 const pairsOf = (flat) => Array.from({ length: flat.length / 2 }, (_, at) => [flat[2 * at], flat[2 * at + 1]]);
 
 /** The key of a series in `series`. */
-export const seriesOf = (name, labels) => JSON.stringify([name, Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1))]);
+export const seriesOf = (name, labels) =>
+  JSON.stringify([name, Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1))]);
 
 /** A page as the script runner returns it. */
 const shown = (object, pointers) => (object === undefined ? undefined : project(object, pointers));
@@ -107,7 +108,8 @@ export class FakeHost {
   }
 
   #interfaces() {
-    const own = (names) => Object.fromEntries(Object.entries(names).map(([name, call]) => [name, (...args) => call.apply(this, args)]));
+    const own = (names) =>
+      Object.fromEntries(Object.entries(names).map(([name, call]) => [name, (...args) => call.apply(this, args)]));
     return {
       store: own({
         source: this.#source,
@@ -121,7 +123,13 @@ export class FakeHost {
         indexValues: this.#indexValues,
       }),
       kube: this.#kube(),
-      kv: own({ get: this.#kvGet, set: this.#kvSet, setIfAbsent: this.#kvSetIfAbsent, delete: this.#kvDelete, list: this.#kvList }),
+      kv: own({
+        get: this.#kvGet,
+        set: this.#kvSet,
+        setIfAbsent: this.#kvSetIfAbsent,
+        delete: this.#kvDelete,
+        list: this.#kvList,
+      }),
       metrics: own({ add: this.#add, set: this.#set, observe: this.#observe, replace: this.#replace }),
     };
   }
@@ -150,7 +158,8 @@ export class FakeHost {
   #sources(informer) {
     this.#check("store");
     const found = this.cluster.sources.filter((info) => info.informer === informer && info.isWatched);
-    if (found.length === 0) throw failed("unknown-informer", `no informer named "${informer}" in this test: call addSource`);
+    if (found.length === 0)
+      throw failed("unknown-informer", `no informer named "${informer}" in this test: call addSource`);
     return found.map(({ id }) => this.#source(id));
   }
 
@@ -167,7 +176,8 @@ export class FakeHost {
   #find(informer, namespace, name, pointers) {
     this.#reads("find", informer, namespace, name, pointers);
     const sources = this.#sources(informer);
-    if (new Set(sources.map(({ kind }) => kind)).size > 1) throw failed("invalid", `informer "${informer}" has several kinds`);
+    if (new Set(sources.map(({ kind }) => kind)).size > 1)
+      throw failed("invalid", `informer "${informer}" has several kinds`);
     const { currentSource } = this.cluster;
     if (currentSource === undefined && new Set(sources.map((info) => info.cluster)).size > 1) {
       throw failed("invalid", `informer "${informer}" has several clusters, and this call is about no object`);
@@ -176,7 +186,10 @@ export class FakeHost {
     const here = sources.filter((info) => info.cluster === cluster);
     if (here.length === 0) throw failed("not-ready", `informer "${informer}" has no source in cluster "${cluster}"`);
     const found = here.map(({ id: source }) => this.cluster.object({ source, namespace, name }));
-    return shown(found.find((object) => object !== undefined), pointers);
+    return shown(
+      found.find((object) => object !== undefined),
+      pointers,
+    );
   }
 
   #list(informer, query) {
@@ -193,21 +206,27 @@ export class FakeHost {
   #indexKeys(informer, sources, index, value) {
     this.#reads("indexKeys", informer, index, value);
     const values = this.#valuesOf(informer, index);
-    return this.#rows(informer, sources).filter(({ object }) => values(object).includes(value)).map(({ key }) => ({ ...key }));
+    return this.#rows(informer, sources)
+      .filter(({ object }) => values(object).includes(value))
+      .map(({ key }) => ({ ...key }));
   }
 
   #indexValues(informer, sources, index, cursor) {
     this.#reads("indexValues", informer, index);
     const values = this.#valuesOf(informer, index);
     const all = new Set(this.#rows(informer, sources).flatMap(({ object }) => values(object)));
-    return [...all].sort().filter((value) => cursor === "" || value > cursor).slice(0, LIST_MAX);
+    return [...all]
+      .sort()
+      .filter((value) => cursor === "" || value > cursor)
+      .slice(0, LIST_MAX);
   }
 
   /** The function that computes an index. */
   #valuesOf(informer, index) {
     const known = this.indexes.get(`${informer}/${index}`);
     if (known !== undefined) return known;
-    if (!this.ownIndexes.includes(index)) throw failed("unknown-index", `informer "${informer}" has no index "${index}" in this test`);
+    if (!this.ownIndexes.includes(index))
+      throw failed("unknown-index", `informer "${informer}" has no index "${index}" in this test`);
     return (object) => this.ownValues.get(object)?.[index] ?? [];
   }
 
@@ -233,7 +252,8 @@ export class FakeHost {
       if (!matches(labelSelector, object) || !isWanted(object)) continue;
       const item = project(object, pointers);
       size += bytesOf(JSON.stringify(item));
-      if ((limit > 0 && items.length === limit) || (items.length > 0 && size > PAGE_BYTES_MAX)) return { items, cursor: last };
+      if ((limit > 0 && items.length === limit) || (items.length > 0 && size > PAGE_BYTES_MAX))
+        return { items, cursor: last };
       last = at;
       items.push(item);
     }
@@ -243,12 +263,20 @@ export class FakeHost {
   // --- kube ---
 
   #kube() {
-    const addressOf = ([cluster, resource, namespace, name, subresource]) => ({ cluster, resource, namespace, name, subresource });
-    const checked = (call) => (address, ...args) => {
-      this.#check("kube");
-      if (this.kubeError !== undefined) throw failed(this.kubeError.code, this.kubeError.message, this.kubeError);
-      return call(addressOf(address), ...args);
-    };
+    const addressOf = ([cluster, resource, namespace, name, subresource]) => ({
+      cluster,
+      resource,
+      namespace,
+      name,
+      subresource,
+    });
+    const checked =
+      (call) =>
+      (address, ...args) => {
+        this.#check("kube");
+        if (this.kubeError !== undefined) throw failed(this.kubeError.code, this.kubeError.message, this.kubeError);
+        return call(addressOf(address), ...args);
+      };
     const direct = (verb) => checked((...args) => this.cluster[verb](...args));
     const deferred = (verb) => checked((...args) => this.cluster.defer(verb, ...args));
     return {
@@ -276,10 +304,12 @@ export class FakeHost {
   #kvSet(key, text) {
     this.#key(key);
     const size = bytesOf(text);
-    if (size > VALUE_BYTES_MAX) throw failed("too-large", `the value of "${key}" has ${size} bytes, and a value may have ${VALUE_BYTES_MAX}`);
+    if (size > VALUE_BYTES_MAX)
+      throw failed("too-large", `the value of "${key}" has ${size} bytes, and a value may have ${VALUE_BYTES_MAX}`);
     const rows = new Map(this.keys).set(key, text);
     const used = [...rows].reduce((sum, [name, value]) => sum + bytesOf(name) + bytesOf(value) + KV_KEY_BYTES, 0);
-    if (used > KV_BYTES_MAX) throw failed("exhausted", `all keys and values have ${used} bytes, and may have ${KV_BYTES_MAX}`);
+    if (used > KV_BYTES_MAX)
+      throw failed("exhausted", `all keys and values have ${used} bytes, and may have ${KV_BYTES_MAX}`);
     this.keys = rows;
   }
 
@@ -296,13 +326,17 @@ export class FakeHost {
 
   #kvList(prefix, cursor = "") {
     this.#check("kv");
-    return [...this.keys.keys()].filter((key) => key.startsWith(prefix) && key > cursor).sort().slice(0, LIST_MAX);
+    return [...this.keys.keys()]
+      .filter((key) => key.startsWith(prefix) && key > cursor)
+      .sort()
+      .slice(0, LIST_MAX);
   }
 
   #key(key) {
     this.#check("kv");
     if (key === "") throw failed("invalid", "the key is empty");
-    if (bytesOf(key) > KEY_BYTES_MAX) throw failed("invalid", `the key has ${bytesOf(key)} bytes, and may have ${KEY_BYTES_MAX}`);
+    if (bytesOf(key) > KEY_BYTES_MAX)
+      throw failed("invalid", `the key has ${bytesOf(key)} bytes, and may have ${KEY_BYTES_MAX}`);
     if (key.includes("\0")) throw failed("invalid", `the key ${JSON.stringify(key)} contains NUL`);
   }
 
@@ -340,7 +374,8 @@ export class FakeHost {
     if (labels === undefined) return undefined;
     const given = Object.fromEntries(pairsOf(labels));
     const [names, wanted] = [Object.keys(given).sort(), [...(declared.labels ?? [])].sort()];
-    if (names.join() !== wanted.join()) throw failed("invalid", `the metric "${name}" has the labels [${wanted}], not [${names}]`);
+    if (names.join() !== wanted.join())
+      throw failed("invalid", `the metric "${name}" has the labels [${wanted}], not [${names}]`);
     return seriesOf(name, given);
   }
 
@@ -351,7 +386,12 @@ export class FakeHost {
       throw failed("denied", "not granted (allow.http): call serveHttp of the driver in the test");
     }
     const content = isBinary ? Buffer.from(body, "latin1") : body;
-    const request = { method, url: `${scheme}://${authority}${path}`, headers: Object.fromEntries(pairsOf(headers)), body: content };
+    const request = {
+      method,
+      url: `${scheme}://${authority}${path}`,
+      headers: Object.fromEntries(pairsOf(headers)),
+      body: content,
+    };
     this.requests.push(request);
     const number = this.#requestNumber++;
     this.#inFlight.push({ number, request });
@@ -362,7 +402,13 @@ export class FakeHost {
   async answer(settle) {
     const requests = this.#inFlight.splice(0);
     for (const { number, request } of requests) {
-      const { error, message = `the test answers with ${error}`, status = 200, headers = {}, body = "" } = answerOf(await this.service(request));
+      const {
+        error,
+        message = `the test answers with ${error}`,
+        status = 200,
+        headers = {},
+        body = "",
+      } = answerOf(await this.service(request));
       Object.assign(request, error === undefined ? { status } : { error });
       if (error !== undefined) settle(number, error, message);
       else settle(number, undefined, undefined, status, Object.entries(headers).flat(), contentOf(body));

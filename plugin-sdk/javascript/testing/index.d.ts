@@ -14,6 +14,11 @@
  * ```
  */
 
+/** A URL: `new URL("handler.js", import.meta.url)`. */
+export interface FileUrl {
+  readonly href: string;
+}
+
 /** An object as a test writes it. */
 export interface TestObject {
   apiVersion: string;
@@ -119,7 +124,7 @@ export class Driver {
   private constructor();
 
   /** Starts the script in a file, whose path is relative to the folder of the test file, or to the current one. */
-  static start(plugin: string | URL, options?: StartOptions): Promise<Driver>;
+  static start(plugin: string | FileUrl, options?: StartOptions): Promise<Driver>;
 
   readonly manifest: import("informant").Manifest & { roles: string[] };
 
@@ -147,7 +152,12 @@ export class Driver {
   /**
    * Adds a source to an informer, and returns its number. Without it, the informer of Pods is called `pods`, and so on.
    */
-  addSource(informer: string, apiVersion: string, kind: string, options?: { cluster?: string; namespaced?: boolean }): number;
+  addSource(
+    informer: string,
+    apiVersion: string,
+    kind: string,
+    options?: { cluster?: string; namespaced?: boolean },
+  ): number;
   /** Puts an object into the cache without a call of the plugin. */
   add(object: TestObject, options?: { cluster?: string }): void;
   /** Adds an index of another plugin to an informer. The plugin's own indexes are there. */
@@ -157,7 +167,9 @@ export class Driver {
   /** Makes every read of the cache fail with this error; `undefined` ends that. */
   refuseStore(error: { code: string; message: string } | undefined): void;
   /** Makes every call of `kube` fail with this error; `undefined` ends that. */
-  refuseKube(error: { code: string; message: string; status?: number; reason?: string; retryAfterMs?: number } | undefined): void;
+  refuseKube(
+    error: { code: string; message: string; status?: number; reason?: string; retryAfterMs?: number } | undefined,
+  ): void;
   /** The object with this key, `namespace/name`, as it is in the cache. */
   object(key: string, kind?: string): any;
 
@@ -189,16 +201,16 @@ export class Driver {
    * Replaces the plugin by another version, or by itself, which receives its state. The cache and `kv` stay. If the new
    * version fails, the previous one keeps running.
    */
-  swap(plugin?: string | URL, options?: { config?: Record<string, any> }): Promise<void>;
+  swap(plugin?: string | FileUrl, options?: { config?: Record<string, any> }): Promise<void>;
 }
 
 export interface ScenarioOptions {
   /** The script. By default, the one in the file. */
-  path?: string | URL;
+  path?: string | FileUrl;
 }
 
 /** Registers a test that runs the scenario in a file. Needs the package `yaml`. */
-export function scenario(file: string | URL, options?: ScenarioOptions): Promise<void>;
+export function scenario(file: string | FileUrl, options?: ScenarioOptions): Promise<void>;
 
 /** Runs the scenario in a file. Rejects with an AssertionError that lists all that differs. */
-export function runScenario(file: string | URL, options?: ScenarioOptions): Promise<void>;
+export function runScenario(file: string | FileUrl, options?: ScenarioOptions): Promise<void>;

@@ -52,10 +52,17 @@ export class Instance {
     );
     instance.#prelude = { ...errors, ...store, ...http, ...exports };
     try {
-      instance.#exports = await inside(instance.#realm, () => import(`${pathToFileURL(file).href}?informant=${number}`));
+      instance.#exports = await inside(
+        instance.#realm,
+        () => import(`${pathToFileURL(file).href}?informant=${number}`),
+      );
       instance.manifest = JSON.parse(exports.describe(instance.#exports, basename(file, extname(file))));
     } catch (error) {
-      throw new Failed("permanent", instance.#messageOf(error, () => lineOfSyntaxError(error, file)), { cause: error });
+      throw new Failed(
+        "permanent",
+        instance.#messageOf(error, () => lineOfSyntaxError(error, file)),
+        { cause: error },
+      );
     }
     return instance;
   }
@@ -108,13 +115,25 @@ export class Instance {
 
   #event({ source, namespace, name, uid, resourceVersion }, { reason, attempt }, old) {
     const document = old === undefined ? undefined : JSON.stringify(old);
-    return this.#prelude.beginEvent(source, namespace, name, uid, resourceVersion, REASONS.indexOf(reason), attempt, document);
+    return this.#prelude.beginEvent(
+      source,
+      namespace,
+      name,
+      uid,
+      resourceVersion,
+      REASONS.indexOf(reason),
+      attempt,
+      document,
+    );
   }
 
   /** Calls the script's function, and then `finish` with what it returned. */
   async #call(name, args, finish = (returned) => returned) {
     try {
-      const returned = await this.#settled(name, inside(this.#realm, () => this.#exports[name](...args)));
+      const returned = await this.#settled(
+        name,
+        inside(this.#realm, () => this.#exports[name](...args)),
+      );
       // What the function started and did not await.
       while (await this.#advance());
       return finish(returned);
@@ -179,7 +198,10 @@ export class Instance {
     const frames = framesOf(error.stack ?? "", this.#name);
     const found = frames[0]?.location ?? elsewhere();
     const location = found === undefined ? "" : `:${found}`;
-    const functions = frames.map((frame) => frame.function).filter((name) => name !== undefined).slice(0, FRAMES_MAX);
+    const functions = frames
+      .map((frame) => frame.function)
+      .filter((name) => name !== undefined)
+      .slice(0, FRAMES_MAX);
     const path = functions.length > 1 ? ` (in ${functions.join(" < ")})` : "";
     return `${this.#name}${location}: ${error.name}: ${error.message}${path}`;
   }
@@ -199,6 +221,8 @@ function framesOf(stack, script) {
 /** The line of a syntax error in a script, which Node only prints. Undefined if the error is another one. */
 function lineOfSyntaxError(error, file) {
   if (!(error instanceof SyntaxError) || !/\.m?js$/.test(file)) return undefined;
-  const { stderr } = spawnSync(process.execPath, ["--check", "--input-type=module", "-"], { input: readFileSync(file) });
+  const { stderr } = spawnSync(process.execPath, ["--check", "--input-type=module", "-"], {
+    input: readFileSync(file),
+  });
   return /^\[stdin\]:(\d+)$/m.exec(stderr.toString())?.[1];
 }

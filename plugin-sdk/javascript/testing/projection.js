@@ -15,7 +15,12 @@ export function project(object, pointers) {
   const paths = [["apiVersion"], ["kind"]];
   for (const pointer of pointers) {
     if (!pointer.startsWith("/")) throw new Error(`the JSON pointer "${pointer}" does not begin with "/"`);
-    paths.push(pointer.slice(1).split("/").map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~")));
+    paths.push(
+      pointer
+        .slice(1)
+        .split("/")
+        .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~")),
+    );
   }
   const shown = cut(object, paths);
   return shown === ABSENT ? {} : structuredClone(shown);

@@ -56,7 +56,10 @@ test("objects enter and leave a selection", async () => {
   await driver.put(pod("a", { status: { phase: "A" } }));
   await driver.put(pod("a", { status: { phase: "A" } }, { labels }));
   await driver.put(pod("a", { status: { phase: "B" } }));
-  assert.deepEqual(driver.calls.map(({ call }) => call), ["on-add", "on-delete"]);
+  assert.deepEqual(
+    driver.calls.map(({ call }) => call),
+    ["on-add", "on-delete"],
+  );
 });
 
 test("another uid is a delete and an add", async () => {
@@ -64,7 +67,10 @@ test("another uid is a delete and an add", async () => {
   await driver.put(pod("a", { status: { phase: "A" } }, { labels, uid: "1" }));
   await driver.put(pod("a", { status: { phase: "A" } }, { labels, uid: "2" }));
   await driver.delete("web/a", { finalStateUnknown: true });
-  assert.deepEqual(driver.calls.map(({ call }) => call), ["on-add", "on-delete", "on-add", "on-delete"]);
+  assert.deepEqual(
+    driver.calls.map(({ call }) => call),
+    ["on-add", "on-delete", "on-add", "on-delete"],
+  );
   assert.equal(driver.messages.at(-1), "info: delete A true");
   await assert.rejects(driver.delete("web/a"), { message: "the test deletes web/a, which is not in the cache" });
 });
@@ -89,7 +95,10 @@ const broken = (pod) => pod.spec.node.name;
 test("what a call changed takes effect when it succeeds", async () => {
   const driver = await start(WRITES);
   await driver.put(pod("a"));
-  assert.deepEqual(driver.writes.map(({ verb, object, kind }) => [verb, object, kind]), [["patch", "web/a", "merge"]]);
+  assert.deepEqual(
+    driver.writes.map(({ verb, object, kind }) => [verb, object, kind]),
+    [["patch", "web/a", "merge"]],
+  );
   assert.deepEqual(driver.object("web/a").metadata.labels, { seen: "yes" });
   assert.equal(await driver.settle(), 1);
   assert.deepEqual([driver.kv, driver.metric("seen", { phase: "x" })], [{ last: "a" }, 2]);
@@ -112,9 +121,14 @@ test("failures say what follows, and where they are from", async () => {
 });
 
 test("a script that Informant would refuse is refused", async () => {
-  await assert.rejects(start("export const onadd = () => {};"), { kind: "permanent", message: /did you mean onAdd\?$/ });
+  await assert.rejects(start("export const onadd = () => {};"), {
+    kind: "permanent",
+    message: /did you mean onAdd\?$/,
+  });
   await assert.rejects(start("export const onAdd = (;"), { message: /^script-\d+\.js:1: SyntaxError/ });
-  await assert.rejects(start('import "node:fs"; export const onAdd = () => {};'), { message: /imports "node:fs" of Node/ });
+  await assert.rejects(start('import "node:fs"; export const onAdd = () => {};'), {
+    message: /imports "node:fs" of Node/,
+  });
 });
 
 test("scripts have their globals, and share no variables", async () => {
@@ -124,7 +138,10 @@ test("scripts have their globals, and share no variables", async () => {
     export const restore = (saved) => { calls = saved; };`;
   const [first, second] = [await start(text), await start(text)];
   for (const driver of [first, first, second]) await driver.put(pod(`pod-${driver.calls.length}`));
-  assert.deepEqual([first.messages, second.messages], [["info: 1 undefined", "info: 2 undefined"], ["info: 1 undefined"]]);
+  assert.deepEqual(
+    [first.messages, second.messages],
+    [["info: 1 undefined", "info: 2 undefined"], ["info: 1 undefined"]],
+  );
   assert.equal(typeof setTimeout, "function");
   assert.equal(await first.save(), 2);
   await first.swap();
@@ -149,10 +166,16 @@ test("requests are answered by the test", async () => {
       for (const answer of answers) console.log(await ensureOk(answer).json());
     };
     export const onUpdate = () => new Promise(() => {});`);
-  await assert.rejects(driver.put(pod("a")), { kind: "permanent", message: /call serveHttp of the driver in the test$/ });
+  await assert.rejects(driver.put(pod("a")), {
+    kind: "permanent",
+    message: /call serveHttp of the driver in the test$/,
+  });
   driver.serveHttp(async ({ url, body }) => ({ body: { url, body } }));
   await driver.put(pod("b"));
-  assert.deepEqual(driver.messages, ['info: {"url":"https://example.com/a","body":"a"}', 'info: {"url":"https://example.com/b","body":"b"}']);
+  assert.deepEqual(driver.messages, [
+    'info: {"url":"https://example.com/a","body":"a"}',
+    'info: {"url":"https://example.com/b","body":"b"}',
+  ]);
   driver.serveHttp(() => ({ status: 503, headers: { "retry-after": "7" } }));
   await assert.rejects(driver.put(pod("c")), { kind: "retry-after", afterMs: 7_000 });
   driver.serveHttp(() => ({ error: "dns" }));
@@ -175,11 +198,16 @@ test("the store has objects and the plugin's own indexes", async () => {
   await driver.put(pod("c", { spec: { nodeName: "n1" } }));
   assert.deepEqual(driver.messages, ["info: a,c n1,n2 0", "info: n1 Node"]);
   assert.deepEqual(await driver.index(pod("d", { spec: { nodeName: "n3" } })), { node: ["n3"] });
-  assert.deepEqual(driver.reads.map((read) => read.function), ["byIndex", "indexValues", "indexValues", "list", "find", "find"]);
+  assert.deepEqual(
+    driver.reads.map((read) => read.function),
+    ["byIndex", "indexValues", "indexValues", "list", "find", "find"],
+  );
 });
 
 test("requeues are made once, and cancelled by the next call", async () => {
-  const driver = await start("export const onAdd = (pod, event) => { console.log(event.reason); return { requeueAfter: 60_000 }; };");
+  const driver = await start(
+    "export const onAdd = (pod, event) => { console.log(event.reason); return { requeueAfter: 60_000 }; };",
+  );
   assert.equal(await driver.put(pod("a")), 60_000);
   assert.deepEqual(driver.requeues, { "web/a": 60_000 });
   assert.equal(await driver.runRequeues(), 1);

@@ -9,7 +9,8 @@ import { runScenario, scenario } from "informant-plugin/testing";
 const shared = new URL("../../scenarios/", import.meta.url);
 const scribe = new URL("scribe.js", import.meta.url);
 
-for (const file of readdirSync(shared).filter((name) => name.endsWith(".scenario.yaml"))) scenario(new URL(file, shared), { path: scribe });
+for (const file of readdirSync(shared).filter((name) => name.endsWith(".scenario.yaml")))
+  scenario(new URL(file, shared), { path: scribe });
 
 const folder = mkdtempSync(join(tmpdir(), "informant-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -18,9 +19,9 @@ after(() => rmSync(folder, { recursive: true }));
 const errorOf = async (text) => {
   const file = join(folder, "a.scenario.yaml");
   writeFileSync(file, text);
-  const error = await assert.rejects(runScenario(file, { path: scribe })).then(
-    () => runScenario(file, { path: scribe }).catch((error) => error),
-  );
+  const error = await assert
+    .rejects(runScenario(file, { path: scribe }))
+    .then(() => runScenario(file, { path: scribe }).catch((error) => error));
   return error.message.replaceAll(`${folder}/`, "");
 };
 
@@ -51,12 +52,15 @@ test("mistakes in a file have a line and a remedy", async () => {
     "name: a": "a.scenario.yaml:1: the scenario has no `steps`",
     [`steps: [{ apply: ${POD}, wait: 1s }]`]: "a.scenario.yaml:1: steps[0]: a step has two actions, apply and wait",
     "steps:\n- wait: 10": "a.scenario.yaml:2: steps[0].wait: 10 is not a duration: write it as 30s or 5m",
-    "steps:\n- delete: web/a": 'a.scenario.yaml:2: steps[0].delete: "web/a" is not a reference: write RESOURCE NAMESPACE/NAME',
+    "steps:\n- delete: web/a":
+      'a.scenario.yaml:2: steps[0].delete: "web/a" is not a reference: write RESOURCE NAMESPACE/NAME',
     "steps:\n- delete: v1/pods web/a": "a.scenario.yaml:2: steps[0].delete: v1/pods web/a does not exist",
     "steps: [{ expect: { calls: [{ call: on-change }] } }]": 'calls[0].call: "on-change" is none of on-add,',
-    "steps:\n- expect: { calls: [on-add v1/nodes a] }": "a.scenario.yaml:2: steps[0].expect.calls[0]: no informer of the plugin watches v1/nodes",
+    "steps:\n- expect: { calls: [on-add v1/nodes a] }":
+      "a.scenario.yaml:2: steps[0].expect.calls[0]: no informer of the plugin watches v1/nodes",
     "steps: [{ expect: { metrics: { seen: 1 } } }]": "the manifest declares no metric seen; a counter ends in _total",
-    "steps: [{ apply: { apiVersion: v1, kind: Node, metadata: { name: a } } }]": "no informer of the plugin watches v1/nodes, and allow.kube",
+    "steps: [{ apply: { apiVersion: v1, kind: Node, metadata: { name: a } } }]":
+      "no informer of the plugin watches v1/nodes, and allow.kube",
     "steps: [": "a.scenario.yaml:1: ",
   };
   for (const [text, message] of Object.entries(cases)) {
@@ -85,5 +89,7 @@ test("a plugin that is refused fails the scenario, unless it is expected", async
   writeFileSync(file, 'path: broken.js\nsteps: [{ expect: { refused: "*did you mean onAdd?" } }]');
   await runScenario(file);
   writeFileSync(file, "path: broken.js\nsteps: [{ expect: { calls: [] } }]");
-  await assert.rejects(runScenario(file), { message: /:2: steps\[0\]: the plugin was refused: broken\.js exports onadd/ });
+  await assert.rejects(runScenario(file), {
+    message: /:2: steps\[0\]: the plugin was refused: broken\.js exports onadd/,
+  });
 });

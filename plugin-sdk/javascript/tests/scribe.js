@@ -65,7 +65,10 @@ const actions = {
   },
   create(_, { namespace, name }) {
     try {
-      kube.create({ resource: "v1/configmaps", namespace }, { apiVersion: "v1", kind: "ConfigMap", metadata: { name } });
+      kube.create(
+        { resource: "v1/configmaps", namespace },
+        { apiVersion: "v1", kind: "ConfigMap", metadata: { name } },
+      );
     } catch (error) {
       if (!(error instanceof KubeError) || error.code !== "already-exists") throw error;
       log.info("exists");
@@ -80,7 +83,12 @@ const actions = {
   },
   nodes() {
     const pods = store.byIndex("pods", "node", "n1", { fields: ["/metadata/name"] });
-    log.info(`neighbors ${pods.map((pod) => pod.metadata.name).sort().join(",")}`);
+    log.info(
+      `neighbors ${pods
+        .map((pod) => pod.metadata.name)
+        .sort()
+        .join(",")}`,
+    );
   },
 };
 

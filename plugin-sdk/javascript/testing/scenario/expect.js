@@ -19,10 +19,14 @@ export function pattern(text) {
 
 /** What differs, as `path: expected …, found …`; undefined if nothing does. */
 export function difference(expected, found, path = "", isPattern = false) {
-  if (expected === null) return found === undefined || found === null ? undefined : `${path}: expected nothing, found ${shown(found)}`;
-  if (isPattern && typeof expected === "string" && typeof found === "string" && pattern(expected).test(found)) return undefined;
+  if (expected === null)
+    return found === undefined || found === null ? undefined : `${path}: expected nothing, found ${shown(found)}`;
+  if (isPattern && typeof expected === "string" && typeof found === "string" && pattern(expected).test(found))
+    return undefined;
   if (isMapping(expected) && isMapping(found)) {
-    return first(Object.entries(expected), ([name, value]) => difference(value, found[name], path === "" ? name : `${path}.${name}`, WITH_PATTERNS.includes(name)));
+    return first(Object.entries(expected), ([name, value]) =>
+      difference(value, found[name], path === "" ? name : `${path}.${name}`, WITH_PATTERNS.includes(name)),
+    );
   }
   if (Array.isArray(expected) && Array.isArray(found) && expected.length === found.length) {
     return first([...expected.entries()], ([at, value]) => difference(value, found[at], `${path}[${at}]`));
@@ -40,11 +44,15 @@ function entryDifference(stream, expected, found) {
   if (stream !== "http") return difference(expected, found);
   const { body, headers = {}, ...rest } = expected;
   const lowercase = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-  return difference({ ...rest, headers: lowercase }, found) ?? (body === undefined ? undefined : bodyDifference(body, found.body));
+  return (
+    difference({ ...rest, headers: lowercase }, found) ??
+    (body === undefined ? undefined : bodyDifference(body, found.body))
+  );
 }
 
 function bodyDifference(expected, found) {
-  if (typeof expected === "string" || expected === null) return difference(expected, found || (expected === null ? null : ""), "body", true);
+  if (typeof expected === "string" || expected === null)
+    return difference(expected, found || (expected === null ? null : ""), "body", true);
   try {
     return difference(expected, JSON.parse(found), "body");
   } catch {
@@ -69,7 +77,8 @@ export function streamDifferences(stream, node, found) {
     const why = at < found.length ? entryDifference(stream, value, found[at]) : `missing: ${shown(value)}`;
     if (why !== undefined) differences.push(`${entry.place}: ${entry.name}: ${why}`);
   }
-  for (const extra of found.slice(entries.length)) differences.push(`${node.place}: ${node.name}: one too many: ${shown(extra)}`);
+  for (const extra of found.slice(entries.length))
+    differences.push(`${node.place}: ${node.name}: one too many: ${shown(extra)}`);
   return differences;
 }
 
@@ -84,14 +93,22 @@ export function stateDifferences({ node, references, objects }, state) {
   for (const reference of references) {
     if (state.exists(reference)) check(reference.node, `${reference.text} exists`);
   }
-  const each = (name, call) => node.has(name) && node.at(name).members().forEach(([key, value]) => check(value, call(key, value)));
+  const each = (name, call) =>
+    node.has(name) &&
+    node
+      .at(name)
+      .members()
+      .forEach(([key, value]) => check(value, call(key, value)));
   each("kv", (key, { value }) => kvDifference(value, state.kv(key)));
   each("metrics", (series, { value }) => difference(value, state.metric(series, node.at("metrics"))));
   if (node.has("indexes")) {
     for (const [informer, indexes] of node.at("indexes").members()) {
       for (const [index, values] of indexes.members()) {
         for (const [value, keys] of values.members()) {
-          check(keys, difference([...keys.value].sort(), state.index(informer, index, value, values).map(keyText).sort()));
+          check(
+            keys,
+            difference([...keys.value].sort(), state.index(informer, index, value, values).map(keyText).sort()),
+          );
         }
       }
     }
@@ -102,5 +119,7 @@ export function stateDifferences({ node, references, objects }, state) {
 /** A text is the bytes of a value, or the JSON of a text. */
 function kvDifference(expected, text) {
   if (text === expected || (text === undefined && expected === null)) return undefined;
-  return text === undefined ? `expected ${shown(expected)}, but the key is not set` : difference(expected, JSON.parse(text));
+  return text === undefined
+    ? `expected ${shown(expected)}, but the key is not set`
+    : difference(expected, JSON.parse(text));
 }

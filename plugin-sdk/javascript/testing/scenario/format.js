@@ -7,7 +7,19 @@ import { Node, documentsOf } from "./yaml.js";
 const MEMBERS = ["config", "http", "kv", "name", "objects", "path", "plugin", "steps"];
 const ACTIONS = ["apply", "delete", "http", "patch", "requeue", "swap", "trigger", "wait"];
 const ANSWER = ["after", "body", "error", "headers", "method", "status", "times", "url"];
-const EXPECT = ["absent", "calls", "deadLetters", "http", "indexes", "kv", "log", "metrics", "objects", "refused", "writes"];
+const EXPECT = [
+  "absent",
+  "calls",
+  "deadLetters",
+  "http",
+  "indexes",
+  "kv",
+  "log",
+  "metrics",
+  "objects",
+  "refused",
+  "writes",
+];
 
 /** What is in a list of an `expect`, with the members of an entry, and what a text is short for. */
 export const STREAMS = {
@@ -50,9 +62,21 @@ export async function readScenario(file, override) {
     plugin,
     informers,
     objects: root.has("objects") ? await objectsOf(root.at("objects")) : [],
-    kv: root.has("kv") ? Object.fromEntries(root.at("kv").members().map(([key, { value }]) => [key, value])) : {},
+    kv: root.has("kv")
+      ? Object.fromEntries(
+          root
+            .at("kv")
+            .members()
+            .map(([key, { value }]) => [key, value]),
+        )
+      : {},
     answers: root.has("http") ? answersOf(root.at("http")) : [],
-    steps: await Promise.all(root.at("steps").list().map((step) => stepOf(step, folder))),
+    steps: await Promise.all(
+      root
+        .at("steps")
+        .list()
+        .map((step) => stepOf(step, folder)),
+    ),
     root,
   };
 }
@@ -71,7 +95,8 @@ function configOf(root) {
   const wanted = root.has("plugin") ? root.at("plugin").text() : undefined;
   const [name, section] = sections.find(([name]) => name === (wanted ?? name)) ?? [];
   if (wanted !== undefined && name === undefined) root.at("plugin").fail(`config has no section plugin.${wanted}`);
-  if (wanted === undefined && sections.length > 1) config.at("plugin").fail("there are several plugins: name one in the member `plugin`");
+  if (wanted === undefined && sections.length > 1)
+    config.at("plugin").fail("there are several plugins: name one in the member `plugin`");
   if (section === undefined) return { plugin: nothing, informers };
   for (const [member, node] of section.members()) {
     if (!PLUGIN.includes(member)) node.needsInformant();
@@ -93,7 +118,8 @@ async function stepOf(node, folder) {
   if (node.has("replay")) node.at("replay").needsInformant();
   node.members([...ACTIONS, "expect"]);
   const [action, second] = ACTIONS.filter((name) => node.has(name));
-  if (second !== undefined) node.fail(`a step has two actions, ${action} and ${second}: make a step of its own for ${second}`);
+  if (second !== undefined)
+    node.fail(`a step has two actions, ${action} and ${second}: make a step of its own for ${second}`);
   const value = action === undefined ? undefined : await actionOf(action, node.at(action), folder);
   return { node, action, value, expect: node.has("expect") ? expectOf(node.at("expect")) : undefined };
 }
@@ -148,8 +174,10 @@ const isClusterScoped = ({ kind }) => CLUSTER_SCOPED.includes(kind);
 
 /** `v1/pods shop/web-0`. */
 function referenceOf(node) {
-  const [, resource, , namespace = "", name] = /^([^ /]+(\/[^ /]+){1,2}) (?:([^ /]+)\/)?([^ /]+)$/.exec(node.text()) ?? [];
-  if (name === undefined) node.fail(`"${node.value}" is not a reference: write RESOURCE NAMESPACE/NAME, as in v1/pods shop/web-0`);
+  const [, resource, , namespace = "", name] =
+    /^([^ /]+(\/[^ /]+){1,2}) (?:([^ /]+)\/)?([^ /]+)$/.exec(node.text()) ?? [];
+  if (name === undefined)
+    node.fail(`"${node.value}" is not a reference: write RESOURCE NAMESPACE/NAME, as in v1/pods shop/web-0`);
   return { text: node.value, resource, namespace, name, node };
 }
 
@@ -161,16 +189,23 @@ function answersOf(node) {
     if (!answer.has("url")) answer.fail("an answer has no `url`; `*` stands for any text");
     const { error } = answer.value;
     const errors = ["connect", "dns", "timeout"];
-    if (error !== undefined && !errors.includes(error)) answer.at("error").fail(`there is no error ${error}; there are ${errors.join(", ")}`);
+    if (error !== undefined && !errors.includes(error))
+      answer.at("error").fail(`there is no error ${error}; there are ${errors.join(", ")}`);
     return { ...answer.value };
   });
 }
 
 function expectOf(node) {
   node.members(EXPECT);
-  for (const stream of Object.keys(STREAMS).filter((name) => node.has(name))) entriesOf(node.at(stream), STREAMS[stream]);
+  for (const stream of Object.keys(STREAMS).filter((name) => node.has(name)))
+    entriesOf(node.at(stream), STREAMS[stream]);
   const references = node.has("absent") ? node.at("absent").list().map(referenceOf) : [];
-  const objects = node.has("objects") ? node.at("objects").list().map((entry) => ({ entry, object: objectOf(entry.value, entry) })) : [];
+  const objects = node.has("objects")
+    ? node
+        .at("objects")
+        .list()
+        .map((entry) => ({ entry, object: objectOf(entry.value, entry) }))
+    : [];
   return { node, references, objects };
 }
 
@@ -182,7 +217,8 @@ export function entriesOf(node, { members, short }) {
     if (typeof entry.value === "string" && short !== undefined) return { entry, value: short(entry.value) };
     for (const [name, member] of entry.members(members)) {
       const choices = CHOICES[name];
-      if (choices !== undefined && !choices.includes(member.value)) member.fail(`"${member.value}" is none of ${choices.join(", ")}`);
+      if (choices !== undefined && !choices.includes(member.value))
+        member.fail(`"${member.value}" is none of ${choices.join(", ")}`);
       if (name === "requeueAfter" && member.value !== null) member.duration();
     }
     return { entry, value: entry.value };

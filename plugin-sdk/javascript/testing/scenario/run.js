@@ -19,7 +19,14 @@ const REQUEUE_MIN_MS = 100;
 /** The calls that may be due at one time of the clock before the scenario fails: something asks for calls without end. */
 const CALLS_AT_ONCE_MAX = 1_000;
 
-const ROLES = { "on-add": "event-handler", "on-update": "event-handler", "on-delete": "event-handler", "on-synced": "sync-handler", save: "state", restore: "state" };
+const ROLES = {
+  "on-add": "event-handler",
+  "on-update": "event-handler",
+  "on-delete": "event-handler",
+  "on-synced": "sync-handler",
+  save: "state",
+  restore: "state",
+};
 
 const DEFINITIONS = ["v1/namespaces", "apiextensions.k8s.io/v1/customresourcedefinitions"];
 
@@ -38,8 +45,13 @@ export class Run {
   constructor(scenario) {
     this.#scenario = scenario;
     this.#answers = scenario.answers.map((answer) => ({ ...answer }));
-    const objects = [...scenario.objects, ...scenario.steps.flatMap(({ action, value }) => (["apply", "patch"].includes(action) ? value : []))];
-    this.#kinds = new Map(objects.flat().map(({ apiVersion, kind }) => [resourceOf(apiVersion, kind), { apiVersion, kind }]));
+    const objects = [
+      ...scenario.objects,
+      ...scenario.steps.flatMap(({ action, value }) => (["apply", "patch"].includes(action) ? value : [])),
+    ];
+    this.#kinds = new Map(
+      objects.flat().map(({ apiVersion, kind }) => [resourceOf(apiVersion, kind), { apiVersion, kind }]),
+    );
   }
 
   /** Runs all steps. Returns what differs. */
@@ -50,7 +62,8 @@ export class Run {
     for (const step of this.#scenario.steps) {
       if (this.#driver !== undefined) await this.#act(step);
       if (step.expect !== undefined) differences.push(...this.#compare(step.expect));
-      if (this.#refusal !== undefined) differences.push(`${step.node.place}: ${step.node.name}: the plugin was refused: ${this.#refusal}`);
+      if (this.#refusal !== undefined)
+        differences.push(`${step.node.place}: ${step.node.name}: the plugin was refused: ${this.#refusal}`);
       this.#refusal = undefined;
       if (this.#driver === undefined) break;
     }
@@ -65,16 +78,22 @@ export class Run {
     const { cluster } = driver.host;
     cluster.watchesAll = false;
     this.#driver = driver;
-    driver.host.keys = new Map(Object.entries(kv).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]));
+    driver.host.keys = new Map(
+      Object.entries(kv).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]),
+    );
     if (plugin.allow.http !== undefined) driver.serveHttp((request) => this.#answer(request));
     if (plugin.allow.kube === undefined) driver.refuseKube({ code: "denied", message: "not granted (allow.kube)" });
     const isIts = ({ name }) => plugin.informers === undefined || plugin.informers.includes(name);
     for (const { name, resource, node } of informers.filter(isIts)) {
-      const known = this.#kindOf(resource) ?? node.needsInformant(`a resource that no object of the scenario has (${resource})`);
+      const known =
+        this.#kindOf(resource) ?? node.needsInformant(`a resource that no object of the scenario has (${resource})`);
       cluster.addSource(name, known.apiVersion, known.kind, { resource });
     }
     for (const { apiVersion, kind } of driver.manifest.events ?? []) {
-      const isWatched = apiVersion === "*" || kind === "*" || cluster.sources.some((info) => info.apiVersion === apiVersion && info.kind === kind);
+      const isWatched =
+        apiVersion === "*" ||
+        kind === "*" ||
+        cluster.sources.some((info) => info.apiVersion === apiVersion && info.kind === kind);
       if (!isWatched) cluster.addSource(resourceOf("", kind).slice(1), apiVersion, kind);
     }
     this.#checkWhatCanMatch();
@@ -113,7 +132,8 @@ export class Run {
         break;
       case "patch": {
         const key = driver.host.cluster.keyOf(value);
-        const before = driver.host.cluster.object(key) ?? node.fail(`${referenceText(value)} does not exist: apply it first`);
+        const before =
+          driver.host.cluster.object(key) ?? node.fail(`${referenceText(value)} does not exist: apply it first`);
         await this.#change(key, before, merged(before, value), "watch");
         break;
       }
@@ -160,7 +180,14 @@ export class Run {
     const { cluster } = this.#driver.host;
     const { uid, resourceVersion } = before?.metadata ?? {};
     const { uid: newUid = uid, ...metadata } = after.metadata;
-    const written = { ...after, metadata: { ...metadata, ...(newUid === undefined ? {} : { uid: newUid }), ...(resourceVersion && { resourceVersion }) } };
+    const written = {
+      ...after,
+      metadata: {
+        ...metadata,
+        ...(newUid === undefined ? {} : { uid: newUid }),
+        ...(resourceVersion && { resourceVersion }),
+      },
+    };
     // The API server writes nothing then.
     if (before !== undefined && isDeepStrictEqual(before, written)) return;
     cluster.put(written);
@@ -186,7 +213,8 @@ export class Run {
 
   #keyOf({ resource, namespace, name }) {
     const { cluster } = this.#driver.host;
-    const isIt = ({ key }) => cluster.sources[key.source].resource === resource && key.namespace === namespace && key.name === name;
+    const isIt = ({ key }) =>
+      cluster.sources[key.source].resource === resource && key.namespace === namespace && key.name === name;
     return cluster.rows().find(isIt)?.key;
   }
 
@@ -199,7 +227,9 @@ export class Run {
       const now = driver.host.cluster.object(key);
       const call = { reason, attempt };
       if (now !== undefined) return driver.deliver(key, known, now, call);
-      return before !== undefined && driver.selects(before, key) ? driver.callDelete(key, before, false, call) : undefined;
+      return before !== undefined && driver.selects(before, key)
+        ? driver.callDelete(key, before, false, call)
+        : undefined;
     };
     if (timer?.isRetry) Object.assign(timer, { attempt: 0, make });
     else await this.#make(key, make, { before });
@@ -210,7 +240,10 @@ export class Run {
   async #settle() {
     const { changed } = this.#driver.host.cluster;
     for (let calls = 0; changed.length > 0; calls++) {
-      if (calls > CALLS_AT_ONCE_MAX) throw new Error(`${this.#scenario.root.place}: the plugin still writes after ${CALLS_AT_ONCE_MAX} events: compare before writing`);
+      if (calls > CALLS_AT_ONCE_MAX)
+        throw new Error(
+          `${this.#scenario.root.place}: the plugin still writes after ${CALLS_AT_ONCE_MAX} events: compare before writing`,
+        );
       const { key, before } = changed.shift();
       await this.#event(key, before, "watch");
     }
@@ -276,7 +309,8 @@ export class Run {
 
   /** The answer to an HTTP request: of the first that matches and is not used up. */
   #answer({ method, url }) {
-    const isIts = (answer) => [undefined, method].includes(answer.method) && pattern(answer.url).test(url) && answer.times !== 0;
+    const isIts = (answer) =>
+      [undefined, method].includes(answer.method) && pattern(answer.url).test(url) && answer.times !== 0;
     const answer = this.#answers.find(isIts);
     if (answer === undefined) return { error: "connect", message: `the scenario has no answer to ${method} ${url}` };
     if (answer.times !== undefined) answer.times -= 1;
@@ -294,13 +328,16 @@ export class Run {
     for (const { action, value, node, expect } of steps) {
       for (const object of action === "apply" ? value : []) {
         const resource = resourceOf(object.apiVersion, object.kind);
-        const isNoticed = resources.includes(resource) || plugin.allow.kube !== undefined || DEFINITIONS.includes(resource);
-        if (!isNoticed) node.at("apply").fail(`no informer of the plugin watches ${resource}, and allow.kube does not cover it`);
+        const isNoticed =
+          resources.includes(resource) || plugin.allow.kube !== undefined || DEFINITIONS.includes(resource);
+        if (!isNoticed)
+          node.at("apply").fail(`no informer of the plugin watches ${resource}, and allow.kube does not cover it`);
       }
       for (const { call, object, at } of callsOf(expect)) {
         if (!this.#has(ROLES[call])) at.fail(`the plugin has no function for ${call}`);
         const resource = object?.split(" ")[0];
-        if (resource !== undefined && !resources.includes(resource)) at.fail(`no informer of the plugin watches ${resource}`);
+        if (resource !== undefined && !resources.includes(resource))
+          at.fail(`no informer of the plugin watches ${resource}`);
       }
       const metrics = expect?.node.has("metrics") ? expect.node.at("metrics").members() : [];
       for (const [series, at] of metrics) metricOf(series, declared, at);
@@ -319,7 +356,10 @@ export class Run {
     if (!node.has("refused")) return differences;
     const at = node.at("refused");
     if (this.#refusal === undefined) differences.push(`${at.place}: refused: the plugin was not refused`);
-    else if (!pattern(at.text()).test(this.#refusal)) differences.push(`${at.place}: refused: expected ${JSON.stringify(at.value)}, found ${JSON.stringify(this.#refusal)}`);
+    else if (!pattern(at.text()).test(this.#refusal))
+      differences.push(
+        `${at.place}: refused: expected ${JSON.stringify(at.value)}, found ${JSON.stringify(this.#refusal)}`,
+      );
     this.#refusal = undefined;
     return differences;
   }
@@ -332,7 +372,10 @@ export class Run {
       const [, base, subresource] = /^((?:[^/]+\/)?v[^/]+\/[^/]+)(?:\/(.+))?$/.exec(resource);
       return { ...write, object: `${base} ${object}`, ...(subresource === undefined ? {} : { subresource }) };
     };
-    const shown = ({ key }) => (key.name === undefined ? `source ${key.source}` : `${driver.host.cluster.sources[key.source].resource} ${keyText(key)}`);
+    const shown = ({ key }) =>
+      key.name === undefined
+        ? `source ${key.source}`
+        : `${driver.host.cluster.sources[key.source].resource} ${keyText(key)}`;
     return {
       calls: driver.calls,
       log: driver.logs.filter(({ level }) => !["trace", "debug"].includes(level)),
@@ -358,8 +401,12 @@ export class Run {
     if (!host.ownIndexes.includes(index)) node.fail(`the manifest does not declare the index ${index}`);
     const sources = host.cluster.sources.filter((info) => info.informer === informer).map(({ id }) => id);
     if (sources.length === 0) node.fail(`the plugin has no informer ${informer}`);
-    const isIt = ({ key, object }) => sources.includes(key.source) && (host.ownValues.get(object)?.[index] ?? []).includes(value);
-    return host.cluster.rows().filter(isIt).map(({ key }) => key);
+    const isIt = ({ key, object }) =>
+      sources.includes(key.source) && (host.ownValues.get(object)?.[index] ?? []).includes(value);
+    return host.cluster
+      .rows()
+      .filter(isIt)
+      .map(({ key }) => key);
   }
 }
 
@@ -368,7 +415,9 @@ function callsOf(expect) {
   if (!expect?.node.has("calls")) return [];
   const calls = expect.node.at("calls");
   const entries = (isMapping(calls.value) ? calls.at("includes") : calls).list();
-  return entries.map((at) => ({ ...(typeof at.value === "string" ? STREAMS.calls.short(at.value) : at.value), at })).filter(({ call }) => call !== undefined);
+  return entries
+    .map((at) => ({ ...(typeof at.value === "string" ? STREAMS.calls.short(at.value) : at.value), at }))
+    .filter(({ call }) => call !== undefined);
 }
 
 /** The metric of a series such as `failures_total{namespace="shop"}`, its labels, and what of a histogram. */

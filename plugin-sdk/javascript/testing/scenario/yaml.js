@@ -27,7 +27,8 @@ export class Node {
     const counter = new LineCounter();
     const document = parseDocument(readFileSync(file, "utf8"), { lineCounter: counter });
     const [error] = document.errors;
-    if (error !== undefined) throw new ScenarioError(`${file}:${error.linePos?.[0].line ?? 1}: ${error.message.split("\n")[0]}`);
+    if (error !== undefined)
+      throw new ScenarioError(`${file}:${error.linePos?.[0].line ?? 1}: ${error.message.split("\n")[0]}`);
     const lineOf = (path) => {
       const offset = document.getIn(path, true)?.range?.[0];
       return offset === undefined ? undefined : counter.linePos(offset).line;
@@ -46,7 +47,10 @@ export class Node {
 
   /** `steps[1].expect.calls`. */
   get name() {
-    return this.#path.map((part) => (typeof part === "number" ? `[${part}]` : `.${part}`)).join("").replace(/^\./, "");
+    return this.#path
+      .map((part) => (typeof part === "number" ? `[${part}]` : `.${part}`))
+      .join("")
+      .replace(/^\./, "");
   }
 
   fail(message) {
@@ -70,7 +74,8 @@ export class Node {
   members(known) {
     if (!isMapping(this.value)) this.fail(`${JSON.stringify(this.value)} is not a mapping`);
     for (const name of Object.keys(this.value)) {
-      if (known !== undefined && !known.includes(name)) this.at(name).fail(`there is no such member; there are ${known.join(", ")}`);
+      if (known !== undefined && !known.includes(name))
+        this.at(name).fail(`there is no such member; there are ${known.join(", ")}`);
     }
     return Object.keys(this.value).map((name) => [name, this.at(name)]);
   }
@@ -86,7 +91,9 @@ export class Node {
 
   /** Milliseconds. */
   duration() {
-    return durationOf(this.value) ?? this.fail(`${JSON.stringify(this.value)} is not a duration: write it as 30s or 5m`);
+    return (
+      durationOf(this.value) ?? this.fail(`${JSON.stringify(this.value)} is not a duration: write it as 30s or 5m`)
+    );
   }
 }
 
