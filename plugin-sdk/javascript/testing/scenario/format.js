@@ -56,30 +56,27 @@ export async function readScenario(file, override) {
   const { plugin, informers } = configOf(root);
   const path = root.has("path") ? root.at("path").text() : (plugin.path ?? undefined);
   if (!root.has("steps")) root.fail("the scenario has no `steps`: write what happens");
+  const own = path === undefined ? undefined : resolve(folder, path);
+  const steps = await Promise.all(members(root, "steps", (node) => node.list()).map((step) => stepOf(step, folder)));
+  for (const step of steps) {
+    // A swap by the same plugin.
+    if (step.action === "swap" && step.value === own) step.value = override ?? own;
+  }
+  const kv = members(root, "kv", (node) => node.members());
   return {
-    name: root.has("name") ? root.at("name").text() : undefined,
-    path: override ?? (path === undefined ? root.fail("name the script: path: handler.js") : resolve(folder, path)),
+    path: override ?? own ?? root.fail("name the script: path: handler.js"),
     plugin,
     informers,
     objects: root.has("objects") ? await objectsOf(root.at("objects")) : [],
-    kv: root.has("kv")
-      ? Object.fromEntries(
-          root
-            .at("kv")
-            .members()
-            .map(([key, { value }]) => [key, value]),
-        )
-      : {},
-    answers: root.has("http") ? answersOf(root.at("http")) : [],
-    steps: await Promise.all(
-      root
-        .at("steps")
-        .list()
-        .map((step) => stepOf(step, folder)),
-    ),
+    kv: Object.fromEntries(kv.map(([key, { value }]) => [key, value])),
+    answers: members(root, "http", answersOf),
+    steps,
     root,
   };
 }
+
+/** What `read` finds in a member; nothing if it is absent. */
+const members = (node, name, read) => (node.has(name) ? read(node.at(name)) : []);
 
 /** The plugin's section and the informers of `config`. */
 function configOf(root) {
@@ -90,8 +87,8 @@ function configOf(root) {
   for (const [name, section] of config.members()) {
     if (!["informer", "plugin", ...IGNORED].includes(name)) section.needsInformant();
   }
-  const informers = config.has("informer") ? config.at("informer").members().map(informerOf) : [];
-  const sections = config.has("plugin") ? config.at("plugin").members() : [];
+  const informers = members(config, "informer", (node) => node.members()).map(informerOf);
+  const sections = members(config, "plugin", (node) => node.members());
   const wanted = root.has("plugin") ? root.at("plugin").text() : undefined;
   const [name, section] = sections.find(([name]) => name === (wanted ?? name)) ?? [];
   if (wanted !== undefined && name === undefined) root.at("plugin").fail(`config has no section plugin.${wanted}`);
