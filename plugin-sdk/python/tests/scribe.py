@@ -1,6 +1,21 @@
 """The plugin of plugin-sdk/scenarios, whose README describes what it does."""
 
-from informant import KubeError, Permanent, RetryAfter, again, http, index, kube, kv, log, metrics, on, plugin, state, store
+from informant import (
+    KubeError,
+    Permanent,
+    RetryAfter,
+    again,
+    http,
+    index,
+    kube,
+    kv,
+    log,
+    metrics,
+    on,
+    plugin,
+    state,
+    store,
+)
 
 plugin("scribe")
 calls = metrics.counter("handled", "Calls.", labels=["call"])

@@ -58,7 +58,10 @@ steps:
 
     def test_mistakes_in_a_file_have_a_line_and_a_remedy(self) -> None:
         for text, message in (
-            ("steps: [{ aply: 1 }]", "a.scenario.yaml:1: steps[0].aply: there is no such member; there are apply, delete,"),
+            (
+                "steps: [{ aply: 1 }]",
+                "a.scenario.yaml:1: steps[0].aply: there is no such member; there are apply, delete,",
+            ),
             ("name: a", "a.scenario.yaml:1: the scenario has no `steps`"),
             (f"steps: [{{ apply: {POD}, wait: 1s }}]", "steps[0]: a step has two actions, apply and wait"),
             ("steps:\n- wait: 10", "a.scenario.yaml:2: steps[0].wait: 10 is not a duration: write it as 30s or 5m"),

@@ -311,7 +311,11 @@ class Driver:
 
         If the new version fails, the previous one keeps running.
         """
-        saved = self._recorded("save", None, None, None, self.save) if "state" in self.manifest.get("roles", ROLES) else None
+        saved = (
+            self._recorded("save", None, None, None, self.save)
+            if "state" in self.manifest.get("roles", ROLES)
+            else None
+        )
         before = (self._file, self._members, self.manifest, self._indexer)
         if plugin is not None:
             self._file = self._found(plugin)
@@ -481,6 +485,7 @@ class Driver:
         about, call = _about(key, object), _Call(Reason[reason], attempt)
         document = projection.document(object, wanted)
         self._requeues.pop(key, None)
+
         def handle() -> int | None:
             with self._calling("handler"):
                 if is_new:

@@ -129,7 +129,9 @@ def read_scenario(file: str, override: str | None = None) -> Scenario:
     steps = [_step(node, folder) for node in root.at("steps").list()]
     if override is not None:
         # A swap by the same plugin.
-        steps = [step._replace(value=override) if (step.action, step.value) == ("swap", own) else step for step in steps]
+        steps = [
+            step._replace(value=override) if (step.action, step.value) == ("swap", own) else step for step in steps
+        ]
     return Scenario(
         path=override or own,
         plugin=plugin,
@@ -151,7 +153,9 @@ def _config(root: Node) -> tuple[Plugin, list[Informer]]:
     for name, section in config.members():
         if name not in ("informer", "plugin", *_IGNORED):
             section.needs_informant()
-    informers = [_informer(name, node) for name, node in config.at("informer").members()] if config.has("informer") else []
+    informers = (
+        [_informer(name, node) for name, node in config.at("informer").members()] if config.has("informer") else []
+    )
     sections = dict(config.at("plugin").members()) if config.has("plugin") else {}
     if root.has("plugin"):
         wanted = root.at("plugin").text()

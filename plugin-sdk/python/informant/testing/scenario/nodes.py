@@ -114,10 +114,15 @@ def _yaml() -> tuple[Any, Any]:
     except ImportError:
         raise ScenarioError("scenario files need PyYAML: pip install pyyaml") from None
 
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+    class Loader(yaml.SafeLoader):
         yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 
-    kinds = {"bool": r"true|false", "null": r"~|null|", "int": r"[-+]?[0-9]+", "float": r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?"}
+    kinds = {
+        "bool": r"true|false",
+        "null": r"~|null|",
+        "int": r"[-+]?[0-9]+",
+        "float": r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?",
+    }
     for kind, pattern in kinds.items():
         Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"^(?:{pattern})$"), None)
     return yaml, Loader

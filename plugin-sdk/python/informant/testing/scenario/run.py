@@ -14,6 +14,7 @@ from ...errors import HttpError, KubeError
 from ...host import ROLES, HttpRequest
 from ..cluster import Sent, merged, resource_of
 from ..driver import Driver, HandlerCall
+from ..fake import LogLine
 from .expect import difference, fits, kv_difference, members_differences, shown, stream_differences
 from .format import STREAMS, Expect, Reference, Scenario, Step, reference_text
 from .nodes import Node
@@ -218,7 +219,11 @@ class Run:
     def _key_of(self, reference: Reference) -> Any:
         cluster = self._started.host.cluster
         for key in cluster.objects:
-            if (cluster.sources[key[0]].resource, *key[1:]) == (reference.resource, reference.namespace, reference.name):
+            if (cluster.sources[key[0]].resource, *key[1:]) == (
+                reference.resource,
+                reference.namespace,
+                reference.name,
+            ):
                 return key
         return None
 
@@ -380,18 +385,17 @@ class Run:
         host = self._driver.host
         return {
             "calls": [_call(call) for call in self._driver.calls],
-            "log": [
-                {"level": line.level, "message": line.message, "fields": {name: _value(text) for name, text in line.fields.items()}}
-                for line in host.logs
-                if line.level not in ("trace", "debug")
-            ],
+            "log": [_line(line) for line in host.logs if line.level not in ("trace", "debug")],
             "writes": [_write(sent) for sent in host.cluster.sent],
             "http": self._requests,
             "deadLetters": [
-                {"object": self._driver.host.cluster.sources[key[0]].resource + " " + "/".join(part for part in key[1:] if part), "error": error}
-                for key, (error, _) in self._dead_letters.items()
+                {"object": self._shown(key), "error": error} for key, (error, _) in self._dead_letters.items()
             ],
         }
+
+    def _shown(self, key: Any) -> str:
+        source = self._started.host.cluster.sources[key[0]]
+        return f"source {source.id}" if len(key) == 1 else f"{source.resource} {_key_text(key)}"
 
     def _state_differences(self, expect: Expect) -> list[str]:
         node, cluster = expect.node, self._started.host.cluster
@@ -406,7 +410,9 @@ class Run:
                 differences.append(f"{reference.node.place}: {reference.node.name}: {reference.text} exists")
         rows = self._started.host.keys.rows
         differences += members_differences(node, "kv", lambda key, at: kv_difference(at.value, rows.get(key)))
-        differences += members_differences(node, "metrics", lambda name, at: difference(at.value, self._metric(name, at)))
+        differences += members_differences(
+            node, "metrics", lambda name, at: difference(at.value, self._metric(name, at))
+        )
         if node.has("indexes"):
             for informer, indexes in node.at("indexes").members():
                 for index, values in indexes.members():
@@ -425,7 +431,7 @@ class Run:
             node.fail(f"the plugin has no informer {informer}")
         objects = driver.host.cluster.objects.items()
         found = [key for key, object in objects if key[0] in sources and value in driver.index(object).get(index, [])]
-        return sorted("/".join(part for part in key[1:] if part) for key in found)
+        return sorted(map(_key_text, found))
 
     def _series(self, series: str, node: Node) -> tuple[str, str, dict[str, str]]:
         """The metric of ``failures_total{namespace="shop"}``, the suffix, and the labels."""
@@ -448,6 +454,15 @@ class Run:
         if suffix == "_sum":
             return sum(value)
         return len([one for one in value if suffix == "_count" or bound == "+Inf" or one <= float(bound)])
+
+
+def _key_text(key: Any) -> str:
+    return "/".join(part for part in key[1:] if part)
+
+
+def _line(line: LogLine) -> dict[str, Any]:
+    fields = {name: _value(text) for name, text in line.fields.items()}
+    return {"level": line.level, "message": line.message, "fields": fields}
 
 
 def _call(call: HandlerCall) -> dict[str, Any]:
