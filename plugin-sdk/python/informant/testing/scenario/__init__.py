@@ -15,8 +15,8 @@ __all__ = ["ScenarioError", "run_scenario"]
 def run_scenario(file: str | os.PathLike[str], plugin: str | os.PathLike[str] | None = None) -> None:
     """Runs the scenario in a file. ``plugin`` replaces its ``path``.
 
-    Both are relative to the file that calls this function. Raises an ``AssertionError`` that lists all that differs, and
-    a ``ScenarioError`` for what is wrong with the file, or what only ``informant plugin test`` can do.
+    Both are relative to the file that calls this function. Raises an ``AssertionError`` that lists all that differs,
+    and a ``ScenarioError`` for what is wrong with the file, or what only ``informant plugin test`` can do.
     """
     folder = os.path.dirname(os.path.abspath(sys._getframe(1).f_code.co_filename))
     path = None if plugin is None else os.path.join(folder, os.fspath(plugin))
