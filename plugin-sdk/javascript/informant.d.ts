@@ -7,15 +7,7 @@ declare module "informant" {
   interface KubernetesObject {
     apiVersion: string;
     kind: string;
-    metadata: {
-      name: string;
-      namespace?: string;
-      uid: string;
-      resourceVersion: string;
-      labels?: Record<string, string>;
-      annotations?: Record<string, string>;
-      [field: string]: any;
-    };
+    metadata: ObjectMeta & { [field: string]: any };
     [field: string]: any;
   }
 
@@ -544,6 +536,656 @@ declare module "informant" {
     readonly code: string;
     /** With the code `status`. */
     readonly status?: number;
+  }
+
+  // --- Kubernetes' own kinds ---
+  //
+  // Members are optional where they are in Kubernetes. An object has only the fields that the manifest requests.
+
+  /** RFC 3339: `2026-01-01T00:00:00Z`. */
+  type Time = string;
+
+  /** A number with a unit: `500m`, `64Mi`. */
+  type Quantity = string | number;
+
+  type Resources = Record<string, Quantity>;
+
+  type IntOrString = number | string;
+
+  interface ObjectMeta {
+    name: string;
+    namespace?: string;
+    uid: string;
+    resourceVersion: string;
+    labels?: Record<string, string>;
+    annotations?: Record<string, string>;
+    generateName?: string;
+    generation?: number;
+    creationTimestamp?: Time;
+    deletionTimestamp?: Time;
+    deletionGracePeriodSeconds?: number;
+    finalizers?: string[];
+    ownerReferences?: OwnerReference[];
+    managedFields?: object[];
+  }
+
+  interface OwnerReference {
+    apiVersion: string;
+    kind: string;
+    name: string;
+    uid: string;
+    controller?: boolean;
+    blockOwnerDeletion?: boolean;
+  }
+
+  interface LabelSelector {
+    matchLabels?: Record<string, string>;
+    matchExpressions?: { key: string; operator: "In" | "NotIn" | "Exists" | "DoesNotExist"; values?: string[] }[];
+  }
+
+  interface Condition {
+    type: string;
+    status: "True" | "False" | "Unknown";
+    reason?: string;
+    message?: string;
+    lastTransitionTime?: Time;
+    lastUpdateTime?: Time;
+    lastProbeTime?: Time;
+    lastHeartbeatTime?: Time;
+    observedGeneration?: number;
+  }
+
+  interface ObjectReference {
+    apiVersion?: string;
+    kind?: string;
+    namespace?: string;
+    name?: string;
+    uid?: string;
+    resourceVersion?: string;
+    fieldPath?: string;
+  }
+
+  interface LocalObjectReference {
+    name?: string;
+  }
+
+  interface KeySelector {
+    name?: string;
+    key: string;
+    optional?: boolean;
+  }
+
+  interface Pod {
+    apiVersion: "v1";
+    kind: "Pod";
+    metadata: ObjectMeta;
+    spec?: PodSpec;
+    status?: PodStatus;
+  }
+
+  interface PodTemplate {
+    metadata?: Partial<ObjectMeta>;
+    spec?: PodSpec;
+  }
+
+  interface PodSpec {
+    containers: Container[];
+    initContainers?: Container[];
+    ephemeralContainers?: (Container & { targetContainerName?: string })[];
+    volumes?: Volume[];
+    nodeName?: string;
+    nodeSelector?: Record<string, string>;
+    affinity?: { nodeAffinity?: object; podAffinity?: object; podAntiAffinity?: object };
+    tolerations?: Toleration[];
+    topologySpreadConstraints?: object[];
+    serviceAccountName?: string;
+    automountServiceAccountToken?: boolean;
+    imagePullSecrets?: LocalObjectReference[];
+    restartPolicy?: "Always" | "OnFailure" | "Never";
+    terminationGracePeriodSeconds?: number;
+    activeDeadlineSeconds?: number;
+    priority?: number;
+    priorityClassName?: string;
+    preemptionPolicy?: "Never" | "PreemptLowerPriority";
+    runtimeClassName?: string;
+    schedulerName?: string;
+    schedulingGates?: { name: string }[];
+    readinessGates?: { conditionType: string }[];
+    hostNetwork?: boolean;
+    hostPID?: boolean;
+    hostIPC?: boolean;
+    hostUsers?: boolean;
+    hostname?: string;
+    subdomain?: string;
+    hostAliases?: { ip: string; hostnames?: string[] }[];
+    dnsPolicy?: "ClusterFirst" | "ClusterFirstWithHostNet" | "Default" | "None";
+    dnsConfig?: { nameservers?: string[]; searches?: string[]; options?: { name?: string; value?: string }[] };
+    securityContext?: PodSecurityContext;
+    enableServiceLinks?: boolean;
+    shareProcessNamespace?: boolean;
+  }
+
+  interface Container {
+    name: string;
+    image?: string;
+    imagePullPolicy?: "Always" | "IfNotPresent" | "Never";
+    command?: string[];
+    args?: string[];
+    workingDir?: string;
+    env?: EnvVar[];
+    envFrom?: {
+      prefix?: string;
+      configMapRef?: { name?: string; optional?: boolean };
+      secretRef?: { name?: string; optional?: boolean };
+    }[];
+    ports?: { name?: string; containerPort: number; hostPort?: number; hostIP?: string; protocol?: Protocol }[];
+    resources?: { limits?: Resources; requests?: Resources; claims?: { name: string; request?: string }[] };
+    volumeMounts?: {
+      name: string;
+      mountPath: string;
+      readOnly?: boolean;
+      subPath?: string;
+      subPathExpr?: string;
+      mountPropagation?: string;
+    }[];
+    volumeDevices?: { name: string; devicePath: string }[];
+    livenessProbe?: Probe;
+    readinessProbe?: Probe;
+    startupProbe?: Probe;
+    lifecycle?: { postStart?: object; preStop?: object };
+    restartPolicy?: string;
+    securityContext?: SecurityContext;
+    terminationMessagePath?: string;
+    terminationMessagePolicy?: "File" | "FallbackToLogsOnError";
+    stdin?: boolean;
+    stdinOnce?: boolean;
+    tty?: boolean;
+  }
+
+  type Protocol = "TCP" | "UDP" | "SCTP";
+
+  interface EnvVar {
+    name: string;
+    value?: string;
+    valueFrom?: {
+      configMapKeyRef?: KeySelector;
+      secretKeyRef?: KeySelector;
+      fieldRef?: { apiVersion?: string; fieldPath: string };
+      resourceFieldRef?: { containerName?: string; resource: string; divisor?: Quantity };
+    };
+  }
+
+  interface Probe {
+    exec?: { command?: string[] };
+    httpGet?: {
+      path?: string;
+      port: IntOrString;
+      host?: string;
+      scheme?: "HTTP" | "HTTPS";
+      httpHeaders?: { name: string; value: string }[];
+    };
+    tcpSocket?: { port: IntOrString; host?: string };
+    grpc?: { port: number; service?: string };
+    initialDelaySeconds?: number;
+    periodSeconds?: number;
+    timeoutSeconds?: number;
+    successThreshold?: number;
+    failureThreshold?: number;
+    terminationGracePeriodSeconds?: number;
+  }
+
+  interface PodSecurityContext {
+    runAsUser?: number;
+    runAsGroup?: number;
+    runAsNonRoot?: boolean;
+    fsGroup?: number;
+    fsGroupChangePolicy?: "OnRootMismatch" | "Always";
+    supplementalGroups?: number[];
+    seccompProfile?: { type: string; localhostProfile?: string };
+    sysctls?: { name: string; value: string }[];
+  }
+
+  interface SecurityContext {
+    privileged?: boolean;
+    allowPrivilegeEscalation?: boolean;
+    readOnlyRootFilesystem?: boolean;
+    runAsUser?: number;
+    runAsGroup?: number;
+    runAsNonRoot?: boolean;
+    capabilities?: { add?: string[]; drop?: string[] };
+    seccompProfile?: { type: string; localhostProfile?: string };
+    procMount?: string;
+  }
+
+  interface Toleration {
+    key?: string;
+    operator?: string;
+    value?: string;
+    effect?: "NoSchedule" | "PreferNoSchedule" | "NoExecute";
+    tolerationSeconds?: number;
+  }
+
+  interface Volume {
+    name: string;
+    configMap?: { name?: string; optional?: boolean; defaultMode?: number; items?: KeyToPath[] };
+    secret?: { secretName?: string; optional?: boolean; defaultMode?: number; items?: KeyToPath[] };
+    emptyDir?: { medium?: string; sizeLimit?: Quantity };
+    hostPath?: { path: string; type?: string };
+    persistentVolumeClaim?: { claimName: string; readOnly?: boolean };
+    projected?: { sources?: object[] | null; defaultMode?: number };
+    downwardAPI?: { items?: object[]; defaultMode?: number };
+    csi?: { driver: string; readOnly?: boolean; fsType?: string; volumeAttributes?: Record<string, string> };
+    nfs?: { server: string; path: string; readOnly?: boolean };
+    ephemeral?: { volumeClaimTemplate?: { metadata?: Partial<ObjectMeta>; spec: PersistentVolumeClaimSpec } };
+    [source: string]: unknown;
+  }
+
+  interface KeyToPath {
+    key: string;
+    path: string;
+    mode?: number;
+  }
+
+  interface PodStatus {
+    phase?: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
+    reason?: string;
+    message?: string;
+    conditions?: Condition[];
+    containerStatuses?: ContainerStatus[];
+    initContainerStatuses?: ContainerStatus[];
+    ephemeralContainerStatuses?: ContainerStatus[];
+    podIP?: string;
+    podIPs?: { ip?: string }[];
+    hostIP?: string;
+    hostIPs?: { ip?: string }[];
+    startTime?: Time;
+    qosClass?: "Guaranteed" | "Burstable" | "BestEffort";
+    nominatedNodeName?: string;
+    observedGeneration?: number;
+  }
+
+  interface ContainerStatus {
+    name: string;
+    image: string;
+    imageID: string;
+    containerID?: string;
+    ready: boolean;
+    started?: boolean;
+    restartCount: number;
+    state?: ContainerState;
+    lastState?: ContainerState;
+  }
+
+  interface ContainerState {
+    waiting?: { reason?: string; message?: string };
+    running?: { startedAt?: Time };
+    terminated?: {
+      exitCode: number;
+      signal?: number;
+      reason?: string;
+      message?: string;
+      startedAt?: Time;
+      finishedAt?: Time;
+      containerID?: string;
+    };
+  }
+
+  interface Deployment {
+    apiVersion: "apps/v1";
+    kind: "Deployment";
+    metadata: ObjectMeta;
+    spec?: {
+      replicas?: number;
+      selector: LabelSelector;
+      template: PodTemplate;
+      strategy?: {
+        type?: "Recreate" | "RollingUpdate";
+        rollingUpdate?: { maxSurge?: IntOrString; maxUnavailable?: IntOrString };
+      };
+      minReadySeconds?: number;
+      paused?: boolean;
+      progressDeadlineSeconds?: number;
+      revisionHistoryLimit?: number;
+    };
+    status?: {
+      replicas?: number;
+      readyReplicas?: number;
+      availableReplicas?: number;
+      unavailableReplicas?: number;
+      updatedReplicas?: number;
+      terminatingReplicas?: number;
+      observedGeneration?: number;
+      collisionCount?: number;
+      conditions?: Condition[];
+    };
+  }
+
+  interface ReplicaSet {
+    apiVersion: "apps/v1";
+    kind: "ReplicaSet";
+    metadata: ObjectMeta;
+    spec?: { replicas?: number; selector: LabelSelector; template?: PodTemplate; minReadySeconds?: number };
+    status?: {
+      replicas: number;
+      readyReplicas?: number;
+      availableReplicas?: number;
+      fullyLabeledReplicas?: number;
+      terminatingReplicas?: number;
+      observedGeneration?: number;
+      conditions?: Condition[];
+    };
+  }
+
+  interface StatefulSet {
+    apiVersion: "apps/v1";
+    kind: "StatefulSet";
+    metadata: ObjectMeta;
+    spec?: {
+      replicas?: number;
+      selector: LabelSelector;
+      template: PodTemplate;
+      serviceName?: string;
+      volumeClaimTemplates?: { metadata?: Partial<ObjectMeta>; spec?: PersistentVolumeClaimSpec }[];
+      podManagementPolicy?: "OrderedReady" | "Parallel";
+      updateStrategy?: { type?: string; rollingUpdate?: { partition?: number; maxUnavailable?: IntOrString } };
+      persistentVolumeClaimRetentionPolicy?: { whenDeleted?: string; whenScaled?: string };
+      ordinals?: { start?: number };
+      minReadySeconds?: number;
+      revisionHistoryLimit?: number;
+    };
+    status?: {
+      replicas: number;
+      readyReplicas?: number;
+      availableReplicas?: number;
+      currentReplicas?: number;
+      updatedReplicas?: number;
+      currentRevision?: string;
+      updateRevision?: string;
+      observedGeneration?: number;
+      collisionCount?: number;
+      conditions?: Condition[];
+    };
+  }
+
+  interface DaemonSet {
+    apiVersion: "apps/v1";
+    kind: "DaemonSet";
+    metadata: ObjectMeta;
+    spec?: {
+      selector: LabelSelector;
+      template: PodTemplate;
+      updateStrategy?: {
+        type?: "OnDelete" | "RollingUpdate";
+        rollingUpdate?: { maxSurge?: IntOrString; maxUnavailable?: IntOrString };
+      };
+      minReadySeconds?: number;
+      revisionHistoryLimit?: number;
+    };
+    status?: {
+      currentNumberScheduled: number;
+      desiredNumberScheduled: number;
+      numberMisscheduled: number;
+      numberReady: number;
+      numberAvailable?: number;
+      numberUnavailable?: number;
+      updatedNumberScheduled?: number;
+      observedGeneration?: number;
+      collisionCount?: number;
+      conditions?: Condition[];
+    };
+  }
+
+  interface JobSpec {
+    template: PodTemplate;
+    parallelism?: number;
+    completions?: number;
+    completionMode?: "NonIndexed" | "Indexed";
+    backoffLimit?: number;
+    backoffLimitPerIndex?: number;
+    maxFailedIndexes?: number;
+    activeDeadlineSeconds?: number;
+    ttlSecondsAfterFinished?: number;
+    selector?: LabelSelector;
+    manualSelector?: boolean;
+    suspend?: boolean;
+    podFailurePolicy?: object;
+    podReplacementPolicy?: "TerminatingOrFailed" | "Failed";
+    successPolicy?: object;
+    managedBy?: string;
+  }
+
+  interface Job {
+    apiVersion: "batch/v1";
+    kind: "Job";
+    metadata: ObjectMeta;
+    spec?: JobSpec;
+    status?: {
+      active?: number;
+      ready?: number;
+      succeeded?: number;
+      failed?: number;
+      terminating?: number;
+      startTime?: Time;
+      completionTime?: Time;
+      completedIndexes?: string;
+      failedIndexes?: string;
+      conditions?: Condition[];
+    };
+  }
+
+  interface CronJob {
+    apiVersion: "batch/v1";
+    kind: "CronJob";
+    metadata: ObjectMeta;
+    spec?: {
+      schedule: string;
+      timeZone?: string;
+      jobTemplate: { metadata?: Partial<ObjectMeta>; spec?: JobSpec };
+      concurrencyPolicy?: "Allow" | "Forbid" | "Replace";
+      startingDeadlineSeconds?: number;
+      suspend?: boolean;
+      successfulJobsHistoryLimit?: number;
+      failedJobsHistoryLimit?: number;
+    };
+    status?: { active?: ObjectReference[]; lastScheduleTime?: Time; lastSuccessfulTime?: Time };
+  }
+
+  interface Service {
+    apiVersion: "v1";
+    kind: "Service";
+    metadata: ObjectMeta;
+    spec?: {
+      type?: "ClusterIP" | "NodePort" | "LoadBalancer" | "ExternalName";
+      selector?: Record<string, string>;
+      ports?: {
+        name?: string;
+        port: number;
+        targetPort?: IntOrString;
+        nodePort?: number;
+        protocol?: Protocol;
+        appProtocol?: string;
+      }[];
+      clusterIP?: string;
+      clusterIPs?: string[];
+      externalIPs?: string[];
+      externalName?: string;
+      externalTrafficPolicy?: "Cluster" | "Local";
+      internalTrafficPolicy?: "Cluster" | "Local";
+      trafficDistribution?: string;
+      ipFamilies?: string[];
+      ipFamilyPolicy?: string;
+      loadBalancerIP?: string;
+      loadBalancerClass?: string;
+      loadBalancerSourceRanges?: string[];
+      allocateLoadBalancerNodePorts?: boolean;
+      healthCheckNodePort?: number;
+      publishNotReadyAddresses?: boolean;
+      sessionAffinity?: "ClientIP" | "None";
+    };
+    status?: { conditions?: Condition[]; loadBalancer?: LoadBalancerStatus };
+  }
+
+  interface LoadBalancerStatus {
+    ingress?: { ip?: string; ipMode?: string; hostname?: string; ports?: object[] }[];
+  }
+
+  interface EndpointSlice {
+    apiVersion: "discovery.k8s.io/v1";
+    kind: "EndpointSlice";
+    metadata: ObjectMeta;
+    addressType: "IPv4" | "IPv6" | "FQDN";
+    endpoints: {
+      addresses: string[];
+      conditions?: { ready?: boolean; serving?: boolean; terminating?: boolean };
+      hostname?: string;
+      nodeName?: string;
+      zone?: string;
+      targetRef?: ObjectReference;
+    }[];
+    ports?: { name?: string; port?: number; protocol?: Protocol; appProtocol?: string }[];
+  }
+
+  interface Ingress {
+    apiVersion: "networking.k8s.io/v1";
+    kind: "Ingress";
+    metadata: ObjectMeta;
+    spec?: {
+      ingressClassName?: string;
+      defaultBackend?: IngressBackend;
+      rules?: {
+        host?: string;
+        http?: {
+          paths: { path?: string; pathType: "Exact" | "Prefix" | "ImplementationSpecific"; backend: IngressBackend }[];
+        };
+      }[];
+      tls?: { hosts?: string[]; secretName?: string }[];
+    };
+    status?: { loadBalancer?: LoadBalancerStatus };
+  }
+
+  interface IngressBackend {
+    service?: { name: string; port?: { name?: string; number?: number } };
+    resource?: { apiGroup?: string; kind: string; name: string };
+  }
+
+  interface ConfigMap {
+    apiVersion: "v1";
+    kind: "ConfigMap";
+    metadata: ObjectMeta;
+    data?: Record<string, string>;
+    /** Base64. */
+    binaryData?: Record<string, string>;
+    immutable?: boolean;
+  }
+
+  interface Secret {
+    apiVersion: "v1";
+    kind: "Secret";
+    metadata: ObjectMeta;
+    type?: string;
+    /** Base64. */
+    data?: Record<string, string>;
+    /** For writes only. */
+    stringData?: Record<string, string>;
+    immutable?: boolean;
+  }
+
+  interface ServiceAccount {
+    apiVersion: "v1";
+    kind: "ServiceAccount";
+    metadata: ObjectMeta;
+    secrets?: ObjectReference[];
+    imagePullSecrets?: LocalObjectReference[];
+    automountServiceAccountToken?: boolean;
+  }
+
+  interface Namespace {
+    apiVersion: "v1";
+    kind: "Namespace";
+    metadata: ObjectMeta;
+    spec?: { finalizers?: string[] };
+    status?: { phase?: "Active" | "Terminating"; conditions?: Condition[] };
+  }
+
+  interface Node {
+    apiVersion: "v1";
+    kind: "Node";
+    metadata: ObjectMeta;
+    spec?: {
+      podCIDR?: string;
+      podCIDRs?: string[];
+      providerID?: string;
+      taints?: { key: string; value?: string; effect: "NoSchedule" | "PreferNoSchedule" | "NoExecute"; timeAdded?: Time }[];
+      unschedulable?: boolean;
+    };
+    status?: {
+      addresses?: { type: string; address: string }[];
+      allocatable?: Resources;
+      capacity?: Resources;
+      conditions?: Condition[];
+      images?: { names?: string[] | null; sizeBytes?: number }[];
+      nodeInfo?: {
+        architecture: string;
+        bootID: string;
+        containerRuntimeVersion: string;
+        kernelVersion: string;
+        kubeProxyVersion: string;
+        kubeletVersion: string;
+        machineID: string;
+        operatingSystem: string;
+        osImage: string;
+        systemUUID: string;
+      };
+      volumesAttached?: { name: string; devicePath: string }[];
+      volumesInUse?: string[];
+    };
+  }
+
+  interface PersistentVolumeClaimSpec {
+    accessModes?: string[];
+    resources?: { limits?: Resources; requests?: Resources };
+    selector?: LabelSelector;
+    storageClassName?: string;
+    volumeAttributesClassName?: string;
+    volumeMode?: "Block" | "Filesystem";
+    volumeName?: string;
+    dataSource?: { apiGroup?: string; kind: string; name: string };
+  }
+
+  interface PersistentVolumeClaim {
+    apiVersion: "v1";
+    kind: "PersistentVolumeClaim";
+    metadata: ObjectMeta;
+    spec?: PersistentVolumeClaimSpec;
+    status?: {
+      phase?: "Pending" | "Bound" | "Lost";
+      accessModes?: string[];
+      capacity?: Resources;
+      allocatedResources?: Resources;
+      conditions?: Condition[];
+    };
+  }
+
+  interface PersistentVolume {
+    apiVersion: "v1";
+    kind: "PersistentVolume";
+    metadata: ObjectMeta;
+    spec?: {
+      accessModes?: string[];
+      capacity?: Resources;
+      claimRef?: ObjectReference;
+      mountOptions?: string[];
+      persistentVolumeReclaimPolicy?: "Retain" | "Recycle" | "Delete";
+      storageClassName?: string;
+      volumeMode?: "Block" | "Filesystem";
+      [source: string]: unknown;
+    };
+    status?: {
+      phase?: "Pending" | "Available" | "Bound" | "Released" | "Failed";
+      reason?: string;
+      message?: string;
+      lastPhaseTransitionTime?: Time;
+    };
   }
 }
 

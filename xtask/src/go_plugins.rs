@@ -33,7 +33,19 @@ pub(crate) fn build() -> Result<()> {
     // As components. The SDK's own unsafe code is in internal/.
     cargo::run(for_wasm(&mut go()?).arg("vet").args(VETTED))?;
     cargo::run(go()?.args(["test", "./..."]))?;
+    test_scenarios()?;
     build_components()
+}
+
+/// Tests that the test kit runs the scenarios of all languages. It is a module of its own, and fetches a package that
+/// reads YAML unless the module cache has it.
+fn test_scenarios() -> Result<()> {
+    for command in ["vet", "test"] {
+        let mut go = Command::new("go");
+        go.current_dir(sdk()?.join("scribe")).env("GOTOOLCHAIN", "local");
+        cargo::run(go.args([command, "."]))?;
+    }
+    Ok(())
 }
 
 /// Builds every plugin in Go.

@@ -1,5 +1,5 @@
-//! Installs the tools for tests of plugins in JavaScript from npm: esbuild, which `informant plugin build` calls, and
-//! the TypeScript compiler, which checks the declarations of the API.
+//! Installs the tools for tests of plugins in JavaScript from npm: esbuild, which `informant plugin build` calls, the
+//! TypeScript compiler, which checks the declarations of the API, and the parser of YAML of the test kit. Tests the kit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,10 +20,24 @@ pub(crate) fn missing() -> Option<&'static str> {
         .then_some("npm is not installed; it installs esbuild and TypeScript for the tests")
 }
 
+/// Installs the tools, and tests the kit for tests of scripts.
+pub(crate) fn install_and_test() -> Result<()> {
+    install()?;
+    let mut command = Command::new("node");
+    command.arg("--test");
+    for entry in std::fs::read_dir(sdk()?.join("tests"))? {
+        let file = entry?.path();
+        if file.to_string_lossy().ends_with(".test.js") {
+            command.arg(std::path::absolute(file)?);
+        }
+    }
+    // The kit looks for its packages where the tests run.
+    cargo::run(command.current_dir(folder()?))
+}
+
 /// Installs the packages in the lock file, unless they are present.
 pub(crate) fn install() -> Result<()> {
-    let sdk = workspace::root()?.join("plugin-sdk").join("javascript");
-    let folder = workspace::target()?.join("tools").join("javascript");
+    let (sdk, folder) = (sdk()?, folder()?);
     let is_present = |file: &str| {
         std::fs::read(sdk.join(file))
             .is_ok_and(|wanted| std::fs::read(folder.join(file)).is_ok_and(|found| found == wanted))
@@ -41,6 +55,14 @@ pub(crate) fn install() -> Result<()> {
     let absent: Vec<&PathBuf> = tools.iter().filter(|tool| !tool.exists()).collect();
     ensure!(absent.is_empty(), "npm did not install {absent:?}");
     Ok(())
+}
+
+fn sdk() -> Result<PathBuf> {
+    Ok(workspace::root()?.join("plugin-sdk").join("javascript"))
+}
+
+fn folder() -> Result<PathBuf> {
+    Ok(workspace::target()?.join("tools").join("javascript"))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

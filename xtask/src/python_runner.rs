@@ -71,7 +71,8 @@ pub(crate) fn missing() -> Option<&'static str> {
 /// Builds the components, and tests the SDK and the runner.
 pub(crate) fn build_and_test() -> Result<()> {
     // Without the runner, its own tests are skipped.
-    test("tests", "test_*.py", &[])?;
+    let yaml = PYYAML.install()?;
+    test("tests", "test_*.py", &[("PYTHONPATH", &yaml)])?;
     test("examples", "test_*.py", &[])?;
     build_guest()?;
     let runner = build()?;

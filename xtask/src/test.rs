@@ -78,9 +78,9 @@ const STEPS: &[Step] = &[
         run: |_| go_plugins::build(),
     },
     Step {
-        what: "esbuild and TypeScript",
+        what: "esbuild, TypeScript, and the JavaScript test kit",
         missing: js_tools::missing,
-        run: |_| js_tools::install(),
+        run: |_| js_tools::install_and_test(),
     },
     Step {
         what: "build",

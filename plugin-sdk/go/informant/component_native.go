@@ -11,6 +11,7 @@ func init() {
 		sources = map[uint32]SourceInfo{}
 		return new(plugin)
 	}
+	host.FailureOf = failureOf
 }
 
 // limitMemory is for components.

@@ -50,6 +50,9 @@ type fake struct {
 	objects map[key]object
 	version int
 	log     []string
+	lines   []logLine
+	// The sources that informers watch; nil for all.
+	watched map[uint32]bool
 	// The plugin's own index values, and those of the test by informer and name.
 	pluginIndex func(o object, at key, index string) ([]string, bool)
 	testIndexes map[[2]string]func(map[string]any) []string
@@ -57,6 +60,7 @@ type fake struct {
 	refusals map[string]*host.APIError
 
 	writes   []Write
+	sent     []sent
 	deferred []func() *host.APIError
 	// The objects that the plugin changed, with their previous states.
 	changed []change
@@ -112,7 +116,14 @@ func (f *fake) end(hasSucceeded bool) *host.APIError {
 	return nil
 }
 
+// logLine is a line of the log, for scenarios.
+type logLine struct {
+	level, message string
+	fields         [][2]string
+}
+
 func (f *fake) Log(level uint8, message string, fields [][2]string) {
+	f.lines = append(f.lines, logLine{host.Name(host.Levels, level), message, fields})
 	line := host.Name(host.Levels, level) + ": " + message
 	for _, field := range fields {
 		line += " " + field[0] + "=" + field[1]

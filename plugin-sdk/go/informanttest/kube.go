@@ -184,7 +184,44 @@ func (f *fake) KubeCreate(at host.Address, document, options []byte) ([]byte, *h
 	return f.create(at, document, options)
 }
 
+// sent is a write that was sent to the API server, whatever became of it.
+type sent struct {
+	write Write
+	// Of a patch: merge, json, strategic or apply.
+	kind string
+	// "ok", or the code of the error.
+	result string
+}
+
+// sending keeps what becomes of a write.
+func (f *fake) sending(verb, kind string, at host.Address, document []byte, send func() ([]byte, *host.APIError)) (
+	[]byte, *host.APIError,
+) {
+	before := len(f.writes)
+	answer, err := send()
+	if err != nil {
+		var o any
+		if len(document) > 0 {
+			o, _ = parse(document)
+		}
+		if members, isObject := o.(object); isObject && at.Name == "" {
+			at.Name = member(members, "metadata", "name")
+		}
+		f.sent = append(f.sent, sent{writeOf(verb, at, o), kind, host.Name(host.APIErrorCodes, err.Code)})
+		return answer, err
+	}
+	// None for a dry run.
+	for _, w := range f.writes[before:] {
+		f.sent = append(f.sent, sent{w, kind, "ok"})
+	}
+	return answer, nil
+}
+
 func (f *fake) create(at host.Address, document, options []byte) ([]byte, *host.APIError) {
+	return f.sending("create", "", at, document, func() ([]byte, *host.APIError) { return f.created(at, document, options) })
+}
+
+func (f *fake) created(at host.Address, document, options []byte) ([]byte, *host.APIError) {
 	chosen, err := readOptions[writeOptions](options)
 	if err != nil {
 		return nil, err
@@ -215,6 +252,10 @@ func (f *fake) KubeUpdate(at host.Address, document, options []byte) ([]byte, *h
 }
 
 func (f *fake) update(at host.Address, document, options []byte) ([]byte, *host.APIError) {
+	return f.sending("update", "", at, document, func() ([]byte, *host.APIError) { return f.updated(at, document, options) })
+}
+
+func (f *fake) updated(at host.Address, document, options []byte) ([]byte, *host.APIError) {
 	chosen, err := readOptions[writeOptions](options)
 	if err != nil {
 		return nil, err
@@ -271,6 +312,18 @@ func (f *fake) KubePatch(at host.Address, kind uint8, document, options []byte) 
 }
 
 func (f *fake) patch(at host.Address, kind uint8, document, options []byte) ([]byte, *host.APIError) {
+	name := patchKinds[kind]
+	return f.sending("patch", name, at, document, func() ([]byte, *host.APIError) {
+		return f.patched(at, kind, document, options)
+	})
+}
+
+// By the number of the contract.
+var patchKinds = map[uint8]string{
+	host.MergePatch: "merge", host.JSONPatch: "json", host.StrategicPatch: "strategic", host.ApplyPatch: "apply",
+}
+
+func (f *fake) patched(at host.Address, kind uint8, document, options []byte) ([]byte, *host.APIError) {
 	chosen, err := readOptions[writeOptions](options)
 	if err != nil {
 		return nil, err
@@ -345,6 +398,10 @@ func checkTexts(o object) *host.APIError {
 }
 
 func (f *fake) record(verb string, at host.Address, document any) {
+	f.writes = append(f.writes, writeOf(verb, at, document))
+}
+
+func writeOf(verb string, at host.Address, document any) Write {
 	w := Write{Verb: verb, Cluster: at.Cluster, Resource: at.Resource, Object: key{0, at.Namespace, at.Name}.String()}
 	if at.Subresource != "" {
 		w.Resource += "/" + at.Subresource
@@ -352,7 +409,7 @@ func (f *fake) record(verb string, at host.Address, document any) {
 	if document != nil {
 		w.Document = string(compact(document))
 	}
-	f.writes = append(f.writes, w)
+	return w
 }
 
 func (f *fake) KubeDelete(at host.Address, options []byte) *host.APIError {
@@ -364,6 +421,11 @@ func (f *fake) KubeDelete(at host.Address, options []byte) *host.APIError {
 }
 
 func (f *fake) delete(at host.Address, options []byte) *host.APIError {
+	_, err := f.sending("delete", "", at, nil, func() ([]byte, *host.APIError) { return nil, f.deleted(at, options) })
+	return err
+}
+
+func (f *fake) deleted(at host.Address, options []byte) *host.APIError {
 	chosen, err := readOptions[deleteOptions](options)
 	if err != nil {
 		return err

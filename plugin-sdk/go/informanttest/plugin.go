@@ -30,6 +30,15 @@ type Plugin struct {
 	reason   informant.Reason
 	requeues map[key]requeue
 	failed   map[key]func() error
+	calls    []madeCall
+}
+
+// madeCall is a call of the plugin, for scenarios.
+type madeCall struct {
+	call, object, reason string
+	attempt              uint32
+	err                  error
+	requeue              *time.Duration
 }
 
 type requeue struct {
@@ -352,7 +361,7 @@ func (p *Plugin) remove(at key, unknown bool) error {
 
 // ruleFor returns the rule for an object, or nil.
 func (p *Plugin) ruleFor(at key) *eventRule {
-	if !p.plays("event-handler") {
+	if !p.plays("event-handler") || p.fake.watched != nil && !p.fake.watched[at.source] {
 		return nil
 	}
 	source := p.fake.source(at.source)
@@ -406,6 +415,10 @@ func (r *eventRule) selects(at key, o object) bool {
 // deliver calls the plugin for a change. An object that starts to match its rule is an add, one that no longer matches
 // is a delete.
 func (p *Plugin) deliver(at key, before, now object) error {
+	return p.deliverAs(p.reason, at, before, now, 0)
+}
+
+func (p *Plugin) deliverAs(reason informant.Reason, at key, before, now object, attempt uint32) error {
 	rule := p.ruleFor(at)
 	if rule == nil {
 		return nil
@@ -418,17 +431,22 @@ func (p *Plugin) deliver(at key, before, now object) error {
 		if before != nil && rule.ChangedOnly && bytes.Equal(rule.shown(before), rule.shown(now)) {
 			return nil
 		}
-		return p.onUpsert(p.reason, at, rule, before, now, 0)
+		return p.onUpsert(reason, at, rule, before, now, attempt)
 	case before != nil:
-		return p.onDelete(p.reason, at, before, false, 0)
+		return p.onDelete(reason, at, before, false, attempt)
 	}
 	return nil
 }
 
 func (p *Plugin) onUpsert(reason informant.Reason, at key, rule *eventRule, before, now object, attempt uint32) error {
 	again := func(attempt uint32) error { return p.onUpsert(reason, at, rule, before, now, attempt) }
+	isAsked := slices.Contains([]informant.Reason{informant.ReasonRequeueAfter, informant.ReasonTrigger}, reason)
+	name := "on-update"
+	if before == nil && !isAsked {
+		name = "on-add"
+	}
 	deliver := func(of host.ObjectRef, call host.Call) (*uint32, *host.Failure) {
-		if before == nil && reason != informant.ReasonRequeueAfter {
+		if name == "on-add" {
 			return p.plugin.OnAdd(of, call, rule.shown(now))
 		}
 		if before == nil || !rule.Old {
@@ -436,7 +454,7 @@ func (p *Plugin) onUpsert(reason informant.Reason, at key, rule *eventRule, befo
 		}
 		return p.plugin.OnUpdate(of, call, rule.shown(before), true, rule.shown(now))
 	}
-	return p.handle(reason, at, now, attempt, requeue{}, again, deliver)
+	return p.handle(name, reason, at, now, attempt, requeue{}, again, deliver)
 }
 
 func (p *Plugin) onDelete(reason informant.Reason, at key, last object, unknown bool, attempt uint32) error {
@@ -446,11 +464,12 @@ func (p *Plugin) onDelete(reason informant.Reason, at key, last object, unknown 
 	deliver := func(of host.ObjectRef, call host.Call) (*uint32, *host.Failure) {
 		return p.plugin.OnDelete(of, call, rule.shown(last), true, unknown)
 	}
-	return p.handle(reason, at, last, attempt, gone, again, deliver)
+	return p.handle("on-delete", reason, at, last, attempt, gone, again, deliver)
 }
 
 func (p *Plugin) handle(
-	reason informant.Reason, at key, o object, attempt uint32, asked requeue, again func(attempt uint32) error,
+	name string, reason informant.Reason, at key, o object, attempt uint32, asked requeue,
+	again func(attempt uint32) error,
 	call func(host.ObjectRef, host.Call) (*uint32, *host.Failure),
 ) error {
 	delete(p.requeues, at)
@@ -463,14 +482,23 @@ func (p *Plugin) handle(
 		ResourceVersion: member(o, "metadata", "resourceVersion"),
 	}
 	why := host.Call{Reason: host.Number(host.Reasons, string(reason)), Attempt: attempt}
+	made := madeCall{
+		call:    name,
+		object:  p.fake.source(at.source).Resource + " " + at.String(),
+		reason:  string(reason),
+		attempt: attempt,
+	}
 	err := p.call(handling, at.source, func() *host.Failure {
 		after, failure := call(of, why)
 		if failure == nil && after != nil {
 			asked.after = time.Duration(*after) * time.Millisecond
 			p.requeues[at] = asked
+			made.requeue = &asked.after
 		}
 		return failure
 	})
+	made.err = err
+	p.calls = append(p.calls, made)
 	if err != nil {
 		delete(p.requeues, at)
 	}
@@ -523,11 +551,17 @@ func (p *Plugin) Synced() error {
 		return nil
 	}
 	var all []error
-	why := host.Call{Reason: host.Number(host.Reasons, string(informant.ReasonInitial))}
 	for _, source := range p.fake.sources {
-		all = append(all, p.call(handling, source.ID, func() *host.Failure { return p.plugin.OnSynced(source.ID, why) }))
+		all = append(all, p.synced(source.ID, 0))
 	}
 	return errors.Join(all...)
+}
+
+func (p *Plugin) synced(source, attempt uint32) error {
+	why := host.Call{Reason: host.Number(host.Reasons, string(informant.ReasonInitial)), Attempt: attempt}
+	err := p.call(handling, source, func() *host.Failure { return p.plugin.OnSynced(source, why) })
+	p.calls = append(p.calls, madeCall{call: "on-synced", reason: string(informant.ReasonInitial), attempt: attempt, err: err})
+	return err
 }
 
 // The most calls of Settle.
@@ -572,6 +606,7 @@ func (p *Plugin) Swap() {
 			state, failure = p.plugin.Save()
 			return failure
 		})
+		p.calls = append(p.calls, madeCall{call: "save", err: err})
 		if err != nil {
 			p.t.Fatalf("the plugin does not save its state: %v", err)
 		}
@@ -584,7 +619,9 @@ func (p *Plugin) Swap() {
 	if !hasState {
 		return
 	}
-	if err := p.call(swapping, 0, func() *host.Failure { return p.plugin.Restore(state) }); err != nil {
+	err := p.call(swapping, 0, func() *host.Failure { return p.plugin.Restore(state) })
+	p.calls = append(p.calls, madeCall{call: "restore", err: err})
+	if err != nil {
 		p.t.Fatalf("the plugin does not restore its state: %v", err)
 	}
 }

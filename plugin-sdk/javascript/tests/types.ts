@@ -1,5 +1,6 @@
 // What the declarations accept and refuse. It is compiled, and never run.
-import { ensureOk, kube, kv, metrics, store, type Event, type Manifest } from "informant";
+import { ensureOk, kube, kv, metrics, store } from "informant";
+import type { ConfigMap, Deployment, Event, Handler, KubernetesObject, Manifest, Node, Pod, Service } from "informant";
 
 export const manifest: Manifest = {
   events: [{ apiVersion: "v1", kind: "Pod", payload: { fields: ["/status/phase"] }, changedOnly: true }],
@@ -62,3 +63,26 @@ export const onUpdate = async (pod: any, event: Event) => {
   ensureOk(fetch("https://example.com/"));
   console.log(found.name, server);
 };
+
+// Kubernetes' own kinds.
+export const handler: Handler<Pod> = (pod, event) => {
+  const restarts: number = pod.status?.containerStatuses?.reduce((sum, { restartCount }) => sum + restartCount, 0) ?? 0;
+  const was: string | undefined = event.old?.status?.phase;
+  const owner: string | undefined = pod.metadata.ownerReferences?.find(({ controller }) => controller)?.name;
+  // @ts-expect-error The status may be absent.
+  const phase: string = pod.status.phase;
+  // @ts-expect-error There is no such member.
+  pod.spec?.nodename;
+  // @ts-expect-error There is no such phase.
+  if (pod.status?.phase === "Crashed") return;
+  const general: KubernetesObject = pod;
+  console.log(restarts, was, owner, phase, general.anything);
+};
+
+export function typed(node: Node, event: Event<Node>): void {
+  const isReady: boolean = node.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
+  const services: Service[] = store.list<Service>("services");
+  const deployment: Deployment | undefined = kube.get<Deployment>({ resource: "apps/v1/deployments", namespace: "a", name: "b" });
+  const data: Record<string, string> | undefined = store.get<ConfigMap>("configmaps", "a", "b")?.data;
+  console.log(isReady, services[0]?.spec?.ports?.[0]?.port, deployment?.spec?.template.spec?.containers[0]?.image, data, event.old?.spec);
+}

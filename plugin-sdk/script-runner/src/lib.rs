@@ -10,7 +10,7 @@
 //! that a script does not export cost nothing. For an invalid script `describe` returns an error with file, line and
 //! column. An exception of a script is a failure and never a trap: the instance keeps running with its memory.
 //!
-//! The modules in `prelude/` are what scripts import as `informant`, and the global `console`.
+//! The modules in `plugin-sdk/javascript/prelude` are what scripts import as `informant`, and the global `console`.
 
 mod location;
 

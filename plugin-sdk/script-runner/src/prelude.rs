@@ -8,16 +8,16 @@ use crate::native;
 
 /// The modules, each after those that it imports. Scripts import only the last one ([`Imports`]).
 const MODULES: [(&str, &str); 10] = [
-    ("informant:dates", include_str!("prelude/dates.js")),
-    ("informant:errors", include_str!("prelude/errors.js")),
-    ("informant:log", include_str!("prelude/log.js")),
-    ("informant:store", include_str!("prelude/store.js")),
-    ("informant:kube", include_str!("prelude/kube.js")),
-    ("informant:kv", include_str!("prelude/kv.js")),
-    ("informant:metrics", include_str!("prelude/metrics.js")),
-    ("informant:http", include_str!("prelude/http.js")),
-    ("informant:exports", include_str!("prelude/exports.js")),
-    (MODULE, include_str!("prelude/informant.js")),
+    ("informant:dates", include_str!("../../javascript/prelude/dates.js")),
+    ("informant:errors", include_str!("../../javascript/prelude/errors.js")),
+    ("informant:log", include_str!("../../javascript/prelude/log.js")),
+    ("informant:store", include_str!("../../javascript/prelude/store.js")),
+    ("informant:kube", include_str!("../../javascript/prelude/kube.js")),
+    ("informant:kv", include_str!("../../javascript/prelude/kv.js")),
+    ("informant:metrics", include_str!("../../javascript/prelude/metrics.js")),
+    ("informant:http", include_str!("../../javascript/prelude/http.js")),
+    ("informant:exports", include_str!("../../javascript/prelude/exports.js")),
+    (MODULE, include_str!("../../javascript/prelude/informant.js")),
 ];
 
 /// The module that scripts import.

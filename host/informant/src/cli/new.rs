@@ -1,5 +1,6 @@
 //! `informant plugin new`: a folder with a handler, its test and what it needs to run.
 
+mod kit;
 mod templates;
 
 use std::fs;

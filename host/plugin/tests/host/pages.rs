@@ -102,7 +102,7 @@ impl Run {
     async fn new(script: &str, clusters: &[&str]) -> Run {
         let api = Cluster::answering(Some(0));
         let world = World::for_scripts_with_http(Some(Arc::clone(&api) as _), Arc::new(Shared::default()));
-        let file = world.cache.path().join(if script.contains("interface ") {
+        let file = world.cache.path().join(if script.contains("import { type ") {
             "handler.ts"
         } else {
             "handler.js"

@@ -51,6 +51,9 @@ type Plugin interface {
 // nil in a component.
 var NewPlugin func() Plugin
 
+// FailureOf decides how Informant handles an error, for native tests. It is nil in a component.
+var FailureOf func(err error) *Failure
+
 // Error is why a call of store, kv or metrics failed. Code is the number of the case in the contract.
 type Error struct {
 	Code    uint8

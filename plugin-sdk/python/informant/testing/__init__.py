@@ -13,14 +13,26 @@
 
 A ``Driver`` starts a plugin and calls it as Informant does. The test puts and deletes objects, and the plugin receives
 the fields that its manifest requests. Deferred writes, ``kv`` and metrics take effect when a call has succeeded.
-Retries and limits are not simulated: test them in Informant.
+Retries and limits are not simulated. ``run_scenario`` runs a scenario file, with retries.
 """
 
 from __future__ import annotations
 
 from ..dispatch import Failed
 from .cluster import Write
-from .driver import SETTLE_CALLS_MAX, Driver
+from .driver import SETTLE_CALLS_MAX, Driver, HandlerCall
 from .fake import FakeHost, LogLine, Read
+from .scenario import ScenarioError, run_scenario
 
-__all__ = ["SETTLE_CALLS_MAX", "Driver", "Failed", "FakeHost", "LogLine", "Read", "Write"]
+__all__ = [
+    "SETTLE_CALLS_MAX",
+    "Driver",
+    "Failed",
+    "FakeHost",
+    "HandlerCall",
+    "LogLine",
+    "Read",
+    "ScenarioError",
+    "Write",
+    "run_scenario",
+]

@@ -45,6 +45,16 @@ class Write(NamedTuple):
     cluster: str = ""
 
 
+class Sent(NamedTuple):
+    """A write that was sent to the API server, whatever became of it."""
+
+    write: Write
+    #: Of a patch: ``merge``, ``strategic`` or ``apply``.
+    kind: str
+    #: ``ok``, or the code of the error.
+    result: str
+
+
 class Cluster:
     """The objects of a test, and the plugin's writes to them."""
 
@@ -52,6 +62,7 @@ class Cluster:
         self.sources: list[SourceInfo] = []
         self.objects: dict[tuple[int, str, str], Any] = {}
         self.writes: list[Write] = []
+        self.sent: list[Sent] = []
         #: The objects that these writes changed, each with its previous state.
         self.changed: list[tuple[tuple[int, str, str], Any]] = []
         self.deferred: list[Callable[[], None]] = []
@@ -105,6 +116,20 @@ class Cluster:
         return str(self._version)
 
     # --- requests ---
+
+    def send(self, verb: str, at: Address, *arguments: Any) -> Any:
+        """Makes a write, and keeps what becomes of it."""
+        kind = arguments[0] if verb == "patch" else ""
+        before = len(self.writes)
+        try:
+            answer = getattr(self, verb)(at, *arguments)
+        except KubeError as error:
+            document = None if verb == "delete" else _document(arguments[-2])
+            self.sent.append(Sent(self._as_write(verb, at, document), kind, error.code))
+            raise
+        # None for a dry run.
+        self.sent.extend(Sent(write, kind, "ok") for write in self.writes[before:])
+        return answer
 
     def get(self, at: Address) -> bytes:
         """An object."""
@@ -198,7 +223,7 @@ class Cluster:
 
         def write() -> None:
             try:
-                getattr(self, verb)(at, *arguments)
+                self.send(verb, at, *arguments)
             except KubeError as error:
                 is_gone = error.code == "not-found"
                 is_another = error.code == "conflict" and not preconditions.get("resourceVersion")
@@ -266,9 +291,15 @@ class Cluster:
         return _bytes(self.objects[key])
 
     def _record(self, verb: str, at: Address, document: Any) -> None:
+        self.writes.append(self._as_write(verb, at, document))
+
+    def _as_write(self, verb: str, at: Address, document: Any) -> Write:
         resource = f"{at.resource}/{at.subresource}" if at.subresource else at.resource
         object = f"{at.namespace}/{at.name}" if at.namespace else at.name
-        self.writes.append(Write(verb, resource, object, copy.deepcopy(document), self.cluster_of(at)))
+        if verb == "create" and document is not None and not at.name:
+            name = (document.get("metadata") or {}).get("name", "")
+            object = f"{at.namespace}/{name}" if at.namespace else name
+        return Write(verb, resource, object, copy.deepcopy(document), self.cluster_of(at))
 
 
 def resource_of(api_version: str, kind: str) -> str:

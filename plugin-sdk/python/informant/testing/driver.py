@@ -47,6 +47,22 @@ class _Requeue(NamedTuple):
     deleted: tuple[Any, bool] | None
 
 
+class HandlerCall(NamedTuple):
+    """A call of a handler, or of ``save`` and ``restore`` in a swap, with its result."""
+
+    #: ``on-add``, ``on-update``, ``on-delete``, ``on-synced``, ``save`` or ``restore``.
+    call: str
+    #: ``v1/pods web/a``; ``None`` if it is about no object.
+    object: str | None
+    reason: str | None
+    attempt: int | None
+    #: ``ok``, ``retry`` or ``permanent``.
+    result: str
+    error: str | None
+    #: Seconds.
+    requeue_after: float | None
+
+
 class Driver:
     """A running plugin, and the objects that it sees.
 
@@ -77,6 +93,9 @@ class Driver:
         self.host = FakeHost()
         self.manifest: dict[str, Any] = {}
         self._requeues: dict[tuple[int, str, str], _Requeue] = {}
+        self._calls: list[HandlerCall] = []
+        #: The types that informers of the plugin watch; ``None`` for all.
+        self._watched: set[tuple[str, str]] | None = None
         self._indexer: Dispatcher | None = None
         self._instance = self._start("events", "start")
 
@@ -108,6 +127,11 @@ class Driver:
         return self.host.requests
 
     @property
+    def calls(self) -> list[HandlerCall]:
+        """The calls of handlers since ``clear``."""
+        return self._calls
+
+    @property
     def kv(self) -> Any:
         """What the plugin remembers: a mapping that the test may change."""
         return self.host.keys
@@ -132,8 +156,10 @@ class Driver:
         return self.host.series.get((name, tuple(sorted((label, str(value)) for label, value in labels.items()))))
 
     def clear(self) -> None:
-        """Forgets writes, logs, reads and requests."""
+        """Forgets writes, logs, reads, requests and calls."""
         self.host.cluster.writes.clear()
+        self.host.cluster.sent.clear()
+        self._calls.clear()
         self.host.logs.clear()
         self.host.reads.clear()
         self.host.requests.clear()
@@ -214,9 +240,7 @@ class Driver:
         """Calls the plugin for each source of an informer, or of all: every object was attempted."""
         for info in self.host.cluster.sources:
             if informer in (None, info.informer):
-                call = _Call(Reason["initial"], 0)
-                with self._calling("handler"):
-                    self._instance.on_synced(info.id, call)
+                self._synced(info.id, 0)
 
     def replay(self) -> None:
         """Calls the plugin for each object of the cache, as after a restart."""
@@ -287,7 +311,11 @@ class Driver:
 
         If the new version fails, the previous one keeps running.
         """
-        saved = self.save() if "state" in self.manifest.get("roles", ROLES) else None
+        saved = (
+            self._recorded("save", None, None, None, self.save)
+            if "state" in self.manifest.get("roles", ROLES)
+            else None
+        )
         before = (self._file, self._members, self.manifest, self._indexer)
         if plugin is not None:
             self._file = self._found(plugin)
@@ -296,8 +324,7 @@ class Driver:
         try:
             instance = self._start("events", "swap")
             if saved is not None and "state" in self.manifest.get("roles", ROLES):
-                with self._calling("restore"):
-                    instance.restore(saved)
+                self._recorded("restore", None, None, None, lambda: self._restore(instance, saved))
         except Failed:
             self._file, self._members, self.manifest, self._indexer = before
             self._declare()
@@ -305,6 +332,33 @@ class Driver:
         self._instance = instance
 
     # --- details ---
+
+    def _restore(self, instance: Dispatcher, saved: bytes) -> None:
+        with self._calling("restore"):
+            instance.restore(saved)
+
+    def _synced(self, source: int, attempt: int) -> None:
+        def call() -> None:
+            with self._calling("handler"):
+                self._instance.on_synced(source, _Call(Reason["initial"], attempt))
+
+        self._recorded("on-synced", None, "initial", attempt, call)
+
+    def _recorded(self, name: str, key: Any, reason: str | None, attempt: int | None, call: Callable[[], Any]) -> Any:
+        """Makes a call, and keeps its result."""
+        object = None if key is None else f"{self.host.cluster.sources[key[0]].resource} {_text(key)}"
+        at = len(self._calls)
+        made = HandlerCall(name, object, reason, attempt, "ok", None, None)
+        self._calls.append(made)
+        try:
+            returned = call()
+        except Failed as failed:
+            result = "permanent" if failed.kind == "permanent" else "retry"
+            self._calls[at] = made._replace(result=result, error=failed.message)
+            raise
+        if name in ("on-add", "on-update", "on-delete") and returned is not None:
+            self._calls[at] = made._replace(requeue_after=returned / 1000)
+        return returned
 
     def _found(self, plugin: str | os.PathLike[str]) -> str:
         for folder in (self._folder, os.getcwd()):
@@ -397,7 +451,8 @@ class Driver:
             _host.use(before)
 
     def _rule(self, object: Any) -> Any:
-        if "event-handler" not in self.manifest.get("roles", ROLES):
+        is_watched = self._watched is None or (object.get("apiVersion"), object.get("kind")) in self._watched
+        if "event-handler" not in self.manifest.get("roles", ROLES) or not is_watched:
             return None
         return _rule_of(self.manifest.get("events", [{"apiVersion": "*", "kind": "*"}]), object)
 
@@ -430,12 +485,15 @@ class Driver:
         about, call = _about(key, object), _Call(Reason[reason], attempt)
         document = projection.document(object, wanted)
         self._requeues.pop(key, None)
-        with self._calling("handler"):
-            if is_new:
-                asked = self._instance.on_add(about, call, document)
-            else:
+
+        def handle() -> int | None:
+            with self._calling("handler"):
+                if is_new:
+                    return self._instance.on_add(about, call, document)
                 previous = None if old is None else projection.document(old, wanted)
-                asked = self._instance.on_update(about, call, previous, document)
+                return self._instance.on_update(about, call, previous, document)
+
+        asked = self._recorded("on-add" if is_new else "on-update", key, reason, attempt, handle)
         return self._requeue(key, asked, None)
 
     def _delete(self, key: Any, final_state_unknown: bool, reason: str, attempt: int) -> float | None:
@@ -447,9 +505,13 @@ class Driver:
     def _call_delete(self, reason: str, attempt: int, key: Any, last: Any, unknown: bool) -> float | None:
         wanted = self._rule(last).get("payload", "whole")
         self._requeues.pop(key, None)
-        with self._calling("handler"):
-            document = projection.document(last, wanted)
-            asked = self._instance.on_delete(_about(key, last), _Call(Reason[reason], attempt), document, unknown)
+
+        def handle() -> int | None:
+            with self._calling("handler"):
+                document = projection.document(last, wanted)
+                return self._instance.on_delete(_about(key, last), _Call(Reason[reason], attempt), document, unknown)
+
+        asked = self._recorded("on-delete", key, reason, attempt, handle)
         return self._requeue(key, asked, (last, unknown))
 
     def _requeue(self, key: Any, asked: int | None, deleted: tuple[Any, bool] | None) -> float | None:

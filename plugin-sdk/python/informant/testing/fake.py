@@ -274,7 +274,7 @@ class FakeHost:
         if deferred:
             self.cluster.defer(verb, address, *arguments)
             return None
-        written: bytes | None = getattr(self.cluster, verb)(address, *arguments)
+        written: bytes | None = self.cluster.send(verb, address, *arguments)
         return written
 
     # --- kv ---

@@ -6,6 +6,8 @@
 
 use clap::ValueEnum;
 
+use super::kit::KIT;
+
 /// What a plugin can be written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Language {
@@ -42,8 +44,6 @@ const TYPES: File = (
 const JS: &[File] = &[
     template!("js", "handler.js"),
     template!("js", "handler.test.js"),
-    template!("js", "informant.fake.js"),
-    template!("js", "test.setup.js"),
     template!("js", "config.toml"),
     template!("js", "package.json"),
     template!("js", "jsconfig.json"),
@@ -55,7 +55,6 @@ const JS: &[File] = &[
 const TS: &[File] = &[
     template!("ts", "handler.ts"),
     template!("ts", "handler.test.ts"),
-    template!("ts", "informant.fake.ts"),
     template!("ts", "config.toml"),
     template!("ts", "package.json"),
     template!("ts", "tsconfig.json"),
@@ -101,7 +100,12 @@ const C: &[File] = &[
 ];
 
 impl Language {
-    pub(super) const fn files(self) -> &'static [File] {
+    pub(super) fn files(self) -> impl Iterator<Item = &'static File> {
+        let kit = matches!(self, Language::Js | Language::Ts).then_some(KIT);
+        self.own_files().iter().chain(kit.unwrap_or_default())
+    }
+
+    const fn own_files(self) -> &'static [File] {
         match self {
             Language::Js => JS,
             Language::Ts => TS,

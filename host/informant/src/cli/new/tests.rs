@@ -174,10 +174,22 @@ fn a_missing_sdk_is_named_with_the_remedy() {
 fn templates_are_those_of_the_table() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/new/templates");
     let on_disk = files_below(&root).len();
-    let types = 2;
+    let from_sdk = 2 * (kit::KIT.len() + 1);
     let in_table: usize = Language::value_variants()
         .iter()
-        .map(|language| language.files().len())
+        .map(|language| language.files().count())
         .sum();
-    assert_eq!(in_table - types, on_disk);
+    assert_eq!(in_table - from_sdk, on_disk);
+}
+
+#[test]
+fn scripts_bring_the_whole_test_kit() {
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin-sdk/javascript");
+    let below = |folder: &str| files_below(&sdk.join(folder)).into_iter().map(move |(name, _)| name);
+    let in_sdk = (below("prelude").map(|name| format!("informant/prelude/{name}")))
+        // It changes globals of Node.
+        .filter(|name| !name.ends_with("/dates.js"))
+        .chain(below("testing").map(|name| format!("informant/testing/{name}")));
+    let in_kit: Vec<&str> = kit::KIT.iter().map(|(name, _)| *name).collect();
+    assert_eq!(in_kit, in_sdk.collect::<Vec<_>>());
 }

@@ -1,6 +1,6 @@
 // @ts-check
 
-/** @type {import("informant").Handler} */
+/** @type {import("informant").Handler<import("informant").Pod>} */
 export function onAdd(pod, event) {
   console.log(`${event} is ${pod.status?.phase}`);
 }

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
-import { mock, test } from "node:test";
+import { test } from "node:test";
 
-import { onAdd } from "./handler.js";
+import { Driver } from "./informant/testing/index.js";
 
-test("a pod is greeted with its phase", () => {
-  const log = mock.method(console, "log", () => {});
-  const pod = { apiVersion: "v1", kind: "Pod", metadata: { namespace: "web", name: "a" }, status: { phase: "Running" } };
-  // Informant's events have more members. As text an event is the address of its object.
-  onAdd(pod, /** @type {any} */ ({ toString: () => "web/a" }));
-  assert.deepEqual(log.mock.calls[0].arguments, ["web/a is Running"]);
+test("a pod is greeted with its phase", async () => {
+  const driver = await Driver.start("handler.js");
+  const metadata = { namespace: "web", name: "a" };
+  await driver.put({ apiVersion: "v1", kind: "Pod", metadata, status: { phase: "Running" } });
+  assert.deepEqual(driver.messages, ["info: web/a is Running"]);
 });

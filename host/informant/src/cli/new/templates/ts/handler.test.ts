@@ -1,18 +1,11 @@
 import assert from "node:assert/strict";
-import { mock, test } from "node:test";
+import { test } from "node:test";
 
-import { onAdd } from "./handler.ts";
+import { Driver } from "./informant/testing/index.js";
 
-test("a pod is greeted with its phase", () => {
-  const log = mock.method(console, "log", () => {});
-  const pod = {
-    apiVersion: "v1",
-    kind: "Pod",
-    metadata: { namespace: "web", name: "a", uid: "1", resourceVersion: "1" },
-    status: { phase: "Running" },
-  };
-  // Informant's events have more members. As text an event is the address of its object.
-  const event: any = { toString: () => "web/a" };
-  onAdd(pod, event);
-  assert.deepEqual(log.mock.calls[0]?.arguments, ["web/a is Running"]);
+test("a pod is greeted with its phase", async () => {
+  const driver = await Driver.start("handler.ts");
+  const metadata = { namespace: "web", name: "a" };
+  await driver.put({ apiVersion: "v1", kind: "Pod", metadata, status: { phase: "Running" } });
+  assert.deepEqual(driver.messages, ["info: web/a is Running"]);
 });

@@ -1,6 +1,6 @@
-import type { Event, KubernetesObject } from "informant";
+import type { Event, Pod } from "informant";
 
-export function onAdd(pod: KubernetesObject, event: Event): void {
+export function onAdd(pod: Pod, event: Event<Pod>): void {
   console.log(`${event} is ${pod.status?.phase}`);
 }
 

@@ -1,0 +1,561 @@
+package informanttest
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"informant.example/plugin-sdk/go/informant"
+	"informant.example/plugin-sdk/go/internal/host"
+)
+
+// Scenario runs a scenario file, which informant plugin test runs, too, against the plugin of the package under test:
+// the members path and swap of the file stand for it. unmarshal reads YAML: yaml.Unmarshal of any package. What differs
+// fails the test. So does what only informant plugin test can do: limits and other settings of config, a config.toml,
+// after in an answer, and buckets of histograms.
+//
+// Grants are not compared with each call: without allow.kube and allow.http, all calls are denied. The back-off has no
+// random part, and the plugin's own clock is that of the machine.
+func Scenario(t testing.TB, file string, unmarshal func(document []byte, value any) error) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parsed any
+	if err := unmarshal(text, &parsed); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	root := node{t: t, file: filepath.Base(file), unmarshal: unmarshal, value: normalized(parsed)}
+	root.check(scenarioMembers)
+	if !root.has("steps") {
+		root.fail("the scenario has no `steps`: write what happens")
+	}
+	for _, step := range root.at("steps").list() {
+		checkStep(step)
+	}
+	r := &run{t: t, root: root, timers: map[key]*timer{}, deadLetters: map[key]deadLetter{}}
+	r.all()
+}
+
+// As in Informant, without what it adds at random.
+const (
+	backOffFirst = time.Second
+	backOffMax   = 5 * time.Minute
+	requeueMin   = 100 * time.Millisecond
+)
+
+var scenarioStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// timer is a call that is due later: a retry, or one that the plugin asked for.
+type timer struct {
+	due     time.Duration
+	attempt uint32
+	call    func(attempt uint32) error
+	// The state before the event, as the plugin knows it. For retries.
+	before  object
+	isRetry bool
+}
+
+type deadLetter struct {
+	message string
+	call    func(attempt uint32) error
+}
+
+// run is one run of a scenario.
+type run struct {
+	t           testing.TB
+	root        node
+	plugin      *Plugin
+	refusal     string
+	now         time.Duration
+	answers     []node
+	used        map[string]int
+	requests    []object
+	timers      map[key]*timer
+	deadLetters map[key]deadLetter
+	types       map[string][2]string
+}
+
+func (r *run) all() {
+	r.setAnswers(r.root)
+	r.start()
+	for _, step := range r.root.at("steps").list() {
+		if r.plugin != nil {
+			r.act(step)
+		}
+		if step.has("expect") {
+			r.compare(step.at("expect"))
+		}
+		if r.refusal != "" {
+			r.differs(step, "the plugin was refused: "+r.refusal)
+		}
+		r.refusal = ""
+		if r.plugin == nil {
+			return
+		}
+	}
+}
+
+func (r *run) differs(at node, why string) {
+	r.t.Helper()
+	r.t.Errorf("%s: %s: %s", at.file, at.path, why)
+}
+
+// --- what happens ---
+
+// section returns the plugin's section of config.
+func (r *run) section() (name string, section node) {
+	section = node{t: r.t, file: r.root.file, value: object{}}
+	if !r.root.has("config") || !r.root.at("config").has("plugin") {
+		return "test", section
+	}
+	sections := r.root.at("config").at("plugin")
+	names := sections.names()
+	if r.root.has("plugin") {
+		names = []string{r.root.at("plugin").text()}
+	}
+	if len(names) != 1 || !sections.has(names[0]) {
+		sections.fail("name one of the plugins in the member `plugin`")
+	}
+	section = sections.at(names[0])
+	for _, member := range section.names() {
+		if !slices.Contains([]string{"allow", "component", "config", "informers", "script"}, member) {
+			section.at(member).needsInformant()
+		}
+	}
+	return names[0], section
+}
+
+func (r *run) start() {
+	r.checkConfig()
+	name, section := r.section()
+	context := map[string]any{"plugin": name, "logLevel": "info"}
+	if section.has("config") {
+		context["config"] = section.at("config").value
+	}
+	p, err := StartWith(r.t, context)
+	if err != nil {
+		r.refusal = err.Error()
+		return
+	}
+	r.plugin = p
+	if r.root.has("kv") {
+		for _, name := range r.root.at("kv").names() {
+			p.fake.values[name] = bytesOf(r.root.at("kv").at(name).value)
+		}
+	}
+	allow, _ := section.value.(object)["allow"].(object)
+	if allow["http"] != nil {
+		p.HTTP(r.answer)
+	}
+	if allow["kube"] == nil {
+		p.Deny("", informant.APIError{Code: "denied", Message: "not granted (allow.kube)"})
+	}
+	r.watch(section)
+	r.checkWhatCanMatch(allow["kube"] != nil)
+	if r.root.has("objects") {
+		for _, o := range r.root.at("objects").objects() {
+			r.apply(o, informant.ReasonInitial)
+		}
+	}
+	if !p.plays("sync-handler") {
+		return
+	}
+	for _, source := range slices.Clone(p.fake.sources) {
+		if p.fake.watched[source.ID] {
+			r.make(key{source: source.ID}, 0, nil, func(attempt uint32) error { return p.synced(source.ID, attempt) })
+		}
+	}
+}
+
+// checkConfig refuses settings that the kit does not simulate.
+func (r *run) checkConfig() {
+	if !r.root.has("config") {
+		return
+	}
+	config := r.root.at("config")
+	if _, isText := config.value.(string); isText {
+		config.needsInformant()
+	}
+	for _, name := range config.names() {
+		if !slices.Contains([]string{"admin", "cache", "cluster", "health", "http", "informer", "plugin", "state"}, name) {
+			config.at(name).needsInformant()
+		}
+	}
+}
+
+// watch adds the sources of config, and those of the kinds in the manifest.
+func (r *run) watch(section node) {
+	p := r.plugin
+	r.types = map[string][2]string{}
+	for _, rule := range p.manifest.Events {
+		r.types[resourceOf(rule.APIVersion, rule.Kind)] = [2]string{rule.APIVersion, rule.Kind}
+	}
+	for _, o := range r.written() {
+		apiVersion, kind := member(o, "apiVersion"), member(o, "kind")
+		r.types[resourceOf(apiVersion, kind)] = [2]string{apiVersion, kind}
+	}
+	p.fake.watched = map[uint32]bool{}
+	if r.root.has("config") && r.root.at("config").has("informer") {
+		informers := r.root.at("config").at("informer")
+		for _, name := range informers.names() {
+			wanted, _ := section.value.(object)["informers"].([]any)
+			if wanted != nil && !slices.Contains(wanted, any(name)) {
+				continue
+			}
+			for _, member := range informers.at(name).names() {
+				if member != "resource" {
+					informers.at(name).at(member).needsInformant()
+				}
+			}
+			resource := informers.at(name).at("resource")
+			kind, isKnown := r.types[resource.text()]
+			if !isKnown {
+				resource.needsInformant()
+			}
+			p.fake.watched[p.fake.addSource("", name, kind[0], kind[1], true).ID] = true
+		}
+	}
+	for _, rule := range p.manifest.Events {
+		if rule.APIVersion != "*" && rule.Kind != "*" {
+			p.fake.watched[p.fake.addSource("", "", rule.APIVersion, rule.Kind, true).ID] = true
+		}
+	}
+}
+
+// written returns all objects that the scenario writes.
+func (r *run) written() []object {
+	var all []object
+	if r.root.has("objects") {
+		all = append(all, r.root.at("objects").objects()...)
+	}
+	for _, step := range r.root.at("steps").list() {
+		for _, action := range []string{"apply", "patch"} {
+			if step.has(action) {
+				all = append(all, step.at(action).objects()...)
+			}
+		}
+	}
+	return all
+}
+
+func (r *run) act(step node) {
+	p := r.plugin
+	switch {
+	case step.has("apply"):
+		for _, o := range step.at("apply").objects() {
+			r.apply(o, informant.ReasonWatch)
+		}
+	case step.has("patch"):
+		patch := step.at("patch").objects()[0]
+		at, _ := p.fake.keyOf("", patch)
+		before := p.fake.objects[at]
+		if before == nil {
+			step.at("patch").fail("the object does not exist: apply it first")
+		}
+		r.change(at, merge(before, patch).(object), informant.ReasonWatch)
+	case step.has("delete"):
+		r.delete(r.existing(step.at("delete")))
+	case step.has("wait"):
+		r.wait(step.at("wait").duration())
+	case step.has("http"):
+		r.setAnswers(step)
+	case step.has("swap"):
+		p.Swap()
+	case step.has("trigger"):
+		at := r.existing(step.at("trigger"))
+		r.make(at, 0, nil, func(attempt uint32) error { return r.again(at, informant.ReasonTrigger, attempt) })
+		r.settle()
+	case step.has("requeue"):
+		r.redeliver(step.at("requeue"))
+	}
+}
+
+func (r *run) apply(o object, reason informant.Reason) {
+	p := r.plugin
+	if namespace := member(o, "metadata", "namespace"); namespace != "" && namespace != "default" {
+		created := object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": namespace}}
+		if at, _ := p.fake.keyOf("", created); p.fake.objects[at] == nil {
+			r.change(at, created, reason)
+		}
+	}
+	at, err := p.fake.keyOf("", o)
+	if err != nil {
+		r.root.fail(err.Error())
+	}
+	r.change(at, o, reason)
+}
+
+// change writes an object to the cluster, and delivers the event.
+func (r *run) change(at key, after object, reason informant.Reason) {
+	before := r.plugin.fake.objects[at]
+	after = copied(after).(object)
+	if before != nil {
+		for _, name := range []string{"uid", "resourceVersion"} {
+			metadata(after)[name] = member(before, "metadata", name)
+		}
+		// The API server writes nothing then.
+		if string(compact(before)) == string(compact(after)) {
+			return
+		}
+	}
+	r.plugin.fake.put(at, after)
+	r.event(at, before, reason)
+}
+
+func (r *run) delete(at key) {
+	before := r.plugin.fake.objects[at]
+	if finalizers, _ := metadata(before)["finalizers"].([]any); len(finalizers) > 0 {
+		time := scenarioStart.Add(r.now).Format(time.RFC3339)
+		marked := merge(before, object{"metadata": object{"deletionTimestamp": time}}).(object)
+		r.change(at, marked, informant.ReasonWatch)
+		return
+	}
+	delete(r.plugin.fake.objects, at)
+	r.event(at, before, informant.ReasonWatch)
+}
+
+// existing returns the key of a reference to an object that exists.
+func (r *run) existing(reference node) key {
+	at, isThere := r.keyOf(reference)
+	if !isThere {
+		reference.fail(reference.text() + " does not exist")
+	}
+	return at
+}
+
+func (r *run) keyOf(reference node) (key, bool) {
+	resource, name := reference.reference()
+	for at := range r.plugin.fake.objects {
+		if r.plugin.fake.source(at.source).Resource == resource && at.String() == name {
+			return at, true
+		}
+	}
+	return key{}, false
+}
+
+// event delivers what an object is now; before is its previous state. While a retry is due, that delivers it.
+func (r *run) event(at key, before object, reason informant.Reason) {
+	p, known := r.plugin, before
+	pending := r.timers[at]
+	isRetry := pending != nil && pending.isRetry
+	if isRetry {
+		known = pending.before
+	}
+	call := func(attempt uint32) error {
+		if now := p.fake.objects[at]; now != nil {
+			return p.deliverAs(reason, at, known, now, attempt)
+		}
+		if rule := p.ruleFor(at); before != nil && rule != nil && rule.selects(at, before) {
+			return p.onDelete(reason, at, before, false, attempt)
+		}
+		return nil
+	}
+	if isRetry {
+		pending.attempt, pending.call = 0, call
+	} else {
+		r.make(at, 0, before, call)
+	}
+	r.settle()
+}
+
+// settle delivers the events of the plugin's own writes.
+func (r *run) settle() {
+	fake := r.plugin.fake
+	for events := 0; len(fake.changed) > 0; events++ {
+		if events > settleCallsMax {
+			r.root.fail("the plugin still writes after " + strconv.Itoa(settleCallsMax) + " events: compare before you write")
+		}
+		next := fake.changed[0]
+		fake.changed = fake.changed[1:]
+		r.event(next.at, next.before, informant.ReasonWatch)
+	}
+}
+
+// again calls the plugin for an object that has not changed.
+func (r *run) again(at key, reason informant.Reason, attempt uint32) error {
+	o, rule := r.plugin.fake.objects[at], r.plugin.ruleFor(at)
+	if o == nil || rule == nil || !rule.selects(at, o) {
+		return nil
+	}
+	return r.plugin.onUpsert(reason, at, rule, nil, o, attempt)
+}
+
+// make makes a call, and keeps what follows from it.
+func (r *run) make(at key, attempt uint32, before object, call func(attempt uint32) error) {
+	delete(r.timers, at)
+	delete(r.deadLetters, at)
+	if err := call(attempt); err != nil {
+		failure := host.FailureOf(err)
+		switch failure.Kind {
+		case host.Permanent:
+			r.deadLetters[at] = deadLetter{failure.Message, call}
+		case host.RetryAfter:
+			due := r.now + time.Duration(failure.AfterMS)*time.Millisecond
+			r.timers[at] = &timer{due, attempt, call, before, true}
+		default:
+			due := r.now + min(backOffFirst<<min(attempt, 20), backOffMax)
+			r.timers[at] = &timer{due, attempt + 1, call, before, true}
+		}
+		return
+	}
+	asked, isAsked := r.plugin.requeues[at]
+	if !isAsked || at.name == "" {
+		return
+	}
+	repeat := func(attempt uint32) error {
+		delete(r.plugin.requeues, at)
+		if asked.last != nil {
+			return r.plugin.onDelete(informant.ReasonRequeueAfter, at, asked.last, asked.unknown, attempt)
+		}
+		return r.again(at, informant.ReasonRequeueAfter, attempt)
+	}
+	r.timers[at] = &timer{due: r.now + max(asked.after, requeueMin), call: repeat}
+}
+
+func (r *run) wait(passing time.Duration) {
+	end := r.now + passing
+	for {
+		var next key
+		var first *timer
+		for _, at := range slices.SortedFunc(maps.Keys(r.timers), compareKeys) {
+			if due := r.timers[at]; due.due <= end && (first == nil || due.due < first.due) {
+				next, first = at, due
+			}
+		}
+		if first == nil {
+			break
+		}
+		r.now = max(r.now, first.due)
+		r.make(next, first.attempt, first.before, first.call)
+		r.settle()
+	}
+	r.now = end
+}
+
+// redeliver redelivers dead letters.
+func (r *run) redeliver(reference node) {
+	keys := slices.SortedFunc(maps.Keys(r.deadLetters), compareKeys)
+	if reference.text() != "all" {
+		wanted := r.existing(reference)
+		if !slices.Contains(keys, wanted) {
+			reference.fail(reference.text() + " is no dead letter")
+		}
+		keys = []key{wanted}
+	}
+	for _, at := range keys {
+		call := r.deadLetters[at].call
+		if at.name != "" {
+			call = func(attempt uint32) error { return r.again(at, informant.ReasonRequeue, attempt) }
+		}
+		r.make(at, 0, nil, call)
+	}
+	r.settle()
+}
+
+func (r *run) setAnswers(of node) {
+	r.answers, r.used = nil, map[string]int{}
+	if of.has("http") {
+		r.answers = of.at("http").list()
+	}
+	for _, answer := range r.answers {
+		checkAnswer(answer)
+	}
+}
+
+// noAnswer is why a request has no response.
+type noAnswer string
+
+func (e noAnswer) Error() string { return string(e) }
+
+// answer answers an HTTP request: by the first answer that matches and is not used up.
+func (r *run) answer(request *http.Request) (*http.Response, error) {
+	url := request.URL.String()
+	var body []byte
+	if request.Body != nil {
+		body, _ = io.ReadAll(request.Body)
+	}
+	headers := object{}
+	for name, values := range request.Header {
+		headers[strings.ToLower(name)] = strings.Join(values, ", ")
+	}
+	made := object{"method": request.Method, "url": url, "headers": headers, "body": string(body)}
+	r.requests = append(r.requests, made)
+	for _, answer := range r.answers {
+		a := answer.value.(object)
+		times, isLimited := a["times"].(json.Number)
+		isUsedUp := isLimited && times.String() == strconv.Itoa(r.used[answer.path])
+		if a["method"] != nil && a["method"] != request.Method || !fits(a["url"].(string), url) || isUsedUp {
+			continue
+		}
+		r.used[answer.path]++
+		if a["error"] != nil {
+			made["error"] = a["error"]
+			return nil, noAnswer("the scenario answers with " + a["error"].(string))
+		}
+		status := 200
+		if number, isGiven := a["status"].(json.Number); isGiven {
+			status, _ = strconv.Atoi(number.String())
+		}
+		made["status"] = json.Number(strconv.Itoa(status))
+		response := &http.Response{StatusCode: status, Header: http.Header{}, Request: request}
+		given, _ := a["headers"].(object)
+		for name, value := range given {
+			response.Header.Set(name, string(bytesOf(value)))
+		}
+		content := ""
+		if a["body"] != nil {
+			content = string(bytesOf(a["body"]))
+		}
+		response.Body = io.NopCloser(strings.NewReader(content))
+		return response, nil
+	}
+	made["error"] = "connect"
+	return nil, noAnswer("the scenario has no answer to " + request.Method + " " + url)
+}
+
+// bytesOf returns a text as it is, and any other value as JSON.
+func bytesOf(value any) []byte {
+	if text, isText := value.(string); isText {
+		return []byte(text)
+	}
+	return compact(value)
+}
+
+var seriesPattern = regexp.MustCompile(`^([A-Za-z0-9_]+)(?:\{(.*)\})?$`)
+
+// seriesOf returns the name of `failures_total{namespace="shop"}` in the fake.
+func (r *run) seriesOf(text string, at node) string {
+	parts := seriesPattern.FindStringSubmatch(text)
+	if parts == nil {
+		at.fail("not a series")
+	}
+	labels := ""
+	if parts[2] != "" {
+		pairs := strings.Split(parts[2], ",")
+		slices.Sort(pairs)
+		labels = "{" + strings.Join(pairs, ",") + "}"
+	}
+	for name, declared := range r.plugin.fake.metrics {
+		switch {
+		case declared.Type == "counter" && parts[1] == name+"_total", declared.Type == "gauge" && parts[1] == name:
+			return name + labels
+		case declared.Type == "histogram" && (parts[1] == name+"_count" || parts[1] == name+"_sum"):
+			return parts[1] + labels
+		case declared.Type == "histogram" && parts[1] == name+"_bucket":
+			at.needsInformant()
+		}
+	}
+	at.fail("the manifest declares no metric " + parts[1] + "; a counter ends in _total")
+	return ""
+}

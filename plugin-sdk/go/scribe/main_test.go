@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"informant.example/plugin-sdk/go/informanttest"
+)
+
+func TestScenariosOfAllLanguages(t *testing.T) {
+	files, err := filepath.Glob("../../scenarios/*.scenario.yaml")
+	if err != nil || len(files) < 6 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) { informanttest.Scenario(t, file, yaml.Unmarshal) })
+	}
+}
+
+// recorder keeps what a scenario reports.
+type recorder struct {
+	testing.TB
+	lines    []string
+	cleanups []func()
+}
+
+func (r *recorder) Errorf(format string, arguments ...any) {
+	r.lines = append(r.lines, fmt.Sprintf(format, arguments...))
+}
+
+func (r *recorder) Fatalf(format string, arguments ...any) {
+	r.Errorf(format, arguments...)
+	runtime.Goexit()
+}
+
+func (r *recorder) Cleanup(call func()) {
+	r.cleanups = append(r.cleanups, call)
+}
+
+// reported returns what the scenario with this text reports.
+func reported(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "a.scenario.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := &recorder{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			for _, cleanup := range r.cleanups {
+				cleanup()
+			}
+		}()
+		informanttest.Scenario(r, file, yaml.Unmarshal)
+	}()
+	<-done
+	return strings.ReplaceAll(strings.Join(r.lines, "\n"), filepath.Dir(file)+"/", "")
+}
+
+const pod = "{ apiVersion: v1, kind: Pod, metadata: { namespace: web, name: a, annotations: { do: never } } }"
+
+func TestWhatDiffersIsListed(t *testing.T) {
+	text := reported(t, `steps:
+  - apply: `+pod+`
+    expect:
+      calls: [on-synced, { call: on-add, result: ok }]
+      log: []
+      absent: [v1/pods web/a]
+      kv: { last: a }
+`)
+	expected := strings.Join([]string{
+		`a.scenario.yaml: steps[0].expect.calls[1]: result: expected "ok", found "permanent"`,
+		`a.scenario.yaml: steps[0].expect.log: one too many: {"fields":{},"level":"info","message":"synced with 0 pods"}`,
+		`a.scenario.yaml: steps[0].expect.log: one too many: {"fields":{"handled":1},"level":"info","message":"add web/a -"}`,
+		`a.scenario.yaml: steps[0].expect.absent[0]: v1/pods web/a exists`,
+		`a.scenario.yaml: steps[0].expect.kv.last: expected "a", but the key is not set`,
+	}, "\n")
+	if text != expected {
+		t.Errorf("found:\n%s", text)
+	}
+}
+
+func TestMistakesInAFileAreRefused(t *testing.T) {
+	informant := "run the scenario with `informant plugin test`"
+	for text, expected := range map[string]string{
+		"steps: [{ aply: 1 }]": "steps[0].aply: there is no such member; there are apply, delete,",
+		"name: a":              "a.scenario.yaml: the scenario has no `steps`",
+		"steps: [{ apply: " + pod + ", wait: 1s }]":                 "steps[0]: a step has two actions, apply and wait",
+		"steps: [{ wait: 10 }]":                                     "steps[0].wait: 10 is not a duration: write it as 30s or 5m",
+		"steps: [{ delete: web/a }]":                                `steps[0].delete: "web/a" is not a reference`,
+		"steps: [{ delete: v1/pods web/a }]":                        "steps[0].delete: v1/pods web/a does not exist",
+		"steps: [{ expect: { calls: [{ call: on-change }] } }]":     "calls[0].call: there is no such call; there are on-add,",
+		"steps: [{ expect: { calls: [on-add v1/nodes a] } }]":       "no informer of the plugin watches v1/nodes",
+		"steps: [{ expect: { metrics: { seen: 1 } } }]":             "the manifest declares no metric seen",
+		"config: config.toml\nsteps: []":                            informant,
+		"config: { plugin: { scribe: { limits: {} } } }\nsteps: []": informant,
+		"http: [{ url: x, after: 1s }]\nsteps: []":                  informant,
+		"steps: [{ replay: call.json }]":                            informant,
+	} {
+		if found := reported(t, text); !strings.Contains(found, expected) {
+			t.Errorf("%s: %s", text, found)
+		}
+	}
+}

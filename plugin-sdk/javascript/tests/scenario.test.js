@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+
+import { runScenario, scenario } from "informant-plugin/testing";
+
+const shared = new URL("../../scenarios/", import.meta.url);
+const scribe = new URL("scribe.js", import.meta.url);
+
+for (const file of readdirSync(shared).filter((name) => name.endsWith(".scenario.yaml")))
+  scenario(new URL(file, shared), { path: scribe });
+
+const folder = mkdtempSync(join(tmpdir(), "informant-"));
+after(() => rmSync(folder, { recursive: true }));
+
+/** The message of the error of a scenario, without the folder. */
+const errorOf = async (text) => {
+  const file = join(folder, "a.scenario.yaml");
+  writeFileSync(file, text);
+  const error = await assert
+    .rejects(runScenario(file, { path: scribe }))
+    .then(() => runScenario(file, { path: scribe }).catch((error) => error));
+  return error.message.replaceAll(`${folder}/`, "");
+};
+
+const POD = "{ apiVersion: v1, kind: Pod, metadata: { namespace: web, name: a, annotations: { do: never } } }";
+
+test("what differs is listed with lines", async () => {
+  const text = `steps:
+  - apply: ${POD}
+    expect:
+      calls: [on-synced, { call: on-add, result: ok }]
+      log: []
+      absent: [v1/pods web/a]
+      kv: { last: a }
+`;
+  assert.equal(
+    await errorOf(text),
+    `a.scenario.yaml:4: steps[0].expect.calls[1]: result: expected "ok", found "permanent"
+a.scenario.yaml:5: steps[0].expect.log: one too many: {"level":"info","message":"synced with 0 pods","fields":{}}
+a.scenario.yaml:5: steps[0].expect.log: one too many: {"level":"info","message":"add web/a -","fields":{"handled":1}}
+a.scenario.yaml:6: steps[0].expect.absent[0]: v1/pods web/a exists
+a.scenario.yaml:7: steps[0].expect.kv.last: expected "a", but the key is not set`,
+  );
+});
+
+test("mistakes in a file have a line and a remedy", async () => {
+  const cases = {
+    "steps: [{ aply: 1 }]": "a.scenario.yaml:1: steps[0].aply: there is no such member; there are apply, delete,",
+    "name: a": "a.scenario.yaml:1: the scenario has no `steps`",
+    [`steps: [{ apply: ${POD}, wait: 1s }]`]: "a.scenario.yaml:1: steps[0]: a step has two actions, apply and wait",
+    "steps:\n- wait: 10": "a.scenario.yaml:2: steps[0].wait: 10 is not a duration: write it as 30s or 5m",
+    "steps:\n- delete: web/a":
+      'a.scenario.yaml:2: steps[0].delete: "web/a" is not a reference: write RESOURCE NAMESPACE/NAME',
+    "steps:\n- delete: v1/pods web/a": "a.scenario.yaml:2: steps[0].delete: v1/pods web/a does not exist",
+    "steps: [{ expect: { calls: [{ call: on-change }] } }]": 'calls[0].call: "on-change" is none of on-add,',
+    "steps:\n- expect: { calls: [on-add v1/nodes a] }":
+      "a.scenario.yaml:2: steps[0].expect.calls[0]: no informer of the plugin watches v1/nodes",
+    "steps: [{ expect: { metrics: { seen: 1 } } }]": "the manifest declares no metric seen; a counter ends in _total",
+    "steps: [{ apply: { apiVersion: v1, kind: Node, metadata: { name: a } } }]":
+      "no informer of the plugin watches v1/nodes, and allow.kube",
+    "steps: [": "a.scenario.yaml:1: ",
+  };
+  for (const [text, message] of Object.entries(cases)) {
+    const found = await errorOf(text);
+    assert.ok(found.includes(message), `${text}: ${found}`);
+  }
+});
+
+test("what only Informant can do is refused", async () => {
+  const informant = "run the scenario with `informant plugin test`";
+  for (const text of [
+    "config: config.toml\nsteps: []",
+    "config: { plugin: { scribe: { limits: { cpu: 1s } } } }\nsteps: []",
+    "http: [{ url: x, after: 1s }]\nsteps: []",
+    "steps: [{ replay: call.json }]",
+  ]) {
+    const found = await errorOf(text);
+    assert.ok(found.includes(informant), `${text}: ${found}`);
+  }
+});
+
+test("a plugin that is refused fails the scenario, unless it is expected", async () => {
+  const broken = join(folder, "broken.js");
+  writeFileSync(broken, "export const onadd = () => {};");
+  const file = join(folder, "refused.scenario.yaml");
+  writeFileSync(file, 'path: broken.js\nsteps: [{ expect: { refused: "*did you mean onAdd?" } }]');
+  await runScenario(file);
+  writeFileSync(file, "path: broken.js\nsteps: [{ expect: { calls: [] } }]");
+  await assert.rejects(runScenario(file), {
+    message: /:2: steps\[0\]: the plugin was refused: broken\.js exports onadd/,
+  });
+});
