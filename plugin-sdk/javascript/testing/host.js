@@ -104,7 +104,7 @@ export class FakeHost {
     const { store, kube, kv, metrics } = this.#interfaces();
     const log = (level, message, fields) => this.#log(level, message, fields);
     const http = { inFlightMax: IN_FLIGHT_MAX, start: (...request) => this.#start(...request) };
-    return { context, reasons: REASONS, log, store, kube, kv, metrics, http };
+    return { context, reasons: REASONS, log, parse: JSON.parse, store, kube, kv, metrics, http };
   }
 
   #interfaces() {
