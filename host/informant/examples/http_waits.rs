@@ -143,6 +143,7 @@ impl World {
                 kube: None,
                 key_value: None,
                 http: Some(Arc::new(sender)),
+                observer: None,
             },
             metrics: PluginMetrics::register(&mut Registry::default()),
             script_runners: RunnerSources::new(),

@@ -239,6 +239,7 @@ impl Handler {
                 kube: Some(Arc::new(Waits)),
                 key_value: None,
                 http: None,
+                observer: None,
             },
             metrics: PluginMetrics::register(&mut Registry::default()),
             script_runners: script_runners()?,

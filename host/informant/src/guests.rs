@@ -46,6 +46,7 @@ impl Guests {
                 kube: None,
                 key_value: has_keys.then(|| Arc::new(NoKeys) as Arc<dyn KeyValue>),
                 http: None,
+                observer: None,
             },
             metrics: Metrics::new().plugins,
             script_runners: script_runners::sources(runners)?,

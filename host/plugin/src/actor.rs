@@ -48,7 +48,7 @@ use crate::capability::permission::CallKind;
 use crate::capability::{InitEffects, PluginCapabilities};
 use crate::component::manifest::Manifest;
 use crate::component::roles::{Role, Roles};
-use crate::effects::Effects;
+use crate::effects::{Effects, Observed};
 use crate::engine::scheduler::OverrunHistory;
 use crate::engine::watchdog::CallWatchdog;
 use crate::error::LoadProblem;
@@ -136,7 +136,8 @@ impl PluginContext {
     ) -> PluginContext {
         let counters = runtime.metrics.plugin(&config.spec.name);
         let series = runtime.metrics.effects.of(counters.plugin());
-        let effects = Arc::new(Effects::new(config.spec.is_dry_run, &runtime.env, series));
+        let observed = Observed::new(counters.plugin(), runtime.services.observer.as_ref());
+        let effects = Arc::new(Effects::new(config.spec.is_dry_run, &runtime.env, series, observed));
         let (waker, abort) = (Arc::new(ActorWaker::default()), CancellationToken::new());
         let parts = PluginParts {
             plugin: counters.plugin(),

@@ -43,6 +43,7 @@ use wasmtime_wasi_http::WasiHttpView;
 
 use crate::bindings::informant::plugin::types::{ErrorCode, HostError};
 use crate::component::manifest::Manifest;
+use crate::effects::PluginObserver;
 use crate::error::LoadProblem;
 use crate::text::truncated;
 
@@ -238,6 +239,8 @@ pub struct Services {
     pub key_value: Option<Arc<dyn KeyValue>>,
     /// How plugins send HTTP requests; none where they are only inspected.
     pub http: Option<Arc<dyn HttpClient>>,
+    /// Who watches what plugins do.
+    pub observer: Option<Arc<dyn PluginObserver>>,
 }
 
 /// The data of a wasmtime store with capabilities.

@@ -1,9 +1,11 @@
 //! What a plugin in dry run would have done.
 //!
 //! `dry-run = true` in a plugin's section withholds what leaves Informant: writes are sent as `dryRun=All`, changes of
-//! `kv` stay in an overlay, and HTTP requests other than GET and HEAD are not sent. Each of these is recorded here.
+//! `kv` stay in an overlay, and HTTP requests other than GET and HEAD are not sent. Each of these is recorded here. An
+//! [observer](PluginObserver) receives them at once, and those that are not withheld.
 
 mod metrics;
+mod observer;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +17,8 @@ use crate::sync::lock;
 use crate::text::truncated_at;
 
 pub(crate) use self::metrics::EffectSeries;
+pub(crate) use self::observer::Observed;
+pub use self::observer::{ObservedCall, PluginObserver};
 
 /// Effects of one plugin that are listed: 1,000. Above it the oldest is dropped, and counted.
 pub(crate) const EFFECTS_MAX: usize = 1_000;
@@ -22,7 +26,7 @@ pub(crate) const EFFECTS_MAX: usize = 1_000;
 /// Bytes of each text of an effect: 1 KiB. The rest is cut.
 pub(crate) const EFFECT_TEXT_BYTES_MAX: usize = 1 << 10;
 
-/// What was withheld.
+/// What kind of effect it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EffectKind {
     Kube,
@@ -41,7 +45,7 @@ impl EffectKind {
     }
 }
 
-/// Something that a plugin would have done.
+/// Something that a plugin did, or would have done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
     pub at: Moment,
@@ -52,9 +56,9 @@ pub struct Effect {
     pub cluster: String,
     /// The object, the key or the URL.
     pub target: String,
-    /// The document that was sent, the size of a value; empty if there is none.
+    /// The document that was sent, the size of a value, the status of a response; empty if there is none.
     pub detail: String,
-    /// Why it would have failed; none if it would have succeeded, as far as that is known.
+    /// Why it failed or would have failed; none if it succeeded or would have, as far as that is known.
     pub error: Option<String>,
 }
 
@@ -90,6 +94,7 @@ pub(crate) struct Effects {
     run: AtomicU64,
     recorded: Mutex<Recorded>,
     series: Arc<EffectSeries>,
+    observed: Observed,
 }
 
 #[derive(Default)]
@@ -101,12 +106,18 @@ struct Recorded {
 }
 
 impl Effects {
-    pub(crate) fn new(is_dry_run: bool, env: &Arc<dyn Environment>, series: Arc<EffectSeries>) -> Effects {
+    pub(crate) fn new(
+        is_dry_run: bool,
+        env: &Arc<dyn Environment>,
+        series: Arc<EffectSeries>,
+        observed: Observed,
+    ) -> Effects {
         let effects = Effects {
             env: Arc::clone(env),
             run: AtomicU64::new(0),
             recorded: Mutex::default(),
             series,
+            observed,
         };
         effects.set_dry_run(is_dry_run);
         effects
@@ -139,19 +150,23 @@ impl Effects {
         self.series.show(is_dry_run);
     }
 
+    /// Whether somebody wants to know of effects that are not withheld.
+    pub(crate) fn is_observed(&self) -> bool {
+        self.observed.is_there()
+    }
+
+    /// Tells the observer of what was done now, if there is one.
+    pub(crate) fn made(&self, effect: impl FnOnce() -> Effect) {
+        if self.is_observed() {
+            self.observed.had_effect(&self.bounded(effect()), false);
+        }
+    }
+
     /// Records what was withheld, now.
     pub(crate) fn record(&self, effect: Effect) {
         self.series.count(effect.kind);
-        let truncated = |text| truncated_at(text, EFFECT_TEXT_BYTES_MAX);
-        let effect = Effect {
-            at: self.env.now(),
-            kind: effect.kind,
-            action: truncated(effect.action),
-            cluster: truncated(effect.cluster),
-            target: truncated(effect.target),
-            detail: truncated(effect.detail),
-            error: effect.error.map(truncated),
-        };
+        let effect = self.bounded(effect);
+        self.observed.had_effect(&effect, true);
         let mut recorded = self.lock();
         if recorded.effects.len() >= EFFECTS_MAX {
             recorded.effects.pop_front();
@@ -167,6 +182,20 @@ impl Effects {
             is_dry_run: self.is_dry_run(),
             dropped: recorded.dropped,
             effects: recorded.effects.iter().cloned().collect(),
+        }
+    }
+
+    /// The effect with the present time, its texts cut.
+    fn bounded(&self, effect: Effect) -> Effect {
+        let truncated = |text| truncated_at(text, EFFECT_TEXT_BYTES_MAX);
+        Effect {
+            at: self.env.now(),
+            kind: effect.kind,
+            action: truncated(effect.action),
+            cluster: truncated(effect.cluster),
+            target: truncated(effect.target),
+            detail: truncated(effect.detail),
+            error: effect.error.map(truncated),
         }
     }
 
@@ -186,7 +215,7 @@ pub(crate) fn beginning(document: &[u8]) -> String {
 #[cfg(test)]
 pub(crate) fn withheld(is_dry_run: bool) -> Effects {
     let env: Arc<dyn Environment> = Arc::new(crate::testing::TokioTime);
-    Effects::new(is_dry_run, &env, Arc::default())
+    Effects::new(is_dry_run, &env, Arc::default(), Observed::default())
 }
 
 #[cfg(test)]

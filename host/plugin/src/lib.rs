@@ -22,7 +22,7 @@
 //! - `artifacts`: compiled components on disk, and the last good version of each plugin.
 //! - `component`: what a file must be: names, roles, imports, manifest, scripts and their runners. Knows no capability.
 //! - `series`: metrics over the plugins that live.
-//! - `output`, `effects`: a guest's output; dry run: what a plugin would have done.
+//! - `output`, `effects`: a guest's output; what a plugin did, and in dry run would have done.
 //! - `capability`: the interfaces `store`, `kube`, `kv`, `metrics`, `log` and wasi:http, each in one module.
 //!   Deferred writes: `capability/kube/writes.rs`.
 //! - `status`, `metrics`: a plugin's status, and the metrics of its calls.
@@ -96,12 +96,13 @@ pub use component::manifest::{EventRule, IndexRule, Indexes, Manifest, MetricDec
 pub use component::roles::{Role, Roles};
 pub use component::runner::{CompilingRunner, RunnerSource, RunnerSources, RunnerStatus};
 pub use component::script::script_component;
-pub use effects::{Effect, EffectKind, EffectList};
+pub use effects::{Effect, EffectKind, EffectList, ObservedCall, PluginObserver};
 pub use engine::compile::{ChildCompiler, CompileLimits, Compiler, compile_worker};
 pub use engine::trap::{TrapKind, TrapReport};
 pub use error::{HostError, LoadError, LoadProblem, ManifestError, RunnerProblem};
 pub use host::{HostOptions, Inspection, PluginHost};
 pub use metrics::PluginMetrics;
+pub use output::GUEST_TARGET;
 pub use plugin::{Plugin, PreparedChange, Stopped, Swapped};
 pub use preflight::Preflight;
 pub use schema::{CONTEXT_SCHEMA, MANIFEST_SCHEMA};

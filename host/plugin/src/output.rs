@@ -19,7 +19,7 @@ use crate::bindings::informant::plugin::log::Level;
 use crate::sync::lock;
 
 /// The target of guests' lines in the log.
-pub(crate) const GUEST_TARGET: &str = "informant::guest";
+pub const GUEST_TARGET: &str = "informant::guest";
 
 /// Bytes of one line: 8 KiB; the rest is cut off.
 pub(crate) const LINE_BYTES_MAX: usize = 8 * 1_024;

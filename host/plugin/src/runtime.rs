@@ -18,7 +18,7 @@ use crate::capability::{Capabilities, PluginCapabilities, Services};
 use crate::component::runner::{CompilingRunner, ScriptRunners};
 use crate::component::script::Script;
 use crate::component::{Offer, PluginComponent};
-use crate::effects::Effects;
+use crate::effects::{Effects, Observed};
 use crate::engine::scheduler::CpuScheduler;
 use crate::engine::ticker::Ticker;
 use crate::engine::watchdog::CallWatchdog;
@@ -200,7 +200,7 @@ impl Runtime {
             spec: &config.spec,
             services: &self.services,
             env: &self.env,
-            dry_run: &Arc::new(Effects::new(false, &self.env, Arc::default())),
+            dry_run: &Arc::new(Effects::new(false, &self.env, Arc::default(), Observed::default())),
             waker: &Arc::default(),
         };
         let capabilities = PluginCapabilities::new(&Capabilities::default(), &config.grants, &parts);

@@ -110,6 +110,7 @@ impl TestParts {
                 kube: None,
                 key_value: None,
                 http: None,
+                observer: None,
             },
             env: Arc::new(TokioTime),
             dry_run: Arc::new(effects::withheld(is_dry_run)),

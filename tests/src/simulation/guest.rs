@@ -103,6 +103,7 @@ impl Guests {
                 kube: Some(Arc::new(answers)),
                 key_value: None,
                 http: None,
+                observer: None,
             },
             PluginMetrics::register(&mut Default::default()),
         );

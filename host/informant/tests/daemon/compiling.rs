@@ -35,6 +35,7 @@ fn host(folder: &Path, limits: CompileLimits) -> PluginHost {
             kube: None,
             key_value: None,
             http: None,
+            observer: None,
         },
         metrics: Metrics::new().plugins,
         script_runners: RunnerSources::new(),

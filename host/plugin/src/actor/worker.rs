@@ -14,6 +14,7 @@ use informant_cache::Moment;
 use informant_cache::listener::{ChangedSelection, Delivery, DeliveryOutcome, DeliveryToken};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 
+use crate::actor::PluginContext;
 use crate::actor::command_flag::CommandFlag;
 use crate::actor::deliver::{Buffers, DeliveryResult, outcome_of_loss};
 use crate::actor::live_status::track_stuck_call;
@@ -21,6 +22,7 @@ use crate::actor::outcomes::{Answers, EndedEvent};
 use crate::actor::restart::LossSubject;
 use crate::actor::slot::InstanceSlot;
 use crate::actor::source_rules::SourceRules;
+use crate::effects::ObservedCall;
 use crate::instance::Instance;
 use crate::instance::config::PluginConfig;
 use crate::status::StuckOn;
@@ -200,6 +202,7 @@ impl EventWorker {
             if outcome != DeliveryOutcome::Filtered {
                 context.counters.seconds.observe((now - began).as_secs_f64());
                 context.counters.lag.observe((now - delivery.received).as_secs_f64());
+                observe(context, delivery, now - began, &outcome);
             }
             let effects = instance.as_mut().map(Instance::take_effects).unwrap_or_default();
             if outcome.is_ok() || seeded_bug(SeededBug::FailedCallWrites) {
@@ -229,5 +232,20 @@ impl EventWorker {
             has_committed,
             was_held_up: held_up.is_some(),
         }
+    }
+}
+
+/// Tells an observer of a call that has ended, if there is one.
+fn observe(context: &PluginContext, delivery: &Delivery, took: Duration, outcome: &DeliveryOutcome) {
+    if let Some(observer) = &context.runtime.services.observer {
+        observer.called(&ObservedCall {
+            plugin: context.counters.plugin(),
+            source: context.runtime.services.catalog.info(delivery.source),
+            key: delivery.key(),
+            event: delivery.notification.as_str(),
+            attempt: delivery.attempt,
+            took,
+            outcome,
+        });
     }
 }

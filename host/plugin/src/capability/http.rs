@@ -312,11 +312,15 @@ impl GrantedRequest {
         let (effects, method) = (&self.plugin.dry_run, self.request.method());
         let is_withheld = effects.is_dry_run() && !matches!(*method, Method::GET | Method::HEAD);
         if is_withheld {
-            // The query is left out: it may hold a secret.
-            let target = format!("{}{}", self.target, self.request.uri().path());
-            effects.record(Effect::new(EffectKind::Http, method.as_str(), target));
+            effects.record(self.effect());
         }
         is_withheld
+    }
+
+    fn effect(&self) -> Effect {
+        // The query is left out: it may hold a secret.
+        let target = format!("{}{}", self.target, self.request.uri().path());
+        Effect::new(EffectKind::Http, self.request.method().as_str(), target)
     }
 
     /// None: it is withheld, which takes as long as a request must wait for its start.
@@ -335,6 +339,7 @@ impl GrantedRequest {
         if self.is_withheld() {
             return Ok(None);
         }
+        let effect = self.plugin.dry_run.is_observed().then(|| self.effect());
         let plugin = self.plugin;
         let Some(client) = &plugin.client else {
             let message = "no network: requests need `informant run`";
@@ -352,7 +357,16 @@ impl GrantedRequest {
             time_max: self.time_max.saturating_sub(plugin.env.now() - began),
             permit,
         };
-        let response = client.send(call).await?;
+        let response = client.send(call).await;
+        if let Some(effect) = effect {
+            let detail = response.as_ref().map(|response| response.status().to_string());
+            plugin.dry_run.made(|| Effect {
+                error: response.as_ref().err().map(ToString::to_string),
+                detail: detail.unwrap_or_default(),
+                ..effect
+            });
+        }
+        let response = response?;
         if matches!(
             response.status(),
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE

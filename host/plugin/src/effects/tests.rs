@@ -54,3 +54,32 @@ fn a_new_dry_run_starts_with_an_empty_list() {
         }
     );
 }
+
+/// Notes each effect, and whether it was withheld.
+#[derive(Debug, Default)]
+struct Seen(Mutex<Vec<(String, bool)>>);
+
+impl PluginObserver for Seen {
+    fn called(&self, _call: &ObservedCall<'_>) {}
+
+    fn had_effect(&self, plugin: &str, effect: &Effect, is_withheld: bool) {
+        let seen = format!("{plugin} {} {}", effect.action, effect.target);
+        lock(&self.0).push((seen, is_withheld));
+    }
+}
+
+#[test]
+fn an_observer_receives_what_was_done_and_withheld() {
+    let seen = Arc::new(Seen::default());
+    let observer = Arc::clone(&seen) as Arc<dyn PluginObserver>;
+    let env: Arc<dyn Environment> = Arc::new(crate::testing::TokioTime);
+    let observed = Observed::new(&Arc::from("greeter"), Some(&observer));
+    let effects = Effects::new(false, &env, Arc::default(), observed);
+    effects.made(|| effect("a"));
+    effects.set_dry_run(true);
+    effects.record(effect("b"));
+    let expected = [("greeter set a".to_owned(), false), ("greeter set b".to_owned(), true)];
+    assert_eq!(*lock(&seen.0), expected);
+    assert_eq!(effects.list().effects.len(), 1, "only what was withheld is listed");
+    withheld(false).made(|| panic!("there is no observer"));
+}

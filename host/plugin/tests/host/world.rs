@@ -292,6 +292,7 @@ impl World {
                 kube,
                 key_value: keys.clone().map(|keys| Arc::new(keys) as Arc<dyn KeyValue>),
                 http,
+                observer: None,
             },
             metrics: PluginMetrics::register(&mut registry),
             script_runners,

@@ -45,7 +45,14 @@ pub(crate) async fn send(
     let wait_max = wait_max.saturating_sub(plugin.env.now() - began);
     let api = api(plugin)?;
     address.cluster = api.cluster(&address.cluster)?;
-    let withheld = withhold(plugin, &address, &mut action)?;
+    let is_withheld = plugin.dry_run.is_dry_run();
+    let effect = match is_withheld || plugin.dry_run.is_observed() {
+        true => effect_of(&address, &action)?,
+        false => None,
+    };
+    if is_withheld {
+        withhold(&mut action);
+    }
     let write = begin_write(plugin, &address, &action)?;
     let call = KubeCall {
         plugin: Arc::clone(&plugin.plugin),
@@ -66,39 +73,47 @@ pub(crate) async fn send(
         let version = answer.as_ref().map(|body| version_of(body));
         write.ended(version.as_ref().map(Option::as_deref).map_err(|error| *error));
     }
-    if let Some(effect) = withheld {
+    if let Some(effect) = effect {
         let error = answer.as_ref().err().map(|error| error.message.clone());
-        plugin.dry_run.record(Effect { error, ..effect });
+        let effect = Effect { error, ..effect };
+        match is_withheld {
+            true => plugin.dry_run.record(effect),
+            false => plugin.dry_run.made(|| effect),
+        }
     }
     answer
 }
 
-/// In dry run, makes a write one that changes nothing. Returns what it would have done.
-fn withhold(plugin: &KubePlugin, address: &KubeAddress, action: &mut KubeAction) -> Result<Option<Effect>, KubeError> {
-    if !plugin.dry_run.is_dry_run() {
+/// What the call does. None: it reads, or the plugin itself asks for a dry run, so that nothing happens.
+fn effect_of(address: &KubeAddress, action: &KubeAction) -> Result<Option<Effect>, KubeError> {
+    let is_dry_run = match action {
+        KubeAction::Get | KubeAction::List(_) => return Ok(None),
+        KubeAction::Create(_, options) | KubeAction::Update(_, options) | KubeAction::Patch(_, _, options) => {
+            options.dry_run
+        }
+        KubeAction::Delete(options) => options.dry_run,
+    };
+    if is_dry_run {
         return Ok(None);
     }
     let made = name_made(address, action)?;
     let described = attributes(address, action, &made).target();
-    match action {
-        KubeAction::Get | KubeAction::List(_) => return Ok(None),
-        KubeAction::Create(_, options) | KubeAction::Update(_, options) | KubeAction::Patch(_, _, options) => {
-            // The plugin itself asked for a dry run: nothing would have happened.
-            if std::mem::replace(&mut options.dry_run, true) {
-                return Ok(None);
-            }
-        }
-        KubeAction::Delete(options) => {
-            if std::mem::replace(&mut options.dry_run, true) {
-                return Ok(None);
-            }
-        }
-    }
     Ok(Some(Effect {
         cluster: address.cluster.clone(),
         detail: detail(address, action.document()),
         ..Effect::new(EffectKind::Kube, action.verb().to_string(), described)
     }))
+}
+
+/// Makes a write one that changes nothing.
+fn withhold(action: &mut KubeAction) {
+    match action {
+        KubeAction::Get | KubeAction::List(_) => {}
+        KubeAction::Create(_, options) | KubeAction::Update(_, options) | KubeAction::Patch(_, _, options) => {
+            options.dry_run = true;
+        }
+        KubeAction::Delete(options) => options.dry_run = true,
+    }
 }
 
 /// What is shown of a document: of Secrets, their size only.

@@ -130,7 +130,8 @@ impl CallChanges {
             let (source, key) = (event.source, event.key.clone());
             self.plugin.track(source, key, || event.end(None))
         });
-        let changes = std::mem::take(&mut self.changes).into_iter().collect();
+        let changes: Vec<KvChange> = std::mem::take(&mut self.changes).into_iter().collect();
+        self.plugin.show_changes(&changes);
         self.space.commit(changes, handled);
         self.plugin.show(self.space.usage());
         // Only now other calls may claim what this one has.
@@ -141,6 +142,7 @@ impl CallChanges {
     /// event that ends so.
     pub(super) fn hold(mut self, event: HandledEvent) -> HandledEvent {
         let changes: Vec<KvChange> = std::mem::take(&mut self.changes).into_iter().collect();
+        self.plugin.show_changes(&changes);
         let size = |(key, value): &KvChange| key.len() + value.as_ref().map_or(0, |value| value.len());
         let bytes = self.plugin.hold_bytes(changes.iter().map(size).sum());
         let persist = self.space.hold(changes);

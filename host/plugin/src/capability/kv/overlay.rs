@@ -72,12 +72,7 @@ impl KvSpace for Overlay {
     fn commit(&self, changes: Vec<KvChange>, handled: Option<KvHandled>) {
         let mut kept = self.lock();
         for (key, value) in changes {
-            let action = if value.is_some() { "set" } else { "delete" };
-            let bytes = value.as_ref().map(|value| format!("{} B", value.len()));
-            self.effects.record(Effect {
-                detail: bytes.unwrap_or_default(),
-                ..Effect::new(EffectKind::Kv, action, key.clone())
-            });
+            self.effects.record(effect(&key, value.as_deref()));
             let stored = self.stored.get(&key);
             let is_stored = stored.is_some();
             let before = kept.values.get(&key).cloned().unwrap_or(stored);
@@ -116,6 +111,15 @@ pub(super) fn merged(
         }
     }
     keys.into_iter().take(max).collect()
+}
+
+/// The change of a key: its new value, or none if it is deleted.
+pub(super) fn effect(key: &str, value: Option<&[u8]>) -> Effect {
+    let action = if value.is_some() { "set" } else { "delete" };
+    Effect {
+        detail: value.map(|value| format!("{} B", value.len())).unwrap_or_default(),
+        ..Effect::new(EffectKind::Kv, action, key)
+    }
 }
 
 /// Keys and bytes that a key takes.

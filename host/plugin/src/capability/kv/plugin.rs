@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use informant_object::{Key, SourceId};
 
-use super::key_value::{KeyValue, KvHandled, KvOpening, KvSpace, KvUsage};
+use super::key_value::{KeyValue, KvChange, KvHandled, KvOpening, KvSpace, KvUsage};
 use super::metrics::KvSeries;
-use super::overlay::Overlay;
+use super::overlay::{self, Overlay};
 use super::{Answer, KV_HELD_BYTES_MAX, KV_KEY_COST_BYTES, KV_WAITING_MAX};
 use crate::bindings::informant::plugin::types::{ErrorCode, HostError};
 use crate::capability::error;
@@ -125,6 +125,16 @@ impl KvPlugin {
 
     pub(super) fn show(&self, usage: KvUsage) {
         self.series.show(usage);
+    }
+
+    /// Tells an observer of changes that are about to be applied. Those of a dry run are recorded where they are kept.
+    pub(super) fn show_changes(&self, changes: &[KvChange]) {
+        if !self.dry_run.is_observed() || self.dry_run.is_dry_run() {
+            return;
+        }
+        for (key, value) in changes {
+            self.dry_run.made(|| overlay::effect(key, value.as_deref()));
+        }
     }
 
     /// The stored keys.
