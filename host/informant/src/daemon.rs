@@ -27,6 +27,7 @@ mod exclude_warnings;
 mod file_content;
 mod file_watch;
 mod informer_supervisor;
+mod overrides;
 mod plugin_attachments;
 mod plugin_content;
 mod plugin_keys;
@@ -44,7 +45,7 @@ use anyhow::{Context, Result};
 use axum::Router;
 use informant_cache::{CacheBudget, Catalog, Environment};
 use informant_informer::TokioEnvironment;
-use informant_plugin_host::{Compiler, HostOptions, KeyValue, PluginHost, Services};
+use informant_plugin_host::{Compiler, HostOptions, KeyValue, PluginHost, PluginObserver, Services};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -54,6 +55,8 @@ use tokio_util::task::TaskTracker;
 pub(crate) use admin_certificate::CertificateStatus;
 pub(crate) use configuration::{Announcement, Configuration};
 pub use file_watch::SETTLE;
+pub(crate) use file_watch::{FileTicks, FileWatch};
+pub use overrides::ConfigOverrides;
 pub(crate) use status_registry::{
     InformerEntry, InformerPhase, InformerStatus, InformerStatuses, PluginEntry, PluginPhase, RunningInformer,
     StatusRegistry,
@@ -75,7 +78,6 @@ use config_reader::{ConfigChannel, config_channel};
 use config_supervisor::{ConfigSupervisor, SupervisorParts};
 use config_watcher::ConfigWatcher;
 use durable_state::DurableState;
-use file_watch::FileWatch;
 use informant_config::{ADMIN_SOCKET_DEFAULT, AdminSection, Config};
 use plugin_keys::PluginKeys;
 
@@ -111,6 +113,10 @@ pub struct DaemonOptions {
     pub routes: MakeRoutes,
     /// Lists what is in progress, for a stop that hangs.
     pub activities: Activities,
+    /// Set in this and every later version of the configuration.
+    pub overrides: ConfigOverrides,
+    /// Who watches what plugins do.
+    pub observer: Option<Arc<dyn PluginObserver>>,
 }
 
 #[derive(Debug)]
@@ -136,7 +142,8 @@ impl Daemon {
     /// # Errors
     /// When the admin server cannot listen, the engine for guests cannot be created, or the state database cannot be
     /// opened.
-    pub async fn start(options: DaemonOptions) -> Result<Self> {
+    pub async fn start(mut options: DaemonOptions) -> Result<Self> {
+        options.overrides.apply(&mut options.config);
         let config = &options.config;
         let admin = listen("admin", options.admin_listen.unwrap_or(config.admin.listen))?;
         let health = listen("health", options.health_listen.unwrap_or(config.health.listen))?;
@@ -178,7 +185,7 @@ impl Daemon {
             stop: stop.clone(),
         };
         // The registry has to know what readiness waits for before the first readiness request.
-        supervise(config, parts, channel);
+        supervise(config, options.overrides, parts, channel);
         let identity = IdentityParts {
             environment: Arc::clone(&environment),
             watch: files.clone(),
@@ -283,6 +290,7 @@ fn plugin_host(
                 SystemResolver,
                 Arc::clone(environment),
             ))),
+            observer: options.observer.clone(),
         },
         metrics: metrics.plugins.clone(),
         script_runners: script_runners::sources(&options.config.script_runners)?,
@@ -376,14 +384,22 @@ fn serve(
 }
 
 /// Starts what the configuration names and follows its changes.
-fn supervise(config: &Config, parts: SupervisorParts, channel: ConfigChannel) {
+fn supervise(config: &Config, overrides: ConfigOverrides, parts: SupervisorParts, channel: ConfigChannel) {
     let (registry, metrics) = (parts.registry.clone(), parts.metrics.clone());
     let (environment, tasks) = (Arc::clone(&parts.environment), parts.tasks.clone());
     let stop = parts.stop.clone();
     let ticks = parts.watch.subscribe(&config.path);
     let (reader, texts) = channel.reader((config.path.clone(), config.hash), registry.clone(), ticks);
     let supervisor = ConfigSupervisor::new(parts);
-    let watcher = ConfigWatcher::new(config, registry, supervisor, texts, metrics, Arc::clone(&environment));
+    let watcher = ConfigWatcher::new(
+        config,
+        overrides,
+        registry,
+        supervisor,
+        texts,
+        metrics,
+        Arc::clone(&environment),
+    );
     let run = async move {
         tokio::select! {
             biased;

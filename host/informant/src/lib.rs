@@ -56,7 +56,7 @@ pub use activities::Activities;
 pub use admin::routes;
 pub use cli::{Cli, Exit};
 pub use cluster::{ClusterAccess, ClusterFlags};
-pub use daemon::{Daemon, DaemonOptions, SETTLE, ShutdownReport};
+pub use daemon::{ConfigOverrides, Daemon, DaemonOptions, SETTLE, ShutdownReport};
 pub use http_client::{HttpSender, SystemResolver};
 pub use metrics::Metrics;
 

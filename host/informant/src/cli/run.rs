@@ -16,7 +16,7 @@ use crate::activities::Activities;
 use crate::admin;
 use crate::cluster::{ClusterAccess, end_login_programs};
 use crate::config_file;
-use crate::daemon::{Daemon, DaemonOptions, STOP_MAX};
+use crate::daemon::{ConfigOverrides, Daemon, DaemonOptions, STOP_MAX};
 use crate::directories;
 use crate::exit::Exit;
 use crate::guests::compiler;
@@ -94,6 +94,8 @@ async fn serve(
         routes: admin::routes,
         cache_dir: args.cache_dir.clone().unwrap_or_else(directories::cache),
         activities,
+        overrides: ConfigOverrides::default(),
+        observer: None,
     })
     .await?;
     signals.daemon_runs();
@@ -121,16 +123,16 @@ async fn serve(
 /// The threads for informers: half of the cores. A frame passes through several tasks, and waking
 /// a task on another thread costs more than the task itself; idle threads also spread objects over more heaps, which
 /// costs memory. Guests compute, so they may use all cores.
-const fn informer_threads(cores: usize) -> usize {
+pub(super) const fn informer_threads(cores: usize) -> usize {
     if cores < 4 { 1 } else { cores / 2 }
 }
 
 /// Threads of a daemon besides those of its two runtimes: signals, the clock of the guests, three servers, the watch
 /// on files, and some for files and look-ups.
-const OTHER_THREADS: usize = 9;
+pub(super) const OTHER_THREADS: usize = 9;
 
 /// Whether the system permits so many threads more. The runtimes panic where one is missing later.
-fn check_threads(count: usize) -> Result<()> {
+pub(super) fn check_threads(count: usize) -> Result<()> {
     let gate = Mutex::new(());
     let started = thread::scope(|scope| {
         // All of them are there at once.
@@ -146,7 +148,7 @@ fn check_threads(count: usize) -> Result<()> {
     })
 }
 
-fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
+pub(super) fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name(name)

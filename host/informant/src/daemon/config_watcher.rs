@@ -27,6 +27,7 @@ use super::config_reader::{CheckedText, ConfigTexts};
 use super::config_supervisor::ConfigSupervisor;
 use super::configuration::{ReloadResult, Section};
 use super::or_never;
+use super::overrides::ConfigOverrides;
 use super::section_command::{COMPILES, Pending, Progress, SectionChange, SectionResult};
 use super::status_registry::StatusRegistry;
 use crate::config_file;
@@ -40,6 +41,7 @@ const RESTART: &str = "takes effect after a restart";
 
 pub(super) struct ConfigWatcher {
     path: PathBuf,
+    overrides: ConfigOverrides,
     /// The sections that the process was started with.
     admin: AdminSection,
     health: HealthSection,
@@ -99,6 +101,7 @@ impl ConfigWatcher {
     /// Starts everything that `config` names.
     pub(super) fn new(
         config: &Config,
+        overrides: ConfigOverrides,
         registry: StatusRegistry,
         supervisor: ConfigSupervisor,
         texts: ConfigTexts,
@@ -107,6 +110,7 @@ impl ConfigWatcher {
     ) -> Self {
         let mut watcher = Self {
             path: config.path.clone(),
+            overrides,
             admin: config.admin.clone(),
             health: config.health.clone(),
             http: config.http.clone(),
@@ -154,7 +158,10 @@ impl ConfigWatcher {
     fn handle_change(&mut self, text: Result<SourceFile, Problems>) {
         self.registry.configuration().read = self.environment.now();
         match text.and_then(|file| Config::parse(&file)) {
-            Ok(config) => self.apply(&config),
+            Ok(mut config) => {
+                self.overrides.apply(&mut config);
+                self.apply(&config);
+            }
             Err(problems) => {
                 let config = self.path.display();
                 tracing::error!(%config, error = problems.one_line(), code = "config-not-applied", "configuration refused; keeping the previous configuration");

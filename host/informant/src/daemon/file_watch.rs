@@ -29,7 +29,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::until;
 use crate::files::Turn;
 use crate::sync::lock;
-use watched_paths::WatchedPaths;
+use watched_paths::{IsLeftOut, WatchedPaths};
 
 /// How long files must be unchanged before they are read: an editor or a compiler writes in several steps.
 pub const SETTLE: Duration = Duration::from_millis(20);
@@ -85,10 +85,19 @@ impl FileWatch {
 
     /// Watches a file. Ticks once it is watched, so that no change before is missed.
     pub(crate) fn subscribe(&self, file: &Path) -> FileTicks {
+        self.start_watch(file, None)
+    }
+
+    /// Watches the files in a folder and in those below it, except in folders that are left out by their names.
+    pub(crate) fn subscribe_tree(&self, folder: &Path, is_left_out: IsLeftOut) -> FileTicks {
+        self.start_watch(folder, Some(is_left_out))
+    }
+
+    fn start_watch(&self, file: &Path, tree: Option<IsLeftOut>) -> FileTicks {
         let (sender, ticks) = watch::channel(0);
         let stop = self.stop.child_token();
         let hint = Arc::new(Notify::new());
-        let id = self.shared.add(file, &hint);
+        let id = self.shared.add(file, tree, &hint);
         let task = WatchTask {
             id,
             hint,
@@ -141,6 +150,8 @@ struct WatchedFiles {
 
 struct WatchedFile {
     file: PathBuf,
+    /// It is a folder, and what is in it counts.
+    tree: Option<IsLeftOut>,
     paths: WatchedPaths,
     /// Files that have been written to but not closed.
     writing: BTreeSet<PathBuf>,
@@ -167,12 +178,13 @@ impl SharedState {
         lock(&self.directories)
     }
 
-    fn add(&self, file: &Path, hint: &Arc<Notify>) -> u64 {
+    fn add(&self, file: &Path, tree: Option<IsLeftOut>, hint: &Arc<Notify>) -> u64 {
         let mut files = self.files();
         files.last_id += 1;
         let id = files.last_id;
         let file = WatchedFile {
             file: file.to_owned(),
+            tree,
             paths: WatchedPaths::default(),
             writing: BTreeSet::new(),
             hint: Arc::clone(hint),
@@ -224,10 +236,14 @@ impl SharedState {
 
     /// Watches the directories that lead to a file now. Blocks for as long as its file system takes.
     fn follow(&self, id: u64) {
-        let Some(file) = self.files().by_id.get(&id).map(|file| file.file.clone()) else {
+        let found = self.files().by_id.get(&id).map(|file| (file.file.clone(), file.tree));
+        let Some((file, tree)) = found else {
             return;
         };
-        let paths = WatchedPaths::resolve(&file);
+        let paths = match tree {
+            Some(is_left_out) => WatchedPaths::resolve_tree(&file, is_left_out),
+            None => WatchedPaths::resolve(&file),
+        };
         let found: Vec<_> = paths
             .directories()
             .map(|directory| (directory.to_owned(), identity(directory)))

@@ -141,6 +141,8 @@ impl World {
             cache_dir: artifacts(),
             routes: informant::routes,
             activities: informant::Activities::default(),
+            overrides: informant::ConfigOverrides::default(),
+            observer: None,
         })
         .await
         .unwrap();

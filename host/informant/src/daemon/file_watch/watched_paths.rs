@@ -3,15 +3,26 @@
 //! `..data`), a directory. Directories are stored without symlinks in their names, so that each has one name.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
 /// How many symlinks are followed for one file; as many as Linux follows.
 const LINKS_MAX: usize = 40;
 
-/// WatchedDirectories, each with the names that are looked up in it.
+/// Directories below a watched one that are watched, too: 1,000. What changes in further ones is noticed by polling.
+const TREE_DIRECTORIES_MAX: usize = 1_000;
+
+/// The watched directories.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct WatchedPaths(BTreeMap<PathBuf, BTreeSet<OsString>>);
+pub(super) struct WatchedPaths {
+    /// Those on the path, each with the names that are looked up in it.
+    on_path: BTreeMap<PathBuf, BTreeSet<OsString>>,
+    /// Those in which every name counts.
+    whole: BTreeSet<PathBuf>,
+}
+
+/// Whether a directory of this name is left out of a tree.
+pub(crate) type IsLeftOut = fn(&OsStr) -> bool;
 
 impl WatchedPaths {
     /// The path to a file as it is now; of what does not exist yet, as far as it can be known.
@@ -24,18 +35,39 @@ impl WatchedPaths {
         paths
     }
 
+    /// The path to a folder as it is now, and the folders in it.
+    pub(super) fn resolve_tree(folder: &Path, is_left_out: IsLeftOut) -> Self {
+        let mut paths = Self::resolve(folder);
+        let mut folders: Vec<PathBuf> = folder.canonicalize().into_iter().collect();
+        while let Some(folder) = folders.pop() {
+            if paths.whole.len() >= TREE_DIRECTORIES_MAX {
+                break;
+            }
+            // What vanishes meanwhile is noticed in its parent.
+            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !is_left_out(&entry.file_name()) {
+                    folders.push(entry.path());
+                }
+            }
+            paths.whole.insert(folder);
+        }
+        paths
+    }
+
     /// The directories, parents before their children.
     pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
-        self.0.keys().map(PathBuf::as_path)
+        self.on_path.keys().chain(&self.whole).map(PathBuf::as_path)
     }
 
     pub(super) fn has_directory(&self, directory: &Path) -> bool {
-        self.0.contains_key(directory)
+        self.on_path.contains_key(directory) || self.whole.contains(directory)
     }
 
     /// Whether an event at `path` can concern a file.
     pub(super) fn contains(&self, path: &Path) -> bool {
-        let is_on = |parent: &Path, name| self.0.get(parent).is_some_and(|names| names.contains(name));
+        let is_on = |parent: &Path, name| {
+            self.whole.contains(parent) || self.on_path.get(parent).is_some_and(|names| names.contains(name))
+        };
         self.has_directory(path)
             || matches!((path.parent(), path.file_name()), (Some(parent), Some(name)) if is_on(parent, name))
     }
@@ -57,7 +89,10 @@ impl WatchedPaths {
                     continue;
                 }
             };
-            self.0.entry(directory.clone()).or_default().insert(name.to_owned());
+            self.on_path
+                .entry(directory.clone())
+                .or_default()
+                .insert(name.to_owned());
             let here = directory.join(name);
             match std::fs::read_link(&here) {
                 Ok(target) if links_left > 0 => {
@@ -78,7 +113,7 @@ mod tests {
 
     /// The paths below `root`, one a line.
     fn show(paths: &WatchedPaths, root: &Path) -> String {
-        let below = paths.0.iter().filter_map(|(directory, names)| {
+        let below = paths.on_path.iter().filter_map(|(directory, names)| {
             let directory = directory.strip_prefix(root).ok()?;
             let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
             Some(format!("{}: {}", directory.display(), names.join(" ")))
@@ -109,6 +144,22 @@ mod tests {
             paths.has_directory(root.parent().unwrap()),
             "the directory itself may be replaced"
         );
+    }
+
+    #[test]
+    fn every_name_below_a_watched_folder_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        for folder in ["src/deep", "target/debug"] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        symlink(&root, root.join("src/loop")).unwrap();
+        let paths = WatchedPaths::resolve_tree(&root, |name| name == "target");
+        for name in ["new.rs", "src/lib.rs", "src/deep/a.rs", "target"] {
+            assert!(paths.contains(&root.join(name)), "{name}");
+        }
+        assert!(!paths.contains(&root.join("target/debug/a.wasm")));
+        assert!(paths.has_directory(&root) && !paths.has_directory(&root.join("target")));
     }
 
     #[test]
