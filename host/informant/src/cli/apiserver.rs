@@ -13,7 +13,7 @@ use informant_apiserver::{ApiServer, Fault, Identity, Options, TokenOwner};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use self::kubeconfig::{Kubeconfig, KubeconfigEntry};
+pub(super) use self::kubeconfig::{Kubeconfig, KubeconfigEntry};
 use self::snapshot::SnapshotFile;
 use super::{Exit, output};
 use crate::signals::StopSignals;
@@ -153,7 +153,7 @@ async fn serve(args: &ApiserverArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+pub(super) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address}"))?;

@@ -19,6 +19,7 @@ mod script;
 mod source;
 mod tool;
 
+use std::fmt::{self, Display};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -27,40 +28,62 @@ use clap::Args;
 use informant_config::show_size;
 use informant_plugin_host::limits::SCRIPT_BYTES_MAX;
 use informant_plugin_host::script_component;
-use informant_spec::{Content, ContentSource, Language as Spoken};
+use informant_spec::{Content, ContentSource, Digest, Language as Spoken};
 
-pub(super) use self::source::needs_bundler;
-use self::source::{Language, Source, is_typed};
+use self::source::is_typed;
+pub(super) use self::source::{Language, Source, needs_bundler};
+pub(super) use self::tool::ToolUnusable;
 use super::inspect::ConfigOfPlugin;
 use super::{Exit, output};
 use crate::guests::Guests;
 use crate::script_runners;
 
 /// `informant plugin build`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(super) struct BuildArgs {
     /// Source file, core module, or folder of a plugin in Rust, Go, C, Python, TypeScript or JavaScript
     #[arg(default_value = ".")]
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// Output file [default: for a script the name of PATH with the extension .js, otherwise NAME.wasm in the folder,
     /// with the name of the project or file]
     #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
     /// Of a script, write a component, which contains the script and its runner. A .js file is not bundled
     #[arg(long)]
-    component: bool,
+    pub(super) component: bool,
     /// Of npm packages, bundle what they export under these conditions, for example `browser`
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    conditions: Vec<String>,
+    pub(super) conditions: Vec<String>,
     /// Folder of the SDK for C or Python [default: C: the -I in .clangd that has informant.h; Python: where the package
     /// informant is installed]
     #[arg(long, value_name = "DIRECTORY")]
-    sdk: Option<PathBuf>,
+    pub(super) sdk: Option<PathBuf>,
     #[command(flatten)]
-    config: ConfigOfPlugin,
+    pub(super) config: ConfigOfPlugin,
+}
+
+/// What a build wrote.
+pub(super) struct Built {
+    pub(super) output: PathBuf,
+    size: u64,
+    digest: Digest,
+}
+
+impl Display for Built {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (output, size) = (self.output.display(), show_size(self.size));
+        write!(f, "{output}: {size}, sha256 {}", self.digest)
+    }
 }
 
 pub(super) fn run(args: &BuildArgs) -> Result<Exit> {
+    let built = build(args)?;
+    output::to_stdout(|out| output::line(out, &built.to_string())).context("cannot print the result")?;
+    Ok(Exit::Done)
+}
+
+/// Builds what `args` name and writes it, if Informant would load it. The messages of the tools are on stderr.
+pub(super) fn build(args: &BuildArgs) -> Result<Built> {
     let source = Source::find(&args.path)?;
     check_flags(args, &source)?;
     let output = output_of(args, &source)?;
@@ -80,14 +103,15 @@ pub(super) fn run(args: &BuildArgs) -> Result<Exit> {
     let content = Content::new(&output, built.clone());
     check(&content, args)?;
     write(&output, &built)?;
-    let (size, digest) = (show_size(built.len() as u64), content.digest());
-    output::to_stdout(|out| output::line(out, &format!("{}: {size}, sha256 {digest}", output.display())))
-        .context("cannot print the result")?;
-    Ok(Exit::Done)
+    Ok(Built {
+        output,
+        size: built.len() as u64,
+        digest: content.digest(),
+    })
 }
 
 /// Refuses flags that would have no effect.
-fn check_flags(args: &BuildArgs, source: &Source) -> Result<()> {
+pub(super) fn check_flags(args: &BuildArgs, source: &Source) -> Result<()> {
     let is_script = source.language == Language::Script;
     let shown = args.path.display();
     ensure!(
@@ -106,7 +130,8 @@ fn check_flags(args: &BuildArgs, source: &Source) -> Result<()> {
     Ok(())
 }
 
-fn output_of(args: &BuildArgs, source: &Source) -> Result<PathBuf> {
+/// The file that `args` make of `source`.
+pub(super) fn output_of(args: &BuildArgs, source: &Source) -> Result<PathBuf> {
     let is_script = source.language == Language::Script && !args.component;
     let extension = if is_script { "js" } else { "wasm" };
     let output = match (&args.output, source.language) {

@@ -29,14 +29,14 @@ pub(super) struct InspectArgs {
 }
 
 /// Selects the `config` that `describe` receives.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(super) struct ConfigOfPlugin {
     /// Configuration file: the manifest may depend on the `config` of the plugin that has this component
     #[arg(short, long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(super) config: Option<PathBuf>,
     /// The plugin in the configuration file, if several have this component
     #[arg(long, value_name = "NAME", requires = "config")]
-    plugin: Option<String>,
+    pub(super) plugin: Option<String>,
 }
 
 /// Output formats.
@@ -122,7 +122,7 @@ impl ConfigOfPlugin {
 }
 
 /// The absolute path of a file that need not exist.
-fn absolute(path: &Path) -> PathBuf {
+pub(super) fn absolute(path: &Path) -> PathBuf {
     let in_folder = || {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;

@@ -9,13 +9,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 /// One server, as a cluster and a context of the same name.
-pub(super) struct KubeconfigEntry {
+pub(in crate::cli) struct KubeconfigEntry {
     name: String,
     address: SocketAddr,
 }
 
 impl KubeconfigEntry {
-    pub(super) fn new(name: impl Into<String>, address: SocketAddr) -> Self {
+    pub(in crate::cli) fn new(name: impl Into<String>, address: SocketAddr) -> Self {
         Self {
             name: name.into(),
             address,
@@ -33,16 +33,16 @@ impl KubeconfigEntry {
     }
 }
 
-pub(super) struct Kubeconfig<'a> {
+pub(in crate::cli) struct Kubeconfig<'a> {
     /// The authority's certificate, if the server speaks TLS.
-    pub(super) authority_pem: Option<&'a str>,
-    pub(super) first: KubeconfigEntry,
-    pub(super) replica: Option<KubeconfigEntry>,
+    pub(in crate::cli) authority_pem: Option<&'a str>,
+    pub(in crate::cli) first: KubeconfigEntry,
+    pub(in crate::cli) replica: Option<KubeconfigEntry>,
 }
 
 impl Kubeconfig<'_> {
     /// Writes to a temporary file and renames it, so that no reader sees half a file.
-    pub(super) fn write(&self, path: &Path) -> Result<()> {
+    pub(in crate::cli) fn write(&self, path: &Path) -> Result<()> {
         let failed = || format!("cannot write {}", path.display());
         let aside = path.with_added_extension("tmp");
         std::fs::write(&aside, self.text()).with_context(failed)?;

@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 
 use super::source::Source;
-use super::tool::{Tool, read_result};
+use super::tool::{Tool, ToolUnusable, read_result};
 
 const TARGET: &str = "wasm32-wasip2";
 
@@ -54,8 +54,10 @@ fn check_target(rustc: &mut Command, manifest: &Path) -> Result<()> {
     let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
     ensure!(
         !output.status.success() || folder.is_dir(),
-        "the Rust toolchain of {} lacks the target {TARGET}: run `rustup target add {TARGET}`",
-        manifest.display()
+        ToolUnusable(format!(
+            "the Rust toolchain of {} lacks the target {TARGET}: run `rustup target add {TARGET}`",
+            manifest.display()
+        ))
     );
     Ok(())
 }

@@ -6,6 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::tool::ToolUnusable;
+
 const ESBUILD: &str = "esbuild";
 
 /// The condition, and the field of package.json, of packages for browsers.
@@ -38,11 +40,11 @@ pub(super) fn bundle(file: &Path, conditions: &[String]) -> Result<Vec<u8>> {
     command.arg(file).args(ARGUMENTS).args(selection(conditions));
     let bundled = match command.output() {
         Ok(bundled) => bundled,
-        Err(error) if error.kind() == ErrorKind::NotFound => bail!(
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!(ToolUnusable(format!(
             "esbuild is not installed, which bundles TypeScript and packages: run `npm install --save-dev esbuild` in \
              the folder of {}, or put esbuild into PATH",
             file.display()
-        ),
+        ))),
         Err(error) => return Err(error).with_context(|| format!("cannot run {}", program.display())),
     };
     let messages = applicable(&String::from_utf8_lossy(&bundled.stderr));

@@ -32,7 +32,7 @@ const PROJECT_FILES: [(&str, Language); 5] = [
 
 /// What is built, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Language {
+pub(in crate::cli) enum Language {
     /// JavaScript or TypeScript.
     Script,
     Rust,
@@ -44,15 +44,15 @@ pub(super) enum Language {
 }
 
 /// What a path names.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Source {
-    pub(super) language: Language,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::cli) struct Source {
+    pub(in crate::cli) language: Language,
     /// The folder that the build runs in.
-    pub(super) folder: PathBuf,
+    pub(in crate::cli) folder: PathBuf,
     /// The files to compile, or the one to begin with. Empty if the build tool knows them (Rust, Go).
-    pub(super) files: Vec<PathBuf>,
+    pub(in crate::cli) files: Vec<PathBuf>,
     /// The name of the result, without its suffix.
-    pub(super) name: String,
+    pub(in crate::cli) name: String,
 }
 
 impl Source {
@@ -60,7 +60,7 @@ impl Source {
     ///
     /// # Errors
     /// If it does not exist, or if it does not say what to build.
-    pub(super) fn find(path: &Path) -> Result<Source> {
+    pub(in crate::cli) fn find(path: &Path) -> Result<Source> {
         if path.is_dir() {
             return in_folder(path);
         }

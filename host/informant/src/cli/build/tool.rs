@@ -9,6 +9,11 @@ use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 /// A major and a minor version.
 pub(super) type Version = (u32, u32);
 
+/// A program that is missing, does not work, or is too old: no change of the sources helps.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(in crate::cli) struct ToolUnusable(pub(super) String);
+
 /// A program that builds plugins of one language.
 pub(super) struct Tool {
     /// What messages call it.
@@ -32,10 +37,12 @@ impl Tool {
         let text = String::from_utf8_lossy(&text);
         ensure!(
             output.status.success(),
-            "{} does not work: `{}` fails: {}",
-            self.name,
-            shown(command),
-            text.trim()
+            ToolUnusable(format!(
+                "{} does not work: `{}` fails: {}",
+                self.name,
+                shown(command),
+                text.trim()
+            ))
         );
         match version_in(&text) {
             Some(found) if found < self.oldest => Err(self.too_old(found, path)),
@@ -87,17 +94,19 @@ impl Tool {
         let Tool {
             name, purpose, install, ..
         } = self;
-        anyhow!("{name} is not installed, which {purpose} {}: {install}", path.display())
+        let message = format!("{name} is not installed, which {purpose} {}: {install}", path.display());
+        ToolUnusable(message).into()
     }
 
     fn too_old(&self, found: Version, path: &Path) -> Error {
         let ((major, minor), (oldest_major, oldest_minor)) = (found, self.oldest);
-        anyhow!(
+        let message = format!(
             "{} {major}.{minor} is too old for {}, which needs {oldest_major}.{oldest_minor}: {}",
             self.name,
             path.display(),
             self.install
-        )
+        );
+        ToolUnusable(message).into()
     }
 
     fn started(&self, started: io::Result<Output>, path: &Path) -> Result<Output> {
