@@ -1,7 +1,7 @@
 //! The command line: its commands and flags.
 //!
 //! ```text
-//! informant run | check | get | status | explain | log-level | rbac | apiserver | completions
+//! informant run | dev | check | get | status | explain | log-level | rbac | apiserver | completions
 //! informant plugin new | build | inspect | list | effects | logs
 //! informant plugin dead-letters | retries | requeue | trigger | pause | resume | restart
 //! ```
@@ -19,6 +19,7 @@ mod build;
 mod check;
 mod client;
 mod completions;
+mod dev;
 mod effects;
 mod examples;
 mod explain;
@@ -81,6 +82,8 @@ Exit codes:
 enum Command {
     /// Run the informers and plugins of a configuration
     Run(run::RunArgs),
+    /// Run a plugin while you write it: rebuild it on save, and show its calls, effects and log
+    Dev(dev::DevArgs),
     /// Validate a configuration, its plugins, and the permissions it needs
     Check(check::CheckArgs),
     /// Show objects from the cache of a running `informant run`
@@ -200,12 +203,17 @@ impl Cli {
 
     #[must_use]
     pub fn run(self) -> ExitCode {
-        if let Err(error) = logging::start(&self.log) {
+        let start_log = match self.command {
+            Command::Dev(_) => logging::start_for_dev,
+            _ => logging::start,
+        };
+        if let Err(error) = start_log(&self.log) {
             output::error(&error);
             return Exit::Usage.into();
         }
         let done = match self.command {
             Command::Run(args) => run::run(&args),
+            Command::Dev(args) => dev::run(&args),
             Command::Check(args) => check::run(&args),
             Command::Get(args) => get::run(&args),
             Command::Status(args) => status::run(&args),

@@ -4,6 +4,7 @@
 //! host as events with a `plugin` field. Secrets and tokens are never logged: no code logs objects, request headers or
 //! kubeconfigs.
 
+mod dev;
 mod json;
 mod recent;
 
@@ -28,6 +29,8 @@ use informant_spec::suggest::did_you_mean;
 
 use crate::escape::{self, Escaped, Form};
 use crate::sync::lock;
+use dev::DevLines;
+use informant_plugin_host::GUEST_TARGET;
 use json::JsonLines;
 use recent::KeepRecent;
 pub(crate) use recent::recent_lines;
@@ -47,6 +50,10 @@ const CRATES: [&str; 9] = [
 
 /// The level without `--log-level`, and with an empty one.
 const LEVEL_DEFAULT: &str = "info";
+
+/// The level of `informant dev` without `--log-level`: what plugins do, and what becomes of their files.
+const LEVEL_OF_DEV: &str = "warn,informant::daemon::plugin_supervisor=info,informant::guest=debug,\
+                            informant_plugin_host::component::runner=info";
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Log")]
@@ -74,6 +81,9 @@ const REDUNDANT_TARGET: &str = "kube_client::client::builder";
 /// log level must not be able to act unseen.
 pub(crate) const AUDIT_TARGET: &str = "informant::audit";
 
+/// The target of the lines of `informant dev` itself: calls and effects of plugins, builds.
+pub(crate) const DEV_TARGET: &str = "informant::dev";
+
 /// What kube's client logs for each connection whose certificate is not verified. Informant logs it once per cluster.
 const REDUNDANT_MESSAGE: &str = "Server cert bypassed";
 
@@ -91,6 +101,9 @@ pub(crate) enum LogFormat {
     Plain,
     /// One JSON object per line, for machines.
     Json,
+    /// For people that write a plugin.
+    #[value(skip)]
+    Dev,
 }
 
 /// Whether colors and bold are written to `stream`: to a terminal, unless the user set `NO_COLOR`.
@@ -100,12 +113,36 @@ pub(crate) fn shows_styles(stream: &impl IsTerminal) -> bool {
 
 /// Starts logging to stderr.
 pub(crate) fn start(flags: &LogFlags) -> Result<()> {
-    let (subscriber, filter) = subscriber(flags, shows_styles(&std::io::stderr()), std::io::stderr)?;
+    begin(subscriber(flags, shows_styles(&std::io::stderr()), std::io::stderr)?);
+    Ok(())
+}
+
+/// Starts logging to stdout for `informant dev`, whose result the log is. Its plain lines are [`DevLines`].
+pub(crate) fn start_for_dev(flags: &LogFlags) -> Result<()> {
+    let flags = for_dev(flags);
+    begin(subscriber(&flags, shows_styles(&std::io::stdout()), std::io::stdout)?);
+    Ok(())
+}
+
+fn for_dev(flags: &LogFlags) -> LogFlags {
+    let level = match flags.log_level.as_str() {
+        "" | LEVEL_DEFAULT => LEVEL_OF_DEV,
+        level => level,
+    };
+    LogFlags {
+        log_level: format!("{level},{DEV_TARGET}=info"),
+        log_format: match flags.log_format {
+            LogFormat::Plain => LogFormat::Dev,
+            format => format,
+        },
+    }
+}
+
+fn begin((subscriber, filter): (Dispatch, LogFilter)) {
     // A second start within one process, as in tests, keeps the first log.
     if subscriber.try_init().is_ok() {
         let _ = FILTER.set(filter);
     }
-    Ok(())
 }
 
 /// The filter of the log of this process, once it was started.
@@ -200,6 +237,20 @@ fn subscriber(
             let builder = builder
                 .fmt_fields(PlainFields)
                 .with_ansi(colors)
+                .with_writer(writer)
+                .with_filter_reloading();
+            let handle = builder.reload_handle();
+            let replace = Box::new(move |filter| handle.reload(filter));
+            (
+                Dispatch::new(builder.finish().with(WithoutUnwanted).with(KeepRecent)),
+                LogFilter { text, replace },
+            )
+        }
+        LogFormat::Dev => {
+            let builder = builder
+                .fmt_fields(PlainFields)
+                .with_ansi(colors)
+                .event_format(DevLines)
                 .with_writer(writer)
                 .with_filter_reloading();
             let handle = builder.reload_handle();
@@ -454,6 +505,42 @@ mod tests {
             assert!(line["timestamp"].is_string() && line.get("target").is_none(), "{line}");
         }
         assert_eq!(lines.len(), 2);
+    }
+
+    #[test]
+    fn lines_of_dev_are_short_and_escaped() {
+        let flags = for_dev(&LogFlags {
+            log_level: LEVEL_DEFAULT.to_owned(),
+            log_format: LogFormat::Plain,
+        });
+        let text = logged_by(LogFormat::Dev, &flags.log_level, || {
+            let (plugin, about) = ("greeter", "add v1/pods web/a in 0.4 ms");
+            tracing::info!(target: DEV_TARGET, plugin, about, "call");
+            tracing::info!(target: DEV_TARGET, plugin, about, error = "failed\u{1b}[31m\nat line 3", "call");
+            tracing::info!(target: DEV_TARGET, plugin, about = "kv set seen 12 B", "effect");
+            tracing::info!(target: DEV_TARGET, "built greeter.wasm");
+            tracing::warn!(target: DEV_TARGET, error = "no such file", "not built");
+            let fields = r#"{"restarts":3}"#;
+            tracing::debug!(target: GUEST_TARGET, plugin, stream = "log", fields, "web/a restarted\n");
+            tracing::info!(target: "informant_informer", "informer started");
+            tracing::warn!(target: "informant_informer", informer = "pods", "watch stale");
+        });
+        insta::assert_snapshot!(without_times(&text).join("\n"), @r"
+        call    greeter add v1/pods web/a in 0.4 ms
+        call    greeter add v1/pods web/a in 0.4 ms: failed\u{1b}[31m\nat line 3
+        effect  greeter kv set seen 12 B
+        dev     built greeter.wasm
+        warning not built: no such file
+        log     greeter DEBUG web/a restarted\n fields.restarts=3
+        warning watch stale informer=pods
+        ");
+        let json = logged_by(LogFormat::Json, &flags.log_level, || {
+            tracing::info!(target: DEV_TARGET, plugin = "greeter", about = "kv set seen 12 B", "effect");
+        });
+        assert!(
+            json.contains(r#""message":"effect""#) && json.contains("kv set seen"),
+            "{json}"
+        );
     }
 
     #[test]

@@ -12,6 +12,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["informant run", "informant run -c config.toml --log-format json"],
     ),
     (
+        "dev",
+        &[
+            "informant dev greeter --objects pods.yaml",
+            "informant dev handler.js --replay",
+            "informant dev greeter --context staging",
+        ],
+    ),
+    (
         "check",
         &[
             "informant check -c config.toml",

@@ -126,7 +126,7 @@ pub(super) fn error(error: &anyhow::Error) {
 }
 
 /// The causes of an error, outermost first, without those that an outer one already contains.
-fn chain(error: &anyhow::Error) -> String {
+pub(super) fn chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let cause = cause.to_string();

@@ -34,6 +34,7 @@ fn help_names_every_command() {
 
     Commands:
       run          Run the informers and plugins of a configuration
+      dev          Run a plugin while you write it: rebuild it on save, and show its calls, effects and log
       check        Validate a configuration, its plugins, and the permissions it needs
       get          Show objects from the cache of a running `informant run`
       status       Show the status of a running `informant run`: configuration, informers, plugins

@@ -12,6 +12,7 @@ mod clusters;
 mod compiling;
 mod configuration;
 mod dead_letters;
+mod dev;
 mod events;
 mod excludes;
 mod files;

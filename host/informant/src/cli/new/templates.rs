@@ -136,19 +136,19 @@ impl Language {
         }
     }
 
-    /// What to run next: what follows `cd FOLDER`, the test, and the build or what replaces it.
+    /// What to run next: what follows `cd FOLDER`, the test, and the plugin itself.
     pub(super) const fn commands(self) -> [&'static str; 3] {
         match self {
-            Language::Js => ["", "npm test", "informant check --offline"],
-            Language::Ts => [" && npm install", "npm test", "informant check --offline"],
+            Language::Js => ["", "npm test", "informant dev"],
+            Language::Ts => [" && npm install", "npm test", "informant dev"],
             Language::Python => [
                 " && python3 -m venv .venv && . .venv/bin/activate",
                 "pip install {{sdk}} && python3 -m unittest",
-                "informant check --offline",
+                "informant dev",
             ],
-            Language::Rust => ["", "cargo test", "informant plugin build"],
-            Language::Go => ["", "go test ./...", "informant plugin build"],
-            Language::C => ["", "make test", "informant plugin build"],
+            Language::Rust => ["", "cargo test", "informant dev"],
+            Language::Go => ["", "go test ./...", "informant dev"],
+            Language::C => ["", "make test", "informant dev"],
         }
     }
 }

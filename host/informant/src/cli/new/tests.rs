@@ -109,27 +109,27 @@ fn the_next_commands_end_the_output() {
     created greeter, a plugin in JavaScript. Next:
       cd greeter
       npm test
-      informant check --offline
+      informant dev
     created greeter, a plugin in TypeScript. Next:
       cd greeter && npm install
       npm test
-      informant check --offline
+      informant dev
     created greeter, a plugin in Python. Next:
       cd greeter && python3 -m venv .venv && . .venv/bin/activate
       pip install ../sdk && python3 -m unittest
-      informant check --offline
+      informant dev
     created greeter, a plugin in Rust. Next:
       cd greeter
       cargo test
-      informant plugin build
+      informant dev
     created greeter, a plugin in Go. Next:
       cd greeter
       go test ./...
-      informant plugin build
+      informant dev
     created greeter, a plugin in C. Next:
       cd greeter
       make test
-      informant plugin build
+      informant dev
     ");
 }
 
