@@ -20,11 +20,15 @@ struct Watched {
 
 impl Watched {
     async fn on(file: &Path) -> Self {
+        Self::start(|watch| watch.subscribe(file)).await
+    }
+
+    async fn start(subscribe: impl FnOnce(&FileWatch) -> FileTicks) -> Self {
         let stop = CancellationToken::new();
         let environment: Arc<dyn Environment> = Arc::new(TokioEnvironment::current(1));
         let watch = FileWatch::start(&environment, stop.clone());
         let mut watched = Self {
-            ticks: watch.subscribe(file),
+            ticks: subscribe(&watch),
             watch,
             _stop: stop.drop_guard(),
         };
@@ -43,6 +47,16 @@ impl Watched {
             self.tick(wanted).await;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_in_new_folders_of_a_tree_are_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut watched = Watched::start(|watch| watch.subscribe_tree(folder.path(), |name| name == "target")).await;
+    fs::create_dir(folder.path().join("src")).unwrap();
+    watched.tick("a new folder").await;
+    fs::write(folder.path().join("src/lib.rs"), "one").unwrap();
+    watched.tick("a new file in it").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
