@@ -33,7 +33,7 @@ pub trait Named {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Manifest {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Events::are_default")]
     events: Vec<Events>,
     #[serde(skip_serializing_if = "Option::is_none")]
     indexes: Option<Indexes>,
@@ -240,6 +240,11 @@ impl Events {
         Self::of("*", "*")
     }
 
+    /// Whether the manifest may leave them out: every object, whole.
+    fn are_default(rules: &[Self]) -> bool {
+        rules.is_empty() || rules == [Self::all()]
+    }
+
     /// Only `metadata`.
     #[must_use]
     pub fn metadata(mut self) -> Self {
@@ -347,6 +352,7 @@ mod tests {
     fn an_empty_manifest_leaves_the_defaults_to_the_contract() {
         let expected = serde_json::json!({ "name": "tested", "version": "1.2.3" });
         assert_eq!(json(&Manifest::new()), expected);
+        assert_eq!(json(&Manifest::new().events(Events::all())), expected);
     }
 
     #[test]
