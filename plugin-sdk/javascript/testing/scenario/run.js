@@ -16,8 +16,8 @@ const BACK_OFF_FIRST_MS = 1_000;
 const BACK_OFF_MAX_MS = 300_000;
 const REQUEUE_MIN_MS = 100;
 
-/** The calls that may be due at one time of the clock before the scenario fails: something asks for calls without end. */
-const CALLS_AT_ONCE_MAX = 1_000;
+/** The most events of the plugin's own writes after one step. */
+const EVENTS_MAX = 1_000;
 
 const ROLES = {
   "on-add": "event-handler",
@@ -240,9 +240,9 @@ export class Run {
   async #settle() {
     const { changed } = this.#driver.host.cluster;
     for (let calls = 0; changed.length > 0; calls++) {
-      if (calls > CALLS_AT_ONCE_MAX)
+      if (calls > EVENTS_MAX)
         throw new Error(
-          `${this.#scenario.root.place}: the plugin still writes after ${CALLS_AT_ONCE_MAX} events: compare before writing`,
+          `${this.#scenario.root.place}: the plugin still writes after ${EVENTS_MAX} events: compare before writing`,
         );
       const { key, before } = changed.shift();
       await this.#event(key, before, "watch");

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 
 from ...dispatch import Failed
@@ -127,7 +128,7 @@ class Run:
             self._apply(object, "initial")
         if self._has("sync-handler"):
             for info in [info for info in driver.host.cluster.sources if (info.api_version, info.kind) in watched]:
-                self._make((info.id,), lambda attempt, source=info.id: driver._synced(source, attempt))  # type: ignore[misc]
+                self._make((info.id,), partial(driver._synced, info.id))  # type: ignore[misc]
 
     def _objects(self) -> list[Any]:
         """All objects that the scenario writes."""
