@@ -170,7 +170,7 @@ test("requests are answered by the test", async () => {
     export const onUpdate = () => new Promise(() => {});`);
   await assert.rejects(driver.put(pod("a")), {
     kind: "permanent",
-    message: /call serveHttp of the driver in the test$/,
+    message: /call serveHttp of the driver in the test /,
   });
   driver.serveHttp(async ({ url, body }) => ({ body: { url, body } }));
   await driver.put(pod("b"));

@@ -128,7 +128,7 @@ class Run:
             self._apply(object, "initial")
         if self._has("sync-handler"):
             for info in [info for info in driver.host.cluster.sources if (info.api_version, info.kind) in watched]:
-                self._make((info.id,), partial(driver._synced, info.id))  # type: ignore[misc]
+                self._make((info.id,), partial(driver._synced, info.id))
 
     def _objects(self) -> list[Any]:
         """All objects that the scenario writes."""
