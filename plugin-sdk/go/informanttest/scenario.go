@@ -393,9 +393,15 @@ func (r *run) again(at key, reason informant.Reason, attempt uint32) error {
 
 // make makes a call, and keeps what follows from it.
 func (r *run) make(at key, attempt uint32, before object, call func(attempt uint32) error) {
+	calls := len(r.plugin.calls)
+	err := call(attempt)
+	// An event that the plugin is not called for cancels nothing.
+	if len(r.plugin.calls) == calls {
+		return
+	}
 	delete(r.timers, at)
 	delete(r.deadLetters, at)
-	if err := call(attempt); err != nil {
+	if err != nil {
 		failure := host.FailureOf(err)
 		switch failure.Kind {
 		case host.Permanent:
@@ -437,6 +443,7 @@ func (r *run) wait(passing time.Duration) {
 			break
 		}
 		r.now = max(r.now, first.due)
+		delete(r.timers, next)
 		r.make(next, first.attempt, first.before, first.call)
 		r.settle()
 	}

@@ -267,12 +267,12 @@ class Run:
 
     def _make(self, key: Any, call: Call, attempt: int = 0, before: Any = None) -> None:
         """Makes a call, and keeps what follows from it."""
-        self._timers.pop(key, None)
-        self._dead_letters.pop(key, None)
         driver = self._started
+        calls = len(driver.calls)
         try:
             call(attempt)
         except Failed as failed:
+            self._forget(key)
             if failed.kind == "permanent":
                 self._dead_letters[key] = (failed.message, call)
             elif failed.kind == "retry-after":
@@ -282,6 +282,10 @@ class Run:
                 due = self._now + min(BACK_OFF_FIRST * 2**attempt, BACK_OFF_MAX)
                 self._timers[key] = Timer(key, due, attempt + 1, call, before)
             return
+        # An event that the plugin is not called for cancels nothing.
+        if len(driver.calls) == calls:
+            return
+        self._forget(key)
         requeue = driver._requeues.get(key)
         if requeue is not None:
             due = self._now + max(requeue.seconds, REQUEUE_MIN)
@@ -294,6 +298,11 @@ class Run:
 
             self._timers[key] = Timer(key, due, 0, again, is_retry=False)
 
+    def _forget(self, key: Any) -> None:
+        """A call of a key ends what is due for it."""
+        self._timers.pop(key, None)
+        self._dead_letters.pop(key, None)
+
     def _wait(self, seconds: float) -> None:
         end = self._now + seconds
         while True:
@@ -302,6 +311,7 @@ class Run:
                 break
             timer = due[0]
             self._now = max(self._now, timer.due)
+            del self._timers[timer.key]
             self._make(timer.key, timer.call, timer.attempt, timer.before)
             self._settle()
         self._now = end
