@@ -13,11 +13,11 @@ from typing import Any
 from ...dispatch import Failed
 from ...errors import HttpError, KubeError
 from ...host import ROLES, HttpRequest
-from ..cluster import Sent, merged, resource_of
-from ..driver import Driver, HandlerCall
-from ..fake import LogLine
+from ..cluster import merged, resource_of
+from ..driver import Driver
 from .expect import difference, fits, kv_difference, members_differences, shown, stream_differences
 from .format import STREAMS, Expect, Reference, Scenario, Step, reference_text
+from .happened import call_of, expected_calls, key_text, line_of, write_of
 from .nodes import Node
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -360,7 +360,7 @@ class Run:
                 if resource not in resources and not is_covered:
                     why = f"no informer of the plugin watches {resource}, and allow.kube does not cover it"
                     step.node.at("apply").fail(why)
-            for call, object, node in _expected_calls(step.expect):
+            for call, object, node in expected_calls(step.expect):
                 if not self._has(_ROLES[call]):
                     node.fail(f"the plugin has no function for {call}")
                 resource = (object or "").split(" ")[0]
@@ -395,9 +395,9 @@ class Run:
             return {stream: [] for stream in STREAMS}
         host = self._driver.host
         return {
-            "calls": [_call(call) for call in self._driver.calls],
-            "log": [_line(line) for line in host.logs if line.level not in ("trace", "debug")],
-            "writes": [_write(sent) for sent in host.cluster.sent],
+            "calls": [call_of(call) for call in self._driver.calls],
+            "log": [line_of(line) for line in host.logs if line.level not in ("trace", "debug")],
+            "writes": [write_of(sent) for sent in host.cluster.sent],
             "http": self._requests,
             "deadLetters": [
                 {"object": self._shown(key), "error": error} for key, (error, _) in self._dead_letters.items()
@@ -406,7 +406,7 @@ class Run:
 
     def _shown(self, key: Any) -> str:
         source = self._started.host.cluster.sources[key[0]]
-        return f"source {source.id}" if len(key) == 1 else f"{source.resource} {_key_text(key)}"
+        return f"source {source.id}" if len(key) == 1 else f"{source.resource} {key_text(key)}"
 
     def _state_differences(self, expect: Expect) -> list[str]:
         node, cluster = expect.node, self._started.host.cluster
@@ -442,7 +442,7 @@ class Run:
             node.fail(f"the plugin has no informer {informer}")
         objects = driver.host.cluster.objects.items()
         found = [key for key, object in objects if key[0] in sources and value in driver.index(object).get(index, [])]
-        return sorted(map(_key_text, found))
+        return sorted(map(key_text, found))
 
     def _series(self, series: str, node: Node) -> tuple[str, str, dict[str, str]]:
         """The metric of ``failures_total{namespace="shop"}``, the suffix, and the labels."""
@@ -465,57 +465,3 @@ class Run:
         if suffix == "_sum":
             return sum(value)
         return len([one for one in value if suffix == "_count" or bound == "+Inf" or one <= float(bound)])
-
-
-def _key_text(key: Any) -> str:
-    return "/".join(part for part in key[1:] if part)
-
-
-def _line(line: LogLine) -> dict[str, Any]:
-    fields = {name: _value(text) for name, text in line.fields.items()}
-    return {"level": line.level, "message": line.message, "fields": fields}
-
-
-def _call(call: HandlerCall) -> dict[str, Any]:
-    members = call._asdict()
-    members["requeueAfter"] = members.pop("requeue_after")
-    return members
-
-
-def _write(sent: Sent) -> dict[str, Any]:
-    base, subresource = sent.write.resource, None
-    parts = base.split("/")
-    # With a group, the version is the second part.
-    length = 2 if re.fullmatch(r"v\d\w*", parts[0]) else 3
-    if len(parts) > length:
-        base, subresource = "/".join(parts[:length]), parts[length]
-    return {
-        "verb": sent.write.verb,
-        "object": f"{base} {sent.write.object}",
-        "subresource": subresource,
-        "kind": sent.kind or None,
-        "document": sent.write.document,
-        "result": sent.result,
-    }
-
-
-def _value(text: str) -> Any:
-    """The value of a field: text as it is, anything else as JSON."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _expected_calls(expect: Expect | None) -> list[tuple[str, str | None, Node]]:
-    if expect is None or not expect.node.has("calls"):
-        return []
-    calls = expect.node.at("calls")
-    entries = (calls.at("includes") if isinstance(calls.value, dict) else calls).list()
-    found = []
-    for entry in entries:
-        short = STREAMS["calls"].short
-        value = short(entry.value) if isinstance(entry.value, str) and short else entry.value
-        if "call" in value:
-            found.append((value["call"], value.get("object"), entry))
-    return found
