@@ -1115,7 +1115,12 @@ declare module "informant" {
       podCIDR?: string;
       podCIDRs?: string[];
       providerID?: string;
-      taints?: { key: string; value?: string; effect: "NoSchedule" | "PreferNoSchedule" | "NoExecute"; timeAdded?: Time }[];
+      taints?: {
+        key: string;
+        value?: string;
+        effect: "NoSchedule" | "PreferNoSchedule" | "NoExecute";
+        timeAdded?: Time;
+      }[];
       unschedulable?: boolean;
     };
     status?: {

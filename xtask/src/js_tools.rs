@@ -1,5 +1,6 @@
 //! Installs the tools for tests of plugins in JavaScript from npm: esbuild, which `informant plugin build` calls, the
-//! TypeScript compiler, which checks the declarations of the API, and the parser of YAML of the test kit. Tests the kit.
+//! TypeScript compiler, which checks the declarations of the API, and the parser of YAML of the test kit. Tests that
+//! kit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -60,11 +60,12 @@ mod tests {
     use super::*;
 
     /// What refers to the contract's version outside of `wit/informant.wit`.
-    const PLACES: [&str; 15] = [
+    const PLACES: [&str; 16] = [
         "README.md",
         "SECURITY.md",
         "plugin-sdk/c/informant.c",
         "plugin-sdk/go/informanttest/plugin.go",
+        "plugin-sdk/javascript/testing/driver.js",
         "plugin-sdk/python/README.md",
         "plugin-sdk/python/informant/host.py",
         "plugin-sdk/python/tests/component_host.py",

@@ -218,7 +218,9 @@ func (f *fake) sending(verb, kind string, at host.Address, document []byte, send
 }
 
 func (f *fake) create(at host.Address, document, options []byte) ([]byte, *host.APIError) {
-	return f.sending("create", "", at, document, func() ([]byte, *host.APIError) { return f.created(at, document, options) })
+	return f.sending("create", "", at, document, func() ([]byte, *host.APIError) {
+		return f.created(at, document, options)
+	})
 }
 
 func (f *fake) created(at host.Address, document, options []byte) ([]byte, *host.APIError) {
@@ -252,7 +254,9 @@ func (f *fake) KubeUpdate(at host.Address, document, options []byte) ([]byte, *h
 }
 
 func (f *fake) update(at host.Address, document, options []byte) ([]byte, *host.APIError) {
-	return f.sending("update", "", at, document, func() ([]byte, *host.APIError) { return f.updated(at, document, options) })
+	return f.sending("update", "", at, document, func() ([]byte, *host.APIError) {
+		return f.updated(at, document, options)
+	})
 }
 
 func (f *fake) updated(at host.Address, document, options []byte) ([]byte, *host.APIError) {

@@ -1,10 +1,7 @@
 package informanttest
 
 import (
-	"encoding/json"
-	"io"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -393,9 +390,15 @@ func (r *run) again(at key, reason informant.Reason, attempt uint32) error {
 
 // make makes a call, and keeps what follows from it.
 func (r *run) make(at key, attempt uint32, before object, call func(attempt uint32) error) {
+	calls := len(r.plugin.calls)
+	err := call(attempt)
+	// An event that the plugin is not called for cancels nothing.
+	if len(r.plugin.calls) == calls {
+		return
+	}
 	delete(r.timers, at)
 	delete(r.deadLetters, at)
-	if err := call(attempt); err != nil {
+	if err != nil {
 		failure := host.FailureOf(err)
 		switch failure.Kind {
 		case host.Permanent:
@@ -437,6 +440,7 @@ func (r *run) wait(passing time.Duration) {
 			break
 		}
 		r.now = max(r.now, first.due)
+		delete(r.timers, next)
 		r.make(next, first.attempt, first.before, first.call)
 		r.settle()
 	}
@@ -461,75 +465,6 @@ func (r *run) redeliver(reference node) {
 		r.make(at, 0, nil, call)
 	}
 	r.settle()
-}
-
-func (r *run) setAnswers(of node) {
-	r.answers, r.used = nil, map[string]int{}
-	if of.has("http") {
-		r.answers = of.at("http").list()
-	}
-	for _, answer := range r.answers {
-		checkAnswer(answer)
-	}
-}
-
-// noAnswer is why a request has no response.
-type noAnswer string
-
-func (e noAnswer) Error() string { return string(e) }
-
-// answer answers an HTTP request: by the first answer that matches and is not used up.
-func (r *run) answer(request *http.Request) (*http.Response, error) {
-	url := request.URL.String()
-	var body []byte
-	if request.Body != nil {
-		body, _ = io.ReadAll(request.Body)
-	}
-	headers := object{}
-	for name, values := range request.Header {
-		headers[strings.ToLower(name)] = strings.Join(values, ", ")
-	}
-	made := object{"method": request.Method, "url": url, "headers": headers, "body": string(body)}
-	r.requests = append(r.requests, made)
-	for _, answer := range r.answers {
-		a := answer.value.(object)
-		times, isLimited := a["times"].(json.Number)
-		isUsedUp := isLimited && times.String() == strconv.Itoa(r.used[answer.path])
-		if a["method"] != nil && a["method"] != request.Method || !fits(a["url"].(string), url) || isUsedUp {
-			continue
-		}
-		r.used[answer.path]++
-		if a["error"] != nil {
-			made["error"] = a["error"]
-			return nil, noAnswer("the scenario answers with " + a["error"].(string))
-		}
-		status := 200
-		if number, isGiven := a["status"].(json.Number); isGiven {
-			status, _ = strconv.Atoi(number.String())
-		}
-		made["status"] = json.Number(strconv.Itoa(status))
-		response := &http.Response{StatusCode: status, Header: http.Header{}, Request: request}
-		given, _ := a["headers"].(object)
-		for name, value := range given {
-			response.Header.Set(name, string(bytesOf(value)))
-		}
-		content := ""
-		if a["body"] != nil {
-			content = string(bytesOf(a["body"]))
-		}
-		response.Body = io.NopCloser(strings.NewReader(content))
-		return response, nil
-	}
-	made["error"] = "connect"
-	return nil, noAnswer("the scenario has no answer to " + request.Method + " " + url)
-}
-
-// bytesOf returns a text as it is, and any other value as JSON.
-func bytesOf(value any) []byte {
-	if text, isText := value.(string); isText {
-		return []byte(text)
-	}
-	return compact(value)
 }
 
 var seriesPattern = regexp.MustCompile(`^([A-Za-z0-9_]+)(?:\{(.*)\})?$`)

@@ -58,7 +58,8 @@ func init() {
 		seen = map[string]bool{}
 		return nil
 	})
-	informant.For[Pod]("v1", "Pod", informant.Old(), informant.ChangedOnly()).OnAdd(added).OnUpdate(updated).OnDelete(deleted)
+	pods := informant.For[Pod]("v1", "Pod", informant.Old(), informant.ChangedOnly())
+	pods.OnAdd(added).OnUpdate(updated).OnDelete(deleted)
 	informant.For[Placed]("v1", "Pod").Index("node", func(pod *Placed) ([]string, error) {
 		if pod.Spec.NodeName == "" {
 			return nil, nil

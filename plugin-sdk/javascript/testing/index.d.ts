@@ -114,9 +114,9 @@ export const SETTLE_CALLS_MAX: number;
 /**
  * A running plugin, and the objects that it sees.
  *
- * The plugin receives objects as its manifest requests: only those kinds and fields, `old` if requested, and no unchanged
- * payloads with `changedOnly`. So a test finds a field that is missing in `fields`. Deferred writes, `kv` and metrics take
- * effect when a call has succeeded. Retries and limits are not simulated: test them in a scenario.
+ * The plugin receives objects as its manifest requests: only those kinds and fields, `old` if requested, and no
+ * unchanged payloads with `changedOnly`. So a test finds a field that is missing in `fields`. Deferred writes, `kv` and
+ * metrics take effect when a call has succeeded. Retries and limits are not simulated: test them in a scenario.
  *
  * A call that fails rejects with `Failed`. Make one call at a time: await each.
  */

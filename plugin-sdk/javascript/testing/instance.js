@@ -172,7 +172,7 @@ export class Instance {
   #failed(name, error) {
     if (error instanceof Failed) return error;
     if (!(error instanceof Error)) {
-      const thrown = `${name} threw ${this.#prelude.shown(error)}, which is not an Error and has no location; write throw new Error(…)`;
+      const thrown = `${name} threw ${this.#prelude.shown(error)}, which is not an Error; write throw new Error(…)`;
       return new Failed("retryable", `${this.#name}: ${thrown}`, { cause: error });
     }
     return this.failureOf(error);

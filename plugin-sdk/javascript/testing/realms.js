@@ -5,8 +5,8 @@ import module from "node:module";
 import * as hooks from "./hooks.js";
 
 /**
- * By the number of the instance, what the global object is for the modules of "informant": `native` has the imports, and
- * the modules add `console` and `fetch`. Number 0 is for scripts that a test imports itself.
+ * By the number of the instance, what the global object is for the modules of "informant": `native` has the imports,
+ * and the modules add `console` and `fetch`. Number 0 is for scripts that a test imports itself.
  */
 export const realms = (globalThis[Symbol.for("informant.realms")] ??= new Map());
 

@@ -5,8 +5,8 @@ const EQUALITY = /^([^\s()!=,]+)\s*(!=|==|=)\s*([^\s()!=,]*)$/;
 const EXISTENCE = /^(!?)\s*([^\s()!=,]+)$/;
 
 /**
- * Parses `app=web,tier in (a, b),!canary` to functions of labels, all of which have to be true. An empty selector selects
- * everything. Throws if it is not valid.
+ * Parses `app=web,tier in (a, b),!canary` to functions of labels, all of which have to be true. An empty selector
+ * selects everything. Throws if it is not valid.
  */
 export function parse(selector) {
   if (selector.trim() === "") return [];

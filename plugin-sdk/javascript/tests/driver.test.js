@@ -87,7 +87,8 @@ export async function onAdd(pod, event) {
   if (event.name === "never") throw new Permanent("never");
   if (event.name === "broken") broken(pod);
   if (event.name === "thrown") throw "a text";
-  if (event.name === "twice") kube.defer.create({ resource: "v1/pods", namespace: "web" }, { metadata: { name: "twice" } });
+  const pods = { resource: "v1/pods", namespace: "web" };
+  if (event.name === "twice") kube.defer.create(pods, { metadata: { name: "twice" } });
 }
 const broken = (pod) => pod.spec.node.name;
 `;
@@ -113,7 +114,7 @@ test("failures say what follows, and where they are from", async () => {
   await assert.rejects(driver.put(pod("never")), { kind: "permanent" });
   await assert.rejects(driver.put(pod("broken")), {
     kind: "retryable",
-    message: /^script-\d+\.js:15:34: TypeError: Cannot read properties of undefined .* \(in broken < onAdd\)$/,
+    message: /^script-\d+\.js:16:34: TypeError: Cannot read properties of undefined .* \(in broken < onAdd\)$/,
   });
   await assert.rejects(driver.put(pod("thrown")), { message: /onAdd threw "a text", which is not an Error/ });
   const exists = /KubeError: v1\/pods "twice" already exists$/;
@@ -162,13 +163,14 @@ test("requests are answered by the test", async () => {
   const driver = await start(`
     import { ensureOk } from "informant";
     export const onAdd = async (pod, event) => {
-      const answers = await Promise.all(["a", "b"].map((path) => fetch(\`https://example.com/\${path}\`, { method: "POST", body: path })));
+      const send = (path) => fetch(\`https://example.com/\${path}\`, { method: "POST", body: path });
+      const answers = await Promise.all(["a", "b"].map(send));
       for (const answer of answers) console.log(await ensureOk(answer).json());
     };
     export const onUpdate = () => new Promise(() => {});`);
   await assert.rejects(driver.put(pod("a")), {
     kind: "permanent",
-    message: /call serveHttp of the driver in the test$/,
+    message: /call serveHttp of the driver in the test /,
   });
   driver.serveHttp(async ({ url, body }) => ({ body: { url, body } }));
   await driver.put(pod("b"));
@@ -188,15 +190,16 @@ test("the store has objects and the plugin's own indexes", async () => {
     import { store } from "informant";
     export const index = (pod) => ({ node: pod.spec?.nodeName });
     export const onAdd = (pod, event) => {
-      const names = store.byIndex(event, "node", "n1", { fields: ["/metadata/name"] }).map(({ metadata }) => metadata.name);
-      console.log(names.join(), store.indexValues("pods", "node").join(), store.list("pods", { namespace: "api" }).length);
+      const found = store.byIndex(event, "node", "n1", { fields: ["/metadata/name"] });
+      console.log(found.map(({ metadata }) => metadata.name).join(), store.indexValues("pods", "node").join());
+      console.log(store.list("pods", { namespace: "api" }).length);
       console.log(store.get("pods", "web", "a")?.spec.nodeName, store.get("nodes", "", "n1")?.kind);
     };`);
   driver.add({ apiVersion: "v1", kind: "Node", metadata: { name: "n1" } });
   driver.add(pod("a", { spec: { nodeName: "n1" } }));
   driver.add(pod("b", { spec: { nodeName: "n2" } }));
   await driver.put(pod("c", { spec: { nodeName: "n1" } }));
-  assert.deepEqual(driver.messages, ["info: a,c n1,n2 0", "info: n1 Node"]);
+  assert.deepEqual(driver.messages, ["info: a,c n1,n2", "info: 0", "info: n1 Node"]);
   assert.deepEqual(await driver.index(pod("d", { spec: { nodeName: "n3" } })), { node: ["n3"] });
   assert.deepEqual(
     driver.reads.map((read) => read.function),

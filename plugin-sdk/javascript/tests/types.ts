@@ -80,9 +80,12 @@ export const handler: Handler<Pod> = (pod, event) => {
 };
 
 export function typed(node: Node, event: Event<Node>): void {
-  const isReady: boolean = node.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
+  const ready = node.status?.conditions?.find(({ type }) => type === "Ready");
+  const isReady: boolean = ready?.status === "True";
   const services: Service[] = store.list<Service>("services");
-  const deployment: Deployment | undefined = kube.get<Deployment>({ resource: "apps/v1/deployments", namespace: "a", name: "b" });
+  const address = { resource: "apps/v1/deployments", namespace: "a", name: "b" };
+  const deployment: Deployment | undefined = kube.get<Deployment>(address);
   const data: Record<string, string> | undefined = store.get<ConfigMap>("configmaps", "a", "b")?.data;
-  console.log(isReady, services[0]?.spec?.ports?.[0]?.port, deployment?.spec?.template.spec?.containers[0]?.image, data, event.old?.spec);
+  const image: string | undefined = deployment?.spec?.template.spec?.containers[0]?.image;
+  console.log(isReady, services[0]?.spec?.ports?.[0]?.port, image, data, event.old?.spec);
 }

@@ -16,8 +16,8 @@ const BACK_OFF_FIRST_MS = 1_000;
 const BACK_OFF_MAX_MS = 300_000;
 const REQUEUE_MIN_MS = 100;
 
-/** The calls that may be due at one time of the clock before the scenario fails: something asks for calls without end. */
-const CALLS_AT_ONCE_MAX = 1_000;
+/** The most events of the plugin's own writes after one step. */
+const EVENTS_MAX = 1_000;
 
 const ROLES = {
   "on-add": "event-handler",
@@ -240,9 +240,9 @@ export class Run {
   async #settle() {
     const { changed } = this.#driver.host.cluster;
     for (let calls = 0; changed.length > 0; calls++) {
-      if (calls > CALLS_AT_ONCE_MAX)
+      if (calls > EVENTS_MAX)
         throw new Error(
-          `${this.#scenario.root.place}: the plugin still writes after ${CALLS_AT_ONCE_MAX} events: compare before writing`,
+          `${this.#scenario.root.place}: the plugin still writes after ${EVENTS_MAX} events: compare before writing`,
         );
       const { key, before } = changed.shift();
       await this.#event(key, before, "watch");
@@ -252,12 +252,12 @@ export class Run {
   /** Makes a call, and keeps what follows from it. */
   async #make(key, make, { attempt = 0, before } = {}) {
     const id = JSON.stringify(key);
-    this.#timers.delete(id);
-    this.#deadLetters.delete(id);
+    const calls = this.#driver.calls.length;
     try {
       await make(attempt);
     } catch (error) {
       if (!(error instanceof Failed)) throw error;
+      this.#forget(id);
       if (error.kind === "permanent") {
         this.#deadLetters.set(id, { key, error: error.message, make });
         return;
@@ -267,10 +267,19 @@ export class Run {
       this.#timers.set(id, { key, due: this.now + after, attempt: next, make, before, isRetry: true });
       return;
     }
+    // An event that the plugin is not called for cancels nothing.
+    if (this.#driver.calls.length === calls) return;
+    this.#forget(id);
     const requeue = key.name === undefined ? undefined : this.#driver.requeueOf(key);
     if (requeue === undefined) return;
     const due = this.now + Math.max(requeue.afterMs, REQUEUE_MIN_MS);
     this.#timers.set(id, { key, due, attempt: 0, make: requeue.make, isRetry: false });
+  }
+
+  /** A call of a key ends what is due for it. */
+  #forget(id) {
+    this.#timers.delete(id);
+    this.#deadLetters.delete(id);
   }
 
   async #wait(milliseconds) {
@@ -279,6 +288,7 @@ export class Run {
       const [timer] = [...this.#timers.values()].filter(({ due }) => due <= end).sort((a, b) => a.due - b.due);
       if (timer === undefined) break;
       this.#setNow(Math.max(timer.due, this.now));
+      this.#timers.delete(JSON.stringify(timer.key));
       await this.#make(timer.key, timer.make, timer);
       await this.#settle();
     }

@@ -112,7 +112,7 @@ export async function documentsOf(text) {
   return parseAllDocuments(text).map((document) => document.toJS());
 }
 
-/** The package that reads YAML: beside the kit, or where the tests run. */
+/** The package that reads YAML: next to the kit, or where the tests run. */
 async function yaml() {
   for (const from of [import.meta.url, pathToFileURL(`${process.cwd()}/`)]) {
     try {

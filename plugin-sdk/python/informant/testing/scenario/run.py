@@ -7,16 +7,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 
 from ...dispatch import Failed
 from ...errors import HttpError, KubeError
 from ...host import ROLES, HttpRequest
-from ..cluster import Sent, merged, resource_of
-from ..driver import Driver, HandlerCall
-from ..fake import LogLine
+from ..cluster import merged, resource_of
+from ..driver import Driver
 from .expect import difference, fits, kv_difference, members_differences, shown, stream_differences
 from .format import STREAMS, Expect, Reference, Scenario, Step, reference_text
+from .happened import call_of, expected_calls, key_text, line_of, write_of
 from .nodes import Node
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -127,7 +128,7 @@ class Run:
             self._apply(object, "initial")
         if self._has("sync-handler"):
             for info in [info for info in driver.host.cluster.sources if (info.api_version, info.kind) in watched]:
-                self._make((info.id,), lambda attempt, source=info.id: driver._synced(source, attempt))  # type: ignore[misc]
+                self._make((info.id,), partial(driver._synced, info.id))
 
     def _objects(self) -> list[Any]:
         """All objects that the scenario writes."""
@@ -266,12 +267,12 @@ class Run:
 
     def _make(self, key: Any, call: Call, attempt: int = 0, before: Any = None) -> None:
         """Makes a call, and keeps what follows from it."""
-        self._timers.pop(key, None)
-        self._dead_letters.pop(key, None)
         driver = self._started
+        calls = len(driver.calls)
         try:
             call(attempt)
         except Failed as failed:
+            self._forget(key)
             if failed.kind == "permanent":
                 self._dead_letters[key] = (failed.message, call)
             elif failed.kind == "retry-after":
@@ -281,6 +282,10 @@ class Run:
                 due = self._now + min(BACK_OFF_FIRST * 2**attempt, BACK_OFF_MAX)
                 self._timers[key] = Timer(key, due, attempt + 1, call, before)
             return
+        # An event that the plugin is not called for cancels nothing.
+        if len(driver.calls) == calls:
+            return
+        self._forget(key)
         requeue = driver._requeues.get(key)
         if requeue is not None:
             due = self._now + max(requeue.seconds, REQUEUE_MIN)
@@ -293,6 +298,11 @@ class Run:
 
             self._timers[key] = Timer(key, due, 0, again, is_retry=False)
 
+    def _forget(self, key: Any) -> None:
+        """A call of a key ends what is due for it."""
+        self._timers.pop(key, None)
+        self._dead_letters.pop(key, None)
+
     def _wait(self, seconds: float) -> None:
         end = self._now + seconds
         while True:
@@ -301,6 +311,7 @@ class Run:
                 break
             timer = due[0]
             self._now = max(self._now, timer.due)
+            del self._timers[timer.key]
             self._make(timer.key, timer.call, timer.attempt, timer.before)
             self._settle()
         self._now = end
@@ -349,7 +360,7 @@ class Run:
                 if resource not in resources and not is_covered:
                     why = f"no informer of the plugin watches {resource}, and allow.kube does not cover it"
                     step.node.at("apply").fail(why)
-            for call, object, node in _expected_calls(step.expect):
+            for call, object, node in expected_calls(step.expect):
                 if not self._has(_ROLES[call]):
                     node.fail(f"the plugin has no function for {call}")
                 resource = (object or "").split(" ")[0]
@@ -384,9 +395,9 @@ class Run:
             return {stream: [] for stream in STREAMS}
         host = self._driver.host
         return {
-            "calls": [_call(call) for call in self._driver.calls],
-            "log": [_line(line) for line in host.logs if line.level not in ("trace", "debug")],
-            "writes": [_write(sent) for sent in host.cluster.sent],
+            "calls": [call_of(call) for call in self._driver.calls],
+            "log": [line_of(line) for line in host.logs if line.level not in ("trace", "debug")],
+            "writes": [write_of(sent) for sent in host.cluster.sent],
             "http": self._requests,
             "deadLetters": [
                 {"object": self._shown(key), "error": error} for key, (error, _) in self._dead_letters.items()
@@ -395,7 +406,7 @@ class Run:
 
     def _shown(self, key: Any) -> str:
         source = self._started.host.cluster.sources[key[0]]
-        return f"source {source.id}" if len(key) == 1 else f"{source.resource} {_key_text(key)}"
+        return f"source {source.id}" if len(key) == 1 else f"{source.resource} {key_text(key)}"
 
     def _state_differences(self, expect: Expect) -> list[str]:
         node, cluster = expect.node, self._started.host.cluster
@@ -431,7 +442,7 @@ class Run:
             node.fail(f"the plugin has no informer {informer}")
         objects = driver.host.cluster.objects.items()
         found = [key for key, object in objects if key[0] in sources and value in driver.index(object).get(index, [])]
-        return sorted(map(_key_text, found))
+        return sorted(map(key_text, found))
 
     def _series(self, series: str, node: Node) -> tuple[str, str, dict[str, str]]:
         """The metric of ``failures_total{namespace="shop"}``, the suffix, and the labels."""
@@ -454,57 +465,3 @@ class Run:
         if suffix == "_sum":
             return sum(value)
         return len([one for one in value if suffix == "_count" or bound == "+Inf" or one <= float(bound)])
-
-
-def _key_text(key: Any) -> str:
-    return "/".join(part for part in key[1:] if part)
-
-
-def _line(line: LogLine) -> dict[str, Any]:
-    fields = {name: _value(text) for name, text in line.fields.items()}
-    return {"level": line.level, "message": line.message, "fields": fields}
-
-
-def _call(call: HandlerCall) -> dict[str, Any]:
-    members = call._asdict()
-    members["requeueAfter"] = members.pop("requeue_after")
-    return members
-
-
-def _write(sent: Sent) -> dict[str, Any]:
-    base, subresource = sent.write.resource, None
-    parts = base.split("/")
-    # With a group, the version is the second part.
-    length = 2 if re.fullmatch(r"v\d\w*", parts[0]) else 3
-    if len(parts) > length:
-        base, subresource = "/".join(parts[:length]), parts[length]
-    return {
-        "verb": sent.write.verb,
-        "object": f"{base} {sent.write.object}",
-        "subresource": subresource,
-        "kind": sent.kind or None,
-        "document": sent.write.document,
-        "result": sent.result,
-    }
-
-
-def _value(text: str) -> Any:
-    """The value of a field: text as it is, anything else as JSON."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _expected_calls(expect: Expect | None) -> list[tuple[str, str | None, Node]]:
-    if expect is None or not expect.node.has("calls"):
-        return []
-    calls = expect.node.at("calls")
-    entries = (calls.at("includes") if isinstance(calls.value, dict) else calls).list()
-    found = []
-    for entry in entries:
-        short = STREAMS["calls"].short
-        value = short(entry.value) if isinstance(entry.value, str) and short else entry.value
-        if "call" in value:
-            found.append((value["call"], value.get("object"), entry))
-    return found
