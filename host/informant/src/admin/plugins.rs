@@ -189,6 +189,7 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
             error: reload.refused.clone(),
             age_ms: age_ms(now, reload.at),
         }),
+        compiling: None,
         pending: listener.pending,
         oldest_pending_ms: listener.oldest_pending.map(|read| age_ms(now, read)),
         in_flight: listener.in_flight,
