@@ -6,6 +6,8 @@ and the request is sent again. Send an idempotency key (``event.id``), or rememb
 
 from __future__ import annotations
 
+# Python loads it by name, which a component cannot do when it runs: it has no files.
+import encodings.utf_8_sig  # noqa: F401
 import json as _json
 import re
 import time
