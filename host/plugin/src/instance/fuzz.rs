@@ -193,6 +193,7 @@ impl Guest {
                 kube: None,
                 key_value: None,
                 http: None,
+                observer: None,
             },
             metrics: PluginMetrics::register(&mut Registry::default()),
             script_runners: RunnerSources::new(),
