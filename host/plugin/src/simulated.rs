@@ -89,6 +89,7 @@ impl PluginHost {
             services,
             metrics,
             blocking_pool: None,
+            hooks: None,
         })
     }
 }
