@@ -26,6 +26,7 @@ mod durable_state;
 mod exclude_warnings;
 mod file_content;
 mod file_watch;
+mod in_process;
 mod informer_supervisor;
 mod plugin_attachments;
 mod plugin_content;
@@ -54,6 +55,7 @@ use tokio_util::task::TaskTracker;
 pub(crate) use admin_certificate::CertificateStatus;
 pub(crate) use configuration::{Announcement, Configuration};
 pub use file_watch::SETTLE;
+pub(crate) use in_process::{InProcess, InProcessParts};
 pub(crate) use status_registry::{
     InformerEntry, InformerPhase, InformerStatus, InformerStatuses, PluginEntry, PluginPhase, RunningInformer,
     StatusRegistry,
