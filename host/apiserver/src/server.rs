@@ -109,10 +109,14 @@ impl ApiServer {
         self.find_kind(|served| resource == format!("{}/{}", served.api_version(), served.plural))
     }
 
-    fn find_kind(&self, is_it: impl Fn(&Kind) -> bool) -> Option<Kind> {
+    /// All served kinds, sorted by group, version and plural.
+    pub fn kinds(&self) -> Vec<Kind> {
         let store = self.state.store();
-        let found = store.registry().sorted().find(|kind| is_it(kind));
-        found.map(|kind| Kind::clone(kind))
+        store.registry().sorted().map(|kind| Kind::clone(kind)).collect()
+    }
+
+    fn find_kind(&self, is_it: impl Fn(&Kind) -> bool) -> Option<Kind> {
+        self.kinds().into_iter().find(|kind| is_it(kind))
     }
 
     /// Creates an object as it is, status included.

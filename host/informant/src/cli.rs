@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! informant run | check | get | status | explain | log-level | rbac | apiserver | completions
-//! informant plugin new | build | inspect | list | effects | logs
+//! informant plugin new | build | test | inspect | list | effects | logs
 //! informant plugin dead-letters | retries | requeue | trigger | pause | resume | restart
 //! ```
 //!
@@ -37,6 +37,7 @@ mod run;
 mod schema;
 mod status;
 mod table;
+mod test;
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -113,6 +114,8 @@ enum PluginCommand {
     New(new::NewArgs),
     /// Build a component or a script from the sources of a plugin
     Build(build::BuildArgs),
+    /// Run scenarios against a plugin, without a cluster
+    Test(test::TestArgs),
     /// Show a component's roles, imports and manifest
     Inspect(inspect::InspectArgs),
     /// Print the JSON schema of a plugin's manifest, or of the context that it receives
@@ -216,6 +219,7 @@ impl Cli {
             Command::Plugin { command } => match command {
                 PluginCommand::New(args) => new::run(&args),
                 PluginCommand::Build(args) => build::run(&args),
+                PluginCommand::Test(args) => test::run(&args),
                 PluginCommand::Inspect(args) => inspect::run(&args),
                 PluginCommand::Schema(args) => schema::run(&args),
                 PluginCommand::List(args) => plugin::list(&args),

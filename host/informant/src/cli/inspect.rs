@@ -29,7 +29,7 @@ pub(super) struct InspectArgs {
 }
 
 /// Selects the `config` that `describe` receives.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(super) struct ConfigOfPlugin {
     /// Configuration file: the manifest may depend on the `config` of the plugin that has this component
     #[arg(short, long, value_name = "FILE")]

@@ -36,6 +36,7 @@ mod program;
 mod reload;
 mod requeues;
 mod resources;
+mod scenarios;
 mod script_runners;
 mod secured;
 mod selections;

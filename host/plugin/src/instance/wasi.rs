@@ -32,12 +32,7 @@ pub(crate) enum WasiMode {
 }
 
 /// WASI for one instance. `hooks`: of the scenario that it runs in, whose clock it sees.
-pub(crate) fn context(
-    wasi_mode: WasiMode,
-    output: &Output,
-    script: Option<&Script>,
-    hooks: Option<&Hooks>,
-) -> WasiCtx {
+pub(crate) fn context(wasi_mode: WasiMode, output: &Output, script: Option<&Script>, hooks: Option<&Hooks>) -> WasiCtx {
     let mut wasi = WasiCtxBuilder::new();
     wasi.stdout(output.stream(Stream::Stdout))
         .stderr(output.stream(Stream::Stderr))

@@ -39,6 +39,9 @@ const TYPES: File = (
     include_str!("../../../../../plugin-sdk/javascript/informant.d.ts"),
 );
 
+/// The same for every language.
+const SCENARIO: File = ("{{name}}.scenario.yaml", include_str!("templates/scenario.yaml"));
+
 const JS: &[File] = &[
     template!("js", "handler.js"),
     template!("js", "handler.test.js"),
@@ -49,6 +52,7 @@ const JS: &[File] = &[
     template!("js", "jsconfig.json"),
     template!("js", "gitignore", ".gitignore"),
     template!("js", "README.md"),
+    SCENARIO,
     TYPES,
 ];
 
@@ -61,6 +65,7 @@ const TS: &[File] = &[
     template!("ts", "tsconfig.json"),
     template!("ts", "gitignore", ".gitignore"),
     template!("ts", "README.md"),
+    SCENARIO,
     TYPES,
 ];
 
@@ -71,6 +76,7 @@ const PYTHON: &[File] = &[
     template!("python", "pyproject.toml"),
     template!("python", "gitignore", ".gitignore"),
     template!("python", "README.md"),
+    SCENARIO,
 ];
 
 const RUST: &[File] = &[
@@ -79,6 +85,7 @@ const RUST: &[File] = &[
     template!("rust", "Cargo.toml"),
     template!("rust", "gitignore", ".gitignore"),
     template!("rust", "README.md"),
+    SCENARIO,
 ];
 
 const GO: &[File] = &[
@@ -88,6 +95,7 @@ const GO: &[File] = &[
     template!("go", "go.mod"),
     template!("go", "gitignore", ".gitignore"),
     template!("go", "README.md"),
+    SCENARIO,
 ];
 
 const C: &[File] = &[
@@ -98,6 +106,7 @@ const C: &[File] = &[
     template!("c", "clangd", ".clangd"),
     template!("c", "gitignore", ".gitignore"),
     template!("c", "README.md"),
+    SCENARIO,
 ];
 
 impl Language {
@@ -136,19 +145,20 @@ impl Language {
         }
     }
 
-    /// What to run next: what follows `cd FOLDER`, the test, and the build or what replaces it.
+    /// What to run next: what follows `cd FOLDER`, the test of the language, and the scenario, for which the plugin is
+    /// built.
     pub(super) const fn commands(self) -> [&'static str; 3] {
         match self {
-            Language::Js => ["", "npm test", "informant check --offline"],
-            Language::Ts => [" && npm install", "npm test", "informant check --offline"],
+            Language::Js => ["", "npm test", "informant plugin test"],
+            Language::Ts => [" && npm install", "npm test", "informant plugin test"],
             Language::Python => [
                 " && python3 -m venv .venv && . .venv/bin/activate",
                 "pip install {{sdk}} && python3 -m unittest",
-                "informant check --offline",
+                "informant plugin test",
             ],
-            Language::Rust => ["", "cargo test", "informant plugin build"],
-            Language::Go => ["", "go test ./...", "informant plugin build"],
-            Language::C => ["", "make test", "informant plugin build"],
+            Language::Rust => ["", "cargo test", "informant plugin test"],
+            Language::Go => ["", "go test ./...", "informant plugin test"],
+            Language::C => ["", "make test", "informant plugin test"],
         }
     }
 }

@@ -42,7 +42,11 @@ impl KvSpace for Keys {
             false => Bound::Included(prefix),
         };
         let after = values.range::<str, _>((from, Bound::Unbounded)).map(|(key, _)| key);
-        after.take_while(|key| key.starts_with(prefix)).take(max).cloned().collect()
+        after
+            .take_while(|key| key.starts_with(prefix))
+            .take(max)
+            .cloned()
+            .collect()
     }
 
     fn usage(&self) -> KvUsage {

@@ -20,7 +20,11 @@ pub(super) fn matches(pattern: &Value, actual: &Value) -> bool {
             .iter()
             .all(|(name, pattern)| matches(pattern, actual.get(name).unwrap_or(&Value::Null))),
         (Value::Array(pattern), Value::Array(actual)) => {
-            pattern.len() == actual.len() && pattern.iter().zip(actual).all(|(pattern, actual)| matches(pattern, actual))
+            pattern.len() == actual.len()
+                && pattern
+                    .iter()
+                    .zip(actual)
+                    .all(|(pattern, actual)| matches(pattern, actual))
         }
         (Value::Number(pattern), Value::Number(actual)) => pattern == actual || pattern.as_f64() == actual.as_f64(),
         (pattern, actual) => pattern == actual,
@@ -41,7 +45,9 @@ pub(super) fn matches_text(pattern: &str, actual: &str) -> bool {
     let [first, between @ .., last] = &parts[..] else {
         return parts[0] == actual;
     };
-    let Some(mut left) = actual.strip_prefix(first.as_str()) else { return false };
+    let Some(mut left) = actual.strip_prefix(first.as_str()) else {
+        return false;
+    };
     for part in between {
         match left.find(part.as_str()) {
             Some(at) => left = &left[at + part.len()..],
@@ -87,10 +93,18 @@ pub(super) fn compare_stream(expected: &Listed, happened: &[Value]) -> Option<Ve
     let ends = (expected.entries.len(), happened.len());
     for (entry, other) in pairs.into_iter().chain([ends]) {
         let missing = &expected.entries[next..entry];
-        lines.extend(missing.iter().map(|entry| format!("- {}", shown_pattern(expected.stream, entry))));
+        lines.extend(
+            missing
+                .iter()
+                .map(|entry| format!("- {}", shown_pattern(expected.stream, entry))),
+        );
         let mark = if expected.includes { ' ' } else { '+' };
         let extra = &happened[next_happened..other];
-        lines.extend(extra.iter().map(|extra| format!("{mark} {}", flow(&brief(expected.stream, extra, &mentioned)))));
+        lines.extend(
+            extra
+                .iter()
+                .map(|extra| format!("{mark} {}", flow(&brief(expected.stream, extra, &mentioned)))),
+        );
         if let Some(both) = happened.get(other).filter(|_| entry < ends.0) {
             lines.push(format!("  {}", flow(&brief(expected.stream, both, &mentioned))));
         }
@@ -103,7 +117,9 @@ pub(super) fn compare_stream(expected: &Listed, happened: &[Value]) -> Option<Ve
 fn in_order(expected: &[Entry], happened: &[Value]) -> Vec<(usize, usize)> {
     let (mut pairs, mut from) = (Vec::new(), 0);
     for (number, entry) in expected.iter().enumerate() {
-        let found = happened[from..].iter().position(|other| matches_entry(&entry.pattern, other));
+        let found = happened[from..]
+            .iter()
+            .position(|other| matches_entry(&entry.pattern, other));
         if let Some(found) = found {
             pairs.push((number, from + found));
             from += found + 1;
@@ -246,7 +262,10 @@ pub(super) fn fitted(pattern: &Value, actual: &Value) -> Value {
             Value::Object(members.collect())
         }
         (Value::Array(pattern), Value::Array(actual)) if pattern.len() == actual.len() => {
-            let fit = pattern.iter().zip(actual).map(|(pattern, actual)| fitted(pattern, actual));
+            let fit = pattern
+                .iter()
+                .zip(actual)
+                .map(|(pattern, actual)| fitted(pattern, actual));
             Value::Array(fit.collect())
         }
         _ => actual.clone(),
@@ -312,8 +331,15 @@ mod tests {
 
     #[test]
     fn a_list_is_complete_and_in_order_unless_it_includes() {
-        let happened = [call("on-add", "v1/pods a/1"), call("on-update", "v1/pods a/1"), call("on-add", "v1/pods a/2")];
-        let expected = [json!({ "call": "on-add", "object": "v1/pods a/1" }), json!({ "object": "v1/pods a/2" })];
+        let happened = [
+            call("on-add", "v1/pods a/1"),
+            call("on-update", "v1/pods a/1"),
+            call("on-add", "v1/pods a/2"),
+        ];
+        let expected = [
+            json!({ "call": "on-add", "object": "v1/pods a/1" }),
+            json!({ "object": "v1/pods a/2" }),
+        ];
         assert_eq!(compare_stream(&listed(true, &expected), &happened), None);
         let difference = compare_stream(&listed(false, &expected), &happened).unwrap();
         insta::assert_snapshot!(difference.join("\n"), @r"

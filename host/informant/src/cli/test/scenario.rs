@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use informant_config::{Problem, Problems, SourceFile};
 use serde_json::Value;
 
-pub(super) use self::expect::{Amount, Entry, Expect, Listed, Stream};
-pub(super) use self::objects::{Object, Reference};
+pub(super) use self::expect::{Amount, Entry, Expect, Indexed, Listed, Stream};
+pub(super) use self::objects::{Object, Reference, reference};
 pub(super) use self::steps::{Action, Answer, AnswerError, Step};
 use super::yaml::{Node, Reader, Yaml, documents};
 use crate::config_file;
@@ -123,7 +123,11 @@ impl Parts {
         };
         let steps = members.get("steps");
         if steps.is_none() && matches!(root.value, Yaml::Map(_)) {
-            reader.refuse(root, "the scenario has no `steps`", "write what happens: steps: [{ apply: {...} }]");
+            reader.refuse(
+                root,
+                "the scenario has no `steps`",
+                "write what happens: steps: [{ apply: {...} }]",
+            );
         }
         let objects = members.get("objects");
         Parts {
@@ -131,9 +135,17 @@ impl Parts {
             path: text(reader, "path").map(|path| folder.join(path)),
             config,
             plugin: text(reader, "plugin"),
-            objects: objects.map(|node| objects::read(reader, node, "objects")).unwrap_or_default(),
-            kv: members.get("kv").map(|node| read_keys(reader, node)).unwrap_or_default(),
-            http: members.get("http").map(|node| steps::read_answers(reader, node)).unwrap_or_default(),
+            objects: objects
+                .map(|node| objects::read(reader, node, "objects"))
+                .unwrap_or_default(),
+            kv: members
+                .get("kv")
+                .map(|node| read_keys(reader, node))
+                .unwrap_or_default(),
+            http: members
+                .get("http")
+                .map(|node| steps::read_answers(reader, node))
+                .unwrap_or_default(),
             steps: steps.map(|node| steps::read(reader, node)).unwrap_or_default(),
         }
     }
@@ -157,7 +169,9 @@ impl Parts {
 
 fn read_keys(reader: &mut Reader<'_>, node: &Node) -> Vec<(String, Vec<u8>)> {
     let members = reader.map(node, "kv").iter();
-    members.map(|member| (member.name.clone(), bytes_of(&member.value.to_json()))).collect()
+    members
+        .map(|member| (member.name.clone(), bytes_of(&member.value.to_json())))
+        .collect()
 }
 
 /// The bytes of a value: of a text, the text itself.

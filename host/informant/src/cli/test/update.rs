@@ -23,11 +23,15 @@ pub(super) fn edit(text: &str, expect: &Expect, name: &str, value: &Value) -> Op
     let is_block = before.chars().all(|c| c == ' ' || c == '-');
     let indent = before.chars().count();
     let one_line = flow(value);
-    let colon = text[key.end..old.end.max(key.end)].find(':').map_or(key.end, |at| key.end + at + 1);
+    let colon = text[key.end..old.end.max(key.end)]
+        .find(':')
+        .map_or(key.end, |at| key.end + at + 1);
     let is_short = indent + name.len() + 2 + one_line.chars().count() <= LINE_CHARS_MAX;
     let written = match value {
         Value::Array(values) if is_block && !is_short => {
-            let lines = values.iter().map(|value| format!("\n{:indent$}  - {}", "", flow(value)));
+            let lines = values
+                .iter()
+                .map(|value| format!("\n{:indent$}  - {}", "", flow(value)));
             lines.collect()
         }
         Value::Object(members) if is_block && !is_short => {
@@ -82,7 +86,12 @@ steps:
         let edits = [
             edit(text, expects[0], "calls", &json!(["on-add v1/pods default/c"])),
             edit(text, expects[0], "log", &json!(long)),
-            edit(text, expects[1], "log", &json!([{ "level": "warn", "message": "a: b" }])),
+            edit(
+                text,
+                expects[1],
+                "log",
+                &json!([{ "level": "warn", "message": "a: b" }]),
+            ),
             edit(text, expects[1], "writes", &json!([])),
         ];
         assert_eq!(edits[3], None);

@@ -56,7 +56,9 @@ impl Node {
             Yaml::Text(text) => Value::String(text.clone()),
             Yaml::List(nodes) => Value::Array(nodes.iter().map(Node::to_json).collect()),
             Yaml::Map(members) => {
-                let members = members.iter().map(|member| (member.name.clone(), member.value.to_json()));
+                let members = members
+                    .iter()
+                    .map(|member| (member.name.clone(), member.value.to_json()));
                 Value::Object(members.collect())
             }
         }
@@ -196,7 +198,9 @@ impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<'t, E
                     let (name, span) = (name.into_owned(), key);
                     members.push(Member { name, span, value });
                 }
-                Some((_, span)) => return Err(self.problem(bytes_of(&span).start, "the name of a member is not a text")),
+                Some((_, span)) => {
+                    return Err(self.problem(bytes_of(&span).start, "the name of a member is not a text"));
+                }
             }
         }
     }
@@ -244,7 +248,8 @@ fn number(text: &str) -> Option<Number> {
         return u64::from_str_radix(digits, 8).ok().map(Number::from);
     }
     let begins_so = |first: char| first.is_ascii_digit() || first == '.';
-    let is_number = unsigned.starts_with(begins_so) && unsigned.chars().all(|c| c.is_ascii_digit() || ".eE+-".contains(c));
+    let is_number =
+        unsigned.starts_with(begins_so) && unsigned.chars().all(|c| c.is_ascii_digit() || ".eE+-".contains(c));
     if !is_number {
         return None;
     }
@@ -311,7 +316,11 @@ impl<'t> Reader<'t> {
         match &node.value {
             Yaml::Text(text) => Some(text),
             _ => {
-                self.refuse(node, format!("`{what}` is {}, not a text", node.kind()), "put it into quotes");
+                self.refuse(
+                    node,
+                    format!("`{what}` is {}, not a text", node.kind()),
+                    "put it into quotes",
+                );
                 None
             }
         }
@@ -321,7 +330,11 @@ impl<'t> Reader<'t> {
         match &node.value {
             Yaml::List(nodes) => nodes,
             _ => {
-                self.refuse(node, format!("`{what}` is {}, not a list", node.kind()), format!("write `{what}: [...]`"));
+                self.refuse(
+                    node,
+                    format!("`{what}` is {}, not a list", node.kind()),
+                    format!("write `{what}: [...]`"),
+                );
                 &[]
             }
         }
@@ -363,7 +376,20 @@ mod tests {
         let text = "[1, -2, 0x10, 1.5, 1e3, yes, 'true', true, ~, 10s, 1.2.3, !!str 7, \"\", 2026-01-01]";
         let read = parse(text).unwrap()[0].to_json();
         let expected = serde_json::json!([
-            1, -2, 16, 1.5, 1000.0, "yes", "true", true, null, "10s", "1.2.3", "7", "", "2026-01-01"
+            1,
+            -2,
+            16,
+            1.5,
+            1000.0,
+            "yes",
+            "true",
+            true,
+            null,
+            "10s",
+            "1.2.3",
+            "7",
+            "",
+            "2026-01-01"
         ]);
         assert_eq!(read, expected);
     }
@@ -372,7 +398,9 @@ mod tests {
     fn spans_end_with_the_last_value() {
         let text = "a:\n  - b: 1 # one\n  - {c: 2}\n# behind\nd: [3]\n";
         let documents = parse(text).unwrap();
-        let Yaml::Map(members) = &documents[0].value else { panic!() };
+        let Yaml::Map(members) = &documents[0].value else {
+            panic!()
+        };
         let spans: Vec<&str> = members.iter().map(|member| &text[member.value.span.clone()]).collect();
         assert_eq!(spans, ["- b: 1 # one\n  - {c: 2}", "[3]"]);
     }
@@ -383,7 +411,11 @@ mod tests {
         let all = ["a: [1", "a: 1\na: 2", "? [b]\n: 1", "a: &x [*x]"].map(refused);
         insta::assert_snapshot!(all.join("\n"));
         let deep = "[".repeat(200);
-        assert!(refused(&deep).contains("nested deeper than 100 levels"), "{}", refused(&deep));
+        assert!(
+            refused(&deep).contains("nested deeper than 100 levels"),
+            "{}",
+            refused(&deep)
+        );
     }
 
     #[test]
@@ -394,6 +426,11 @@ mod tests {
             let list = vec![below; 10].join(", ");
             text += &format!("a{level}: &a{level} [{list}]\n");
         }
-        assert!(parse(&text).unwrap_err().to_string().contains("more than 100000 values"));
+        assert!(
+            parse(&text)
+                .unwrap_err()
+                .to_string()
+                .contains("more than 100000 values")
+        );
     }
 }

@@ -149,9 +149,15 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Expect {
     Expect {
         position: reader.position(node),
         streams,
-        objects: members.get("objects").map(|node| read_objects(reader, node)).unwrap_or_default(),
+        objects: members
+            .get("objects")
+            .map(|node| read_objects(reader, node))
+            .unwrap_or_default(),
         absent: read_absent(reader, members),
-        indexes: members.get("indexes").map(|node| read_indexes(reader, node)).unwrap_or_default(),
+        indexes: members
+            .get("indexes")
+            .map(|node| read_indexes(reader, node))
+            .unwrap_or_default(),
         kv: read_amounts(reader, members, "kv"),
         metrics: read_amounts(reader, members, "metrics"),
         refused: members.get("refused").and_then(|node| {
@@ -182,7 +188,10 @@ fn read_stream(reader: &mut Reader<'_>, node: &Node, stream: Stream) -> Listed {
         (None, Yaml::Map(_)) => Vec::new(),
         (included, _) => {
             let nodes = reader.list(included.unwrap_or(node), stream.name());
-            nodes.iter().filter_map(|node| read_entry(reader, node, stream)).collect()
+            nodes
+                .iter()
+                .filter_map(|node| read_entry(reader, node, stream))
+                .collect()
         }
     };
     Listed {
@@ -212,14 +221,22 @@ fn read_entry(reader: &mut Reader<'_>, node: &Node, stream: Stream) -> Option<En
             && !value.as_str().is_some_and(|value| choices.contains(&value))
         {
             let help = format!("possible values: {}", choices.join(", "));
-            reader.refuse(node, format!("`{member}` in {what} has an unknown value: {value}"), help);
+            reader.refuse(
+                node,
+                format!("`{member}` in {what} has an unknown value: {value}"),
+                help,
+            );
         }
         if member == "requeueAfter" {
             // In one form, so that texts can be compared.
             match value.as_str().and_then(parse_duration) {
                 Some(duration) => *value = show_duration(duration).into(),
                 None if value.is_null() => {}
-                None => reader.refuse(node, format!("`requeueAfter` is not a duration: {value}"), "write it as 30s"),
+                None => reader.refuse(
+                    node,
+                    format!("`requeueAfter` is not a duration: {value}"),
+                    "write it as 30s",
+                ),
             }
         }
     }
@@ -230,18 +247,28 @@ fn read_entry(reader: &mut Reader<'_>, node: &Node, stream: Stream) -> Option<En
 }
 
 fn read_absent(reader: &mut Reader<'_>, members: Members<'_>) -> Vec<Reference> {
-    let Some(node) = members.get("absent") else { return Vec::new() };
+    let Some(node) = members.get("absent") else {
+        return Vec::new();
+    };
     let nodes = reader.list(node, "absent").iter();
-    nodes.filter_map(|node| objects::read_reference(reader, node, "absent")).collect()
+    nodes
+        .filter_map(|node| objects::read_reference(reader, node, "absent"))
+        .collect()
 }
 
 fn read_amounts(reader: &mut Reader<'_>, members: Members<'_>, what: &str) -> Vec<Amount> {
-    let Some(node) = members.get(what) else { return Vec::new() };
+    let Some(node) = members.get(what) else {
+        return Vec::new();
+    };
     let mut amounts = Vec::new();
     for member in reader.map(node, what) {
         if what == "metrics" && !matches!(member.value.value, Yaml::Number(_) | Yaml::Null) {
             let help = "write the value of the series, or null if there is none";
-            reader.refuse(&member.value, format!("the value of `{}` is not a number", member.name), help);
+            reader.refuse(
+                &member.value,
+                format!("the value of `{}` is not a number", member.name),
+                help,
+            );
         }
         amounts.push(Amount {
             position: reader.file.position(member.span.start),

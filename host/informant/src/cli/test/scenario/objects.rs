@@ -55,7 +55,10 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node, what: &str) -> Vec<Obje
                         span: node.span.clone(),
                         ..found
                     };
-                    found.into_iter().filter_map(|found| object(reader, &at(found), what)).collect()
+                    found
+                        .into_iter()
+                        .filter_map(|found| object(reader, &at(found), what))
+                        .collect()
                 }
                 Err(problem) => {
                     let (line, message) = (problem.position.map_or(1, |at| at.line), problem.message);
@@ -73,7 +76,10 @@ pub(super) fn object(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option
     let value = node.to_json();
     let text = |pointer: &str| Some(value.pointer(pointer)?.as_str()?.to_owned());
     let required = ["/apiVersion", "/kind", "/metadata/name"];
-    if let Some(missing) = required.into_iter().find(|pointer| text(pointer).is_none_or(|text| text.is_empty())) {
+    if let Some(missing) = required
+        .into_iter()
+        .find(|pointer| text(pointer).is_none_or(|text| text.is_empty()))
+    {
         let missing = missing[1..].replace('/', ".");
         let help = "an object has at least apiVersion, kind and metadata.name, all of them texts";
         reader.refuse(node, format!("an object in `{what}` lacks `{missing}`"), help);

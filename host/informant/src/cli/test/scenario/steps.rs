@@ -90,9 +90,17 @@ fn read_step(reader: &mut Reader<'_>, node: &Node) -> Step {
     {
         let at = reader.file.position(reserved.span.start);
         let message = format!("this version of Informant does not run the step `{RESERVED}`");
-        reader.refuse_at(at, message, "it is reserved for `informant plugin capture`: use another version of Informant");
+        reader.refuse_at(
+            at,
+            message,
+            "it is reserved for `informant plugin capture`: use another version of Informant",
+        );
         let (action, expect) = (None, None);
-        return Step { position, action, expect };
+        return Step {
+            position,
+            action,
+            expect,
+        };
     }
     let known: Vec<&str> = ACTIONS.into_iter().chain(["expect"]).collect();
     let members = reader.members(node, "a step", &known);
@@ -106,7 +114,9 @@ fn read_step(reader: &mut Reader<'_>, node: &Node) -> Step {
         let help = format!("write one of {}, expect", ACTIONS.join(", "));
         reader.refuse(node, "a step has neither an action nor `expect`", help);
     }
-    let action = actions.first().and_then(|name| read_action(reader, name, members.get(name)?));
+    let action = actions
+        .first()
+        .and_then(|name| read_action(reader, name, members.get(name)?));
     Step {
         position,
         action,
@@ -160,7 +170,9 @@ fn read_answer(reader: &mut Reader<'_>, node: &Node) -> Option<Answer> {
         return None;
     };
     let method = members.get("method").and_then(|node| reader.text(node, "method"));
-    let after = members.get("after").and_then(|node| read_duration(reader, node, "after"));
+    let after = members
+        .get("after")
+        .and_then(|node| read_duration(reader, node, "after"));
     let error = members.get("error").and_then(|node| read_error(reader, node, members));
     let headers = members.get("headers").map(|node| read_headers(reader, node));
     Some(Answer {
@@ -184,11 +196,19 @@ fn read_answer(reader: &mut Reader<'_>, node: &Node) -> Option<Answer> {
 fn read_error(reader: &mut Reader<'_>, node: &Node, members: Members<'_>) -> Option<AnswerError> {
     let text = reader.text(node, "error")?;
     if members.get("status").is_some() || members.get("body").is_some() {
-        reader.refuse(node, "`error` means that there is no response", "remove `status` and `body`, or `error`");
+        reader.refuse(
+            node,
+            "`error` means that there is no response",
+            "remove `status` and `body`, or `error`",
+        );
     }
     let found = AnswerError::ALL.into_iter().find(|(name, _)| *name == text);
     if found.is_none() {
-        reader.refuse(node, format!("`error`: \"{text}\" is unknown"), "possible values: connect, dns, timeout");
+        reader.refuse(
+            node,
+            format!("`error`: \"{text}\" is unknown"),
+            "possible values: connect, dns, timeout",
+        );
     }
     found.map(|(_, error)| error)
 }
@@ -196,7 +216,9 @@ fn read_error(reader: &mut Reader<'_>, node: &Node, members: Members<'_>) -> Opt
 fn read_headers(reader: &mut Reader<'_>, node: &Node) -> Vec<(String, String)> {
     let mut headers = Vec::new();
     for member in reader.map(node, "headers") {
-        let Some(value) = reader.text(&member.value, &member.name) else { continue };
+        let Some(value) = reader.text(&member.value, &member.name) else {
+            continue;
+        };
         let is_header = http::HeaderName::try_from(&member.name).is_ok() && http::HeaderValue::try_from(value).is_ok();
         if !is_header {
             let message = format!("`{}: {value}` is not a header", member.name);
@@ -213,7 +235,11 @@ fn read_number(reader: &mut Reader<'_>, node: &Node, what: &str, min: u64, max: 
         _ => None,
     };
     if number.is_none() {
-        reader.refuse(node, format!("`{what}` is not a number from {min} to {max}"), format!("write `{what}: {min}`"));
+        reader.refuse(
+            node,
+            format!("`{what}` is not a number from {min} to {max}"),
+            format!("write `{what}: {min}`"),
+        );
     }
     number
 }
