@@ -52,10 +52,11 @@ import { Permanent, kube, kv, log, metrics } from "informant";
 export const manifest = {
   name: "marker",
   events: [{ apiVersion: "v1", kind: "Pod" }],
+  indexes: ["byNode"],
   metrics: [{ name: "seen", type: "counter", help: "Pods seen", labels: ["namespace"] }],
 };
 
-export const indexes = { byNode: (pod) => [pod.spec?.nodeName ?? "none"] };
+export const index = (pod) => ({ byNode: pod.spec?.nodeName ?? "none" });
 
 export function onAdd(pod, event) {
   const wish = pod.metadata.annotations?.wish;

@@ -23,9 +23,7 @@ pub(super) fn edit(text: &str, expect: &Expect, name: &str, value: &Value) -> Op
     let is_block = before.chars().all(|c| c == ' ' || c == '-');
     let indent = before.chars().count();
     let one_line = flow(value);
-    let colon = text[key.end..old.end.max(key.end)]
-        .find(':')
-        .map_or(key.end, |at| key.end + at + 1);
+    let colon = key.end + text[key.end..].find(':')? + 1;
     let is_short = indent + name.len() + 2 + one_line.chars().count() <= LINE_CHARS_MAX;
     let written = match value {
         Value::Array(values) if is_block && !is_short => {

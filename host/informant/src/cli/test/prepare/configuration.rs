@@ -244,12 +244,6 @@ fn missing(
     let mut missing = Vec::new();
     for (api_version, kind) in wanted.chain(of_indexes) {
         if api_version == ANY || kind == ANY {
-            ensure!(
-                !watched.is_empty(),
-                "{}: the plugin's manifest wants objects of every kind: name informers, as in `config: {{ informer: {{ \
-                 pods: {{ resource: v1/pods }} }} }}`",
-                scenario.file.path().display()
-            );
             continue;
         }
         let found = kinds.kind_of(api_version, kind).with_context(|| {
@@ -264,6 +258,12 @@ fn missing(
             missing.push(resource);
         }
     }
+    ensure!(
+        !watched.is_empty() || !missing.is_empty(),
+        "{}: the plugin's manifest wants objects of every kind: name informers, as in `config: {{ informer: {{ pods: {{ \
+         resource: v1/pods }} }} }}`",
+        scenario.file.path().display()
+    );
     Ok(missing)
 }
 
