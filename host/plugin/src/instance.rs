@@ -26,7 +26,7 @@ use crate::engine::trap::TrapReport;
 use crate::engine::watchdog::{Abandoned, CallWatchdog};
 use crate::error::LoadProblem;
 use crate::instance::guest::{GuestState, InstanceResources};
-use crate::observed::{CallResult, CallSubject, ObservedCall};
+use crate::observed::{CallResult, ObservedCall, ObservedSubject};
 use crate::text::truncated;
 
 /// The result of a call into a guest: what it returned, or why it did not return.
@@ -133,7 +133,7 @@ impl Instance {
     /// Calls `on-add`. None if the component lacks the role `event-handler`; the same for the other calls.
     pub(crate) async fn on_add(&mut self, about: ObjectRef<'_>, call: Call, object: &[u8]) -> Option<Called<Handled>> {
         let source = Some(about.source);
-        let seen = self.is_observed().then(|| CallSubject::of_object(&about, &call));
+        let seen = self.is_observed().then(|| ObservedSubject::of_object(&about, &call));
         let called = call!(
             self,
             events,
@@ -154,7 +154,7 @@ impl Instance {
         object: &[u8],
     ) -> Option<Called<Handled>> {
         let source = Some(about.source);
-        let seen = self.is_observed().then(|| CallSubject::of_object(&about, &call));
+        let seen = self.is_observed().then(|| ObservedSubject::of_object(&about, &call));
         let called = call!(
             self,
             events,
@@ -175,7 +175,7 @@ impl Instance {
         unknown: bool,
     ) -> Option<Called<Handled>> {
         let source = Some(about.source);
-        let seen = self.is_observed().then(|| CallSubject::of_object(&about, &call));
+        let seen = self.is_observed().then(|| ObservedSubject::of_object(&about, &call));
         let called = call!(
             self,
             events,
@@ -189,7 +189,7 @@ impl Instance {
     }
 
     pub(crate) async fn on_synced(&mut self, source: u32, call: Call) -> Option<Called<Result<(), Failure>>> {
-        let seen = self.is_observed().then(|| CallSubject::of_source(source, &call));
+        let seen = self.is_observed().then(|| ObservedSubject::of_source(source, &call));
         let called = call!(
             self,
             sync,
@@ -238,7 +238,7 @@ impl Instance {
     fn observe<T>(
         &self,
         function: &'static str,
-        about: Option<CallSubject>,
+        about: Option<ObservedSubject>,
         called: &Called<Result<T, Failure>>,
         requeue: impl FnOnce(&T) -> Option<u32>,
     ) {

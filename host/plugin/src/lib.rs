@@ -104,7 +104,7 @@ pub use engine::trap::{TrapKind, TrapReport};
 pub use error::{HostError, LoadError, LoadProblem, ManifestError, RunnerProblem};
 pub use host::{HostOptions, Inspection, PluginHost};
 pub use metrics::PluginMetrics;
-pub use observed::{CallObserver, CallResult, CallSubject, ObservedCall, ScenarioHooks};
+pub use observed::{CallObserver, CallResult, ObservedCall, ObservedSubject, ScenarioHooks};
 pub use plugin::{Plugin, PreparedChange, Stopped, Swapped};
 pub use preflight::Preflight;
 pub use schema::{CONTEXT_SCHEMA, MANIFEST_SCHEMA};

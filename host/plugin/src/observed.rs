@@ -29,13 +29,13 @@ pub struct ObservedCall {
     /// The function of the contract: `on-add`.
     pub function: &'static str,
     /// What the call was about; none for `save` and `restore`.
-    pub about: Option<CallSubject>,
+    pub about: Option<ObservedSubject>,
     pub result: CallResult,
 }
 
 /// What a call was about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallSubject {
+pub struct ObservedSubject {
     pub source: SourceId,
     /// Namespace and name; none for `on-synced`.
     pub object: Option<(String, String)>,
@@ -50,7 +50,7 @@ pub struct CallSubject {
 pub enum CallResult {
     /// It succeeded, and asks for another call after this time.
     Ok { requeue_after: Option<Duration> },
-    /// It failed, and is to be retried; after this time, if it says so.
+    /// It failed, and is to be retried; after this time, if it asks for one.
     Retry { message: String, after: Option<Duration> },
     /// It failed for good.
     Permanent(String),
@@ -93,16 +93,16 @@ impl Hooks {
     }
 }
 
-impl CallSubject {
-    pub(crate) fn of_object(about: &ObjectRef<'_>, call: &Call) -> CallSubject {
-        CallSubject {
+impl ObservedSubject {
+    pub(crate) fn of_object(about: &ObjectRef<'_>, call: &Call) -> ObservedSubject {
+        ObservedSubject {
             object: Some((about.namespace.to_owned(), about.name.to_owned())),
-            ..CallSubject::of_source(about.source, call)
+            ..ObservedSubject::of_source(about.source, call)
         }
     }
 
-    pub(crate) fn of_source(source: u32, call: &Call) -> CallSubject {
-        CallSubject {
+    pub(crate) fn of_source(source: u32, call: &Call) -> ObservedSubject {
+        ObservedSubject {
             source: SourceId(source),
             object: None,
             reason: name_of(call.reason),

@@ -81,7 +81,7 @@ pub(super) fn run(args: &TestArgs) -> Result<Exit> {
     let (mut failed, mut is_invalid) = (0, false);
     for file in &files {
         let began = Instant::now();
-        let (name, verdict) = judge(file, &target, args.update, &mut builder);
+        let (name, verdict) = examine(file, &target, args.update, &mut builder);
         let took = began.elapsed();
         show(file, &name, &verdict)?;
         failed += usize::from(matches!(verdict, Verdict::Failed(_) | Verdict::Broken(_)));
@@ -161,7 +161,7 @@ fn scenarios_in(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The name of a scenario, and what became of it.
-fn judge(file: &Path, target: &Target, updates: bool, builder: &mut Builder) -> (String, Verdict) {
+fn examine(file: &Path, target: &Target, updates: bool, builder: &mut Builder) -> (String, Verdict) {
     let of_file = shown(file);
     let scenario = match Scenario::read(file) {
         Ok(scenario) => scenario,

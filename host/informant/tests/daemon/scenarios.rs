@@ -34,7 +34,11 @@ fn test(folder: &TempDir, args: &[&str]) -> String {
         .output()
         .unwrap();
     let text = [output.stdout, output.stderr].concat();
-    format!("{}\n{}", output.status.code().unwrap(), String::from_utf8(text).unwrap())
+    format!(
+        "{}\n{}",
+        output.status.code().unwrap(),
+        String::from_utf8(text).unwrap()
+    )
 }
 
 /// The first block in this language of a page.
@@ -84,7 +88,10 @@ config:
 ";
 
 fn marker(steps: &str) -> TempDir {
-    folder(&[("marker.js", SCRIPT), ("marker.scenario.yaml", &format!("{CONFIG}{steps}"))])
+    folder(&[
+        ("marker.js", SCRIPT),
+        ("marker.scenario.yaml", &format!("{CONFIG}{steps}")),
+    ])
 }
 
 /// A pod in one line of YAML.
@@ -122,7 +129,7 @@ fn everything_a_plugin_does_can_be_expected() {
     let steps = format!(
         "
 objects: [{}]
-kv: {{ last: '"nobody"' }}
+kv: {{ last: '"none"' }}
 steps:
   - expect:
       calls: [{{ call: on-add, object: v1/pods shop/first, reason: initial }}, {{ includes: on-update v1/pods shop/first }}]
@@ -135,7 +142,7 @@ steps:
     let steps = format!(
         "
 objects: [{}]
-kv: {{ last: '"nobody"' }}
+kv: {{ last: '"none"' }}
 steps:
   - expect:
       calls: {{ includes: [{{ call: on-add, object: v1/pods shop/first, reason: initial }}] }}
@@ -277,7 +284,10 @@ fn what_is_no_scenario_is_named_with_the_remedy() {
         ("empty/handler.js", ""),
         ("a/bad.scenario.yaml", invalid),
         ("a/config.scenario.yaml", "config: none.toml\nsteps: []\n"),
-        ("a/keys.scenario.yaml", "config: { informer: { a: { resorce: v1/pods } } }\npath: ../marker.js\nsteps: []\n"),
+        (
+            "a/keys.scenario.yaml",
+            "config: { informer: { a: { resorce: v1/pods } } }\npath: ../marker.js\nsteps: []\n",
+        ),
         ("a/path.scenario.yaml", "path: nowhere\nsteps: []\n"),
     ]);
     let all = [

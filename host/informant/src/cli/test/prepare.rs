@@ -86,7 +86,7 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Puts the plugin and config.toml into the folder of the run, where nobody else changes them.
+    /// Puts the plugin and config.toml into the folder of the run, where nothing else changes them.
     fn install(&mut self, content: &Content, text: &str) -> Result<()> {
         let name = content.origin().path().file_name().unwrap_or_default();
         let file = self.folder.path().join(name);

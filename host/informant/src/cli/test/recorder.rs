@@ -168,8 +168,8 @@ impl Visit for Fields {
 
 impl Subscriber for LogLines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // As `informant run` logs by default.
-        metadata.is_event() && *metadata.level() <= Level::INFO
+        // As `informant run` logs by default. What is not an event asks for the level on behalf of a guest.
+        !metadata.is_span() && *metadata.level() <= Level::INFO
     }
 
     fn new_span(&self, _span: &Attributes<'_>) -> Id {

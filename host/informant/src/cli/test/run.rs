@@ -38,7 +38,7 @@ pub(super) fn run(prepared: &Arc<Prepared>) -> Result<Outcome> {
     thread::Builder::new()
         .name("scenario".to_owned())
         .spawn(move || {
-            // Nobody receives it once the time is over.
+            // It is not received once the time is over.
             let _ = sender.send(run_here(&of_thread));
         })
         .context("cannot start a thread")?;
@@ -76,7 +76,7 @@ fn run_here(prepared: &Prepared) -> Result<Outcome> {
         .build()
         .context("cannot start the async runtime")?;
     let outcome = runtime.block_on(play(prepared, &recorder));
-    // A guest that spins ends by itself, but nobody waits for it.
+    // Does not wait for a guest that spins, which ends by itself.
     runtime.shutdown_background();
     let mut outcome = outcome?;
     outcome.notes = recorder.notes();

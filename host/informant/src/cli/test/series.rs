@@ -89,18 +89,18 @@ mod tests {
     #[test]
     fn series_are_those_of_the_plugin_without_its_label() {
         let exported = "\
-# TYPE informant_plugin_custom_told counter
-informant_plugin_custom_told_total{plugin=\"alarm\",node=\"a, \\\"b\\\"\"} 2
-informant_plugin_custom_told_total{plugin=\"other\",node=\"a\"} 3
+# TYPE informant_plugin_custom_sent counter
+informant_plugin_custom_sent_total{plugin=\"alarm\",node=\"a, \\\"b\\\"\"} 2
+informant_plugin_custom_sent_total{plugin=\"other\",node=\"a\"} 3
 informant_plugin_custom_open{plugin=\"alarm\"} 1.5
 informant_store_objects{informer=\"pods\"} 4
 # EOF
 ";
         let found: Vec<_> = of_plugin(exported, "alarm").into_iter().collect();
-        let told = name("told_total{ node = \"a, \\\"b\\\"\" }").unwrap();
-        assert_eq!(found, [("open".to_owned(), 1.5), (told, 2.0)]);
-        assert_eq!(name("told{a}"), None);
-        assert_eq!(metric_of("told_total{node=\"a\"}"), "told");
+        let sent = name("sent_total{ node = \"a, \\\"b\\\"\" }").unwrap();
+        assert_eq!(found, [("open".to_owned(), 1.5), (sent, 2.0)]);
+        assert_eq!(name("sent{a}"), None);
+        assert_eq!(metric_of("sent_total{node=\"a\"}"), "sent");
         assert_eq!(metric_of("open"), "open");
     }
 }

@@ -113,7 +113,7 @@ impl World {
             .collect()
     }
 
-    /// The keys of an informer's objects that have this value in an index, sorted; or why they cannot be told.
+    /// The keys of an informer's objects that have this value in an index, sorted; or why they are not known.
     pub(in crate::cli::test) fn index_keys(
         &self,
         informer: &str,
