@@ -25,7 +25,6 @@ const MEMBERS: [&str; 11] = [
 /// One `expect`. What it does not have is not looked at.
 #[derive(Debug)]
 pub(in crate::cli::test) struct Expect {
-    pub(in crate::cli::test) position: FilePosition,
     pub(in crate::cli::test) streams: Vec<Listed>,
     pub(in crate::cli::test) objects: Vec<Object>,
     pub(in crate::cli::test) absent: Vec<Reference>,
@@ -147,7 +146,6 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Expect {
     let streams = streams.collect();
     let read_objects = |reader: &mut Reader<'_>, node| objects::read(reader, node, "objects");
     Expect {
-        position: reader.position(node),
         streams,
         objects: members
             .get("objects")
