@@ -108,6 +108,15 @@ mod tests {
                 &Verdict::Broken(anyhow::anyhow!("no such file").context("cannot build")),
             ),
         ];
-        insta::assert_snapshot!(document(&cases));
+        let written = document(&cases);
+        for expected in [
+            "<testsuites tests=\"3\" failures=\"1\" errors=\"1\" time=\"4.500\">",
+            "    <testcase classname=\"a.scenario.yaml\" name=\"greets\" time=\"1.500\"/>\n",
+            "name=\"a &quot;b&quot; &amp; &lt;c&gt;\"",
+            "<failure message=\"a.scenario.yaml:3:5: log differ\">a.scenario.yaml:3:5: log differ\n  - a\u{fffd}[1m</failure>",
+            "<error message=\"cannot build: no such file\">",
+        ] {
+            assert!(written.contains(expected), "{expected}: {written}");
+        }
     }
 }

@@ -93,6 +93,19 @@ steps:
             edit(text, expects[1], "writes", &json!([])),
         ];
         assert_eq!(edits[3], None);
-        insta::assert_snapshot!(apply(text, edits.into_iter().flatten().collect()));
+        let lines: String = long.iter().map(|line| format!("\n        - \"{line}\"")).collect();
+        let expected = format!(
+            "\
+# a scenario
+steps:
+  - apply: {{ apiVersion: v1, kind: Pod, metadata: {{ name: a }} }} # a pod
+    expect:
+      # what it does
+      calls: [on-add v1/pods default/c]
+      log:{lines} # nothing
+  - expect: {{ log: [{{ level: warn, message: \"a: b\" }}], calls: [] }}
+"
+        );
+        assert_eq!(apply(text, edits.into_iter().flatten().collect()), expected);
     }
 }
