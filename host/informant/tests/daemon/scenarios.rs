@@ -65,7 +65,7 @@ export const index = (pod) => ({ byNode: pod.spec?.nodeName ?? "none" });
 export function onAdd(pod, event) {
   const wish = pod.metadata.annotations?.wish;
   if (wish === "permanent") throw new Permanent("it never works");
-  if (wish === "again") return { requeueAfterMs: 30000 };
+  if (wish === "again") return { requeueAfter: 30000 };
   metrics.add("seen", 1, { namespace: pod.metadata.namespace });
   kv.set("last", pod.metadata.name);
   log.warn(`marks ${event}`, { phase: pod.status?.phase ?? "none" });
@@ -146,7 +146,7 @@ kv: {{ last: '"none"' }}
 steps:
   - expect:
       calls: {{ includes: [{{ call: on-add, object: v1/pods shop/first, reason: initial }}] }}
-      log: [{{ level: warn, message: marks shop/first, fields: {{ phase: none }} }}, \"shop/first at 2025-12-31T23:59:50.*Z\"]
+      log: [{{ level: warn, message: marks shop/first, fields: {{ phase: Pending }} }}, \"shop/first at 2025-12-31T23:59:50.*Z\"]
       writes: [{{ verb: patch, object: v1/pods shop/first, kind: merge, result: ok }}]
       indexes: {{ pods: {{ byNode: {{ none: [shop/first] }} }} }}
       kv: {{ last: first, other: null }}

@@ -27,6 +27,15 @@ pub(super) fn flow(value: &Value) -> String {
     }
 }
 
+/// Whether readers of YAML 1.1, which test kits of other languages use, take a text for a truth value, a date or a time.
+fn is_other_in_yaml_1_1(text: &str) -> bool {
+    let is_truth = ["y", "yes", "on", "n", "no", "off"]
+        .iter()
+        .any(|word| text.eq_ignore_ascii_case(word));
+    let is_part = |c: char| c.is_ascii_digit() || "-:. TZ".contains(c);
+    is_truth || (text.starts_with(|first: char| first.is_ascii_digit()) && text.chars().all(is_part))
+}
+
 /// Without quotes if it is still a text then.
 pub(super) fn text_of(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " _-./@+=:()".contains(c);
@@ -35,7 +44,8 @@ pub(super) fn text_of(text: &str) -> String {
         && text.chars().all(is_plain)
         && !text.ends_with([' ', ':'])
         && !text.contains(": ")
-        && matches!(plain(text), Yaml::Text(_));
+        && matches!(plain(text), Yaml::Text(_))
+        && !is_other_in_yaml_1_1(text);
     match is_safe {
         true => text.to_owned(),
         false => Value::from(text).to_string(),

@@ -62,6 +62,8 @@ impl Prepared {
     /// # Errors
     /// `Problems` if the scenario or its configuration is wrong; other errors if the plugin cannot be built or loaded.
     pub(super) fn new(scenario: Scenario, target: &Target, builder: &mut Builder) -> Result<Prepared> {
+        // What is logged while the plugin is inspected is in the error, if there is one.
+        let _quiet = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::default());
         let folder = tempfile::tempdir().context("cannot create a folder for the run")?;
         let draft = Draft::of(&scenario)?;
         let file = builder.content_of(&scenario, target, &draft)?;

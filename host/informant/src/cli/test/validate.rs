@@ -310,7 +310,7 @@ impl Checks<'_> {
 
     fn request(&mut self, entry: &Entry) {
         if self.spec().is_some_and(|spec| spec.allow_http.is_empty()) {
-            let help = "grant it: allow.http = [{ url = \"https://hooks.example\", methods = [\"POST\"] }]";
+            let help = "grant it: allow.http = [\"https://hooks.example/\"]";
             self.refuse(entry.position, "the plugin may not send HTTP requests", help);
         }
     }

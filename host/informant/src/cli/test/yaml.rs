@@ -106,13 +106,17 @@ struct Builder<'t, E> {
 }
 
 impl<'t, E: Iterator<Item = Result<(Event<'t>, Span), ScanError>>> Builder<'t, E> {
+    /// The next event that is not a comment.
     fn next(&mut self) -> Result<Option<(Event<'t>, Span)>, Problem> {
-        match self.events.next() {
-            None => Ok(None),
-            Some(Ok(event)) => Ok(Some(event)),
-            Some(Err(error)) => {
-                let offset = error.marker().byte_offset().unwrap_or(self.file.text().len());
-                Err(self.problem(offset, format!("not YAML: {}", error.info())))
+        loop {
+            match self.events.next() {
+                None => return Ok(None),
+                Some(Ok((Event::Comment(..), _))) => {}
+                Some(Ok(event)) => return Ok(Some(event)),
+                Some(Err(error)) => {
+                    let offset = error.marker().byte_offset().unwrap_or(self.file.text().len());
+                    return Err(self.problem(offset, format!("not YAML: {}", error.info())));
+                }
             }
         }
     }

@@ -182,8 +182,12 @@ fn read_stream(reader: &mut Reader<'_>, node: &Node, stream: Stream) -> Listed {
         _ => None,
     };
     let entries = match (included, &node.value) {
-        // The mapping was refused.
-        (None, Yaml::Map(_)) => Vec::new(),
+        (None, Yaml::Map(_)) => {
+            let name = stream.name();
+            let help = format!("write `{name}: [...]`, or `{name}: {{ includes: [...] }}`");
+            reader.refuse(node, format!("`{name}` is a mapping without `includes`"), help);
+            Vec::new()
+        }
         (included, _) => {
             let nodes = reader.list(included.unwrap_or(node), stream.name());
             nodes

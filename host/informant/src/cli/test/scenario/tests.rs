@@ -58,6 +58,7 @@ fn every_mistake_is_named_with_its_place_and_remedy() {
             "steps:\n  - expect: { call: [], calls: {}, log: { a: 1 }, kv: [] }\n",
             &[
                 "unknown member `call` in `expect`",
+                "`calls` is a mapping without `includes`",
                 "unknown member `a` in `log`",
                 "`kv` is a list, not a mapping",
             ],
