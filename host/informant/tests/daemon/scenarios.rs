@@ -107,7 +107,11 @@ fn the_example_of_the_reference_passes() {
     let scenario = block("reference/scenarios.md", "yaml");
     let script = block("reference/scenarios.md", "javascript");
     let folder = folder(&[("pod-alarm.scenario.yaml", &scenario), ("pod-alarm.js", &script)]);
-    insta::assert_snapshot!(test(&folder, &[]));
+    insta::assert_snapshot!(test(&folder, &[]), @r#"
+    0
+    ok      pod-alarm.scenario.yaml: reports failed pods to the team
+    1 passed, 0 failed
+    "#);
 }
 
 #[test]
@@ -118,7 +122,11 @@ fn the_example_of_the_guide_passes() {
     let scenario = block("guides/test-a-plugin.md", "yaml");
     let script = block("guides/test-a-plugin.md", "javascript");
     let folder = folder(&[("greeter.scenario.yaml", &scenario), ("greeter.js", &script)]);
-    insta::assert_snapshot!(test(&folder, &[]));
+    insta::assert_snapshot!(test(&folder, &[]), @r#"
+    0
+    ok      greeter.scenario.yaml: greeter
+    1 passed, 0 failed
+    "#);
 }
 
 #[test]
@@ -177,7 +185,11 @@ steps:
     );
     let folder = marker(&steps);
     let first = test(&folder, &[]);
-    insta::assert_snapshot!(first);
+    insta::assert_snapshot!(first, @r#"
+    0
+    ok      marker.scenario.yaml: marker
+    1 passed, 0 failed
+    "#);
     assert_eq!(test(&folder, &[]), first, "the same scenario gives the same output");
 }
 
@@ -202,12 +214,42 @@ steps: # what happens
         pod("first", ", labels: { marked: \"no\" }"),
     );
     let folder = marker(&steps);
-    insta::assert_snapshot!("failure", test(&folder, &["--junit", "results.xml"]));
+    insta::assert_snapshot!(test(&folder, &["--junit", "results.xml"]), @r#"
+    1
+    FAILED  marker.scenario.yaml: marker
+      marker.scenario.yaml:13:9: calls differ
+        - on-add v1/pods shop/second
+        + on-add v1/pods shop/first
+        + on-update v1/pods shop/first
+      marker.scenario.yaml:14:12: log differ
+          { fields: { phase: Pending }, level: warn, message: marks shop/first }
+        + shop/first at 2026-01-01T00:00:00.000Z
+      marker.scenario.yaml:17:11: Pod first differs
+        - metadata.labels.marked: "no"
+        + metadata.labels.marked: "yes"
+      marker.scenario.yaml:15:13: kv differ
+        - last: b
+        + last: first
+    0 passed, 1 failed
+    "#);
     let results = fs::read_to_string(folder.path().join("results.xml")).unwrap();
     assert!(results.contains("failures=\"1\""), "{results}");
-    insta::assert_snapshot!("update", test(&folder, &["--update"]));
+    insta::assert_snapshot!(test(&folder, &["--update"]), @r#"
+    0
+    updated marker.scenario.yaml: marker (4 expectations)
+    1 passed, 0 failed
+    "#);
     let updated = fs::read_to_string(folder.path().join("marker.scenario.yaml")).unwrap();
-    insta::assert_snapshot!("updated", updated);
+    let steps = &updated[updated.find("steps:").unwrap()..];
+    insta::assert_snapshot!(steps, @r#"
+    steps: # what happens
+      - apply: { apiVersion: v1, kind: Pod, metadata: { namespace: shop, name: first } } # a pod
+        expect:
+          calls: [on-add v1/pods shop/first, on-update v1/pods shop/first]
+          log: ["marks *", shop/first at 2026-01-01T00:00:00.000Z] # a line
+          kv: { last: first }
+          objects: [{ apiVersion: v1, kind: Pod, metadata: { labels: { marked: "yes" }, name: first, namespace: shop } }]
+    "#);
     let said = test(&folder, &["marker.scenario.yaml"]);
     assert!(said.starts_with("0\n"), "{said}");
 }
@@ -235,7 +277,12 @@ steps:
     let next = "export const onAdd = (pod, event) => console.log(`next sees ${event}`);";
     fs::write(folder.path().join("next.js"), next).unwrap();
     fs::write(folder.path().join("broken.js"), "throw new Error('broken');").unwrap();
-    insta::assert_snapshot!(test(&folder, &[]));
+    insta::assert_snapshot!(test(&folder, &[]), @r#"
+    1
+    FAILED  marker.scenario.yaml: marker
+      marker.scenario.yaml:17:5: marker.js has the content that runs already
+    0 passed, 1 failed
+    "#);
 }
 
 #[test]
@@ -255,7 +302,35 @@ steps:
       indexes: { pods: { byNod: { a: [] } }, nodes: { byNode: { a: [] } } }
       metrics: { 'sen_total': 1, 'seen_total{': 1 }
 ";
-    insta::assert_snapshot!(test(&marker(steps), &[]));
+    insta::assert_snapshot!(test(&marker(steps), &[]), @r#"
+    3
+    INVALID marker.scenario.yaml: marker
+    0 passed, 1 failed
+    error: marker.scenario.yaml:9:11: `objects` has an object of v1/nodes, which no informer of the plugin watches
+      help: add an informer for it, a grant in `allow.kube`, or remove the object; the plugin's informers: pods (`v1/pods`)
+    error: marker.scenario.yaml:11:12: the API server of scenarios does not have the kind example.com/v1 Widget
+      help: correct it, or add its CustomResourceDefinition to `objects`
+    error: marker.scenario.yaml:12:13: the API server of scenarios does not have the resource v1/pod
+      help: write it as in config.toml (v1/pods, apps/v1/deployments), or add its CustomResourceDefinition to `objects`
+    error: marker.scenario.yaml:14:15: on-synced is never called: the plugin does not have the role sync-handler
+      help: export the function, or correct the expectation
+    error: marker.scenario.yaml:14:34: save is never called: the plugin does not have the role state
+      help: export the function, or correct the expectation
+    error: marker.scenario.yaml:14:40: the handler is never called for v1/nodes, which no informer of the plugin watches
+      help: the plugin's informers: pods (`v1/pods`)
+    error: marker.scenario.yaml:15:16: the plugin may not delete v1/pods, so that it is never sent
+      help: grant it: allow.kube = [{ resource = "v1/pods", verbs = ["delete"] }]
+    error: marker.scenario.yaml:16:14: the plugin may not send HTTP requests
+      help: grant it: allow.http = ["https://hooks.example/"]
+    error: marker.scenario.yaml:17:35: pods has no index byNod
+      help: did you mean `byNode`?
+    error: marker.scenario.yaml:17:65: the plugin has no informer nodes
+      help: informers: `pods`
+    error: marker.scenario.yaml:18:18: the plugin's manifest declares no metric sen
+      help: did you mean `seen`?
+    error: marker.scenario.yaml:18:34: seen_total{ is not a series
+      help: write it as in a query: failures_total{namespace="shop"}
+    "#);
 }
 
 #[test]
@@ -269,11 +344,20 @@ fn informers_and_section_follow_from_the_manifest() {
     );
     let files = [("marker.js", SCRIPT), ("scenarios/a.scenario.yaml", &scenario)];
     let folder = folder(&files);
-    insta::assert_snapshot!(test(&folder, &[]));
+    insta::assert_snapshot!(test(&folder, &[]), @r#"
+    0
+    ok      scenarios/a.scenario.yaml: a
+    1 passed, 0 failed
+    "#);
     let named = test(&folder, &["marker.js", "--scenario", "scenarios/a.scenario.yaml"]);
     assert!(named.starts_with("0\n"), "{named}");
     fs::write(folder.path().join("marker.js"), "export const onAdd = () => {};").unwrap();
-    insta::assert_snapshot!("every_kind", test(&folder, &[]));
+    insta::assert_snapshot!(test(&folder, &[]), @r#"
+    1
+    INVALID scenarios/a.scenario.yaml: a
+    0 passed, 1 failed
+    error: scenarios/a.scenario.yaml: the plugin's manifest wants objects of every kind: name informers, as in `config: { informer: { pods: { resource: v1/pods } } }`
+    "#);
 }
 
 #[test]
@@ -296,5 +380,32 @@ fn what_is_no_scenario_is_named_with_the_remedy() {
         test(&folder, &["marker.js"]),
         test(&folder, &["a"]),
     ];
-    insta::assert_snapshot!(all.join("\n"));
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    1
+    error: none does not exist; name a scenario file, or the folder of a plugin
+
+    1
+    error: empty has no scenario: write one as empty/NAME.scenario.yaml, or name it with --scenario (docs/reference/scenarios.md)
+
+    1
+    error: marker.js is not a scenario, whose name ends in .scenario.yaml: name the scenario too, as in `informant plugin test marker.js --scenario NAME.scenario.yaml`
+
+    3
+    INVALID a/bad.scenario.yaml
+    INVALID a/config.scenario.yaml: config
+    INVALID a/keys.scenario.yaml: keys
+    INVALID a/path.scenario.yaml: path
+    0 passed, 4 failed
+    error: a/bad.scenario.yaml:2:5: unknown member `aply` in a step
+      help: did you mean `apply`?
+    error: a/bad.scenario.yaml:3:12: an object in `apply` lacks `apiVersion`
+      help: an object has at least apiVersion, kind and metadata.name, all of them texts
+    error: a/none.toml: failed to read: No such file or directory (os error 2)
+      help: name the configuration with -c FILE; the default is config.toml in the current folder
+    error: a/keys.scenario.yaml:1:9: config: [informer.a] lacks `resource`
+      help: set what to watch: resource = "v1/pods"
+    error: a/keys.scenario.yaml:1:9: config: unknown key `resorce` in [informer.a]
+      help: did you mean `resource`?
+    error: a/nowhere does not exist
+    "#);
 }

@@ -110,7 +110,7 @@ fn read_step(reader: &mut Reader<'_>, node: &Node) -> Step {
         reader.refuse(node, format!("a step has two actions: `{first}` and `{second}`"), help);
     }
     let expect = members.get("expect");
-    if actions.is_empty() && expect.is_none() && matches!(node.value, Yaml::Map(_)) {
+    if members.0.is_empty() && matches!(node.value, Yaml::Map(_)) {
         let help = format!("write one of {}, expect", ACTIONS.join(", "));
         reader.refuse(node, "a step has neither an action nor `expect`", help);
     }
