@@ -99,6 +99,26 @@ impl ApiServer {
         self.state.store().register(kind);
     }
 
+    /// The served kind with this apiVersion and this name, as objects have them.
+    pub fn kind_of(&self, api_version: &str, kind: &str) -> Option<Kind> {
+        self.find_kind(|served| served.kind == kind && served.api_version() == api_version)
+    }
+
+    /// The served kind of a resource: `v1/pods`, `apps/v1/deployments`.
+    pub fn kind_at(&self, resource: &str) -> Option<Kind> {
+        self.find_kind(|served| resource == format!("{}/{}", served.api_version(), served.plural))
+    }
+
+    /// All served kinds, sorted by group, version and plural.
+    pub fn kinds(&self) -> Vec<Kind> {
+        let store = self.state.store();
+        store.registry().sorted().map(|kind| Kind::clone(kind)).collect()
+    }
+
+    fn find_kind(&self, is_it: impl Fn(&Kind) -> bool) -> Option<Kind> {
+        self.kinds().into_iter().find(|kind| is_it(kind))
+    }
+
     /// Creates an object as it is, status included.
     ///
     /// # Errors

@@ -70,7 +70,7 @@ pub use resources::Resources;
 pub use script_runners::ScriptRunnersSection;
 pub use source::{FilePosition, Located, SourceFile, TextHash};
 pub use state::{Durable, StateSection};
-pub use units::show_size;
+pub use units::{parse_duration, show_duration, show_size};
 
 use table::{Reporter, Table};
 

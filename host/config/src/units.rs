@@ -30,7 +30,8 @@ pub(crate) fn parse_rate(text: &str) -> Option<u64> {
 }
 
 /// Reads `"5s"`, `"1m 30s"`.
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<Duration> {
     humantime::parse_duration(text).ok()
 }
 
@@ -46,7 +47,8 @@ pub(crate) fn parse_size_bytes(text: &str) -> Option<u64> {
 }
 
 /// Writes a duration as config.toml would.
-pub(crate) fn show_duration(duration: Duration) -> String {
+#[must_use]
+pub fn show_duration(duration: Duration) -> String {
     // humantime spells out days only.
     humantime::format_duration(duration)
         .to_string()

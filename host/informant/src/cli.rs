@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! informant run | dev | check | get | status | explain | log-level | rbac | apiserver | completions
-//! informant plugin new | build | inspect | list | effects | logs
+//! informant plugin new | build | test | compile | inspect | list | effects | logs
 //! informant plugin dead-letters | retries | requeue | trigger | pause | resume | restart
 //! ```
 //!
@@ -39,6 +39,7 @@ mod run;
 mod schema;
 mod status;
 mod table;
+mod test;
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -117,6 +118,8 @@ enum PluginCommand {
     New(new::NewArgs),
     /// Build a component or a script from the sources of a plugin
     Build(build::BuildArgs),
+    /// Run scenarios against a plugin, without a cluster
+    Test(test::TestArgs),
     /// Compile a script runner ahead of time, for an image
     Compile(compile::CompileArgs),
     /// Show a component's roles, imports and manifest
@@ -227,6 +230,7 @@ impl Cli {
             Command::Plugin { command } => match command {
                 PluginCommand::New(args) => new::run(&args),
                 PluginCommand::Build(args) => build::run(&args),
+                PluginCommand::Test(args) => test::run(&args),
                 PluginCommand::Compile(args) => compile::run(&args),
                 PluginCommand::Inspect(args) => inspect::run(&args),
                 PluginCommand::Schema(args) => schema::run(&args),

@@ -52,6 +52,8 @@ pub struct ClusterAccess {
     pub flags: ClusterFlags,
     /// The URL of the only cluster, if it has no name.
     pub only_url: Option<String>,
+    /// Stands for every cluster, without a login: an API server in this process.
+    pub(crate) in_process: Option<Arc<Cluster>>,
 }
 
 impl ClusterAccess {
@@ -66,7 +68,11 @@ impl ClusterAccess {
             Some(section) => Some(url(&read(flags.over("", &section.value)).await?)),
             None => None,
         };
-        Ok(Self { flags, only_url })
+        Ok(Self {
+            flags,
+            only_url,
+            in_process: None,
+        })
     }
 }
 
@@ -164,6 +170,19 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
+    /// A cluster in this process, to which `client` leads.
+    pub(crate) fn in_process(client: Client) -> Self {
+        let url = "https://in-process.invalid".to_owned();
+        Self {
+            sources: ClusterClient::new(url.clone(), client.clone()),
+            client,
+            url,
+            insecure: false,
+            settings: Value::Null,
+            credentials: None,
+        }
+    }
+
     /// Builds a client for the cluster of a section, or else of the environment, and logs in: reads the token file, or
     /// runs the login program, once. Sends no request to the API server.
     /// Errors: [`ClusterError`] when no cluster is configured, its kubeconfig is unusable, or its login fails.

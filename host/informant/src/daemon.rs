@@ -26,6 +26,7 @@ mod durable_state;
 mod exclude_warnings;
 mod file_content;
 mod file_watch;
+mod in_process;
 mod informer_supervisor;
 mod overrides;
 mod plugin_attachments;
@@ -57,6 +58,7 @@ pub(crate) use configuration::{Announcement, Configuration};
 pub use file_watch::SETTLE;
 pub(crate) use file_watch::{FileTicks, FileWatch};
 pub use overrides::ConfigOverrides;
+pub(crate) use in_process::{InProcess, InProcessParts};
 pub(crate) use status_registry::{
     InformerEntry, InformerPhase, InformerStatus, InformerStatuses, PluginEntry, PluginPhase, RunningInformer,
     StatusRegistry,

@@ -25,6 +25,7 @@ use crate::instance::config::PluginConfig;
 use crate::instance::guest;
 use crate::instance::version::LoadedVersion;
 use crate::metrics::PluginMetrics;
+use crate::observed::{Hooks, ScenarioHooks};
 use crate::plugin::{self, Plugin};
 use crate::runtime::Runtime;
 
@@ -120,6 +121,20 @@ impl PluginHost {
     /// # Errors
     /// [`HostError`]: WebAssembly does not run on this machine, or the directory for artifacts is not safe.
     pub fn new(options: HostOptions) -> Result<PluginHost, HostError> {
+        PluginHost::with_hooks(options, None)
+    }
+
+    /// As [`new`](Self::new), for a run of a scenario: on a runtime with one thread, whose clock may be paused. Records
+    /// no version as good.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn for_scenario(options: HostOptions, hooks: ScenarioHooks) -> Result<PluginHost, HostError> {
+        let hooks = Hooks::new(hooks, &options.env);
+        PluginHost::with_hooks(options, Some(Arc::new(hooks)))
+    }
+
+    fn with_hooks(options: HostOptions, hooks: Option<Arc<Hooks>>) -> Result<PluginHost, HostError> {
         let engine_error = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
         let engine = engine::engine().map_err(engine_error)?;
         let HostOptions {
@@ -146,7 +161,7 @@ impl PluginHost {
             metrics.artifacts.clone(),
         )?;
         Ok(PluginHost(Arc::new(Runtime {
-            last_good: LastGood::new(artifacts.path()),
+            last_good: LastGood::new(artifacts.path().filter(|_| hooks.is_none())),
             scheduler: Arc::new(CpuScheduler::new(handle.metrics().num_workers())),
             artifacts,
             ticker: Ticker::start(&engine).map_err(HostError::Ticker)?,
@@ -157,6 +172,7 @@ impl PluginHost {
             services,
             metrics,
             blocking_pool: Some(handle),
+            hooks,
         })))
     }
 

@@ -28,6 +28,7 @@ use crate::engine::trap::TrapReport;
 use crate::engine::watchdog::{Abandoned, CallWatchdog};
 use crate::error::LoadProblem;
 use crate::instance::guest::{GuestState, InstanceResources};
+use crate::observed::{CallResult, ScenarioCall, ObservedSubject};
 use crate::text::truncated;
 
 /// The result of a call into a guest: what it returned, or why it did not return.
@@ -149,14 +150,17 @@ impl Instance {
     /// Calls `on-add`. None if the component lacks the role `event-handler`; the same for the other calls.
     pub(crate) async fn on_add(&mut self, about: ObjectRef<'_>, call: Call, object: &[u8]) -> Option<Called<Handled>> {
         let source = Some(about.source);
-        call!(
+        let seen = self.is_observed().then(|| ObservedSubject::of_object(&about, &call));
+        let called = call!(
             self,
             events,
             CallKind::Event,
             source,
             "on-add",
             call_on_add(about, call, object)
-        )
+        )?;
+        self.observe("on-add", seen, &called, |after| *after);
+        Some(called)
     }
 
     pub(crate) async fn on_update(
@@ -167,14 +171,17 @@ impl Instance {
         object: &[u8],
     ) -> Option<Called<Handled>> {
         let source = Some(about.source);
-        call!(
+        let seen = self.is_observed().then(|| ObservedSubject::of_object(&about, &call));
+        let called = call!(
             self,
             events,
             CallKind::Event,
             source,
             "on-update",
             call_on_update(about, call, old, object)
-        )
+        )?;
+        self.observe("on-update", seen, &called, |after| *after);
+        Some(called)
     }
 
     pub(crate) async fn on_delete(
@@ -185,25 +192,31 @@ impl Instance {
         unknown: bool,
     ) -> Option<Called<Handled>> {
         let source = Some(about.source);
-        call!(
+        let seen = self.is_observed().then(|| ObservedSubject::of_object(&about, &call));
+        let called = call!(
             self,
             events,
             CallKind::Event,
             source,
             "on-delete",
             call_on_delete(about, call, last, unknown)
-        )
+        )?;
+        self.observe("on-delete", seen, &called, |after| *after);
+        Some(called)
     }
 
     pub(crate) async fn on_synced(&mut self, source: u32, call: Call) -> Option<Called<Result<(), Failure>>> {
-        call!(
+        let seen = self.is_observed().then(|| ObservedSubject::of_source(source, &call));
+        let called = call!(
             self,
             sync,
             CallKind::Event,
             Some(source),
             "on-synced",
             call_on_synced(source, call)
-        )
+        )?;
+        self.observe("on-synced", seen, &called, |()| None);
+        Some(called)
     }
 
     pub(crate) async fn index(&mut self, about: ObjectRef<'_>, object: &[u8]) -> Option<Called<IndexAnswer>> {
@@ -223,11 +236,36 @@ impl Instance {
         self.store.set_hostcall_fuel(usize::MAX);
         let answer = self.watchdog.run(guest.call_save(&mut self.store)).await;
         self.store.set_hostcall_fuel(TRANSFER_BYTES_MAX);
-        Some(self.finish("save", answer))
+        let called = self.finish("save", answer);
+        self.observe("save", None, &called, |_| None);
+        Some(called)
     }
 
     pub(crate) async fn restore(&mut self, state: &[u8]) -> Option<Called<Result<(), Failure>>> {
-        call!(self, state, CallKind::Swap, None, "restore", call_restore(state))
+        let called = call!(self, state, CallKind::Swap, None, "restore", call_restore(state))?;
+        self.observe("restore", None, &called, |()| None);
+        Some(called)
+    }
+
+    /// Whether somebody sees its calls: in a run of a scenario.
+    fn is_observed(&self) -> bool {
+        self.store.data().hooks.is_some()
+    }
+
+    fn observe<T>(
+        &self,
+        function: &'static str,
+        about: Option<ObservedSubject>,
+        called: &Called<Result<T, Failure>>,
+        requeue: impl FnOnce(&T) -> Option<u32>,
+    ) {
+        let Some(hooks) = &self.store.data().hooks else { return };
+        let result = CallResult::of(called, requeue);
+        hooks.observer.called(ScenarioCall {
+            function,
+            about,
+            result,
+        });
     }
 
     fn finish<T, E: Reported>(

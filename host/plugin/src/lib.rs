@@ -25,6 +25,7 @@
 //! - `output`, `effects`: a guest's output; what a plugin did, and in dry run would have done.
 //! - `capability`: the interfaces `store`, `kube`, `kv`, `metrics`, `log` and wasi:http, each in one module.
 //!   Deferred writes: `capability/kube/writes.rs`.
+//! - `observed`: what a run of a scenario adds to a host: an observer of calls, and the clock of guests.
 //! - `status`, `metrics`: a plugin's status, and the metrics of its calls.
 //! - `instance`: one wasmtime store and the calls into it: WASI, configuration, a version of a plugin.
 //! - `schema`: JSON schemas of manifest and context.
@@ -42,7 +43,7 @@
 //! artifacts
 //! component
 //! series
-//! output effects
+//! output effects observed
 //! capability
 //! status
 //! metrics
@@ -67,6 +68,7 @@ mod host;
 mod instance;
 mod json_error;
 mod metrics;
+mod observed;
 mod output;
 mod plugin;
 mod preflight;
@@ -104,6 +106,7 @@ pub use error::{HostError, LoadError, LoadProblem, ManifestError, RunnerProblem}
 pub use host::{HostOptions, Inspection, PluginHost};
 pub use metrics::PluginMetrics;
 pub use output::GUEST_TARGET;
+pub use observed::{CallObserver, CallResult, ObservedSubject, ScenarioCall, ScenarioHooks};
 pub use plugin::{Plugin, PreparedChange, Stopped, Swapped};
 pub use preflight::Preflight;
 pub use schema::{CONTEXT_SCHEMA, MANIFEST_SCHEMA};

@@ -28,6 +28,7 @@ use crate::instance::guest::{GuestState, InstanceResources};
 use crate::instance::version::LoadedVersion;
 use crate::instance::wasi::WasiMode;
 use crate::metrics::PluginMetrics;
+use crate::observed::Hooks;
 
 /// What all plugins of a host share.
 pub(crate) struct Runtime {
@@ -43,6 +44,8 @@ pub(crate) struct Runtime {
     pub(crate) runners: ScriptRunners<GuestState>,
     pub(crate) last_good: LastGood,
     pub(crate) scheduler: Arc<CpuScheduler>,
+    /// Of a run of a scenario.
+    pub(crate) hooks: Option<Arc<Hooks>>,
 }
 
 impl Runtime {
@@ -225,6 +228,7 @@ impl Runtime {
             clock: Arc::clone(self.ticker.clock()),
             scheduler: Arc::clone(&self.scheduler),
             overruns: Arc::default(),
+            hooks: self.hooks.clone(),
         }
     }
 

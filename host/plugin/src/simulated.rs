@@ -95,6 +95,7 @@ impl PluginHost {
             services,
             metrics,
             blocking_pool: None,
+            hooks: None,
         })
     }
 }

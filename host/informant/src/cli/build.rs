@@ -33,7 +33,7 @@ use informant_spec::{Content, ContentSource, Digest, Language as Spoken};
 use self::source::is_typed;
 pub(super) use self::source::{Language, Source, needs_bundler};
 pub(super) use self::tool::ToolUnusable;
-use super::inspect::ConfigOfPlugin;
+use super::inspect::{ConfigOfPlugin, OfPlugin};
 use super::{Exit, output};
 use crate::guests::Guests;
 use crate::script_runners;
@@ -84,6 +84,67 @@ pub(super) fn run(args: &BuildArgs) -> Result<Exit> {
 
 /// Builds what `args` name and writes it, if Informant would load it. The messages of the tools are on stderr.
 pub(super) fn build(args: &BuildArgs) -> Result<Built> {
+    let (output, built) = make(args)?;
+    let config = args.config.read(&output)?;
+    keep(output, &built, config)
+}
+
+/// Builds what `path` names for `plugin test`, as this command does by default, and writes it to `output`, or else to
+/// the default. The manifest may depend on `config`.
+///
+/// # Errors
+/// If it cannot be built, or if Informant would refuse it. Nothing is written then.
+pub(super) fn build_for(path: &Path, output: Option<&Path>, config: OfPlugin) -> Result<Built> {
+    let args = BuildArgs {
+        path: path.to_owned(),
+        output: output.map(Path::to_owned),
+        component: false,
+        conditions: Vec::new(),
+        sdk: None,
+        config: ConfigOfPlugin::default(),
+    };
+    let (output, built) = make(&args)?;
+    keep(output, &built, config)
+}
+
+/// Writes what was built, if Informant would load it.
+fn keep(output: PathBuf, built: &[u8], config: OfPlugin) -> Result<Built> {
+    let content = Content::new(&output, built.to_owned());
+    check(&content, config)?;
+    write(&output, built)?;
+    Ok(Built {
+        output,
+        size: built.len() as u64,
+        digest: content.digest(),
+    })
+}
+
+/// The file that Informant can load without a build: a script or a component, or the only script of a folder.
+///
+/// # Errors
+/// If `path` does not say what the plugin is.
+pub(super) fn loadable(path: &Path) -> Result<Option<PathBuf>> {
+    if path.is_file() && Spoken::of(path) == Spoken::Wasm {
+        let is_component = || component::is_component(path);
+        return Ok(is_component().then(|| path.to_owned()));
+    }
+    let source = Source::find(path)?;
+    Ok(match (source.language, source.files.as_slice()) {
+        (Language::Script | Language::Python, [file, ..]) if path.is_file() => Some(file),
+        (Language::Script, [file, ..]) | (Language::Python, [file]) => Some(file),
+        _ => None,
+    }
+    .filter(|file| Spoken::of(file).is_script())
+    .cloned())
+}
+
+/// Whether there is something to build.
+pub(super) fn has_sources(path: &Path) -> bool {
+    Source::find(path).is_ok()
+}
+
+/// The output file, and what belongs into it.
+fn make(args: &BuildArgs) -> Result<(PathBuf, Vec<u8>)> {
     let source = Source::find(&args.path)?;
     check_flags(args, &source)?;
     let output = output_of(args, &source)?;
@@ -103,14 +164,7 @@ pub(super) fn build(args: &BuildArgs) -> Result<Built> {
             component::from_core_module(&core, file)?
         }
     };
-    let content = Content::new(&output, built.clone());
-    check(&content, args)?;
-    write(&output, &built)?;
-    Ok(Built {
-        output,
-        size: built.len() as u64,
-        digest: content.digest(),
-    })
+    Ok((output, built))
 }
 
 /// Refuses flags that would have no effect.
@@ -192,8 +246,7 @@ fn script_with_runner(args: &BuildArgs, file: &Path, output: &Path) -> Result<Ve
     Ok(script_component(&runner, &name, &text))
 }
 
-fn check(content: &Content, args: &BuildArgs) -> Result<()> {
-    let of_plugin = args.config.read(content.origin().path())?;
+fn check(content: &Content, of_plugin: OfPlugin) -> Result<()> {
     let guests = Guests::for_inspection(&of_plugin.runners)?;
     let inspected = guests.block_on(guests.host().inspect(content, of_plugin.config));
     inspected.context("nothing was written, because Informant would refuse it")?;

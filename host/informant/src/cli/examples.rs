@@ -88,6 +88,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "plugin test",
+        &[
+            "informant plugin test",
+            "informant plugin test greeter.scenario.yaml --update",
+            "informant plugin test greeter.wasm --scenario greeter.scenario.yaml --junit results.xml",
+        ],
+    ),
+    (
         "plugin inspect",
         &[
             "informant plugin inspect greeter.wasm",

@@ -40,6 +40,8 @@ pub(super) struct ClusterSupervisor {
     pub(super) registry: StatusRegistry,
     pub(super) environment: Arc<dyn Environment>,
     pub(super) activities: Activities,
+    /// The cluster, if it is in this process and needs no login.
+    pub(super) in_process: Option<Arc<Cluster>>,
     pub(super) commands: CommandReceiver<ClusterSection>,
     pub(super) reloads: watch::Receiver<u64>,
     pub(super) stop: CancellationToken,
@@ -137,6 +139,9 @@ impl ClusterSupervisor {
     fn attempt(&self, delay: Duration) -> Later<Result<Arc<Cluster>, ClusterError>> {
         let (environment, section) = (Arc::clone(&self.environment), Arc::clone(&self.section));
         let (entry, activities) = (Arc::clone(&self.entry), self.activities.clone());
+        if let Some(cluster) = self.in_process.clone() {
+            return Box::pin(async { Ok(cluster) });
+        }
         Box::pin(async move {
             if !delay.is_zero() {
                 environment.sleep(delay).await;

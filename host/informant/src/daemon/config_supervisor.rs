@@ -272,6 +272,7 @@ impl ConfigSupervisor {
             registry: parts.registry.clone(),
             environment: Arc::clone(&parts.environment),
             activities: parts.activities.clone(),
+            in_process: parts.access.in_process.clone(),
             commands: receiver,
             reloads: parts.reloads.clone(),
             stop: parts.stop.clone(),

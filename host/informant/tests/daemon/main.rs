@@ -37,6 +37,7 @@ mod program;
 mod reload;
 mod requeues;
 mod resources;
+mod scenarios;
 mod script_runners;
 mod secured;
 mod selections;

@@ -85,6 +85,13 @@ impl Greeter {
         let said = self.informant(&["check", "--offline"]);
         assert!(said.contains("greeter"), "{said}");
     }
+
+    /// Runs the scenario of the template, for which a component is built.
+    fn run_scenario(&self) {
+        let said = self.informant(&["plugin", "test"]);
+        let expected = "ok      greeter.scenario.yaml: a pod is greeted with its phase\n1 passed, 0 failed\n";
+        assert!(said.contains(expected), "{said}");
+    }
 }
 
 /// Whether `cargo xtask test` leaves out what needs a tool that is not installed.
@@ -107,6 +114,7 @@ fn javascript_from_template_to_component() {
     let said = greeter.run("npm", &["test"]);
     assert!(said.contains("pass 1"), "{said}");
     greeter.check_component("handler.js");
+    greeter.run_scenario();
     let said = greeter.informant(&["plugin", "build", "handler.js", "--component"]);
     assert!(said.starts_with("handler.wasm: "), "{said}");
     greeter.check_component("handler.wasm");
@@ -121,6 +129,7 @@ fn typescript_from_template_to_script() {
     assert!(said.contains("pass 1"), "{said}");
     greeter.run("npm", &["run", "check"]);
     greeter.check_component("handler.ts");
+    greeter.run_scenario();
     let said = greeter.informant(&["plugin", "build"]);
     assert!(said.starts_with("handler.js: "), "{said}");
     greeter.check_component("handler.js");
@@ -136,6 +145,7 @@ fn rust_from_template_to_component() {
     let said = greeter.informant(&["plugin", "build"]);
     assert!(said.contains("greeter.wasm: "), "{said}");
     greeter.check_component("greeter.wasm");
+    greeter.run_scenario();
 }
 
 #[test]
@@ -154,6 +164,7 @@ fn go_from_template_to_component() {
         said.contains(concat!("sdk       go ", env!("CARGO_PKG_VERSION"))),
         "{said}"
     );
+    greeter.run_scenario();
 }
 
 #[test]
@@ -167,6 +178,7 @@ fn c_from_template_to_component() {
     let said = greeter.informant(&["plugin", "build"]);
     assert!(said.starts_with("greeter.wasm: "), "{said}");
     greeter.check_component("greeter.wasm");
+    greeter.run_scenario();
 }
 
 #[test]

@@ -21,6 +21,7 @@ use crate::engine::scheduler::{CpuScheduler, OverrunHistory};
 use crate::engine::ticker::TickClock;
 use crate::engine::watchdog::CallWatchdog;
 use crate::instance::wasi::{self, WasiMode};
+use crate::observed::Hooks;
 use crate::output::Output;
 
 /// Handles (streams, pollables, requests) that one instance may hold in the host: 1,000. One more is a trap.
@@ -34,6 +35,8 @@ pub(crate) struct GuestState {
     pub(crate) budget: Budget,
     pub(crate) output: Output,
     pub(crate) capabilities: CallCapabilities,
+    /// Sees the calls, in a run of a scenario.
+    pub(crate) hooks: Option<Arc<Hooks>>,
 }
 
 /// The resources and grants of an instance.
@@ -47,6 +50,8 @@ pub(crate) struct InstanceResources {
     pub(crate) clock: Arc<TickClock>,
     pub(crate) scheduler: Arc<CpuScheduler>,
     pub(crate) overruns: Arc<OverrunHistory>,
+    /// Of a run of a scenario.
+    pub(crate) hooks: Option<Arc<Hooks>>,
 }
 
 impl GuestState {
@@ -67,7 +72,7 @@ impl GuestState {
             output: &output,
         };
         let state = GuestState {
-            wasi: wasi::context(resources.wasi_mode, &output, script),
+            wasi: wasi::context(resources.wasi_mode, &output, script, resources.hooks.as_deref()),
             handles,
             limiter: Limiter::new(
                 Arc::clone(resources.capabilities.log.plugin()),
@@ -81,6 +86,7 @@ impl GuestState {
             ),
             capabilities: resources.capabilities.of_instance(&resources.grants, &parts),
             output,
+            hooks: resources.hooks,
         };
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.limiter);

@@ -13,6 +13,7 @@ use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxBuilder};
 
 use crate::component::script::{self, Script};
+use crate::observed::Hooks;
 use crate::output::{Output, Stream};
 
 /// Random bytes that a guest may request at once: 1 MiB.
@@ -30,7 +31,8 @@ pub(crate) enum WasiMode {
     Deterministic,
 }
 
-pub(crate) fn context(wasi_mode: WasiMode, output: &Output, script: Option<&Script>) -> WasiCtx {
+/// WASI for one instance. `hooks`: of the scenario that it runs in, whose clock it sees.
+pub(crate) fn context(wasi_mode: WasiMode, output: &Output, script: Option<&Script>, hooks: Option<&Hooks>) -> WasiCtx {
     let mut wasi = WasiCtxBuilder::new();
     wasi.stdout(output.stream(Stream::Stdout))
         .stderr(output.stream(Stream::Stderr))
@@ -42,12 +44,20 @@ pub(crate) fn context(wasi_mode: WasiMode, output: &Output, script: Option<&Scri
         wasi.args(&[script::PROGRAM, &script.name])
             .stdin(MemoryInputPipe::new(script.text.clone()));
     }
-    if wasi_mode == WasiMode::Deterministic {
+    if wasi_mode == WasiMode::Deterministic || hooks.is_some() {
         wasi.secure_random(StdRng::seed_from_u64(SEED))
             .insecure_random(StdRng::seed_from_u64(SEED))
-            .insecure_random_seed(u128::from(SEED))
-            .wall_clock(FrozenClock)
-            .monotonic_clock(FrozenClock);
+            .insecure_random_seed(u128::from(SEED));
+    }
+    match (wasi_mode, hooks) {
+        (WasiMode::Deterministic, _) => {
+            wasi.wall_clock(FrozenClock).monotonic_clock(FrozenClock);
+        }
+        (WasiMode::Real, Some(hooks)) => {
+            let clock = &hooks.clock;
+            wasi.wall_clock(clock.clone()).monotonic_clock(clock.clone());
+        }
+        (WasiMode::Real, None) => {}
     }
     wasi.build()
 }

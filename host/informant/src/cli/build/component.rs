@@ -8,6 +8,8 @@
 //! is for `inspect` to say.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -53,6 +55,13 @@ struct CoreModule {
     /// Modules and names of the functions that it imports.
     imports: Vec<(String, String)>,
     exports: BTreeSet<String>,
+}
+
+/// Whether a file is a component, as far as its first bytes show.
+pub(super) fn is_component(file: &Path) -> bool {
+    let mut head = [0; 8];
+    let read = File::open(file).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && Parser::is_component(&head)
 }
 
 /// The component of `core`, the content of `file`.

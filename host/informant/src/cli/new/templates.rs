@@ -41,6 +41,9 @@ const TYPES: File = (
     include_str!("../../../../../plugin-sdk/javascript/informant.d.ts"),
 );
 
+/// The same for every language.
+const SCENARIO: File = ("{{name}}.scenario.yaml", include_str!("templates/scenario.yaml"));
+
 const JS: &[File] = &[
     template!("js", "handler.js"),
     template!("js", "handler.test.js"),
@@ -49,6 +52,7 @@ const JS: &[File] = &[
     template!("js", "jsconfig.json"),
     template!("js", "gitignore", ".gitignore"),
     template!("js", "README.md"),
+    SCENARIO,
     TYPES,
 ];
 
@@ -60,6 +64,7 @@ const TS: &[File] = &[
     template!("ts", "tsconfig.json"),
     template!("ts", "gitignore", ".gitignore"),
     template!("ts", "README.md"),
+    SCENARIO,
     TYPES,
 ];
 
@@ -70,6 +75,7 @@ const PYTHON: &[File] = &[
     template!("python", "pyproject.toml"),
     template!("python", "gitignore", ".gitignore"),
     template!("python", "README.md"),
+    SCENARIO,
 ];
 
 const RUST: &[File] = &[
@@ -78,6 +84,7 @@ const RUST: &[File] = &[
     template!("rust", "Cargo.toml"),
     template!("rust", "gitignore", ".gitignore"),
     template!("rust", "README.md"),
+    SCENARIO,
 ];
 
 const GO: &[File] = &[
@@ -87,6 +94,7 @@ const GO: &[File] = &[
     template!("go", "go.mod"),
     template!("go", "gitignore", ".gitignore"),
     template!("go", "README.md"),
+    SCENARIO,
 ];
 
 const C: &[File] = &[
@@ -97,6 +105,7 @@ const C: &[File] = &[
     template!("c", "clangd", ".clangd"),
     template!("c", "gitignore", ".gitignore"),
     template!("c", "README.md"),
+    SCENARIO,
 ];
 
 impl Language {

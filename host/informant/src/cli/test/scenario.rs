@@ -1,0 +1,193 @@
+//! A scenario as its file has it.
+
+mod expect;
+mod objects;
+mod steps;
+
+use std::path::{Path, PathBuf};
+
+use informant_config::{Problem, Problems, SourceFile};
+use serde_json::Value;
+
+pub(super) use self::expect::{Amount, Entry, Expect, Indexed, Listed, Stream};
+pub(super) use self::objects::{Object, Reference, reference};
+pub(super) use self::steps::{Action, Answer, AnswerError, Step};
+use super::yaml::{Node, Reader, Yaml, documents};
+use crate::config_file;
+
+/// How the names of scenario files end.
+pub(super) const SUFFIX: &str = ".scenario.yaml";
+
+const MEMBERS: [&str; 8] = ["config", "http", "kv", "name", "objects", "path", "plugin", "steps"];
+
+/// One file.
+#[derive(Debug)]
+pub(super) struct Scenario {
+    pub(super) file: SourceFile,
+    /// What reports show.
+    pub(super) name: String,
+    /// The plugin, relative to the current folder.
+    pub(super) path: Option<PathBuf>,
+    pub(super) config: Configured,
+    /// The name of the plugin's section.
+    pub(super) plugin: Option<String>,
+    pub(super) objects: Vec<Object>,
+    pub(super) kv: Vec<(String, Vec<u8>)>,
+    pub(super) http: Vec<Answer>,
+    pub(super) steps: Vec<Step>,
+}
+
+/// Where the configuration is.
+#[derive(Debug)]
+pub(super) enum Configured {
+    /// There is none: everything is derived from the plugin.
+    Derived,
+    /// A config.toml, relative to the current folder.
+    File(PathBuf),
+    /// The scenario contains it.
+    Inline(Value, informant_config::FilePosition),
+}
+
+impl Scenario {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// All problems of the file, with their positions.
+    pub(super) fn read(path: &Path) -> Result<Scenario, Problems> {
+        let file = config_file::read(path);
+        let file = file.map_err(|error| Problems(vec![Problem::of_file(path, error.to_string())]))?;
+        Scenario::parse(file)
+    }
+
+    pub(super) fn parse(file: SourceFile) -> Result<Scenario, Problems> {
+        let one = |problem| Problems(vec![problem]);
+        let mut found = documents(&file).map_err(one)?;
+        let root = match found.len() {
+            1 => found.remove(0),
+            0 => {
+                let problem = Problem::of_file(file.path(), "the file is empty").help("write at least `steps: [...]`");
+                return Err(one(problem));
+            }
+            many => {
+                let problem = Problem::at(
+                    file.path(),
+                    file.position(found[1].span.start),
+                    format!("the file has {many} documents"),
+                );
+                return Err(one(problem.help("put each scenario into a file of its own")));
+            }
+        };
+        let mut reader = Reader::new(&file);
+        let parts = Parts::read(&mut reader, &root);
+        reader.finish()?;
+        Ok(parts.into_scenario(file))
+    }
+
+    /// The folder that paths in the file are relative to.
+    pub(super) fn folder(&self) -> PathBuf {
+        folder_of(self.file.path())
+    }
+}
+
+/// A scenario without its file, which is borrowed while it is read.
+struct Parts {
+    name: Option<String>,
+    path: Option<PathBuf>,
+    config: Configured,
+    plugin: Option<String>,
+    objects: Vec<Object>,
+    kv: Vec<(String, Vec<u8>)>,
+    http: Vec<Answer>,
+    steps: Vec<Step>,
+}
+
+impl Parts {
+    fn read(reader: &mut Reader<'_>, root: &Node) -> Parts {
+        let members = reader.members(root, "a scenario", &MEMBERS);
+        let folder = folder_of(reader.file.path());
+        let text = |reader: &mut Reader<'_>, name| {
+            let text = reader.text(members.get(name)?, name)?;
+            Some(text.to_owned())
+        };
+        let config = match members.get("config") {
+            None => Configured::Derived,
+            Some(node) => match &node.value {
+                Yaml::Text(file) => Configured::File(folder.join(file)),
+                Yaml::Map(_) => Configured::Inline(node.to_json(), reader.position(node)),
+                _ => {
+                    let help = "write the name of a config.toml, or its sections: config: { informer: {...} }";
+                    reader.refuse(node, "`config` is neither a text nor a mapping", help);
+                    Configured::Derived
+                }
+            },
+        };
+        let steps = members.get("steps");
+        if steps.is_none() && matches!(root.value, Yaml::Map(_)) {
+            reader.refuse(
+                root,
+                "the scenario has no `steps`",
+                "write what happens: steps: [{ apply: {...} }]",
+            );
+        }
+        let objects = members.get("objects");
+        Parts {
+            name: text(reader, "name"),
+            path: text(reader, "path").map(|path| folder.join(path)),
+            config,
+            plugin: text(reader, "plugin"),
+            objects: objects
+                .map(|node| objects::read(reader, node, "objects"))
+                .unwrap_or_default(),
+            kv: members
+                .get("kv")
+                .map(|node| read_keys(reader, node))
+                .unwrap_or_default(),
+            http: members
+                .get("http")
+                .map(|node| steps::read_answers(reader, node))
+                .unwrap_or_default(),
+            steps: steps.map(|node| steps::read(reader, node)).unwrap_or_default(),
+        }
+    }
+
+    fn into_scenario(self, file: SourceFile) -> Scenario {
+        let file_name = file.path().file_name().unwrap_or_default().to_string_lossy();
+        let of_file = file_name.strip_suffix(SUFFIX).unwrap_or(&file_name).to_owned();
+        Scenario {
+            name: self.name.unwrap_or(of_file),
+            path: self.path,
+            config: self.config,
+            plugin: self.plugin,
+            objects: self.objects,
+            kv: self.kv,
+            http: self.http,
+            steps: self.steps,
+            file,
+        }
+    }
+}
+
+fn read_keys(reader: &mut Reader<'_>, node: &Node) -> Vec<(String, Vec<u8>)> {
+    let members = reader.map(node, "kv").iter();
+    members
+        .map(|member| (member.name.clone(), bytes_of(&member.value.to_json())))
+        .collect()
+}
+
+/// The bytes of a value: of a text, the text itself.
+pub(super) fn bytes_of(value: &Value) -> Vec<u8> {
+    match value {
+        Value::String(text) => text.clone().into_bytes(),
+        value => value.to_string().into_bytes(),
+    }
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+#[cfg(test)]
+mod tests;
